@@ -14,7 +14,7 @@ use perfprof_tui::query::diff::{Per, Side};
 use perfprof_tui::query::flame::layout::{FlameSpec, Way, layout};
 use perfprof_tui::query::flame::{FlameStacks, FlameTree};
 use perfprof_tui::source::text::{Format, TextSource};
-use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::symbols::SymbolOptions;
 
 const STACKS: usize = 1_000_000;
 const NAMES: u64 = 20_000;
@@ -34,7 +34,7 @@ fn main() {
     let mut source = TextSource::new("b".into(), Format::Folded, Box::new(Cursor::new(text.clone().into_bytes())), 0)
         .expect("source");
     let wants = Wants { fields: false, ..Wants::default() };
-    let loaded = offline::load(&mut source, Options::live(), wants).expect("loads");
+    let loaded = offline::load(&mut source, SymbolOptions::live(), wants).expect("loads");
     let (data, mut fold) = (loaded.data(), Aggregate::new(0, None, false));
     fold.update(data, 0..u64::MAX);
     let read = start.elapsed();

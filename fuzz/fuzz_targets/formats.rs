@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use perfprof_tui::event::format::print::Printer;
 use perfprof_tui::event::format::{Format, Formats};
-use perfprof_tui::event::print::Printer;
 use perfprof_tui::kernel::btf::Btf;
 
 /// Fields of the kinds that print formats name: `REC->number`, `__get_str(text)` and the like.

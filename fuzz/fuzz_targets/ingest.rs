@@ -27,7 +27,7 @@ use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::{Origin, TimeMark};
 use perfprof_tui::source::{Batch, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
 use perfprof_tui::symbols::lines::InlinedFrame;
-use perfprof_tui::symbols::{Symbolized, resolver};
+use perfprof_tui::symbols::{SymbolOptions, Symbolized};
 use perfprof_tui::units::UNITS;
 use perfprof_tui::units::kit::Settings;
 
@@ -152,12 +152,8 @@ impl Live {
             seen: Default::default(),
         };
         // Files of this machine would make runs depend on it.
-        let symbols = resolver::Options {
-            live: false,
-            symfs: Some("/nonexistent".into()),
-            kallsyms: None,
-            ..resolver::Options::live()
-        };
+        let symbols =
+            SymbolOptions { live: false, symfs: Some("/nonexistent".into()), kallsyms: None, ..SymbolOptions::live() };
         let options = Options {
             symbols,
             memory,

@@ -10,7 +10,7 @@ use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline;
 use perfprof_tui::export::folded;
 use perfprof_tui::source::recording;
-use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::symbols::SymbolOptions;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(mut file) = tempfile::NamedTempFile::new() else { return };
@@ -19,12 +19,12 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok(mut source) = recording::open(&[file.path().to_owned()]) else { return };
     // Names from this machine would make runs depend on it.
-    let options = Options {
+    let options = SymbolOptions {
         live: false,
         same_kernel: false,
         symfs: Some("/nonexistent".into()),
         kallsyms: None,
-        ..Options::live()
+        ..SymbolOptions::live()
     };
     let Ok(loaded) = offline::load(&mut *source, options, Wants { traces: true, ..Wants::default() }) else { return };
     for event in 0..loaded.event_names.len().min(4) {

@@ -10,11 +10,12 @@ use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::{FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{Origin, Session};
-use perfprof_tui::symbols::jit::{self, Slice};
+use perfprof_tui::symbols::jit;
 use perfprof_tui::symbols::jit_functions::Told;
+use perfprof_tui::symbols::jit_slice::Slice;
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::unwind::UnwindSpace;
-use perfprof_tui::symbols::{Options, Resolver, code, jitdump};
+use perfprof_tui::symbols::{Resolver, SymbolOptions, code, jitdump};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
@@ -41,7 +42,7 @@ fn elf(path: &str, bytes: &[u8]) {
     let map = Mmap { pid: 1, tid: 1, start: 0, len: u64::MAX, pgoff: 0, file: FileId::None, prot: 5, flags: 2, name };
     session.apply(&Record::Mmap(map), 0);
     let dso = session.dsos.of_map(session.user_map(1, 0x10)).clone();
-    let options = Options { live: false, kallsyms: None, ..Options::live() };
+    let options = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
     let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
     let mut stacks = UnwindSpace::new(options.clone());
     let registers: Vec<u8> = (0..24u64).flat_map(|i| (0x1000 + 8 * i).to_le_bytes()).collect();

@@ -9,7 +9,7 @@ use perfprof_tui::engine::{Wants, offline};
 use perfprof_tui::export::folded;
 use perfprof_tui::query::range;
 use perfprof_tui::source::text::{self, TextSource};
-use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::symbols::SymbolOptions;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(format) = text::sniff(bytes) else { return };
     let reader = Box::new(Cursor::new(bytes.to_vec()));
     let Ok(mut source) = TextSource::new("text".into(), format, reader, bytes.len() as u64) else { return };
-    let options = Options { live: false, kallsyms: None, ..Options::live() };
+    let options = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
     let Ok(loaded) = offline::load(&mut source, options, Wants { traces: true, ..Wants::default() }) else { return };
     for event in 0..loaded.event_names.len().min(4) {
         let _ = folded::lines(loaded.data(), event, None, true, |_, _| Ok(()));

@@ -9,7 +9,7 @@ use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::{Aggregate, ColumnKey, Keep, Top, TopSpec};
 use crate::report::annotated::json;
 use crate::symbols::lines::Lines;
-use crate::symbols::{Options, Resolver, code};
+use crate::symbols::{Resolver, SymbolOptions, code};
 
 use super::args::names::{Annotate, AnnotateFormat};
 use super::report::chosen_events;
@@ -85,8 +85,8 @@ fn target(loaded: &Offline, fold: &Aggregate, symbol: Option<&str>) -> anyhow::R
     }
 }
 
-/// Options of names for a file by itself.
-pub fn plain_options(no_demangle: bool) -> Options {
+/// SymbolOptions of names for a file by itself.
+pub fn plain_options(no_demangle: bool) -> SymbolOptions {
     let form = if no_demangle { crate::symbols::Form::Raw } else { crate::symbols::Form::Plain };
-    Options { form, live: false, ..Options::of_user() }
+    SymbolOptions { form, live: false, ..SymbolOptions::of_user() }
 }

@@ -18,7 +18,7 @@ use crate::kernel::wall_ns;
 use crate::query::context::VECTORS;
 use crate::query::{Answer, Question, cpus};
 use crate::session::machine::Ticks;
-use crate::symbols::resolver::Options as SymbolOptions;
+use crate::symbols::SymbolOptions;
 
 use super::Usage;
 use super::args::{self, Cpus, Format};

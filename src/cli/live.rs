@@ -18,7 +18,7 @@ use crate::query::{ColumnKey, range};
 use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::Form;
-use crate::symbols::resolver::Options as SymbolOptions;
+use crate::symbols::SymbolOptions;
 use crate::ui::theme::Depth;
 use crate::ui::{App, Effect, Start, run as interface, term};
 use crate::units::kit::{Settings, Spec};

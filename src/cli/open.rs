@@ -16,7 +16,7 @@ use crate::query::range;
 use crate::record::kinds::BuildId;
 use crate::source::{Control, Info, Source, recording};
 use crate::symbols::Form;
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 use crate::symbols::shipped::Given;
 
 use super::args::{Recording, Which};
@@ -27,7 +27,7 @@ use super::{Usage, archive, list_containers, remote};
 /// An opened recording, not read yet.
 pub struct Opened {
     pub source: Box<dyn Source>,
-    pub symbols: Options,
+    pub symbols: SymbolOptions,
     /// As the user named it.
     pub name: String,
     /// Unpacked files that are wanted until the end.
@@ -139,13 +139,13 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
 impl Opened {
     /// A stream that brings its names along.
     pub fn of_stream(source: Box<dyn Source>) -> Self {
-        let symbols = Options {
+        let symbols = SymbolOptions {
             live: false,
             same_kernel: false,
             kallsyms: None,
             given: source.given(),
             authors: source.info().authors.clone(),
-            ..Options::live()
+            ..SymbolOptions::live()
         };
         Self { source, symbols, name: String::new(), _unpacked: None }
     }
@@ -168,7 +168,7 @@ impl Opened {
 
 /// Where the names of a recording come from. The running kernel's names serve only when it is the
 /// kernel that was recorded.
-fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (Options, Option<String>) {
+fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (SymbolOptions, Option<String>) {
     let is_kernel = |(kernel, _, path): &&(bool, _, String)| *kernel && path.starts_with("[kernel.kallsyms]");
     let kernel_id = info.build_ids.iter().find(is_kernel).map(|(_, id, _)| *id);
     let same_kernel = is_own(&info.host, &info.kernel, kernel_id);
@@ -191,7 +191,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     }
     // What the user gives is believed of all machines.
     let strangers = if named { Vec::new() } else { (0..own.len()).filter(|i| !own[*i]).map(|i| i as u16).collect() };
-    let options = Options {
+    let options = SymbolOptions {
         form: if no_demangle { Form::Raw } else { Form::Plain },
         live: false,
         same_kernel: own.contains(&true) && args.names.symfs.is_none(),
@@ -202,7 +202,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
         kallsyms: args.names.kallsyms.clone().or(kallsyms),
         vmlinux: args.names.vmlinux.clone(),
         caches,
-        ..Options::of_user()
+        ..SymbolOptions::of_user()
     };
     (options, complaint)
 }

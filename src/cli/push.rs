@@ -13,7 +13,7 @@ use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
 use crate::panel::unit::{bytes, thousands};
 use crate::source::{Batch, Control, Progress, Rate, Source};
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 
 use super::args::Record;
 use super::output::complain;
@@ -39,7 +39,7 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
     source_config::warn(started.warning.as_ref());
     let mut source = started.source;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
-    let mut slices = Slices::new(source.info(), own_pid, Options::of_user());
+    let mut slices = Slices::new(source.info(), own_pid, SymbolOptions::of_user());
     let period = source.info().events.first().map_or(0, |event| match Rate::of(&event.attr) {
         Rate::Period(period) => period,
         Rate::Frequency(_) => 0,

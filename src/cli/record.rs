@@ -29,7 +29,7 @@ use crate::source::live::LiveSource;
 use crate::source::live::containers::Scanner;
 use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
 
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 
 use super::args::Record;
 use super::output::complain;
@@ -182,7 +182,7 @@ impl Recorder {
         let own_pid = (!sampling.include_self).then(|| std::process::id() as i32);
         let names = args.names && matches!(writer, RecordSink::Stream(_));
         let identities = matches!(writer, RecordSink::File(_)).then(|| Identities::new(session.dsos.clone()));
-        let tables = names.then(|| TableWriter::new(session, Options::of_user(), layout));
+        let tables = names.then(|| TableWriter::new(session, SymbolOptions::of_user(), layout));
         Ok(Self {
             writer,
             tables,

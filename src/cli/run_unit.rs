@@ -13,7 +13,7 @@ use crate::kernel::files::{NewFile, unwritten};
 use crate::panel::printable::{Form, Printable};
 use crate::panel::{Body, Panel};
 use crate::source::Source;
-use crate::symbols::resolver::Options as SymbolOptions;
+use crate::symbols::SymbolOptions;
 use crate::units::kit::Spec;
 
 use super::Usage;

@@ -20,7 +20,7 @@ use crate::source::live::error::refusal;
 use crate::source::live::wanted::Wanted;
 use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
 
-use crate::symbols::resolver::Options as SymbolOptions;
+use crate::symbols::SymbolOptions;
 
 use super::Usage;
 use super::args::Sampling;

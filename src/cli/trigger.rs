@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::{Engine, Notice, Options};
 use crate::kernel::spawn::Output;
 use crate::panel::unit;
-use crate::symbols::resolver::Options as SymbolOptions;
+use crate::symbols::SymbolOptions;
 
 use super::args::Record;
 use super::flight_recorder::Retention;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::kernel::monotonic_ns;
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 use crate::units::kit::{Spec, Unit};
 
 use super::offline::{name_all, once};
@@ -32,7 +32,7 @@ pub struct Cut {
 pub struct Run {
     pub spec: &'static Spec,
     pub unit: Box<dyn Unit>,
-    pub symbols: Options,
+    pub symbols: SymbolOptions,
     /// Figures are told and reset this often.
     pub interval: Option<Duration>,
     /// It ends when so much has been measured.

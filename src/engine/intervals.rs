@@ -3,7 +3,7 @@
 use crate::query::Data;
 use crate::source::{Batch, Info};
 use crate::symbols::Resolver;
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 
 use super::Wants;
 use super::offline::name_all;
@@ -19,7 +19,7 @@ pub struct Slices {
 
 impl Slices {
     /// Of a source that says this of itself; samples of `own_pid` are left out.
-    pub fn new(info: &Info, own_pid: Option<i32>, symbols: Options) -> Self {
+    pub fn new(info: &Info, own_pid: Option<i32>, symbols: SymbolOptions) -> Self {
         let mut ingest = Ingest::new(info, own_pid, Wants::default());
         ingest.complete_chains(symbols.clone());
         let events = info.events.iter().map(|event| event.name.clone()).collect();

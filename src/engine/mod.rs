@@ -46,8 +46,8 @@ use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
 use crate::source::{Batch, Control, Info, Progress, Source, Waker};
 use crate::symbols::Form;
+use crate::symbols::SymbolOptions;
 use crate::symbols::code::Listing;
-use crate::symbols::resolver::Options as SymbolOptions;
 use crate::units::kit::{Look, Settings, Spec};
 
 pub use crate::ingest::Wants;

@@ -16,8 +16,8 @@ use crate::query::Data;
 use crate::session::{Dso, DsoId};
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
+use crate::symbols::SymbolOptions;
 use crate::symbols::lines::{InlinedFrame, Lines};
-use crate::symbols::resolver::Options;
 use crate::units::kit::{Spec, Unit};
 
 use crate::ingest::{Core, Ingest, Wants};
@@ -39,7 +39,7 @@ pub struct Offline {
 const QUEUE: usize = 8;
 
 /// Reads a source to its end.
-pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<Offline, SourceError> {
+pub fn load(source: &mut dyn Source, symbols: SymbolOptions, wants: Wants) -> Result<Offline, SourceError> {
     let ingest = Ingest::new(source.info(), None, wants);
     load_into(ingest, source, symbols, wants)
 }
@@ -47,7 +47,7 @@ pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<O
 /// Reads a source to its end for a unit alone; the error says what the recording lacks.
 pub fn load_unit(
     source: &mut dyn Source,
-    symbols: Options,
+    symbols: SymbolOptions,
     spec: &'static Spec,
     unit: Box<dyn Unit>,
 ) -> Result<Offline, String> {
@@ -66,7 +66,7 @@ pub fn load_unit(
 fn load_into(
     mut ingest: Ingest,
     source: &mut dyn Source,
-    symbols: Options,
+    symbols: SymbolOptions,
     wants: Wants,
 ) -> Result<Offline, SourceError> {
     own_memory::take_small_pages();
@@ -209,7 +209,7 @@ const AT_ONCE: usize = 1 << 16;
 const FOR_JITS: Duration = Duration::from_millis(300);
 
 /// Looks the inlined functions and lines of all frames up, each address once.
-fn find_lines(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
+fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<String>) {
     let core = ingest.core_mut();
     let (session, profile) = (&core.session, &mut core.profile);
     let all = 0..profile.frames.len() as u32;
@@ -227,7 +227,7 @@ fn find_lines(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
     let same: Vec<&[(DsoId, u64, FrameId)]> = wanted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let share = same.len().div_ceil(threads).max(LINES_EACH);
-    let options = Options { budget: symbols.budget / threads, ..symbols };
+    let options = SymbolOptions { budget: symbols.budget / threads, ..symbols };
     let look = |part: &[&[(DsoId, u64, FrameId)]]| {
         let mut lines = Lines::new(options.clone());
         let found = part.iter().map(|same| lines.places(session.dsos.get(same[0].0), same[0].1)).collect();

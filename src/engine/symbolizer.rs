@@ -14,8 +14,8 @@ use crate::profile::FrameId;
 use crate::query::annotate::AnnotatedFunction;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
+use crate::symbols::SymbolOptions;
 use crate::symbols::lines::{InlinedFrame, Lines};
-use crate::symbols::resolver::Options;
 use crate::symbols::{Form, Resolver, Symbolized, code};
 
 /// One frame to look up.
@@ -154,7 +154,7 @@ fn named(resolver: &mut Resolver, epoch: u64, portion: &[Wanted]) -> LookedUp {
 }
 
 /// Starts the threads; what they hold stands in `held`.
-pub fn spawn(options: Options, held: Arc<Held>) -> std::io::Result<Symbolizer> {
+pub fn spawn(options: SymbolOptions, held: Arc<Held>) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
     let (name_tx, names) = unbounded();
     let of_lines = (options.clone(), held.clone());
@@ -162,7 +162,7 @@ pub fn spawn(options: Options, held: Arc<Held>) -> std::io::Result<Symbolizer> {
     let work = move || {
         let mut resolver = Resolver::new(options.clone());
         // Those of stacks have the larger part: they are always there.
-        let mut lines = Lines::new(Options { budget: options.budget / 2, ..options.clone() });
+        let mut lines = Lines::new(SymbolOptions { budget: options.budget / 2, ..options.clone() });
         let (mut waiting, mut urgency) = (Waiting::default(), Urgency::ahead());
         loop {
             urgency.keep();

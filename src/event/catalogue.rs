@@ -1,4 +1,4 @@
-//! Everything that this machine can measure, with what each event means in a line.
+//! The catalogue of all that this machine can measure, with what each event means in a line.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::format::Format;
 use super::spec::LookupPaths;
 use super::{names, pmu, tracepoint};
 
-/// What sort of event it is.
+/// The sort of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sort {
     Hardware,

@@ -1,17 +1,18 @@
 //! The meaning of a tracepoint's raw bytes: its `format` file (Documentation/trace/events.rst), and the formats that a
 //! recording carries as tracing data (trace.dat(5) shares its shape).
 
+pub mod print;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::print::{FunctionAt, Printer};
-use super::strings::text_of;
+use print::{FunctionAt, Printer};
 
 /// Strings of the kernel that records name by their address.
 pub(crate) type Strings = FxHashMap<u64, Box<str>>;
 
-/// How a field's bytes are read.
+/// The shape of a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// One number.
@@ -189,6 +190,11 @@ pub(crate) fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The name of the field with the text of another.
+pub(crate) fn text_of(name: &str) -> String {
+    format!("__{name}_val")
 }
 
 /// `unsigned long args[6]; offset:16; size:48; signed:0;`

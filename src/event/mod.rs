@@ -6,7 +6,6 @@ pub mod filter_error;
 pub mod format;
 pub(crate) mod names;
 pub(crate) mod pmu;
-pub mod print;
 pub mod probe;
 pub mod spec;
 pub(crate) mod state;

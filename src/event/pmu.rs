@@ -10,7 +10,7 @@ use crate::lang::quantity;
 /// Where PMUs are listed on a live system.
 pub(crate) const SYSFS: &str = "/sys/bus/event_source/devices";
 
-/// Why a term cannot be set; `name` is the piece at fault.
+/// The reason why a term cannot be set; `name` is the piece at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TermError {
     pub(crate) name: String,

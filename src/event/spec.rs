@@ -14,7 +14,7 @@ use crate::lang::quantity::{self, Number};
 
 use super::{names, pmu, tracepoint};
 
-/// How often to sample.
+/// The rate of sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Samples a second on each CPU.

@@ -2,7 +2,7 @@
 
 use super::{CallGraph, Rate};
 
-/// Whether an event is measured.
+/// The run state of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Run {
     #[default]
@@ -13,7 +13,7 @@ pub enum Run {
     Refused(String),
 }
 
-/// How an event is measured.
+/// The state of an event: how it is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventState {
     /// It may have another one than it was asked for by.

@@ -1,7 +1,7 @@
 //! Strings that system calls are given. The kernel records where they are; a live session reads them there and lays
 //! records out as Linux 6.19 and later do by themselves: beside `filename` a field `__filename_val` with the text.
 
-use super::format::Format;
+use super::format::{Format, text_of};
 
 /// A record has no more of them: of all calls `mount` and `request_key` have the most.
 pub(crate) const MOST: usize = 3;
@@ -32,11 +32,6 @@ impl Strings {
         let at = format.fields.iter().map(|field| field.offset + field.size).max()?;
         (!addresses.is_empty()).then_some(Self { addresses, at })
     }
-}
-
-/// The name of the field with the text of another.
-pub(crate) fn text_of(name: &str) -> String {
-    format!("__{name}_val")
 }
 
 /// A `format` file as it describes records with their strings.

@@ -11,7 +11,7 @@ use crate::lang::quantity::{self, Number};
 /// The longest text that the kernel takes (`PAGE_SIZE`).
 const MAX_LENGTH: usize = 4095;
 
-/// What a field is compared as.
+/// The class of values that a field is compared as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Number,
@@ -44,7 +44,7 @@ struct Fields<'a, 't> {
     edits: Vec<(Piece<'t>, String)>,
 }
 
-/// What is compared, or parentheses around it, which alone the kernel lets a `!` stand before.
+/// A comparison, or parentheses around it, which alone the kernel lets a `!` stand before.
 #[derive(Clone, Copy, PartialEq)]
 enum Node {
     Bare,

@@ -4,8 +4,8 @@
 use crate::perfdata::features;
 use crate::record::kinds::{BuildId, Header, Mmap, Record, split, types};
 use crate::session::{Dso, DsoKind, Dsos};
+use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image;
-use crate::symbols::resolver::Options;
 
 /// `PROT_EXEC`.
 const EXEC: u32 = 4;
@@ -15,7 +15,7 @@ const MAX_FILES: usize = 1 << 16;
 /// The files met so far, with their build ids.
 pub struct Identities {
     dsos: Dsos,
-    options: Options,
+    options: SymbolOptions,
     list: Vec<(bool, BuildId, String)>,
     /// How many of `dsos` were read.
     read: usize,
@@ -25,7 +25,7 @@ impl Identities {
     /// Begins with the files that are mapped already.
     pub fn new(dsos: Dsos) -> Self {
         let list = features::kernel_build_id().map(|id| (true, id, "[kernel.kallsyms]".to_owned()));
-        let mut new = Self { dsos, options: Options::live(), list: list.into_iter().collect(), read: 0 };
+        let mut new = Self { dsos, options: SymbolOptions::live(), list: list.into_iter().collect(), read: 0 };
         new.read_on();
         new
     }

@@ -17,8 +17,8 @@ use crate::record::kinds::{BuildId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::layouts::Layouts;
 use crate::session::{DsoId, DsoKind, MapId, containers, marks};
+use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image;
-use crate::symbols::resolver::Options;
 
 use super::side::SideWriter;
 
@@ -286,7 +286,7 @@ fn build_ids(moment: &Snapshot) -> Vec<(bool, BuildId, String)> {
         let dso = moment.dsos.get(*dso);
         let id = match dso.kind {
             DsoKind::Kernel => features::kernel_build_id(),
-            DsoKind::File => dso.build_id.or_else(|| debug_image::build_id(dso, &Options::live())),
+            DsoKind::File => dso.build_id.or_else(|| debug_image::build_id(dso, &SymbolOptions::live())),
             _ => None,
         };
         Some((dso.kind == DsoKind::Kernel, id?, dso.path.to_string()))

@@ -8,16 +8,16 @@ use crate::record::kinds::{misc, split, types};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, Layout};
 use crate::record::{Record, SampleId};
 use crate::session::{Dso, DsoId, DsoKind, Session};
+use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image::Image;
 use crate::symbols::kallsyms::Kallsyms;
-use crate::symbols::resolver::Options;
 use crate::symbols::shipped::{KERNEL, Packed};
 
 /// Follows the records of a stream and writes the tables that they need.
 #[derive(Debug)]
 pub struct TableWriter {
     session: Session,
-    options: Options,
+    options: SymbolOptions,
     layout: Layout,
     sent: FxHashSet<DsoId>,
     kernel: bool,
@@ -25,7 +25,7 @@ pub struct TableWriter {
 
 impl TableWriter {
     /// For records of this layout; `session` knows what ran before.
-    pub fn new(session: Session, options: Options, layout: Layout) -> Self {
+    pub fn new(session: Session, options: SymbolOptions, layout: Layout) -> Self {
         Self { session, options, layout, sent: FxHashSet::default(), kernel: false }
     }
 

@@ -1,4 +1,4 @@
-//! Where each clause of a capture filter runs: in the event's own attributes, in the kernel's filter for
+//! The places where clauses of a capture filter run: in the event's own attributes, in the kernel's filter for
 //! tracepoints, or in a BPF program. What nothing in the kernel can decide is refused.
 
 use crate::event::format::Format;
@@ -16,7 +16,7 @@ const BY_ATTR: &str = "bits of the event";
 const BY_CPU: &str = "where it is opened";
 const BY_BPF: &str = "a BPF program";
 
-/// What an event's filter is about.
+/// The kind of event that a filter is for.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A tracepoint with its fields.

@@ -1,11 +1,11 @@
-//! What may follow at the end of a half-typed filter, for completion as it is typed.
+//! The completion of a half-typed filter: what may follow at its end.
 
 use crate::lang::lex::Token;
 
 use super::parse::LEXICON;
 use super::{FIELDS, Field, FieldType, TraceField};
 
-/// What the grammar allows next.
+/// The kind of token that the grammar allows next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
     Field,
@@ -57,16 +57,6 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
         };
     }
     (state, start)
-}
-
-/// The operators that a field can be compared by.
-pub(crate) fn operators(field: Field) -> &'static [&'static str] {
-    match field.kind() {
-        FieldType::Text => &["==", "!=", "~", "!~", "=~", "in"],
-        FieldType::Number | FieldType::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],
-        FieldType::Signed => &["==", "!=", "<", "<=", ">", ">=", "&", "in"],
-        FieldType::Flag => &[],
-    }
 }
 
 #[cfg(test)]

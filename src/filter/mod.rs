@@ -18,7 +18,7 @@ use crate::event::format::Format;
 pub use crate::lang::Diagnostic;
 pub use complete::{Expect, expected};
 
-/// What a clause looks at.
+/// The field that a clause looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     Host,
@@ -54,7 +54,7 @@ pub enum Field {
     Policy,
 }
 
-/// What kind of values a field has.
+/// The kind of values that a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {
     Text,
@@ -187,6 +187,16 @@ impl Field {
         }
     }
 
+    /// The operators that a field can be compared by.
+    pub(crate) fn operators(self) -> &'static [&'static str] {
+        match self.kind() {
+            FieldType::Text => &["==", "!=", "~", "!~", "=~", "in"],
+            FieldType::Number | FieldType::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],
+            FieldType::Signed => &["==", "!=", "<", "<=", ">", ">=", "&", "in"],
+            FieldType::Flag => &[],
+        }
+    }
+
     /// Whether the value belongs to the single sample, not to its task and call chain.
     pub(crate) fn per_sample(self) -> bool {
         matches!(self, Self::Cpu | Self::Time | Self::Period | Self::Event) || self.is_traced()
@@ -215,7 +225,7 @@ impl Field {
     }
 }
 
-/// How a clause compares.
+/// The comparison of a clause.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Equals(Vec<String>),

@@ -4,7 +4,6 @@ use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::{self, Number};
 
-use super::complete::operators;
 use super::{Atom, Diagnostic, Expr, FIELDS, Field, FieldType, Filter, Known, MAX_ATOMS, Test};
 
 /// Words are whatever names, globs and numbers are made of.
@@ -107,10 +106,10 @@ impl Clauses<'_> {
         }
         let piece = cursor.next("an operator")?;
         let op = match piece.token {
-            Token::Mark(op) if operators(field).contains(&op) => op,
+            Token::Mark(op) if field.operators().contains(&op) => op,
             Token::Word("in") => "in",
             _ => {
-                let ops = operators(field).join(", ");
+                let ops = field.operators().join(", ");
                 return Err(cursor.fault_at(piece, format!("{name} is compared by {ops}")));
             }
         };

@@ -7,7 +7,7 @@ use crate::kernel::btf::{Btf, BtfError};
 
 use super::{Atom, Expr, Field, Test};
 
-/// Where the running kernel has what programs look at; each may be missing alone.
+/// The offsets in the running kernel of what programs look at; each may be missing alone.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     /// `task_struct.thread_info.flags`, and the bits that ask for a reschedule.

@@ -7,7 +7,7 @@ use crate::kernel::attr::branch;
 use crate::record::Sample;
 use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, u64s};
 use crate::session::{DsoId, DsoKind, MapId, Session};
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 use crate::symbols::unwind::{End, UnwindSpace};
 
 /// Stacks from which a DSO is judged.
@@ -30,7 +30,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SymbolOptions) -> Self {
         Self {
             stacks: UnwindSpace::new(options),
             judges: true,
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn calls_that_the_cpu_remembers_are_callers() {
-        let mut chains = Chains::new(Options::live());
+        let mut chains = Chains::new(SymbolOptions::live());
         let session = Session::new(Origin::Recorded);
         let chain = bytes(&[CONTEXT_KERNEL, 0xffff_0000, CONTEXT_USER, 0x500, 0x77]);
         let branches = bytes(&[0x400, 0x4f0, 0, 0x300, 0x3f0, 0]);
@@ -186,7 +186,7 @@ mod tests {
             session.apply(&crate::record::Record::Mmap(map), 0);
         }
         let judged = |stacks: &[&[u64]]| {
-            let mut chains = Chains::new(Options::live());
+            let mut chains = Chains::new(SymbolOptions::live());
             for stack in stacks.iter().cycle().take(stacks.len() * ENOUGH as usize) {
                 let chain = bytes(&[&[CONTEXT_KERNEL, 0xffff_0000, CONTEXT_USER], *stack].concat());
                 chains.examine(&session, &Sample { pid: 5, chain: &chain, ..Sample::default() }, None);

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::session::Session;
 use crate::symbols::Resolver;
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 
 /// Looks kernel addresses up; nothing is read before the first.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SymbolOptions) -> Self {
         Self { resolver: Mutex::new(Resolver::new(options)) }
     }
 

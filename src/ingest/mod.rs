@@ -68,7 +68,7 @@ impl Ingest {
 
     /// Has call chains completed from copies of stacks and from branches, and the kernel's functions named in the
     /// texts of tracepoints, by tables of files that are found as `symbols` says.
-    pub fn complete_chains(&mut self, symbols: crate::symbols::resolver::Options) {
+    pub fn complete_chains(&mut self, symbols: crate::symbols::SymbolOptions) {
         self.core.tracing.name_functions(symbols.clone());
         self.core.chains = Some(Box::new(Chains::new(symbols)));
     }

@@ -9,7 +9,7 @@ use crate::perfdata::EventDesc;
 use crate::profile::Profile;
 use crate::session::{Origin, Session};
 use crate::source::Info;
-use crate::symbols::resolver::Options;
+use crate::symbols::SymbolOptions;
 
 use super::kernel_functions::Functions;
 use super::{Wants, tracepoints};
@@ -32,7 +32,7 @@ impl Tracing {
     }
 
     /// Has the kernel's functions named in texts, by tables of files that are found as `symbols` says.
-    pub fn name_functions(&mut self, symbols: Options) {
+    pub fn name_functions(&mut self, symbols: SymbolOptions) {
         self.functions = self.wants.traces.then(|| Functions::new(symbols));
     }
 

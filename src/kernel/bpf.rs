@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use super::bpf_calls::{self, Code, Runs, Shared};
+use super::bpf_calls::{self, Code, LoadError, Runs, Shared};
 
 /// Parameters that one program may have.
 pub(crate) const MAX_CONSTANTS: usize = 255;
@@ -31,20 +31,6 @@ pub struct Program {
 pub struct LoadedProgram {
     fd: OwnedFd,
     parameters: Parameters,
-}
-
-/// Why a program was not loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadError {
-    pub errno: Errno,
-    /// The verifier's last words.
-    pub log: String,
-}
-
-impl From<Errno> for LoadError {
-    fn from(errno: Errno) -> Self {
-        Self { errno, log: String::new() }
-    }
 }
 
 // Instructions of what follows the verdict, as [`crate::kernel::bpf`]'s users make theirs.

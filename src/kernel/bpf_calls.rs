@@ -7,8 +7,6 @@ use std::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::bpf::LoadError;
-
 const MAP_CREATE: i64 = 0;
 const MAP_UPDATE_ELEM: i64 = 2;
 const MAP_DELETE_ELEM: i64 = 3;
@@ -141,7 +139,21 @@ impl Drop for Shared {
     }
 }
 
-/// What a program runs at (`enum bpf_prog_type`).
+/// The reason why a program was not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    pub errno: Errno,
+    /// The verifier's last words.
+    pub log: String,
+}
+
+impl From<Errno> for LoadError {
+    fn from(errno: Errno) -> Self {
+        Self { errno, log: String::new() }
+    }
+}
+
+/// The hook that a program runs at (`enum bpf_prog_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Runs {
@@ -194,7 +206,7 @@ pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     })
 }
 
-/// What the kernel says of a program.
+/// The kernel's account of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramInfo {
     /// Instructions that the verifier looked at; 0 before Linux 5.16.

@@ -37,7 +37,7 @@ pub struct Btf {
     strings: std::ops::Range<usize>,
 }
 
-/// Why a field cannot be found, in words.
+/// The reason why a field cannot be found, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
     #[error("this kernel does not describe its types ({VMLINUX}: {0})")]

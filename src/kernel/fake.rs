@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use parking_lot::Mutex;
 
 use super::attr::Attr;
-use super::bpf::{LoadError, LoadedProgram, Program};
+use super::bpf::{LoadedProgram, Program};
+use super::bpf_calls::LoadError;
 use super::ring::Ring;
 use super::sys::{Counts, Errno, Ioctl, Sys};
 

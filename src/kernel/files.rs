@@ -25,7 +25,7 @@ pub struct NewFile {
     place: Option<Place>,
 }
 
-/// Where a file is to stand: names in a folder that is held open, so that nobody leads us elsewhere meanwhile.
+/// The place where a file is to stand: names in a folder that is held open, so that nobody leads us elsewhere meanwhile.
 #[derive(Debug)]
 struct Place {
     folder: OwnedFd,
@@ -152,7 +152,7 @@ fn trusted() -> Vec<u32> {
     [0, rustix::process::geteuid().as_raw()].into_iter().chain(caller).collect()
 }
 
-/// Where files of our own lie: below a base that the environment names, as the user's home.
+/// The folder of files of our own: below a base that the environment names, as the user's home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPlace {
     pub(crate) base: PathBuf,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Where the files are; tests have others.
+/// The folders of the files; tests have others.
 #[derive(Clone, Debug)]
 pub struct Roots {
     pub proc: PathBuf,

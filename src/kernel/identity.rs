@@ -97,7 +97,7 @@ impl Identity {
     }
 }
 
-/// What a thread had before it took another user's rights on; it has them again when this goes.
+/// The rights that a thread had before it took another user's on; it has them again when this goes.
 struct Own {
     uid: u32,
     gid: u32,

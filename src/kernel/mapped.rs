@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::read_file::Copied;
+use super::read_file::{Copied, zeroes};
 pub(crate) use super::read_file::{held as copied, set_room};
 
 /// A file's bytes.
@@ -32,7 +32,7 @@ unsafe impl Send for Mapped {}
 // SAFETY: as above; nothing in it changes after it is made.
 unsafe impl Sync for Mapped {}
 
-/// Where bytes are, for the signal handler. A length of 0 is a free slot.
+/// The place of bytes, for the signal handler. A length of 0 is a free slot.
 #[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
@@ -176,13 +176,6 @@ fn serve(signal: libc::c_int, at: usize) -> bool {
         return signal == libc::SIGSEGV && unsafe { &*copy }.make(at);
     }
     signal == libc::SIGBUS && zeroes(at & !(rustix::param::page_size() - 1), rustix::param::page_size())
-}
-
-/// Puts zeroes in the place of pages of a mapping of ours; they take no memory.
-pub(super) fn zeroes(start: usize, len: usize) -> bool {
-    let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-    // SAFETY: the pages lie in a mapping of ours that is only read.
-    unsafe { rustix::mm::mmap_anonymous(start as *mut c_void, len, ProtFlags::READ, flags) }.is_ok()
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {

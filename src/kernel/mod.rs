@@ -5,7 +5,7 @@
 
 pub mod attr;
 pub(crate) mod bpf;
-mod bpf_calls;
+pub(crate) mod bpf_calls;
 pub mod btf;
 pub mod cgroup;
 pub mod cpus;

@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous, mprotect, mremap, munmap};
 
-use super::mapped::zeroes;
-
 /// Bytes that are copied at once.
 const PART: usize = 64 << 10;
 
@@ -156,6 +154,13 @@ impl Drop for Copied {
         // SAFETY: both mappings are ours, and no reference to them outlives self.
         let _ = unsafe { (munmap(self.base.cast(), self.len), munmap(self.inner.cast(), self.len)) };
     }
+}
+
+/// Puts zeroes in the place of pages of a mapping of ours; they take no memory.
+pub(super) fn zeroes(start: usize, len: usize) -> bool {
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+    // SAFETY: the pages lie in a mapping of ours that is only read.
+    unsafe { rustix::mm::mmap_anonymous(start as *mut _, len, ProtFlags::READ, flags) }.is_ok()
 }
 
 #[cfg(test)]

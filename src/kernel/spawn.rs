@@ -1,4 +1,4 @@
-//! Starts the profiled command stopped before its `exec`, so that no instruction of it is missed.
+//! The profiled command, started and stopped before its `exec`, so that no instruction of it is missed.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -24,7 +24,7 @@ pub struct Held {
     spawning: std::thread::JoinHandle<io::Result<Child>>,
 }
 
-/// Where a held command's output goes while a screen owns the terminal.
+/// The destination of a held command's output while a screen owns the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     Inherit,

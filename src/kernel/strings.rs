@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::bpf::LoadError;
+use super::bpf_calls::LoadError;
 use super::bpf_calls::{self, Code, MapKind, PERF_EVENT_ARRAY, Runs};
 use super::cpus;
 use super::sys::Errno;
@@ -36,7 +36,7 @@ fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
     code | to << 8 | from << 12 | u64::from(offset as u16) << 16 | u64::from(value as u32) << 32
 }
 
-/// How what is written is laid out: whose it is, then for each string its length or an errno, then the strings.
+/// The layout of what is written: whose it is, then for each string its length or an errno, then the strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     strings: usize,
@@ -109,7 +109,7 @@ impl Written {
     }
 }
 
-/// Where programs write: an event of each CPU.
+/// The outlets of programs: an event of each CPU.
 #[derive(Debug)]
 pub(crate) struct Outlets(OwnedFd);
 

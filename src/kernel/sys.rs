@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub(crate) use rustix::io::Errno;
 
 use super::attr::{Attr, Flag, SW_DUMMY, TYPE_SOFTWARE};
-use super::bpf::{LoadError, LoadedProgram, Program};
+use super::bpf::{LoadedProgram, Program};
+use super::bpf_calls::LoadError;
 use super::ring::Ring;
 
 /// `PERF_FLAG_FD_CLOEXEC`.
@@ -14,7 +15,7 @@ pub(crate) const FLAG_CLOEXEC: u64 = perf_event_open_sys::bindings::PERF_FLAG_FD
 /// `PERF_FLAG_PID_CGROUP`: the pid argument is a cgroup directory's descriptor.
 pub(crate) const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID_CGROUP as u64;
 
-/// What can be asked of an open event, perf_event_open(2) "perf_event ioctl calls".
+/// A request to an open event, perf_event_open(2) "perf_event ioctl calls".
 #[derive(Debug)]
 pub enum Ioctl<'a> {
     Enable,

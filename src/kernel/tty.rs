@@ -1,4 +1,4 @@
-//! Watches for a terminal that goes away. crossterm's reader spins when its pty vanishes, and a
+//! The watch for a terminal that goes away. crossterm's reader spins when its pty vanishes, and a
 //! profiler left by a dropped ssh must not burn a core: whoever sees the hang-up ends the process.
 
 use rustix::event::{PollFd, PollFlags, poll};

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::quantity::{self, Number};
 
-/// What a language's tokens are.
+/// The tokens of a language.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lexicon {
     /// Operators and marks. Where several begin at one place the longest counts.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What a quantity is of.
+/// The dimension of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     /// In nanoseconds.
@@ -60,7 +60,7 @@ pub(crate) const UNITS: &[(&str, Of, u64)] = &[
 /// Nanoseconds of a second, which times are in where no unit is typed.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// Why a text is no quantity.
+/// The reason why a text is no quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Wrong {
     #[error("expected {}", .0.example())]

@@ -1,4 +1,4 @@
-//! Reads numbers and strings of either byte order from the front of a byte string.
+//! A byte string from whose front numbers and strings of either byte order are read.
 
 /// A byte string being read. Every method is `None` past its end.
 #[derive(Clone, Copy, Debug)]

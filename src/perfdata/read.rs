@@ -1,4 +1,4 @@
-//! Reads the head of perf.data files: events and features. Sizes and offsets in the file are
+//! The head of perf.data files, read: events and features. Sizes and offsets in the file are
 //! checked against the file before they are used; what is wrong is said with its byte offset.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use super::bytes::Bytes;
 use super::features::{Features, bit};
 use super::{EventDesc, HEADER_SIZE, MAGIC, swap};
 
-/// Why a file is no recording that we read.
+/// The reason why a file is no recording that we read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("{0}")]
@@ -37,7 +37,7 @@ pub(crate) const MAX_FEATURE: u64 = 64 << 20;
 /// `size` in the header of a stream, where a file says 104.
 pub(crate) const PIPE_HEADER: u64 = 16;
 
-/// What is known of a recording before its records.
+/// The head of a recording: all that is known before its records.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     pub events: Vec<EventDesc>,

@@ -1,4 +1,4 @@
-//! Turns records of the other byte order into ours, in place, so that nothing after this knows of
+//! Records of the other byte order, turned into ours in place, so that nothing after this knows of
 //! it. Which bytes form a number is each record type's layout (perf_event_open(2)).
 
 use rustc_hash::FxHashMap;

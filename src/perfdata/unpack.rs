@@ -13,7 +13,7 @@ const LEAST_WINDOW: usize = 9 << 20;
 /// What comes of data that does not say how much it is grows by so much, at least.
 const STEP: usize = 1 << 16;
 
-/// Why something stays packed, or what stands for it is not taken.
+/// The reason why something stays packed, or what stands for it is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error("{what} would take {} MB, more than its share: its names are left out (--memory makes room)", bytes.div_ceil(1 << 20))]
@@ -22,7 +22,7 @@ pub enum Refused {
     Damaged { what: String, why: String },
 }
 
-/// What may be taken for one file.
+/// The bytes of memory that may be taken for one file.
 #[derive(Debug)]
 pub struct Purse {
     left: u64,

@@ -1,4 +1,4 @@
-//! Writes perf.data files that every perf opens: attrs of 112 bytes, features last.
+//! The writer of perf.data files that every perf opens: attrs of 112 bytes, features last.
 //!
 //! ```text
 //!   header │ ids │ attrs │ records … │ feature table │ features

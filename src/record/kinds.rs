@@ -40,7 +40,7 @@ impl Header {
     }
 }
 
-/// Why bytes are no record.
+/// The reason why bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     #[error("record of type {kind} has size {size}, less than its header")]
@@ -99,7 +99,7 @@ impl std::fmt::Debug for BuildId {
     }
 }
 
-/// What identifies the file behind a mapping.
+/// The identity of the file behind a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum FileId {
     #[default]

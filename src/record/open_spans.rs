@@ -24,7 +24,7 @@ impl<W, B> Begin<W, B> {
     }
 }
 
-/// What is under way in one lane: a CPU, a thread, an address.
+/// The spans under way in one lane: a CPU, a thread, an address.
 #[derive(Clone, Debug)]
 struct Lane<W, B> {
     newest: Begin<W, B>,

@@ -1,4 +1,4 @@
-//! Puts records of many rings into one order of time.
+//! The order of time, into which records of many rings are put.
 //!
 //! Rings are read in rounds. A record that a round brings may be older than records of another
 //! ring in the same round, but never older than the start of the round before:
@@ -12,7 +12,7 @@
 //!
 //! So after each round everything up to the previous round's start is released, sorted.
 
-/// Where a waiting record lies.
+/// The place of a waiting record.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time: u64,

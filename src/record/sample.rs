@@ -86,7 +86,7 @@ pub struct Sample<'a> {
     pub read: &'a [u8],
 }
 
-/// What one event of a group had counted when a sample was taken.
+/// The count that one event of a group had reached when a sample was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) id: u64,

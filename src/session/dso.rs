@@ -6,14 +6,10 @@ use hashbrown::HashMap;
 
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
-use super::maps::{Map, MapId, Maps};
+use super::maps::{DsoId, Map, MapId, Maps};
 use super::space::Space;
 
-/// Index into [`Dsos`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DsoId(pub u32);
-
-/// What kind of code a DSO holds.
+/// The kind of code that a DSO holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DsoKind {
     Unknown,

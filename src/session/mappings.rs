@@ -16,7 +16,7 @@ pub struct Mappings<'a> {
     last_kernel: Near,
 }
 
-/// Where the last address lay, and what is true of those around it.
+/// The surroundings of the last address, and what is true of them.
 #[derive(Debug, Default)]
 struct Near {
     range: Range<u64>,

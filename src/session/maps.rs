@@ -2,7 +2,9 @@
 
 use hashbrown::HashMap;
 
-use super::dso::DsoId;
+/// Index into [`super::Dsos`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DsoId(pub u32);
 
 /// A distinct mapping: one DSO at one address. Shared by all processes that have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

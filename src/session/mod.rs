@@ -26,18 +26,18 @@ use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
 use containers::{Container, Named};
-pub use dso::{Dso, DsoId, DsoKind, Dsos};
+pub use dso::{Dso, DsoKind, Dsos};
 use host::{Host, Thread};
 use log::Fork;
 pub use log::{Side, SideLog};
 pub use mappings::Mappings;
-pub use maps::MapId;
+pub use maps::{DsoId, MapId};
 pub use marks::TimeMark;
 use space::Space;
 use tasks::Tasks;
 pub(crate) use tasks::{Task, TaskId};
 
-/// Whether processes that were there before the first record can be looked up.
+/// The origin of a session, which says if processes that were there before the first record can be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Live,

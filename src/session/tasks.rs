@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub(crate) u32);
 
-/// Who a sample belongs to.
+/// A task: the thread that a sample belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Task {
     /// Which of the session's hosts it runs on.

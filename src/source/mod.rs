@@ -21,7 +21,7 @@ use crate::event::{CallGraph, Event};
 pub use crate::event::{EventState, Rate, Run};
 pub use crate::kernel::sys::Counts;
 
-/// What a source says of itself before the first record.
+/// The description of a source before the first record.
 #[derive(Clone, Debug)]
 pub struct Info {
     pub origin: Origin,
@@ -256,7 +256,7 @@ impl Batch {
     }
 }
 
-/// How often an event has happened on a CPU since it was opened.
+/// The count of an event on a CPU since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuCount {
     /// Which of the source's events it is.
@@ -279,7 +279,7 @@ pub struct Shared {
     pub(crate) probes: Vec<(String, bool, bool)>,
 }
 
-/// What is sampled now.
+/// The choice of what is sampled now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// As [`Info::clock_rate`].
@@ -329,7 +329,7 @@ pub struct Handover {
     pub new: Vec<u64>,
 }
 
-/// What [`Source::next`] ended with.
+/// The outcome of [`Source::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There may be more.
@@ -378,7 +378,7 @@ pub enum Change {
     Stop,
 }
 
-/// What went wrong with a source, with the remedy in its words.
+/// A failure of a source, with the remedy in its words.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     #[error(transparent)]

@@ -23,7 +23,7 @@ pub(crate) struct Bounds {
     way: Option<Way>,
 }
 
-/// What is searched.
+/// The table that is searched.
 #[derive(Debug)]
 enum Way {
     /// The header's table, in the file itself.
@@ -84,7 +84,7 @@ impl Section {
     }
 }
 
-/// How a file's numbers are written.
+/// The form of a file's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     endian: RunTimeEndian,

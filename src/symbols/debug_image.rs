@@ -12,8 +12,8 @@ use super::bytes::Bytes;
 use super::door::Namers;
 use super::elf::{self, Elf, ElfError, Segments, SymbolSection};
 use super::find_file::FileSearch;
+use super::options::SymbolOptions;
 use super::plt;
-use super::resolver::Options;
 use super::table::SymbolTable;
 use crate::kernel::procfs;
 use crate::perfdata::unpack::{self, Purse};
@@ -56,7 +56,7 @@ impl Image {
     ///
     /// # Errors
     /// In words, why there is none.
-    pub fn open(dso: &Dso, options: &Options) -> Result<Self, String> {
+    pub fn open(dso: &Dso, options: &SymbolOptions) -> Result<Self, String> {
         let mut places = FileSearch::new(dso, options).map_err(|e| e.to_string())?;
         let vdso = dso.kind == DsoKind::Vdso;
         // What a cache holds under the build id is the file itself, whatever lies at its path now.
@@ -248,7 +248,7 @@ impl Image {
 const MINI: &str = ".gnu_debugdata";
 
 /// The build id of a file that is mapped, as it lies there now.
-pub(crate) fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
+pub(crate) fn build_id(dso: &Dso, options: &SymbolOptions) -> Option<BuildId> {
     let bytes = Bytes::of(&FileSearch::new(dso, options).ok()?.main().ok()?).ok()?;
     elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
 }

@@ -8,7 +8,7 @@ pub(crate) const MAX_SHOWN: usize = 4 * MAX;
 /// Parts of a C++ name that are gone through for it: those without letters double, too.
 const MAX_PARTS: usize = 1 << 16;
 
-/// How readable names are made.
+/// The form of readable names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// As they stand in the symbol table.

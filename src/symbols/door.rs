@@ -64,7 +64,7 @@ impl IntoIterator for Namers {
     }
 }
 
-/// What a file is wanted for.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Programs, libraries and their debug files.
@@ -85,7 +85,7 @@ impl Purpose {
     }
 }
 
-/// Why a file that is there is not opened.
+/// The reason why a file that is there is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{0} is no plain file")]

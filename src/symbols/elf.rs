@@ -8,7 +8,7 @@ use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
 use crate::perfdata::unpack::{Purse, Refused};
 use crate::record::kinds::BuildId;
 
-/// What could not be read of a file, in words.
+/// A part of a file that could not be read, in words.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
     #[error("cannot be read as an ELF file: {0}")]
@@ -26,7 +26,7 @@ pub enum ElfError {
 /// An ELF file, parsed.
 pub(crate) type Elf<'d> = object::File<'d, &'d [u8]>;
 
-/// How a file's parts lie in memory: address, size and offset in the file of each.
+/// The places of a file's parts in memory: address, size and offset in the file of each.
 #[derive(Clone, Debug, Default)]
 pub struct Segments(Vec<(u64, u64, u64)>);
 

@@ -9,17 +9,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::door::{self, Door, Namers, Purpose};
-use super::resolver::Options;
+use super::options::SymbolOptions;
 use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 use crate::record::kinds::{BuildId, FileId};
 use crate::session::Dso;
 
-/// Where a DSO's files are looked for.
+/// The search for a DSO's files.
 #[derive(Debug)]
 pub struct FileSearch<'a> {
     dso: &'a Dso,
-    options: &'a Options,
+    options: &'a SymbolOptions,
     door: Door,
     /// Whether the door is that of a process which had it mapped.
     inside: bool,
@@ -31,7 +31,7 @@ impl<'a> FileSearch<'a> {
     ///
     /// # Errors
     /// When none of these roots can be looked into.
-    pub fn new(dso: &'a Dso, options: &'a Options) -> io::Result<Self> {
+    pub fn new(dso: &'a Dso, options: &'a SymbolOptions) -> io::Result<Self> {
         if let Some(door) = process_of(dso, options).and_then(|pid| of_process(pid).ok()) {
             return Ok(Self { dso, options, door, inside: true });
         }
@@ -149,7 +149,7 @@ impl<'a> FileSearch<'a> {
     }
 }
 
-fn process_of(dso: &Dso, options: &Options) -> Option<i32> {
+fn process_of(dso: &Dso, options: &SymbolOptions) -> Option<i32> {
     dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid)
 }
 

@@ -14,50 +14,17 @@ use std::time::{Duration, Instant};
 
 use super::find_file::FileSearch;
 use super::jit_functions::Told;
+use super::jit_slice::{PIECE, Read, Slice};
 use super::jitdump;
-use super::resolver::Options;
+use super::options::SymbolOptions;
 use super::table::Symbol;
 use crate::kernel::identity::Identity;
 use crate::session::Dso;
 
 /// How often a file is looked at again, at most.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Bytes read at once, and the longest line.
-const PIECE: usize = 1 << 16;
 /// Bytes that are read in all for each byte that may be kept: what is written again and again has an end.
 const READ_FOR_KEPT: u64 = 8;
-
-/// What one visit to files may cost; the next one goes on from there.
-#[derive(Debug)]
-pub struct Slice {
-    bytes: usize,
-    until: Instant,
-}
-
-impl Default for Slice {
-    fn default() -> Self {
-        Self { bytes: 4 * PIECE, until: Instant::now() + Duration::from_millis(5) }
-    }
-}
-
-impl Slice {
-    /// Takes so many bytes of it. `false` when it is used up.
-    pub(crate) fn take(&mut self, bytes: usize) -> bool {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.bytes > 0 && Instant::now() < self.until
-    }
-}
-
-/// How far a visit came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
-    /// Nothing more is there now.
-    All,
-    /// The slice ended before the file.
-    Part,
-    /// There is no room for more.
-    Full,
-}
 
 /// One of a process's files, and how far it was read.
 #[derive(Debug)]
@@ -68,7 +35,7 @@ struct Growing {
     dump: bool,
 }
 
-/// What is to be done for a process.
+/// The work that is left for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// More is there to be read.
@@ -79,7 +46,7 @@ enum State {
     Done,
 }
 
-/// What a process's JIT has told.
+/// The JIT of a process: its files, and the functions that it has told of.
 #[derive(Debug)]
 pub(crate) struct Jit {
     files: Vec<Growing>,
@@ -150,7 +117,7 @@ impl Jit {
     ///
     /// # Errors
     /// In words, why a file is not believed or not read further; it is said once.
-    pub(crate) fn read_on(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<(), String> {
+    pub(crate) fn read_on(&mut self, dso: &Dso, options: &SymbolOptions, slice: &mut Slice) -> Result<(), String> {
         let result = self.visit(dso, options, slice);
         self.state = match &result {
             Ok(true) => State::Until(Instant::now() + PATIENCE),
@@ -161,7 +128,7 @@ impl Jit {
     }
 
     /// `true` when all files are read.
-    fn visit(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<bool, String> {
+    fn visit(&mut self, dso: &Dso, options: &SymbolOptions, slice: &mut Slice) -> Result<bool, String> {
         for (path, dump) in std::mem::take(&mut self.wanted) {
             match FileSearch::new(dso, options).and_then(|places| places.jit(&path, dump)) {
                 Ok(file) => {

@@ -16,7 +16,7 @@ const MOST: usize = BLOCK << 15;
 /// 288 of a leaf for five of them, and a part of the nodes above.
 const ENTRY: usize = 80;
 
-/// Where a function ends, and where its name is.
+/// The end of a function and the place of its name.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     end: u64,

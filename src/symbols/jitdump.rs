@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::jit::{Read, Slice};
 use super::jit_functions::{MAX_NAME, Told};
+use super::jit_slice::{Read, Slice};
 
 /// "JiTD" as a little-endian machine writes it.
 const MAGIC: u32 = 0x4a69_5444;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use super::jit::{Jit, Slice};
-use super::resolver::Options;
+use super::jit::Jit;
+use super::jit_slice::Slice;
+use super::options::SymbolOptions;
 use super::table::Symbol;
 use crate::session::{Dso, DsoId};
 
@@ -26,7 +27,7 @@ struct One {
     visited: u64,
 }
 
-/// What the JITs have told. One thread owns it.
+/// The functions of all JITs. One thread owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Jits {
     list: FxHashMap<DsoId, One>,
@@ -37,7 +38,7 @@ pub(crate) struct Jits {
     round: u64,
 }
 
-/// What a visit brought.
+/// The outcome of a visit.
 #[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) dso: DsoId,
@@ -80,7 +81,7 @@ impl Jits {
     }
 
     /// Visits one process's files, if it is due and its user has no pause.
-    pub(crate) fn visit(&mut self, dso: DsoId, options: &Options) -> Option<Visit> {
+    pub(crate) fn visit(&mut self, dso: DsoId, options: &SymbolOptions) -> Option<Visit> {
         let one = self.list.get_mut(&dso).filter(|one| one.jit.is_due())?;
         let from = Instant::now();
         if self.pauses.get(&one.jit.user()).is_some_and(|until| from < *until) {
@@ -102,7 +103,7 @@ impl Jits {
     }
 
     /// Visits what was begun: of those whose turn it is, the one whose visit was longest ago.
-    pub(crate) fn read_on(&mut self, options: &Options) -> Option<Visit> {
+    pub(crate) fn read_on(&mut self, options: &SymbolOptions) -> Option<Visit> {
         let now = Instant::now();
         let paused = |user: u32| self.pauses.get(&user).is_some_and(|until| now < *until);
         let next = self.list.values().filter(|one| one.jit.is_behind() && !paused(one.jit.user()));

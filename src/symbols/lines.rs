@@ -17,7 +17,7 @@ use super::demangle::{Form, demangle};
 use super::door::Namers;
 use super::dwarf_cost;
 use super::elf::{self, Segments};
-use super::resolver::{MAX_FILES, Options};
+use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
 use crate::kernel::{own_memory, procfs};
 use crate::perfdata::unpack::{self, Purse, Refused};
@@ -59,7 +59,7 @@ self_cell!(
     }
 );
 
-/// What DWARF is parsed from: a file, what it shares with others, and sections that were packed.
+/// The sections that DWARF is parsed from: of a file, what it shares with others, and sections that were packed.
 struct Sections {
     main: Bytes,
     shared: Option<Bytes>,
@@ -148,7 +148,7 @@ impl OneFile {
     ///
     /// # Errors
     /// When there is no room for them.
-    fn of(dso: &Dso, options: &Options, purse: &mut Purse) -> Result<(Option<Self>, u32), Refused> {
+    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut Purse) -> Result<(Option<Self>, u32), Refused> {
         let Ok(image) = Image::open(dso, options) else { return Ok((None, 0)) };
         let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
         for shared in [false, true] {
@@ -162,7 +162,7 @@ impl OneFile {
     }
 
     /// The functions at an address as linked, innermost first.
-    fn places(&mut self, address: u64, options: &Options) -> Vec<InlinedFrame> {
+    fn places(&mut self, address: u64, options: &SymbolOptions) -> Vec<InlinedFrame> {
         let files = &mut self.files;
         self.parsed.with_dependent(|_, context| {
             let mut out = Vec::new();
@@ -197,7 +197,7 @@ const MAX_DEPTH: usize = 256;
 
 /// The lines of all files. One thread owns it.
 pub struct Lines {
-    options: Options,
+    options: SymbolOptions,
     files: FxHashMap<DsoId, Option<OneFile>>,
     /// Who holds how much of what had to be unpacked or is known to be taken.
     shares: Shares<DsoId>,
@@ -217,7 +217,7 @@ impl std::fmt::Debug for Lines {
 const MAPPED: u64 = 256 << 20;
 
 impl Lines {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SymbolOptions) -> Self {
         let shares = Shares::new(options.budget, MAX_FILES / 4);
         let (files, problems) = (FxHashMap::default(), Vec::new());
         let before = (procfs::own_rss(), own_memory::private().unwrap_or(0));
@@ -328,7 +328,7 @@ mod tests {
         let mut session = Session::new(Origin::Live);
         let pid = std::process::id() as i32;
         session.task(pid, pid);
-        let mut lines = Lines::new(Options::live());
+        let mut lines = Lines::new(SymbolOptions::live());
         let start = outer as fn(u64) -> u64 as usize as u64;
         assert_eq!(outer(2), 7);
         let map = session.user_map(pid, start);

@@ -7,11 +7,29 @@ use rustc_hash::FxHashMap;
 
 use super::bounds::Bounds;
 use super::demangle::{Form, demangle};
-use super::resolver::Symbolized;
 use super::table::SymbolTable;
+use crate::session::Dso;
 
 /// Bytes of a readable name beside its letters: its place in the map, which may be half empty, and its count.
 const ENTRY: usize = 80;
+
+/// A function that holds an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbolized {
+    pub start: u64,
+    pub end: u64,
+    /// As shown: demangled, unless that was switched off.
+    pub name: Arc<str>,
+    /// Whether that is a symbol's name; else it is the address where the function starts, as linked.
+    pub is_symbol: bool,
+}
+
+impl Symbolized {
+    /// A DSO that is one function.
+    pub(super) fn whole(dso: &Dso) -> Self {
+        Self { start: 0, end: u64::MAX, name: dso.path.clone(), is_symbol: true }
+    }
+}
 
 /// A file's tables, asked one after the other.
 #[derive(Debug)]

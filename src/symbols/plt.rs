@@ -35,7 +35,7 @@ type Stub = (u64, u64, Vec<u8>);
 const STUB: u64 = 160;
 const SLOT: u64 = 80;
 
-/// What a slot of the global offset table is for.
+/// The function that a slot of the global offset table is for.
 #[derive(Clone, Copy)]
 enum Target {
     /// A dynamic symbol, by number.

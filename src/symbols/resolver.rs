@@ -1,7 +1,6 @@
-//! Turns (DSO, address) into a function, loading each file's tables once.
+//! The resolver of (DSO, address) to a function, which loads each file's tables once.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
@@ -9,12 +8,12 @@ use super::bounds::Bounds;
 use super::bytes::Bytes;
 use super::debug_image::{Functions, Image};
 use super::demangle::{Form, demangle};
-use super::door::Namers;
 use super::jits::{Jits, Visit};
 use super::kallsyms::Kallsyms;
-use super::loaded::LoadedFiles;
+use super::loaded::{LoadedFiles, Symbolized};
+use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
-use super::shipped::{self, Given};
+use super::shipped;
 use super::table::{Symbol, SymbolTable};
 use super::{door, elf, find_file};
 use crate::kernel::limits::Rights;
@@ -23,114 +22,10 @@ use crate::perfdata::unpack::Purse;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 
-/// A function that holds an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Symbolized {
-    pub start: u64,
-    pub end: u64,
-    /// As shown: demangled, unless that was switched off.
-    pub name: Arc<str>,
-    /// Whether that is a symbol's name; else it is the address where the function starts, as linked.
-    pub is_symbol: bool,
-}
-
-impl Symbolized {
-    /// A DSO that is one function.
-    fn whole(dso: &Dso) -> Self {
-        Self { start: 0, end: u64::MAX, name: dso.path.clone(), is_symbol: true }
-    }
-}
-
-/// Where names come from and how they are shown.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How names are made readable.
-    pub form: Form,
-    /// Whether the profiled processes may still be there, so that /proc leads to their files.
-    pub live: bool,
-    /// Whether the kernel that runs here is the one that was profiled, so that its vDSO is ours.
-    pub same_kernel: bool,
-    /// A directory under which the profiled machine's files are laid out.
-    pub symfs: Option<PathBuf>,
-    /// The kernel's symbols; `None` for no kernel names.
-    pub kallsyms: Option<PathBuf>,
-    /// The recorded kernel's image, which goes before its kallsyms.
-    pub vmlinux: Option<PathBuf>,
-    /// Directories of files by build id, laid out as perf's cache is (`~/.debug`).
-    pub caches: Vec<PathBuf>,
-    /// Directories of debuginfod clients: `BUILDID/debuginfo`.
-    pub debuginfod: Vec<PathBuf>,
-    /// Servers that debug files are fetched from, into the first of these directories.
-    pub servers: Vec<String>,
-    /// Whether functions without a symbol are told apart by their bounds; else each of their addresses is by itself.
-    pub bounds: bool,
-    /// Bytes that names may hold: of the user whose files hold most, what is not asked for gives way.
-    pub budget: usize,
-    /// Tables that came with the streams that are read, by host.
-    pub given: Vec<Arc<Given>>,
-    /// Who made the recordings that are read, and so names files; nobody but the kernel does where it is live.
-    pub authors: Namers,
-    /// Hosts whose kernel is neither the one that runs here nor that of `kallsyms` and `vmlinux`.
-    pub strangers: Vec<u16>,
-}
-
-/// Files that are held at once, each a mapping of ours.
-pub(crate) const MAX_FILES: usize = 4096;
 /// Whose the tables are that came with a stream: nobody's of this machine.
 const GIVEN: u32 = u32::MAX;
-/// Half of what a session's samples may have.
-const BUDGET: usize = 256 << 20;
 
-impl Options {
-    /// The tables that came with the stream that tells of a DSO.
-    fn given(&self, dso: &Dso) -> Option<&Given> {
-        self.given.get(usize::from(dso.host)).map(|given| &**given)
-    }
-
-    /// Whether the kernel that runs here is the one that a DSO was profiled under.
-    pub(crate) fn is_own_kernel(&self, dso: &Dso) -> bool {
-        self.same_kernel && !self.strangers.contains(&dso.host)
-    }
-
-    /// For the running machine, with the caches that this user's debuginfod client fills
-    /// (debuginfod_find_debuginfo(3)).
-    pub(crate) fn of_user() -> Self {
-        let set = |name: &str| privilege::variable(name).map(PathBuf::from);
-        let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-        let own = set("DEBUGINFOD_CACHE_PATH");
-        let usual = cache.map(|dir| dir.join("debuginfod_client"));
-        let old = set("HOME").map(|home| home.join(".debuginfod_client_cache"));
-        let debuginfod = if own.is_some() { vec![own] } else { vec![usual, old] };
-        let urls = privilege::variable("DEBUGINFOD_URLS").and_then(|urls| urls.into_string().ok()).unwrap_or_default();
-        Self {
-            debuginfod: debuginfod.into_iter().flatten().collect(),
-            servers: urls.split_whitespace().map(str::to_owned).collect(),
-            ..Self::live()
-        }
-    }
-
-    /// For the running machine.
-    pub fn live() -> Self {
-        Self {
-            form: Form::Plain,
-            live: true,
-            same_kernel: true,
-            symfs: None,
-            kallsyms: Some("/proc/kallsyms".into()),
-            vmlinux: None,
-            caches: Vec::new(),
-            debuginfod: Vec::new(),
-            servers: Vec::new(),
-            bounds: true,
-            budget: BUDGET,
-            given: Vec::new(),
-            authors: Namers::default(),
-            strangers: Vec::new(),
-        }
-    }
-}
-
-/// What makes two DSOs the same file, whatever their names are. A build id says so among the files of one user:
+/// The identity of a file: what makes two DSOs the same one, whatever their names are. A build id says so among the files of one user:
 /// another could have given his the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
@@ -138,7 +33,7 @@ enum Key {
     Dso(DsoId),
 }
 
-/// What holds names.
+/// A holder of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     File(Key),
@@ -148,7 +43,7 @@ enum Holder {
 /// The chain of name sources. Not shared: one thread owns it.
 #[derive(Debug)]
 pub struct Resolver {
-    options: Options,
+    options: SymbolOptions,
     /// The kernel of each host.
     kernels: FxHashMap<u16, LoadedFiles>,
     /// What each DSO's file was found to be; `None` for one without names.
@@ -165,7 +60,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SymbolOptions) -> Self {
         Self {
             shares: Shares::new(options.budget, MAX_FILES),
             options,
@@ -463,12 +358,12 @@ mod tests {
         let mut session = Session::new(Origin::Live);
         let pid = std::process::id() as i32;
         session.task(pid, pid);
-        let mut resolver = Resolver::new(Options::live());
+        let mut resolver = Resolver::new(SymbolOptions::live());
         let here = names_of_this_very_process as fn() as usize as u64;
         let map = session.user_map(pid, here);
         let found = resolver.resolve(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(here)).expect("name");
         assert!(found.name.contains("names_of_this_very_process"), "{found:?}");
-        let raw = Resolver::new(Options { form: Form::Raw, ..Options::live() })
+        let raw = Resolver::new(SymbolOptions { form: Form::Raw, ..SymbolOptions::live() })
             .resolve(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(here))
             .expect("name");
         assert!(raw.name.starts_with("_ZN") || raw.name.starts_with("_R"), "{raw:?}");
@@ -494,7 +389,7 @@ mod tests {
         };
         session.apply(&crate::record::Record::Mmap(map), 0);
         let dso = session.dsos.of_map(session.user_map(1, 0x10)).clone();
-        let mut resolver = Resolver::new(Options { live: false, kallsyms: None, ..Options::live() });
+        let mut resolver = Resolver::new(SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() });
         assert_eq!(resolver.resolve(&dso, 0x10), None);
         let problems = resolver.take_problems();
         assert!(problems.len() == 1 && problems[0].1.contains("was mapped"), "{problems:?}");

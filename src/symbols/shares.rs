@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// What one thing holds.
+/// The bytes that one thing holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     user: u32,

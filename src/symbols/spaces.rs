@@ -29,7 +29,7 @@ const SAVED_NS: i64 = 500_000_000;
 /// From here on addresses are the kernel's.
 const KERNEL: u64 = 1 << 63;
 
-/// What follows processes and has their tables made.
+/// The thread that follows processes and has their tables made.
 #[derive(Debug)]
 pub(crate) struct Following {
     /// It does so until nobody can send any more.
@@ -37,7 +37,7 @@ pub(crate) struct Following {
     pub(crate) tables: Arc<ArcSwap<Tables>>,
 }
 
-/// What there is to say of all tables.
+/// The figures of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     /// Those of most processes first.
@@ -68,7 +68,7 @@ pub(crate) fn follow(walker: Walker) -> io::Result<Following> {
     Ok(Following { news: sender, tables })
 }
 
-/// What holds rows and mappings: the kernel, by its walker.
+/// The store of rows and mappings: the kernel, by its walker.
 trait Store {
     fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full>;
     fn release(&mut self, spans: &[Span]);
@@ -100,7 +100,7 @@ impl Store for Walker {
     }
 }
 
-/// What a process has mapped.
+/// The mappings of a process.
 #[derive(Debug)]
 struct Process {
     maps: Vec<procfs::ProcMapping>,

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use super::bytes::Bytes;
 use super::debug_image::Image;
 use super::elf::{self, Segments};
-use super::resolver::{MAX_FILES, Options};
+use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
 use crate::perfdata::unpack::{self, Purse};
 use crate::record::sample::UserState;
@@ -25,7 +25,7 @@ use crate::session::{Dso, DsoId, DsoKind};
 /// Deeper stacks are cut.
 const MAX_FRAMES: usize = 1024;
 
-/// How a chain ended.
+/// The end of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// At the thread's first function.
@@ -71,13 +71,13 @@ impl<U: Unwinder<Module = Module<Section>> + Default> Machine<U>
 where
     U::Cache: Default,
 {
-    fn new(options: &Options) -> Self {
+    fn new(options: &SymbolOptions) -> Self {
         let shares = Shares::new(options.budget / 4, MAX_FILES);
         Self { cache: U::Cache::default(), plain: U::default(), files: FxHashMap::default(), shares }
     }
 
     /// Opens a file's tables; others give way to them.
-    fn open(&mut self, dso: &Dso, options: &Options) {
+    fn open(&mut self, dso: &Dso, options: &SymbolOptions) {
         let mut purse = Purse::new(self.shares.most());
         let opened = load(dso, options, &mut purse);
         self.shares.hold(dso.id, opened.as_ref().map_or(0, |(.., user)| *user), purse.taken());
@@ -88,7 +88,7 @@ where
     /// Goes from frame to frame; `find` leads an address to its DSO and its offset there.
     fn walk<'a>(
         &mut self,
-        options: &Options,
+        options: &SymbolOptions,
         find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
         mut regs: U::UnwindRegs,
         from: u64,
@@ -136,7 +136,7 @@ where
 /// Opens a file's tables.
 fn load<U: Unwinder<Module = Module<Section>> + Default>(
     dso: &Dso,
-    options: &Options,
+    options: &SymbolOptions,
     purse: &mut Purse,
 ) -> Option<(U, Segments, u32)> {
     let image = Image::open(dso, options).ok()?;
@@ -204,7 +204,7 @@ impl Copied<'_> {
 
 /// Unwinds the stacks of a session. One thread owns it.
 pub struct UnwindSpace {
-    options: Options,
+    options: SymbolOptions,
     x86_64: Machine<UnwinderX86_64<Section>>,
     aarch64: Machine<UnwinderAarch64<Section>>,
 }
@@ -232,7 +232,7 @@ mod arm {
 }
 
 impl UnwindSpace {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SymbolOptions) -> Self {
         Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }
 

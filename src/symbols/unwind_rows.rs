@@ -73,7 +73,7 @@ pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     Some(Contents { head, segments: segments.collect(), sections, table: section.bytes(bytes), bare })
 }
 
-/// Why a file has no rows.
+/// The reason why a file has no rows.
 #[derive(Debug, Error)]
 pub enum NoRows {
     #[error(transparent)]
@@ -303,7 +303,7 @@ fn rule<'a>(
     cfa.map_or(Rule::Unsupported, |cfa| Rule::Frame { cfa, saved, caller })
 }
 
-/// What an operation of an expression says, of those that are looked for.
+/// An operation of an expression, of those that are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Register(Register, i64),

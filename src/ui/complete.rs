@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::filter::capture::Subject;
-use crate::filter::{Expect, FIELDS, Field, Known, TraceField, complete::operators, expected};
+use crate::filter::{Expect, FIELDS, Field, Known, TraceField, expected};
 use crate::panel::unit::percent;
 use crate::query::column;
 use crate::query::task_choices::Whose;
@@ -21,7 +21,7 @@ pub fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec<(Strin
             let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
             FIELDS.iter().map(|row| (row.1.to_owned(), row.3.to_owned())).chain(own).collect()
         }
-        Expect::Operator(field) => operators(field).iter().map(|op| ((*op).to_owned(), String::new())).collect(),
+        Expect::Operator(field) => field.operators().iter().map(|op| ((*op).to_owned(), String::new())).collect(),
         Expect::Connective => ["&&", "||"].iter().map(|op| ((*op).to_owned(), String::new())).collect(),
         Expect::Value(field) => values(field, answer),
     };

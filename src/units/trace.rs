@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::event::print::call;
+use crate::event::format::print::call;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::RetainedStack;
 

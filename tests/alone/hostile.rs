@@ -14,7 +14,7 @@ use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::{FileId, Mmap};
 use perfprof_tui::session::{Dso, Origin, Session};
 use perfprof_tui::symbols::lines::Lines;
-use perfprof_tui::symbols::{Options, Resolver};
+use perfprof_tui::symbols::{Resolver, SymbolOptions};
 
 const ATTACKER: u32 = 64_001;
 const VICTIM: u32 = 64_002;
@@ -71,7 +71,7 @@ fn dsos(processes: &[&Jitted]) -> Vec<Dso> {
 }
 
 fn live(budget: usize) -> Resolver {
-    Resolver::new(Options { kallsyms: None, budget, ..Options::live() })
+    Resolver::new(SymbolOptions { kallsyms: None, budget, ..SymbolOptions::live() })
 }
 
 /// Asks as the program does until the name comes.
@@ -232,8 +232,8 @@ fn packed(kind: u32, size: u64, data: &[u8]) -> Vec<u8> {
     [&u64::from(kind).to_le_bytes(), &size.to_le_bytes(), &1u64.to_le_bytes(), data].concat()
 }
 
-fn recorded(budget: usize) -> Options {
-    Options { live: false, kallsyms: None, budget, ..Options::live() }
+fn recorded(budget: usize) -> SymbolOptions {
+    SymbolOptions { live: false, kallsyms: None, budget, ..SymbolOptions::live() }
 }
 
 /// A DSO for a file, as a recording without build ids has it.

@@ -18,8 +18,8 @@ use perfprof_tui::query::{Aggregate, Answer, Question};
 use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::session::{Origin, TimeMark, marks};
 use perfprof_tui::source::{Info, recording};
+use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::symbols::lines::Lines;
-use perfprof_tui::symbols::resolver::Options;
 use perfprof_tui::symbols::{Resolver, code};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
@@ -44,12 +44,12 @@ fn load(file: &str, kallsyms: &str) -> (Offline, Info) {
     let mut source = recording::open(&[data(file)]).expect("open");
     let info = source.info().clone();
     let root = super::symfs();
-    let options = Options { symfs: Some(root_of(file, &root)), kallsyms: Some(data(kallsyms)), ..recorded() };
+    let options = SymbolOptions { symfs: Some(root_of(file, &root)), kallsyms: Some(data(kallsyms)), ..recorded() };
     (offline::load(&mut *source, options, Wants::default()).expect("load"), info)
 }
 
-fn recorded() -> Options {
-    Options { live: false, same_kernel: false, kallsyms: None, ..Options::live() }
+fn recorded() -> SymbolOptions {
+    SymbolOptions { live: false, same_kernel: false, kallsyms: None, ..SymbolOptions::live() }
 }
 
 /// Where the programs of a recording are.
@@ -130,7 +130,7 @@ impl Harness {
         let data = self.loaded.data();
         let (dso, start) = annotate::locate(data, target, None).expect("a function with samples");
         let root = super::symfs();
-        let options = Options { symfs: Some(root.path().to_owned()), ..recorded() };
+        let options = SymbolOptions { symfs: Some(root.path().to_owned()), ..recorded() };
         let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
         let dso = data.session.dsos.get(dso);
         let listing = code::list(dso, at.unwrap_or(start), &mut resolver, &mut lines, &options);

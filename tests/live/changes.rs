@@ -17,7 +17,7 @@ use perfprof_tui::query::{Answer, Question};
 use perfprof_tui::source::live::attr::Exclude;
 use perfprof_tui::source::live::{LiveConfig, LiveSource, Target};
 use perfprof_tui::source::{Change, Control, Run};
-use perfprof_tui::symbols::resolver;
+use perfprof_tui::symbols::SymbolOptions;
 
 // A static probe of this very program, as sdt.h makes them: a note with the place, a counter that says
 // whether anybody looks, and the operand.
@@ -122,7 +122,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {
-        symbols: resolver::Options::live(),
+        symbols: SymbolOptions::live(),
         memory: 256 << 20,
         keep: None,
         watched: None,

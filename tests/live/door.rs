@@ -16,7 +16,7 @@ use perfprof_tui::symbols::debug_image::Image;
 use perfprof_tui::symbols::door::{Door, Namers, Purpose};
 use perfprof_tui::symbols::find_file::FileSearch;
 use perfprof_tui::symbols::lines::Lines;
-use perfprof_tui::symbols::{Options, Resolver};
+use perfprof_tui::symbols::{Resolver, SymbolOptions};
 
 const NOBODY: u32 = 65_534;
 const MARKER: &str = "perfprof-marker-of-a-secret";
@@ -122,7 +122,7 @@ fn mapped(pid: i32, file: &Path) -> Dso {
 
 /// Its function `spin`, as the live screen takes it apart.
 fn listed(dso: &Dso) -> Listing {
-    let options = Options::live();
+    let options = SymbolOptions::live();
     let image = Image::open(dso, &options).expect("image");
     let tables = image.functions(&mut Purse::new(64 << 20)).expect("functions").tables;
     let at = tables.iter().flat_map(|table| table.iter()).find(|symbol| symbol.name == b"spin").expect("spin").start;
@@ -235,7 +235,7 @@ fn a_process_that_hides_has_its_own_user() {
             Running::start(Command::new("setpriv").args(ids).args(["--keep-groups", "sleep", "60"])).settle("sleep");
         assert_eq!(Identity::of_process(both.pid()).expect("status").uid, NOBODY, "{ids:?}");
     }
-    let (secret, options) = (stage.secret("secret", 0o600), Options::live());
+    let (secret, options) = (stage.secret("secret", 0o600), SymbolOptions::live());
     let dso = mapped(running.pid(), &sleep);
     let mut places = FileSearch::new(&dso, &options).expect("places");
     let said = places.source(&secret, &Namers::default()).expect_err("closed").to_string();
@@ -275,7 +275,7 @@ fn no_link_leads_out_of_a_process_root() {
     let mut session = Session::new(Origin::Live);
     session.task(running.pid(), running.pid());
     let dso = session.dsos.all().iter().find(|dso| dso.path.ends_with("/sleep")).expect("mapped").clone();
-    let options = Options::live();
+    let options = SymbolOptions::live();
     let open = |path: &str| {
         FileSearch::new(&dso, &options).expect("places").source(Path::new(path), &Namers::default()).map(|_| ())
     };

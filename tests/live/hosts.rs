@@ -7,7 +7,7 @@ use crate::common::{self, data, program};
 use perfprof_tui::engine::{Wants, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::source::recording;
-use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::symbols::SymbolOptions;
 
 /// Five seconds.
 const AHEAD: u64 = 5_000_000_000;
@@ -37,7 +37,7 @@ fn ahead(file: &Path, dir: &Path) -> PathBuf {
 
 fn load(files: &[PathBuf]) -> offline::Offline {
     let mut source = recording::open(files).expect("opens");
-    let symbols = Options { live: false, kallsyms: None, ..Options::live() };
+    let symbols = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
     offline::load(&mut *source, symbols, Wants::default()).expect("loads")
 }
 

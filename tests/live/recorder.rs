@@ -16,7 +16,7 @@ use perfprof_tui::kernel::sys::RealSys;
 use perfprof_tui::query::Answer;
 use perfprof_tui::source::live::attr::Exclude;
 use perfprof_tui::source::live::{LiveConfig, LiveSource, Target};
-use perfprof_tui::symbols::resolver;
+use perfprof_tui::symbols::SymbolOptions;
 
 /// A system call that nothing makes by the thousand but these tests.
 const HIT: &str = "syscalls:sys_enter_getpriority";
@@ -73,7 +73,7 @@ fn the_last_seconds_are_kept_whole() {
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {
         no_inline: true,
-        symbols: resolver::Options::live(),
+        symbols: SymbolOptions::live(),
         memory: 256 << 20,
         keep: Some(KEEP),
         watched: None,

@@ -9,7 +9,7 @@ use perfprof_tui::cpu::softirq::{Pairs, SoftirqRecord, What, Which};
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
-use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::symbols::SymbolOptions;
 
 fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
@@ -93,7 +93,7 @@ fn the_selection_is_seen_without_colours() {
 #[test]
 fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     let mut source = recording::open(&[data("softirqs.data")]).expect("open");
-    let options = Options { same_kernel: false, ..Options::live() };
+    let options = SymbolOptions { same_kernel: false, ..SymbolOptions::live() };
     let loaded = offline::load(&mut *source, options, Wants::default()).expect("load");
     let times = loaded.ingest.core().derived().times().expect("tracepoints");
     let ours: BTreeMap<(u32, String, u32), (u64, u64, u64)> = times

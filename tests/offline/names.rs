@@ -21,7 +21,7 @@ use perfprof_tui::symbols::code;
 use perfprof_tui::symbols::debug_image::Image;
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::unwind::UnwindSpace;
-use perfprof_tui::symbols::{Options, Resolver};
+use perfprof_tui::symbols::{Resolver, SymbolOptions};
 
 /// A DSO for a file, as a recording without build ids has it.
 fn dso(path: &Path) -> Dso {
@@ -32,12 +32,12 @@ fn dso(path: &Path) -> Dso {
     session.dsos.of_map(session.user_map(1, 0x10)).clone()
 }
 
-fn recorded() -> Options {
-    Options { live: false, kallsyms: None, ..Options::live() }
+fn recorded() -> SymbolOptions {
+    SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() }
 }
 
 /// All four functions of the program are found, in the order of their addresses, and from where.
-fn functions(name: &str, options: &Options) -> (Vec<String>, String) {
+fn functions(name: &str, options: &SymbolOptions) -> (Vec<String>, String) {
     let image = Image::open(&dso(&data("names").join(name)), options).expect("image");
     let functions = image.functions(&mut Purse::new(1 << 28)).expect("functions");
     let wanted = ["hash_block", "sort_keys", "copy_rows", "write_log"];
@@ -61,7 +61,7 @@ fn names_from_each_place_that_has_them() {
     assert_eq!(found, all);
     assert!(from.ends_with("names/.debug/flat4-debuglink.debug"), "{from}");
     let caches = vec![data("names")];
-    let (found, from) = functions("flat4-buildid", &Options { caches, ..recorded() });
+    let (found, from) = functions("flat4-buildid", &SymbolOptions { caches, ..recorded() });
     assert_eq!((found.as_slice(), from.as_str()), (&all.map(str::to_owned)[..], "debug file the build-id cache"));
     // Without the debug file nothing but what is exported is known.
     let (found, from) = functions("flat4-buildid", &recorded());
@@ -285,7 +285,7 @@ fn names_come_with_the_debug_file_that_is_fetched() {
         }
     });
     let (root, cache) = (symfs(), tempfile::tempdir().expect("dir"));
-    let symbols = Options {
+    let symbols = SymbolOptions {
         symfs: Some(root.path().to_owned()),
         debuginfod: vec![cache.path().to_owned()],
         servers,

@@ -9,7 +9,7 @@ use crate::common::harness::Harness;
 use crate::common::picture;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
-use perfprof_tui::symbols::resolver::Options as SymbolOptions;
+use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::ui::commands::program;
 use perfprof_tui::units;
 use perfprof_tui::units::kit::Settings;

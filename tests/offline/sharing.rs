@@ -7,11 +7,11 @@ use perfprof_tui::engine::{Wants, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::source::{Batch, Progress, recording};
-use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::symbols::SymbolOptions;
 
 fn load(file: &Path, addresses: bool) -> offline::Offline {
     let mut source = recording::open(&[file.to_owned()]).expect("opens");
-    let symbols = Options { live: false, kallsyms: None, ..Options::live() };
+    let symbols = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
     offline::load(&mut *source, symbols, Wants { addresses, ..Wants::default() }).expect("loads")
 }
 

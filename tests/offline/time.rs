@@ -13,7 +13,7 @@ use perfprof_tui::query::heat::{By, Heat, SECOND};
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
 use perfprof_tui::source::{Batch, Progress, recording};
-use perfprof_tui::symbols::resolver::Options as SymbolOptions;
+use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::tab::Tab;
 use perfprof_tui::ui::theme::{Depth, Theme};

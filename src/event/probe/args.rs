@@ -20,7 +20,7 @@ pub struct Parameter {
     pub(crate) fetch: String,
 }
 
-/// What is known of a function's parameters.
+/// The known parameters of a function.
 pub trait Parameters {
     /// In order; `None` when nothing is known of the function.
     fn of(&self, function: &str) -> Option<Vec<Parameter>>;

@@ -21,7 +21,7 @@ pub(crate) struct DebugInfo {
     pub(super) dwarf: Dwarf<Reader>,
 }
 
-/// Where a type stands.
+/// The place of a type.
 #[derive(Clone, Copy, Debug)]
 struct TypeAt {
     unit: usize,

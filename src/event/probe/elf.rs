@@ -11,7 +11,7 @@ use crate::perfdata::unpack::{self, Purse};
 
 use super::usdt::{self, Usdt};
 
-/// What of a file matters for probes.
+/// The parts of a file that matter for probes.
 #[derive(Debug)]
 pub(crate) struct Elf {
     path: String,

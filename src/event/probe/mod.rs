@@ -16,7 +16,7 @@ use crate::lang::{Diagnostic, quantity};
 use args::Parameters;
 use dwarf::DebugInfo;
 
-/// Where a probe is.
+/// The place of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbePoint {
     /// A kernel function; the offset is in bytes of its code.
@@ -67,7 +67,7 @@ impl Probe {
     }
 }
 
-/// What was asked for: `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`, as perf probe has it.
+/// A probe as it is asked for: `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`, as perf probe has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) group: Option<String>,

@@ -143,7 +143,7 @@ pub(crate) struct NamedField {
     pub(crate) loose: bool,
 }
 
-/// What names mean at one moment.
+/// The meaning of names at one moment.
 pub(crate) trait Scope {
     /// The value of one of [`Expr::names`], by its index.
     fn value(&self, name: usize) -> Value<'_>;

@@ -1,4 +1,4 @@
-//! Walks user stacks inside the kernel, by tables that are made here and without frame pointers: the program that
+//! The walk of user stacks inside the kernel, by tables that are made here and without frame pointers: the program that
 //! does it (walk.bpf.c, compiled by `build` beside it), and what it reads.
 
 mod object;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::bpf::LoadError;
+use super::bpf_calls::LoadError;
 use super::bpf_calls::{self, MapKind, PROG_ARRAY, ProgramInfo};
 use super::sys::Errno;
 use pool::{Pool, Range};
@@ -36,7 +36,7 @@ const SLOTS: usize = 64;
 /// Most frames that a walk has.
 pub(crate) const FRAMES: usize = 127;
 
-/// Where rows of a file are.
+/// The place of a file's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) chunk: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Mapping {
     pub(crate) span: Option<Span>,
 }
 
-/// Why there is no room for rows or mappings.
+/// The reason why there is no room for rows or mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
     #[error("the tables of unwinding have no more room: their limit is reached")]
@@ -64,7 +64,7 @@ pub(crate) enum Full {
     Kernel(#[from] Errno),
 }
 
-/// Why a walk ended, as the program says it.
+/// The end of a walk, as the program says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Why {
@@ -122,7 +122,7 @@ impl Why {
     }
 }
 
-/// How many walks ended in which way.
+/// The number of walks that ended in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends([u64; Why::ALL.len()]);
 
@@ -151,7 +151,7 @@ impl Ends {
     }
 }
 
-/// What a walk lacked, by bits of its record.
+/// The lacks of a walk, by bits of its record.
 pub(crate) mod lack {
     /// Nothing is known of the process.
     pub(crate) const PROCESS: u8 = 1;
@@ -162,7 +162,7 @@ pub(crate) mod lack {
     pub(crate) const ROW: u8 = 4;
 }
 
-/// What the rings tell of processes, which their tables have to follow.
+/// News of processes that the rings tell, which their tables have to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum News {
     /// A walk lacked something, by the bits of [`lack`].

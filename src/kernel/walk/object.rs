@@ -6,7 +6,7 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use rustc_hash::FxHashMap;
 
-use crate::kernel::bpf::LoadError;
+use crate::kernel::bpf_calls::LoadError;
 use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, PERF_EVENT_ARRAY, Runs, Shared, Types};
 use crate::kernel::cpus;
 use crate::kernel::sys::Errno;

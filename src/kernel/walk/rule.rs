@@ -13,7 +13,7 @@ const WIDE: u8 = 11;
 /// What kinds have that count from sp or fp what others count from the CFA.
 const FAR: u8 = 16;
 
-/// How the caller of some code is found.
+/// The rule by which the caller of some code is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// Kind 0: No table says anything: by frame pointer.
@@ -34,7 +34,7 @@ pub(crate) enum Rule {
     },
 }
 
-/// Where the CFA is, in bytes.
+/// The place of the CFA, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cfa {
     /// Kind 1: sp+n; n/8 in 16 bits. Kinds 16 to 26 (x86-64): the same where n/8 has more bits, which are the kind less
@@ -51,7 +51,7 @@ pub(crate) enum Cfa {
     Register(u8, i64),
 }
 
-/// Where the caller's frame register is.
+/// The place of the caller's frame register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Saved {
     Same,
@@ -61,7 +61,7 @@ pub(crate) enum Saved {
     AtItself,
 }
 
-/// Where the return address is.
+/// The place of the return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// At CFA-8 (x86-64).

@@ -32,7 +32,7 @@ impl Ticks {
     }
 }
 
-/// What is used of /proc/stat.
+/// The counters of /proc/stat that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// The CPUs that are online, by number.
@@ -178,7 +178,7 @@ pub(crate) fn drops(text: &[u8]) -> (u64, u64) {
     sum
 }
 
-/// How long tasks waited for a resource (PSI), in percent of the last ten seconds.
+/// The time that tasks waited for a resource (PSI), in percent of the last ten seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// At least one task waited.

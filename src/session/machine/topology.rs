@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::kernel::cpus::{format_list, parse_list};
 
-/// Where a CPU is.
+/// The place of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuPlace {
     pub(crate) node: Option<u32>,

@@ -1,4 +1,4 @@
-//! Opens the events of a session: one ring a CPU, owned by a dummy event, all others redirected
+//! The open events of a session: one ring a CPU, owned by a dummy event, all others redirected
 //! into it, so that events come and go without a ring or its reader being touched.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct CpuRing {
     pub(crate) ring: Ring,
 }
 
-/// Who an event is opened on.
+/// The task or cgroup that an event is opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     /// A task, or -1 for all.
@@ -172,6 +172,22 @@ impl Attachment {
         self.open_walks(cpu, &owner)?;
         self.rings.insert(cpu, CpuRing { owner, ring });
         Ok(true)
+    }
+
+    /// Has the program that walks user stacks write into a CPU's ring.
+    pub(super) fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<(), OpenError> {
+        let Some(walks) = &mut self.walks else { return Ok(()) };
+        let attr = attr::walked(&self.common);
+        let opened = walks.open(&*self.sys, cpu, owner, &attr);
+        opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
+    }
+
+    /// The same for all CPUs whose rings are open.
+    pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
+        let rings = std::mem::take(&mut self.rings);
+        let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
+        self.rings = rings;
+        opened
     }
 
     /// Opens some of the events; the ring must be there.

@@ -1,4 +1,4 @@
-//! Makes kernel attrs from what was asked, and takes back what an older kernel or fewer rights
+//! Kernel attrs, made from what was asked, less what an older kernel or fewer rights
 //! do not allow.
 
 pub use crate::event::spec::Rate;
@@ -8,7 +8,7 @@ use crate::kernel::attr::{
     TYPE_TRACEPOINT, branch, read_format, sample,
 };
 
-/// What not to sample.
+/// The modes that are not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exclude {
     pub(crate) kernel: bool,

@@ -1,4 +1,4 @@
-//! Gives open events their capture filters: tracepoints a text for the kernel's own parser, others a
+//! The capture filters of open events: for tracepoints a text for the kernel's own parser, for others a
 //! program.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::event::spec::{Capture, LookupPaths};
 use crate::event::{Event, filter_error};
-use crate::kernel::bpf::LoadError;
+use crate::kernel::bpf_calls::LoadError;
 use crate::kernel::privilege::setcap;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::Program as Walk;

@@ -379,7 +379,7 @@ impl LiveSource {
     }
 }
 
-/// What is left to do for a change.
+/// The work that is left of a change.
 enum Done {
     /// Open the event anew; then this can be said.
     Open(String),

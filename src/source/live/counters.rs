@@ -14,7 +14,7 @@ use super::capture;
 use super::error::OpenError;
 use super::target::Target;
 
-/// What is counted.
+/// The choice of what is counted.
 #[derive(Debug)]
 pub(crate) struct CountConfig {
     pub(crate) events: Vec<Event>,
@@ -27,7 +27,7 @@ pub(crate) struct CountConfig {
     pub(crate) on_exec: bool,
 }
 
-/// Where something was counted.
+/// The CPU, task or cgroup that something was counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CountedOn {
     Cpu(u32),

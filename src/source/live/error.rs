@@ -1,4 +1,4 @@
-//! Why an event cannot be opened, in words that say what to do. The same words serve the command
+//! The reasons why an event cannot be opened, in words that say what to do. The same words serve the command
 //! line, the screen and `doctor`.
 
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};

@@ -62,7 +62,7 @@ const ASKED_TICK_NS: u64 = 15_000_000;
 /// The first ticks are shorter, so that the first numbers are there at once.
 const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
 
-/// What to measure.
+/// The choice of what is measured.
 #[derive(Debug)]
 pub struct LiveConfig {
     pub events: Vec<Event>,

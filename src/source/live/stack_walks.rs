@@ -19,7 +19,6 @@ use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::CONTEXT_USER;
 use crate::symbols::spaces::{self, Following, Tables, Walked};
 
-use super::attach::Attachment;
 use super::capture::refused_program;
 use super::error::OpenError;
 
@@ -113,24 +112,6 @@ impl Walks {
         if let Some(at) = chain_at(attr.sample_type) {
             self.pairs.samples.insert(id, at);
         }
-    }
-}
-
-impl Attachment {
-    /// Has the program that walks user stacks write into a CPU's ring.
-    pub(super) fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<(), OpenError> {
-        let Some(walks) = &mut self.walks else { return Ok(()) };
-        let attr = super::attr::walked(&self.common);
-        let opened = walks.open(&*self.sys, cpu, owner, &attr);
-        opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
-    }
-
-    /// The same for all CPUs whose rings are open.
-    pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
-        let rings = std::mem::take(&mut self.rings);
-        let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
-        self.rings = rings;
-        opened
     }
 }
 

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::event::strings::Strings as Fields;
 use crate::event::{Event, format::Format, tracepoint};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
-use crate::kernel::bpf::LoadError;
+use crate::kernel::bpf_calls::LoadError;
 use crate::kernel::strings::{Outlets, Written};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;
@@ -86,7 +86,7 @@ impl Strings {
     }
 }
 
-/// Where and how an event was opened, and by what programs write there.
+/// An open event of a CPU, and the programs that write there.
 pub(crate) struct OpenedEvent<'a> {
     pub(crate) cpu: u32,
     pub(crate) id: u64,
@@ -101,7 +101,7 @@ fn fields_of(event: &Event) -> Option<Fields> {
     Fields::of(&Format::parse(system, &text, cfg!(target_endian = "big"))?)
 }
 
-/// How a sample of an id is completed.
+/// The way in which a sample of an id is completed.
 #[derive(Clone, Copy, Debug)]
 struct Joint {
     tracepoint: u64,

@@ -10,7 +10,7 @@ use super::containers::{News, Scanner};
 use super::error::OpenError;
 use super::wanted::{Group, Wanted};
 
-/// Who is sampled.
+/// The tasks or cgroups that are sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     System,

@@ -1,4 +1,4 @@
-//! Keeps events that come by the hundred thousand from slowing the machine down: nothing in the kernel
+//! The brake on events that come by the hundred thousand and would slow the machine down: nothing in the kernel
 //! does (software events with period 1 are not throttled).
 
 use std::collections::{BTreeMap, BTreeSet};

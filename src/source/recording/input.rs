@@ -22,14 +22,14 @@ const STEP: usize = 1 << 20;
 /// Records in a row that must look right for reading to go on after damage.
 const PROOF: usize = 4;
 
-/// What is beside records.
+/// The words and build ids beside records.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) notes: Vec<String>,
     pub(crate) build_ids: Vec<(bool, BuildId, String)>,
 }
 
-/// What [`Input::next`] found.
+/// The outcome of [`Input::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Records,

@@ -1,4 +1,4 @@
-//! Finds out what a file is, whatever its name: perf.data as a file, stream or directory, text,
+//! The kind of a file, whatever its name: perf.data as a file, stream or directory, text,
 //! each plain or compressed by gzip or zstd.
 
 use std::fs::File;

@@ -12,7 +12,7 @@ pub(crate) const PIECE: usize = 1 << 20;
 /// How long a stream is waited for.
 const WAIT_NS: i64 = 100_000_000;
 
-/// Where bytes come from.
+/// A source of bytes.
 pub(crate) enum ByteSource {
     /// A part of a file.
     File { file: File, at: u64, end: u64 },
@@ -22,7 +22,7 @@ pub(crate) enum ByteSource {
     Pipe { pipe: File, ahead: Vec<u8>, at: u64 },
 }
 
-/// What a call of [`ByteSource::fill`] brought.
+/// The outcome of [`ByteSource::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
     Some,

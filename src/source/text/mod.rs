@@ -316,7 +316,7 @@ impl Open {
     }
 }
 
-/// What a line of `perf script` stands below.
+/// The line above a line of `perf script`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Nothing,

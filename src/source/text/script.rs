@@ -26,7 +26,7 @@ pub(crate) struct Header<'a> {
     pub(crate) is_bare: bool,
 }
 
-/// What a line is, but for those behind a tab.
+/// The kind of a line that is not behind a tab.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScriptLine<'a> {
     Sample(Header<'a>),

@@ -11,7 +11,7 @@ use crate::session::{Dso, DsoKind};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::debug_image::Image;
 use crate::symbols::elf::{self, Elf, Segments};
-use crate::symbols::{Options, door};
+use crate::symbols::{SymbolOptions, door};
 
 /// Some code, and the address that it was linked for.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Code {
 ///
 /// # Errors
 /// In words, why it is not there.
-pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
+pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     match dso.kind {
         DsoKind::File | DsoKind::Vdso => of_file(dso, start, end, options),
         DsoKind::Kernel | DsoKind::Module => of_kernel(dso, start, end, options),
@@ -52,7 +52,7 @@ fn machine(file: &Elf<'_>) -> Result<Machine, String> {
     }
 }
 
-fn of_file(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
+fn of_file(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     let image = Image::open(dso, options)?;
     let file = elf::parse(&image.bytes).map_err(|e| e.to_string())?;
     let machine = machine(&file)?;
@@ -69,7 +69,7 @@ fn of_file(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, S
 }
 
 /// From the image with symbols, or from the running kernel.
-fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
+fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     if let Some(path) = options.vmlinux.as_ref().filter(|_| !options.strangers.contains(&dso.host)) {
         let image =
             door::own(path).and_then(|file| Bytes::of(&file)).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use super::door::{Namers, Purpose};
 use super::find_file::FileSearch;
 use super::lines::{Lines, SourceLine};
-use super::{Options, Resolver, Symbolized};
+use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
 
-/// What a machine's instructions are decoded by.
+/// The decoder of a machine's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Machine {
     X86_64,
@@ -22,7 +22,7 @@ pub(crate) enum Machine {
     Aarch64,
 }
 
-/// Where an instruction may lead.
+/// The places that an instruction may lead to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Flow {
     #[default]
@@ -75,7 +75,7 @@ pub fn list(
     at: u64,
     resolver: &mut Resolver,
     lines: &mut Lines,
-    options: &Options,
+    options: &SymbolOptions,
 ) -> Result<Listing, String> {
     let Some(Symbolized { start, end, name, .. }) = resolver.resolve(dso, at) else {
         return Err("no function is known at that address".to_owned());
@@ -121,7 +121,7 @@ pub fn list(
 fn sources(
     instructions: &[Instruction],
     dso: &Dso,
-    options: &Options,
+    options: &SymbolOptions,
     namers: &Namers,
 ) -> Vec<(Arc<str>, Vec<String>)> {
     let Ok(mut places) = FileSearch::new(dso, options) else { return Vec::new() };
@@ -171,7 +171,7 @@ mod tests {
         let mut session = Session::new(Origin::Live);
         let pid = std::process::id() as i32;
         session.task(pid, pid);
-        let options = Options::live();
+        let options = SymbolOptions::live();
         let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
         let start = counted as fn(u64) -> u64 as usize as u64;
         assert_eq!(counted(2), 3 + 2);

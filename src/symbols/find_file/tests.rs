@@ -20,7 +20,7 @@ fn another_file_under_the_name_is_told_by_device_and_inode() {
     let meta = file.as_file().metadata().expect("meta");
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
     let id = |major, inode| FileId::Inode { major, minor, inode, generation: 0 };
-    let options = Options { live: false, ..Options::live() };
+    let options = SymbolOptions { live: false, ..SymbolOptions::live() };
     let main = |id| FileSearch::new(&dso(file.path(), id), &options).expect("places").main().map(|_| ());
     main(id(major, meta.ino())).expect("the file itself");
     let said = main(id(major, meta.ino() + 1)).expect_err("another inode").to_string();
@@ -56,7 +56,7 @@ fn what_tells_another_file() {
         (true, false, BuildId::new(&[7; 20]), false),
         (true, true, None, true),
     ] {
-        let options = Options { live, symfs: symfs.then(|| "/".into()), ..Options::live() };
+        let options = SymbolOptions { live, symfs: symfs.then(|| "/".into()), ..SymbolOptions::live() };
         let dso = Dso { build_id: id, via: None, ..dso(file.path(), other) };
         let main = FileSearch::new(&dso, &options).expect("places").main();
         assert_eq!(main.is_ok(), opens, "{live} {symfs} {id:?}");
@@ -67,13 +67,13 @@ fn what_tells_another_file() {
 struct Tree {
     dir: tempfile::TempDir,
     dso: Dso,
-    options: Options,
+    options: SymbolOptions,
 }
 
 impl Tree {
     fn new(path: &str) -> Self {
         let dir = tempfile::tempdir().expect("dir");
-        let options = Options { symfs: Some(dir.path().to_owned()), ..Options::live() };
+        let options = SymbolOptions { symfs: Some(dir.path().to_owned()), ..SymbolOptions::live() };
         Self { dir, dso: dso(Path::new(path), FileId::None), options }
     }
 
@@ -198,7 +198,7 @@ fn a_cache_of_files_by_build_id() {
         std::fs::write(head.join(&tail).join(kind), kind).expect("write");
         assert_eq!(found(kind), Some(Path::new(&tail).join(kind)));
     }
-    let tree = Tree { options: Options { caches: caches.to_vec(), ..Options::live() }, ..Tree::new("/a") };
+    let tree = Tree { options: SymbolOptions { caches: caches.to_vec(), ..SymbolOptions::live() }, ..Tree::new("/a") };
     assert_eq!(tree.places().cached(&id, "vdso").map(read).as_deref(), Some("vdso"));
     assert!(tree.places().cached(&id, "none").is_none());
 }
@@ -210,10 +210,10 @@ fn a_process_that_lives_is_asked_for_its_files() {
     let own = std::env::current_exe().expect("a program");
     let map = procfs::exec_maps(pid).into_iter().find(|map| map.name == own.as_os_str().as_bytes()).expect("mapped");
     let dso = Dso { via: Some((pid, map.start, map.end)), ..dso(&own, FileId::None) };
-    let options = Options::live();
+    let options = SymbolOptions::live();
     assert_eq!(process_of(&dso, &options), Some(pid));
-    assert_eq!(process_of(&dso, &Options { live: false, ..Options::live() }), None);
-    assert_eq!(process_of(&dso, &Options { symfs: Some("/".into()), ..Options::live() }), None);
+    assert_eq!(process_of(&dso, &SymbolOptions { live: false, ..SymbolOptions::live() }), None);
+    assert_eq!(process_of(&dso, &SymbolOptions { symfs: Some("/".into()), ..SymbolOptions::live() }), None);
     let ino = |file: io::Result<File>| file.and_then(|file| file.metadata()).map(|meta| meta.ino()).ok();
     let want = std::fs::metadata(&own).ok().map(|meta| meta.ino());
     let places = FileSearch::new(&dso, &options).expect("places");

@@ -104,14 +104,14 @@ fn a_map_that_is_begun_anew_is_read_anew() {
 struct Stage {
     dir: tempfile::TempDir,
     dso: Dso,
-    options: Options,
+    options: SymbolOptions,
 }
 
 impl Stage {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("dir");
         let dso = Dsos::default().named(dir.path().join("a.map").to_str().expect("text"), DsoKind::Anon);
-        Self { dir, dso, options: Options { live: false, ..Options::live() } }
+        Self { dir, dso, options: SymbolOptions { live: false, ..SymbolOptions::live() } }
     }
 
     fn at(&self, name: &str) -> PathBuf {

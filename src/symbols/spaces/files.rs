@@ -37,7 +37,7 @@ pub(crate) struct FileTable {
     pub(crate) processes: usize,
 }
 
-/// What became of a file's tables.
+/// The outcome of making a file's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
     /// So many rows of a section.

@@ -96,7 +96,7 @@ impl Stage {
     fn new(machine: u16, ra: u8, functions: &[Function]) -> Self {
         let file = tempfile::NamedTempFile::new().expect("file");
         std::fs::write(file.path(), program(machine, &tables(LINKED + 0x100, ra, functions))).expect("written");
-        Self { file, stacks: UnwindSpace::new(Options { live: false, ..Options::live() }) }
+        Self { file, stacks: UnwindSpace::new(SymbolOptions { live: false, ..SymbolOptions::live() }) }
     }
 
     /// Walks from registers, each (place, value), up a stack; addresses in the program are from its first function on.
@@ -191,5 +191,5 @@ fn arm_goes_by_link_register_frame_and_stack_pointer() {
 fn only_64_bits_have_tables() {
     let find = |_: u64| None;
     let state = UserState { abi: 1, mask: 1 << x86::IP, regs: &[0; 8], stack: &[], asked: 0 };
-    assert_eq!(UnwindSpace::new(Options::live()).unwind(&state, &find, &mut Vec::new()), None);
+    assert_eq!(UnwindSpace::new(SymbolOptions::live()).unwind(&state, &find, &mut Vec::new()), None);
 }

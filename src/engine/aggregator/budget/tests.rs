@@ -13,7 +13,7 @@ use crate::profile::{CHUNK, FrameId, NodeId, SiteId};
 use crate::record::Record;
 use crate::session::Origin;
 use crate::source::{Info, Waker};
-use crate::symbols::resolver::Options as SymbolOptions;
+use crate::symbols::SymbolOptions;
 
 /// What a full chunk has in bytes: 24 a row.
 const BYTES: usize = CHUNK * 24;

@@ -1,6 +1,6 @@
 //! C expressions over a tracepoint's fields, and what they come to.
 
-use super::super::format::{Format, Shape, number};
+use super::super::{Format, Shape, number};
 
 /// An expression.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Number {
     }
 }
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     Number(Number),

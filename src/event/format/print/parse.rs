@@ -1,11 +1,11 @@
-//! Reads C expressions as `print fmt` has them.
+//! The reader of C expressions as `print fmt` has them.
 
 use super::expr::{Expr, IntType};
 
 /// Nested deeper, an expression is not followed.
 const MAX_DEPTH: usize = 64;
 
-/// What is left to be read.
+/// The rest of a text that is read.
 pub(crate) struct Parser<'a> {
     rest: &'a str,
     depth: usize,

@@ -10,7 +10,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 use std::sync::Arc;
 
-use super::format::{Format, Strings, text};
+use super::{Format, Strings, text};
 use expr::{Expr, IntType, Number, Value};
 use parse::Parser;
 

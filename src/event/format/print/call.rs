@@ -1,7 +1,6 @@
 //! System calls as one writes them: `openat(dfd: CWD, filename: "/etc/hosts", flags: RDONLY|CLOEXEC)`.
 
-use super::super::format::{Field, Format};
-use super::super::strings::text_of;
+use super::super::{Field, Format, text_of};
 
 /// The call that a record tells of: one that begins with its arguments, or what one returned. `None` of other records.
 pub(crate) fn text(format: &Format, raw: &[u8]) -> Option<String> {
@@ -28,7 +27,7 @@ pub(crate) fn text(format: &Format, raw: &[u8]) -> Option<String> {
 fn argument(format: &Format, field: &Field, value: i64, raw: &[u8]) -> String {
     let string = format.field(&text_of(&field.name)).and_then(|text| text.bytes(raw, format.big));
     if let Some(bytes) = string.filter(|bytes| !bytes.is_empty()) {
-        return format!("{:?}", super::super::format::text(bytes));
+        return format!("{:?}", super::super::text(bytes));
     }
     let opens = ["sys_enter_open", "sys_enter_openat", "sys_enter_open_by_handle_at"].contains(&&*format.name);
     let kind = &*field.kind;
@@ -102,7 +101,7 @@ mod tests {
 
     /// A record of the call, with its string where there is one.
     fn openat(dfd: i32, flags: i32, mode: u64, string: &[u8]) -> Option<String> {
-        let text = super::super::super::strings::described("syscalls", OPENAT);
+        let text = crate::event::strings::described("syscalls", OPENAT);
         let format = Format::parse("syscalls", &text, false).expect("format");
         let mut raw = vec![0; 16];
         for word in [u64::from(dfd as u32), 0x7f00_dead_beef, u64::from(flags as u32), mode] {

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::super::format::number;
+use super::super::number;
 use super::FunctionAt;
 use super::expr::Value;
 

@@ -80,7 +80,8 @@ pub fn start(spec: &'static Spec, args: &mut UnitArgs, probes: bool) -> anyhow::
         rate: Rate::Period(1),
         // On the screen a unit may be added that wants them.
         chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
-        cgroups: false,
+        // Containers are named where samples tell cgroups.
+        cgroups: true,
         exclude: Exclude::default(),
         inherit: true,
         pages: Some(pages),

@@ -253,6 +253,11 @@ fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<Place<'a>> {
     })
 }
 
+/// Whether a path says that it is a container's.
+pub(crate) fn is_container(path: &str) -> bool {
+    places(path).first().is_some_and(|place| place.runtime.is_container())
+}
+
 /// Whether a runtime may have made a group whose path does not say so: containerd's `ctr` puts one into `/NAMESPACE/NAME`.
 pub fn may_be_one(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime == Runtime::Plain && place.id.split('/').count() == 2)

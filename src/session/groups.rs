@@ -88,7 +88,7 @@ impl Groups {
     }
 
     /// The innermost container of a path whose names were told, else what the path itself says.
-    fn container_of(&self, path: &str) -> Arc<Container> {
+    pub fn container_of(&self, path: &str) -> Arc<Container> {
         let inner = path.rmatch_indices('/').map(|(at, _)| at).filter(|end| *end > 0);
         let told = [path.len()].into_iter().chain(inner).find_map(|end| self.named.get(&path[..end]));
         match (told, containers::places(path).first()) {

@@ -377,7 +377,7 @@ impl Session {
             return found.unwrap_or(told);
         }
         let paths = cgroup::of_process(pid);
-        let is_container = |path: &&String| containers::places(path).first().is_some_and(|p| p.runtime.is_container());
+        let is_container = |path: &&String| containers::is_container(path);
         let path = paths.iter().find(is_container).or(paths.first()).map(|path| self.intern(path.as_bytes()));
         let (id, fresh) = self.here_mut().groups.find(pid, path.as_ref());
         if let (Some(id), Some(path), true) = (id, path, fresh) {
@@ -396,6 +396,23 @@ impl Session {
     pub fn container(&self, task: &Task) -> Arc<Container> {
         let host = self.hosts.get(usize::from(task.host));
         host.and_then(|host| host.groups.get(task.cgroup)).map(|group| group.container.clone()).unwrap_or_default()
+    }
+
+    /// The cgroup of a thread now: of one that ran as its samples told it, else by asking a running machine.
+    pub fn cgroup_of(&self, tid: i32) -> Option<Arc<str>> {
+        let task = self.here().threads.get(&tid).and_then(|thread| thread.task);
+        let told = task.and_then(|(_, id)| self.tasks.all().get(id.0 as usize)).map(|task| self.cgroup(task));
+        let ask = || {
+            let paths = if self.finds_groups && tid > 0 { cgroup::of_process(tid) } else { Vec::new() };
+            let is_container = |path: &&String| containers::is_container(path);
+            paths.iter().find(is_container).or(paths.first()).map(|path| path.as_str().into())
+        };
+        told.filter(|path| path.len() > 1).or_else(ask)
+    }
+
+    /// The container, unit or group that a cgroup of the machine at hand belongs to.
+    pub fn container_in(&self, path: &str) -> Arc<Container> {
+        self.here().groups.container_of(path)
     }
 
     /// Learns what containers of a machine are called; whether a known cgroup has another name by that.

@@ -10,7 +10,8 @@ use crate::panel::{Body, Measure, Panel, Rows};
 use super::kit::columns::{MOST_ROWS, left, right, task, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    Bound, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    Bound, ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN,
+    Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -119,6 +120,7 @@ struct RunDelay {
     /// By the number of the CPU.
     cpus: Vec<Cpu>,
     rows: FxHashMap<i32, Row>,
+    containers: ByContainer,
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
     slowest: TopN<Slow>,
@@ -138,6 +140,7 @@ impl RunDelay {
             tells_yields: false,
             cpus: Vec::new(),
             rows: FxHashMap::default(),
+            containers: ByContainer::default(),
             meanwhile: FxHashMap::default(),
             map: Grid::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
@@ -403,14 +406,22 @@ impl Unit for RunDelay {
         }
         let powers = latency::by_powers("Distribution", &stats, Measure::Time);
         let map = self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
-        vec![
+        let sums: Vec<(i32, Stats)> = match self.per_cpu {
+            true => Vec::new(),
+            false => self.rows.iter().map(|(tid, row)| (*tid, row.all())).collect(),
+        };
+        let threads = sums.iter().map(|(tid, stats)| (*tid, stats));
+        let containers = self.containers.panel(at, threads, self.than.is_some());
+        let mut panels = vec![
             self.threads(at),
             self.runners(at),
             self.slow(at),
             self.reasons(),
             powers,
             Panel::new("Waited by CPU and time", map),
-        ]
+        ];
+        panels.extend(containers);
+        panels
     }
 
     fn reset(&mut self, _now: u64) {

@@ -13,8 +13,8 @@ use super::kit::columns::{MOST_ROWS, left, right, share, task, text};
 use super::kit::field::Num;
 use super::kit::rowids::id;
 use super::kit::{
-    Bound, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, errno,
-    latency,
+    Bound, ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN,
+    Unit, errno, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -54,6 +54,7 @@ struct Syscalls {
     open: Begun<i32, i64, ()>,
     rows: FxHashMap<(i32, i64), Row>,
     threads: FxHashMap<i32, Stats>,
+    containers: ByContainer,
     slowest: TopN<(i32, i64, u64, i64)>,
     course: Grid<i64>,
 }
@@ -69,6 +70,7 @@ impl Syscalls {
             open: Begun::one_by_one(),
             rows: FxHashMap::default(),
             threads: FxHashMap::default(),
+            containers: ByContainer::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
             course: Grid::default(),
         })
@@ -293,7 +295,8 @@ impl Unit for Syscalls {
             Some(row) => all.merge(&row.stats),
             None => self.rows.values().for_each(|row| all.merge(&row.stats)),
         }
-        vec![
+        let containers = self.containers.panel(at, self.threads.iter().map(|(tid, stats)| (*tid, stats)), false);
+        let mut panels = vec![
             self.table(at),
             self.under_way(at),
             self.errors(chosen),
@@ -301,7 +304,9 @@ impl Unit for Syscalls {
             self.slow(at),
             latency::by_powers("Distribution", &all, Measure::Time),
             Panel::new("Calls over time", self.course.series(at.start, Measure::Count, 24, |number| name(*number))),
-        ]
+        ];
+        panels.extend(containers);
+        panels
     }
 
     fn reset(&mut self, _now: u64) {

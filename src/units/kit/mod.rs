@@ -5,6 +5,7 @@
 
 pub mod alloc;
 pub mod columns;
+pub mod containers;
 pub mod counts;
 pub mod errno;
 pub mod field;
@@ -34,6 +35,7 @@ use crate::query::symbol_stacks::{Name, name_in};
 use crate::record::Record;
 use crate::session::{DsoKind, Session};
 
+pub use containers::ByContainer;
 pub use field::Bound;
 pub use grid::Grid;
 pub use histogram::Stats;

@@ -11,11 +11,11 @@ pub mod machine;
 mod mappings;
 pub(crate) mod maps;
 pub mod marks;
+mod running;
 pub(crate) mod space;
 mod tasks;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hashbrown::HashMap;
 use rustc_hash::FxHashMap;
@@ -87,28 +87,6 @@ impl Session {
             names: HashMap::new(),
             told: FxHashMap::default(),
         }
-    }
-
-    /// Learns what is called how before the first record; it takes no longer than a moment, processes first.
-    pub(crate) fn learn_running(&mut self) {
-        const PATIENCE: Duration = Duration::from_millis(100);
-        procfs::comms(PATIENCE, |tid, name| {
-            let name = self.intern(name);
-            self.told.insert(tid, name);
-        });
-    }
-
-    /// A record says how a thread was called at its time, which is believed of those that nothing else told of.
-    pub(crate) fn told(&mut self, tid: i32, name: &[u8]) {
-        let known = self.here().threads.get(&tid).map(|thread| is_unnamed(tid, &thread.comm));
-        if known == Some(false) || self.told.contains_key(&tid) || self.told.len() >= MAX_TOLD {
-            return;
-        }
-        let comm = self.intern(name);
-        if known == Some(true) {
-            self.here_mut().threads.insert(tid, Thread::new(comm.clone()));
-        }
-        self.told.insert(tid, comm);
     }
 
     /// Gives its machines their names; more than one are counted side by side.
@@ -270,59 +248,6 @@ impl Session {
         name
     }
 
-    /// Takes up a thread that was there before the first record.
-    fn adopt(&mut self, tid: i32, pid: i32) {
-        if tid == 0 {
-            self.here_mut().threads.insert(0, Thread::new(Arc::from("swapper")));
-            return;
-        }
-        let live = self.origin == Origin::Live;
-        let name = if live { procfs::comm(pid, tid) } else { None };
-        let known = || self.told.get(&tid).or_else(|| self.told.get(&pid)).cloned();
-        let comm = match name {
-            Some(name) => self.intern(&name),
-            None => known().unwrap_or_else(|| unnamed(tid)),
-        };
-        if live && !self.here().spaces.contains_key(&pid) {
-            self.adopt_space(pid, &comm);
-        }
-        if live && tid != pid {
-            let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 };
-            self.note(0, Side::Fork(Box::new(Fork { task, inherited: Space::default() })));
-        }
-        if live {
-            self.note(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
-        }
-        self.here_mut().threads.insert(tid, Thread::new(comm));
-    }
-
-    fn adopt_space(&mut self, pid: i32, comm: &Arc<str>) {
-        self.generation += 1;
-        let mut space = Space::empty(self.generation);
-        self.note(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
-        for m in if self.data_maps { procfs::maps(pid) } else { procfs::exec_maps(pid) } {
-            let file = match m.inode {
-                0 => FileId::None,
-                inode => FileId::Inode { major: m.major, minor: m.minor, inode, generation: 0 },
-            };
-            let map = Mmap {
-                pid,
-                tid: pid,
-                start: m.start,
-                len: m.end - m.start,
-                pgoff: m.offset,
-                file,
-                prot: m.prot,
-                flags: m.flags,
-                name: &m.name,
-            };
-            let id = self.dsos.map(&map, Some(&space));
-            self.note(0, Side::Map { pid, tid: pid, map: id, prot: m.prot, flags: m.flags });
-            space.insert(m.start, m.end, id, self.generation);
-        }
-        self.here_mut().spaces.insert(pid, space);
-    }
-
     fn thread(&mut self, tid: i32, pid: i32) -> &mut Thread {
         if !self.here().threads.contains_key(&tid) {
             self.adopt(tid, pid);
@@ -440,40 +365,6 @@ impl Session {
         found.map(|name| String::from_utf8_lossy(&name).into()).or_else(|| self.told.get(&tid).cloned())
     }
 
-    /// What lies at an address of a running process: mappings with and without code, by (start, end, name). Of a
-    /// recording only the records tell.
-    pub(crate) fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
-        if self.origin != Origin::Live || pid <= 0 {
-            return Vec::new();
-        }
-        let name = |name: &[u8]| if name.is_empty() { "[anon]".into() } else { String::from_utf8_lossy(name).into() };
-        procfs::maps(pid).into_iter().map(|map| (map.start, map.end, name(&map.name))).collect()
-    }
-
-    /// A number in a running process's memory; `None` of a recording, or where it cannot be read.
-    pub(crate) fn peek(&self, pid: i32, address: u64, len: usize) -> Option<u64> {
-        (self.origin == Origin::Live).then(|| procfs::peek(pid, address, len)).flatten()
-    }
-
-    /// The C library of a running process, or of this one where 0 is asked for.
-    pub(crate) fn libc_of(pid: i32) -> Option<String> {
-        let pid = if pid > 0 { pid } else { std::process::id() as i32 };
-        let maps = procfs::exec_maps(pid);
-        maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
-    }
-
-    /// The library of C++ of a running process: one that it has mapped, or one that lies beside a C library.
-    pub(crate) fn cxx_of(pid: i32, libc: &str) -> Option<String> {
-        let is_it = |path: &str| path.rsplit('/').next().is_some_and(|file| file.starts_with("libstdc++.so"));
-        let maps = if pid > 0 { procfs::exec_maps(pid) } else { Vec::new() };
-        let mapped = maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|path| is_it(path));
-        let beside = || {
-            let path = std::path::Path::new(libc).with_file_name("libstdc++.so.6");
-            path.is_file().then(|| path.to_string_lossy().into_owned())
-        };
-        mapped.or_else(beside)
-    }
-
     /// A number that changes whenever a process's user mappings do, and is the same for processes
     /// that share them: part of the key under which resolved call chains are remembered.
     pub(crate) fn space_generation(&self, pid: i32) -> u32 {
@@ -532,12 +423,6 @@ impl Session {
             host.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept(at as u16, pid));
         }
     }
-}
-
-/// The C library by the names that it goes under: `libc.so.6`, `libc-2.31.so`, `ld-musl-x86_64.so.1`.
-fn is_libc(path: &str) -> bool {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    ["libc.", "libc-", "ld-musl"].iter().any(|start| file.starts_with(start))
 }
 
 /// The first user address of a raw call chain.

@@ -1,6 +1,9 @@
 //! Histories by hand, and what a session says after them.
 
+use super::log::Fork;
+use super::running::is_libc;
 use super::*;
+use crate::record::kinds::FileId;
 
 fn map(pid: i32, start: u64, len: u64, name: &'static str) -> Record<'static> {
     Record::Mmap(Mmap {

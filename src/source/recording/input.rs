@@ -2,9 +2,11 @@
 //! taken out of it: the head of a pipe, compressed and swapped records, payloads outside records,
 //! damage.
 
+mod packed;
+
 use std::sync::Arc;
 
-use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+use zstd::stream::raw::Decoder;
 
 use crate::kernel::attr::Flag;
 use crate::perfdata::bytes::Bytes;
@@ -16,6 +18,7 @@ use crate::record::kinds::{BuildId, HEADER, Header, types};
 use crate::symbols::shipped::Given;
 
 use super::reader::{ByteSource, Filled, PIECE};
+use packed::{Packed, is_compressed};
 
 /// Compressed data is unpacked in steps of so many bytes, whatever a record of it becomes in the end.
 const STEP: usize = 1 << 20;
@@ -35,15 +38,6 @@ pub(crate) enum Found {
     Records,
     NotYet,
     End,
-}
-
-/// A record of compressed data.
-struct Packed {
-    /// Where it lies in the file.
-    at: u64,
-    data: Vec<u8>,
-    /// How much of it was unpacked.
-    upto: usize,
 }
 
 /// A stream of records being read.
@@ -423,60 +417,6 @@ impl Input {
         }
     }
 
-    fn is_compressed(&self) -> bool {
-        Header::read(&self.carry).is_some_and(|h| is_compressed(self.header(h).kind))
-    }
-
-    /// Takes a record of compressed data in. What came before it is unpacked by then.
-    fn compressed(&mut self, kind: u32, body: &[u8]) {
-        let data = if kind == types::COMPRESSED2 {
-            let mut b = Bytes::new(body, self.rec.big);
-            let n = b.u64().unwrap_or(0) as usize;
-            &b.rest[..n.min(b.rest.len())]
-        } else {
-            body
-        };
-        self.packed = (!self.broken).then(|| Packed { at: self.offset(0), data: data.to_vec(), upto: 0 });
-    }
-
-    /// Unpacks a step of the compressed data that is here.
-    fn unpack(&mut self, beside: &mut Beside) {
-        let Some(Packed { at, data, upto }) = self.packed.take() else { return };
-        match self.inflate(&data, upto) {
-            Ok(Some(upto)) => self.packed = Some(Packed { at, data, upto }),
-            Ok(None) => {}
-            Err(why) => {
-                beside
-                    .notes
-                    .push(format!("damaged at byte {at}: the compressed data cannot be read on from there ({why})"));
-                self.broken = true;
-            }
-        }
-    }
-
-    /// How far it came, or `None` when nothing more comes of it.
-    fn inflate(&mut self, data: &[u8], from: usize) -> Result<Option<usize>, String> {
-        let decoder = match &mut self.zstd {
-            Some(decoder) => decoder,
-            none => none.insert(Decoder::new().map_err(|e| e.to_string())?),
-        };
-        let mut input = InBuffer::around(&data[from..]);
-        let mut chunk = vec![0; 128 << 10];
-        let before = self.plain.len();
-        loop {
-            let mut output = OutBuffer::around(&mut chunk[..]);
-            decoder.run(&mut input, &mut output).map_err(|e| e.to_string())?;
-            let n = output.pos();
-            self.plain.extend_from_slice(&chunk[..n]);
-            if n < chunk.len() && from + input.pos() == data.len() {
-                return Ok(None);
-            }
-            if self.plain.len() - before >= STEP {
-                return Ok(Some(from + input.pos()));
-            }
-        }
-    }
-
     fn end(&mut self, beside: &mut Beside) -> Found {
         if let Some(began) = self.damage.take_if(|_| self.cut) {
             beside.notes.push(format!("cut short at byte {began}: the last record is incomplete"));
@@ -508,10 +448,6 @@ fn is_special(kind: u32) -> bool {
             | types::AUXTRACE
             | types::TABLE
     ) || is_compressed(kind)
-}
-
-fn is_compressed(kind: u32) -> bool {
-    matches!(kind, types::COMPRESSED | types::COMPRESSED2)
 }
 
 #[cfg(test)]

@@ -1,0 +1,145 @@
+//! The CPUs, tasks and containers that come and go while a session samples, as it follows them.
+
+use crate::kernel::{cgroup, cpus, procfs};
+use crate::source::Batch;
+
+use super::attach::Who;
+use super::{LiveSource, OpenError, Target, containers, drain};
+
+impl LiveSource {
+    pub(super) fn wanted_cpus(&self) -> Result<Vec<u32>, OpenError> {
+        let fail = |reason: String| OpenError::new("the list of CPUs", "read", reason, "");
+        let online = cpus::online().map_err(|e| fail(e.to_string()))?;
+        let Some(chosen) = &self.chosen else { return Ok(online) };
+        match chosen.iter().find(|cpu| !online.contains(cpu)) {
+            Some(cpu) => Err(OpenError::new(
+                format!("CPU {cpu}"),
+                "sampled",
+                "it is not online",
+                format!("Online: {}", cpus::format_list(&online)),
+            )),
+            None => Ok(chosen.clone()),
+        }
+    }
+
+    pub(super) fn whos(&self) -> Vec<Who> {
+        match &self.target {
+            Target::System => vec![Who::Task(-1)],
+            Target::Cgroups(groups) => (0..groups.len()).map(Who::Cgroup).collect(),
+            Target::Containers(_, groups) => {
+                (0..groups.len()).filter(|at| groups[*at].is_some()).map(Who::Cgroup).collect()
+            }
+            _ => self.known_tasks.iter().map(|tid| Who::Task(*tid)).collect(),
+        }
+    }
+
+    pub(super) fn open_cpu(&mut self, cpu: u32, whos: &[Who]) -> Result<(), OpenError> {
+        let had = self.attachment.rings.contains_key(&cpu);
+        for who in whos {
+            self.attachment.open(cpu, *who)?;
+        }
+        if !had && whos.is_empty() && matches!(self.target, Target::Containers(..)) {
+            // They are still to come.
+            self.attachment.open_ring(cpu, -1)?;
+        }
+        if !had {
+            self.watch(cpu);
+        }
+        Ok(())
+    }
+
+    /// Opens events on a user's new processes. What followed threads start inherits their events,
+    /// so only those of other parents (a login, a daemon that changed its user) are opened here.
+    pub(super) fn follow_tasks(&mut self, batch: &mut Batch) {
+        if !matches!(self.target, Target::User { .. }) {
+            return;
+        }
+        let now = self.target.tasks();
+        let fresh: Vec<i32> = now
+            .iter()
+            .copied()
+            .filter(|tid| self.known_tasks.binary_search(tid).is_err() && !self.inherits(*tid))
+            .collect();
+        self.known_tasks = now;
+        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        for (tid, cpu) in fresh.iter().flat_map(|tid| cpus.iter().map(move |cpu| (*tid, *cpu))) {
+            if let Err(error) = self.attachment.open(cpu, Who::Task(tid)) {
+                batch.notes.push(error.to_string().replace('\n', " "));
+                return;
+            }
+        }
+        if !fresh.is_empty() && self.enable_at.is_none() {
+            self.attachment.enable_all();
+        }
+    }
+
+    /// Opens events on containers that came, where they are what is sampled, and closes those of containers that went.
+    pub(super) fn follow_containers(&mut self, news: &containers::News, batch: &mut Batch) {
+        let (gone, fresh) = self.target.follow(news);
+        if gone.is_empty() && fresh.is_empty() {
+            return;
+        }
+        self.attachment.close(|open| matches!(open.who, Who::Cgroup(at) if gone.contains(&at)));
+        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        for (at, dir) in fresh {
+            // One that has ended meanwhile is no loss.
+            let Ok(fd) = cgroup::open(&dir) else { continue };
+            let groups = &mut self.attachment.cgroups;
+            match groups.get_mut(at) {
+                Some(place) => *place = fd,
+                None => groups.push(fd),
+            }
+            for cpu in &cpus {
+                if let Err(error) = self.attachment.open(*cpu, Who::Cgroup(at)) {
+                    batch.notes.push(error.to_string().replace('\n', " "));
+                    return;
+                }
+            }
+        }
+        if self.enable_at.is_none() {
+            self.attachment.enable_all();
+        }
+        batch.changed = Some(self.changed());
+    }
+
+    /// Whether a thread's process, or the one that started it, is followed already.
+    fn inherits(&self, tid: i32) -> bool {
+        let pid = procfs::tgid(tid).unwrap_or(tid);
+        let followed = |pid: i32| self.known_tasks.binary_search(&pid).is_ok();
+        self.attachment.common.inherit && (followed(pid) || procfs::parent(pid).is_some_and(followed))
+    }
+
+    pub(super) fn follow_cpus(&mut self, batch: &mut Batch) {
+        let Ok(online) = cpus::online() else { return };
+        let wanted: Vec<u32> =
+            online.into_iter().filter(|cpu| self.chosen.as_ref().is_none_or(|c| c.contains(cpu))).collect();
+        let open: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        if wanted == open {
+            return;
+        }
+        for cpu in open.iter().filter(|cpu| !wanted.contains(cpu)) {
+            self.close_cpu(*cpu, batch);
+            batch.notes.push(format!("CPU {cpu} went offline"));
+        }
+        let whos = self.whos();
+        for cpu in wanted.iter().filter(|cpu| !open.contains(cpu)) {
+            match self.open_cpu(*cpu, &whos) {
+                Ok(()) => batch.notes.push(format!("CPU {cpu} came online")),
+                Err(error) => batch.notes.push(error.to_string().replace('\n', " ")),
+            }
+        }
+        if self.enable_at.is_none() {
+            self.attachment.enable_all();
+        }
+        batch.changed = Some(self.changed());
+    }
+
+    pub(super) fn close_cpu(&mut self, cpu: u32, batch: &mut Batch) {
+        if let Some(ring) = self.attachment.rings.get_mut(&cpu) {
+            drain(cpu, ring, self.attachment.walks.as_mut(), &mut self.read, &mut batch.bytes);
+        }
+        if let Some(mut closed) = self.attachment.close_cpu(cpu) {
+            drain(cpu, &mut closed, self.attachment.walks.as_mut(), &mut self.read, &mut batch.bytes);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The compressed records of a stream, and their way back into plain ones.
+
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+use crate::perfdata::bytes::Bytes;
+use crate::record::kinds::{Header, types};
+
+use super::{Beside, Input, STEP};
+
+/// A record of compressed data.
+pub(super) struct Packed {
+    /// Where it lies in the file.
+    at: u64,
+    data: Vec<u8>,
+    /// How much of it was unpacked.
+    upto: usize,
+}
+
+impl Input {
+    pub(super) fn is_compressed(&self) -> bool {
+        Header::read(&self.carry).is_some_and(|h| is_compressed(self.header(h).kind))
+    }
+
+    /// Takes a record of compressed data in. What came before it is unpacked by then.
+    pub(super) fn compressed(&mut self, kind: u32, body: &[u8]) {
+        let data = if kind == types::COMPRESSED2 {
+            let mut b = Bytes::new(body, self.rec.big);
+            let n = b.u64().unwrap_or(0) as usize;
+            &b.rest[..n.min(b.rest.len())]
+        } else {
+            body
+        };
+        self.packed = (!self.broken).then(|| Packed { at: self.offset(0), data: data.to_vec(), upto: 0 });
+    }
+
+    /// Unpacks a step of the compressed data that is here.
+    pub(super) fn unpack(&mut self, beside: &mut Beside) {
+        let Some(Packed { at, data, upto }) = self.packed.take() else { return };
+        match self.inflate(&data, upto) {
+            Ok(Some(upto)) => self.packed = Some(Packed { at, data, upto }),
+            Ok(None) => {}
+            Err(why) => {
+                beside
+                    .notes
+                    .push(format!("damaged at byte {at}: the compressed data cannot be read on from there ({why})"));
+                self.broken = true;
+            }
+        }
+    }
+
+    /// How far it came, or `None` when nothing more comes of it.
+    fn inflate(&mut self, data: &[u8], from: usize) -> Result<Option<usize>, String> {
+        let decoder = match &mut self.zstd {
+            Some(decoder) => decoder,
+            none => none.insert(Decoder::new().map_err(|e| e.to_string())?),
+        };
+        let mut input = InBuffer::around(&data[from..]);
+        let mut chunk = vec![0; 128 << 10];
+        let before = self.plain.len();
+        loop {
+            let mut output = OutBuffer::around(&mut chunk[..]);
+            decoder.run(&mut input, &mut output).map_err(|e| e.to_string())?;
+            let n = output.pos();
+            self.plain.extend_from_slice(&chunk[..n]);
+            if n < chunk.len() && from + input.pos() == data.len() {
+                return Ok(None);
+            }
+            if self.plain.len() - before >= STEP {
+                return Ok(Some(from + input.pos()));
+            }
+        }
+    }
+}
+
+pub(super) fn is_compressed(kind: u32) -> bool {
+    matches!(kind, types::COMPRESSED | types::COMPRESSED2)
+}

@@ -35,7 +35,7 @@ fn main() {
         .expect("source");
     let wants = Wants { fields: false, ..Wants::default() };
     let loaded = offline::load(&mut source, SymbolOptions::live(), wants).expect("loads");
-    let (data, mut fold) = (loaded.data(), Aggregate::new(0, None, false));
+    let (data, mut fold) = (loaded.data(), Aggregate::new(0, None));
     fold.update(data, 0..u64::MAX);
     let read = start.elapsed();
     let start = Instant::now();

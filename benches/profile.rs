@@ -11,7 +11,8 @@ use perfprof_tui::filter::Filter;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
 use perfprof_tui::query::heat::{By, HeatSpec};
-use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Keep, Question, Top, TopSpec, lines};
+use perfprof_tui::query::kept_rows::Standing;
+use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Keep, Question, TopSpec, answer, lines};
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
@@ -117,14 +118,15 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
         Question { filter: Some(filter.clone()), top: TopSpec::default(), height: 60, ..Question::default() };
     let mut lines_out = 0;
     let first_pass = time(3, || {
-        let mut fold = Aggregate::new(0, Some(filter.clone()), false);
+        let mut fold = Aggregate::new(0, Some(filter.clone()));
         fold.update(data, 0..u64::MAX);
     });
     let took = time(3, || {
-        let mut fold = Aggregate::new(0, Some(filter.clone()), false);
+        let mut fold = Aggregate::new(0, Some(filter.clone()));
         fold.update(data, 0..u64::MAX);
-        let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
-        lines_out = lines::lines(data, &top, &question, &mut lines::Anew).lines.len();
+        let mut rows = Standing::default();
+        let top = rows.top(data, &fold, &question.top, Keep::First(answer::MAX_ROWS));
+        lines_out = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines.len();
     });
     println!(
         "re-filter {text:28} {took:8.1?} (first pass {first_pass:.1?})  {:5.1} × the bare sum, {lines_out} lines",
@@ -135,10 +137,11 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
 /// Drawing of a large answer, and taking it in.
 fn frames(data: Data<'_>) {
     let question = Arc::new(Question::default());
-    let mut fold = Aggregate::new(0, None, false);
+    let mut fold = Aggregate::new(0, None);
     fold.update(data, 0..u64::MAX);
-    let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
-    let lines = lines::lines(data, &top, &question, &mut lines::Anew).lines;
+    let mut rows = Standing::default();
+    let top = rows.top(data, &fold, &question.top, Keep::First(answer::MAX_ROWS));
+    let lines = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines;
     let answer = Answer {
         total: fold.total(),
         unfiltered: fold.total(),

@@ -25,7 +25,7 @@ pub fn run(args: Annotate) -> anyhow::Result<u8> {
     let options = opened.symbols.clone();
     let loaded = opened.load(Wants { chains: by_stack, fields: args.which.needs_fields(), ..Wants::default() })?;
     let event = *chosen_events(&loaded, &args.which)?.first().ok_or_else(|| anyhow!("the recording has no event"))?;
-    let mut fold = Aggregate::new(event, args.which.filter(&loaded)?, false);
+    let mut fold = Aggregate::new(event, args.which.filter(&loaded)?);
     fold.update(loaded.data(), 0..u64::MAX);
     let target = target(&loaded, &fold, symbol.as_deref())?;
     let Some((dso, at)) = annotate::locate(loaded.data(), &target, Some(&fold)) else {

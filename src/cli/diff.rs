@@ -97,7 +97,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
         .first()
         .ok_or_else(|| anyhow::anyhow!("{} has no event", path.display()))?;
     let filter = args.which.filter(&loaded)?;
-    let mut fold = Aggregate::new(event, filter, false).told_apart(keys);
+    let mut fold = Aggregate::new(event, filter).told_apart(keys);
     fold.update(loaded.data(), 0..u64::MAX);
     let spec = TopSpec {
         keys: keys.to_vec(),

@@ -209,7 +209,7 @@ pub fn chosen_events(loaded: &Offline, which: &Which) -> anyhow::Result<Vec<usiz
 }
 
 fn top(loaded: &Offline, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
-    let mut fold = Aggregate::new(event, filter, false).told_apart(&spec.keys);
+    let mut fold = Aggregate::new(event, filter).told_apart(&spec.keys);
     fold.update(loaded.data(), 0..u64::MAX);
     let mut top = Top::build(loaded.data(), &fold, spec, Keep::First(usize::MAX));
     let total = top.total;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::event::{CallGraph, Event, Rate};
-use crate::ingest::unit_feed::shared;
+use crate::ingest::unit_events::shared;
 use crate::kernel::limits::Rights;
 use crate::kernel::procfs;
 use crate::kernel::spawn::{self, Output};

@@ -49,7 +49,7 @@ pub const SHOWN: [usize; VECTORS.len()] = [1, 3, 2, 4, 7, 9, 6, 8, 0, 5];
 
 impl CpuColumn {
     /// Name, title and width.
-    pub fn column(self) -> Column {
+    pub(crate) fn column(self) -> Column {
         const SHARES: [(&str, &str); Ticks::N] = [
             ("user", "usr"),
             ("nice", "nic"),
@@ -130,7 +130,7 @@ impl CpuColumn {
     }
 
     /// What the column holds, in a word or two.
-    pub fn long(self) -> Cow<'static, str> {
+    pub(crate) fn long(self) -> Cow<'static, str> {
         let words = match self {
             Self::Share(_) => {
                 let name = self.column().name;
@@ -157,7 +157,7 @@ impl CpuColumn {
     }
 
     /// Whether values are shares, from 0 to 100.
-    pub fn is_share(self) -> bool {
+    pub(crate) fn is_share(self) -> bool {
         matches!(
             self,
             Self::Share(_)
@@ -172,7 +172,7 @@ impl CpuColumn {
     }
 
     /// As shown on a narrow screen.
-    pub fn short(self, value: f64) -> String {
+    pub(crate) fn short(self, value: f64) -> String {
         match self {
             Self::Share(_) | Self::Missing | Self::Peak | Self::Ksoftirqd | Self::Given => format!("{value:.0}"),
             Self::Sampled(_) | Self::Timed(_) | Self::IrqTimed => format!("{value:.1}"),
@@ -182,7 +182,7 @@ impl CpuColumn {
     }
 
     /// The filter that leaves only the samples of a cell, and its name.
-    pub fn drill(self, cpu: u32) -> (String, String) {
+    pub(crate) fn drill(self, cpu: u32) -> (String, String) {
         let vector = |v: usize| (VECTORS[v].to_owned(), format!(" && softirq == {}", VECTORS[v]));
         let (name, clause) = match self {
             Self::Sampled(v) | Self::Timed(v) | Self::Rate(v) if v < VECTORS.len() => vector(v),

@@ -4,35 +4,28 @@
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::Data;
 
-/// Samples of one CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    samples: u64,
-}
-
 /// Counts the samples of an event on each CPU between its first and its last sample.
 pub fn table(data: Data<'_>, event: usize, frequency: u64) -> Table {
-    let mut cpus: Vec<Count> = Vec::new();
+    let mut cpus: Vec<u64> = Vec::new();
     let mut span = (u64::MAX, 0u64);
     for (chunk, range) in data.profile.between(0, u64::MAX) {
         for i in range.filter(|i| usize::from(chunk.event[*i]) == event) {
             let cpu = usize::from(chunk.cpu[i]);
             if cpus.len() <= cpu {
-                cpus.resize(cpu + 1, Count::default());
+                cpus.resize(cpu + 1, 0);
             }
-            cpus[cpu].samples += 1;
+            cpus[cpu] += 1;
             span = (span.0.min(chunk.time[i]), span.1.max(chunk.time[i]));
         }
     }
     let seconds = span.1.saturating_sub(span.0) as f64 / 1e9;
     let expected = (seconds * frequency as f64).round() as u64;
     let column = |name, title, width| Column::new(name, title, Align::Right, width);
-    let rows = cpus.iter().enumerate().filter(|(_, c)| c.samples > 0).map(|(cpu, count)| {
-        let share =
-            if expected == 0 { Cell::Empty } else { Cell::Percent(100.0 * count.samples as f64 / expected as f64) };
+    let rows = cpus.iter().enumerate().filter(|(_, samples)| **samples > 0).map(|(cpu, samples)| {
+        let share = if expected == 0 { Cell::Empty } else { Cell::Percent(100.0 * *samples as f64 / expected as f64) };
         vec![
             Cell::Id(cpu as i64),
-            Cell::Count(count.samples),
+            Cell::Count(*samples),
             if expected == 0 { Cell::Empty } else { Cell::Count(expected) },
             share,
         ]

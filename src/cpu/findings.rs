@@ -27,7 +27,7 @@ const MIN_EXPECTED: f64 = 100.0;
 
 /// Why a CPU is an anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FindingKind {
+pub(crate) enum FindingKind {
     Soft,
     MissingTicks,
     MissingSamples,
@@ -37,7 +37,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// What it may mean and what to do, on the screen; what measures more only where that can be.
-    pub fn keys(self, live: bool) -> &'static str {
+    pub(crate) fn keys(self, live: bool) -> &'static str {
         match self {
             Self::Soft if live => "Enter on its vector shows the functions; t measures the time in each",
             Self::Soft => "Enter on its vector shows the functions",
@@ -63,21 +63,21 @@ pub const NO_CPU: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// [`NO_CPU`] of what is about none.
-    pub cpu: u32,
-    pub kind: FindingKind,
+    pub(crate) cpu: u32,
+    pub(crate) kind: FindingKind,
     /// How much, in percent of the CPU.
-    pub share: f64,
+    pub(crate) share: f64,
     /// The softirq vector that it is about, where one is known.
     pub vector: Option<usize>,
     /// The function behind that.
-    pub function: Option<String>,
+    pub(crate) function: Option<String>,
     /// For the header: `CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)`.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl Finding {
     /// What it may mean and what to do where there are no keys; `timed` when the time in softirqs is measured already.
-    pub fn advice(&self, timed: bool) -> String {
+    pub(crate) fn advice(&self, timed: bool) -> String {
         let cpu = self.cpu;
         match (self.kind, timed) {
             (FindingKind::Soft, true) => format!("perfprof-tui -C {cpu} shows its functions"),
@@ -95,17 +95,17 @@ impl Finding {
 /// What is looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    pub host: Option<&'a HostView>,
-    pub samples: Option<&'a CpuAnswer>,
+    pub(crate) host: Option<&'a HostView>,
+    pub(crate) samples: Option<&'a CpuAnswer>,
     /// The time in softirqs, while it is measured.
-    pub times: Option<&'a Times>,
+    pub(crate) times: Option<&'a Times>,
     /// The profiler's own CPU time, whose samples are left out, in percent of one CPU.
-    pub own: f64,
+    pub(crate) own: f64,
     /// How many points a share must stand above the others.
-    pub points: f64,
+    pub(crate) points: f64,
     /// What was found the last time: that must go well below the limit to be forgotten, so that nothing
     /// flickers.
-    pub before: &'a [Finding],
+    pub(crate) before: &'a [Finding],
 }
 
 impl Facts<'_> {

@@ -13,121 +13,121 @@ use crate::session::machine::quota::Throttled;
 use crate::session::machine::{CpuPlace, Matrix, Pressure, Softnet, Stat, Ticks, Topology};
 
 /// Seconds of history that are kept of each CPU.
-pub const HISTORY: usize = 60;
+pub(crate) const HISTORY: usize = 60;
 /// Seconds over which findings and peaks look back: longer than the pauses between usual bursts.
-pub const WINDOW: usize = 10;
+pub(crate) const WINDOW: usize = 10;
 /// Readings closer than this tell nothing of peaks: /proc/stat counts hundredths of a second.
 const SHORTEST_NS: u64 = 50_000_000;
 
 /// A CPU in one interval, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Past {
+pub(crate) struct Past {
     /// Anything but idle and iowait.
-    pub busy: f32,
+    pub(crate) busy: f32,
     /// Softirqs and interrupts.
-    pub soft: f32,
+    pub(crate) soft: f32,
     /// Ticks that are missing.
-    pub missing: f32,
+    pub(crate) missing: f32,
     /// The most that `soft` reached in a tenth of a second.
-    pub peak: f32,
+    pub(crate) peak: f32,
 }
 
 /// Softnet's figures of a CPU, a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct NetRates {
-    pub processed: f32,
-    pub dropped: f32,
-    pub squeezed: f32,
-    pub rps: f32,
+pub(crate) struct NetRates {
+    pub(crate) processed: f32,
+    pub(crate) dropped: f32,
+    pub(crate) squeezed: f32,
+    pub(crate) rps: f32,
 }
 
 /// One CPU, now.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CpuRow {
-    pub cpu: u32,
-    pub online: bool,
+pub(crate) struct CpuRow {
+    pub(crate) cpu: u32,
+    pub(crate) online: bool,
     /// Percent of the ticks that were counted, in the order of [`Ticks`], guests' taken out of user
     /// and nice.
-    pub shares: [f32; Ticks::N],
+    pub(crate) shares: [f32; Ticks::N],
     /// Percent of the elapsed time that no tick was counted for.
-    pub missing: f32,
+    pub(crate) missing: f32,
     /// The same, over the last [`WINDOW`] intervals.
-    pub missing_window: f32,
+    pub(crate) missing_window: f32,
     /// Softirqs and interrupts over the last [`WINDOW`] intervals, and their peak there.
-    pub soft_window: f32,
-    pub peak: f32,
+    pub(crate) soft_window: f32,
+    pub(crate) peak: f32,
     /// The newest last, [`HISTORY`] at most.
-    pub history: Vec<Past>,
+    pub(crate) history: Vec<Past>,
     /// Softirqs a second, by [`HostView::vectors`].
-    pub vectors: Vec<f32>,
+    pub(crate) vectors: Vec<f32>,
     /// Percent of a CPU that its ksoftirqd took.
-    pub ksoftirqd: Option<f32>,
-    pub net: Option<NetRates>,
-    pub mhz: Option<u32>,
+    pub(crate) ksoftirqd: Option<f32>,
+    pub(crate) net: Option<NetRates>,
+    pub(crate) mhz: Option<u32>,
     /// How often it was throttled for heat since boot.
-    pub throttled: Option<u64>,
-    pub place: CpuPlace,
-    pub isolated: bool,
-    pub nohz_full: bool,
+    pub(crate) throttled: Option<u64>,
+    pub(crate) place: CpuPlace,
+    pub(crate) isolated: bool,
+    pub(crate) nohz_full: bool,
 }
 
 impl CpuRow {
     /// Percent of the counted ticks that were neither idle nor waiting for a disk.
-    pub fn busy(&self) -> f32 {
+    pub(crate) fn busy(&self) -> f32 {
         self.shares.iter().sum::<f32>() - self.shares[Ticks::IDLE] - self.shares[Ticks::IOWAIT]
     }
 
-    pub fn soft(&self) -> f32 {
+    pub(crate) fn soft(&self) -> f32 {
         self.shares[Ticks::IRQ] + self.shares[Ticks::SOFTIRQ]
     }
 }
 
 /// A line of /proc/interrupts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct IrqLine {
-    pub label: Arc<str>,
+pub(crate) struct IrqLine {
+    pub(crate) label: Arc<str>,
     /// Chip, trigger and devices, or what the line counts.
-    pub about: Arc<str>,
+    pub(crate) about: Arc<str>,
     /// Interrupts on all CPUs since boot.
-    pub total: u64,
+    pub(crate) total: u64,
     /// Interrupts a second by the place of the CPU in [`HostView::line_cpus`]; empty when there were
     /// none.
-    pub rates: Vec<f32>,
+    pub(crate) rates: Vec<f32>,
 }
 
 /// All CPUs at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostView {
     /// Nanoseconds of CLOCK_MONOTONIC.
-    pub at: u64,
+    pub(crate) at: u64,
     /// Length of the interval that shares and rates are of, in nanoseconds.
-    pub interval: u64,
-    pub rows: Vec<CpuRow>,
-    pub vectors: Vec<Arc<str>>,
-    pub lines: Vec<IrqLine>,
-    pub line_cpus: Vec<u32>,
+    pub(crate) interval: u64,
+    pub(crate) rows: Vec<CpuRow>,
+    pub(crate) vectors: Vec<Arc<str>>,
+    pub(crate) lines: Vec<IrqLine>,
+    pub(crate) line_cpus: Vec<u32>,
     /// Tasks that run or want to, and tasks that wait for a disk.
-    pub running: u64,
-    pub blocked: u64,
+    pub(crate) running: u64,
+    pub(crate) blocked: u64,
     /// Pressure by resource.
-    pub pressure: Vec<(&'static str, Pressure)>,
+    pub(crate) pressure: Vec<(&'static str, Pressure)>,
     /// Groups that were kept from the CPUs by their quotas, the worst first.
-    pub quotas: Vec<Throttled>,
+    pub(crate) quotas: Vec<Throttled>,
     /// Packets that network devices dropped, a second: received and sent.
-    pub drops: (f32, f32),
+    pub(crate) drops: (f32, f32),
     /// Percent of one CPU that reading all this costs.
-    pub cost: f32,
+    pub(crate) cost: f32,
     /// What could not be read, and why.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl HostView {
-    pub fn row(&self, cpu: u32) -> Option<&CpuRow> {
+    pub(crate) fn row(&self, cpu: u32) -> Option<&CpuRow> {
         self.rows.binary_search_by_key(&cpu, |row| row.cpu).ok().map(|at| &self.rows[at])
     }
 
     /// Interrupts a second of a line on a CPU; `None` when it has no such counter.
-    pub fn line_rate(&self, line: usize, cpu: u32) -> Option<f32> {
+    pub(crate) fn line_rate(&self, line: usize, cpu: u32) -> Option<f32> {
         let at = self.line_cpus.iter().position(|c| *c == cpu)?;
         Some(self.lines.get(line)?.rates.get(at).copied().unwrap_or(0.0))
     }
@@ -137,16 +137,16 @@ impl HostView {
 #[derive(Debug, Default)]
 pub struct Slow<'a> {
     /// `None` when they were not read this time.
-    pub softirqs: Option<&'a Matrix>,
-    pub interrupts: Option<&'a Matrix>,
-    pub softnet: &'a [Softnet],
+    pub(crate) softirqs: Option<&'a Matrix>,
+    pub(crate) interrupts: Option<&'a Matrix>,
+    pub(crate) softnet: &'a [Softnet],
     /// Nanoseconds that each CPU's ksoftirqd has run.
-    pub ksoftirqd: &'a [(u32, u64)],
-    pub mhz: &'a [(u32, u32)],
-    pub throttled: &'a [(u32, u64)],
-    pub pressure: &'a [(&'static str, Pressure)],
+    pub(crate) ksoftirqd: &'a [(u32, u64)],
+    pub(crate) mhz: &'a [(u32, u32)],
+    pub(crate) throttled: &'a [(u32, u64)],
+    pub(crate) pressure: &'a [(&'static str, Pressure)],
     /// Packets dropped by all network devices.
-    pub drops: (u64, u64),
+    pub(crate) drops: (u64, u64),
 }
 
 /// One CPU between two readings.
@@ -262,11 +262,11 @@ impl Cpus {
         }
     }
 
-    pub fn set_topology(&mut self, topology: Topology) {
+    pub(crate) fn set_topology(&mut self, topology: Topology) {
         self.topology = topology;
     }
 
-    pub fn topology(&self) -> &Topology {
+    pub(crate) fn topology(&self) -> &Topology {
         &self.topology
     }
 

@@ -14,10 +14,10 @@ use crate::record::open_spans::Begun;
 use crate::units::kit::Stats;
 
 /// The tracepoints, in the order of [`Which`].
-pub const EVENTS: [&str; 5] =
+pub(crate) const EVENTS: [&str; 5] =
     ["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise", "irq:irq_handler_entry", "irq:irq_handler_exit"];
 /// Seconds of the latency map.
-pub const SECONDS: usize = 60;
+pub(crate) const SECONDS: usize = 60;
 /// Seconds that anomalies are of.
 const RECENT: usize = 10;
 const SECOND: u64 = 1_000_000_000;
@@ -38,7 +38,7 @@ pub enum Which {
 }
 
 impl Which {
-    pub const ALL: [Self; 5] = [Self::Entry, Self::Exit, Self::Raise, Self::IrqEntry, Self::IrqExit];
+    pub(crate) const ALL: [Self; 5] = [Self::Entry, Self::Exit, Self::Raise, Self::IrqEntry, Self::IrqExit];
 
     fn number(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Which {
 
 /// How to read one of the tracepoints.
 #[derive(Clone, Debug)]
-pub struct SoftirqReader {
+pub(crate) struct SoftirqReader {
     which: Which,
     number: Field,
     name: Option<Field>,
@@ -59,17 +59,17 @@ pub struct SoftirqReader {
 
 impl SoftirqReader {
     /// `None` when the format lacks the field.
-    pub fn new(which: Which, format: &Format) -> Option<Self> {
+    pub(crate) fn new(which: Which, format: &Format) -> Option<Self> {
         let number = format.field(which.number())?.clone();
         Some(Self { which, number, name: format.field("name").cloned(), big: format.big })
     }
 
-    pub fn which(&self) -> Which {
+    pub(crate) fn which(&self) -> Which {
         self.which
     }
 
     /// Reads a sample.
-    pub fn read<'a>(&self, raw: &'a [u8]) -> Option<SoftirqRecord<'a>> {
+    pub(crate) fn read<'a>(&self, raw: &'a [u8]) -> Option<SoftirqRecord<'a>> {
         let number = self.number.number(raw, self.big)? as u32;
         let name = self.name.as_ref().and_then(|name| name.bytes(raw, self.big));
         Some(SoftirqRecord { which: self.which, number, name })
@@ -79,11 +79,11 @@ impl SoftirqReader {
 /// What a tracepoint said.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftirqRecord<'a> {
-    pub which: Which,
+    pub(crate) which: Which,
     /// The vector or the interrupt line.
-    pub number: u32,
+    pub(crate) number: u32,
     /// The device of an interrupt.
-    pub name: Option<&'a [u8]>,
+    pub(crate) name: Option<&'a [u8]>,
 }
 
 /// What runs: a softirq vector, or the handlers of an interrupt line.
@@ -99,19 +99,19 @@ pub struct Time {
     pub runs: Stats,
     /// Nanoseconds of runs that had begun before measuring did, or that have not ended yet: they count
     /// for the share of time, but nobody knows how long they are.
-    pub partial: u64,
+    pub(crate) partial: u64,
     /// From raise to run; softirqs only.
     pub delays: Stats,
     /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, as all
     /// of it is published every second.
-    pub map: VecDeque<Arc<BTreeMap<u8, u32>>>,
+    pub(crate) map: VecDeque<Arc<BTreeMap<u8, u32>>>,
     /// Nanoseconds of the runs that ended in each of the last ten seconds, the newest last.
     spent: VecDeque<u64>,
 }
 
 impl Time {
     /// All nanoseconds in it.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.runs.sum.saturating_add(self.partial)
     }
 }
@@ -120,39 +120,39 @@ impl Time {
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     /// Nanoseconds that were measured.
-    pub elapsed: u64,
+    pub(crate) elapsed: u64,
     pub list: BTreeMap<(u32, What), Time>,
     /// Devices by interrupt line.
     pub devices: BTreeMap<u32, Arc<str>>,
     /// Pairs of which one half is missing: lost, or begun before.
-    pub unpaired: u64,
+    pub(crate) unpaired: u64,
     /// Records that the kernel had no room for.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Percent of one CPU that measuring costs here: the reading of it.
-    pub own_cost: f64,
+    pub(crate) own_cost: f64,
     /// Tracepoints a second: the kernel's part of the cost follows from it.
-    pub rate: f64,
+    pub(crate) rate: f64,
 }
 
 impl Times {
-    pub fn get(&self, cpu: u32, what: What) -> Option<&Time> {
+    pub(crate) fn get(&self, cpu: u32, what: What) -> Option<&Time> {
         self.list.get(&(cpu, what))
     }
 
     /// Percent of a CPU's time.
-    pub fn percent(&self, cpu: u32, what: What) -> f64 {
+    pub(crate) fn percent(&self, cpu: u32, what: What) -> f64 {
         self.get(cpu, what).map_or(0.0, |t| 100.0 * t.total() as f64 / self.elapsed.max(1) as f64)
     }
 
     /// Percent of a CPU's time in the last ten seconds, or in what there is of them.
-    pub fn recent(&self, cpu: u32, what: What) -> f64 {
+    pub(crate) fn recent(&self, cpu: u32, what: What) -> f64 {
         let spent: u64 = self.get(cpu, what).map_or(0, |time| time.spent.iter().sum());
         let filling = self.elapsed % SECOND;
         100.0 * spent as f64 / self.elapsed.min((RECENT as u64 - 1) * SECOND + filling).max(1) as f64
     }
 
     /// The vector that took most of a CPU's time lately, and its share; `None` where none ran.
-    pub fn vector(&self, cpu: u32) -> Option<(u32, f64)> {
+    pub(crate) fn vector(&self, cpu: u32) -> Option<(u32, f64)> {
         let softirqs = self.list.range((cpu, What::Softirq(0))..=(cpu, What::Softirq(u32::MAX)));
         let shares = softirqs.filter_map(|((_, what), _)| match what {
             What::Softirq(vector) => Some((*vector, self.recent(cpu, *what))),
@@ -162,14 +162,14 @@ impl Times {
     }
 
     /// All softirqs, or all interrupts, of a CPU in percent of its time lately.
-    pub fn recent_sum(&self, cpu: u32, irqs: bool) -> f64 {
+    pub(crate) fn recent_sum(&self, cpu: u32, irqs: bool) -> f64 {
         let of = |what: &&What| matches!(what, What::Irq(_)) == irqs;
         let own = self.list.keys().filter(|(c, _)| *c == cpu).map(|(_, what)| what);
         own.filter(of).map(|what| self.recent(cpu, *what)).sum()
     }
 
     /// All softirqs, or all interrupts, of a CPU in percent of its time.
-    pub fn sum(&self, cpu: u32, irqs: bool) -> f64 {
+    pub(crate) fn sum(&self, cpu: u32, irqs: bool) -> f64 {
         let of = |what: &What| matches!(what, What::Irq(_)) == irqs;
         let times = self.list.iter().filter(|((c, what), _)| *c == cpu && of(what));
         let ns = times.fold(0u64, |sum, (_, t)| sum.saturating_add(t.total()));
@@ -180,7 +180,7 @@ impl Times {
 /// Pairs what begins with what ends.
 #[derive(Clone, Debug)]
 pub struct Pairs {
-    pub times: Times,
+    pub(crate) times: Times,
     /// What runs on each CPU. Interrupts do not nest today, but have.
     softirqs: Begun<u32, u32, ()>,
     irqs: Begun<u32, u32, ()>,
@@ -296,7 +296,7 @@ impl Pairs {
     }
 
     /// Time goes on to here, whether anything happens or not.
-    pub fn until(&mut self, time: u64) {
+    pub(crate) fn until(&mut self, time: u64) {
         let first = *self.first.get_or_insert(time);
         self.times.elapsed = self.times.elapsed.max(time.saturating_sub(first));
         if self.second_ends == 0 {
@@ -322,7 +322,7 @@ impl Pairs {
     }
 
     /// Records were lost on some CPU: what began there may have ended unseen.
-    pub fn lose(&mut self, lost: u64) {
+    pub(crate) fn lose(&mut self, lost: u64) {
         self.times.lost = self.times.lost.saturating_add(lost);
         self.softirqs.forget();
         self.irqs.forget();

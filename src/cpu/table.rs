@@ -17,11 +17,11 @@ use super::softirq::{Times, What};
 /// All that is known of the CPUs; each part may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuFacts<'a> {
-    pub host: Option<&'a HostView>,
-    pub samples: Option<&'a CpuAnswer>,
-    pub times: Option<&'a Times>,
+    pub(crate) host: Option<&'a HostView>,
+    pub(crate) samples: Option<&'a CpuAnswer>,
+    pub(crate) times: Option<&'a Times>,
     /// Whether the time of niced tasks counts as user time, as it has no column of its own.
-    pub nice_is_user: bool,
+    pub(crate) nice_is_user: bool,
 }
 
 impl<'a> CpuFacts<'a> {
@@ -34,7 +34,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// All CPUs that something is known of.
-    pub fn cpus(&self) -> Vec<u32> {
+    pub(crate) fn cpus(&self) -> Vec<u32> {
         let rows = self.host.map_or(&[][..], |host| &host.rows);
         let samples = self.samples.map_or(&[][..], |samples| &samples.rows);
         let timed = self.times.into_iter().flat_map(|times| times.list.keys().map(|(cpu, _)| *cpu));
@@ -52,7 +52,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// The name of what a column counts by.
-    pub fn title(&self, column: CpuColumn) -> Arc<str> {
+    pub(crate) fn title(&self, column: CpuColumn) -> Arc<str> {
         match column {
             CpuColumn::Line(i) => self.host.and_then(|h| h.lines.get(i)).map_or_else(|| "".into(), line_title),
             CpuColumn::Rate(i) => self.host.and_then(|h| h.vectors.get(i)).map_or_else(|| "".into(), Arc::clone),
@@ -61,7 +61,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// A number to show, order and colour by; `None` when it is not known.
-    pub fn value(&self, column: CpuColumn, cpu: u32) -> Option<f64> {
+    pub(crate) fn value(&self, column: CpuColumn, cpu: u32) -> Option<f64> {
         let row = self.row(cpu);
         let online = row.filter(|r| r.online);
         let of = |value: Option<f32>| value.map(f64::from);
@@ -115,7 +115,7 @@ impl<'a> CpuFacts<'a> {
         Some(f64::from(samples.percent(count)))
     }
 
-    pub fn cell(&self, column: CpuColumn, cpu: u32) -> Cell {
+    pub(crate) fn cell(&self, column: CpuColumn, cpu: u32) -> Cell {
         let row = self.row(cpu);
         match column {
             CpuColumn::Cpu => Cell::Id(i64::from(cpu)),
@@ -131,7 +131,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// A table of these columns for these CPUs.
-    pub fn table(&self, columns: &[CpuColumn], cpus: &[u32]) -> Table {
+    pub(crate) fn table(&self, columns: &[CpuColumn], cpus: &[u32]) -> Table {
         Table {
             columns: columns.iter().map(|c| c.column()).collect(),
             rows: cpus.iter().map(|cpu| columns.iter().map(|c| self.cell(*c, *cpu)).collect()).collect(),
@@ -139,7 +139,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// What a cell says, in words.
-    pub fn cell_words(&self, column: CpuColumn, cpu: u32) -> String {
+    pub(crate) fn cell_words(&self, column: CpuColumn, cpu: u32) -> String {
         let title = self.title(column);
         let value = self.value(column, cpu);
         let Some(value) = value else {
@@ -235,7 +235,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// A CPU's samples in words: `43.0 % softirq = 43.0 % TIMER (estimation_timer 43.0 %)`.
-    pub fn cpu_words(&self, cpu: u32) -> String {
+    pub(crate) fn cpu_words(&self, cpu: u32) -> String {
         let Some(samples) = self.sampled(cpu) else { return format!("CPU {cpu}: no samples") };
         let share = |n: u64| percent(f64::from(samples.percent(n)));
         let mut parts: Vec<(u64, String)> = Vec::new();
@@ -267,7 +267,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// Where a CPU is and what is special about it.
-    pub fn place_words(&self, cpu: u32) -> String {
+    pub(crate) fn place_words(&self, cpu: u32) -> String {
         let Some(row) = self.row(cpu) else { return format!("CPU {cpu}: a recording does not say more of it") };
         let mut words = vec![format!("CPU {cpu}")];
         let mut add = |what: &str, value: Option<String>| words.extend(value.map(|v| format!("{what} {v}")));
@@ -283,7 +283,7 @@ impl<'a> CpuFacts<'a> {
 
     /// The durations of a cell as a histogram: a label and a bar's height from 0 to 7 for each half
     /// octave.
-    pub fn histogram(&self, column: CpuColumn, cpu: u32) -> Option<Vec<(String, u8)>> {
+    pub(crate) fn histogram(&self, column: CpuColumn, cpu: u32) -> Option<Vec<(String, u8)>> {
         let CpuColumn::Timed(v) = column else { return None };
         let halves = self.times?.get(cpu, What::Softirq(v as u32))?.runs.half_octaves();
         let top = halves.iter().map(|(_, n)| *n).max().unwrap_or(0).max(1);

@@ -93,16 +93,16 @@ struct Condition {
 
 /// What a trigger looks at, about once a second.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// Nanoseconds of CLOCK_MONOTONIC.
-    pub now: u64,
-    pub host: Option<&'a HostView>,
+    pub(crate) now: u64,
+    pub(crate) host: Option<&'a HostView>,
     /// Samples lost since the last look.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Samples that come a second.
-    pub samples: f64,
+    pub(crate) samples: f64,
     /// Hits a second by event.
-    pub events: &'a [(String, f64)],
+    pub(crate) events: &'a [(String, f64)],
 }
 
 /// A trigger and since when its conditions hold.
@@ -158,7 +158,7 @@ impl Trigger {
     }
 
     /// Names of the events that it counts.
-    pub fn events(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn events(&self) -> impl Iterator<Item = &str> {
         self.conditions.iter().filter_map(|condition| match &condition.metric {
             Metric::Event(name) => Some(name.as_str()),
             _ => None,
@@ -166,7 +166,7 @@ impl Trigger {
     }
 
     /// Takes new figures in; what happened, in words, while all conditions hold.
-    pub fn look(&mut self, facts: Facts<'_>) -> Option<String> {
+    pub(crate) fn look(&mut self, facts: Facts<'_>) -> Option<String> {
         let mut words = Vec::new();
         for (condition, since) in self.conditions.iter().zip(&mut self.since) {
             let holding = condition.holding(facts);

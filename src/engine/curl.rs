@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 
 /// What curl is to do.
 #[derive(Debug)]
-pub struct Curl {
+pub(crate) struct Curl {
     config: String,
 }
 
 impl Curl {
     /// Asks an address, over HTTP and nothing else; user and password in it are taken out and sent as such.
-    pub fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         let (plain, user) = divided(url);
         let curl = Self { config: String::new() }.flag("silent").flag("show-error");
         let curl = curl.option("proto", "=http,https").option("url", &plain);
@@ -24,13 +24,13 @@ impl Curl {
     }
 
     /// An option that takes no value, by its long name.
-    pub fn flag(mut self, name: &str) -> Self {
+    pub(crate) fn flag(mut self, name: &str) -> Self {
         self.config.push_str(&format!("{name}\n"));
         self
     }
 
     /// An option with its value (curl(1), --config).
-    pub fn option(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn option(mut self, name: &str, value: &str) -> Self {
         let mut quoted = String::with_capacity(value.len());
         for c in value.chars() {
             match c {
@@ -46,7 +46,7 @@ impl Curl {
 
     /// Starts it; standard output and error are pipes. A `.curlrc` is not read: under sudo the home may be another
     /// user's, and in it stands where files are written.
-    pub fn start(&self) -> io::Result<Child> {
+    pub(crate) fn start(&self) -> io::Result<Child> {
         let mut command = Command::new("curl");
         command.args(["--disable", "--config", "-"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -77,7 +77,7 @@ pub fn shown(url: &str) -> String {
 }
 
 /// What an address has that must not be shown, in each way in which a message may have it.
-pub fn secrets(url: &str) -> Vec<String> {
+pub(crate) fn secrets(url: &str) -> Vec<String> {
     let (plain, user) = divided(url);
     let password = user.and_then(|user| user.split_once(':')).map(|(_, password)| password);
     let query = plain.split_once('?').map_or("", |(_, query)| query).split('&');

@@ -33,12 +33,12 @@ pub struct Events {
 }
 
 impl Events {
-    pub fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
     /// Makes room for events that came up.
-    pub fn know(&mut self, events: &[EventDesc]) {
+    pub(crate) fn know(&mut self, events: &[EventDesc]) {
         for event in events.iter().skip(self.names.len()) {
             self.names.push(apart(&self.names, &event.name));
             self.rows.push(Row::default());
@@ -46,7 +46,7 @@ impl Events {
     }
 
     /// Counts a sample.
-    pub fn add(&mut self, event: u16, weight: u64) {
+    pub(crate) fn add(&mut self, event: u16, weight: u64) {
         if let Some(row) = self.rows.get_mut(usize::from(event)) {
             row.total += Acc::one(weight);
             if self.frozen {
@@ -56,46 +56,46 @@ impl Events {
     }
 
     /// What comes from now on is newer than the view, or is not.
-    pub fn freeze(&mut self, on: bool) {
+    pub(crate) fn freeze(&mut self, on: bool) {
         self.frozen = on;
         self.rows.iter_mut().for_each(|row| row.newer = Acc::default());
     }
 
     /// Forgets a sample.
-    pub fn take(&mut self, event: u16, weight: u64) {
+    pub(crate) fn take(&mut self, event: u16, weight: u64) {
         if let Some(row) = self.rows.get_mut(usize::from(event)) {
             row.total -= Acc::one(weight);
         }
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.rows.iter_mut().for_each(|row| (row.total, row.newer, row.then.0) = (Acc::default(), Acc::default(), 0));
     }
 
-    pub fn total(&self, event: usize) -> Acc {
+    pub(crate) fn total(&self, event: usize) -> Acc {
         self.rows.get(event).map(|row| row.total).unwrap_or_default()
     }
 
     /// Samples of an event that came since the view was frozen.
-    pub fn newer(&self, event: usize) -> Acc {
+    pub(crate) fn newer(&self, event: usize) -> Acc {
         self.rows.get(event).map(|row| row.newer).unwrap_or_default()
     }
 
     /// Samples of an event that a view may be of.
-    pub fn seen(&self, event: usize) -> Acc {
+    pub(crate) fn seen(&self, event: usize) -> Acc {
         let mut seen = self.total(event);
         seen -= self.newer(event);
         seen
     }
 
     /// What each event counted as lost since the start; nothing of a recording's.
-    pub fn lost(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn lost(&self) -> impl Iterator<Item = u64> + '_ {
         self.rows.iter().map(|row| row.counts.lost)
     }
 
     /// Takes in what the source's events counted; `slots` says which of the session's each is. Rates
     /// are of the time since the last call.
-    pub fn count(&mut self, counts: &[Counts], slots: &[u16], now: u64) {
+    pub(crate) fn count(&mut self, counts: &[Counts], slots: &[u16], now: u64) {
         let seconds = (now.saturating_sub(std::mem::replace(&mut self.taken_at, now))) as f64 / 1e9;
         for (slot, counts) in slots.iter().zip(counts) {
             let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
@@ -119,7 +119,7 @@ impl Events {
     }
 
     /// Takes in how the source's events are measured now.
-    pub fn set_states(&mut self, states: &[EventState], slots: &[u16]) {
+    pub(crate) fn set_states(&mut self, states: &[EventState], slots: &[u16]) {
         for (slot, state) in slots.iter().zip(states) {
             let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
             if let Some(name) = self.names.get_mut(usize::from(*slot)) {
@@ -133,7 +133,7 @@ impl Events {
     }
 
     /// The events for an answer. `per_sample` is what a timer's sample costs in seconds.
-    pub fn infos(&self, descs: &[EventDesc], ledger: &Ledger, per_sample: f64, n_cpus: usize) -> Vec<EventInfo> {
+    pub(crate) fn infos(&self, descs: &[EventDesc], ledger: &Ledger, per_sample: f64, n_cpus: usize) -> Vec<EventInfo> {
         let info = |(i, row): (usize, &Row)| {
             let mut meter = row.meter.clone();
             if let (Some(meter), Some(desc)) = (&mut meter, descs.get(i)) {
@@ -157,7 +157,7 @@ impl Events {
 }
 
 /// Says of events that are made of others, each with those, that they lack what is not sampled of them.
-pub fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item = (u16, Vec<u16>)>) {
+pub(crate) fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item = (u16, Vec<u16>)>) {
     for (event, made_of) in derived {
         let part = |one: &u16| infos.get(usize::from(*one)).and_then(partial);
         let parts: Vec<String> = made_of.iter().filter_map(part).collect();

@@ -6,19 +6,19 @@ use super::curl::{Curl, decoded};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Status code of HTTP; 0 when there was none.
-    pub http: u16,
+    pub(crate) http: u16,
     /// `grpc-status`.
-    pub status: Option<u32>,
+    pub(crate) status: Option<u32>,
     /// `grpc-message`.
-    pub message: String,
+    pub(crate) message: String,
     /// Whether the server says more of the failure, such as when to come again.
-    pub has_details: bool,
+    pub(crate) has_details: bool,
     /// The message, without its prefix.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// A message with its prefix.
-pub fn framed(message: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], message].concat()
 }

@@ -17,28 +17,28 @@ use crate::ingest::{Core, Ingest, Wants};
 /// What an interval, or everything, has come to.
 #[derive(Debug)]
 pub struct Cut {
-    pub answer: UnitAnswer,
+    pub(crate) answer: UnitAnswer,
     /// Points of time and latency since the last one, where they are wanted.
-    pub points: Vec<(u64, u64)>,
+    pub(crate) points: Vec<(u64, u64)>,
     /// When the interval began and ended by the wall's clock, in nanoseconds since the epoch; 0 where a
     /// recording does not say.
-    pub wall: (u64, u64),
+    pub(crate) wall: (u64, u64),
     /// By the session's clock.
-    pub clock: (u64, u64),
+    pub(crate) clock: (u64, u64),
 }
 
 /// A unit and how it is run.
 #[derive(Debug)]
 pub struct Run {
-    pub spec: &'static Spec,
-    pub unit: Box<dyn Unit>,
-    pub symbols: SymbolOptions,
+    pub(crate) spec: &'static Spec,
+    pub(crate) unit: Box<dyn Unit>,
+    pub(crate) symbols: SymbolOptions,
     /// Figures are told and reset this often.
-    pub interval: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
     /// It ends when so much has been measured.
-    pub duration: Option<Duration>,
-    pub points: bool,
-    pub own_pid: Option<i32>,
+    pub(crate) duration: Option<Duration>,
+    pub(crate) points: bool,
+    pub(crate) own_pid: Option<i32>,
 }
 
 /// Why it did not go to its end.

@@ -107,7 +107,7 @@ impl HostWatch {
     }
 
     /// How long to wait between two readings of /proc/stat.
-    pub fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         Duration::from_nanos(TICK_NS.max(self.took * DUTY))
     }
 
@@ -242,7 +242,7 @@ pub struct Host {
 
 impl Host {
     /// Starts it; each view that it publishes is told as [`Notice::Host`].
-    pub fn spawn(interval: Duration, notices: Sender<Notice>) -> io::Result<Self> {
+    pub(crate) fn spawn(interval: Duration, notices: Sender<Notice>) -> io::Result<Self> {
         let view = Arc::new(ArcSwap::from_pointee(HostView::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let interval = Arc::new(AtomicU64::new(interval_ns(interval)));
@@ -252,20 +252,20 @@ impl Host {
     }
 
     /// Where views appear.
-    pub fn shared(&self) -> Arc<ArcSwap<HostView>> {
+    pub(crate) fn shared(&self) -> Arc<ArcSwap<HostView>> {
         self.view.clone()
     }
 
     /// The newest view; without rows until there is one.
-    pub fn view(&self) -> Arc<HostView> {
+    pub(crate) fn view(&self) -> Arc<HostView> {
         self.view.load_full()
     }
 
-    pub fn set_interval(&self, interval: Duration) {
+    pub(crate) fn set_interval(&self, interval: Duration) {
         self.interval.store(interval_ns(interval), Ordering::Relaxed);
     }
 
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();

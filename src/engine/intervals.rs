@@ -11,7 +11,7 @@ use crate::ingest::Ingest;
 
 /// The running slice.
 #[derive(Debug)]
-pub struct Slices {
+pub(crate) struct Slices {
     ingest: Ingest,
     resolver: Resolver,
     events: Vec<String>,
@@ -19,25 +19,25 @@ pub struct Slices {
 
 impl Slices {
     /// Of a source that says this of itself; samples of `own_pid` are left out.
-    pub fn new(info: &Info, own_pid: Option<i32>, symbols: SymbolOptions) -> Self {
+    pub(crate) fn new(info: &Info, own_pid: Option<i32>, symbols: SymbolOptions) -> Self {
         let mut ingest = Ingest::new(info, own_pid, Wants::default());
         ingest.complete_chains(symbols.clone());
         let events = info.events.iter().map(|event| event.name.clone()).collect();
         Self { ingest, resolver: Resolver::new(symbols), events }
     }
 
-    pub fn feed(&mut self, batch: &mut Batch) {
+    pub(crate) fn feed(&mut self, batch: &mut Batch) {
         self.ingest.feed(batch);
     }
 
     /// Samples of the slice so far, and those that were lost since the start.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         let profile = &self.ingest.core().profile;
         (profile.len() as u64, profile.ledger.lost())
     }
 
     /// What queries read of the slice, with all names that can be had.
-    pub fn data(&mut self) -> Data<'_> {
+    pub(crate) fn data(&mut self) -> Data<'_> {
         // What has no name is seen by that; why is of no use to somebody far away.
         name_all(self.ingest.core_mut(), &mut self.resolver, &mut Vec::new());
         let core = self.ingest.core();
@@ -45,7 +45,7 @@ impl Slices {
     }
 
     /// Begins the next slice.
-    pub fn next(&mut self) {
+    pub(crate) fn next(&mut self) {
         let core = self.ingest.core_mut();
         core.profile.clear(&mut core.session);
     }

@@ -14,8 +14,9 @@
 pub mod aggregator;
 pub mod curl;
 pub mod events;
+mod feeder;
 pub mod fetch;
-pub mod grpc;
+pub(crate) mod grpc;
 pub mod headless;
 pub mod host;
 pub mod intervals;
@@ -24,17 +25,17 @@ mod quotas;
 pub mod shares;
 pub mod softirqs;
 pub mod symbolizer;
-pub mod trigger_watch;
+pub(crate) mod trigger_watch;
 pub mod urgency;
 pub mod view;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
@@ -44,7 +45,7 @@ use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
-use crate::source::{Batch, Control, Info, Progress, Source, Waker};
+use crate::source::{Control, Info, Source, Waker};
 use crate::symbols::Form;
 use crate::symbols::SymbolOptions;
 use crate::symbols::code::Listing;
@@ -53,10 +54,12 @@ use crate::units::kit::{Look, Settings, Spec};
 pub use crate::ingest::Wants;
 pub use crate::ingest::snapshot::{HostSnapshot, Snapshot};
 pub use crate::ingest::unit_feed::UnitAnswer;
+pub use feeder::Feed;
 pub use offline::Offline;
-pub use trigger_watch::Watched;
+pub(crate) use trigger_watch::Watched;
 pub use urgency::Urgency;
 
+use feeder::Feeder;
 use shares::{Held, Whole};
 
 /// Batches in flight between source and worker; one is a tenth of a second.
@@ -65,25 +68,25 @@ const QUEUE: usize = 256;
 /// How a session is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub symbols: SymbolOptions,
+    pub(crate) symbols: SymbolOptions,
     /// Bytes that the program may use; the oldest samples go first.
-    pub memory: usize,
+    pub(crate) memory: usize,
     /// How long samples are kept in nanoseconds, when not for ever.
-    pub keep: Option<u64>,
+    pub(crate) keep: Option<u64>,
     /// What is waited for, to save the samples around it.
-    pub watched: Option<Watched>,
+    pub(crate) watched: Option<Watched>,
     /// Whose samples are dropped: ours, unless asked to keep them.
-    pub own_pid: Option<i32>,
+    pub(crate) own_pid: Option<i32>,
     /// What of a recording is kept.
-    pub wants: Wants,
+    pub(crate) wants: Wants,
     /// How often a live view is brought up to date.
-    pub refresh: Duration,
+    pub(crate) refresh: Duration,
     /// What one sample costs the machine, for the header.
-    pub per_sample: Option<Duration>,
+    pub(crate) per_sample: Option<Duration>,
     /// Inlined functions are not looked up.
-    pub no_inline: bool,
+    pub(crate) no_inline: bool,
     /// The priority with which threads that a live view is late without are served before all ordinary ones.
-    pub realtime: Option<i32>,
+    pub(crate) realtime: Option<i32>,
 }
 
 /// What the interface can ask of the engine.
@@ -173,9 +176,9 @@ pub struct Engine {
 /// The session's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    pub now: u64,
+    pub(crate) now: u64,
     /// Up to when the newest answer tells all.
-    pub seen: u64,
+    pub(crate) seen: u64,
 }
 
 impl Engine {
@@ -279,18 +282,18 @@ impl Engine {
     }
 
     /// What time it is, and how old the newest answer; none of a recording.
-    pub fn clock(&self) -> Option<Clock> {
+    pub(crate) fn clock(&self) -> Option<Clock> {
         let seen = self.seen.as_ref()?.load(Ordering::Relaxed);
         Some(Clock { now: monotonic_ns(), seen })
     }
 
     /// How urgent the thread is that shows a live session.
-    pub fn urgency(&self) -> Urgency {
+    pub(crate) fn urgency(&self) -> Urgency {
         if self.seen.is_some() { Urgency::of_live(self.realtime) } else { Urgency::usual() }
     }
 
     /// Facts about the source.
-    pub fn info(&self) -> &Info {
+    pub(crate) fn info(&self) -> &Info {
         &self.info
     }
 
@@ -300,7 +303,7 @@ impl Engine {
     }
 
     /// Another handle for requests, for threads of the caller.
-    pub fn requests(&self) -> Sender<Request> {
+    pub(crate) fn requests(&self) -> Sender<Request> {
         self.requests.clone()
     }
 
@@ -310,12 +313,12 @@ impl Engine {
     }
 
     /// The newest figures of the machine's CPUs; none for recordings.
-    pub fn host(&self) -> Option<Arc<HostView>> {
+    pub(crate) fn host(&self) -> Option<Arc<HostView>> {
         self.host.as_ref().map(host::Host::view).filter(|view| view.interval > 0)
     }
 
     /// The time in softirqs, while it is measured or when the session's own events tell it.
-    pub fn softirq_times(&self) -> Option<Arc<Times>> {
+    pub(crate) fn softirq_times(&self) -> Option<Arc<Times>> {
         match self.tracer().as_ref() {
             Some(tracer) => tracer.times(),
             None => self.times.load_full(),
@@ -323,12 +326,12 @@ impl Engine {
     }
 
     /// What the units say.
-    pub fn units(&self) -> Arc<Vec<UnitAnswer>> {
+    pub(crate) fn units(&self) -> Arc<Vec<UnitAnswer>> {
         self.units.load_full()
     }
 
     /// Begins to measure the time in softirqs, or ends it. What goes wrong comes as a notice.
-    pub fn trace_softirqs(&self, on: bool) {
+    pub(crate) fn trace_softirqs(&self, on: bool) {
         let mut tracer = self.tracer();
         if let Some(old) = tracer.take() {
             old.abandon();
@@ -346,7 +349,7 @@ impl Engine {
     }
 
     /// Finds out what this machine can measure; the answer comes as a notice.
-    pub fn list_events(&self) {
+    pub(crate) fn list_events(&self) {
         let notices = self.notice_tx.clone();
         let work = move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&LookupPaths::system())))));
         // Without a thread the screen shows what is measured and no more.
@@ -354,7 +357,7 @@ impl Engine {
     }
 
     /// How often figures of the machine's CPUs are taken.
-    pub fn set_host_interval(&self, interval: Duration) {
+    pub(crate) fn set_host_interval(&self, interval: Duration) {
         if let Some(host) = &self.host {
             host.set_interval(interval);
         }
@@ -387,114 +390,4 @@ impl Engine {
 /// Starts a named thread.
 fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work)
-}
-
-/// A live batch is handed over when it is asked for, has so many bytes, or is so old: each hand-over wakes the
-/// profile's thread, which costs more than what a quiet tick brings.
-const HOLD_BYTES: usize = 128 << 10;
-const HOLD: Duration = Duration::from_millis(600);
-/// In this time after the start every tick is handed over at once.
-const EAGER: Duration = Duration::from_secs(2);
-
-/// The source's thread: carries batches and controls, decodes nothing.
-struct Feeder {
-    source: Box<dyn Source>,
-    batches: Sender<Feed>,
-    recycle: Receiver<Vec<u8>>,
-    controls: Receiver<Control>,
-    stop: Arc<AtomicBool>,
-    queue_full: Arc<AtomicU64>,
-    /// The worker wants what there is.
-    wanted: Arc<AtomicBool>,
-    live: bool,
-    realtime: Option<i32>,
-    /// Where the bytes of records stand that the worker has not taken in yet, and how many there may be.
-    held: Arc<Held>,
-    most_waiting: usize,
-    is_bounded: bool,
-}
-
-/// What the source's thread sends.
-#[derive(Debug)]
-pub enum Feed {
-    Batch(Box<Batch>),
-    /// The source is over; why, in words, and whether that was a failure.
-    End(Result<String, String>),
-}
-
-impl Feeder {
-    fn run(mut self) {
-        let mut replies = Vec::new();
-        let start = Instant::now();
-        let mut held: Option<(Batch, Instant)> = None;
-        let mut urgency = if self.live { Urgency::of_live(self.realtime) } else { Urgency::usual() };
-        while !self.stop.load(Ordering::Relaxed) {
-            let mut changed = None;
-            for control in self.controls.try_iter() {
-                let reply = self.source.control(&control);
-                changed = self.source.facts();
-                replies.push(reply);
-            }
-            let (mut batch, since) = held.take().unwrap_or_else(|| {
-                let bytes = self.recycle.try_recv().unwrap_or_default();
-                (Batch { bytes, ..Batch::default() }, Instant::now())
-            });
-            batch.changed = changed.or(batch.changed);
-            let step = self.source.next(&mut batch);
-            if self.is_bounded {
-                self.held.look();
-            }
-            batch.replies.append(&mut replies);
-            urgency.keep();
-            let wanted = self.wanted.swap(false, Ordering::Relaxed);
-            if matches!(step, Ok(Progress::More))
-                && !wanted
-                && batch.may_wait(HOLD_BYTES)
-                && start.elapsed() > EAGER
-                && since.elapsed() < HOLD
-            {
-                held = Some((batch, since));
-                continue;
-            }
-            if !self.deliver(Feed::Batch(Box::new(batch))) {
-                return;
-            }
-            let end = match step {
-                Ok(Progress::More) => continue,
-                Ok(Progress::End(why)) => Ok(why),
-                Err(error) => Err(error.to_string()),
-            };
-            self.deliver(Feed::End(end));
-            return;
-        }
-    }
-
-    /// Hands over, waiting while the queue is full: records then stay in the rings, where the
-    /// kernel counts what does not fit.
-    fn deliver(&mut self, feed: Feed) -> bool {
-        let bytes = match &feed {
-            Feed::Batch(batch) => batch.bytes.len(),
-            Feed::End(_) => 0,
-        };
-        let waiting = &self.held.waiting;
-        if waiting.load(Ordering::Relaxed) > self.most_waiting {
-            self.queue_full.fetch_add(1, Ordering::Relaxed);
-        }
-        while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(2));
-            // Now is when a long answer has most.
-            if self.is_bounded {
-                self.held.look();
-            }
-        }
-        waiting.fetch_add(bytes, Ordering::Relaxed);
-        match self.batches.try_send(feed) {
-            Ok(()) => true,
-            Err(TrySendError::Full(feed)) => {
-                self.queue_full.fetch_add(1, Ordering::Relaxed);
-                self.batches.send(feed).is_ok()
-            }
-            Err(TrySendError::Disconnected(_)) => false,
-        }
-    }
 }

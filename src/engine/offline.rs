@@ -257,13 +257,13 @@ const LINES_EACH: usize = 2000;
 impl Offline {
     /// 1 when something is wrong with the recording and nothing at all could be read, or less of a text than not; else
     /// 0.
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         let read = self.ingest.core().profile.len() as u64;
         u8::from(self.damaged && (read == 0 || self.unread > read))
     }
 
     /// The fields of its tracepoints, for filters.
-    pub fn fields(&self) -> Vec<TraceField> {
+    pub(crate) fn fields(&self) -> Vec<TraceField> {
         let core = self.ingest.core();
         crate::filter::trace_fields(
             (0..core.events.len()).filter_map(|event| core.profile.format(event as u16).map(|f| &**f)),

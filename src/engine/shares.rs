@@ -8,31 +8,31 @@ use crate::query::answer::MemoryShare;
 
 /// The memory that the program has in all, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole(pub usize);
+pub(crate) struct Whole(pub usize);
 
 impl Whole {
     /// Without a bound nothing gives way: a recording is kept whole.
-    pub fn is_bounded(self) -> bool {
+    pub(crate) fn is_bounded(self) -> bool {
         self.0 != usize::MAX
     }
 
     /// Tables of functions; those of lines and of unwinding are parts of this.
-    pub fn tables(self) -> usize {
+    pub(crate) fn tables(self) -> usize {
         self.0 / 4
     }
 
     /// Copies of files that others can change.
-    pub fn copies(self) -> usize {
+    pub(crate) fn copies(self) -> usize {
         self.0 / 4
     }
 
     /// Records that wait while an answer takes long. Those that do not fit wait in the kernel's rings.
-    pub fn waiting(self) -> usize {
+    pub(crate) fn waiting(self) -> usize {
         (self.0 / 16).min(MOST_WAITING)
     }
 
     /// Samples and stacks have this in any case: whoever else takes too much, the newest are there.
-    pub fn least_samples(self) -> usize {
+    pub(crate) fn least_samples(self) -> usize {
         self.0 / 6
     }
 }
@@ -44,10 +44,10 @@ const MOST_WAITING: usize = 32 << 20;
 #[derive(Debug, Default)]
 pub struct Held {
     /// Tables of functions.
-    pub tables: AtomicUsize,
+    pub(crate) tables: AtomicUsize,
     /// What lines and inlined functions are looked up in, by those who show code and by those who show stacks.
-    pub listings: AtomicUsize,
-    pub lines: AtomicUsize,
+    pub(crate) listings: AtomicUsize,
+    pub(crate) lines: AtomicUsize,
     /// Records on their way.
     pub waiting: AtomicUsize,
     /// The most that was private of late, which a long answer may have had and given back by now.
@@ -56,16 +56,16 @@ pub struct Held {
 
 impl Held {
     /// Looks at what is private: beside the thread that gives way to others, and does not see what it takes itself.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         self.peak.fetch_max(own_memory::private().unwrap_or(0), Ordering::Relaxed);
     }
 
     /// The most that was seen since the last call.
-    pub fn take_peak(&self) -> usize {
+    pub(crate) fn take_peak(&self) -> usize {
         self.peak.swap(0, Ordering::Relaxed)
     }
 
-    pub fn parts(&self) -> [MemoryShare; 3] {
+    pub(crate) fn parts(&self) -> [MemoryShare; 3] {
         let now = |bytes: &AtomicUsize| bytes.load(Ordering::Relaxed);
         [
             MemoryShare { name: "tables of functions", bytes: now(&self.tables) },

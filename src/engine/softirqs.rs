@@ -30,7 +30,7 @@ const PAGES: usize = 256;
 
 /// The live tracer: a thread with tracepoints and rings of its own.
 #[derive(Debug)]
-pub struct Tracer {
+pub(crate) struct Tracer {
     times: Arc<ArcSwapOption<Times>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -38,13 +38,13 @@ pub struct Tracer {
 
 impl Tracer {
     /// Opens the tracepoints on some CPUs, or on all; the error says why that cannot be.
-    pub fn start(cpus: Option<Vec<u32>>) -> Result<Self, String> {
+    pub(crate) fn start(cpus: Option<Vec<u32>>) -> Result<Self, String> {
         let (source, trace) = open(cpus)?;
         Self::run(None, move || Ok((source, trace)))
     }
 
     /// The same without waiting: opening takes the kernel a while. What goes wrong is told.
-    pub fn spawn(cpus: Option<Vec<u32>>, notices: Sender<Notice>) -> Result<Self, String> {
+    pub(crate) fn spawn(cpus: Option<Vec<u32>>, notices: Sender<Notice>) -> Result<Self, String> {
         Self::run(Some(notices), move || open(cpus))
     }
 
@@ -67,12 +67,12 @@ impl Tracer {
     }
 
     /// What was measured so far; nothing in the first second.
-    pub fn times(&self) -> Option<Arc<Times>> {
+    pub(crate) fn times(&self) -> Option<Arc<Times>> {
         self.times.load_full()
     }
 
     /// Ends it without waiting for it.
-    pub fn abandon(mut self) {
+    pub(crate) fn abandon(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread = None;
     }

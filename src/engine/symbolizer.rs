@@ -31,35 +31,35 @@ pub struct Wanted {
 pub struct Job {
     pub epoch: u64,
     /// How names are made readable from now on.
-    pub form: Option<Form>,
+    pub(crate) form: Option<Form>,
     /// A file for which more has come: it is looked for again.
-    pub anew: Option<Arc<Dso>>,
+    pub(crate) anew: Option<Arc<Dso>>,
     pub frames: Vec<Wanted>,
 }
 
 /// A function to annotate.
 #[derive(Debug)]
 pub struct ListJob {
-    pub target: AnnotatedFunction,
-    pub dso: Arc<Dso>,
-    pub at: u64,
-    pub reply: Sender<Notice>,
+    pub(crate) target: AnnotatedFunction,
+    pub(crate) dso: Arc<Dso>,
+    pub(crate) at: u64,
+    pub(crate) reply: Sender<Notice>,
 }
 
 /// Names that were found.
 #[derive(Debug, Default)]
 pub struct LookedUp {
-    pub epoch: u64,
-    pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
-    pub problems: Vec<(DsoId, String)>,
+    pub(crate) epoch: u64,
+    pub(crate) frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
+    pub(crate) problems: Vec<(DsoId, String)>,
     /// Where names of DSOs come from.
-    pub sources: Vec<(DsoId, String)>,
+    pub(crate) sources: Vec<(DsoId, String)>,
     /// Files for which a debug file could be fetched.
-    pub stripped: Vec<(DsoId, BuildId)>,
+    pub(crate) stripped: Vec<(DsoId, BuildId)>,
     /// Build ids of files that nothing had told.
-    pub identified: Vec<(DsoId, BuildId)>,
+    pub(crate) identified: Vec<(DsoId, BuildId)>,
     /// Those of which more is there that was not read yet.
-    pub behind: Vec<DsoId>,
+    pub(crate) behind: Vec<DsoId>,
 }
 
 /// Frames whose lines are wanted.
@@ -68,19 +68,19 @@ pub type LineJob = Job;
 /// Functions and lines that were found, innermost first.
 #[derive(Debug)]
 pub struct Lined {
-    pub epoch: u64,
-    pub frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
-    pub problems: Vec<(DsoId, String)>,
+    pub(crate) epoch: u64,
+    pub(crate) frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
+    pub(crate) problems: Vec<(DsoId, String)>,
 }
 
 /// Both ends of the threads' channels. They end when the job senders are dropped.
 #[derive(Debug)]
 pub struct Symbolizer {
-    pub jobs: Sender<Job>,
-    pub lists: Sender<ListJob>,
-    pub names: Receiver<LookedUp>,
-    pub line_jobs: Sender<LineJob>,
-    pub lines: Receiver<Lined>,
+    pub(crate) jobs: Sender<Job>,
+    pub(crate) lists: Sender<ListJob>,
+    pub(crate) names: Receiver<LookedUp>,
+    pub(crate) line_jobs: Sender<LineJob>,
+    pub(crate) lines: Receiver<Lined>,
 }
 
 /// Results come in portions, so that the first names do not wait for the last.

@@ -21,18 +21,18 @@ use super::{Notice, Request, Snapshot};
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Saves a moment's samples of a range of the session's clock; words on what was saved, or on what went wrong.
-pub type Saver = Arc<dyn Fn(&Snapshot, (u64, u64), &str) -> Result<String, String> + Send + Sync>;
+pub(crate) type Saver = Arc<dyn Fn(&Snapshot, (u64, u64), &str) -> Result<String, String> + Send + Sync>;
 
 /// What is waited for, and what is done then.
 #[derive(Clone)]
 pub struct Watched {
-    pub triggers: Vec<Trigger>,
+    pub(crate) triggers: Vec<Trigger>,
     /// How much of what came before and after is saved, in nanoseconds.
-    pub before: u64,
-    pub after: u64,
+    pub(crate) before: u64,
+    pub(crate) after: u64,
     /// Nanoseconds after a trigger in which none fires.
-    pub pause: u64,
-    pub save: Saver,
+    pub(crate) pause: u64,
+    pub(crate) save: Saver,
 }
 
 impl std::fmt::Debug for Watched {
@@ -43,11 +43,11 @@ impl std::fmt::Debug for Watched {
 
 /// The thread's links to the session.
 pub struct Links {
-    pub host: Arc<ArcSwap<HostView>>,
-    pub answer: Arc<ArcSwap<Answer>>,
-    pub requests: Sender<Request>,
-    pub notices: Sender<Notice>,
-    pub stop: Arc<AtomicBool>,
+    pub(crate) host: Arc<ArcSwap<HostView>>,
+    pub(crate) answer: Arc<ArcSwap<Answer>>,
+    pub(crate) requests: Sender<Request>,
+    pub(crate) notices: Sender<Notice>,
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// Starts it.

@@ -39,14 +39,14 @@ pub struct Urgency {
 
 impl Urgency {
     /// Of a thread that others wait for: ahead of all for 0.3 s of each second, one of them beyond.
-    pub fn ahead() -> Self {
+    pub(crate) fn ahead() -> Self {
         let own = own();
         Self::new(Rank::Nice((own - AHEAD).max(-20)), Rank::Nice(own), PART)
     }
 
     /// Of a thread that a live session is late without; with a priority it is served before all ordinary ones for 0.2 s
     /// of each second.
-    pub fn of_live(realtime: Option<i32>) -> Self {
+    pub(crate) fn of_live(realtime: Option<i32>) -> Self {
         match realtime {
             Some(priority) => Self::new(Rank::Realtime(priority), Rank::Nice(own()), REALTIME_PART),
             None => Self::ahead(),
@@ -54,12 +54,12 @@ impl Urgency {
     }
 
     /// Of a thread that takes what others leave, but for 0.1 s of each second.
-    pub fn last() -> Self {
+    pub(crate) fn last() -> Self {
         Self::new(Rank::Nice(own()), Rank::Nice(LAST), 100_000_000)
     }
 
     /// Of a thread that is as good as any.
-    pub fn usual() -> Self {
+    pub(crate) fn usual() -> Self {
         Self { ranks: None, urgent: false, part: 0, second: (0, 0) }
     }
 
@@ -70,7 +70,7 @@ impl Urgency {
     }
 
     /// To be called between pieces of work.
-    pub fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         let Some((within, beyond)) = self.ranks else { return };
         let urgent = self.has_left(monotonic_ns(), thread_cpu_ns());
         if urgent != self.urgent && set(if urgent { within } else { beyond }) {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::event::plain;
 use crate::profile::{Acc, Chunk};
 use crate::query::annotate::{self, Hits};
-use crate::query::answer::TopLine;
+use crate::query::answer::{self, TopLine};
 use crate::query::changes::Changes;
-use crate::query::compare::{self, SideRow, TableSide, Versus};
-use crate::query::diff::Side;
+use crate::query::compare::{self, SideRow, TableSide};
+use crate::query::diff::{Side, Versus};
 use crate::query::filter_eval::Judge;
 use crate::query::flame::layout::{self, Flame, FlameSpec};
 use crate::query::flame::{FlameStacks, FlameTree};
@@ -78,7 +78,7 @@ impl View {
     }
 
     /// Gives up all that is derived from the profile itself, whose numbers change.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         let Self { other, then, then_rows, lanes, .. } = std::mem::take(self);
         *self = Self { other, lanes, ..Self::default() };
         if let Some((true, fold)) = then {
@@ -94,7 +94,7 @@ impl View {
     }
 
     /// Takes a chunk that was evicted out of what is counted.
-    pub fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
+    pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         self.seen.forget(data, chunk);
         if let Some(fold) = &mut self.fold {
             fold.forget(data, chunk);
@@ -221,7 +221,7 @@ impl View {
         let (event, filter) = (question.event, question.filter.as_ref());
         let own = question.range.is_some() || question.age != Age::All;
         let kept = self.heat.take().filter(|f| own && f.serves(event, filter, &[], None));
-        self.heat = own.then(|| kept.unwrap_or_else(|| Aggregate::like(fold, false)));
+        self.heat = own.then(|| kept.unwrap_or_else(|| Aggregate::like(fold)));
         if let Some(fold) = &mut self.heat {
             fold.update(data, 0..until);
         }
@@ -252,8 +252,8 @@ impl View {
         let fold = match self.fold.take() {
             Some(fold) if kept => fold,
             // Of the same filter nothing need be decided again.
-            Some(fold) if fold.has(event, filter) => Aggregate::like(&fold, false),
-            _ => Aggregate::new(event, question.filter.clone(), false),
+            Some(fold) if fold.has(event, filter) => Aggregate::like(&fold),
+            _ => Aggregate::new(event, question.filter.clone()),
         };
         let mut fold = if kept { fold } else { fold.told_apart(keys).decaying(half).within(window) };
         fold.update(data, since(data, question.age, until)..until);
@@ -306,7 +306,7 @@ fn bring_up_then(
     let window = window(of, baseline.range);
     let mut fold = kept
         .filter(|f| f.serves(event, baseline.filter.as_ref(), keys, None) && f.window() == window.as_ref())
-        .unwrap_or_else(|| Aggregate::new(event, baseline.filter.clone(), false).told_apart(keys).within(window));
+        .unwrap_or_else(|| Aggregate::new(event, baseline.filter.clone()).told_apart(keys).within(window));
     fold.update(of, 0..until);
     fold
 }
@@ -373,7 +373,7 @@ impl Work<'_> {
 
     fn table(&self, rows: &mut Standing, then_rows: &mut Standing) -> Shown {
         let Some(old) = &self.old else {
-            let first = Keep::First(lines::MAX_ROWS);
+            let first = Keep::First(answer::MAX_ROWS);
             return Shown { top: rows.top(self.data, self.fold, &self.question.top, first), versus: None };
         };
         let mut spec: TopSpec = self.question.top.clone();
@@ -381,7 +381,7 @@ impl Work<'_> {
             // Another run has other processes.
             spec.keys.retain(|key| !key.entry().of_this_run);
         }
-        let all = Keep::All { sorted: lines::MAX_ROWS };
+        let all = Keep::All { sorted: answer::MAX_ROWS };
         let top = rows.top(self.data, self.fold, &spec, all);
         // Its rows are looked up by what they are; what is gone stands in order.
         let then = then_rows.top(old.stacks.data, old.stacks.fold, &spec, all);

@@ -32,7 +32,7 @@ pub fn lines(
     annotate: bool,
     mut each: impl FnMut(&str, u64) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut fold = Aggregate::new(event, filter, false);
+    let mut fold = Aggregate::new(event, filter);
     fold.update(data, 0..u64::MAX);
     let named = SymbolStacks::build(data);
     let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();

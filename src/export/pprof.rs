@@ -211,7 +211,7 @@ impl Builder<'_> {
 /// The profile of one event: a value for samples and one for the period.
 pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     let (data, event) = (input.data, input.event);
-    let mut fold = Aggregate::new(event, input.filter.clone(), false);
+    let mut fold = Aggregate::new(event, input.filter.clone());
     fold.update(data, 0..u64::MAX);
     let mut b = Builder {
         data,

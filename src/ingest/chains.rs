@@ -18,19 +18,19 @@ const ENOUGH: u32 = 50;
 pub struct Chains {
     stacks: UnwindSpace,
     /// Whether anybody asks which DSOs have broken stacks.
-    pub judges: bool,
+    pub(crate) judges: bool,
     user: Vec<u64>,
     bytes: Vec<u8>,
     /// Of each DSO's user stacks that the kernel walked, how many there were, and how many that broke off in it.
     walked: FxHashMap<DsoId, (u32, u32)>,
     in_all: u32,
     /// Stacks that were unwound, and those whose copy was too short.
-    pub unwound: u64,
-    pub cut: u64,
+    pub(crate) unwound: u64,
+    pub(crate) cut: u64,
 }
 
 impl Chains {
-    pub fn new(options: SymbolOptions) -> Self {
+    pub(crate) fn new(options: SymbolOptions) -> Self {
         Self {
             stacks: UnwindSpace::new(options),
             judges: true,
@@ -46,7 +46,7 @@ impl Chains {
     /// Looks at a chain that the kernel walked by frame pointers. At a function's entry its caller, which a probe may
     /// tell, is the first that had a frame. A DSO is judged by how its own code is left: what lies behind another's,
     /// such as where a program begins, says nothing of it.
-    pub fn examine(&mut self, session: &Session, sample: &Sample<'_>, caller: Option<u64>) {
+    pub(crate) fn examine(&mut self, session: &Session, sample: &Sample<'_>, caller: Option<u64>) {
         let mut user = u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1).peekable();
         let Some(leaf) = user.next() else { return };
         let leaf = caller.unwrap_or(leaf);
@@ -64,7 +64,7 @@ impl Chains {
     }
 
     /// The DSO with most stacks of those whose stacks are mostly broken, and how many of them in percent.
-    pub fn broken(&self) -> Option<(DsoId, f64)> {
+    pub(crate) fn broken(&self) -> Option<(DsoId, f64)> {
         let much = |all: u32| all >= ENOUGH && all as usize * 20 >= self.in_all as usize;
         let bad = self.walked.iter().filter(|(_, (all, broken))| much(*all) && 10 * broken > 6 * all);
         let (dso, (all, broken)) = bad.max_by_key(|(dso, (all, _))| (*all, **dso))?;
@@ -72,13 +72,13 @@ impl Chains {
     }
 
     /// Forgets what was walked: stacks are taken in another way from now on.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (self.walked, self.in_all) = (FxHashMap::default(), 0);
         (self.unwound, self.cut) = (0, 0);
     }
 
     /// A sample with its chain as whole as it can be, where nothing else is known of it.
-    pub fn follow<'a>(
+    pub(crate) fn follow<'a>(
         &'a mut self,
         session: &Session,
         sample: Sample<'a>,
@@ -97,7 +97,7 @@ impl Chains {
 
     /// The whole chain of a sample, as raw words: the kernel's part as it came, then the user's. `None` when
     /// the kernel's is all there is.
-    pub fn complete(&mut self, session: &Session, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
+    pub(crate) fn complete(&mut self, session: &Session, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
         self.user.clear();
         if sample.user.stack.is_empty() {
             return self.by_branches(sample, branches);

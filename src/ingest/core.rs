@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::event::EventState;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
-use crate::profile::{Loss, Profile, SiteId, TraceId};
+use crate::profile::{Loss, Profile, SiteId, Timeline, TraceId};
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Record, Sample};
 use crate::session::{Origin, Session, TimeMark, containers, marks};
@@ -19,7 +19,6 @@ use super::decode::{Inputs, Share};
 use super::derived::Derived;
 use super::facts::Told;
 use super::hosts::Hosts;
-use super::sample_counts::Course;
 use super::snapshot::{HostSnapshot, Snapshot};
 use super::switches::Switches;
 use super::text::Texts;
@@ -31,7 +30,7 @@ use super::unit_feed::{UnitAnswer, Units};
 pub struct Core {
     pub session: Session,
     pub profile: Profile,
-    pub events: Vec<EventDesc>,
+    pub(crate) events: Vec<EventDesc>,
     /// Moments that were marked, in order of time.
     pub marks: Vec<TimeMark>,
     /// The first of them whose samples stand for time.
@@ -48,10 +47,10 @@ pub struct Core {
     /// What is known of a text's names.
     texts: Texts,
     /// Analysis units.
-    pub units: Units,
+    pub(crate) units: Units,
     /// Completes call chains, where that is wanted.
-    pub chains: Option<Box<Chains>>,
-    pub course: Course,
+    pub(crate) chains: Option<Box<Chains>>,
+    pub timeline: Timeline,
     pub start: u64,
     /// What the source says of itself.
     pub told: Told,
@@ -62,7 +61,7 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
+    pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
         let mut core = Self {
             session: Session::new(info.origin),
             profile: Profile::default(),
@@ -78,7 +77,7 @@ impl Core {
             texts: Texts::default(),
             units: Units::default(),
             chains: None,
-            course: Course::default(),
+            timeline: Timeline::default(),
             told: Told::new(info),
             start: info.start,
             exited: FxHashMap::default(),
@@ -158,7 +157,7 @@ impl Core {
     }
 
     /// Gives an event to the units that want it.
-    pub fn bind_units(&mut self, event: u16) {
+    pub(crate) fn bind_units(&mut self, event: u16) {
         let Some(desc) = self.events.get(usize::from(event)).filter(|_| !self.units.is_empty()) else { return };
         let format = self.tracing.format(desc, |desc| desc.attr.kind == TYPE_TRACEPOINT);
         self.units.bind(event, &desc.name, format.as_ref());
@@ -192,7 +191,7 @@ impl Core {
     }
 
     /// The same of all events that are there.
-    pub fn bind_all_units(&mut self) {
+    pub(crate) fn bind_all_units(&mut self) {
         (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
     }
 
@@ -202,7 +201,7 @@ impl Core {
     }
 
     /// Which of the session's events each of the source's is.
-    pub fn slots(&self) -> &[u16] {
+    pub(crate) fn slots(&self) -> &[u16] {
         self.inputs.slots()
     }
 
@@ -211,13 +210,13 @@ impl Core {
         if self.start == 0 {
             self.start = time;
         }
-        self.course.count(time.saturating_sub(self.start));
+        self.timeline.count(time.saturating_sub(self.start));
         self.profile.ledger.received += 1;
         self.profile.ledger.timed += u64::from(self.clock == Some(event));
     }
 
     /// Applies one record.
-    pub fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
+    pub(crate) fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
         let Ok(Some((header, body, _))) = split(record) else { return };
         self.turn_to(input);
         if header.kind == types::SAMPLE {
@@ -267,7 +266,7 @@ impl Core {
         if header.kind != types::LOST && id.time == 0 {
             return;
         }
-        self.course.lose(time.saturating_sub(self.start), lost);
+        self.timeline.lose(time.saturating_sub(self.start), lost);
         let cpu = (form.layout.sample_type & sample::CPU != 0).then_some(id.cpu as u16);
         self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.hosts.at() });
         self.units.lose(cpu.map(u32::from), time, lost);
@@ -275,13 +274,13 @@ impl Core {
     }
 
     /// Which event a record of an input belongs to, and its sample.
-    pub fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
+    pub(crate) fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
         self.inputs.decoder(input).formed(header, body).map(|(form, sample)| (form.event, sample))
     }
 
     /// What the events of a record's group counted, record by record in order of time; `None` of a record that
     /// stands for itself.
-    pub fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<Share>> {
+    pub(crate) fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<Share>> {
         let (form, sample) = self.inputs.decoder(input).formed(header, body)?;
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
     }
@@ -449,7 +448,6 @@ impl Core {
             hosts: self.hosts_of_moment(),
             has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
-            ledger: self.profile.ledger.clone(),
             marks: self.marks.clone(),
             losses: self.profile.losses.clone(),
             live: self.session.origin() == Origin::Live,

@@ -17,7 +17,7 @@ const HANDOVER_NS: u64 = 10_000_000_000;
 
 /// All inputs of a session.
 #[derive(Debug)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     list: Vec<Decoder>,
     /// While one event takes over from another: the times between which samples of an id count.
     cuts: FxHashMap<u64, Range<u64>>,
@@ -26,7 +26,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    pub fn new(info: &Info) -> Self {
+    pub(crate) fn new(info: &Info) -> Self {
         let list = if info.inputs.is_empty() {
             vec![Decoder::new((0..info.events.len() as u16).collect(), &info.events)]
         } else {
@@ -35,40 +35,40 @@ impl Inputs {
         Self { list, cuts: FxHashMap::default(), cuts_until: 0 }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub fn decoder(&self, input: usize) -> &Decoder {
+    pub(crate) fn decoder(&self, input: usize) -> &Decoder {
         &self.list[input]
     }
 
-    pub fn decoder_mut(&mut self, input: usize) -> &mut Decoder {
+    pub(crate) fn decoder_mut(&mut self, input: usize) -> &mut Decoder {
         &mut self.list[input]
     }
 
     /// Which of the session's events each of the first one's is; events that come up later are its.
-    pub fn slots(&self) -> &[u16] {
+    pub(crate) fn slots(&self) -> &[u16] {
         self.list.first().map_or(&[], |first| &first.events)
     }
 
-    pub fn add(&mut self, event: u16, desc: &EventDesc) {
+    pub(crate) fn add(&mut self, event: u16, desc: &EventDesc) {
         self.list.iter_mut().take(1).for_each(|first| first.add(event, desc));
     }
 
-    pub fn learn(&mut self, id: FreshId) {
+    pub(crate) fn learn(&mut self, id: FreshId) {
         self.list.iter_mut().take(1).for_each(|first| first.learn(id));
     }
 
     /// One event takes over from another.
-    pub fn hand_over(&mut self, handover: &Handover) {
+    pub(crate) fn hand_over(&mut self, handover: &Handover) {
         self.cuts.extend(handover.old.iter().map(|id| (*id, 0..handover.at)));
         self.cuts.extend(handover.new.iter().map(|id| (*id, handover.at..u64::MAX)));
         self.cuts_until = handover.at.saturating_add(HANDOVER_NS);
     }
 
     /// Whether another event counts a sample, the one that took over or the one before.
-    pub fn is_cut(&mut self, time: u64, header: Header, body: &[u8]) -> bool {
+    pub(crate) fn is_cut(&mut self, time: u64, header: Header, body: &[u8]) -> bool {
         if self.cuts.is_empty() {
             return false;
         }
@@ -86,13 +86,13 @@ impl Inputs {
 pub struct Decoder {
     forms: Vec<Form>,
     /// Which of the session's events each of its own is.
-    pub events: Vec<u16>,
+    pub(crate) events: Vec<u16>,
     /// Index into `forms` by id.
     ids: FxHashMap<u64, u16>,
     /// Whether the time stands at the same place in records of all events.
     uniform: bool,
     /// Whether mappings may be told with the build ids of their files.
-    pub build_ids: bool,
+    pub(crate) build_ids: bool,
     /// What events that are read with their group had counted last, by id; and by thread, where each has its own.
     counted: FxHashMap<(u64, i32), u64>,
 }
@@ -101,35 +101,35 @@ pub struct Decoder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// One of the session's events; `None` when no event of the recording has the id.
-    pub event: Option<u16>,
+    pub(crate) event: Option<u16>,
     /// The id, and the thread where each counts by itself.
-    pub counter: (u64, i32),
-    pub period: u64,
+    pub(crate) counter: (u64, i32),
+    pub(crate) period: u64,
     /// Where its value stands in the record's body, in bytes.
-    pub at: usize,
+    pub(crate) at: usize,
 }
 
 impl Share {
     /// Whether it is a sample of an event that is known: one that counted nothing took none.
-    pub fn is_sample(&self) -> bool {
+    pub(crate) fn is_sample(&self) -> bool {
         self.period > 0 && self.event.is_some()
     }
 }
 
 /// How samples of some ids are laid out, and what they are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Form {
-    pub layout: Layout,
+pub(crate) struct Form {
+    pub(crate) layout: Layout,
     /// Whether the threads of a process count by themselves.
-    pub inherit: bool,
+    pub(crate) inherit: bool,
     /// One of the session's events.
-    pub event: u16,
+    pub(crate) event: u16,
     /// What a sample stands for that does not say.
-    pub period: u64,
+    pub(crate) period: u64,
 }
 
 impl Decoder {
-    pub fn new(events: Vec<u16>, descs: &[EventDesc]) -> Self {
+    pub(crate) fn new(events: Vec<u16>, descs: &[EventDesc]) -> Self {
         let mut decoder = Self { uniform: true, ..Self::default() };
         for (event, desc) in events.into_iter().zip(descs) {
             decoder.add(event, desc);
@@ -137,7 +137,7 @@ impl Decoder {
         decoder
     }
 
-    pub fn add(&mut self, event: u16, desc: &EventDesc) {
+    pub(crate) fn add(&mut self, event: u16, desc: &EventDesc) {
         let trailer = |l: &Layout| (l.sample_type & 0x1_00c6 | l.sample_type & 0x240, l.id_all, l.time_offset());
         let layout = desc.layout();
         self.uniform &= self.forms.first().is_none_or(|first| trailer(&first.layout) == trailer(&layout));
@@ -150,7 +150,7 @@ impl Decoder {
     }
 
     /// Learns an id of one of its events, whose samples may be laid out in a new way.
-    pub fn learn(&mut self, fresh: FreshId) {
+    pub(crate) fn learn(&mut self, fresh: FreshId) {
         let Some(event) = self.events.get(usize::from(fresh.event)).copied() else { return };
         let Some(first) = self.forms.iter().find(|form| form.event == event).copied() else { return };
         let layout = Layout {
@@ -168,7 +168,7 @@ impl Decoder {
     }
 
     /// The form of a record, by the id that it carries.
-    pub fn form_of(&self, header: Header, body: &[u8]) -> Form {
+    pub(crate) fn form_of(&self, header: Header, body: &[u8]) -> Form {
         let form = self.forms.first().copied().unwrap_or_default();
         if self.forms.len() == 1 {
             return form;
@@ -187,7 +187,7 @@ impl Decoder {
     }
 
     /// The form of a record, and its sample.
-    pub fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(Form, Sample<'a>)> {
+    pub(crate) fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(Form, Sample<'a>)> {
         let form = self.form_of(header, body);
         let mut sample = form.layout.sample(header, body).ok()?;
         if sample.period == 0 {
@@ -198,7 +198,7 @@ impl Decoder {
 
     /// Takes a sample apart that was read with its group: as perf does it, there is one for each event that counted
     /// something since the sample before, and that is its period.
-    pub fn shares(&mut self, form: &Form, sample: &Sample<'_>) -> Vec<Share> {
+    pub(crate) fn shares(&mut self, form: &Form, sample: &Sample<'_>) -> Vec<Share> {
         let thread = if form.inherit { sample.tid } else { 0 };
         let share = |reading: Reading| {
             let counter = (reading.id, thread);
@@ -210,7 +210,7 @@ impl Decoder {
         form.layout.readings(sample).map(share).collect()
     }
 
-    pub fn time(&self, header: Header, body: &[u8]) -> u64 {
+    pub(crate) fn time(&self, header: Header, body: &[u8]) -> u64 {
         let layout = if self.uniform {
             self.forms.first().copied().unwrap_or_default().layout
         } else {

@@ -12,23 +12,23 @@ use crate::source::Info;
 pub struct Told {
     origin: Origin,
     /// Header features that describe the recorded machine; none when live.
-    pub machine: Vec<(u8, Vec<u8>)>,
+    pub(crate) machine: Vec<(u8, Vec<u8>)>,
     /// How many records of each type came.
     kinds: FxHashMap<u32, u64>,
 }
 
 impl Told {
-    pub fn new(info: &Info) -> Self {
+    pub(crate) fn new(info: &Info) -> Self {
         Self { origin: info.origin, machine: info.machine.clone(), kinds: FxHashMap::default() }
     }
 
     /// A record of a type came.
-    pub fn count(&mut self, kind: u32) {
+    pub(crate) fn count(&mut self, kind: u32) {
         *self.kinds.entry(kind).or_default() += 1;
     }
 
     /// Records by the name of their type, in the order of the types; unknown ones together.
-    pub fn kinds_by_name(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn kinds_by_name(&self) -> Vec<(&'static str, u64)> {
         let mut list: Vec<(u32, u64)> = self.kinds.iter().map(|(k, n)| (*k, *n)).collect();
         list.sort_unstable();
         let mut out: Vec<(&'static str, u64)> = Vec::new();
@@ -55,7 +55,7 @@ impl Told {
     }
 
     /// What is wrong with the records so far, in words.
-    pub fn complaints(&self, malformed: u64) -> Vec<String> {
+    pub(crate) fn complaints(&self, malformed: u64) -> Vec<String> {
         let mut out = Vec::new();
         if malformed > 0 {
             out.push(format!("{malformed} records could not be decoded and were left out"));

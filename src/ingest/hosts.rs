@@ -8,7 +8,7 @@ use super::derived::Derived;
 
 /// Times of every input in those of the first machine.
 #[derive(Debug, Default)]
-pub struct Clocks {
+pub(crate) struct Clocks {
     /// By input: which machine it is of.
     host_of: Vec<u16>,
     /// By machine: what is to be added, once it is known.
@@ -18,13 +18,13 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    pub fn new(info: &Info) -> Self {
+    pub(crate) fn new(info: &Info) -> Self {
         let shifts = info.hosts.iter().map(|host| host.shift).collect::<Vec<_>>();
         Self { host_of: info.host_of.clone(), shifts, first: None }
     }
 
     /// A record's time in the clock of all; 0, which stands for before the session, stays what it is.
-    pub fn common(&mut self, input: usize, time: u64) -> u64 {
+    pub(crate) fn common(&mut self, input: usize, time: u64) -> u64 {
         let Some(host) = self.host_of.get(input).map(|host| usize::from(*host)).filter(|_| time > 0) else {
             return time;
         };
@@ -38,7 +38,7 @@ type Features = Vec<(u8, Vec<u8>)>;
 
 /// What is followed by thread and by CPU, for the machines that are not turned to.
 #[derive(Debug, Default)]
-pub struct Hosts {
+pub(crate) struct Hosts {
     host_of: Vec<u16>,
     at: u16,
     /// Header features that describe each.
@@ -48,7 +48,7 @@ pub struct Hosts {
 
 impl Hosts {
     /// Has each machine's threads and CPUs followed by themselves, where there are several.
-    pub fn new(info: &Info, derived: &Derived) -> Self {
+    pub(crate) fn new(info: &Info, derived: &Derived) -> Self {
         if !info.is_of_many() {
             return Self::default();
         }
@@ -60,18 +60,18 @@ impl Hosts {
     }
 
     /// The machine that is turned to.
-    pub fn at(&self) -> u16 {
+    pub(crate) fn at(&self) -> u16 {
         self.at
     }
 
     /// Header features that describe a machine, as if its times had always been those of the first one; none where
     /// there is but one.
-    pub fn machine(&self, host: usize) -> Option<&Features> {
+    pub(crate) fn machine(&self, host: usize) -> Option<&Features> {
         self.machines.get(host)
     }
 
     /// What comes now is of this input.
-    pub fn turn_to(&mut self, input: usize, derived: &mut Derived, session: &mut Session) {
+    pub(crate) fn turn_to(&mut self, input: usize, derived: &mut Derived, session: &mut Session) {
         let Some(host) = self.host_of.get(input).copied().filter(|host| *host != self.at) else { return };
         self.aside[usize::from(self.at)] = std::mem::take(derived);
         *derived = std::mem::take(&mut self.aside[usize::from(host)]);

@@ -4,20 +4,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants {
     /// Whole call chains, not just the sampled functions.
-    pub chains: bool,
+    pub(crate) chains: bool,
     /// The texts of tracepoints' samples.
-    pub traces: bool,
+    pub(crate) traces: bool,
     /// What tracepoints said, for filters of their fields and for saving.
-    pub fields: bool,
+    pub(crate) fields: bool,
     /// Inlined functions of all frames, before anything is shown.
-    pub inline: bool,
+    pub(crate) inline: bool,
     /// Their source lines, likewise.
-    pub lines: bool,
+    pub(crate) lines: bool,
     /// Its events are for analysis units alone: nothing of them is kept.
-    pub units_only: bool,
+    pub(crate) units_only: bool,
     /// The addresses that each process had are shown, and all words of a chain: frames are not shared with processes
     /// that had others.
-    pub addresses: bool,
+    pub(crate) addresses: bool,
 }
 
 impl Default for Wants {

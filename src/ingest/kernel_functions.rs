@@ -16,12 +16,12 @@ pub struct Functions {
 }
 
 impl Functions {
-    pub fn new(options: SymbolOptions) -> Self {
+    pub(crate) fn new(options: SymbolOptions) -> Self {
         Self { resolver: Mutex::new(Resolver::new(options)) }
     }
 
     /// The kernel's function at an address, and how far into it that is.
-    pub fn of(&self, session: &Session, address: u64) -> Option<(Arc<str>, u64)> {
+    pub(crate) fn of(&self, session: &Session, address: u64) -> Option<(Arc<str>, u64)> {
         // The kernel lies in the upper half of all addresses (Documentation/arch/x86/x86_64/mm.rst, arm64/memory.rst).
         if (address as i64) >= 0 {
             return None;

@@ -10,13 +10,13 @@ mod hosts;
 mod intake;
 mod kernel_functions;
 mod replay;
-mod sample_counts;
 pub mod snapshot;
 mod switches;
 mod text;
 pub mod tracepoints;
 mod tracing;
-pub mod unit_feed;
+pub(crate) mod unit_events;
+pub(crate) mod unit_feed;
 
 use crate::record::kinds::{split, types};
 use crate::record::order::Orderer;
@@ -29,7 +29,7 @@ use hosts::Clocks;
 pub use self::core::Core;
 pub use decode::Share;
 pub use intake::Wants;
-pub use replay::replay;
+pub(crate) use replay::replay;
 
 /// Decodes what a source delivers.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ struct Round {
 }
 
 impl Ingest {
-    pub fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
+    pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
         let core = Core::new(info, own_pid, wants);
         Self {
             orderer: Orderer::default(),
@@ -68,7 +68,7 @@ impl Ingest {
 
     /// Has call chains completed from copies of stacks and from branches, and the kernel's functions named in the
     /// texts of tracepoints, by tables of files that are found as `symbols` says.
-    pub fn complete_chains(&mut self, symbols: crate::symbols::SymbolOptions) {
+    pub(crate) fn complete_chains(&mut self, symbols: crate::symbols::SymbolOptions) {
         self.core.tracing.name_functions(symbols.clone());
         self.core.chains = Some(Box::new(Chains::new(symbols)));
     }
@@ -82,18 +82,18 @@ impl Ingest {
     }
 
     /// A used-up buffer to be filled again.
-    pub fn spare(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn spare(&mut self) -> Option<Vec<u8>> {
         self.spare.pop()
     }
 
     /// Takes in a batch's records and applies those that are due.
-    pub fn feed(&mut self, batch: &mut Batch) {
+    pub(crate) fn feed(&mut self, batch: &mut Batch) {
         self.feed_to(batch, Core::apply);
     }
 
     /// Takes in a batch's records and hands those that are due, in order of time, to `apply` with
     /// their input and time.
-    pub fn feed_to(&mut self, batch: &mut Batch, mut apply: impl FnMut(&mut Core, usize, u64, &[u8])) {
+    pub(crate) fn feed_to(&mut self, batch: &mut Batch, mut apply: impl FnMut(&mut Core, usize, u64, &[u8])) {
         self.core.learn(batch);
         let input = usize::from(batch.input).min(self.rounds.len() - 1);
         let bytes = std::mem::take(&mut batch.bytes);

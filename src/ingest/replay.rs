@@ -7,7 +7,7 @@ use super::{Core, Ingest, Wants};
 
 /// Reads a source to its end and hands every record, in order of time, to `each` with its input.
 /// Nothing is kept. Returns the build ids that came with the records.
-pub fn replay(
+pub(crate) fn replay(
     source: &mut dyn Source,
     mut each: impl FnMut(&mut Core, usize, &[u8]),
 ) -> Result<Vec<(bool, BuildId, String)>, SourceError> {

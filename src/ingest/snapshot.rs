@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
-use crate::profile::{Chunk, Frames, Ledger, Losses, SiteId, Sites, Trie};
+use crate::profile::{Chunk, Frames, Losses, SiteId, Sites, Trie};
 use crate::session::containers::Named;
 use crate::session::{Dsos, SideLog, Task, TimeMark};
 
@@ -13,32 +13,31 @@ use crate::session::{Dsos, SideLog, Task, TimeMark};
 pub struct Snapshot {
     pub chunks: Vec<Arc<Chunk>>,
     pub trie: Trie,
-    pub frames: Frames,
-    pub sites: Sites,
-    pub tasks: Vec<Task>,
-    pub dsos: Dsos,
+    pub(crate) frames: Frames,
+    pub(crate) sites: Sites,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) dsos: Dsos,
     /// The machines that samples are of, by the number that tasks have.
     pub hosts: Vec<HostSnapshot>,
-    pub events: Vec<EventDesc>,
-    pub ledger: Ledger,
+    pub(crate) events: Vec<EventDesc>,
     /// Whether times are of this machine's CLOCK_MONOTONIC.
-    pub live: bool,
+    pub(crate) live: bool,
     /// For each event whether what its tracepoint said is kept.
-    pub has_raw: Vec<bool>,
+    pub(crate) has_raw: Vec<bool>,
     pub marks: Vec<TimeMark>,
-    pub losses: Losses,
+    pub(crate) losses: Losses,
 }
 
 /// What is a machine's own.
 #[derive(Clone, Debug)]
 pub struct HostSnapshot {
     /// As the user named it, or as it calls itself.
-    pub name: Arc<str>,
-    pub log: SideLog,
+    pub(crate) name: Arc<str>,
+    pub(crate) log: SideLog,
     /// Header features that describe it, of a recording; none when live.
-    pub machine: Vec<(u8, Vec<u8>)>,
+    pub(crate) machine: Vec<(u8, Vec<u8>)>,
     /// What its containers are called.
-    pub containers: Vec<Named>,
+    pub(crate) containers: Vec<Named>,
 }
 
 impl Snapshot {
@@ -48,14 +47,10 @@ impl Snapshot {
     }
 
     /// Which machine a sample is of.
-    pub fn host_of(&self, chunk: &Chunk, row: usize) -> u16 {
+    pub(crate) fn host_of(&self, chunk: &Chunk, row: usize) -> u16 {
         if self.hosts.len() < 2 {
             return 0;
         }
         self.tasks[self.sites.get(SiteId(chunk.site[row])).task.0 as usize].host
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }

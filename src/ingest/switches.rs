@@ -9,7 +9,7 @@ use super::tracepoints;
 /// How to read the switches of a session.
 #[derive(Clone, Debug)]
 pub struct Switches {
-    pub event: u16,
+    pub(crate) event: u16,
     prev: Field,
     next: Field,
     /// How both are called.
@@ -19,14 +19,14 @@ pub struct Switches {
 
 /// One switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
-    pub prev: i32,
-    pub next: i32,
+pub(crate) struct Switch {
+    pub(crate) prev: i32,
+    pub(crate) next: i32,
 }
 
 impl Switches {
     /// `None` when no switches are recorded, or their fields are not known.
-    pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
+    pub(crate) fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
         let (event, format) = tracepoints::among(events, tracing, origin, "sched:sched_switch")?;
         Some(Self {
             event,
@@ -38,7 +38,7 @@ impl Switches {
     }
 
     /// Reads a sample's switch.
-    pub fn read(&self, event: u16, raw: &[u8]) -> Option<Switch> {
+    pub(crate) fn read(&self, event: u16, raw: &[u8]) -> Option<Switch> {
         if event != self.event {
             return None;
         }
@@ -47,7 +47,7 @@ impl Switches {
     }
 
     /// How the two of a switch are called, as far as its record says.
-    pub fn names<'a>(&self, event: u16, raw: &'a [u8]) -> [Option<(i32, &'a [u8])>; 2] {
+    pub(crate) fn names<'a>(&self, event: u16, raw: &'a [u8]) -> [Option<(i32, &'a [u8])>; 2] {
         let Some(switch) = self.read(event, raw) else { return [None; 2] };
         let [prev, next] = &self.comms;
         [(switch.prev, prev), (switch.next, next)].map(|(tid, field)| {

@@ -15,7 +15,7 @@ pub struct Texts {
 
 impl Texts {
     /// A name that samples will have in their stacks.
-    pub fn name(&mut self, name: &NamedFrame, session: &mut Session, profile: &mut Profile) {
+    pub(crate) fn name(&mut self, name: &NamedFrame, session: &mut Session, profile: &mut Profile) {
         let dso = session.dsos.named(&name.dso, name.kind);
         let frame = profile.frames.intern_named(self.named.len() as u64);
         match name.ip {
@@ -26,7 +26,7 @@ impl Texts {
     }
 
     /// The site of a sample.
-    pub fn site(
+    pub(crate) fn site(
         &mut self,
         sample: &NamedSample,
         frames: &[u32],

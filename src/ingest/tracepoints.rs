@@ -40,7 +40,7 @@ pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
 }
 
 /// The same of the events that a session starts with.
-pub fn first_fields(info: &Info) -> Vec<TraceField> {
+pub(crate) fn first_fields(info: &Info) -> Vec<TraceField> {
     fields(info, &info.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>())
 }
 

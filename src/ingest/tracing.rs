@@ -16,7 +16,7 @@ use super::{Wants, tracepoints};
 
 /// The formats of a session's tracepoints.
 #[derive(Debug)]
-pub struct Tracing {
+pub(crate) struct Tracing {
     recorded: Formats,
     origin: Origin,
     wants: Wants,
@@ -25,19 +25,19 @@ pub struct Tracing {
 }
 
 impl Tracing {
-    pub fn new(info: &Info, wants: Wants) -> Self {
+    pub(crate) fn new(info: &Info, wants: Wants) -> Self {
         let wanted = wants.traces || wants.fields || wants.units_only;
         let recorded = if wanted { Formats::parse(&info.tracing) } else { Formats::default() };
         Self { recorded, origin: info.origin, wants, functions: None }
     }
 
     /// Has the kernel's functions named in texts, by tables of files that are found as `symbols` says.
-    pub fn name_functions(&mut self, symbols: SymbolOptions) {
+    pub(crate) fn name_functions(&mut self, symbols: SymbolOptions) {
         self.functions = self.wants.traces.then(|| Functions::new(symbols));
     }
 
     /// The format of an event, where it is recorded and `fits`, or of this machine.
-    pub fn format(&self, desc: &EventDesc, fits: impl Fn(&EventDesc) -> bool) -> Option<Arc<Format>> {
+    pub(crate) fn format(&self, desc: &EventDesc, fits: impl Fn(&EventDesc) -> bool) -> Option<Arc<Format>> {
         let recorded = self.recorded.by_id.get(&desc.attr.config).filter(|_| fits(desc)).cloned();
         let found = match self.origin {
             Origin::Live => recorded.or_else(|| tracepoints::of_this_machine(plain(&desc.name))),
@@ -47,7 +47,7 @@ impl Tracing {
     }
 
     /// Makes the fields of an event known to the profile.
-    pub fn learn(&self, event: usize, desc: &EventDesc, profile: &mut Profile) {
+    pub(crate) fn learn(&self, event: usize, desc: &EventDesc, profile: &mut Profile) {
         // The scheduler's statistics count their delay as their period (`__perf_count` in
         // include/trace/events/sched.h).
         if desc.name.starts_with("sched:sched_stat_") {
@@ -60,7 +60,7 @@ impl Tracing {
     }
 
     /// What a sample of an event says, where texts are wanted.
-    pub fn text(&self, desc: &EventDesc, raw: &[u8], session: &Session) -> Option<String> {
+    pub(crate) fn text(&self, desc: &EventDesc, raw: &[u8], session: &Session) -> Option<String> {
         if !self.wants.traces || desc.attr.kind != TYPE_TRACEPOINT && raw.is_empty() {
             return None;
         }

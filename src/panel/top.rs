@@ -3,8 +3,8 @@
 use crate::query::Data;
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
-use crate::query::compare::Versus;
 use crate::query::diff::Per;
+use crate::query::diff::Versus;
 use crate::query::{ColumnKey, Top, TopRow};
 
 use super::table::{Align, Cell, Column, Table};

@@ -27,12 +27,12 @@ const TRUNCATED: Frame = Frame { map: MapId::CUT, caller: false, ip: 0 };
 
 /// A chain while it is read.
 #[derive(Debug, Default)]
-pub struct Chain {
+pub(crate) struct Chain {
     /// Whether words are frames that no mapping holds.
-    pub keeps_words: bool,
+    pub(crate) keeps_words: bool,
     /// Whether stacks of as many frames as are walked at most are marked as going on. Of recordings they are what others
     /// make of them, too.
-    pub marks_cuts: bool,
+    pub(crate) marks_cuts: bool,
     words: Vec<Word>,
     frames: Vec<Frame>,
 }
@@ -41,7 +41,7 @@ impl Chain {
     /// The frames of a sample, root first. Without frame pointers a walk finds what else the register held: a word
     /// where no code is mapped called nothing, nor did those behind it. The place that was sampled is known from the
     /// registers, and of a process without any known mapping nothing can be said.
-    pub fn frames(&mut self, mut places: Mappings<'_>, sample: &Sample<'_>, mode: u16) -> &[Frame] {
+    pub(crate) fn frames(&mut self, mut places: Mappings<'_>, sample: &Sample<'_>, mode: u16) -> &[Frame] {
         self.words.clear();
         self.frames.clear();
         words_of(sample, mode, &mut self.words);
@@ -131,7 +131,7 @@ fn is_marker(word: u64) -> bool {
 
 /// Two independent hashes of a sample's place and of what its addresses mean; equal pairs are taken as
 /// equal places (a chance of 2^-100 for a million of them).
-pub fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> (u64, u64) {
+pub(crate) fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> (u64, u64) {
     let mut one = FxHasher::default();
     one.write_u64(u64::from(space) << 32 | u64::from(kernel));
     one.write_u16(mode);

@@ -15,16 +15,16 @@ pub struct Acc {
 }
 
 impl Acc {
-    pub fn one(period: u64) -> Self {
+    pub(crate) fn one(period: u64) -> Self {
         Self { samples: 1, period }
     }
 
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.samples == 0
     }
 
     /// This share of a whole by period, in percent; 0 of nothing.
-    pub fn percent_of(&self, whole: &Self) -> f64 {
+    pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
         if whole.period == 0 { 0.0 } else { 100.0 * self.period as f64 / whole.period as f64 }
     }
 }
@@ -49,11 +49,11 @@ impl std::ops::SubAssign for Acc {
 pub struct Chunk {
     /// Nanoseconds of the session's clock.
     pub time: Vec<u64>,
-    pub site: Vec<u32>,
+    pub(crate) site: Vec<u32>,
     /// The period that the sample stands for.
     pub weight: Vec<u64>,
-    pub cpu: Vec<u16>,
-    pub event: Vec<u16>,
+    pub(crate) cpu: Vec<u16>,
+    pub(crate) event: Vec<u16>,
     /// The least and the greatest time: samples of different rings may be out of order.
     span: Option<(u64, u64)>,
     /// What tracepoints said, one after the other, and where each row's part ends; rows past the last
@@ -64,9 +64,9 @@ pub struct Chunk {
 
 impl Chunk {
     /// Bytes a row.
-    pub const ROW: usize = 24;
+    pub(crate) const ROW: usize = 24;
 
-    pub fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
+    pub(crate) fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
         self.time.push(time);
         self.span = Some(self.span.map_or((time, time), |(low, high)| (low.min(time), high.max(time))));
         self.site.push(site.0);
@@ -76,14 +76,14 @@ impl Chunk {
     }
 
     /// Keeps what a tracepoint said for the row that was pushed last.
-    pub fn push_raw(&mut self, raw: &[u8]) {
+    pub(crate) fn push_raw(&mut self, raw: &[u8]) {
         self.raw_ends.resize(self.len() - 1, self.raw.len() as u32);
         self.raw.extend_from_slice(raw);
         self.raw_ends.push(self.raw.len() as u32);
     }
 
     /// What a tracepoint said in a row; nothing in those of other events.
-    pub fn raw(&self, row: usize) -> &[u8] {
+    pub(crate) fn raw(&self, row: usize) -> &[u8] {
         let end = |row: usize| self.raw_ends.get(row).map(|end| *end as usize);
         let start = row.checked_sub(1).map_or(Some(0), end);
         match (start, end(row)) {
@@ -103,21 +103,17 @@ impl Chunk {
     }
 
     /// The least and the greatest time.
-    pub fn times(&self) -> Option<(u64, u64)> {
+    pub(crate) fn times(&self) -> Option<(u64, u64)> {
         self.span
     }
 
     /// Whether some of its samples may be of these times; those of others it has all the same.
-    pub fn meets(&self, times: &Range<u64>) -> bool {
+    pub(crate) fn meets(&self, times: &Range<u64>) -> bool {
         self.span.is_some_and(|(low, high)| high >= times.start && low < times.end)
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.time.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.time.is_empty()
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -148,12 +144,11 @@ mod tests {
     #[test]
     fn a_full_chunk_has_no_room_to_spare() {
         let mut chunk = Chunk::default();
-        assert!(chunk.is_empty() && chunk.memory() == 0);
+        assert_eq!((chunk.len(), chunk.memory()), (0, 0));
         for _ in 0..100 {
             chunk.push(1, SiteId(0), 1, 0, 0);
             chunk.push_raw(b"abc");
         }
-        assert!(!chunk.is_empty());
         chunk.raw.reserve(10_000);
         chunk.seal();
         let raw = 300 + 4 * chunk.raw_ends.capacity();

@@ -28,15 +28,15 @@ pub struct SymId(pub u32);
 /// An address of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    pub map: MapId,
+    pub(crate) map: MapId,
     /// Whether `ip` is a return address, so that the call is just before it.
-    pub caller: bool,
-    pub ip: u64,
+    pub(crate) caller: bool,
+    pub(crate) ip: u64,
 }
 
 impl Frame {
     /// The DSO that it is in, and the address there that names it: that of the call, of a caller.
-    pub fn place(&self, dsos: &Dsos) -> (DsoId, u64) {
+    pub(crate) fn place(&self, dsos: &Dsos) -> (DsoId, u64) {
         let map = dsos.map_of(self.map);
         (map.dso, map.to_dso(self.ip.wrapping_sub(u64::from(self.caller))))
     }
@@ -45,23 +45,23 @@ impl Frame {
 /// A function, or an address for which there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sym {
-    pub dso: DsoId,
-    pub kind: DsoKind,
+    pub(crate) dso: DsoId,
+    pub(crate) kind: DsoKind,
     /// Short name of the DSO.
-    pub dso_name: Arc<str>,
+    pub(crate) dso_name: Arc<str>,
     /// The function, when it is known: its name, or `0x…` by its start. [`Sym::name`] has words for the others.
-    pub function: Option<Arc<str>>,
+    pub(crate) function: Option<Arc<str>>,
     /// Where it starts in the DSO; the address itself for an unknown one.
-    pub start: u64,
-    pub state: SymState,
+    pub(crate) start: u64,
+    pub(crate) state: SymState,
     /// A small number for each distinct DSO name, for grouping.
-    pub dso_label: u32,
+    pub(crate) dso_label: u32,
 }
 
 impl Sym {
     /// The function; `0x…` (16 digits) when it is unknown for good, `dso …` while it is sought: all that are sought in a
     /// DSO are one.
-    pub fn name(&self) -> Cow<'_, str> {
+    pub(crate) fn name(&self) -> Cow<'_, str> {
         match &self.function {
             Some(name) => Cow::Borrowed(name),
             None if self.state == SymState::Sought => Cow::Owned(format!("{} …", self.dso_name)),
@@ -70,12 +70,12 @@ impl Sym {
     }
 
     /// The same to keep.
-    pub fn shared_name(&self) -> Arc<str> {
+    pub(crate) fn shared_name(&self) -> Arc<str> {
         self.function.clone().unwrap_or_else(|| self.name().into())
     }
 
     /// Compares by DSO, name and start, without making names up.
-    pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let names = match (&self.function, &other.function) {
             (Some(a), Some(b)) => a.cmp(b),
             (None, None) if self.state == other.state => self.start.cmp(&other.start),
@@ -87,7 +87,7 @@ impl Sym {
 
 /// How much is known of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SymState {
+pub(crate) enum SymState {
     Sought,
     Known,
     /// Where the function starts and ends is known, and no name: it goes by its start.
@@ -97,7 +97,7 @@ pub enum SymState {
 
 impl SymState {
     /// Where a name is from, in one word.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Sought => "sought",
             Self::Known => "symbol",
@@ -144,7 +144,7 @@ pub struct Frames {
 }
 
 /// What the name of an inlined function ends with, as in perf's call chains.
-pub const INLINED: &str = " (inlined)";
+pub(crate) const INLINED: &str = " (inlined)";
 
 /// No symbol given yet, not even a provisional one.
 const NONE: u32 = u32::MAX;
@@ -161,12 +161,12 @@ impl Frames {
         FrameId(id)
     }
 
-    pub fn get(&self, id: FrameId) -> Frame {
+    pub(crate) fn get(&self, id: FrameId) -> Frame {
         self.list[id.0 as usize]
     }
 
     /// The mapping of each.
-    pub fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
+    pub(crate) fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
         self.list.iter().map(|frame| frame.map)
     }
 
@@ -174,33 +174,29 @@ impl Frames {
         self.list.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// The symbol id of each frame. Every frame that has been asked for by [`Self::wanted`] has one.
-    pub fn syms(&self) -> &Segments<u32> {
+    pub(crate) fn syms(&self) -> &Segments<u32> {
         &self.sym
     }
 
-    pub fn sym_of(&self, frame: FrameId) -> SymId {
+    pub(crate) fn sym_of(&self, frame: FrameId) -> SymId {
         SymId(self.sym[frame.0 as usize])
     }
 
-    pub fn sym(&self, id: SymId) -> &Sym {
+    pub(crate) fn sym(&self, id: SymId) -> &Sym {
         &self.syms[id.0 as usize]
     }
 
-    pub fn n_syms(&self) -> usize {
+    pub(crate) fn n_syms(&self) -> usize {
         self.syms.len()
     }
 
-    pub fn n_dso_labels(&self) -> usize {
+    pub(crate) fn n_dso_labels(&self) -> usize {
         self.dso_labels.len()
     }
 
     /// How many frames that had a name have got another one, or other inlined functions.
-    pub fn names(&self) -> u64 {
+    pub(crate) fn names(&self) -> u64 {
         self.journal.end()
     }
 
@@ -209,13 +205,13 @@ impl Frames {
     }
 
     /// Changes when inlined functions are shown, or are not, or are all sought again.
-    pub fn inlines(&self) -> u64 {
+    pub(crate) fn inlines(&self) -> u64 {
         self.inlines
     }
 
     /// Frames that came since the last call and need a name. Each gets a provisional symbol, so
     /// that it can be counted and shown at once.
-    pub fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
+    pub(crate) fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let again = std::mem::take(&mut self.again);
         let named = |i: &usize| self.sym[*i] != NONE && self.syms[self.sym[*i] as usize].state != SymState::Sought;
@@ -241,12 +237,12 @@ impl Frames {
     }
 
     /// A frame that is a name of a text, by the name's number.
-    pub fn intern_named(&mut self, number: u64) -> FrameId {
+    pub(crate) fn intern_named(&mut self, number: u64) -> FrameId {
         self.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: number })
     }
 
     /// Gives a frame of a text its address, for want of a name.
-    pub fn set_unknown(&mut self, frame: FrameId, dso: &Dso, ip: u64) {
+    pub(crate) fn set_unknown(&mut self, frame: FrameId, dso: &Dso, ip: u64) {
         let id = self.nameless(dso, ip, SymState::Unknown);
         self.give(frame, id);
         self.asked = self.asked.max(frame.0 as usize + 1);
@@ -269,7 +265,7 @@ impl Frames {
     }
 
     /// Takes functions of the same name and file name as one: each machine has its own kernel and its own files.
-    pub fn merge_by_name(&mut self, on: bool) {
+    pub(crate) fn merge_by_name(&mut self, on: bool) {
         self.by_name = on;
     }
 
@@ -333,14 +329,14 @@ impl Frames {
 
     /// Frames that have no symbol at all, in order, for those who name them at once and without a
     /// provisional one.
-    pub fn unnamed(&mut self) -> impl Iterator<Item = FrameId> + use<> {
+    pub(crate) fn unnamed(&mut self) -> impl Iterator<Item = FrameId> + use<> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let list: Vec<u32> = (from..self.list.len()).filter(|i| self.sym[*i] == NONE).map(|i| i as u32).collect();
         list.into_iter().map(FrameId)
     }
 
     /// The functions that were inlined where a frame is, outermost first.
-    pub fn inlined(&self, frame: u32) -> &[u32] {
+    pub(crate) fn inlined(&self, frame: u32) -> &[u32] {
         if self.inlined.is_empty() || self.hide_inlined {
             return &[];
         }
@@ -348,23 +344,23 @@ impl Frames {
     }
 
     /// The same of a frame that had others before.
-    pub fn shown_inlined<'a>(&self, list: &'a [u32]) -> &'a [u32] {
+    pub(crate) fn shown_inlined<'a>(&self, list: &'a [u32]) -> &'a [u32] {
         if self.hide_inlined { &[] } else { list }
     }
 
     /// Where in the source a frame is, innermost.
-    pub fn line(&self, frame: FrameId) -> Option<&SourceLine> {
+    pub(crate) fn line(&self, frame: FrameId) -> Option<&SourceLine> {
         self.lines.get(&frame.0)
     }
 
     /// Shows inlined functions as frames of their own, or not.
-    pub fn show_inlined(&mut self, show: bool) {
+    pub(crate) fn show_inlined(&mut self, show: bool) {
         self.inlines += u64::from(self.hide_inlined == show);
         self.hide_inlined = !show;
     }
 
     /// Those of some frames whose symbols are these and whose lines nobody asked for yet; they count as asked for then.
-    pub fn lineless(&mut self, of: impl Iterator<Item = u32>, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
+    pub(crate) fn lineless(&mut self, of: impl Iterator<Item = u32>, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
         self.lined.resize(self.list.len(), false);
         let (lined, sym) = (&mut self.lined, &self.sym);
         let mut open = Vec::new();
@@ -379,12 +375,12 @@ impl Frames {
     }
 
     /// Has all lines asked for again.
-    pub fn forget_asked_lines(&mut self) {
+    pub(crate) fn forget_asked_lines(&mut self) {
         self.lined.clear();
     }
 
     /// Takes in the functions that a frame is in, innermost first; the last one is that of its symbol.
-    pub fn set_places(&mut self, frame: FrameId, dso: &Dso, places: &[InlinedFrame]) {
+    pub(crate) fn set_places(&mut self, frame: FrameId, dso: &Dso, places: &[InlinedFrame]) {
         let Some((_, inlined)) = places.split_last() else { return };
         if let Some(line) = places.iter().find_map(|p| p.line.clone()) {
             self.lines.insert(frame.0, line);
@@ -404,7 +400,7 @@ impl Frames {
     }
 
     /// The frames in some mappings, whose lines are to be asked for again.
-    pub fn of_dso(&mut self, is: impl Fn(MapId) -> bool) -> Vec<FrameId> {
+    pub(crate) fn of_dso(&mut self, is: impl Fn(MapId) -> bool) -> Vec<FrameId> {
         let list: Vec<FrameId> =
             (0..self.list.len()).filter(|i| is(self.list[*i].map)).map(|i| FrameId(i as u32)).collect();
         for frame in &list {
@@ -416,7 +412,7 @@ impl Frames {
     }
 
     /// Has all names sought again: they are to be made readable in another way.
-    pub fn rename(&mut self) {
+    pub(crate) fn rename(&mut self) {
         (self.asked, self.again) = (0, self.list.len());
         self.inlined.clear();
         self.lined.clear();

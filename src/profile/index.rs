@@ -20,7 +20,13 @@ impl Default for Index {
 
 impl Index {
     /// The number with this hash that is the same as what is sought, or `next` as its number from now on.
-    pub fn find_or(&mut self, hash: u64, next: u32, same: impl Fn(u32) -> bool, rehash: impl Fn(u32) -> u64) -> u32 {
+    pub(crate) fn find_or(
+        &mut self,
+        hash: u64,
+        next: u32,
+        same: impl Fn(u32) -> bool,
+        rehash: impl Fn(u32) -> u64,
+    ) -> u32 {
         let table = &mut self.tables[table_of(hash)];
         let before = table.capacity();
         let id = *table.entry(hash, |id| same(*id), |id| rehash(*id)).or_insert(next).get();
@@ -29,23 +35,23 @@ impl Index {
     }
 
     /// The number with this hash that is the same as what is sought.
-    pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         self.tables[table_of(hash)].find(hash, |id| same(*id)).copied()
     }
 
     /// Bytes in use.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         // An eighth of the places stays free.
         self.room * 8 / 7 * 5
     }
 
     /// Forgets all numbers, and keeps the room.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(HashTable::clear);
     }
 
     /// Forgets some numbers and gives the others new ones; what they stand for keeps its hash.
-    pub fn renumber(&mut self, new: impl Fn(u32) -> Option<u32>, rehash: impl Fn(u32) -> u64) {
+    pub(crate) fn renumber(&mut self, new: impl Fn(u32) -> Option<u32>, rehash: impl Fn(u32) -> u64) {
         for table in &mut self.tables {
             table.retain(|id| new(*id).map(|new| *id = new).is_some());
         }
@@ -53,7 +59,7 @@ impl Index {
     }
 
     /// Gives the room of tables back that are mostly empty.
-    pub fn fit(&mut self, rehash: impl Fn(u32) -> u64) {
+    pub(crate) fn fit(&mut self, rehash: impl Fn(u32) -> u64) {
         for table in self.tables.iter_mut().filter(|table| table.len() < table.capacity() / 4) {
             table.shrink_to_fit(|id| rehash(*id));
         }

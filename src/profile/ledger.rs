@@ -4,30 +4,30 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// By LOST records, which tell when; they name the event that wrote next to the ring, and count any record.
-    pub recorded: u64,
+    pub(crate) recorded: u64,
     /// By the event's own counter (PERF_FORMAT_LOST): the same losses once more, and of samples alone.
-    pub counted: u64,
+    pub(crate) counted: u64,
     /// In the hardware's buffer, of which neither of the two knows.
-    pub hardware: u64,
+    pub(crate) hardware: u64,
 }
 
 /// Losses and shortfalls of a session. All are totals since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// By event.
-    pub losses: Vec<Lost>,
+    pub(crate) losses: Vec<Lost>,
     /// Times that the kernel throttled an event.
-    pub throttled: u64,
+    pub(crate) throttled: u64,
     /// Rounds in which our queue was full, so that records stayed in the rings.
-    pub queue_full: u64,
+    pub(crate) queue_full: u64,
     /// Records that could not be decoded.
     pub malformed: u64,
     /// Samples dropped on purpose: the profiler's own.
-    pub own: u64,
+    pub(crate) own: u64,
     /// Samples given up for the memory budget, oldest first.
     pub evicted: u64,
     /// Samples that F × CPUs × seconds would give of the clock, when every CPU were busy.
-    pub expected: u64,
+    pub(crate) expected: u64,
     /// Samples that came, and those of them that stand for time.
     pub received: u64,
     pub timed: u64,
@@ -35,7 +35,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// What was lost of an event, to be added to.
-    pub fn losses_of(&mut self, event: u16) -> &mut Lost {
+    pub(crate) fn losses_of(&mut self, event: u16) -> &mut Lost {
         let at = usize::from(event);
         if self.losses.len() <= at {
             self.losses.resize(at + 1, Lost::default());
@@ -44,7 +44,7 @@ impl Ledger {
     }
 
     /// Samples of an event that were lost: by the events' counters, where these say anything, else by records.
-    pub fn lost_of(&self, event: usize) -> u64 {
+    pub(crate) fn lost_of(&self, event: usize) -> u64 {
         let counted = self.losses.iter().any(|lost| lost.counted > 0);
         let of = |lost: &Lost| lost.hardware.saturating_add(if counted { lost.counted } else { lost.recorded });
         self.losses.get(event).map_or(0, of)
@@ -56,7 +56,7 @@ impl Ledger {
     }
 
     /// The lost share of all samples, in percent.
-    pub fn lost_percent(&self) -> f64 {
+    pub(crate) fn lost_percent(&self) -> f64 {
         let lost = self.lost();
         let all = lost.saturating_add(self.received);
         if all == 0 { 0.0 } else { 100.0 * lost as f64 / all as f64 }
@@ -64,7 +64,7 @@ impl Ledger {
 
     /// The share of what busy CPUs would have given that came, in percent; `None` when that is not known.
     /// Some kernels sample idle CPUs, too.
-    pub fn timed_percent(&self) -> Option<f64> {
+    pub(crate) fn timed_percent(&self) -> Option<f64> {
         (self.expected > 0).then(|| 100.0 * self.timed as f64 / self.expected as f64)
     }
 }

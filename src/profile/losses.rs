@@ -9,9 +9,9 @@ pub struct Loss {
     pub time: u64,
     pub samples: u64,
     /// Whose ring was full; `None` when that is not known.
-    pub cpu: Option<u16>,
+    pub(crate) cpu: Option<u16>,
     /// Which of the session's hosts it was on.
-    pub host: u16,
+    pub(crate) host: u16,
 }
 
 /// Spans in which nothing was measured, as all events rested; the last one may be open, up to `u64::MAX`.
@@ -20,7 +20,7 @@ pub struct Gaps(Vec<(u64, u64)>);
 
 impl Gaps {
     /// From a time on all events rest, or do not.
-    pub fn rest(&mut self, time: u64, rests: bool) {
+    pub(crate) fn rest(&mut self, time: u64, rests: bool) {
         let room = self.0.len() < MAX;
         match self.0.last_mut().filter(|(_, until)| *until == u64::MAX) {
             Some((_, until)) if !rests => *until = time,
@@ -29,7 +29,7 @@ impl Gaps {
         }
     }
 
-    pub fn all(&self) -> &[(u64, u64)] {
+    pub(crate) fn all(&self) -> &[(u64, u64)] {
         &self.0
     }
 }
@@ -42,7 +42,7 @@ const MAX: usize = 1 << 16;
 pub struct Losses(VecDeque<Loss>);
 
 impl Losses {
-    pub fn push(&mut self, loss: Loss) {
+    pub(crate) fn push(&mut self, loss: Loss) {
         if self.0.len() == MAX {
             self.0.pop_front();
         }
@@ -54,7 +54,7 @@ impl Losses {
     }
 
     /// Forgets those before a time.
-    pub fn forget(&mut self, time: u64) {
+    pub(crate) fn forget(&mut self, time: u64) {
         while self.0.front().is_some_and(|loss| loss.time < time) {
             self.0.pop_front();
         }

@@ -4,7 +4,7 @@ use super::NodeId;
 
 /// Numbers that are marked.
 #[derive(Debug)]
-pub struct Marks {
+pub(crate) struct Marks {
     words: Vec<u64>,
 }
 
@@ -19,19 +19,19 @@ pub struct Kept {
 
 impl Marks {
     /// None of so many.
-    pub fn none(count: usize) -> Self {
+    pub(crate) fn none(count: usize) -> Self {
         Self { words: vec![0; count.div_ceil(64)] }
     }
 
-    pub fn mark(&mut self, at: u32) {
+    pub(crate) fn mark(&mut self, at: u32) {
         self.words[at as usize / 64] |= 1 << (at % 64);
     }
 
-    pub fn has(&self, at: u32) -> bool {
+    pub(crate) fn has(&self, at: u32) -> bool {
         self.words[at as usize / 64] >> (at % 64) & 1 == 1
     }
 
-    pub fn count(self) -> Kept {
+    pub(crate) fn count(self) -> Kept {
         let mut len = 0;
         let count = |word: &u64| {
             let before = len;
@@ -44,24 +44,24 @@ impl Marks {
 }
 
 impl Kept {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// The number that one has from now on; `None` of those that go.
-    pub fn number(&self, old: u32) -> Option<u32> {
+    pub(crate) fn number(&self, old: u32) -> Option<u32> {
         let at = old as usize / 64;
         let (word, bit) = (*self.words.get(at)?, 1 << (old % 64));
         (word & bit != 0).then(|| self.before[at] + (word & (bit - 1)).count_ones())
     }
 
     /// The number of a stack that is kept.
-    pub fn node(&self, old: NodeId) -> NodeId {
+    pub(crate) fn node(&self, old: NodeId) -> NodeId {
         NodeId(self.number(old.0).unwrap_or(0))
     }
 
     /// The old numbers of those that stay, in order.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.words).flat_map(|(at, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {

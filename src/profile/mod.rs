@@ -48,7 +48,7 @@ pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use index::Index;
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
-pub use renames::{Birth, Had, Renamed};
+pub(crate) use renames::{Had, Renamed};
 pub use retained_stacks::{RetainedStack, RetainedStacks};
 pub use segments::Segments;
 pub use sites::{Site, SiteId, Sites, TraceId};
@@ -75,7 +75,7 @@ pub struct Profile {
     pub sites: Sites,
     pub ledger: Ledger,
     pub losses: Losses,
-    pub gaps: Gaps,
+    pub(crate) gaps: Gaps,
     /// Stacks that are held though no sample may have them.
     pub pins: RetainedStacks,
     memory: StackCache<NodeId>,
@@ -102,7 +102,7 @@ impl Profile {
     }
 
     /// The same, with the text of the tracepoint's sample. Returns who was where.
-    pub fn add_traced(
+    pub(crate) fn add_traced(
         &mut self,
         session: &mut Session,
         sample: &Sample<'_>,
@@ -130,7 +130,7 @@ impl Profile {
     }
 
     /// The same with what a tracepoint said; its fields must be known by [`Self::set_format`].
-    pub fn push_raw(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16, raw: &[u8]) {
+    pub(crate) fn push_raw(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16, raw: &[u8]) {
         self.current.push(time, site, weight, cpu, event);
         self.current.push_raw(raw);
         if self.current.len() == CHUNK {
@@ -150,12 +150,12 @@ impl Profile {
         self.durations.push(event);
     }
 
-    pub fn has_durations(&self, event: u16) -> bool {
+    pub(crate) fn has_durations(&self, event: u16) -> bool {
         self.durations.contains(&event)
     }
 
     /// Makes a tracepoint's fields known.
-    pub fn set_format(&mut self, event: u16, format: Arc<Format>) {
+    pub(crate) fn set_format(&mut self, event: u16, format: Arc<Format>) {
         self.formats.insert(event, format);
     }
 
@@ -165,18 +165,18 @@ impl Profile {
     }
 
     /// Holds a sample's stack for whoever counts it by itself; the sample is not added.
-    pub fn pin(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> RetainedStack {
+    pub(crate) fn pin(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> RetainedStack {
         let node = self.stack(session, sample, mode);
         self.pins.hold(node)
     }
 
     /// Takes words of chains for frames that no mapping holds, too, where they are shown as they were recorded.
-    pub fn keep_words(&mut self, keep: bool) {
+    pub(crate) fn keep_words(&mut self, keep: bool) {
         self.chain.keeps_words = keep;
     }
 
     /// Has stacks that are as deep as any is walked end in a frame that says so.
-    pub fn mark_cuts(&mut self) {
+    pub(crate) fn mark_cuts(&mut self) {
         self.chain.marks_cuts = true;
     }
 
@@ -232,27 +232,23 @@ impl Profile {
     }
 
     /// Changes whenever site, stack and frame ids have been renumbered.
-    pub fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// Absolute position of the oldest sample that is kept.
-    pub fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.evicted
     }
 
     /// Absolute position after the newest sample.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.evicted + (self.sealed.len() * CHUNK + self.current.len()) as u64
     }
 
     /// How many samples are kept.
     pub fn len(&self) -> usize {
         (self.end() - self.first()) as usize
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The parts of chunks between two absolute positions.
@@ -269,7 +265,7 @@ impl Profile {
     }
 
     /// Cheap copies of all chunks: the sealed ones are shared.
-    pub fn share_chunks(&self) -> Vec<Arc<Chunk>> {
+    pub(crate) fn share_chunks(&self) -> Vec<Arc<Chunk>> {
         let mut chunks: Vec<Arc<Chunk>> = self.sealed.iter().cloned().collect();
         chunks.push(Arc::new(self.current.clone()));
         chunks
@@ -282,13 +278,13 @@ impl Profile {
     }
 
     /// Time of the last sample before an absolute position; 0 when there is none.
-    pub fn time_before(&self, position: u64) -> u64 {
+    pub(crate) fn time_before(&self, position: u64) -> u64 {
         let last = self.between(position.saturating_sub(1), position).next();
         last.map_or(0, |(chunk, range)| chunk.time[range.start])
     }
 
     /// Absolute position of the first sample at or after a time.
-    pub fn position_at(&self, time: u64) -> u64 {
+    pub(crate) fn position_at(&self, time: u64) -> u64 {
         let mut at = self.evicted;
         for chunk in self.sealed.iter().map(|c| &**c).chain(std::iter::once(&self.current)) {
             if chunk.time.last().is_some_and(|last| *last >= time) {
@@ -306,7 +302,7 @@ impl Profile {
     }
 
     /// The same apart: samples, stacks, and frames with their names.
-    pub fn parts(&self) -> (usize, usize, usize) {
+    pub(crate) fn parts(&self) -> (usize, usize, usize) {
         let samples = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
         let last: usize = self.last.len() * LAST;
         let stacks = self.trie.memory()
@@ -319,13 +315,13 @@ impl Profile {
     }
 
     /// Time of the newest sample in the oldest chunk that is full.
-    pub fn oldest_until(&self) -> Option<u64> {
+    pub(crate) fn oldest_until(&self) -> Option<u64> {
         self.sealed.front()?.times().map(|(_, newest)| newest)
     }
 
     /// Drops the oldest chunk and returns it, for whoever has it counted. `None` when only the
     /// current one is left.
-    pub fn evict(&mut self) -> Option<Arc<Chunk>> {
+    pub(crate) fn evict(&mut self) -> Option<Arc<Chunk>> {
         let chunk = self.sealed.pop_front()?;
         self.evicted += chunk.len() as u64;
         if let Some((_, newest)) = chunk.times() {

@@ -12,15 +12,15 @@ const MAX_BIRTHS: usize = 1 << 12;
 
 /// What a frame had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Had {
-    pub sym: u32,
+pub(crate) struct Had {
+    pub(crate) sym: u32,
     /// The functions that were inlined there, where those are others now.
-    pub inlined: Option<Box<[u32]>>,
+    pub(crate) inlined: Option<Box<[u32]>>,
 }
 
 /// Frames that got other names, with what they had, and how many were forgotten before them.
 #[derive(Clone, Debug, Default)]
-pub struct Journal {
+pub(crate) struct Journal {
     list: Vec<(u32, Had)>,
     forgotten: u64,
 }
@@ -51,17 +51,17 @@ impl Journal {
 
 /// How much there was of everything when a frame was met first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Birth {
+pub(crate) struct Birth {
     frame: u32,
-    pub node: u32,
-    pub site: u32,
+    pub(crate) node: u32,
+    pub(crate) site: u32,
     /// An absolute position.
-    pub sample: u64,
+    pub(crate) sample: u64,
 }
 
 /// Births of frames, in order; sparse, so that a frame's is at worst too early.
 #[derive(Debug, Default)]
-pub struct Births(Vec<Birth>);
+pub(crate) struct Births(Vec<Birth>);
 
 impl Births {
     fn note(&mut self, birth: Birth) {
@@ -86,20 +86,20 @@ impl Births {
 
 /// What got another name since a moment.
 #[derive(Debug, Default)]
-pub struct Renamed {
+pub(crate) struct Renamed {
     /// What each frame had.
-    pub before: FxHashMap<u32, Had>,
+    pub(crate) before: FxHashMap<u32, Had>,
     /// No stack, site or sample before these has one of them.
-    pub born: Birth,
+    pub(crate) born: Birth,
 }
 
 impl Renamed {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.before.is_empty()
     }
 
     /// The sites from the first that may have such a frame, up to a number of them, that have one.
-    pub fn sites(&self, profile: &Profile, known: usize) -> Vec<u32> {
+    pub(crate) fn sites(&self, profile: &Profile, known: usize) -> Vec<u32> {
         let first = self.born.node.max(1);
         let mut nodes: Vec<bool> = Vec::with_capacity(profile.trie.len().saturating_sub(first as usize));
         for n in first..profile.trie.len() as u32 {
@@ -126,7 +126,7 @@ impl Profile {
 
     /// What got another name since the journal had so many ([`Frames::names`](super::Frames::names)); `None` when that
     /// is too long ago, or ids are others.
-    pub fn renamed_since(&self, names: u64) -> Option<Renamed> {
+    pub(crate) fn renamed_since(&self, names: u64) -> Option<Renamed> {
         let list = self.frames.journal().since(names)?;
         let mut before: FxHashMap<u32, Had> = FxHashMap::default();
         for (frame, had) in list {

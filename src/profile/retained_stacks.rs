@@ -46,13 +46,8 @@ impl RetainedStacks {
     }
 
     /// The stack of a pin.
-    pub fn node(&self, pin: RetainedStack) -> NodeId {
+    pub(crate) fn node(&self, pin: RetainedStack) -> NodeId {
         self.nodes.get(pin.0 as usize).copied().unwrap_or(NodeId::ROOT)
-    }
-
-    /// Lets all go; pins that were given out stand for the empty stack then, or for others.
-    pub fn release(&mut self) {
-        *self = Self::default();
     }
 
     /// All held stacks.
@@ -67,7 +62,7 @@ impl RetainedStacks {
     }
 
     /// Bytes in use, near enough for a budget.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.nodes.len() * 20
     }
 }
@@ -86,7 +81,5 @@ mod tests {
         [0, 3, 7, 9].into_iter().for_each(|node| marks.mark(node));
         pins.renumber(&marks.count());
         assert_eq!((pins.node(a), pins.node(b), pins.hold(NodeId(3))), (NodeId(2), NodeId(3), b));
-        pins.release();
-        assert_eq!(pins.node(b), NodeId::ROOT);
     }
 }

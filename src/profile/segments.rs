@@ -22,7 +22,7 @@ impl<T> Default for Segments<T> {
 }
 
 impl<T: Copy> Segments<T> {
-    pub fn push(&mut self, value: T) {
+    pub(crate) fn push(&mut self, value: T) {
         match self.blocks.get_mut(self.len >> SHIFT) {
             Some(block) => block[self.len & (BLOCK - 1)] = value,
             None => self.blocks.push(vec![value; BLOCK].into_boxed_slice()),
@@ -31,7 +31,7 @@ impl<T: Copy> Segments<T> {
     }
 
     /// Gives the blocks after the first `len` entries back.
-    pub fn truncate(&mut self, len: usize) {
+    pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
         self.blocks.truncate(self.len.div_ceil(BLOCK));
     }
@@ -43,41 +43,28 @@ impl<T: Copy> Segments<T> {
         }
         self.truncate(kept.len());
     }
-
-    /// All of them in one piece, which takes the blocks' place.
-    pub fn into_vec(self) -> Vec<T> {
-        let mut all = Vec::with_capacity(self.len);
-        for block in self.blocks {
-            all.extend_from_slice(&block[..BLOCK.min(self.len - all.len())]);
-        }
-        all
-    }
 }
 
 impl<T> Segments<T> {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    pub fn get(&self, at: usize) -> Option<&T> {
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
         (at < self.len).then(|| &self[at])
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.since(0)
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let len = self.len;
         self.blocks.iter_mut().enumerate().flat_map(move |(i, block)| &mut block[..BLOCK.min(len - (i << SHIFT))])
     }
 
     /// Those from a place on.
-    pub fn since(&self, from: usize) -> impl Iterator<Item = &T> {
+    pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = &T> {
         let from = from.min(self.len);
         let blocks = self.blocks.iter().enumerate().skip(from >> SHIFT);
         blocks.flat_map(move |(i, block)| {
@@ -87,7 +74,7 @@ impl<T> Segments<T> {
     }
 
     /// Bytes in use.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.blocks.len() * BLOCK * size_of::<T>()
     }
 }
@@ -120,7 +107,7 @@ mod tests {
     #[test]
     fn growing_takes_a_block_more_and_cutting_gives_it_back() {
         let mut column = Segments::default();
-        assert_eq!((column.memory(), column.is_empty(), column.get(0)), (0, true, None));
+        assert_eq!((column.memory(), column.len(), column.get(0)), (0, 0, None));
         (0..BLOCK as u32).for_each(|i| column.push(i));
         let (first, one) = (std::ptr::from_ref(&column[0]), column.memory());
         assert_eq!(one, 4 * BLOCK);
@@ -159,7 +146,7 @@ mod tests {
             let kept = marks.count();
             column.keep(&kept, |i| i + 1);
             let all: Vec<u32> = kept.iter().map(|i| all[i as usize] + 1).collect();
-            prop_assert_eq!(column.into_vec(), all);
+            prop_assert!(column.iter().eq(&all));
         }
     }
 }

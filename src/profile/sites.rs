@@ -20,9 +20,9 @@ pub struct SiteId(pub u32);
 /// A task at a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
-    pub task: TaskId,
-    pub stack: NodeId,
-    pub trace: TraceId,
+    pub(crate) task: TaskId,
+    pub(crate) stack: NodeId,
+    pub(crate) trace: TraceId,
 }
 
 /// The text of a tracepoint's sample, where such texts are kept. Index into [`Sites::traces`].
@@ -51,7 +51,7 @@ impl Sites {
     }
 
     /// The id of a trace text.
-    pub fn trace(&mut self, text: &str) -> TraceId {
+    pub(crate) fn trace(&mut self, text: &str) -> TraceId {
         if self.traces.is_empty() {
             self.traces.push("".into());
         }
@@ -65,7 +65,7 @@ impl Sites {
     }
 
     /// All trace texts; none when they are not kept.
-    pub fn traces(&self) -> &[Arc<str>] {
+    pub(crate) fn traces(&self) -> &[Arc<str>] {
         &self.traces
     }
 
@@ -88,20 +88,16 @@ impl Sites {
         self.trace_ids.retain(|_, id| traces.number(*id).map(|new| *id = new).is_some());
     }
 
-    pub fn get(&self, id: SiteId) -> Site {
+    pub(crate) fn get(&self, id: SiteId) -> Site {
         self.list[id.0 as usize]
     }
 
-    pub fn all(&self) -> &Segments<Site> {
+    pub(crate) fn all(&self) -> &Segments<Site> {
         &self.list
     }
 
     pub fn len(&self) -> usize {
         self.list.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
     }
 
     pub(super) fn memory(&self) -> usize {

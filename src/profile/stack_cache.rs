@@ -6,7 +6,7 @@ const SLOTS: usize = 1 << 15;
 
 /// The memory: each fingerprint has its one place, where the newest takes that of another.
 #[derive(Debug)]
-pub struct StackCache<T> {
+pub(crate) struct StackCache<T> {
     slots: Vec<(u64, u64, Option<T>)>,
 }
 
@@ -17,19 +17,19 @@ impl<T> Default for StackCache<T> {
 }
 
 impl<T: Copy> StackCache<T> {
-    pub fn get(&self, key: &(u64, u64)) -> Option<T> {
+    pub(crate) fn get(&self, key: &(u64, u64)) -> Option<T> {
         let (one, two, found) = self.slots.get(slot(key))?;
         found.filter(|_| (*one, *two) == *key)
     }
 
-    pub fn insert(&mut self, key: (u64, u64), found: T) {
+    pub(crate) fn insert(&mut self, key: (u64, u64), found: T) {
         if self.slots.is_empty() {
             self.slots = vec![(0, 0, None); SLOTS];
         }
         self.slots[slot(&key)] = (key.0, key.1, Some(found));
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.slots.capacity() * size_of::<(u64, u64, Option<T>)>()
     }
 }

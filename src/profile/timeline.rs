@@ -16,7 +16,7 @@ pub struct Timeline {
     /// Samples in each.
     pub counts: Vec<u32>,
     /// Samples that were lost in each; shorter than `counts` when the newest lost none.
-    pub lost: Vec<u32>,
+    pub(crate) lost: Vec<u32>,
 }
 
 impl Default for Timeline {
@@ -27,13 +27,13 @@ impl Default for Timeline {
 
 impl Timeline {
     /// Counts a sample, so many nanoseconds after the session's start.
-    pub fn count(&mut self, after: u64) {
+    pub(crate) fn count(&mut self, after: u64) {
         let at = self.place(after);
         add(&mut self.counts, at, 1);
     }
 
     /// Counts losses.
-    pub fn lose(&mut self, after: u64, samples: u64) {
+    pub(crate) fn lose(&mut self, after: u64, samples: u64) {
         let at = self.place(after);
         add(&mut self.lost, at, u32::try_from(samples).unwrap_or(u32::MAX));
     }
@@ -51,7 +51,7 @@ impl Timeline {
 
     /// Samples and losses of equally long parts of a span of time, `cells` of them at most. While it still
     /// `grows` parts are powers of two times a fixed length, so that what was shown stays where it is.
-    pub fn parts(&self, until: u64, cells: usize, grows: bool) -> Parts {
+    pub(crate) fn parts(&self, until: u64, cells: usize, grows: bool) -> Parts {
         let (until, cells) = (until.min(LATEST), cells.max(1) as u64);
         let mut each = (until / self.length) / cells + 1;
         if grows {
@@ -70,10 +70,10 @@ impl Timeline {
 
 /// See [`Timeline::parts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parts {
-    pub length: u64,
-    pub counts: Vec<u64>,
-    pub lost: Vec<u64>,
+pub(crate) struct Parts {
+    pub(crate) length: u64,
+    pub(crate) counts: Vec<u64>,
+    pub(crate) lost: Vec<u64>,
 }
 
 fn add(list: &mut Vec<u32>, at: usize, n: u32) {

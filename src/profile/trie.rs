@@ -81,11 +81,6 @@ impl Trie {
         at < self.parent.len() && self.parent[at] == NodeId::ROOT.0 && self.frame[at].wrapping_add(1) == node
     }
 
-    /// The stack of these frames, root first.
-    pub fn path(&mut self, frames: impl Iterator<Item = FrameId>) -> NodeId {
-        frames.fold(NodeId::ROOT, |node, frame| self.child(node, frame))
-    }
-
     fn push(&mut self, parent: NodeId, frame: FrameId) {
         self.parent.push(parent.0);
         self.frame.push(frame.0);
@@ -97,20 +92,13 @@ impl Trie {
     }
 
     /// The frame at the end of a stack; the root has none and must not be asked.
-    pub fn frame(&self, node: NodeId) -> FrameId {
+    pub(crate) fn frame(&self, node: NodeId) -> FrameId {
         FrameId(self.frame[node.0 as usize])
     }
 
     /// Parents and frames by node id, for passes over all of them.
-    pub fn columns(&self) -> (&Segments<u32>, &Segments<u32>) {
+    pub(crate) fn columns(&self) -> (&Segments<u32>, &Segments<u32>) {
         (&self.parent, &self.frame)
-    }
-
-    /// The same for good, each in one piece; what finds a child is dropped.
-    pub fn into_columns(self) -> (Vec<u32>, Vec<u32>) {
-        let Self { parent, frame, first_child, index } = self;
-        drop((first_child, index));
-        (parent.into_vec(), frame.into_vec())
     }
 
     /// Nodes, the root included.
@@ -118,13 +106,8 @@ impl Trie {
         self.parent.len()
     }
 
-    /// Never true: the root is always there.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
     /// A stack's frames from leaf to root.
-    pub fn walk(&self, mut node: NodeId) -> impl Iterator<Item = FrameId> + '_ {
+    pub(crate) fn walk(&self, mut node: NodeId) -> impl Iterator<Item = FrameId> + '_ {
         std::iter::from_fn(move || {
             (node != NodeId::ROOT).then(|| {
                 let frame = self.frame(node);
@@ -168,8 +151,9 @@ mod tests {
     fn an_only_child_takes_no_room_in_the_index() {
         let mut trie = Trie::default();
         let columns = trie.parent.memory() * 3;
-        let leaf = trie.path((0..50).map(FrameId));
-        assert_eq!((trie.path((0..50).map(FrameId)), trie.memory()), (leaf, columns));
+        let mut path = || (0..50).fold(NodeId::ROOT, |node, frame| trie.child(node, FrameId(frame)));
+        let (leaf, again) = (path(), path());
+        assert_eq!((again, trie.memory()), (leaf, columns));
         trie.child(NodeId::ROOT, FrameId(7));
         assert_eq!(trie.memory(), columns + trie.index.memory());
         assert!(trie.index.memory() > 0);

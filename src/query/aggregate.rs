@@ -10,11 +10,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::filter::Filter;
 use crate::profile::{Acc, Chunk, Renamed};
 
-use super::Data;
 use super::changes::{Change, Changes};
 use super::column::ColumnKey;
+use super::data::Data;
 use super::field_rows::{Lane, Traced, lane};
-use super::filter_eval::{Judge, Verdict};
+use super::filter_eval::Judge;
+use super::parallel::shared;
 
 /// Samples from which a full pass is shared among threads.
 const PARALLEL: usize = 1 << 19;
@@ -83,14 +84,13 @@ struct Sums {
 }
 
 impl Aggregate {
-    pub fn new(event: usize, filter: Option<Arc<Filter>>, by_cpu: bool) -> Self {
-        let lanes = if by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+    pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
         Self {
             event: event as u16,
             judge: filter.map(Judge::new),
             window: None,
-            lanes,
-            by_cpu,
+            lanes: Lanes::One(Vec::new()),
+            by_cpu: false,
             traced: None,
             total: Acc::default(),
             counted: 0..0,
@@ -102,32 +102,19 @@ impl Aggregate {
     }
 
     /// A new one with another's filter, and what was decided of it.
-    pub fn like(other: &Self, by_cpu: bool) -> Self {
-        let lanes = if by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
-        Self {
-            event: other.event,
-            judge: other.judge.clone(),
-            window: None,
-            lanes,
-            by_cpu,
-            traced: None,
-            total: Acc::default(),
-            counted: 0..0,
-            epoch: other.epoch,
-            names: other.names,
-            decay: None,
-            news: Changes::default(),
-        }
+    pub(crate) fn like(other: &Self) -> Self {
+        let (judge, epoch, names) = (other.judge.clone(), other.epoch, other.names);
+        Self { judge, epoch, names, ..Self::new(usize::from(other.event), None) }
     }
 
     /// Lets only samples of some times of the session's clock count.
-    pub fn within(mut self, window: Option<Range<u64>>) -> Self {
+    pub(crate) fn within(mut self, window: Option<Range<u64>>) -> Self {
         self.window = window;
         self
     }
 
     /// Adds samples up apart by those keys that are not their sites'.
-    pub fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
+    pub(crate) fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
         self.by_cpu = keys.contains(&ColumnKey::Cpu);
         self.traced = Traced::of(keys);
         let apart = self.by_cpu || self.traced.is_some();
@@ -136,34 +123,40 @@ impl Aggregate {
     }
 
     /// The values of tracepoints' fields that samples are told apart by.
-    pub fn traced(&self) -> Option<&Arc<Traced>> {
+    pub(crate) fn traced(&self) -> Option<&Arc<Traced>> {
         self.traced.as_ref()
     }
 
     /// Whether it is of that event and filter.
-    pub fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
+    pub(crate) fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
         usize::from(self.event) == event && self.judge.as_ref().map(Judge::filter) == filter
     }
 
     /// The times that count, when not all do.
-    pub fn window(&self) -> Option<&Range<u64>> {
+    pub(crate) fn window(&self) -> Option<&Range<u64>> {
         self.window.as_ref()
     }
 
     /// Lets samples count half after so many nanoseconds.
-    pub fn decaying(mut self, half: Option<u64>) -> Self {
+    pub(crate) fn decaying(mut self, half: Option<u64>) -> Self {
         self.decay = half.map(|half| Decay { half, now: 0 });
         self
     }
 
     /// Whether this fold answers for that event, filter, keys and decay.
-    pub fn serves(&self, event: usize, filter: Option<&Arc<Filter>>, keys: &[ColumnKey], half: Option<u64>) -> bool {
+    pub(crate) fn serves(
+        &self,
+        event: usize,
+        filter: Option<&Arc<Filter>>,
+        keys: &[ColumnKey],
+        half: Option<u64>,
+    ) -> bool {
         let apart = self.by_cpu == keys.contains(&ColumnKey::Cpu) && Traced::serves(self.traced.as_ref(), keys);
         self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 
     /// What decides its filter, up to date with what was last counted.
-    pub fn judge(&self) -> Option<&Judge> {
+    pub(crate) fn judge(&self) -> Option<&Judge> {
         self.judge.as_ref()
     }
 
@@ -203,9 +196,8 @@ impl Aggregate {
         let todo = self.counted.end.max(first)..until;
         if until.saturating_sub(todo.start) > PARALLEL as u64 {
             self.news.all();
-            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
             let todo: Vec<Part<'_>> = data.profile.between(todo.start, until).collect();
-            self.update_parallel(data, &todo, threads);
+            self.update_parallel(data, &todo);
         } else {
             self.each_part(data, todo, false);
         }
@@ -213,7 +205,7 @@ impl Aggregate {
     }
 
     /// What changed since the last time that this was asked.
-    pub fn take_news(&mut self) -> Changes {
+    pub(crate) fn take_news(&mut self) -> Changes {
         std::mem::replace(&mut self.news, Changes::none())
     }
 
@@ -294,14 +286,8 @@ impl Aggregate {
         }
     }
 
-    fn update_parallel(&mut self, data: Data<'_>, todo: &[Part<'_>], threads: usize) {
-        let this = &*self;
-        let parts: Vec<Sums> = std::thread::scope(|scope| {
-            let share = todo.len().div_ceil(threads).max(1);
-            let handles: Vec<_> = todo.chunks(share).map(|part| scope.spawn(move || this.part(data, part))).collect();
-            handles.into_iter().filter_map(|h| h.join().ok()).collect()
-        });
-        for part in parts {
+    fn update_parallel(&mut self, data: Data<'_>, todo: &[Part<'_>]) {
+        for part in shared(todo, todo.len(), 1, |part| self.part(data, part)) {
             self.total += part.total;
             match (&mut self.lanes, part.lanes) {
                 (Lanes::One(all), Lanes::One(part)) => all.iter_mut().zip(part).for_each(|(a, b)| *a += b),
@@ -345,7 +331,7 @@ impl Aggregate {
     }
 
     /// Takes a chunk that was just evicted out again. What decays has nearly forgotten it.
-    pub fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
+    pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
         if self.epoch != data.profile.epoch() {
             return;
@@ -412,15 +398,7 @@ impl Aggregate {
             if event != self.event || !window.contains(&chunk.time[i]) || !of(site) {
                 continue;
             }
-            let passes = match &self.judge {
-                None => true,
-                Some(judge) => match judge.verdicts()[site as usize] {
-                    Verdict::Yes => true,
-                    Verdict::No => false,
-                    Verdict::Open => judge.sample(data, chunk, i),
-                },
-            };
-            if passes {
+            if self.judge.as_ref().is_none_or(|judge| judge.passes(data, chunk, i)) {
                 let one = match &self.decay {
                     None => Acc::one(chunk.weight[i]),
                     Some(decay) => decay.weigh(chunk.time[i], chunk.weight[i]),
@@ -444,7 +422,7 @@ impl Aggregate {
     }
 
     /// The weight of each site, by its id.
-    pub fn by_site(&self) -> Cow<'_, [Acc]> {
+    pub(crate) fn by_site(&self) -> Cow<'_, [Acc]> {
         match &self.lanes {
             Lanes::One(accs) if self.decay.is_none() => Cow::Borrowed(accs),
             Lanes::One(accs) => accs.iter().map(|acc| self.whole(*acc)).collect(),
@@ -458,7 +436,7 @@ impl Aggregate {
     }
 
     /// The sites with weight, as (lane, site, weight); the lane is 0 unless something of it is a key. In order.
-    pub fn sites(&self) -> Vec<(Lane, u32, Acc)> {
+    pub(crate) fn sites(&self) -> Vec<(Lane, u32, Acc)> {
         let some = |lane: Lane, site: u32, acc: &Acc| {
             let acc = self.whole(*acc);
             (!acc.is_zero()).then_some((lane, site, acc))

@@ -8,24 +8,24 @@ use crate::session::DsoId;
 use crate::symbols::code::{Flow, Listing};
 use crate::symbols::lines::SourceLine;
 
-use super::Data;
 use super::aggregate::Aggregate;
+use super::data::Data;
 
 /// A function by the names that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotatedFunction {
-    pub function: Arc<str>,
-    pub dso: Arc<str>,
+    pub(crate) function: Arc<str>,
+    pub(crate) dso: Arc<str>,
 }
 
 /// The samples of a function itself, by address.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hits {
     /// In the order of addresses, as the DSO has them.
-    pub at: Vec<(u64, Acc)>,
+    pub(crate) at: Vec<(u64, Acc)>,
     /// The function's own weight, and that of everything.
-    pub own: Acc,
-    pub total: Acc,
+    pub(crate) own: Acc,
+    pub(crate) total: Acc,
 }
 
 /// A line of an annotated function.
@@ -38,7 +38,7 @@ pub enum ListingRow {
 }
 
 impl ListingRow {
-    pub fn percent(&self) -> f64 {
+    pub(crate) fn percent(&self) -> f64 {
         match self {
             Self::Source { .. } => 0.0,
             Self::Code { percent, .. } => *percent,
@@ -131,12 +131,12 @@ pub fn hot(rows: &[ListingRow]) -> Vec<usize> {
 }
 
 /// Rows of instructions by their place in the listing.
-pub fn row_of(rows: &[ListingRow], index: usize) -> Option<usize> {
+pub(crate) fn row_of(rows: &[ListingRow], index: usize) -> Option<usize> {
     rows.iter().position(|row| matches!(row, ListingRow::Code { index: own, .. } if *own == index))
 }
 
 /// Where an instruction jumps to inside its function, as a place in the listing.
-pub fn jump(listing: &Listing, index: usize) -> Option<usize> {
+pub(crate) fn jump(listing: &Listing, index: usize) -> Option<usize> {
     let Flow::Jump(to) = listing.instructions.get(index)?.flow else { return None };
     listing.instructions.binary_search_by_key(&to, |i| i.at).ok()
 }

@@ -11,14 +11,16 @@ use crate::symbols::spaces::Walked;
 
 use super::annotate::Hits;
 use super::column::{ColumnKey, ColumnValue};
-use super::compare::Versus;
 use super::cpus::CpuAnswer;
-use super::diff::Side;
+use super::diff::{Side, Versus};
 use super::flame::layout::Flame;
 use super::heat::Heat;
 use super::question::Question;
 use super::task_choices::Whose;
 use super::top::Group;
+
+/// Rows beyond this are not sent to a screen; the table says how many there are.
+pub const MAX_ROWS: usize = 3_000;
 
 /// The fold mark of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,27 +40,27 @@ pub struct TopLine {
     pub depth: u16,
     /// The forks on the way from the row to this entry of its call chains, one sign each (`│├`); empty where there is
     /// only one way.
-    pub forks: Arc<str>,
-    pub mark: Mark,
-    pub group: Arc<Group>,
-    pub own: Acc,
+    pub(crate) forks: Arc<str>,
+    pub(crate) mark: Mark,
+    pub(crate) group: Arc<Group>,
+    pub(crate) own: Acc,
     pub children: Acc,
     /// Percentages as the question wants them shown.
-    pub own_percent: f64,
-    pub children_percent: f64,
+    pub(crate) own_percent: f64,
+    pub(crate) children_percent: f64,
     pub sym: Arc<str>,
     pub dso: Arc<str>,
-    pub dso_path: Arc<str>,
-    pub kind: DsoKind,
+    pub(crate) dso_path: Arc<str>,
+    pub(crate) kind: DsoKind,
     /// What is known of the name.
-    pub state: SymState,
+    pub(crate) state: SymState,
     /// What it was in the baseline, for rows.
     pub versus: Option<Versus>,
 }
 
 impl TopLine {
     /// The value of a column.
-    pub fn value(&self, key: ColumnKey) -> Option<ColumnValue> {
+    pub(crate) fn value(&self, key: ColumnKey) -> Option<ColumnValue> {
         match key {
             ColumnKey::Dso => Some(ColumnValue::Text(self.dso.clone())),
             ColumnKey::Sym => Some(ColumnValue::Text(self.sym.clone())),
@@ -67,7 +69,7 @@ impl TopLine {
     }
 
     /// Whether this entry of a call chain is one of several ways.
-    pub fn is_fork(&self) -> bool {
+    pub(crate) fn is_fork(&self) -> bool {
         self.forks.ends_with(['├', '└'])
     }
 }
@@ -77,13 +79,13 @@ impl TopLine {
 pub struct EventInfo {
     pub name: String,
     pub total: Acc,
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Why it does not run, or what was done instead.
     pub note: Option<String>,
     /// What the kernel filters it by.
     pub filter: Option<String>,
     /// Its fields that hold words, where it is a tracepoint.
-    pub texts: Vec<Arc<str>>,
+    pub(crate) texts: Vec<Arc<str>>,
     /// How it is measured right now; none of a recording.
     pub meter: Option<Meter>,
 }
@@ -98,9 +100,9 @@ pub struct Meter {
     pub rate: f64,
     pub sampled: f64,
     /// How much of the time it was counted: less than all when events outnumber the counters.
-    pub running_percent: f64,
+    pub(crate) running_percent: f64,
     /// What its samples cost, in percent of each CPU; estimated.
-    pub cost_percent: f64,
+    pub(crate) cost_percent: f64,
     /// Rates of the last seconds, the newest last.
     pub history: VecDeque<f32>,
 }
@@ -114,41 +116,41 @@ impl Meter {
 
 /// What the sampling costs, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Our own CPU time of late, in percent of one CPU.
-    pub own_percent: f64,
+    pub(crate) own_percent: f64,
     /// Estimated cost of taking samples, in percent of each sampled CPU.
-    pub sampling_percent: f64,
+    pub(crate) sampling_percent: f64,
 }
 
 /// Bytes of the program's own memory that are for one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShare {
-    pub name: &'static str,
-    pub bytes: usize,
+    pub(crate) name: &'static str,
+    pub(crate) bytes: usize,
 }
 
 /// Where the program's own memory is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// The bound that it is kept to; none of a recording.
-    pub bound: Option<usize>,
+    pub(crate) bound: Option<usize>,
     /// All that is private.
-    pub private: usize,
+    pub(crate) private: usize,
     /// What of it is told apart.
-    pub parts: Vec<MemoryShare>,
+    pub(crate) parts: Vec<MemoryShare>,
 }
 
 const BETWEEN_LOOKS: usize = 24 << 20;
 
 impl Memory {
     /// Whether it is beyond the bound by more than what may come between two looks at it.
-    pub fn is_exceeded(&self) -> bool {
+    pub(crate) fn is_exceeded(&self) -> bool {
         self.bound.is_some_and(|bound| self.private > bound + bound / 10 + BETWEEN_LOOKS)
     }
 
     /// What nothing tells apart: answers, units, the screen, and what the allocator has in hand.
-    pub fn rest(&self) -> usize {
+    pub(crate) fn rest(&self) -> usize {
         self.private.saturating_sub(self.parts.iter().map(|part| part.bytes).sum())
     }
 }
@@ -165,16 +167,16 @@ pub struct Broken {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes.
-    pub done: u64,
+    pub(crate) done: u64,
     /// Bytes in all; 0 when nobody knows.
-    pub all: u64,
+    pub(crate) all: u64,
     /// Nanoseconds since reading began.
-    pub taken_ns: u64,
+    pub(crate) taken_ns: u64,
 }
 
 impl Progress {
     /// Nanoseconds that the rest will take at the pace so far.
-    pub fn left_ns(&self) -> Option<u64> {
+    pub(crate) fn left_ns(&self) -> Option<u64> {
         let rest = self.all.checked_sub(self.done)?;
         (self.done > 0).then(|| (u128::from(self.taken_ns) * u128::from(rest) / u128::from(self.done)) as u64)
     }
@@ -192,22 +194,22 @@ pub struct Answer {
     pub total: Acc,
     pub unfiltered: Acc,
     /// Samples of the event in the times that are shown, whatever the filter.
-    pub shown: Acc,
+    pub(crate) shown: Acc,
     /// Samples of the event that came since the view was frozen.
-    pub newer: u64,
+    pub(crate) newer: u64,
     pub lines: Vec<TopLine>,
     /// The call chains of the row that was asked for beside them.
-    pub beside: Vec<TopLine>,
+    pub(crate) beside: Vec<TopLine>,
     /// The tasks that were sampled most.
-    pub tasks: Vec<Whose>,
-    pub flame: Option<Arc<Flame>>,
+    pub(crate) tasks: Vec<Whose>,
+    pub(crate) flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
     /// The samples of the function that is annotated.
-    pub hits: Option<Arc<Hits>>,
+    pub(crate) hits: Option<Arc<Hits>>,
     /// The baseline's side and this one's, when there is one.
     pub sides: Option<(Side, Side)>,
     /// Rows in all, shown or not.
-    pub rows: usize,
+    pub(crate) rows: usize,
     pub ledger: Ledger,
     /// The session's start, in nanoseconds of its clock.
     pub start: u64,
@@ -219,38 +221,32 @@ pub struct Answer {
     pub marks: Arc<[TimeMark]>,
     /// Wall-clock time of the session's start in nanoseconds since 1970; 0 when that is not known.
     pub wall_start: u64,
-    /// Samples in each second, the newest last.
-    pub rates: Vec<u32>,
-    /// The second of the first of them.
-    pub rates_from: usize,
-    /// Which of those seconds lost samples.
-    pub lossy: Vec<bool>,
-    pub cost: Cost,
-    pub memory: Memory,
+    pub(crate) cost: Cost,
+    pub(crate) memory: Memory,
     /// The source has ended; why, in words.
     pub ended: Option<String>,
     /// What the user should know, each once.
     pub notes: Vec<String>,
     /// CPUs that are sampled, as a list; empty for "all".
-    pub cpus: String,
+    pub(crate) cpus: String,
     /// The command or target in words; empty for the whole machine.
     pub target: String,
     /// How far a recording has been read, while it is.
-    pub progress: Option<Progress>,
+    pub(crate) progress: Option<Progress>,
     /// Records that are no samples, by type.
-    pub kinds: Vec<(&'static str, u64)>,
+    pub(crate) kinds: Vec<(&'static str, u64)>,
     /// Samples by CPU and context, whatever the filter.
     pub by_cpu: Arc<CpuAnswer>,
     /// Frames whose names are still being looked up.
-    pub names_pending: usize,
+    pub(crate) names_pending: usize,
     /// Where the names of each DSO come from, by its path; or why there are none.
-    pub sources: Arc<BTreeMap<Arc<str>, String>>,
+    pub(crate) sources: Arc<BTreeMap<Arc<str>, String>>,
     /// A DSO that needs DWARF for its call chains.
     pub broken: Option<Broken>,
     /// How stacks are walked by tables, where they are.
-    pub walked: Option<Walked>,
+    pub(crate) walked: Option<Walked>,
     /// Of the stacks that were copied, how many were longer than the copy, in percent.
-    pub cut_percent: f64,
+    pub(crate) cut_percent: f64,
 }
 
 #[cfg(test)]

@@ -4,26 +4,26 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, NodeId, SymId};
 
-use super::Data;
 use super::aggregate::Aggregate;
 use super::changes::Changes;
+use super::data::Data;
 use super::live_rows::Tally;
 use super::question::Direction;
-use super::top::{LabelMode, Top, TopRow, path_bit};
+use super::top::LabelMode;
 
 /// A node of a call tree. Node 0 is the row itself.
 #[derive(Clone, Debug, Default)]
-pub struct TreeNode {
-    pub sym: u32,
-    pub acc: Acc,
+pub(crate) struct TreeNode {
+    pub(crate) sym: u32,
+    pub(crate) acc: Acc,
     /// Heaviest first.
-    pub children: Vec<u32>,
+    pub(crate) children: Vec<u32>,
 }
 
 /// A call tree of one row.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    pub nodes: Vec<TreeNode>,
+    pub(crate) nodes: Vec<TreeNode>,
 }
 
 impl Default for Tree {
@@ -35,8 +35,8 @@ impl Default for Tree {
 /// Where a tree leads from its row: to callers or to callees, and whether the row counts its callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reach {
-    pub direction: Direction,
-    pub inclusive: bool,
+    pub(crate) direction: Direction,
+    pub(crate) inclusive: bool,
 }
 
 impl Reach {
@@ -105,26 +105,6 @@ impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
 type Edges = FxHashMap<(u32, u32), u32>;
 
 impl Tree {
-    /// Builds the tree of a row.
-    pub fn build(data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Self {
-        let (mut tree, mut edges, mut path) = (Self::default(), Edges::default(), Vec::new());
-        let profile = data.profile;
-        let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
-        let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
-        let paths = Paths { data, mode: top.mode, label: row.label, reach, sym, inlined };
-        let bit = path_bit(row.label);
-        for (stack, acc) in &top.sites[top.ranges[row.group as usize].clone()] {
-            if top.path_bits.get(*stack as usize).is_some_and(|b| b & bit == 0) {
-                continue;
-            }
-            if paths.follow(NodeId(*stack), &mut path) {
-                tree.count(&mut edges, &path, |sum| *sum += *acc);
-            }
-        }
-        tree.sort(data);
-        tree
-    }
-
     fn count(&mut self, edges: &mut Edges, path: &[u32], change: impl Fn(&mut Acc)) {
         let mut at = 0u32;
         change(&mut self.nodes[0].acc);
@@ -140,7 +120,7 @@ impl Tree {
     }
 
     /// The children of a node that `shows` lets through, heaviest first.
-    pub fn children(&self, data: Data<'_>, node: u32, shows: impl Fn(&Acc) -> bool) -> Vec<u32> {
+    pub(crate) fn children(&self, data: Data<'_>, node: u32, shows: impl Fn(&Acc) -> bool) -> Vec<u32> {
         let all = self.nodes[node as usize].children.iter().copied();
         let mut some: Vec<u32> = all.filter(|n| shows(&self.nodes[*n as usize].acc)).collect();
         let sym = |n: u32| self.nodes[n as usize].sym;
@@ -169,7 +149,7 @@ impl Tree {
 
 /// The trees of rows that are unfolded, kept up to date by what changed.
 #[derive(Debug, Default)]
-pub struct Trees {
+pub(crate) struct Trees {
     list: FxHashMap<(u32, u32, Reach), Followed>,
     /// The inlined functions that they are of.
     inlines: u64,
@@ -185,7 +165,7 @@ struct Followed {
 
 impl Trees {
     /// Follows what changed, for the trees that the last answer showed.
-    pub fn follow(&mut self, data: Data<'_>, tally: &mut Tally, news: &Changes) {
+    pub(crate) fn follow(&mut self, data: Data<'_>, tally: &mut Tally, news: &Changes) {
         let inlines = data.profile.frames.inlines();
         if std::mem::replace(&mut self.inlines, inlines) != inlines {
             return self.list.clear();
@@ -212,7 +192,14 @@ impl Trees {
     }
 
     /// The tree of a row of a [`Tally`]; one that was not followed is built.
-    pub fn of(&mut self, data: Data<'_>, tally: &mut Tally, fold: &Aggregate, row: (u32, u32), reach: Reach) -> &Tree {
+    pub(crate) fn of(
+        &mut self,
+        data: Data<'_>,
+        tally: &mut Tally,
+        fold: &Aggregate,
+        row: (u32, u32),
+        reach: Reach,
+    ) -> &Tree {
         let (group, label) = row;
         let one = self.list.entry((group, label, reach)).or_insert_with(|| {
             let mut one = Followed::default();
@@ -234,4 +221,4 @@ impl Trees {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

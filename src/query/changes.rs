@@ -13,20 +13,20 @@ const MAX: usize = 1 << 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// 0 unless the fold tells samples of one site apart.
-    pub lane: Lane,
-    pub site: u32,
-    pub acc: Acc,
+    pub(crate) lane: Lane,
+    pub(crate) site: u32,
+    pub(crate) acc: Acc,
     /// Whether it was taken out.
-    pub out: bool,
+    pub(crate) out: bool,
     /// Whether it was counted under the names that its frames had before.
-    pub before: bool,
+    pub(crate) before: bool,
 }
 
 /// All changes since the last time.
 #[derive(Debug)]
-pub struct Changes {
+pub(crate) struct Changes {
     /// Whether everything may be another.
-    pub anew: bool,
+    pub(crate) anew: bool,
     list: Vec<Change>,
     /// What frames had before, of those that have other names now.
     before: FxHashMap<u32, Had>,
@@ -68,7 +68,7 @@ impl Changes {
     }
 
     /// Whether nothing changed.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.anew && self.list.is_empty()
     }
 
@@ -78,7 +78,7 @@ impl Changes {
     }
 
     /// The changes, those of the same kind and site as one; what came before what went, so that no sum falls below zero.
-    pub fn changes(&self) -> Vec<Change> {
+    pub(crate) fn changes(&self) -> Vec<Change> {
         let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
         for change in &self.list {
             *sums.entry((change.lane, change.site, change.out, change.before)).or_default() += change.acc;
@@ -90,12 +90,12 @@ impl Changes {
     }
 
     /// The symbol of a frame as a change was counted.
-    pub fn sym(&self, frames: &Frames, frame: u32, change: &Change) -> u32 {
+    pub(crate) fn sym(&self, frames: &Frames, frame: u32, change: &Change) -> u32 {
         self.had(frame, change).map_or_else(|| frames.syms()[frame as usize], |had| had.sym)
     }
 
     /// The functions that were inlined in a frame as a change was counted, outermost first.
-    pub fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
+    pub(crate) fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
         let had = self.had(frame, change).and_then(|had| had.inlined.as_deref());
         had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))
     }

@@ -1,17 +1,17 @@
 //! Chains of frames with one child each, drawn as one frame.
 
 /// A tree after its chains were merged.
-pub struct Collapsed {
-    pub parent: Vec<u32>,
+pub(crate) struct Collapsed {
+    pub(crate) parent: Vec<u32>,
     /// For each node, the nodes of the tree before that it stands for, from the root on.
-    pub chain: Vec<Vec<u32>>,
+    pub(crate) chain: Vec<Vec<u32>>,
     /// For each node of the tree before, the node that stands for it.
-    pub node_of: Vec<u32>,
+    pub(crate) node_of: Vec<u32>,
 }
 
 /// Puts chains together. A frame goes up in its only child when nothing ends in it; `parent` has
 /// parents before their children, node 0 is the root, and those that stand on it stay as they are.
-pub fn collapse(parent: &[u32], ends: impl Fn(u32) -> bool) -> Collapsed {
+pub(crate) fn collapse(parent: &[u32], ends: impl Fn(u32) -> bool) -> Collapsed {
     let n = parent.len();
     let mut children = vec![0u32; n];
     (1..n).for_each(|i| children[parent[i] as usize] += 1);

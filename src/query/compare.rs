@@ -8,33 +8,18 @@ use rustc_hash::FxHashMap;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Sym};
 
-use super::Data;
-use super::diff::{Per, Side, Verdict, verdict};
-use super::lines::MAX_ROWS;
+use super::answer::MAX_ROWS;
+use super::data::Data;
+use super::diff::{Per, Side, Versus, verdict};
 use super::question::{Order, TopSpec};
 use super::top::{Top, TopRow};
 
 /// One side: its rows, and what they are measured against.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSide<'a> {
-    pub data: Data<'a>,
-    pub top: &'a Top,
-    pub side: Side,
-}
-
-/// What a row has become. Values are in the unit of the comparison.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Versus {
-    pub old: f64,
-    pub new: f64,
-    pub verdict: Verdict,
-    pub per: Per,
-}
-
-impl Versus {
-    pub fn delta(&self) -> f64 {
-        self.new - self.old
-    }
+    pub(crate) data: Data<'a>,
+    pub(crate) top: &'a Top,
+    pub(crate) side: Side,
 }
 
 /// A row of either side.

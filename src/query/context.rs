@@ -6,7 +6,7 @@
 
 use crate::profile::{NodeId, Profile};
 
-use super::Data;
+use super::data::Data;
 
 /// Softirq vectors, in the kernel's order.
 pub const VECTORS: [&str; 10] =
@@ -23,7 +23,7 @@ pub enum Context {
 }
 
 impl Context {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Task => "task",
             Self::Softirq(_) => "softirq",
@@ -33,7 +33,7 @@ impl Context {
     }
 
     /// The vector's name; empty when it is none or not known.
-    pub fn vector(self) -> &'static str {
+    pub(crate) fn vector(self) -> &'static str {
         match self {
             Self::Softirq(Some(v)) => VECTORS.get(usize::from(v)).copied().unwrap_or_default(),
             _ => "",
@@ -42,10 +42,10 @@ impl Context {
 }
 
 /// Where softirqs begin.
-pub const SOFTIRQ: &[&str] =
+pub(crate) const SOFTIRQ: &[&str] =
     &["__do_softirq", "handle_softirqs", "do_softirq", "run_ksoftirqd", "do_softirq_own_stack"];
 /// Where hardware interrupts begin; also those whose handlers run in threads.
-pub const IRQ: &[&str] = &[
+pub(crate) const IRQ: &[&str] = &[
     "asm_common_interrupt",
     "common_interrupt",
     "ret_from_intr",
@@ -61,7 +61,7 @@ pub const IRQ: &[&str] = &[
 
 /// Functions between a context's entry and what somebody registered to be called there: naming one of
 /// them tells nobody whose code it is.
-pub const DISPATCH: &[&str] = &[
+pub(crate) const DISPATCH: &[&str] = &[
     "expire_timers",
     "call_timer_fn",
     "__run_timer_base",
@@ -92,7 +92,7 @@ pub const DISPATCH: &[&str] = &[
 
 /// Whether a function only hands over to others: an entry, a vector's handler, or one in between.
 /// What compilers append to a name (`.constprop.0`) does not matter.
-pub fn dispatches(name: &str) -> bool {
+pub(crate) fn dispatches(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
     DISPATCH.contains(&plain) || says(plain) != Says::Nothing
 }
@@ -112,7 +112,7 @@ const HANDLERS: &[(u8, &[&str])] = &[
 ];
 
 /// Whether a function is where an interrupt of x86's own vectors begins.
-pub fn is_system_vector(name: &str) -> bool {
+pub(crate) fn is_system_vector(name: &str) -> bool {
     name.starts_with("asm_sysvec_") || name.starts_with("sysvec_") || name.starts_with("smp_apic_")
 }
 
@@ -138,7 +138,7 @@ fn says(name: &str) -> Says {
 
 /// The context of every stack, kept up to date as stacks and names come.
 #[derive(Clone, Debug, Default)]
-pub struct Contexts {
+pub(crate) struct Contexts {
     nodes: Vec<Context>,
     /// What each symbol says, as far as that was asked.
     said: Vec<Option<Says>>,
@@ -149,7 +149,7 @@ pub struct Contexts {
 
 impl Contexts {
     /// Takes in new stacks, and again those that may have a frame of another name now.
-    pub fn update(&mut self, data: Data<'_>) {
+    pub(crate) fn update(&mut self, data: Data<'_>) {
         let profile = data.profile;
         let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
         match renamed {
@@ -188,7 +188,7 @@ impl Contexts {
     }
 
     /// The context of a stack of a process; the idle tasks are process 0.
-    pub fn of(&self, stack: NodeId, pid: i32) -> Context {
+    pub(crate) fn of(&self, stack: NodeId, pid: i32) -> Context {
         match self.nodes.get(stack.0 as usize).copied().unwrap_or(Context::Task) {
             Context::Task if pid == 0 => Context::Idle,
             context => context,

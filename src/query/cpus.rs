@@ -7,17 +7,17 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{NodeId, Renamed, SiteId, SymId};
 
-use super::Data;
 use super::context::{Context, Contexts, VECTORS, dispatches};
+use super::data::Data;
 
 /// What a sample can be of, as an index: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
-pub const SLOTS: usize = 5 + VECTORS.len();
+pub(crate) const SLOTS: usize = 5 + VECTORS.len();
 pub const USER: usize = 0;
 pub const KERNEL: usize = 1;
-pub const IDLE: usize = 2;
-pub const IRQ: usize = 3;
+pub(crate) const IDLE: usize = 2;
+pub(crate) const IRQ: usize = 3;
 /// A softirq of a vector that the chain does not name.
-pub const SOFTIRQ: usize = 4;
+pub(crate) const SOFTIRQ: usize = 4;
 
 /// CPUs that are told apart: a damaged recording may name any number of them.
 const MAX_CPUS: usize = 4096;
@@ -26,7 +26,7 @@ const BUCKETS: usize = 256;
 /// The shortest bucket: bursts within it are not told apart.
 const SHORTEST_NS: u64 = 100_000_000;
 /// What live shares are of: the last ten seconds, longer than the pauses between usual bursts.
-pub const WINDOW_NS: u64 = 10_000_000_000;
+pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
 /// A function is behind a slot when it is the first one that somebody registered there and has at
 /// least this share of the slot's samples, in itself or in what it calls; where there is none, it is
 /// the deepest one that has nearly all of them.
@@ -36,42 +36,42 @@ const NEARLY_ALL: f64 = 0.95;
 const PEAK_SAMPLES: u32 = 10;
 
 /// The slot of a softirq vector.
-pub fn of_vector(vector: usize) -> usize {
+pub(crate) fn of_vector(vector: usize) -> usize {
     SOFTIRQ + 1 + vector
 }
 
 /// The samples of one CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CpuSamples {
-    pub cpu: u16,
-    pub counts: [u64; SLOTS],
+pub(crate) struct CpuSamples {
+    pub(crate) cpu: u16,
+    pub(crate) counts: [u64; SLOTS],
     /// The most that softirqs and interrupts reached in one bucket, in percent of its samples.
-    pub peak: f32,
+    pub(crate) peak: f32,
     /// Softirqs and interrupts of each bucket of the window, in percent.
-    pub history: Vec<f32>,
+    pub(crate) history: Vec<f32>,
 }
 
 impl CpuSamples {
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// Softirqs of all vectors.
-    pub fn softirqs(&self) -> u64 {
+    pub(crate) fn softirqs(&self) -> u64 {
         self.counts[SOFTIRQ..].iter().sum()
     }
 
-    pub fn percent(&self, samples: u64) -> f32 {
+    pub(crate) fn percent(&self, samples: u64) -> f32 {
         (100.0 * samples as f64 / self.total().max(1) as f64) as f32
     }
 
     /// Softirqs and interrupts, in percent of all samples.
-    pub fn soft(&self) -> f32 {
+    pub(crate) fn soft(&self) -> f32 {
         self.percent(self.softirqs() + self.counts[IRQ])
     }
 
     /// The vector with the most samples.
-    pub fn vector(&self) -> Option<usize> {
+    pub(crate) fn vector(&self) -> Option<usize> {
         let vectors = &self.counts[SOFTIRQ + 1..];
         (0..VECTORS.len()).rev().max_by_key(|v| vectors[*v]).filter(|v| vectors[*v] > 0)
     }
@@ -80,18 +80,18 @@ impl CpuSamples {
 /// The function behind the samples of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
-    pub slot: usize,
+    pub(crate) slot: usize,
     /// Samples in it and in what it calls.
-    pub samples: u64,
-    pub name: String,
+    pub(crate) samples: u64,
+    pub(crate) name: String,
 }
 
 /// Samples by CPU and context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuAnswer {
-    pub rows: Vec<CpuSamples>,
+    pub(crate) rows: Vec<CpuSamples>,
     /// What the counts are of, in nanoseconds.
-    pub window: u64,
+    pub(crate) window: u64,
     /// Samples that a busy CPU gives a second; 0 when that is not known.
     pub frequency: u64,
     /// Whether they are of all that the CPUs did in the window, so that what is missing is missing.
@@ -100,27 +100,27 @@ pub struct CpuAnswer {
     /// `None` where that is not known.
     pub busy: Option<f64>,
     /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
-    pub cpu: Option<u16>,
-    pub behind: Vec<Behind>,
+    pub(crate) cpu: Option<u16>,
+    pub(crate) behind: Vec<Behind>,
 }
 
 impl CpuAnswer {
     /// Samples that a CPU gives in the window when it is busy throughout; 0 when that is not known.
-    pub fn expected(&self) -> f64 {
+    pub(crate) fn expected(&self) -> f64 {
         self.frequency as f64 * self.window as f64 / 1e9
     }
 
     /// Samples of other work than idling.
-    pub fn at_work(&self) -> u64 {
+    pub(crate) fn at_work(&self) -> u64 {
         self.rows.iter().map(|row| row.total() - row.counts[IDLE]).sum()
     }
 
-    pub fn row(&self, cpu: u32) -> Option<&CpuSamples> {
+    pub(crate) fn row(&self, cpu: u32) -> Option<&CpuSamples> {
         self.rows.iter().find(|row| u32::from(row.cpu) == cpu)
     }
 
     /// The function behind a slot of a CPU, when that is what was asked about.
-    pub fn behind(&self, cpu: u32, slot: usize) -> Option<&Behind> {
+    pub(crate) fn behind(&self, cpu: u32, slot: usize) -> Option<&Behind> {
         self.behind.iter().find(|b| self.cpu.map(u32::from) == Some(cpu) && b.slot == slot)
     }
 }
@@ -196,7 +196,7 @@ impl CpuCounts {
         }
     }
 
-    pub fn event(&self) -> usize {
+    pub(crate) fn event(&self) -> usize {
         self.event
     }
 

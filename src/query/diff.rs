@@ -22,7 +22,7 @@ pub enum Per {
 
 impl Per {
     /// As the argument of a command.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Total => "total",
             Self::Second => "second",
@@ -31,7 +31,7 @@ impl Per {
     }
 
     /// What values are then.
-    pub fn unit_label(self) -> &'static str {
+    pub(crate) fn unit_label(self) -> &'static str {
         match self {
             Self::Total => "percent of each side",
             Self::Second => "period a second",
@@ -49,7 +49,7 @@ pub struct Side {
 
 impl Side {
     /// A weight in the unit of `per`: percent of the whole, period a second, or period.
-    pub fn value(&self, acc: Acc, per: Per) -> f64 {
+    pub(crate) fn value(&self, acc: Acc, per: Per) -> f64 {
         match per {
             Per::Total => acc.percent_of(&self.total),
             Per::Second if self.seconds > 0.0 => acc.period as f64 / self.seconds,
@@ -71,7 +71,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Grew => "grew",
             Self::Shrank => "shrank",
@@ -82,7 +82,7 @@ impl Verdict {
     }
 
     /// The sign that says it without colour.
-    pub fn sign(self) -> &'static str {
+    pub(crate) fn sign(self) -> &'static str {
         match self {
             Self::Grew => "▲",
             Self::Shrank => "▼",
@@ -93,21 +93,36 @@ impl Verdict {
     }
 }
 
+/// What a row has become. Values are in the unit of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Versus {
+    pub(crate) old: f64,
+    pub(crate) new: f64,
+    pub(crate) verdict: Verdict,
+    pub(crate) per: Per,
+}
+
+impl Versus {
+    pub(crate) fn delta(&self) -> f64 {
+        self.new - self.old
+    }
+}
+
 /// A row of both profiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffRow<K> {
-    pub key: K,
-    pub old: Acc,
-    pub new: Acc,
+    pub(crate) key: K,
+    pub(crate) old: Acc,
+    pub(crate) new: Acc,
     /// In the unit of the comparison.
-    pub old_value: f64,
-    pub new_value: f64,
-    pub z: f64,
-    pub verdict: Verdict,
+    pub(crate) old_value: f64,
+    pub(crate) new_value: f64,
+    pub(crate) z: f64,
+    pub(crate) verdict: Verdict,
 }
 
 impl<K> DiffRow<K> {
-    pub fn delta(&self) -> f64 {
+    pub(crate) fn delta(&self) -> f64 {
         self.new_value - self.old_value
     }
 }

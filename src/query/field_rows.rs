@@ -9,24 +9,24 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format;
 
-use super::Data;
 use super::column::{ColumnKey, ColumnValue};
+use super::data::Data;
 
 /// Where samples are added up: the CPU in the low half, the number of their values in the high one.
 pub type Lane = u32;
 
 /// The CPU of a lane.
-pub fn cpu_of(lane: Lane) -> u16 {
+pub(crate) fn cpu_of(lane: Lane) -> u16 {
     lane as u16
 }
 
 /// The number of a lane's values.
-pub fn values_of(lane: Lane) -> u16 {
+pub(crate) fn values_of(lane: Lane) -> u16 {
     (lane >> 16) as u16
 }
 
 /// A lane.
-pub fn lane(cpu: u16, values: u16) -> Lane {
+pub(crate) fn lane(cpu: u16, values: u16) -> Lane {
     u32::from(cpu) | u32::from(values) << 16
 }
 
@@ -50,7 +50,7 @@ struct Met {
 
 /// Numbers the samples of one event.
 #[derive(Debug)]
-pub struct FieldReader<'a> {
+pub(crate) struct FieldReader<'a> {
     traced: &'a Traced,
     fields: Vec<Option<format::Field>>,
     big: bool,
@@ -58,19 +58,19 @@ pub struct FieldReader<'a> {
 
 impl Traced {
     /// For those of some keys that are fields; `None` where none is.
-    pub fn of(keys: &[ColumnKey]) -> Option<Arc<Self>> {
+    pub(crate) fn of(keys: &[ColumnKey]) -> Option<Arc<Self>> {
         let names: Vec<&'static str> = keys.iter().filter_map(|key| key.traced()).collect();
         (!names.is_empty()).then(|| Arc::new(Self { names, met: RwLock::default() }))
     }
 
     /// Whether it is for the fields among these keys.
-    pub fn serves(of: Option<&Arc<Self>>, keys: &[ColumnKey]) -> bool {
+    pub(crate) fn serves(of: Option<&Arc<Self>>, keys: &[ColumnKey]) -> bool {
         let names = keys.iter().filter_map(|key| key.traced());
         names.eq(of.iter().flat_map(|of| of.names.iter().copied()))
     }
 
     /// What numbers samples of an event.
-    pub fn reader(&self, data: Data<'_>, event: u16) -> FieldReader<'_> {
+    pub(crate) fn reader(&self, data: Data<'_>, event: u16) -> FieldReader<'_> {
         let format = data.profile.format(event);
         let find = |name: &&str| {
             let (of, field) = name.split_once('.').map_or((None, *name), |(of, field)| (Some(of), field));
@@ -81,7 +81,7 @@ impl Traced {
     }
 
     /// The value of a field in the combination of a number.
-    pub fn value(&self, number: u16, name: &str) -> ColumnValue {
+    pub(crate) fn value(&self, number: u16, name: &str) -> ColumnValue {
         let at = self.names.iter().position(|own| *own == name).unwrap_or(0);
         let of = |met: &Met| met.list.get(usize::from(number)).and_then(|values| values.get(at)).cloned();
         of(&self.met()).unwrap_or_else(|| ColumnValue::Text(OTHER.into()))
@@ -94,7 +94,7 @@ impl Traced {
 
 impl FieldReader<'_> {
     /// The number of the values in a sample's bytes.
-    pub fn number(&self, raw: &[u8]) -> u16 {
+    pub(crate) fn number(&self, raw: &[u8]) -> u16 {
         let mut bytes = Vec::with_capacity(32);
         for field in &self.fields {
             let own = field.as_ref().and_then(|field| field.bytes(raw, self.big)).unwrap_or_default();
@@ -160,7 +160,7 @@ mod tests {
             staged.profile.push_raw(i as u64, site, 1, 3, 0, &raw(comm, *prio));
         }
         let keys = ColumnKey::parse_list(keys).expect("keys");
-        let mut fold = Aggregate::new(0, None, false).told_apart(&keys);
+        let mut fold = Aggregate::new(0, None).told_apart(&keys);
         fold.update(staged.data(), 0..u64::MAX);
         let spec = TopSpec { keys: keys.clone(), children: false, ..TopSpec::default() };
         let top = Top::build(staged.data(), &fold, &spec, Keep::All { sorted: usize::MAX });

@@ -9,12 +9,12 @@ use crate::filter::{Atom, Field, Filter};
 use crate::profile::{Chunk, NodeId, Profile, SiteId, SymId};
 use crate::session::TaskId;
 
-use super::Data;
 use super::context::Contexts;
+use super::data::Data;
 
 /// A site's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     No,
     Yes,
     /// Ask each sample.
@@ -23,7 +23,7 @@ pub enum Verdict {
 
 /// Verdicts for all sites, kept up to date as sites and names come.
 #[derive(Clone, Debug)]
-pub struct Judge {
+pub(crate) struct Judge {
     filter: Arc<Filter>,
     verdicts: Vec<Verdict>,
     bits: Vec<u64>,
@@ -39,7 +39,7 @@ pub struct Judge {
     /// Clauses about the time and the period.
     number_atoms: Vec<u8>,
     /// For each clause about a tracepoint's field, where that lies in samples of each event.
-    traced: Vec<(u8, Vec<Option<Traced>>)>,
+    traced: Vec<(u8, Vec<Option<FieldPlace>>)>,
     /// The verdict for every combination of few atoms.
     table: Vec<bool>,
     /// For clauses about contexts.
@@ -50,7 +50,7 @@ pub struct Judge {
 
 /// Functions that an idle CPU waits in; the leaf decides, since much real work runs on top of the
 /// idle task (softirqs, interrupts). As perf top's list of idle symbols, with the newer ones.
-pub const IDLE: &[&str] = &[
+pub(crate) const IDLE: &[&str] = &[
     "acpi_idle_do_entry",
     "acpi_processor_ffh_cstate_enter",
     "acpi_safe_halt",
@@ -82,7 +82,7 @@ pub const IDLE: &[&str] = &[
 const TABLE_ATOMS: usize = 10;
 
 impl Judge {
-    pub fn new(filter: Arc<Filter>) -> Self {
+    pub(crate) fn new(filter: Arc<Filter>) -> Self {
         let nodes = filter
             .atoms()
             .iter()
@@ -122,12 +122,12 @@ impl Judge {
         }
     }
 
-    pub fn filter(&self) -> &Arc<Filter> {
+    pub(crate) fn filter(&self) -> &Arc<Filter> {
         &self.filter
     }
 
     /// Brings all verdicts up to date, also when ids were renumbered.
-    pub fn follow(&mut self, data: Data<'_>) {
+    pub(crate) fn follow(&mut self, data: Data<'_>) {
         if self.epoch != data.profile.epoch() {
             *self = Self::new(self.filter.clone());
             self.epoch = data.profile.epoch();
@@ -137,7 +137,7 @@ impl Judge {
 
     /// Judges sites that are new, and again those that have a frame of another name now. Returns those whose verdict
     /// changed that may have been counted already.
-    pub fn update(&mut self, data: Data<'_>) -> Vec<u32> {
+    pub(crate) fn update(&mut self, data: Data<'_>) -> Vec<u32> {
         let profile = data.profile;
         let known = self.verdicts.len();
         let again = if self.is_by_name() { self.renamed(profile, known) } else { Vec::new() };
@@ -192,10 +192,6 @@ impl Judge {
         (verdict, bits)
     }
 
-    pub fn verdicts(&self) -> &[Verdict] {
-        &self.verdicts
-    }
-
     /// Decides the clauses about CPU and event for every value at once, as [`Self::sample`] needs
     /// them.
     fn tabulate(&mut self, data: Data<'_>) {
@@ -208,14 +204,23 @@ impl Judge {
         }
         for (atom, places) in &mut self.traced {
             let name = &self.filter.atoms()[usize::from(*atom)].name;
-            let place = |event| data.profile.format(event as u16).and_then(|format| Traced::new(format, name));
+            let place = |event| data.profile.format(event as u16).and_then(|format| FieldPlace::new(format, name));
             *places = (0..data.events.len()).map(place).collect();
         }
         self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
     }
 
+    /// Whether a sample passes.
+    pub(crate) fn passes(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
+        match self.verdicts[chunk.site[row] as usize] {
+            Verdict::Yes => true,
+            Verdict::No => false,
+            Verdict::Open => self.sample(data, chunk, row),
+        }
+    }
+
     /// The verdict on one sample of an open site.
-    pub fn sample(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
+    pub(crate) fn sample(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
         let (time, event) = (chunk.time[row], chunk.event[row]);
         let mut bits = self.bits[chunk.site[row] as usize];
         bits |= self.by_cpu[usize::from(chunk.cpu[row])];
@@ -296,12 +301,12 @@ impl Judge {
 
 /// Where a tracepoint's samples have a field.
 #[derive(Clone, Debug)]
-struct Traced {
+struct FieldPlace {
     field: format::Field,
     big: bool,
 }
 
-impl Traced {
+impl FieldPlace {
     fn new(format: &Format, name: &str) -> Option<Self> {
         Some(Self { field: format.said(name)?.clone(), big: format.big })
     }

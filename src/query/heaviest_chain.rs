@@ -5,13 +5,13 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, NodeId, SymId};
 
-use super::Data;
 use super::chains::{Reach, Tree};
+use super::data::Data;
 use super::question::Direction;
 use super::top::{LabelMode, Top, TopRow};
 
 /// Trees of rows, without nodes below a share of the whole.
-pub struct Heavy<'a> {
+pub(crate) struct Heavy<'a> {
     data: Data<'a>,
     top: &'a Top,
     reach: Reach,
@@ -32,7 +32,7 @@ struct Cursor {
 }
 
 impl<'a> Heavy<'a> {
-    pub fn new(data: Data<'a>, top: &'a Top, reach: Reach, least: f64) -> Self {
+    pub(crate) fn new(data: Data<'a>, top: &'a Top, reach: Reach, least: f64) -> Self {
         let reach = reach.of_rows(top.mode);
         let mut heavy = Self { data, top, reach, least, starts: Vec::new(), below: Vec::new() };
         if reach.direction == Direction::Callees {
@@ -60,7 +60,7 @@ impl<'a> Heavy<'a> {
     }
 
     /// The trees of some rows of one group, in their order.
-    pub fn trees(&self, rows: &[&TopRow]) -> Vec<Tree> {
+    pub(crate) fn trees(&self, rows: &[&TopRow]) -> Vec<Tree> {
         let Some(first) = rows.first() else { return Vec::new() };
         let weights = self.weights(first.group);
         let wanted: FxHashMap<u32, usize> = rows.iter().enumerate().map(|(i, row)| (row.label, i)).collect();

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use super::aggregate::Aggregate;
 use super::chains::{Reach, Tree, Trees};
 use super::changes::Changes;
-use super::lines::Unfold;
+use super::data::Data;
 use super::live_rows::Tally;
+use super::question::TopSpec;
 use super::top::{Keep, Top, TopRow};
-use super::{Aggregate, Data, TopSpec};
 
 /// What is kept.
 #[derive(Debug, Default)]
@@ -18,7 +19,7 @@ pub struct Standing {
 
 impl Standing {
     /// Follows what changed in the fold. Where that is not worth it, all is added up anew when it is asked for.
-    pub fn follow(&mut self, data: Data<'_>, news: &Changes) {
+    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
         match &mut self.tally {
             Some(tally) if !news.anew => {
                 self.trees.follow(data, tally, news);
@@ -42,18 +43,20 @@ impl Standing {
     }
 
     /// The call chains of those rows.
-    pub fn trees<'a>(&'a mut self, fold: &'a Aggregate) -> impl Unfold + 'a {
-        Kept { standing: self, fold }
+    pub fn trees<'a>(&'a mut self, fold: &'a Aggregate) -> KeptTrees<'a> {
+        KeptTrees { standing: self, fold }
     }
 }
 
-struct Kept<'a> {
+/// The call trees of the rows of one table.
+#[derive(Debug)]
+pub struct KeptTrees<'a> {
     standing: &'a mut Standing,
     fold: &'a Aggregate,
 }
 
-impl Unfold for Kept<'_> {
-    fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree> {
+impl KeptTrees<'_> {
+    pub(crate) fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree> {
         let Standing { tally: Some(tally), trees } = &mut *self.standing else { return Cow::Owned(Tree::default()) };
         let group = top.tallied.get(row.group as usize).copied().unwrap_or(u32::MAX);
         Cow::Borrowed(trees.of(data, tally, self.fold, (group, row.label), reach))

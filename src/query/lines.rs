@@ -1,6 +1,5 @@
 //! Rows and their unfolded call chains as the lines of a screen.
 
-use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -8,16 +7,15 @@ use crate::profile::frames::SymState;
 use crate::profile::{Acc, SymId};
 use crate::session::DsoKind;
 
-use super::Data;
-use super::answer::{Mark, TopLine};
+use super::answer::{MAX_ROWS, Mark, TopLine};
 use super::chains::{Reach, Tree};
-use super::compare::{SideRow, TableSide, Versus};
-use super::diff::Per;
+use super::compare::{SideRow, TableSide};
+use super::data::Data;
+use super::diff::{Per, Versus};
+use super::kept_rows::KeptTrees;
 use super::question::{ChainMode, Order, Question};
 use super::top::{Group, Top, TopRow};
 
-/// Rows beyond this are not sent to a screen; the table says how many there are.
-pub const MAX_ROWS: usize = 3_000;
 /// Call-chain lines of one row.
 const MAX_CHAIN: usize = 2_000;
 
@@ -25,11 +23,11 @@ const MAX_CHAIN: usize = 2_000;
 #[derive(Debug, Default)]
 pub struct Listed {
     pub lines: Vec<TopLine>,
-    pub beside: Vec<TopLine>,
+    pub(crate) beside: Vec<TopLine>,
 }
 
 /// The lines of a table, call chains unfolded around what is in sight.
-pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut impl Unfold) -> Listed {
+pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTrees<'_>) -> Listed {
     let mut out = Lines::new(data, top, question, trees);
     for row in top.rows.iter().take(MAX_ROWS) {
         let weight = if question.top.order == Order::Children { row.children } else { row.own };
@@ -47,7 +45,7 @@ pub fn compared(
     old: TableSide<'_>,
     rows: &[(SideRow, Versus)],
     question: &Question,
-    trees: &mut impl Unfold,
+    trees: &mut KeptTrees<'_>,
 ) -> Listed {
     let mut out = Lines::new(data, top, question, trees);
     let limit = question.limit_percent;
@@ -71,35 +69,20 @@ pub fn compared(
     out.done()
 }
 
-/// Where the call chains of rows come from.
-pub trait Unfold {
-    fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree>;
-}
-
-/// Of tables that are made once: each is built.
-#[derive(Debug)]
-pub struct Anew;
-
-impl Unfold for Anew {
-    fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree> {
-        Cow::Owned(Tree::build(data, top, row, reach))
-    }
-}
-
 /// Lines being made.
-struct Lines<'a, U> {
+struct Lines<'a, 'k> {
     data: Data<'a>,
     top: &'a Top,
     question: &'a Question,
-    trees: &'a mut U,
+    trees: &'a mut KeptTrees<'k>,
     /// Rows above what is in sight are unfolded too, so that line numbers do not depend on it.
     sight_end: usize,
     out: Vec<TopLine>,
     beside: Vec<TopLine>,
 }
 
-impl<'a, U: Unfold> Lines<'a, U> {
-    fn new(data: Data<'a>, top: &'a Top, question: &'a Question, trees: &'a mut U) -> Self {
+impl<'a, 'k> Lines<'a, 'k> {
+    fn new(data: Data<'a>, top: &'a Top, question: &'a Question, trees: &'a mut KeptTrees<'k>) -> Self {
         let sight_end = question.first_line + 2 * question.height.max(1);
         let out = Vec::with_capacity(top.rows.len().min(MAX_ROWS));
         Self { data, top, question, trees, sight_end, out, beside: Vec::new() }
@@ -246,7 +229,7 @@ impl Builder<'_> {
 }
 
 /// Chain entries below this share of the whole are left out, as perf's default threshold does.
-pub const CHAIN_LIMIT: f64 = 0.5;
+pub(crate) const CHAIN_LIMIT: f64 = 0.5;
 
 fn extend(path: u64, dso: &str, name: &str, start: u64) -> u64 {
     rustc_hash::FxBuildHasher.hash_one((path, dso, name, start))

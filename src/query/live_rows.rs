@@ -7,9 +7,9 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::profile::{Acc, Index, NodeId, Segments, SymId};
 
-use super::Data;
 use super::aggregate::Aggregate;
 use super::changes::{Change, Changes};
+use super::data::Data;
 use super::field_rows::Lane;
 use super::question::TopSpec;
 use super::row::By;
@@ -24,7 +24,7 @@ const MANY: usize = 1 << 16;
 
 /// All rows of a fold, in no order.
 #[derive(Debug)]
-pub struct Tally {
+pub(crate) struct Tally {
     grouping: Grouping,
     mode: LabelMode,
     children: bool,
@@ -44,7 +44,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds up all of a fold.
-    pub fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
+    pub(crate) fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
         if data.profile.trie.len() > MANY {
             return Self::walked(data, fold, spec);
         }
@@ -88,17 +88,17 @@ impl Tally {
     }
 
     /// Whether its rows are those that are asked for, in whatever order.
-    pub fn serves(&self, spec: &TopSpec) -> bool {
+    pub(crate) fn serves(&self, spec: &TopSpec) -> bool {
         self.grouping.keys() == spec.keys && self.children == spec.children
     }
 
     /// The number of a group of a [`Top`] that was made from it.
-    pub fn group_of(&mut self, data: Data<'_>, lane: Lane, site: u32) -> u32 {
+    pub(crate) fn group_of(&mut self, data: Data<'_>, lane: Lane, site: u32) -> u32 {
         self.grouping.of(data, lane, data.profile.sites.all()[site as usize])
     }
 
     /// Follows what changed.
-    pub fn follow(&mut self, data: Data<'_>, news: &Changes) {
+    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
         self.meet_syms(data);
         for change in news.changes() {
             self.count(data, news, &change);
@@ -170,7 +170,7 @@ impl Tally {
     }
 
     /// The rows that are asked for, in order. Their groups are those that they need, and there are no sites.
-    pub fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Top {
+    pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Top {
         let n_labels = n_labels(data, self.mode);
         let (Keep::First(n) | Keep::All { sorted: n }) = keep;
         let sym = |label| symbol(data, self.mode, n_labels, &self.sym_of_label, label);
@@ -194,7 +194,6 @@ impl Tally {
             tallied: Vec::new(),
             sites: Vec::new(),
             ranges: Vec::new(),
-            path_bits: Vec::new(),
             first: Vec::new(),
         };
         let mut place: FxHashMap<u32, u32> = FxHashMap::default();

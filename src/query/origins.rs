@@ -3,7 +3,7 @@
 
 use crate::profile::{NodeId, SymId};
 
-use super::Data;
+use super::data::Data;
 
 /// Functions of the kernel that stand between an event and what it is about: the scheduler's, the ways into system
 /// calls, and what tracepoints themselves call.
@@ -76,14 +76,14 @@ const FAMILIES: &[&str] = &[
 ];
 
 /// Whether a function of the kernel stands between an event and what it is about.
-pub fn is_between(name: &str) -> bool {
+pub(crate) fn is_between(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
     BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family))
 }
 
 /// For every stack the one that a table takes for it, kept up to date as stacks and names come.
 #[derive(Debug, Default)]
-pub struct Origins {
+pub(crate) struct Origins {
     nodes: Vec<u32>,
     /// Whether each node stands between, and so do all below it.
     between: Vec<bool>,
@@ -95,7 +95,7 @@ pub struct Origins {
 
 impl Origins {
     /// Takes in new stacks; true when a known one begins elsewhere now.
-    pub fn update(&mut self, data: Data<'_>) -> bool {
+    pub(crate) fn update(&mut self, data: Data<'_>) -> bool {
         let profile = data.profile;
         let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
         let kept = match &renamed {
@@ -117,7 +117,7 @@ impl Origins {
     }
 
     /// Which stacks tables take.
-    pub fn nodes(&self) -> &[u32] {
+    pub(crate) fn nodes(&self) -> &[u32] {
         &self.nodes
     }
 

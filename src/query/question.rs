@@ -28,11 +28,11 @@ pub enum Order {
 pub struct TopSpec {
     pub keys: Vec<ColumnKey>,
     /// Whether rows count what their functions called, too.
-    pub children: bool,
-    pub order: Order,
-    pub reversed: bool,
+    pub(crate) children: bool,
+    pub(crate) order: Order,
+    pub(crate) reversed: bool,
     /// Whether stacks begin at the first caller outside the code that schedules and traces.
-    pub origins: bool,
+    pub(crate) origins: bool,
 }
 
 impl Default for TopSpec {
@@ -67,17 +67,17 @@ pub enum ChainMode {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
     /// Another event of the same session, when that is what is compared.
-    pub event: Option<usize>,
+    pub(crate) event: Option<usize>,
     /// Which samples it is made of.
-    pub filter: Option<Arc<Filter>>,
+    pub(crate) filter: Option<Arc<Filter>>,
     /// Whether those are of the other profile, which the engine was handed, or of this one.
-    pub other: bool,
-    pub per: Per,
+    pub(crate) other: bool,
+    pub(crate) per: Per,
     /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
     /// it is the past of the same session.
-    pub split: Option<u64>,
+    pub(crate) split: Option<u64>,
     /// Only samples of this range of time, in nanoseconds from the session's start.
-    pub range: Option<(u64, u64)>,
+    pub(crate) range: Option<(u64, u64)>,
 }
 
 /// Which samples count how much by their age.
@@ -98,25 +98,25 @@ pub struct Question {
     /// Rises with every change, so that an answer can be told from an older one.
     pub generation: u64,
     pub event: usize,
-    pub filter: Option<Arc<Filter>>,
+    pub(crate) filter: Option<Arc<Filter>>,
     /// Only samples of this range of time, in nanoseconds from the session's start; maps of time show what
     /// surrounds it, too.
     pub range: Option<(u64, u64)>,
     pub baseline: Option<Baseline>,
     pub age: Age,
     pub top: TopSpec,
-    pub direction: Direction,
-    pub chain_mode: ChainMode,
+    pub(crate) direction: Direction,
+    pub(crate) chain_mode: ChainMode,
     /// Entries below this percentage are left out of call chains, and rows below it of the table.
-    pub limit_percent: f64,
+    pub(crate) limit_percent: f64,
     /// Lines whose fold state differs from its default, by id.
     pub toggled: HashSet<u64>,
-    pub expand_all: bool,
+    pub(crate) expand_all: bool,
     /// The row whose call chains are answered apart from the lines, by id.
-    pub beside: Option<u64>,
+    pub(crate) beside: Option<u64>,
     /// Lines in sight: call chains are unfolded for these.
-    pub first_line: usize,
-    pub height: usize,
+    pub(crate) first_line: usize,
+    pub(crate) height: usize,
     /// The CPU of which is told what is behind its softirqs.
     pub cpu: Option<u16>,
     /// The flame graph, when that is what is looked at; else the table is answered.
@@ -124,7 +124,7 @@ pub struct Question {
     /// The map of time, when that is what is looked at.
     pub heat: Option<HeatSpec>,
     /// The function whose instructions are looked at.
-    pub annotate: Option<AnnotatedFunction>,
+    pub(crate) annotate: Option<AnnotatedFunction>,
 }
 
 impl Default for Question {
@@ -155,7 +155,7 @@ impl Default for Question {
 
 impl Question {
     /// Whether the rows themselves are the same, so that only folding and sight differ.
-    pub fn same_rows(&self, other: &Self) -> bool {
+    pub(crate) fn same_rows(&self, other: &Self) -> bool {
         self.event == other.event
             && self.filter == other.filter
             && self.range == other.range

@@ -12,24 +12,24 @@ use super::question::{ColumnKey, Order, TopSpec};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopRow {
     /// The same for the same row in later answers.
-    pub id: u64,
-    pub group: u32,
-    pub label: u32,
-    pub own: Acc,
+    pub(crate) id: u64,
+    pub(crate) group: u32,
+    pub(crate) label: u32,
+    pub(crate) own: Acc,
     /// Own and everything called from here; equals `own` when children are not counted.
-    pub children: Acc,
+    pub(crate) children: Acc,
 }
 
 /// What rows are compared by.
 pub(super) struct By<'a, S> {
-    pub spec: &'a TopSpec,
+    pub(crate) spec: &'a TopSpec,
     /// The symbol of a label.
-    pub symbol: S,
-    pub groups: &'a [Arc<Group>],
+    pub(crate) symbol: S,
+    pub(crate) groups: &'a [Arc<Group>],
 }
 
 impl<'a, S: Fn(u32) -> Option<&'a Sym>> By<'a, S> {
-    pub fn compare(&self, a: &TopRow, b: &TopRow) -> Ordering {
+    pub(crate) fn compare(&self, a: &TopRow, b: &TopRow) -> Ordering {
         let group = |r: &TopRow| &*self.groups[r.group as usize];
         let symbol = |r: &TopRow| (self.symbol)(r.label);
         let heavy = || b.own.period.cmp(&a.own.period);

@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder};
 
 /// A search pattern: a regular expression, case ignored unless it has capitals.
-pub fn pattern(text: &str) -> Result<Regex, String> {
+pub(crate) fn pattern(text: &str) -> Result<Regex, String> {
     let ignore = !text.chars().any(char::is_uppercase);
     let regex = RegexBuilder::new(text).case_insensitive(ignore).size_limit(1 << 20).build();
     regex.map_err(|e| format!("not a regular expression: {}", e.to_string().lines().last().unwrap_or_default()))
@@ -13,7 +13,7 @@ pub fn pattern(text: &str) -> Result<Regex, String> {
 const STRICT: &str = "(?-i)";
 
 /// The pattern of one name, and of no other.
-pub fn exactly(name: &str) -> String {
+pub(crate) fn exactly(name: &str) -> String {
     format!("{STRICT}^{}$", regex::escape(name))
 }
 

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use crate::profile::{Acc, Chunk};
 
-use super::Data;
+use super::data::Data;
 
 /// A sum over positions, kept up to date as these move on.
 #[derive(Debug, Default)]
-pub struct ShownTotal {
+pub(crate) struct ShownTotal {
     event: u16,
     counted: Range<u64>,
     sum: Acc,
@@ -16,7 +16,7 @@ pub struct ShownTotal {
 
 impl ShownTotal {
     /// The samples of an event at these absolute positions.
-    pub fn of(&mut self, data: Data<'_>, event: usize, wanted: Range<u64>) -> Acc {
+    pub(crate) fn of(&mut self, data: Data<'_>, event: usize, wanted: Range<u64>) -> Acc {
         let event = event as u16;
         let first = wanted.start.max(data.profile.first());
         let wanted = first..wanted.end.min(data.profile.end()).max(first);
@@ -32,7 +32,7 @@ impl ShownTotal {
     }
 
     /// Takes a chunk that was just evicted out.
-    pub fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
+    pub(crate) fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
         let first = data.profile.first();
         let base = first - chunk.len() as u64;
         let part = self.counted.start.clamp(base, first) - base..self.counted.end.clamp(base, first) - base;

@@ -5,27 +5,36 @@ use std::ops::Range;
 
 use crate::profile::{Acc, Segments};
 
-use super::Data;
 use super::parallel::shared;
-use super::top::{Top, TopRow};
+use super::row::TopRow;
 
 /// Sites that are worth a thread.
 const EACH: usize = 12_500;
 /// Runs of groups that threads may share.
 const RUNS: usize = 4;
 
+/// Weighted stacks, group by group, and the labels that their nodes count for.
+#[derive(Clone, Copy)]
+pub(super) struct SiteGroups<'a> {
+    pub parents: &'a Segments<u32>,
+    pub sites: &'a [(u32, Acc)],
+    /// Each group's part of the sites.
+    pub ranges: &'a [Range<usize>],
+    /// The label of each node; the root's may be one past all others.
+    pub labels: &'a [u32],
+    pub n_labels: usize,
+    /// By node whether no ancestor has the same label.
+    pub first: &'a [bool],
+    pub children: bool,
+}
+
 /// The rows of all groups, in no particular order.
-pub fn all(data: Data<'_>, top: &Top, labels: &[u32], children: bool) -> Vec<TopRow> {
+pub(super) fn all(groups: SiteGroups<'_>) -> Vec<TopRow> {
     let work = |runs: &[Range<usize>]| {
         let (first, last) = (runs.first().map_or(0, |run| run.start), runs.last().map_or(0, |run| run.end));
-        of_groups(data, top, labels, children, first..last)
+        of_groups(groups, first..last)
     };
-    let parts = shared(&balance(&top.ranges, RUNS), top.sites.len(), EACH, work).into_iter();
-    let joined = parts.reduce(|mut all, part| {
-        all.extend(part);
-        all
-    });
-    joined.unwrap_or_default()
+    shared(&balance(groups.ranges, RUNS), groups.sites.len(), EACH, work).into_iter().flatten().collect()
 }
 
 /// Cuts the groups into runs of about equal numbers of sites.
@@ -85,15 +94,15 @@ impl Scratch {
 
     /// Counts a node's inclusive weight for its row and hands it on to its parent. Called from the
     /// largest id down, since a parent's id is less than its children's.
-    fn pass_up(&mut self, top: &Top, labels: &[u32], parents: &Segments<u32>, group: u32, n: usize) {
+    fn pass_up(&mut self, groups: SiteGroups<'_>, group: u32, n: usize) {
         if self.incl[n].is_zero() {
             return;
         }
         let acc = std::mem::take(&mut self.incl[n]);
-        if top.first[n] {
-            self.row(group, labels[n]).children += acc;
+        if groups.first[n] {
+            self.row(group, groups.labels[n]).children += acc;
         }
-        self.incl[parents[n] as usize] += acc;
+        self.incl[groups.parents[n] as usize] += acc;
     }
 }
 
@@ -101,20 +110,20 @@ impl Scratch {
 /// without looking for those that it touches.
 const DENSE: usize = 32;
 
-fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: Range<usize>) -> Vec<TopRow> {
-    let (parents, _) = data.profile.trie.columns();
+fn of_groups(all: SiteGroups<'_>, groups: Range<usize>) -> Vec<TopRow> {
+    let SiteGroups { parents, labels, children, .. } = all;
     let nodes = if children { parents.len() } else { 0 };
     let mut s = Scratch {
         incl: vec![Acc::default(); nodes],
         stamp: vec![u32::MAX; nodes],
         touched: Vec::new(),
-        row_of_label: vec![(u32::MAX, 0); top.n_labels + 1],
+        row_of_label: vec![(u32::MAX, 0); all.n_labels + 1],
         rows: Vec::new(),
     };
     for g in groups {
         let group = g as u32;
         s.touched.clear();
-        let sites = &top.sites[top.ranges[g].clone()];
+        let sites = &all.sites[all.ranges[g].clone()];
         for (stack, acc) in sites {
             let row = s.row(group, labels[*stack as usize]);
             row.own += *acc;
@@ -126,12 +135,12 @@ fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: 
             }
         }
         if children && sites.len() > nodes / DENSE {
-            (1..nodes).rev().for_each(|n| s.pass_up(top, labels, parents, group, n));
+            (1..nodes).rev().for_each(|n| s.pass_up(all, group, n));
             s.incl[0] = Acc::default();
         } else if children {
             s.touch(sites, parents, group);
             for i in 0..s.touched.len() {
-                s.pass_up(top, labels, parents, group, s.touched[i] as usize);
+                s.pass_up(all, group, s.touched[i] as usize);
             }
             s.incl[0] = Acc::default();
         }

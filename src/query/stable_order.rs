@@ -15,19 +15,19 @@ const ROWS: usize = 500;
 
 /// The places that rows had in the answer before.
 #[derive(Clone, Debug, Default)]
-pub struct Steady {
+pub(crate) struct Steady {
     places: HashMap<u64, usize>,
     of: Option<TopSpec>,
 }
 
 impl Steady {
     /// Forgets the answer before: the next one is in order.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.of = None;
     }
 
     /// Leaves rows where they stood, as far as they are not told apart from those that would take their places.
-    pub fn settle(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
+    pub(crate) fn settle(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
         let spec = &question.top;
         let of: fn(&TopLine) -> Acc = match spec.order {
             Order::SelfTime => |line| line.own,

@@ -4,17 +4,16 @@ use crate::profile::{Frame, NodeId, Profile, Site, SiteId};
 use crate::session::{Dso, DsoKind, MapId, Origin, Session};
 use crate::symbols::lines::InlinedFrame;
 
+use super::aggregate::Aggregate;
+use super::data::Data;
+use super::question::TopSpec;
 use super::top::{Keep, Top};
-use super::{Aggregate, Data, TopSpec};
-
-/// One second of the session's clock.
-pub const SECOND: u64 = 1_000_000_000;
 
 /// A session and its profile.
-pub struct Staged {
-    pub session: Session,
-    pub profile: Profile,
-    pub events: Vec<String>,
+pub(crate) struct Staged {
+    pub(crate) session: Session,
+    pub(crate) profile: Profile,
+    pub(crate) events: Vec<String>,
 }
 
 impl Default for Staged {
@@ -26,7 +25,7 @@ impl Default for Staged {
 
 impl Staged {
     /// A file by its name.
-    pub fn dso(&mut self, name: &str) -> Dso {
+    pub(crate) fn dso(&mut self, name: &str) -> Dso {
         if name == "kernel" {
             return self.session.dsos.of_map(MapId::KERNEL).clone();
         }
@@ -37,7 +36,7 @@ impl Staged {
 
     /// A stack of functions, root first, each by its name, or as `file:name` where it is not of `app`;
     /// the kernel's as `kernel:name`.
-    pub fn stack(&mut self, functions: &[&str]) -> NodeId {
+    pub(crate) fn stack(&mut self, functions: &[&str]) -> NodeId {
         functions.iter().fold(NodeId::ROOT, |node, function| {
             let (file, name) = function.split_once(':').unwrap_or(("app", function));
             let dso = self.dso(file);
@@ -49,19 +48,19 @@ impl Staged {
     }
 
     /// Who was where.
-    pub fn site(&mut self, pid: i32, functions: &[&str]) -> SiteId {
+    pub(crate) fn site(&mut self, pid: i32, functions: &[&str]) -> SiteId {
         let (task, stack) = (self.session.task(pid, pid), self.stack(functions));
         self.profile.sites.intern(Site { task, stack, trace: Default::default() })
     }
 
     /// A sample of the first event, on CPU 0.
-    pub fn sample(&mut self, time: u64, pid: i32, functions: &[&str], weight: u64) {
+    pub(crate) fn sample(&mut self, time: u64, pid: i32, functions: &[&str], weight: u64) {
         let site = self.site(pid, functions);
         self.profile.push(time, site, weight, 0, 0);
     }
 
     /// What was inlined into a function of `app`, outermost first.
-    pub fn inline(&mut self, function: &str, inlined: &[&str]) {
+    pub(crate) fn inline(&mut self, function: &str, inlined: &[&str]) {
         let node = self.stack(&[function]);
         let place = |name: &&str| InlinedFrame { function: Some((*name).into()), line: None };
         let places: Vec<InlinedFrame> = inlined.iter().rev().chain([&function]).map(place).collect();
@@ -70,18 +69,18 @@ impl Staged {
     }
 
     /// All samples of the first event.
-    pub fn fold(&self) -> Aggregate {
-        let mut fold = Aggregate::new(0, None, false);
+    pub(crate) fn fold(&self) -> Aggregate {
+        let mut fold = Aggregate::new(0, None);
         fold.update(self.data(), 0..u64::MAX);
         fold
     }
 
     /// All rows of them.
-    pub fn top(&self, spec: &TopSpec) -> Top {
+    pub(crate) fn top(&self, spec: &TopSpec) -> Top {
         Top::build(self.data(), &self.fold(), spec, Keep::All { sorted: usize::MAX })
     }
 
-    pub fn data(&self) -> Data<'_> {
+    pub(crate) fn data(&self) -> Data<'_> {
         Data { session: &self.session, profile: &self.profile, events: &self.events, start: 0, origins: None }
     }
 }

@@ -9,32 +9,32 @@ use crate::filter::Filter;
 use crate::profile::{Acc, Chunk, FrameId, NodeId, Profile, SymId, Trie};
 use crate::session::DsoKind;
 
-use super::Data;
 use super::aggregate::Aggregate;
-use super::filter_eval::{Judge, Verdict};
+use super::data::Data;
+use super::filter_eval::Judge;
 
 /// A function as other tools show it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// The function, or the DSO in brackets for an unknown one.
-    pub text: Arc<str>,
-    pub kind: DsoKind,
-    pub dso: Arc<str>,
+    pub(crate) text: Arc<str>,
+    pub(crate) kind: DsoKind,
+    pub(crate) dso: Arc<str>,
 }
 
 /// Stacks of names, root first.
 #[derive(Debug, Default)]
-pub struct SymbolStacks {
+pub(crate) struct SymbolStacks {
     /// Frames are indices into `names`.
-    pub trie: Trie,
-    pub names: Vec<Name>,
+    pub(crate) trie: Trie,
+    pub(crate) names: Vec<Name>,
     /// For each node of the profile's trie, the node here.
-    pub node_of: Vec<NodeId>,
+    pub(crate) node_of: Vec<NodeId>,
 }
 
 impl SymbolStacks {
     /// Puts the profile's trie together by name.
-    pub fn build(data: Data<'_>) -> Self {
+    pub(crate) fn build(data: Data<'_>) -> Self {
         let frames = &data.profile.frames;
         let mut out = Self::default();
         let mut ids: FxHashMap<Name, u32> = FxHashMap::default();
@@ -62,13 +62,6 @@ impl SymbolStacks {
         }
         out
     }
-
-    /// The names of a stack, root first.
-    pub fn path(&self, node: NodeId) -> Vec<&Name> {
-        let mut names: Vec<&Name> = self.trie.walk(node).map(|f| &self.names[f.0 as usize]).collect();
-        names.reverse();
-        names
-    }
 }
 
 /// perf has `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even
@@ -78,7 +71,7 @@ pub(super) fn name(data: Data<'_>, sym: SymId) -> Name {
 }
 
 /// The same of a profile alone.
-pub fn name_in(profile: &Profile, sym: SymId) -> Name {
+pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     let sym = profile.frames.sym(sym);
     let text = match &sym.function {
         Some(function) => function.clone(),
@@ -108,14 +101,14 @@ pub fn stacks(data: Data<'_>, named: &SymbolStacks, fold: &Aggregate) -> Vec<(Ar
 
 /// One sample of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StackSample {
+pub(crate) struct StackSample {
     /// Its place among all samples.
-    pub at: u64,
-    pub time: u64,
-    pub site: u32,
-    pub period: u64,
-    pub cpu: u16,
-    pub event: u16,
+    pub(crate) at: u64,
+    pub(crate) time: u64,
+    pub(crate) site: u32,
+    pub(crate) period: u64,
+    pub(crate) cpu: u16,
+    pub(crate) event: u16,
 }
 
 /// Calls `each` for every sample that passes, in order.
@@ -137,12 +130,7 @@ pub fn samples(data: Data<'_>, filter: Option<Arc<Filter>>, mut each: impl FnMut
         for at_row in range {
             let one = row(chunk, at_row, at);
             at += 1;
-            let passes = judge.as_ref().is_none_or(|judge| match judge.verdicts()[one.site as usize] {
-                Verdict::Yes => true,
-                Verdict::No => false,
-                Verdict::Open => judge.sample(data, chunk, at_row),
-            });
-            if passes {
+            if judge.as_ref().is_none_or(|judge| judge.passes(data, chunk, at_row)) {
                 each(one);
             }
         }

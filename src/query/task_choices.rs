@@ -7,9 +7,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::profile::Acc;
 
-use super::Data;
 use super::aggregate::Aggregate;
 use super::column::{ColumnKey, Group, Sampled};
+use super::data::Data;
 
 /// Tasks that are told of.
 const MOST: usize = 300;
@@ -31,10 +31,10 @@ const KEYS: &[ColumnKey] = &[
 #[derive(Clone, Debug)]
 pub struct Whose {
     /// All that is known of it, but no CPU and no text of a sample.
-    pub group: Group,
-    pub own: Acc,
+    pub(crate) group: Group,
+    pub(crate) own: Acc,
     /// Of all samples that pass the filter, in percent.
-    pub percent: f64,
+    pub(crate) percent: f64,
 }
 
 /// The heaviest tasks.

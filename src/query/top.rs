@@ -7,25 +7,25 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, Site, Sym, SymId};
 
-use super::Data;
 use super::aggregate::Aggregate;
 use super::column::Sampled;
+use super::data::Data;
 use super::field_rows::{Lane, Traced, cpu_of, values_of};
 use super::question::{ColumnKey, TopSpec};
 use super::row::By;
 pub use super::row::{Group, TopRow};
-use super::site_rows;
+use super::site_rows::{self, SiteGroups};
 
 /// What distinguishes rows of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LabelMode {
+pub(crate) enum LabelMode {
     Sym,
     Dso,
     None,
 }
 
 impl LabelMode {
-    pub fn of(keys: &[ColumnKey]) -> Self {
+    pub(crate) fn of(keys: &[ColumnKey]) -> Self {
         if keys.contains(&ColumnKey::Sym) {
             Self::Sym
         } else if keys.contains(&ColumnKey::Dso) {
@@ -36,7 +36,7 @@ impl LabelMode {
     }
 
     /// The label of a symbol.
-    pub fn label(self, data: Data<'_>, sym: SymId) -> u32 {
+    pub(crate) fn label(self, data: Data<'_>, sym: SymId) -> u32 {
         match self {
             Self::Sym => sym.0,
             Self::Dso => data.profile.frames.sym(sym).dso_label,
@@ -48,12 +48,12 @@ impl LabelMode {
 /// All rows, sorted, and what call chains are made from.
 #[derive(Debug)]
 pub struct Top {
-    pub rows: Vec<TopRow>,
+    pub(crate) rows: Vec<TopRow>,
     /// How many rows there are, kept or not.
     pub n_rows: usize,
-    pub groups: Vec<Arc<Group>>,
-    pub mode: LabelMode,
-    pub total: Acc,
+    pub(crate) groups: Vec<Arc<Group>>,
+    pub(crate) mode: LabelMode,
+    pub(crate) total: Acc,
     /// How many labels there are.
     pub(super) n_labels: usize,
     /// For each label a symbol that has it, where labels are not symbols.
@@ -61,10 +61,8 @@ pub struct Top {
     /// In a [`Tally`](super::tally::Tally)'s rows, the number that each group has there.
     pub(super) tallied: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
-    pub sites: Vec<(u32, Acc)>,
-    pub ranges: Vec<std::ops::Range<usize>>,
-    /// Which labels may be on the path of each node: a Bloom filter of one word.
-    pub path_bits: Vec<u64>,
+    pub(crate) sites: Vec<(u32, Acc)>,
+    pub(crate) ranges: Vec<std::ops::Range<usize>>,
     /// Whether no ancestor of a node has the same label.
     pub(super) first: Vec<bool>,
 }
@@ -79,7 +77,7 @@ pub enum Keep {
 }
 
 /// Bits of the Bloom filter for a label.
-pub fn path_bit(label: u32) -> u64 {
+fn path_bit(label: u32) -> u64 {
     1 << (label.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
@@ -107,19 +105,26 @@ impl Top {
             tallied: Vec::new(),
             sites,
             ranges,
-            path_bits: Vec::new(),
             first: Vec::new(),
         };
         first_syms(data, mode, 0, &mut top.sym_of_label);
         if spec.children {
-            (top.path_bits, top.first) = paths(data, &labels);
+            top.first = firsts(data, &labels);
         }
-        top.rows = site_rows::all(data, &top, &labels, spec.children);
+        top.rows = site_rows::all(SiteGroups {
+            parents: data.profile.trie.columns().0,
+            sites: &top.sites,
+            ranges: &top.ranges,
+            labels: &labels,
+            n_labels: top.n_labels,
+            first: &top.first,
+            children: spec.children,
+        });
         top
     }
 
     /// The symbol that stands for a label; `None` for samples without a frame.
-    pub fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
+    pub(crate) fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
         symbol(data, self.mode, self.n_labels, &self.sym_of_label, label)
     }
 
@@ -243,8 +248,8 @@ pub(super) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: 
     }
 }
 
-/// For each node the Bloom word of its path, and whether its label occurs there for the first time.
-fn paths(data: Data<'_>, labels: &[u32]) -> (Vec<u64>, Vec<bool>) {
+/// For each node whether its label occurs on its path for the first time; a Bloom filter of one word tells most.
+fn firsts(data: Data<'_>, labels: &[u32]) -> Vec<bool> {
     let (parents, _) = data.profile.trie.columns();
     let mut bits = vec![0u64; parents.len()];
     let mut first = vec![true; parents.len()];
@@ -260,7 +265,7 @@ fn paths(data: Data<'_>, labels: &[u32]) -> (Vec<u64>, Vec<bool>) {
             first[n] = up == 0;
         }
     }
-    (bits, first)
+    first
 }
 
 /// The symbol that stands for one of so many labels, `firsts` being the first of each DSO.

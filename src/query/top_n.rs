@@ -30,7 +30,7 @@ pub(super) struct Foremost {
 
 impl Foremost {
     /// Takes note of a row that changed.
-    pub fn change(&mut self, at: u32) {
+    pub(crate) fn change(&mut self, at: u32) {
         if self.marks.len() <= at as usize {
             self.marks.resize(at as usize + 1, Mark::default());
         }
@@ -40,7 +40,12 @@ impl Foremost {
     }
 
     /// Puts in order at least the first `n` of the rows that have weight.
-    pub fn settle<'a>(&mut self, all: &Segments<TopRow>, n: usize, by: &By<'a, impl Fn(u32) -> Option<&'a Sym>>) {
+    pub(crate) fn settle<'a>(
+        &mut self,
+        all: &Segments<TopRow>,
+        n: usize,
+        by: &By<'a, impl Fn(u32) -> Option<&'a Sym>>,
+    ) {
         let row = |at: &u32| &all[*at as usize];
         let compare = |a: &u32, b: &u32| by.compare(row(a), row(b));
         self.marks.resize(all.len(), Mark::default());
@@ -79,7 +84,7 @@ impl Foremost {
     }
 
     /// The rows in order.
-    pub fn rows(&self) -> &[u32] {
+    pub(crate) fn rows(&self) -> &[u32] {
         &self.rows
     }
 
@@ -95,7 +100,7 @@ impl Foremost {
     }
 
     /// Whether a row is among them.
-    pub fn has(&self, at: u32) -> bool {
+    pub(crate) fn has(&self, at: u32) -> bool {
         self.marks[at as usize].first
     }
 }

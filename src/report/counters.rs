@@ -10,15 +10,15 @@ use crate::panel::{Align, Cell, Column, Table};
 /// A counter's value in one run, or in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Value {
-    pub raw: u64,
+    pub(crate) raw: u64,
     /// Nanoseconds for which it was wanted, and for which it was on the hardware.
-    pub enabled_ns: u64,
-    pub running_ns: u64,
+    pub(crate) enabled_ns: u64,
+    pub(crate) running_ns: u64,
 }
 
 impl Value {
     /// The count over the whole time, had it been counted all of it; `None` when it never was.
-    pub fn scaled(&self) -> Option<f64> {
+    pub(crate) fn scaled(&self) -> Option<f64> {
         match (self.enabled_ns, self.running_ns) {
             (_, 0) => None,
             (enabled, running) if enabled <= running => Some(self.raw as f64),
@@ -27,7 +27,7 @@ impl Value {
     }
 
     /// The share of the time in which it was counted, in percent.
-    pub fn running_percent(&self) -> f64 {
+    pub(crate) fn running_percent(&self) -> f64 {
         if self.enabled_ns == 0 {
             0.0
         } else {
@@ -36,7 +36,7 @@ impl Value {
     }
 
     /// What came since an earlier reading.
-    pub fn since(&self, then: &Self) -> Self {
+    pub(crate) fn since(&self, then: &Self) -> Self {
         Self {
             raw: self.raw.saturating_sub(then.raw),
             enabled_ns: self.enabled_ns.saturating_sub(then.enabled_ns),
@@ -47,15 +47,15 @@ impl Value {
 
 /// A mean and how sure it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Mean {
-    pub mean: f64,
+pub(crate) struct Mean {
+    pub(crate) mean: f64,
     /// The standard error of the mean, in percent of it; of one run there is none.
-    pub error_percent: Option<f64>,
+    pub(crate) error_percent: Option<f64>,
 }
 
 impl Mean {
     /// Of some runs.
-    pub fn of(runs: &[f64]) -> Self {
+    pub(crate) fn of(runs: &[f64]) -> Self {
         let n = runs.len() as f64;
         let mean = runs.iter().sum::<f64>() / n.max(1.0);
         let error_percent = (runs.len() > 1 && mean != 0.0).then(|| {
@@ -69,16 +69,16 @@ impl Mean {
 /// One event of a run, or of one of its places.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
-    pub name: String,
+    pub(crate) name: String,
     /// In each run.
-    pub values: Vec<Value>,
+    pub(crate) values: Vec<Value>,
     /// Why it is not counted.
-    pub refused: Option<String>,
+    pub(crate) refused: Option<String>,
 }
 
 impl Counter {
     /// The mean over the runs in which it was counted.
-    pub fn mean(&self) -> Option<Mean> {
+    pub(crate) fn mean(&self) -> Option<Mean> {
         let runs: Vec<f64> = self.values.iter().filter_map(Value::scaled).collect();
         (!runs.is_empty()).then(|| Mean::of(&runs))
     }
@@ -107,7 +107,7 @@ const SHARES: &[(&str, &str, &str)] = &[
 ];
 
 /// The ratio that goes with an event, in words; `seconds` is how long was measured.
-pub fn metric(counters: &[Counter], at: usize, seconds: f64) -> String {
+pub(crate) fn metric(counters: &[Counter], at: usize, seconds: f64) -> String {
     let counter = &counters[at];
     let Some(own) = counter.mean().map(|m| m.mean) else { return String::new() };
     let other = |name: &str| counters.iter().find(|c| plain(&c.name) == name)?.mean().map(|m| m.mean);

@@ -10,7 +10,7 @@ use crate::source::live::error::refusal;
 
 /// How an item stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckState {
+pub(crate) enum CheckState {
     Good,
     /// Works, with something missing.
     Limited,
@@ -18,7 +18,7 @@ pub enum CheckState {
 }
 
 impl CheckState {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Good => "ok",
             Self::Limited => "limited",
@@ -30,11 +30,11 @@ impl CheckState {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    pub name: &'static str,
-    pub state: CheckState,
-    pub found: String,
+    pub(crate) name: &'static str,
+    pub(crate) state: CheckState,
+    pub(crate) found: String,
     /// What changes it; empty when there is nothing to change.
-    pub remedy: String,
+    pub(crate) remedy: String,
 }
 
 fn item(name: &'static str, state: CheckState, found: impl Into<String>, remedy: impl Into<String>) -> Check {
@@ -42,7 +42,7 @@ fn item(name: &'static str, state: CheckState, found: impl Into<String>, remedy:
 }
 
 /// Examines the running system.
-pub fn examine() -> Vec<Check> {
+pub(crate) fn examine() -> Vec<Check> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);
     items.push(capabilities(rights.caps, privilege::given_up()));
@@ -59,7 +59,7 @@ pub fn examine() -> Vec<Check> {
 }
 
 /// What follows from paranoia, capabilities and seccomp alone.
-pub fn rights_items(rights: &Rights) -> Vec<Check> {
+pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
     let (reason, remedy) = refusal(rights);
     if rights.blocked.is_some() || rights.shut_out {
         return vec![item("perf_event_open", CheckState::Bad, reason, remedy)];

@@ -26,11 +26,11 @@ pub struct Fields {
 }
 
 impl Fields {
-    pub const NAMES: &[&str] =
+    pub(crate) const NAMES: &[&str] =
         &["comm", "pid", "tid", "cpu", "time", "period", "event", "trace", "ip", "sym", "symoff", "dso", "srcline"];
 
     /// Reads `a,b` or `+a,-b`; the error is the word that is no field.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut fields = Self::default();
         for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
             let bare = word.trim_start_matches(['+', '-']);
@@ -45,7 +45,7 @@ impl Fields {
     }
 
     /// Whether source lines are among them.
-    pub fn wants_lines(&self) -> bool {
+    pub(crate) fn wants_lines(&self) -> bool {
         self.has("srcline", false)
     }
 
@@ -103,7 +103,7 @@ pub struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    pub fn new(data: Data<'a>, events: &[EventDesc], fields: Fields, nanoseconds: bool) -> Self {
+    pub(crate) fn new(data: Data<'a>, events: &[EventDesc], fields: Fields, nanoseconds: bool) -> Self {
         let dummy = |e: &EventDesc| e.attr.kind == TYPE_SOFTWARE && e.attr.config == SW_DUMMY;
         let width = events.iter().filter(|e| !dummy(e)).map(|e| e.name.chars().count()).max().unwrap_or(0);
         let shapes = events.iter().map(|event| shape(event, &fields, width)).collect();
@@ -111,7 +111,12 @@ impl<'a> Printer<'a> {
     }
 
     /// Prints the samples of some events that pass.
-    pub fn print(&mut self, filter: Option<Arc<Filter>>, events: &[usize], out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn print(
+        &mut self,
+        filter: Option<Arc<Filter>>,
+        events: &[usize],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let mut result = Ok(());
         let mut line = String::new();
         samples(self.data, filter, |row| {

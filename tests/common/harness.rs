@@ -155,7 +155,7 @@ impl Harness {
             ..counts.answer(data, question.cpu)
         };
         let total = |event| {
-            let mut all = Aggregate::new(event, None, false);
+            let mut all = Aggregate::new(event, None);
             all.update(data, 0..u64::MAX);
             all.total()
         };
@@ -186,11 +186,9 @@ impl Harness {
             ledger: core.profile.ledger.clone(),
             start: core.start,
             kept_from: span.0.saturating_sub(core.start),
-            timeline: Arc::new(core.course.timeline.clone()),
+            timeline: Arc::new(core.timeline.clone()),
             marks: self.marks.clone().into(),
             wall_start: core.told.wall_start(core.start),
-            rates: core.course.rates.clone(),
-            lossy: (0..core.course.rates.len()).map(|second| core.course.is_lossy(second)).collect(),
             ended: (!self.metered).then(|| "end of the file".into()),
             notes: self.loaded.notes.clone(),
             by_cpu: Arc::new(by_cpu),

@@ -92,7 +92,7 @@ fn clocks_are_made_one() {
         let loaded = load(files);
         let at = loaded.event_names.iter().position(|name| name == "off-cpu").expect("off-cpu");
         let data = loaded.data();
-        let mut fold = perfprof_tui::query::Aggregate::new(at, None, false);
+        let mut fold = perfprof_tui::query::Aggregate::new(at, None);
         fold.update(data, 0..u64::MAX);
         fold.total()
     };

@@ -27,10 +27,10 @@ pub(super) enum Due {
 /// An answer that was given: when it was begun and done, what CPU time it took, and up to when what it holds is whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
-    pub began: u64,
-    pub done: u64,
-    pub cpu: u64,
-    pub upto: u64,
+    pub(crate) began: u64,
+    pub(crate) done: u64,
+    pub(crate) cpu: u64,
+    pub(crate) upto: u64,
 }
 
 /// The times of answers, in nanoseconds of the monotonic clock.

@@ -1,6 +1,7 @@
 //! The thread that owns the profile: takes batches in, answers questions, keeps the budget.
 
 mod answer_clock;
+mod answers;
 mod budget;
 mod names;
 mod running_units;
@@ -13,16 +14,17 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::cpu::softirq::Times;
-use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
+use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
-use crate::query::cpus::{self, CpuAnswer, CpuCounts};
+use crate::query::cpus::CpuCounts;
 use crate::query::stable_order::Steady;
-use crate::query::{Answer, Data, Progress, Question};
+use crate::query::{Answer, Data, Question};
 use crate::session::{TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 use crate::symbols::spaces::Walked;
 
-use crate::engine::events::{Events, tell_partial};
+use crate::engine::events::Events;
+
 use crate::engine::fetch;
 use crate::engine::shares::Held;
 use crate::engine::symbolizer::{Lined, LookedUp, Symbolizer};
@@ -31,37 +33,35 @@ use crate::engine::view::View;
 use crate::engine::{Feed, Notice, Options, Request};
 use crate::ingest::Ingest;
 
-use answer_clock::{AnswerClock, Due, Given};
+use answer_clock::AnswerClock;
 
-/// Seconds of sample rates in an answer.
-const RATES: usize = 120;
 /// Notes are kept up to this number; a session must not drown in them.
 const MAX_NOTES: usize = 100;
 
 /// The channels of the worker.
 pub struct Links {
-    pub batches: Receiver<Feed>,
-    pub recycle: Sender<Vec<u8>>,
-    pub requests: Receiver<Request>,
-    pub controls: Sender<Control>,
+    pub(crate) batches: Receiver<Feed>,
+    pub(crate) recycle: Sender<Vec<u8>>,
+    pub(crate) requests: Receiver<Request>,
+    pub(crate) controls: Sender<Control>,
     /// Has the source look at them at once.
-    pub waker: Waker,
-    pub notices: Sender<Notice>,
-    pub answer: Arc<ArcSwap<Answer>>,
+    pub(crate) waker: Waker,
+    pub(crate) notices: Sender<Notice>,
+    pub(crate) answer: Arc<ArcSwap<Answer>>,
     /// The time in softirqs, where the session's own events tell it.
-    pub times: Arc<ArcSwapOption<Times>>,
+    pub(crate) times: Arc<ArcSwapOption<Times>>,
     /// What analysis units say.
-    pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
-    pub symbolizer: Symbolizer,
+    pub(crate) units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
+    pub(crate) symbolizer: Symbolizer,
     /// Fetches debug files, where there are servers for them.
-    pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
-    pub queue_full: Arc<AtomicU64>,
+    pub(crate) fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
+    pub(crate) queue_full: Arc<AtomicU64>,
     /// Has the source hand over what it has.
-    pub wanted: Arc<AtomicBool>,
+    pub(crate) wanted: Arc<AtomicBool>,
     /// Up to when what was published tells all.
-    pub seen: Arc<AtomicU64>,
+    pub(crate) seen: Arc<AtomicU64>,
     /// What other threads hold.
-    pub held: Arc<Held>,
+    pub(crate) held: Arc<Held>,
 }
 
 /// The owner of the profile.
@@ -118,11 +118,6 @@ enum Event {
     Gone,
 }
 
-/// Marks with their times counted from the session's start.
-fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
-    marks.iter().map(|mark| TimeMark { at: mark.at.saturating_sub(start), ..mark.clone() }).collect()
-}
-
 impl Worker {
     pub fn new(info: &Info, options: Options, links: Links) -> Self {
         let now = monotonic_ns();
@@ -168,7 +163,7 @@ impl Worker {
         }
     }
 
-    pub fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let mut urgency = if self.live { Urgency::of_live(self.options.realtime) } else { Urgency::usual() };
         while self.turn() {
             urgency.keep();
@@ -411,45 +406,6 @@ impl Worker {
         }
     }
 
-    fn publish_if_due(&mut self) {
-        let now = monotonic_ns();
-        let fresh = self.fresh_data || self.fresh_question;
-        if self.due.at(fresh).is_none() {
-            return;
-        }
-        match self.due.step(now, self.fresh_question) {
-            Due::Wait => return,
-            Due::Ask => {
-                self.links.wanted.store(true, Ordering::Relaxed);
-                return self.links.waker.wake();
-            }
-            Due::Answer => {}
-        }
-        let spent = thread_cpu_ns();
-        if fresh {
-            self.publish(now);
-        }
-        self.links.seen.store(self.upto, Ordering::Relaxed);
-        if fresh {
-            let _ = self.links.notices.send(Notice::Answer);
-        }
-        let given = Given { began: now, done: monotonic_ns(), cpu: thread_cpu_ns() - spent, upto: self.upto };
-        self.due.answered(given, self.options.refresh.as_nanos() as u64);
-    }
-
-    fn publish(&mut self, now: u64) {
-        let answer = self.answer(now);
-        self.seek_lines(&answer);
-        self.publish_units();
-        if self.fresh_data
-            && let Some(times) = self.ingest.core().derived().times()
-        {
-            self.links.times.store(Some(Arc::new(times)));
-        }
-        (self.fresh_data, self.fresh_question) = (false, false);
-        self.links.answer.store(Arc::new(answer));
-    }
-
     /// Totals of each event, for samples that were not counted yet.
     fn count_events(&mut self) {
         let profile = &self.ingest.core().profile;
@@ -459,118 +415,5 @@ impl Worker {
             }
         }
         self.counted_upto = profile.end();
-    }
-
-    fn answer(&mut self, now: u64) -> Answer {
-        self.count_events();
-        let question = self.question.clone();
-        let mut view = std::mem::take(&mut self.view);
-        let mut parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
-        self.view = view;
-        match self.live && self.ended.is_none() && self.frozen_at.is_none() {
-            true => self.steady.settle(&mut parts.lines, &question),
-            false => self.steady.forget(),
-        }
-        let cpus = self.count_cpus(question.cpu, now);
-        self.measure_cost(now);
-        let ledger = self.ledger();
-        let core = self.ingest.core();
-        let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
-        let mut events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
-        for (i, event) in (0..).zip(&mut events) {
-            event.texts = core.profile.format(i).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect());
-        }
-        tell_partial(&mut events, core.derived().iter());
-        self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
-        let span = core.profile.span();
-        let seconds = core.course.rates.len().saturating_sub(RATES);
-        Answer {
-            elapsed_ns: if self.live && self.ended.is_none() {
-                now.saturating_sub(core.start)
-            } else {
-                span.map_or(0, |(_, last)| last.saturating_sub(core.start))
-            },
-            events,
-            total: parts.total,
-            unfiltered: self.events.seen(question.event),
-            shown: parts.seen,
-            newer: self.events.newer(question.event).samples,
-            rows: parts.rows,
-            lines: parts.lines,
-            beside: parts.beside,
-            tasks: parts.tasks,
-            flame: parts.flame,
-            heat: parts.heat,
-            hits: parts.hits,
-            sides: parts.sides,
-            ledger,
-            start: core.start,
-            kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.start)),
-            timeline: Arc::new(core.course.timeline.clone()),
-            marks: from_start(&core.marks, core.start),
-            wall_start: core.told.wall_start(core.start),
-            rates: core.course.rates[seconds..].to_vec(),
-            rates_from: seconds,
-            lossy: (seconds..core.course.rates.len()).map(|second| core.course.is_lossy(second)).collect(),
-            cost: self.cost,
-            memory: self.memory(),
-            ended: self.ended.clone(),
-            notes: self.notes.clone(),
-            cpus: self.facts.cpus.clone(),
-            target: self.facts.target.clone(),
-            names_pending: self.names.sought,
-            sources: self.names.sources.clone(),
-            broken: self.broken_stacks(),
-            walked: self.walked.clone(),
-            cut_percent: self.cut_percent(),
-            progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| Progress {
-                done,
-                all,
-                taken_ns: now - self.started,
-            }),
-            kinds: core.told.kinds_by_name(),
-            by_cpu: Arc::new(cpus),
-            question,
-        }
-    }
-
-    /// What each CPU's samples were taken in. Where something else was sampled in a part of the window,
-    /// nobody can say how many should have come.
-    fn count_cpus(&mut self, cpu: Option<u16>, now: u64) -> CpuAnswer {
-        let Some(clock) = self.ingest.core().clock() else { return CpuAnswer::default() };
-        let kept = self.cpus.take().filter(|c| c.event() == clock);
-        let mut counts = kept.unwrap_or_else(|| CpuCounts::new(clock, self.live));
-        counts.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
-        let answer = counts.answer(self.data(), cpu);
-        self.cpus = Some(counts);
-        let until = self.frozen_at.map_or(now, |at| self.data().profile.time_before(at));
-        let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
-        let frequency = if steady { self.facts.frequency } else { 0 };
-        // Not up to the newest sample: where all is idle none come.
-        let window = until.saturating_sub(self.ingest.core().start.max(self.cleared_at)).min(cpus::WINDOW_NS);
-        let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
-        let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));
-        CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, ..answer }
-    }
-
-    fn ledger(&self) -> crate::profile::Ledger {
-        let mut ledger = self.ingest.core().profile.ledger.clone();
-        for (event, lost) in self.events.lost().enumerate() {
-            let counted = &mut ledger.losses_of(event as u16).counted;
-            *counted = counted.saturating_add(lost);
-        }
-        ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
-        ledger.expected = self.expected as u64;
-        ledger
-    }
-
-    fn measure_cost(&mut self, now: u64) {
-        let (then, cpu_then) = self.cost_at;
-        if now - then < 500_000_000 {
-            return;
-        }
-        let cpu = own_cpu_ns();
-        self.cost.own_percent = 100.0 * (cpu - cpu_then) as f64 / (now - then) as f64;
-        self.cost_at = (now, cpu);
     }
 }

@@ -33,14 +33,14 @@ const MAX_SEEN: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(super) struct NameRequests {
     /// Frames that are asked for.
-    pub sought: usize,
+    pub(crate) sought: usize,
     dsos: Vec<Option<Arc<Dso>>>,
     /// Frames of JITs without a name, with how often they were asked for.
     jitted: FxHashMap<FrameId, u8>,
     next_retry: u64,
     /// Where the names of each DSO come from.
-    pub sources: Arc<BTreeMap<Arc<str>, String>>,
-    pub hide_inlined: bool,
+    pub(crate) sources: Arc<BTreeMap<Arc<str>, String>>,
+    pub(crate) hide_inlined: bool,
     /// Functions that were on the screen, by name and DSO; and by symbol, for one numbering of them.
     seen: FxHashSet<(Arc<str>, Arc<str>)>,
     seen_syms: (u64, usize, Vec<bool>),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Notice, Offline, UnitAnswer, UnitRequest};
-use crate::ingest::unit_feed::shared;
+use crate::ingest::unit_events::shared;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
 use crate::units::kit::{Look, Settings, Spec};

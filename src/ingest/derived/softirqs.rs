@@ -16,18 +16,18 @@ const NAME: &str = "softirqs";
 
 /// The tracepoints of a session, paired.
 #[derive(Clone, Debug)]
-pub struct SoftirqTrace {
+pub(crate) struct SoftirqTrace {
     readers: BTreeMap<u16, SoftirqReader>,
-    pub pairs: Pairs,
+    pub(crate) pairs: Pairs,
 }
 
 impl SoftirqTrace {
     /// `None` when none of the tracepoints is recorded in pairs.
-    pub fn new(info: &Info) -> Option<Self> {
+    pub(crate) fn new(info: &Info) -> Option<Self> {
         Self::among(&info.events, &info.tracing, info.origin)
     }
 
-    pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
+    pub(crate) fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
         let readers: BTreeMap<u16, SoftirqReader> = Which::ALL
             .into_iter()
             .zip(EVENTS)
@@ -42,7 +42,7 @@ impl SoftirqTrace {
     }
 
     /// Takes in what one of the tracepoints said.
-    pub fn add(&mut self, event: u16, sample: &Sample<'_>) {
+    pub(crate) fn add(&mut self, event: u16, sample: &Sample<'_>) {
         if let Some(seen) = self.readers.get(&event).and_then(|reader| reader.read(sample.raw)) {
             self.pairs.add(sample.cpu, sample.time, seen);
         }

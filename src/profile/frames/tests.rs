@@ -59,7 +59,7 @@ fn a_name_is_sought_once_and_then_known_or_not() {
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [3]);
     let sym = s.frames.sym(s.frames.sym_of(FrameId(0)));
     assert_eq!((sym.start, &*sym.dso_name, sym.state, &*sym.shared_name()), (0x8, "app", SymState::Known, "main"));
-    assert_eq!((s.frames.len(), s.frames.is_empty(), Frames::default().is_empty()), (4, false, true));
+    assert_eq!((s.frames.len(), Frames::default().len()), (4, 0));
     assert_eq!(s.frames.maps().count(), 4);
 }
 

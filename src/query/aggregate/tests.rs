@@ -5,6 +5,11 @@ use crate::profile::{NodeId, Profile, Site};
 use crate::session::{Origin, Session};
 use proptest::prelude::*;
 
+/// The keys that tell CPUs apart, or none.
+fn by(cpu: bool) -> &'static [ColumnKey] {
+    if cpu { &[ColumnKey::Cpu] } else { &[] }
+}
+
 /// A sample a second, each with a site of its own.
 fn recorded(n: u64) -> (Session, Profile) {
     let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
@@ -20,13 +25,13 @@ fn recorded(n: u64) -> (Session, Profile) {
 fn a_sample_counts_half_after_its_half_life() {
     let (session, profile) = recorded(5);
     let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
-    let mut at_once = Aggregate::new(0, None, false).decaying(Some(1_000_000_000));
+    let mut at_once = Aggregate::new(0, None).decaying(Some(1_000_000_000));
     at_once.update(data, 0..u64::MAX);
     let periods = |fold: &Aggregate| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
     // What is left of the oldest ones is less than half a sample.
     assert_eq!(periods(&at_once), [(3, 500), (4, 1000)]);
     assert_eq!(at_once.total(), Acc { samples: 2, period: 1937 });
-    let mut piecemeal = Aggregate::new(0, None, false).decaying(Some(1_000_000_000));
+    let mut piecemeal = Aggregate::new(0, None).decaying(Some(1_000_000_000));
     (1..=5).for_each(|until| piecemeal.update(data, 0..until));
     assert_eq!(periods(&piecemeal), periods(&at_once));
 }
@@ -37,10 +42,10 @@ fn what_decays_is_shown_in_whole_samples() {
     let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
     let whole = [Acc::default(), Acc::default(), Acc { samples: 0, period: 250 }, Acc { samples: 1, period: 500 }];
     for by_cpu in [false, true] {
-        let mut fold = Aggregate::new(0, None, by_cpu).decaying(Some(1_000_000_000));
+        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu)).decaying(Some(1_000_000_000));
         fold.update(data, 0..u64::MAX);
         assert_eq!((fold.by_site()[2..4].to_vec(), fold.by_site()[4]), (whole[2..].to_vec(), Acc::one(1000)));
-        let mut fold = Aggregate::new(0, None, by_cpu);
+        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
         fold.update(data, 0..u64::MAX);
         assert_eq!(*fold.by_site(), [Acc::one(1000); 5]);
         assert_eq!(matches!(fold.by_site(), Cow::Borrowed(_)), !by_cpu, "copied without need");
@@ -55,7 +60,7 @@ fn what_has_not_aged_is_exact() {
     let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
     [1 << 53, 1].into_iter().for_each(|weight| profile.push(9, site, weight, 0, 0));
     let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
-    let mut fold = Aggregate::new(0, None, false).decaying(Some(1_000));
+    let mut fold = Aggregate::new(0, None).decaying(Some(1_000));
     (1..=2).chain([2]).for_each(|until| fold.update(data, 0..until));
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
 }
@@ -66,13 +71,13 @@ fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;
     let (session, profile) = recorded(4);
     let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
-    let mut fold = Aggregate::new(0, None, false).decaying(Some(second));
+    let mut fold = Aggregate::new(0, None).decaying(Some(second));
     fold.update(data, 0..3);
     fold.update(data, 3..4);
     assert_eq!(fold.total(), Acc { samples: 2, period: 1875 });
     let n = crate::profile::CHUNK as u64 + 1;
     let (session, mut profile) = recorded(n);
-    let mut fold = Aggregate::new(0, None, false).decaying(Some(n * second));
+    let mut fold = Aggregate::new(0, None).decaying(Some(n * second));
     fold.update(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None }, 0..n);
     let before = fold.total();
     let chunk = profile.evict().expect("a full one");
@@ -88,10 +93,10 @@ proptest! {
     fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {
         let (session, profile) = recorded(60);
         let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
-        let (mut kept, mut from, mut until) = (Aggregate::new(0, None, false), 0u64, 0u64);
+        let (mut kept, mut from, mut until) = (Aggregate::new(0, None), 0u64, 0u64);
         for (a, b) in steps {
             (from, until) = (from.saturating_add_signed(a), until.saturating_add_signed(b));
-            let mut fresh = Aggregate::new(0, None, false);
+            let mut fresh = Aggregate::new(0, None);
             kept.update(data, from..until);
             fresh.update(data, from..until);
             if from <= until {
@@ -143,11 +148,11 @@ fn many_samples_are_shared_among_threads() {
     let (session, profile) = mixed(n);
     let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
     for by_cpu in [false, true] {
-        let mut fold = Aggregate::new(0, None, by_cpu);
+        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
         fold.update(data, 0..u64::MAX);
         check(&fold, &by_hand(0..n, by_cpu, |_| true));
         let filter = Arc::new(Filter::parse("cpu == 1 && pid == 2").expect("parses"));
-        let mut fold = Aggregate::new(0, Some(filter), by_cpu);
+        let mut fold = Aggregate::new(0, Some(filter)).told_apart(by(by_cpu));
         fold.update(data, 0..u64::MAX);
         check(&fold, &by_hand(0..n, by_cpu, |i| i % 3 == 1 && i / 3 % 2 == 1));
     }
@@ -161,7 +166,7 @@ fn what_was_evicted_is_taken_out() {
         [(0..u64::MAX, false), (0..u64::MAX, true), (50..2 * CHUNK + 7, false), (CHUNK + 9..n, false), (0..40, true)]
     {
         let (session, mut profile) = mixed(n);
-        let mut fold = Aggregate::new(0, None, by_cpu);
+        let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
         fold.update(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None }, range.clone());
         for chunks in 1..=3u64 {
             let chunk = profile.evict().expect("a full one");
@@ -181,7 +186,7 @@ fn only_some_times_count() {
     let (session, profile) = mixed(300);
     let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
     for window in [0..10, 10..20, 20..20, 299..400, 301..500, 300..301] {
-        let mut fold = Aggregate::new(0, None, false).within(Some(window.clone()));
+        let mut fold = Aggregate::new(0, None).within(Some(window.clone()));
         fold.update(data, 0..u64::MAX);
         assert_eq!(fold.window(), Some(&window));
         check(&fold, &by_hand(0..300, false, |i| window.contains(&(i + 1))));
@@ -192,7 +197,7 @@ fn only_some_times_count() {
 fn whom_a_fold_serves() {
     let filter = |text: &str| Arc::new(Filter::parse(text).expect("parses"));
     let (a, b) = (filter("pid == 1"), filter("pid == 2"));
-    let fold = Aggregate::new(1, Some(a.clone()), true).decaying(Some(5));
+    let fold = Aggregate::new(1, Some(a.clone())).told_apart(&[ColumnKey::Cpu]).decaying(Some(5));
     assert!(fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(5)) && fold.has(1, Some(&a)));
     assert!(!fold.serves(0, Some(&a), &[ColumnKey::Cpu], Some(5)) && !fold.has(0, Some(&a)));
     assert!(!fold.serves(1, Some(&b), &[ColumnKey::Cpu], Some(5)) && !fold.has(1, Some(&b)));
@@ -200,14 +205,14 @@ fn whom_a_fold_serves() {
     assert!(!fold.serves(1, Some(&a), &[], Some(5)));
     let field = crate::query::column::traced("sched_switch.next_comm");
     assert!(!fold.serves(1, Some(&a), &[ColumnKey::Cpu, field], Some(5)));
-    let by_field = Aggregate::like(&fold, false).told_apart(&[ColumnKey::Sym, field]);
+    let by_field = Aggregate::like(&fold).told_apart(&[ColumnKey::Sym, field]);
     assert!(by_field.serves(1, Some(&a), &[field], None) && !by_field.serves(1, Some(&a), &[], None));
     assert!(
         !fold.serves(1, Some(&a), &[ColumnKey::Cpu], None) && !fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(6))
     );
-    assert!(Aggregate::like(&fold, false).serves(1, Some(&a), &[], None));
+    assert!(Aggregate::like(&fold).serves(1, Some(&a), &[], None));
     assert_eq!(fold.judge().map(Judge::filter), Some(&a));
-    assert!(Aggregate::new(1, None, true).judge().is_none());
+    assert!(Aggregate::new(1, None).told_apart(&[ColumnKey::Cpu]).judge().is_none());
 }
 
 /// Ids that are given anew void what was counted.
@@ -216,7 +221,7 @@ fn after_compaction_all_is_counted_anew() {
     const CHUNK: u64 = crate::profile::CHUNK as u64;
     let (mut session, mut profile) = mixed(CHUNK + 2);
     let filter = Arc::new(Filter::parse("pid == 2").expect("parses"));
-    let mut fold = Aggregate::new(0, Some(filter), false);
+    let mut fold = Aggregate::new(0, Some(filter));
     fold.update(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None }, 0..u64::MAX);
     let chunk = profile.evict().expect("a full one");
     profile.compact(&mut session);

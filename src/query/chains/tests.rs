@@ -7,16 +7,31 @@ use proptest::prelude::*;
 use super::*;
 use crate::query::heaviest_chain::Heavy;
 use crate::query::staged::Staged;
-use crate::query::top::LabelMode;
-use crate::query::{ColumnKey, TopSpec};
+use crate::query::{ColumnKey, Top, TopRow, TopSpec};
 
 /// Names from the row on, and the weight that comes that way.
-type Paths = BTreeMap<Vec<String>, Acc>;
+type Weights = BTreeMap<Vec<String>, Acc>;
+
+/// The tree of a row, stack by stack.
+pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Tree {
+    let (mut tree, mut edges, mut path) = (Tree::default(), Edges::default(), Vec::new());
+    let profile = data.profile;
+    let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
+    let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
+    let paths = Paths { data, mode: top.mode, label: row.label, reach, sym, inlined };
+    for (stack, acc) in &top.sites[top.ranges[row.group as usize].clone()] {
+        if paths.follow(NodeId(*stack), &mut path) {
+            tree.count(&mut edges, &path, |sum| *sum += *acc);
+        }
+    }
+    tree.sort(data);
+    tree
+}
 
 /// Each path of a tree once; siblings in their order.
-fn paths(staged: &Staged, tree: &Tree) -> Paths {
+fn paths(staged: &Staged, tree: &Tree) -> Weights {
     let sym = |node: u32| staged.profile.frames.sym(crate::profile::SymId(tree.nodes[node as usize].sym));
-    let (mut out, mut left) = (Paths::from([(Vec::new(), tree.nodes[0].acc)]), vec![(0u32, Vec::new())]);
+    let (mut out, mut left) = (Weights::from([(Vec::new(), tree.nodes[0].acc)]), vec![(0u32, Vec::new())]);
     while let Some((at, path)) = left.pop() {
         let children = &tree.nodes[at as usize].children;
         for pair in children.windows(2) {
@@ -71,7 +86,7 @@ proptest! {
         let direction = if callers { Direction::Callers } else { Direction::Callees };
         for row in &top.rows {
             let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].id(ColumnKey::Pid));
-            let mut want = Paths::from([(Vec::new(), Acc::default())]);
+            let mut want = Weights::from([(Vec::new(), Acc::default())]);
             for (_, stack, weight) in samples.iter().filter(|sample| Some(sample.0) == pid) {
                 let is = |i: &usize| {
                     let (file, name) = NAMES[stack[*i]].split_once(':').unwrap_or(("app", NAMES[stack[*i]]));
@@ -92,7 +107,7 @@ proptest! {
                 };
                 (0..=path.len()).for_each(|n| *want.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
             }
-            let tree = Tree::build(staged.data(), &top, row, Reach { direction, inclusive });
+            let tree = built(staged.data(), &top, row, Reach { direction, inclusive });
             prop_assert_eq!(paths(&staged, &tree), want.clone());
             let heavy = Heavy::new(staged.data(), &top, Reach { direction, inclusive }, f64::from(least));
             want.retain(|path, acc| path.is_empty() || acc.percent_of(&top.total) >= f64::from(least));

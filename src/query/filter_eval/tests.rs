@@ -28,7 +28,7 @@ fn count(text: &str) -> u64 {
     let data = Data { session: &session, profile: &profile, events: &events, start: 0, origins: None };
     let filter = Arc::new(Filter::parse(text).expect("filter"));
     let folds = [0, 1].map(|event| {
-        let mut fold = super::super::Aggregate::new(event, Some(filter.clone()), event == 1);
+        let mut fold = super::super::Aggregate::new(event, Some(filter.clone()));
         fold.update(data, 0..2);
         fold.update(data, 0..u64::MAX);
         fold.total().samples
@@ -91,7 +91,7 @@ fn weights(text: &str) -> u64 {
     [0, 1]
         .into_iter()
         .map(|event| {
-            let mut fold = super::super::Aggregate::new(event, Some(filter.clone()), false);
+            let mut fold = super::super::Aggregate::new(event, Some(filter.clone()));
             fold.update(data, 0..u64::MAX);
             fold.total().period
         })
@@ -152,21 +152,21 @@ fn a_verdict_follows_the_names() {
     ] {
         let mut judge = judge(text);
         assert_eq!(judge.update(staged.data()), [0u32; 0], "{text}: what is new has not changed");
-        assert_eq!(judge.verdicts(), [before], "{text}");
+        assert_eq!(judge.verdicts, [before], "{text}");
         assert_eq!(judge.update(staged.data()), [0u32; 0]);
         let dso = staged.session.dsos.all().iter().find(|dso| &*dso.short == "app").expect("app").clone();
         staged.profile.frames.set_named(crate::profile::FrameId(1), &dso, "new".into());
         let changed = if changed { vec![0] } else { Vec::new() };
-        assert_eq!((judge.update(staged.data()), judge.verdicts()), (changed, &[after][..]), "{text}");
+        assert_eq!((judge.update(staged.data()), &judge.verdicts[..]), (changed, &[after][..]), "{text}");
         staged.profile.frames.set_named(crate::profile::FrameId(1), &dso, "leaf".into());
     }
     let mut followed = judge("pid == 1");
     followed.follow(staged.data());
-    assert_eq!(followed.verdicts(), [Verdict::Yes]);
+    assert_eq!(followed.verdicts, [Verdict::Yes]);
     staged.profile.compact(&mut staged.session);
     staged.sample(2, 2, &["old"], 5);
     followed.follow(staged.data());
-    assert_eq!(followed.verdicts(), [Verdict::Yes, Verdict::No]);
+    assert_eq!(followed.verdicts, [Verdict::Yes, Verdict::No]);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn fields_of_tracepoints_where_they_lie() {
     staged.profile.push(1, site, 1, 0, 1);
     let count = |text: &str| -> u64 {
         let filter = Arc::new(Filter::parse_with(text, crate::filter::Known::Any).expect("parses"));
-        let mut fold = super::super::Aggregate::new(1, Some(filter), false);
+        let mut fold = super::super::Aggregate::new(1, Some(filter));
         fold.update(staged.data(), 0..u64::MAX);
         fold.total().samples
     };
@@ -208,7 +208,7 @@ fn a_function_called_like_an_event_is_none() {
     let mut staged = crate::query::staged::Staged::default();
     staged.sample(1, 1, &["faults"], 5);
     for (text, want) in [("event == faults", 0), ("event == cycles", 1), ("sym == faults", 1)] {
-        let mut fold = super::super::Aggregate::new(0, Some(Arc::new(Filter::parse(text).expect("parses"))), false);
+        let mut fold = super::super::Aggregate::new(0, Some(Arc::new(Filter::parse(text).expect("parses"))));
         fold.update(staged.data(), 0..u64::MAX);
         assert_eq!(fold.total().samples, want, "{text}");
     }
@@ -221,8 +221,8 @@ fn a_verdict_follows_ids() {
     staged.sample(1, 1, &["here"], 5);
     let mut judge = Judge::new(Arc::new(Filter::parse("pid == 1").expect("parses")));
     judge.follow(staged.data());
-    assert_eq!(judge.verdicts(), [Verdict::No, Verdict::Yes]);
+    assert_eq!(judge.verdicts, [Verdict::No, Verdict::Yes]);
     staged.profile.compact(&mut staged.session);
     judge.follow(staged.data());
-    assert_eq!(judge.verdicts(), [Verdict::Yes]);
+    assert_eq!(judge.verdicts, [Verdict::Yes]);
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, FrameId, NodeId, Segments, SymId, Trie};
-use crate::query::Data;
 use crate::query::aggregate::Aggregate;
 use crate::query::collapse::{collapse, joined};
+use crate::query::data::Data;
 use crate::query::diff::Per;
 use crate::query::symbol_stacks::{Name, name};
 use crate::session::{DsoKind, Session, Task};
 
+use super::Edit;
 use super::weights::Weights;
-use super::{Edit, FlameTree};
 
 /// No place in the tree: before the focus.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -234,20 +234,6 @@ impl Namer {
             }
         }
     }
-}
-
-/// The tree of stacks whose frames are names, root first.
-pub(super) fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> FlameTree {
-    let (mut namer, mut trie, mut own) = (Namer::default(), Trie::default(), Weights::default());
-    for (frames, acc) in stacks {
-        let node = frames.iter().fold(NodeId::ROOT, |node, frame| {
-            let name = namer.name(frame.clone());
-            trie.child(node, FrameId(name))
-        });
-        own.resize(trie.len());
-        own.add(node.0, acc);
-    }
-    FlameTree::whole(namer, trie, own, None)
 }
 
 /// The profile's stacks while they are walked: where each of them leads, for the thread with the

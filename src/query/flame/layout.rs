@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::{Both, Class, Edit};
 use crate::query::diff::{Per, Verdict};
 
+mod expand;
 mod group;
 mod pool;
 mod positions;
@@ -30,57 +31,57 @@ pub enum Way {
 /// What of a flame graph is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameSpec {
-    pub way: Way,
+    pub(crate) way: Way,
     /// Names from the root of the view to the zoomed frame.
-    pub zoom: Vec<Arc<str>>,
-    pub edits: Vec<Edit>,
+    pub(crate) zoom: Vec<Arc<str>>,
+    pub(crate) edits: Vec<Edit>,
     /// Cells.
-    pub width: u16,
-    pub height: u16,
+    pub(crate) width: u16,
+    pub(crate) height: u16,
     /// Siblings by weight, or by name so that they keep their places while weights change.
-    pub by_weight: bool,
+    pub(crate) by_weight: bool,
     /// Names to be found, by regular expression.
-    pub find: Option<String>,
+    pub(crate) find: Option<String>,
     /// How many frames with one way on may share a row; 1 where each has its own.
-    pub a_row: usize,
+    pub(crate) a_row: usize,
 }
 
 /// A frame as drawn, or several that are too narrow for themselves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// The same for the same frame in later answers.
-    pub id: u64,
+    pub(crate) id: u64,
     /// Row from the anchor: callers of a sandwich are above, at negative rows.
-    pub row: i32,
+    pub(crate) row: i32,
     /// Eighths of a cell.
-    pub x0: u32,
-    pub x1: u32,
-    pub name: Arc<str>,
-    pub dso: Arc<str>,
-    pub class: Class,
-    pub own: Both,
-    pub total: Both,
+    pub(crate) x0: u32,
+    pub(crate) x1: u32,
+    pub(crate) name: Arc<str>,
+    pub(crate) dso: Arc<str>,
+    pub(crate) class: Class,
+    pub(crate) own: Both,
+    pub(crate) total: Both,
     /// The weight of the frame that it stands on.
-    pub parent: Both,
+    pub(crate) parent: Both,
     /// Whether its share of everything has changed; `None` when nothing is compared.
-    pub verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Verdict>,
     /// Index of the block that it stands on; none for those that stand on the ground.
-    pub below: Option<usize>,
+    pub(crate) below: Option<usize>,
     /// The frames that share its row, from the root on: all but half a cell of each goes on to the next, and this one
     /// is the last.
-    pub chain: Vec<Arc<str>>,
+    pub(crate) chain: Vec<Arc<str>>,
     /// How many frames are pooled; 0 for a frame of its own. With a DSO all of them are that module's.
-    pub pooled: usize,
+    pub(crate) pooled: usize,
     /// How many programs too small for a frame of their own share this one; 0 for all other frames.
-    pub small: usize,
+    pub(crate) small: usize,
     /// How many processes a program's frame is of, where that is known.
-    pub processes: usize,
-    pub found: bool,
+    pub(crate) processes: usize,
+    pub(crate) found: bool,
 }
 
 impl Block {
     /// Whether it is drawn for several frames of one module.
-    pub fn is_module(&self) -> bool {
+    pub(crate) fn is_module(&self) -> bool {
         self.pooled > 0 && !self.dso.is_empty()
     }
 }
@@ -88,26 +89,26 @@ impl Block {
 /// A flame graph, ready to be drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flame {
-    pub blocks: Vec<Block>,
+    pub(crate) blocks: Vec<Block>,
     /// The weight of everything, and of what is zoomed into.
-    pub total: Both,
-    pub zoomed: Both,
+    pub(crate) total: Both,
+    pub(crate) zoomed: Both,
     /// Share of the zoomed weight whose stacks are drawn as far as cells allow, in percent: to the last frame, to the
     /// module of it, or to where less than a cell is left. The rest is cut off or has no name.
-    pub drawn: f64,
+    pub(crate) drawn: f64,
     /// Share of the zoomed weight whose last frame is drawn with its own name, in percent.
-    pub named: f64,
+    pub(crate) named: f64,
     /// How many rows it takes, and how many it would where no two frames share one.
-    pub rows: usize,
-    pub depth: usize,
+    pub(crate) rows: usize,
+    pub(crate) depth: usize,
     /// What the search found: its share of everything (each stack once), and how many frames.
-    pub found: Option<(Both, usize)>,
+    pub(crate) found: Option<(Both, usize)>,
     /// The zoom that still exists.
-    pub zoom: Vec<Arc<str>>,
+    pub(crate) zoom: Vec<Arc<str>>,
     /// Frames in all.
-    pub frames: usize,
+    pub(crate) frames: usize,
     /// What it is compared with, in words; `None` when with nothing.
-    pub versus: Option<Per>,
+    pub(crate) versus: Option<Per>,
     /// By what weights of now and then are multiplied to become widths.
     pub(crate) scale: (u64, u64),
     /// How many seconds it was then and is now.
@@ -115,18 +116,18 @@ pub struct Flame {
 }
 
 /// The name in a zoom of the frame that small programs share: what it shows changes from second to second.
-pub const SMALL: &str = "small programs";
+pub(crate) const SMALL: &str = "small programs";
 
 impl Flame {
     /// Says how many processes the programs on the ground have.
-    pub fn count_processes(&mut self, counts: &FxHashMap<Arc<str>, usize>) {
+    pub(crate) fn count_processes(&mut self, counts: &FxHashMap<Arc<str>, usize>) {
         for block in self.blocks.iter_mut().filter(|block| block.class == Class::Thread && block.small == 0) {
             block.processes = counts.get(&block.name).copied().unwrap_or(0);
         }
     }
 
     /// A weight then and now, in the unit of the comparison.
-    pub fn values(&self, both: Both) -> (f64, f64) {
+    pub(crate) fn values(&self, both: Both) -> (f64, f64) {
         match (self.versus, self.sides) {
             (Some(Per::Total), _) => (both.old.percent_of(&self.total.old), both.new.percent_of(&self.total.new)),
             (Some(Per::Second), (old, new)) => {
@@ -139,7 +140,7 @@ impl Flame {
 
     /// How much of a frame's width is difference: none when nothing changed, all when it is new or
     /// gone. Both sides scaled as the comparison says.
-    pub fn changed(&self, both: Both) -> f64 {
+    pub(crate) fn changed(&self, both: Both) -> f64 {
         let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);
         if new == old { 0.0 } else { (new - old) / (new + old) }
     }

@@ -7,21 +7,21 @@ use super::{Both, Class, FlameTree};
 #[derive(Debug)]
 pub struct Leaves {
     /// The heaviest name first.
-    pub groups: Vec<Leaf>,
+    pub(crate) groups: Vec<Leaf>,
     /// The same by the alphabet, as indices.
-    pub by_name: Vec<u32>,
-    pub total: Both,
+    pub(crate) by_name: Vec<u32>,
+    pub(crate) total: Both,
     starts: Vec<u32>,
     nodes: Vec<u32>,
 }
 
 /// All nodes of one name.
 #[derive(Clone, Copy, Debug)]
-pub struct Leaf {
-    pub name: u32,
+pub(crate) struct Leaf {
+    pub(crate) name: u32,
     /// That of all of them; of several the first one.
-    pub class: Class,
-    pub total: Both,
+    pub(crate) class: Class,
+    pub(crate) total: Both,
 }
 
 impl Leaves {
@@ -68,7 +68,7 @@ impl Leaves {
     }
 
     /// The nodes of a group.
-    pub fn nodes(&self, group: usize) -> &[u32] {
+    pub(crate) fn nodes(&self, group: usize) -> &[u32] {
         &self.nodes[self.starts[group] as usize..self.starts[group + 1] as usize]
     }
 }

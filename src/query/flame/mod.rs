@@ -4,13 +4,13 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::profile::frames::INLINED;
-use crate::profile::{Acc, NodeId, SiteId, Trie};
+use crate::profile::{Acc, FrameId, NodeId, SiteId, Trie};
 use crate::session::DsoKind;
 
-use super::Data;
 use super::aggregate::Aggregate;
 use super::changes::{Change, Changes};
 use super::context::{IRQ, SOFTIRQ, is_system_vector};
+use super::data::Data;
 use super::diff::{Per, Side};
 use super::symbol_stacks::Name;
 
@@ -48,7 +48,7 @@ pub enum Edit {
 
 impl Edit {
     /// As a command, for the list of edits.
-    pub fn as_command(&self) -> String {
+    pub(crate) fn as_command(&self) -> String {
         match self {
             Self::Focus(name) => format!("focus {name}"),
             Self::MergeFunction(name) => format!("merge {name}"),
@@ -80,7 +80,7 @@ pub enum Class {
 
 impl Class {
     /// The letter that says it without colour.
-    pub fn letter(self) -> char {
+    pub(crate) fn letter(self) -> char {
         match self {
             Self::Thread => '#',
             Self::Kernel => 'k',
@@ -98,18 +98,18 @@ impl Class {
 /// A weight now, and in what it is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Both {
-    pub new: Acc,
+    pub(crate) new: Acc,
     /// Nothing when there is no comparison.
-    pub old: Acc,
+    pub(crate) old: Acc,
 }
 
 impl Both {
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.new.is_zero() && self.old.is_zero()
     }
 
     /// What it is now of what a whole is now, in percent.
-    pub fn percent_of(&self, whole: &Self) -> f64 {
+    pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
         self.new.percent_of(&whole.new)
     }
 }
@@ -182,9 +182,9 @@ fn scale(new: &Side, old: &Side, per: Per) -> (u64, u64) {
 /// One side of a tree: its samples, and how they compare.
 #[derive(Clone, Copy)]
 pub struct FlameStacks<'a> {
-    pub data: Data<'a>,
-    pub fold: &'a Aggregate,
-    pub side: Side,
+    pub(crate) data: Data<'a>,
+    pub(crate) fold: &'a Aggregate,
+    pub(crate) side: Side,
 }
 
 impl FlameTree {
@@ -196,8 +196,17 @@ impl FlameTree {
     }
 
     /// Builds the tree of stacks that are names already, root first.
-    pub fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> Self {
-        build::of_names(stacks)
+    pub(crate) fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> Self {
+        let (mut namer, mut trie, mut own) = (Namer::default(), Trie::default(), Weights::default());
+        for (frames, acc) in stacks {
+            let node = frames.iter().fold(NodeId::ROOT, |node, frame| {
+                let name = namer.name(frame.clone());
+                trie.child(node, FrameId(name))
+            });
+            own.resize(trie.len());
+            own.add(node.0, acc);
+        }
+        Self::whole(namer, trie, own, None)
     }
 
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
@@ -228,17 +237,17 @@ impl FlameTree {
     }
 
     /// Whether it can follow what changes in its fold; where it cannot it is built anew.
-    pub fn can_follow(&self) -> bool {
+    pub(crate) fn can_follow(&self) -> bool {
         self.then.is_none() && !self.namer.edits.contains(&Edit::CollapseChains)
     }
 
     /// The edits that made it.
-    pub fn edits(&self) -> &[Edit] {
+    pub(crate) fn edits(&self) -> &[Edit] {
         &self.namer.edits
     }
 
     /// Follows what changed in the fold that it was built of.
-    pub fn follow(&mut self, data: Data<'_>, news: &Changes) {
+    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
         let profile = data.profile;
         let mut path = Vec::new();
         for change in news.changes() {
@@ -314,12 +323,12 @@ impl FlameTree {
     }
 
     /// How many frames have weight.
-    pub fn frames(&self) -> usize {
+    pub(crate) fn frames(&self) -> usize {
         self.frames
     }
 
     /// The names of all frames.
-    pub fn names(&self) -> &[Name] {
+    pub(crate) fn names(&self) -> &[Name] {
         &self.namer.names
     }
 
@@ -327,37 +336,37 @@ impl FlameTree {
         self.trie.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.total(0).is_zero()
     }
 
     /// The children of a node that have weight, in no order that matters.
-    pub fn children(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn children(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         let next = |of: u32| Some(of).filter(|of| *of != 0);
         let all = std::iter::successors(next(self.child[node as usize]), move |of| next(self.sibling[*of as usize]));
         all.filter(|of| !self.total(*of).is_zero())
     }
 
     /// Where stacks end.
-    pub fn leaves(&self) -> &Leaves {
+    pub(crate) fn leaves(&self) -> &Leaves {
         self.leaves.get_or_init(|| Leaves::new(self))
     }
 
-    pub fn parent(&self, node: u32) -> u32 {
+    pub(crate) fn parent(&self, node: u32) -> u32 {
         self.trie.parent(NodeId(node)).0
     }
 
     /// Index into `names`; the root has none.
-    pub fn name(&self, node: u32) -> u32 {
+    pub(crate) fn name(&self, node: u32) -> u32 {
         self.trie.frame(NodeId(node)).0
     }
 
-    pub fn class(&self, node: u32) -> Class {
+    pub(crate) fn class(&self, node: u32) -> Class {
         self.class[node as usize]
     }
 
     /// What ends in a node, now and then: what its children leave of it.
-    pub fn own(&self, node: u32) -> Both {
+    pub(crate) fn own(&self, node: u32) -> Both {
         let left = |total: &Weights| {
             let mut left = total.get(node);
             self.children(node).for_each(|child| left -= total.get(child));
@@ -368,41 +377,41 @@ impl FlameTree {
     }
 
     /// What goes through a node, now and then.
-    pub fn total(&self, node: u32) -> Both {
+    pub(crate) fn total(&self, node: u32) -> Both {
         let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
         Both { new: self.total.get(node), old }
     }
 
     /// How wide a weight is drawn: of a comparison, both sides together.
-    pub fn width(&self, both: Both) -> u128 {
+    pub(crate) fn width(&self, both: Both) -> u128 {
         let (new, old) = self.scale();
         u128::from(both.new.period) * u128::from(new) + u128::from(both.old.period) * u128::from(old)
     }
 
     /// By what weights of now and then are multiplied to become widths.
-    pub fn scale(&self) -> (u64, u64) {
+    pub(crate) fn scale(&self) -> (u64, u64) {
         self.then.as_ref().map_or((1, 0), |then| then.scale)
     }
 
     /// How many seconds it was then and is now.
-    pub fn seconds(&self) -> (f64, f64) {
+    pub(crate) fn seconds(&self) -> (f64, f64) {
         self.then.as_ref().map_or((0.0, 0.0), |then| then.seconds)
     }
 
     /// How sides are compared, if they are.
-    pub fn per(&self) -> Option<Per> {
+    pub(crate) fn per(&self) -> Option<Per> {
         self.then.as_ref().map(|then| then.per)
     }
 
     /// Two names by the alphabet.
-    pub fn by_name(&self, a: u32, b: u32) -> std::cmp::Ordering {
+    pub(crate) fn by_name(&self, a: u32, b: u32) -> std::cmp::Ordering {
         let of = |name: u32| (&self.namer.names[name as usize].text, &self.namer.names[name as usize].dso);
         of(a).cmp(&of(b)).then(a.cmp(&b))
     }
 
     /// Weight of all stacks through a function that matches, each stack counted once, and how many
     /// frames match.
-    pub fn share(&self, matches: &[bool]) -> (Both, usize) {
+    pub(crate) fn share(&self, matches: &[bool]) -> (Both, usize) {
         let mut inside = vec![false; self.len()];
         let (mut sum, mut count) = (Both::default(), 0);
         for i in 1..self.len() as u32 {

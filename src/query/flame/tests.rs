@@ -91,7 +91,7 @@ fn weights_of_both_sides() {
 #[test]
 fn a_tree_says_what_it_is_compared_with() {
     let staged = Staged::default();
-    let fold = Aggregate::new(0, None, false);
+    let fold = Aggregate::new(0, None);
     let empty = FlameTree::build(staged.data(), &fold, &[]);
     assert_eq!(
         (empty.is_empty(), empty.len(), empty.per(), empty.seconds(), empty.scale()),
@@ -143,7 +143,7 @@ fn staged(samples: &[One]) -> Staged {
 }
 
 fn folded(data: Data<'_>) -> Aggregate {
-    let mut fold = Aggregate::new(0, None, false);
+    let mut fold = Aggregate::new(0, None);
     fold.update(data, 0..u64::MAX);
     fold
 }

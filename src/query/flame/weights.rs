@@ -71,7 +71,7 @@ mod tests {
             staged.sample(1, pid, &[], 1);
         }
         (0..1000).for_each(|i| staged.sample(1, 1, &[&format!("f{i}")], 1));
-        let mut fold = Aggregate::new(0, None, false);
+        let mut fold = Aggregate::new(0, None);
         fold.update(staged.data(), 0..u64::MAX);
         let tree = FlameTree::build(staged.data(), &fold, &[]);
         assert_eq!(tree.len(), 1026);

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use crate::profile::Chunk;
-use crate::query::filter_eval::{Judge, Verdict};
+use crate::query::aggregate::Aggregate;
+use crate::query::data::Data;
+use crate::query::filter_eval::Judge;
 use crate::query::parallel::shared;
-use crate::query::{Aggregate, Data};
 
 use super::lanes::{LaneKind, Leaves, half_octave, lanes};
 use super::{By, Heat, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
@@ -16,12 +17,12 @@ const EACH: usize = 1 << 18;
 /// What a map is made from: the fold's and the other filter's verdicts are up to date with the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
-    pub data: Data<'a>,
-    pub event: usize,
-    pub fold: &'a Aggregate,
-    pub lit: Option<&'a Judge>,
+    pub(crate) data: Data<'a>,
+    pub(crate) event: usize,
+    pub(crate) fold: &'a Aggregate,
+    pub(crate) lit: Option<&'a Judge>,
     /// Absolute position after the last sample.
-    pub end: u64,
+    pub(crate) end: u64,
 }
 
 /// The map of an event's samples; `before` are the rows of the last one, `leaves` what it has looked up.
@@ -96,26 +97,18 @@ impl<'a> Pass<'a> {
                 if after >= self.span || usize::from(chunk.event[i]) != self.work.event {
                     continue;
                 }
-                if !self.work.fold.judge().is_none_or(|judge| self.passes(judge, chunk, i)) {
+                if !self.work.fold.judge().is_none_or(|judge| judge.passes(self.work.data, chunk, i)) {
                     continue;
                 }
                 let Some(row) = self.row(chunk, i, after) else { continue };
                 let cell = (after / self.length) as usize * self.n_rows + row;
                 cells[cell] += 1;
-                if self.work.lit.is_some_and(|judge| self.passes(judge, chunk, i)) {
+                if self.work.lit.is_some_and(|judge| judge.passes(self.work.data, chunk, i)) {
                     lit[cell] += 1;
                 }
             }
         }
         (cells, lit)
-    }
-
-    fn passes(&self, judge: &Judge, chunk: &Chunk, i: usize) -> bool {
-        match judge.verdicts()[chunk.site[i] as usize] {
-            Verdict::Yes => true,
-            Verdict::No => false,
-            Verdict::Open => judge.sample(self.work.data, chunk, i),
-        }
     }
 
     fn row(&self, chunk: &Chunk, i: usize, after: u64) -> Option<usize> {

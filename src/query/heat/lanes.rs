@@ -6,21 +6,22 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::equals;
 use crate::profile::{NodeId, SiteId, SymId};
-use crate::query::{Aggregate, Data};
+use crate::query::aggregate::Aggregate;
+use crate::query::data::Data;
 
 use super::{By, HeatSpec};
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lane {
-    pub label: Arc<str>,
+    pub(crate) label: Arc<str>,
     /// The clause that only its samples pass; none of what is left over.
-    pub expression: Option<String>,
+    pub(crate) expression: Option<String>,
 }
 
 /// What tells a sample's row.
 #[derive(Debug)]
-pub enum LaneKind {
+pub(crate) enum LaneKind {
     /// Its offset inside a column.
     Offset,
     /// Its site.
@@ -56,7 +57,7 @@ pub fn least_of(half: u32) -> u64 {
 
 /// The rows of a map and what decides them. `before` are those of the last map, whose order is kept, so that
 /// nothing moves while shares change.
-pub fn lanes(
+pub(crate) fn lanes(
     data: Data<'_>,
     event: usize,
     fold: &Aggregate,

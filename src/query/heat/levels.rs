@@ -16,14 +16,14 @@ pub enum Scale {
 /// The least number of each level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    pub least: [u32; N],
-    pub max: u32,
-    pub scale: Scale,
+    pub(crate) least: [u32; N],
+    pub(crate) max: u32,
+    pub(crate) scale: Scale,
 }
 
 impl Levels {
     /// For these cells.
-    pub fn of(cells: &[u32], scale: Scale) -> Self {
+    pub(crate) fn of(cells: &[u32], scale: Scale) -> Self {
         let mut seen: Vec<u32> = cells.iter().copied().filter(|n| *n > 0).collect();
         seen.sort_unstable();
         seen.dedup();
@@ -36,12 +36,12 @@ impl Levels {
     }
 
     /// The level of a number: none for 0 only.
-    pub fn level(&self, n: u32) -> Option<usize> {
+    pub(crate) fn level(&self, n: u32) -> Option<usize> {
         (n > 0).then(|| self.least.iter().rposition(|least| n >= *least).unwrap_or(0))
     }
 
     /// Whether they still tell these cells apart, so that nothing need be painted anew.
-    pub fn serve(&self, cells: &[u32], scale: Scale) -> bool {
+    pub(crate) fn serve(&self, cells: &[u32], scale: Scale) -> bool {
         let max = cells.iter().copied().max().unwrap_or(0);
         self.scale == scale && max <= self.max + self.max / 4 && max >= self.max / 2
     }

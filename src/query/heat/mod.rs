@@ -3,7 +3,7 @@
 //! processes, DSOs, functions, or durations.
 
 mod build;
-pub mod lanes;
+pub(crate) mod lanes;
 pub mod levels;
 
 use std::sync::Arc;
@@ -17,11 +17,11 @@ pub use levels::{Levels, Scale};
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
 /// Columns that a map has at most.
-pub const MAX_COLUMNS: usize = 4096;
+pub(crate) const MAX_COLUMNS: usize = 4096;
 /// Rows that a map has at most.
 pub const MAX_ROWS: usize = 1024;
 /// How long a column may be, in nanoseconds: what zooming in and out of time walks through.
-pub const LENGTHS: &[u64] = &[
+pub(crate) const LENGTHS: &[u64] = &[
     1_000_000,
     2_000_000,
     5_000_000,
@@ -73,15 +73,15 @@ impl By {
         (Self::Latency, "latency"),
     ];
 
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         Self::ALL.iter().find(|row| row.0 == self).map_or("offset", |row| row.1)
     }
 
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         let at = Self::ALL.iter().position(|row| row.0 == self).unwrap_or(0);
         Self::ALL[(at + 1) % Self::ALL.len()].0
     }
@@ -90,15 +90,15 @@ impl By {
 /// Which part of the session is mapped, and how finely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatSpec {
-    pub by: By,
+    pub(crate) by: By,
     /// Nanoseconds of a column.
-    pub length: u64,
+    pub(crate) length: u64,
     /// The first column, counted from the session's start; when `None` the newest sample is in the last one.
-    pub page: Option<u64>,
-    pub columns: usize,
-    pub rows: usize,
+    pub(crate) page: Option<u64>,
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
     /// Which samples are lit.
-    pub lit: Option<Arc<Filter>>,
+    pub(crate) lit: Option<Arc<Filter>>,
 }
 
 /// A map. Cells are numbers of samples, column after column.
@@ -107,23 +107,23 @@ pub struct Heat {
     pub by: By,
     pub length: u64,
     /// The first column, counted from the session's start.
-    pub first: u64,
+    pub(crate) first: u64,
     pub columns: usize,
     pub rows: usize,
     /// What each row is; empty for offsets.
-    pub lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<Lane>,
     pub cells: Vec<u32>,
     /// How many of each cell's samples are lit; empty when none are asked for.
     pub lit: Vec<u32>,
     /// Samples that were lost, by column.
-    pub lost: Vec<u64>,
+    pub(crate) lost: Vec<u64>,
     /// Cells that samples were lost in, where the rows tell that; in order.
-    pub lost_cells: Vec<usize>,
+    pub(crate) lost_cells: Vec<usize>,
     /// Spans in which nothing was measured, in nanoseconds from the session's start.
-    pub gaps: Vec<(u64, u64)>,
+    pub(crate) gaps: Vec<(u64, u64)>,
     /// Nanoseconds from the session's start to the oldest and the newest sample that are kept.
-    pub from: u64,
-    pub until: u64,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
     /// Samples that passed the filter, on this page or not.
     pub total: u64,
 }
@@ -135,7 +135,7 @@ impl Heat {
     }
 
     /// Those of them that are lit.
-    pub fn lit(&self, column: usize, row: usize) -> u32 {
+    pub(crate) fn lit(&self, column: usize, row: usize) -> u32 {
         self.lit.get(column * self.rows + row).copied().unwrap_or(0)
     }
 
@@ -146,7 +146,7 @@ impl Heat {
     }
 
     /// Samples of some rows of some columns.
-    pub fn sum_of(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> u64 {
+    pub(crate) fn sum_of(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> u64 {
         columns.map(|column| self.sum(column * self.rows + rows.start..column * self.rows + rows.end)).sum()
     }
 
@@ -157,7 +157,7 @@ impl Heat {
 
     /// How far into a column a row begins, in nanoseconds, where rows are offsets; rounded up, so that the first
     /// nanosecond of a row is inside it.
-    pub fn offset(&self, row: usize) -> u64 {
+    pub(crate) fn offset(&self, row: usize) -> u64 {
         (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64
     }
 
@@ -170,13 +170,13 @@ impl Heat {
     }
 
     /// The column that a time is in; of times on other pages the nearest.
-    pub fn column_at(&self, ns: u64) -> usize {
+    pub(crate) fn column_at(&self, ns: u64) -> usize {
         let after = (ns / self.length.max(1)).saturating_sub(self.first);
         (after as usize).min(self.columns.saturating_sub(1))
     }
 
     /// The cell that a time is in where rows are offsets; of times on other pages the nearest.
-    pub fn cell_at(&self, ns: u64) -> usize {
+    pub(crate) fn cell_at(&self, ns: u64) -> usize {
         let last = (self.columns * self.rows).saturating_sub(1);
         if self.length == 0 || ns / self.length < self.first {
             return 0;
@@ -200,7 +200,7 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
 /// How many rows of offsets fit a sampling rate. A row is a round time, as long as it takes in many samples; where it is
 /// not much longer than the time between two of them, it takes in a whole number of them, or stripes would be seen that
 /// are not there.
-pub fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
+pub(crate) fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);
     let shows = |rows: &usize| samples / rows >= 16 || samples.is_multiple_of(*rows);

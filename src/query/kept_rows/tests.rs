@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use crate::filter::Filter;
 use crate::profile::{Acc, CHUNK, FrameId};
+use crate::query::chains::tests::built;
 use crate::query::chains::{Reach, Tree};
 use crate::query::flame::layout::{FlameSpec, Way, layout};
 use crate::query::flame::{Edit, FlameTree};
-use crate::query::lines::Unfold;
 use crate::query::live_rows::Tally;
 use crate::query::staged::Staged;
 use crate::symbols::lines::InlinedFrame;
@@ -104,22 +104,19 @@ struct Screen {
     spec: TopSpec,
     from: u64,
     filter: Option<Arc<Filter>>,
-    by_cpu: bool,
 }
 
 impl Screen {
     fn new(filter: Option<&str>, keys: &[ColumnKey], children: bool) -> Self {
         let filter = filter.map(|text| Arc::new(Filter::parse(text).expect("filter")));
-        let by_cpu = keys.contains(&ColumnKey::Cpu);
         Self {
-            fold: Aggregate::new(0, filter.clone(), by_cpu),
+            fold: Aggregate::new(0, filter.clone()).told_apart(keys),
             rows: Standing::default(),
             flame: FlameTree::default(),
             edits: Vec::new(),
             spec: TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() },
             from: 0,
             filter,
-            by_cpu,
         }
     }
 
@@ -137,7 +134,7 @@ impl Screen {
     /// The same question put to somebody who has seen nothing before.
     fn check(&mut self, staged: &Staged) {
         let top = self.look(staged);
-        let mut fold = Aggregate::new(0, self.filter.clone(), self.by_cpu);
+        let mut fold = Aggregate::new(0, self.filter.clone()).told_apart(&self.spec.keys);
         fold.update(staged.data(), self.from..u64::MAX);
         let want = Top::build(staged.data(), &fold, &self.spec, Keep::All { sorted: usize::MAX });
         assert_eq!((top.total, top.n_rows), (want.total, want.n_rows));
@@ -150,7 +147,7 @@ impl Screen {
         for (row, anew) in top.rows.iter().zip(&want.rows) {
             for direction in [Direction::Callers, Direction::Callees] {
                 let reach = Reach { direction, inclusive: self.spec.children };
-                let want = paths(staged, &Tree::build(staged.data(), &want, anew, reach));
+                let want = paths(staged, &built(staged.data(), &want, anew, reach));
                 let mut trees = self.rows.trees(&self.fold);
                 let tree = trees.tree(staged.data(), &top, row, reach);
                 assert_eq!(paths(staged, &tree), want);

@@ -4,17 +4,26 @@ use super::*;
 use crate::profile::{Frame, NodeId, Site};
 use crate::query::compare::compare;
 use crate::query::diff::Side;
+use crate::query::kept_rows::Standing;
 use crate::query::staged::Staged;
-use crate::query::{ColumnKey, Direction, TopSpec};
+use crate::query::{ColumnKey, Direction, Keep, TopSpec};
 use crate::session::MapId;
+
+const ALL: Keep = Keep::All { sorted: usize::MAX };
 
 fn question(order: Order, direction: Direction) -> Question {
     let top = TopSpec { keys: vec![ColumnKey::Sym], children: true, order, reversed: false, origins: false };
     Question { top, direction, ..Question::default() }
 }
 
+fn listed(staged: &Staged, question: &Question) -> Listed {
+    let (fold, mut rows) = (staged.fold(), Standing::default());
+    let top = rows.top(staged.data(), &fold, &question.top, ALL);
+    lines(staged.data(), &top, question, &mut rows.trees(&fold))
+}
+
 fn table(staged: &Staged, question: &Question) -> Vec<TopLine> {
-    lines(staged.data(), &staged.top(&question.top), question, &mut Anew).lines
+    listed(staged, question).lines
 }
 
 /// A line as (fold mark at its depth, name, own and children percent).
@@ -67,7 +76,7 @@ fn lines_unfold_one_by_one() {
     toggle(&mut q, &closed, 0, "k");
     assert_eq!(text(&table(&staged, &q)).last().map(String::as_str), Some(". k 10 10"), "nothing to unfold");
     q.toggled.remove(&closed[0].id);
-    let listed = lines(staged.data(), &staged.top(&q.top), &Question { beside: Some(closed[0].id), ..q }, &mut Anew);
+    let listed = listed(&staged, &Question { beside: Some(closed[0].id), ..q });
     let beside: Vec<String> = text(&listed.beside);
     assert_eq!(beside, ["  > f 0 90", "  . k 0 10"], "those of a row that is folded, too");
     let line = listed.lines.iter().find(|line| &*line.sym == "h").expect("a row");
@@ -237,12 +246,13 @@ fn what_is_gone_has_a_line_without_weight() {
     let shown = |per, limit_percent| {
         let mut q = question(Order::SelfTime, Direction::Callers);
         (q.limit_percent, q.expand_all) = (limit_percent, true);
-        let (old, new) = (then.top(&q.top), now.top(&q.top));
+        let (fold, mut now_rows) = (now.fold(), Standing::default());
+        let (old, new) = (then.top(&q.top), now_rows.top(now.data(), &fold, &q.top, ALL));
         let side = |top: &Top| Side { total: top.total, seconds: 2.0 };
         let old = TableSide { data: then.data(), top: &old, side: side(&old) };
         let table = TableSide { data: now.data(), top: &new, side: side(&new) };
         let rows = compare(table, old, &q.top, per);
-        let lines = compared(now.data(), &new, old, &rows, &q, &mut Anew).lines;
+        let lines = compared(now.data(), &new, old, &rows, &q, &mut now_rows.trees(&fold)).lines;
         let versus = |l: &TopLine| l.versus.map_or(String::new(), |v| format!(" {:.0} {:.0}", v.old, v.new));
         let text = text(&lines).into_iter().zip(&lines).map(|(text, l)| text + &versus(l));
         text.collect::<Vec<_>>()

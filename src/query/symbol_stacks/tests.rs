@@ -7,8 +7,15 @@ use crate::session::MapId;
 use crate::symbols::Symbolized;
 
 /// What a stack is called, root first.
+/// The names of a stack, root first.
+fn names(named: &SymbolStacks, node: NodeId) -> Vec<&Name> {
+    let mut names: Vec<&Name> = named.trie.walk(node).map(|frame| &named.names[frame.0 as usize]).collect();
+    names.reverse();
+    names
+}
+
 fn path(named: &SymbolStacks, node: NodeId) -> String {
-    named.path(node).iter().map(|name| &*name.text).collect::<Vec<_>>().join(";")
+    names(named, node).iter().map(|name| &*name.text).collect::<Vec<_>>().join(";")
 }
 
 #[test]
@@ -61,8 +68,8 @@ fn stacks_are_put_together_by_comm_and_name() {
     assert_eq!(named.node_of[f.0 as usize], named.node_of[other.0 as usize]);
     let name = |text: &str, dso: &str| Name { text: text.into(), kind: DsoKind::File, dso: dso.into() };
     let file = staged.stack(&["lib:f"]);
-    assert_eq!(named.path(named.node_of[file.0 as usize]), [&name("f", "lib")]);
-    assert_eq!(named.path(named.node_of[f.0 as usize]), [&name("f", "app")]);
+    assert_eq!(names(&named, named.node_of[file.0 as usize]), [&name("f", "lib")]);
+    assert_eq!(names(&named, named.node_of[f.0 as usize]), [&name("f", "app")]);
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::profile::{Frame, NodeId, Profile, Site};
+use crate::query::aggregate::Aggregate;
+use crate::query::data::Data;
 use crate::query::diff::Side;
 use crate::query::flame::{FlameStacks, FlameTree};
-use crate::query::{Aggregate, Data};
 use crate::session::{MapId, Origin, Session};
 use proptest::prelude::*;
 
@@ -30,7 +31,7 @@ fn recorded(stacks: &[&str]) -> (Session, Profile) {
 }
 
 fn folded(data: Data<'_>) -> Aggregate {
-    let mut fold = Aggregate::new(0, None, false);
+    let mut fold = Aggregate::new(0, None);
     fold.update(data, 0..u64::MAX);
     fold
 }

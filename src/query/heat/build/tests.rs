@@ -47,7 +47,7 @@ fn asked(
     leaves: &mut Leaves,
 ) -> Heat {
     let data = Data { start: START, ..staged.data() };
-    let mut fold = Aggregate::new(event, kept, false);
+    let mut fold = Aggregate::new(event, kept);
     fold.update(data, 0..end);
     let mut lit = spec.lit.clone().map(Judge::new);
     lit.iter_mut().for_each(|judge| _ = judge.update(data));

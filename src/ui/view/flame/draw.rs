@@ -10,7 +10,7 @@ use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
 use crate::query::ChainMode;
-use crate::query::compare::Versus;
+use crate::query::diff::Versus;
 use crate::query::diff::{Per, Verdict};
 use crate::query::flame::layout::{Block, Flame};
 use crate::query::flame::{Both, Class};

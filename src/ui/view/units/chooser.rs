@@ -4,7 +4,7 @@
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::ingest::unit_feed::{is_named, shown};
+use crate::ingest::unit_events::{is_named, shown};
 use crate::panel::unit::percent;
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};

@@ -1,0 +1,121 @@
+//! The feeder: the source's thread, which carries batches and controls and decodes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+
+use super::shares::Held;
+use super::urgency::Urgency;
+use crate::source::{Batch, Control, Progress, Source};
+
+/// A live batch is handed over when it is asked for, has so many bytes, or is so old: each hand-over wakes the
+/// profile's thread, which costs more than what a quiet tick brings.
+const HOLD_BYTES: usize = 128 << 10;
+const HOLD: Duration = Duration::from_millis(600);
+/// In this time after the start every tick is handed over at once.
+const EAGER: Duration = Duration::from_secs(2);
+
+/// What the source's thread has.
+pub(super) struct Feeder {
+    pub(super) source: Box<dyn Source>,
+    pub(super) batches: Sender<Feed>,
+    pub(super) recycle: Receiver<Vec<u8>>,
+    pub(super) controls: Receiver<Control>,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) queue_full: Arc<AtomicU64>,
+    /// The worker wants what there is.
+    pub(super) wanted: Arc<AtomicBool>,
+    pub(super) live: bool,
+    pub(super) realtime: Option<i32>,
+    /// Where the bytes of records stand that the worker has not taken in yet, and how many there may be.
+    pub(super) held: Arc<Held>,
+    pub(super) most_waiting: usize,
+    pub(super) is_bounded: bool,
+}
+
+/// What the source's thread sends.
+#[derive(Debug)]
+pub enum Feed {
+    Batch(Box<Batch>),
+    /// The source is over; why, in words, and whether that was a failure.
+    End(Result<String, String>),
+}
+
+impl Feeder {
+    pub(super) fn run(mut self) {
+        let mut replies = Vec::new();
+        let start = Instant::now();
+        let mut held: Option<(Batch, Instant)> = None;
+        let mut urgency = if self.live { Urgency::of_live(self.realtime) } else { Urgency::usual() };
+        while !self.stop.load(Ordering::Relaxed) {
+            let mut changed = None;
+            for control in self.controls.try_iter() {
+                let reply = self.source.control(&control);
+                changed = self.source.facts();
+                replies.push(reply);
+            }
+            let (mut batch, since) = held.take().unwrap_or_else(|| {
+                let bytes = self.recycle.try_recv().unwrap_or_default();
+                (Batch { bytes, ..Batch::default() }, Instant::now())
+            });
+            batch.changed = changed.or(batch.changed);
+            let step = self.source.next(&mut batch);
+            if self.is_bounded {
+                self.held.look();
+            }
+            batch.replies.append(&mut replies);
+            urgency.keep();
+            let wanted = self.wanted.swap(false, Ordering::Relaxed);
+            if matches!(step, Ok(Progress::More))
+                && !wanted
+                && batch.may_wait(HOLD_BYTES)
+                && start.elapsed() > EAGER
+                && since.elapsed() < HOLD
+            {
+                held = Some((batch, since));
+                continue;
+            }
+            if !self.deliver(Feed::Batch(Box::new(batch))) {
+                return;
+            }
+            let end = match step {
+                Ok(Progress::More) => continue,
+                Ok(Progress::End(why)) => Ok(why),
+                Err(error) => Err(error.to_string()),
+            };
+            self.deliver(Feed::End(end));
+            return;
+        }
+    }
+
+    /// Hands over, waiting while the queue is full: records then stay in the rings, where the
+    /// kernel counts what does not fit.
+    fn deliver(&mut self, feed: Feed) -> bool {
+        let bytes = match &feed {
+            Feed::Batch(batch) => batch.bytes.len(),
+            Feed::End(_) => 0,
+        };
+        let waiting = &self.held.waiting;
+        if waiting.load(Ordering::Relaxed) > self.most_waiting {
+            self.queue_full.fetch_add(1, Ordering::Relaxed);
+        }
+        while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(2));
+            // Now is when a long answer has most.
+            if self.is_bounded {
+                self.held.look();
+            }
+        }
+        waiting.fetch_add(bytes, Ordering::Relaxed);
+        match self.batches.try_send(feed) {
+            Ok(()) => true,
+            Err(TrySendError::Full(feed)) => {
+                self.queue_full.fetch_add(1, Ordering::Relaxed);
+                self.batches.send(feed).is_ok()
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The events that units want: the names that they go by, and what is asked of the kernel for them.
+
+use crate::event::spec::LookupPaths;
+use crate::event::{Event, Rate, parse, plain};
+use crate::filter::capture;
+use crate::kernel::attr::{Flag, sample};
+use crate::source::Shared;
+use crate::units::kit::EventRequest;
+
+/// An event's name without the others that would do.
+pub fn shown(event: &str) -> &str {
+    event.split('|').next().unwrap_or(event)
+}
+
+/// Whether an event is what a unit wants: by its name without modifiers, a probe by the name of its function.
+/// Names that would do are separated by bars.
+pub(crate) fn is_named(want: &EventRequest, name: &str) -> bool {
+    // One that is named with modifiers is meant with them.
+    let exact = |wanted: &str| plain(wanted) != wanted && wanted == name;
+    if want.event.split('|').any(exact) {
+        return true;
+    }
+    let name = plain(name);
+    let own = |wanted: &str| {
+        let part = wanted.strip_prefix('~');
+        wanted == name
+            || part.is_some_and(|part| name.contains(part))
+            || is_pattern(wanted) && matches(wanted, name)
+            || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
+    };
+    want.event.split('|').any(own)
+}
+
+pub(super) fn is_pattern(event: &str) -> bool {
+    event.contains(['*', '?', '[']) && event.contains(':')
+}
+
+/// Whether a name has a pattern's system and event.
+fn matches(pattern: &str, name: &str) -> bool {
+    let part =
+        |pattern: &str, text: &str| globset::Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text));
+    let (Some((systems, events)), Some((system, event))) = (pattern.split_once(':'), name.split_once(':')) else {
+        return false;
+    };
+    part(systems, system) && part(events, event)
+}
+
+/// What a unit's wants come to for the kernel: each event once, with what all want of it.
+pub fn shared(wants: &[EventRequest]) -> Result<Shared, String> {
+    let places = LookupPaths::system();
+    let mut out = Shared::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for want in wants {
+        if seen.contains(&want.event.as_str()) {
+            continue;
+        }
+        seen.push(&want.event);
+        let same: Vec<&EventRequest> = wants.iter().filter(|other| other.event == want.event).collect();
+        let stack = same.iter().any(|want| want.stack);
+        let filters: Option<Vec<&str>> = same.iter().map(|want| want.filter.as_deref()).collect();
+        let filter = filters.map(|mut list| {
+            list.dedup();
+            if list.len() == 1 { list[0].to_owned() } else { format!("({})", list.join(") || (")) }
+        });
+        if let Some(probe) = &want.probe {
+            out.probes.push((probe.clone(), stack, want.optional));
+            continue;
+        }
+        let first = want.event.split('|').next().unwrap_or_default();
+        let mut events = match parse(first, &places) {
+            Ok(events) => events,
+            Err(_) if want.optional => continue,
+            Err(fault) => return Err(fault.line()),
+        };
+        for event in &mut events {
+            prepare(event, want, stack);
+            // What the kernel cannot decide is decided when the record is there.
+            if event.tracepoint.is_some() && filter.is_some() {
+                let _ = capture::set(event, filter.as_deref(), &places);
+            }
+        }
+        let needed = same.iter().any(|want| !want.optional);
+        (if needed { &mut out.events } else { &mut out.optional }).append(&mut events);
+    }
+    Ok(out)
+}
+
+fn prepare(event: &mut Event, want: &EventRequest, stack: bool) {
+    event.for_units = true;
+    event.no_chains = !stack;
+    if want.memory {
+        event.attr.sample_type |= sample::ADDR | sample::WEIGHT | sample::DATA_SRC;
+    }
+    event.attr.set(Flag::TextPoke, want.text_poke);
+    match want.rate {
+        _ if want.counted => event.set_rate(Rate::Period(0)),
+        Some(rate) => event.set_rate(rate),
+        None if event.attr.period_or_freq == 0 => event.set_rate(Rate::Period(1)),
+        None => {}
+    }
+}

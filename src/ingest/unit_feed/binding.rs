@@ -1,0 +1,154 @@
+//! The binding of units to events: which events each waits for, has, and cannot do without.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::format::Format;
+use crate::event::plain;
+use crate::ingest::unit_events::{is_named, is_pattern, shown};
+use crate::units::kit::field::Num;
+use crate::units::kit::{Bound, Event as Bindable, Look, Spec, Unit};
+
+use super::{MAX_UNITS, Role, Running, SEVERAL_HOSTS, Units};
+
+impl Units {
+    /// Starts a unit at a time of the session's clock. Its events are bound as they come.
+    pub(crate) fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
+        if self.several_hosts {
+            return Err(SEVERAL_HOSTS.to_owned());
+        }
+        if self.list.len() >= MAX_UNITS {
+            return Err(format!("{MAX_UNITS} units run already: x on their screen ends one"));
+        }
+        self.next_id += 1;
+        let roles = unit.event_requests().into_iter().map(|want| Role { want, filter: None, bound: false }).collect();
+        let running = Running {
+            id: self.next_id,
+            spec,
+            unit,
+            roles,
+            look: Look { rows: 200, ..Look::default() },
+            since: now,
+            measured: 0,
+            fresh: false,
+            read_at: None,
+            readings: FxHashMap::default(),
+            lost: 0,
+            notes: Vec::new(),
+        };
+        self.list.push(running);
+        self.now = self.now.max(now);
+        Ok(self.next_id)
+    }
+
+    /// Ends a unit; the events that nobody wants any more.
+    pub(crate) fn stop(&mut self, id: u64) -> Vec<usize> {
+        let Some(at) = self.list.iter().position(|running| running.id == id) else { return Vec::new() };
+        self.list.remove(at);
+        let mut idle = Vec::new();
+        for (event, routes) in self.routes.iter_mut().enumerate() {
+            let had = routes.len();
+            routes.retain(|(unit, _)| *unit != at);
+            routes.iter_mut().for_each(|(unit, _)| *unit -= usize::from(*unit > at));
+            // What nobody wants any more need not be measured.
+            if had > 0 && routes.is_empty() && self.quiet[event] {
+                idle.push(event);
+            }
+        }
+        idle
+    }
+
+    /// The events that are bound by now are measured already, where anything is.
+    pub(crate) fn joined(&mut self) {
+        self.list.iter_mut().for_each(|running| running.fresh &= !self.begun);
+    }
+
+    /// The unit that was started last, of those that run.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.list.last().map(|running| running.id)
+    }
+
+    /// Says whether an event is there for units alone.
+    pub(crate) fn set_quiet(&mut self, event: u16, quiet: bool) {
+        self.know(event);
+        self.quiet[usize::from(event)] = quiet;
+    }
+
+    fn know(&mut self, event: u16) {
+        let events = usize::from(event) + 1;
+        if self.routes.len() < events {
+            self.routes.resize(events, Vec::new());
+            self.quiet.resize(events, false);
+            self.stacks.resize(events, false);
+        }
+    }
+
+    /// An event is there: units that want it get it from now on.
+    pub(crate) fn bind(&mut self, event: u16, name: &str, format: Option<&Arc<Format>>) {
+        self.know(event);
+        let at = usize::from(event);
+        for (i, running) in self.list.iter_mut().enumerate() {
+            for (role, own) in running.roles.iter_mut().enumerate() {
+                let taken = own.bound && !is_pattern(&own.want.event);
+                if taken || !is_named(&own.want, name) || self.routes[at].contains(&(i, role)) {
+                    continue;
+                }
+                let filter = own.want.filter.as_deref().map(|text| Bound::parse(text, format)).transpose();
+                let bound = running.unit.bind(&Bindable { role, number: event, name: plain(name), format }).and(filter);
+                match bound {
+                    Ok(filter) => {
+                        (own.filter, own.bound, running.fresh) = (filter, true, true);
+                        self.routes[at].push((i, role));
+                        self.stacks[at] |= own.want.stack;
+                        let caller = own.want.caller.as_deref().and_then(|field| Num::of(format, field).ok());
+                        self.callers.extend(caller.map(|field| (event, field)));
+                    }
+                    Err(why) => running.notes.push(why),
+                }
+            }
+        }
+    }
+
+    /// What units wait for and cannot do without, in words; none when all is there.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let lacks = |running: &&Running| {
+            let all = running.roles.iter().filter(|role| !role.bound && !role.want.optional);
+            let names: Vec<&str> = all.map(|role| role.want.event.as_str()).collect();
+            // Where everything is optional, something must be there.
+            let nothing = running.roles.iter().all(|role| !role.bound) && !running.roles.is_empty();
+            // What is there and is of no use says why.
+            if !names.is_empty() && !running.notes.is_empty() {
+                return Some(format!("{}: {}", running.spec.name, running.notes.join("; ")));
+            }
+            let names = match names.is_empty() && nothing {
+                true => running.roles.iter().map(|role| role.want.event.as_str()).collect(),
+                false => names,
+            };
+            let names = names.into_iter().map(shown).collect::<Vec<_>>();
+            (!names.is_empty()).then(|| format!("{} needs {}", running.spec.name, names.join(", ")))
+        };
+        self.list.iter().filter_map(|running| lacks(&running)).collect()
+    }
+
+    /// Whether a unit wants an event's samples.
+    pub(crate) fn takes(&self, event: u16) -> bool {
+        self.routes.get(usize::from(event)).is_some_and(|routes| !routes.is_empty())
+    }
+
+    /// Whether an event is there for units alone.
+    pub(crate) fn is_quiet(&self, event: u16) -> bool {
+        self.quiet.get(usize::from(event)).copied().unwrap_or(false)
+    }
+
+    /// Whether an event's samples are wanted with their stacks.
+    pub(crate) fn wants_stack(&self, event: u16) -> bool {
+        self.stacks.get(usize::from(event)).is_some_and(|wanted| *wanted)
+    }
+
+    /// Whether a unit goes by stacks.
+    pub(crate) fn has_stacks(&self, id: u64) -> bool {
+        let own = self.list.iter().filter(|running| running.id == id);
+        own.flat_map(|running| &running.roles).any(|role| role.bound && role.want.stack)
+    }
+}

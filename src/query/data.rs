@@ -1,0 +1,31 @@
+//! The data that every projection reads: a session, its profile, and the names of its events.
+
+use std::sync::Arc;
+
+use crate::profile::{NodeId, Profile};
+use crate::session::Session;
+
+/// What every projection reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Data<'a> {
+    pub session: &'a Session,
+    pub(crate) profile: &'a Profile,
+    /// Names of the events, by index.
+    pub(crate) events: &'a [String],
+    /// Where the session's time starts, for the filter field `time`.
+    pub(crate) start: u64,
+    /// For each stack the one that tables take for it, where that is another.
+    pub(crate) origins: Option<&'a [u32]>,
+}
+
+impl Data<'_> {
+    /// The text of a tracepoint's sample.
+    pub(crate) fn trace(&self, id: u32) -> Arc<str> {
+        self.profile.sites.traces().get(id as usize).cloned().unwrap_or_default()
+    }
+
+    /// The stack that a table takes for a sample's.
+    pub(crate) fn stack(&self, stack: NodeId) -> NodeId {
+        self.origins.and_then(|origins| origins.get(stack.0 as usize)).map_or(stack, |node| NodeId(*node))
+    }
+}

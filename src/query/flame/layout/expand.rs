@@ -1,0 +1,105 @@
+//! The neighbours of groups: which of them stand on each other.
+
+use super::group::{Group, GroupStep, Members};
+use super::positions::{CELL, Layout, Spot};
+use crate::query::flame::Both;
+
+/// Cells of a program's frame at least; smaller ones share one.
+const PROGRAM: u128 = 3 * CELL as u128;
+
+impl<'a> Layout<'a> {
+    /// The groups that stand on a group. Programs do by weight, and those too small for a frame of their own share one.
+    pub(super) fn standing_on(&mut self, group: &Group<'a>, step: GroupStep, spot: Spot) -> Vec<Group<'a>> {
+        let mut groups = self.expand(group, step);
+        let ground = matches!(&group.members, Members::List(list) if matches!(list[..], [(0, _)]));
+        if step != GroupStep::Callees || !ground && !matches!(group.members, Members::Programs(_)) {
+            return groups;
+        }
+        let tree = self.tree;
+        let width = |g: &Group<'_>| tree.width(g.total);
+        groups.sort_by(|a, b| width(b).cmp(&width(a)).then_with(|| tree.by_name(a.name, b.name)));
+        let (cells, whole) = (u128::from(spot.x1 - spot.x0), self.width(group.total).max(1));
+        let large = groups.partition_point(|g| cells * width(g) >= PROGRAM * whole);
+        if groups.len() - large > 1 {
+            let small = groups.split_off(large);
+            groups.extend(Group::shared(tree, small));
+        }
+        groups
+    }
+
+    /// The groups next to a group: by name, in the order of the spec. Next to all ends of stacks are
+    /// those ends themselves.
+    pub(super) fn expand(&mut self, group: &Group<'a>, step: GroupStep) -> Vec<Group<'a>> {
+        let tree = self.tree;
+        if matches!(group.members, Members::AllEnds) {
+            return self.ends();
+        }
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        let mut lists: Vec<Vec<(u32, Both)>> = Vec::new();
+        let mut put = |slots: &mut [u32], node: u32, through: Both, own: Both| {
+            let name = tree.name(node);
+            let slot = &mut slots[name as usize];
+            if *slot == u32::MAX {
+                *slot = groups.len() as u32;
+                groups.push(Group {
+                    name,
+                    small: 0,
+                    class: tree.class(node),
+                    own: Both::default(),
+                    total: Both::default(),
+                    members: Members::List(Vec::new()),
+                });
+                lists.push(Vec::new());
+            }
+            let group = &mut groups[*slot as usize];
+            group.class = group.class.min(tree.class(node));
+            group.total += through;
+            group.own += own;
+            lists[*slot as usize].push((node, through));
+        };
+        let slots = &mut self.slots;
+        let mut go = |node: u32, through: Both| match step {
+            GroupStep::Callers => {
+                let parent = tree.parent(node);
+                // The thread at the root is the last caller.
+                if parent != 0 {
+                    put(slots, parent, through, Both::default());
+                }
+            }
+            GroupStep::Callees => {
+                tree.children(node).for_each(|c| put(slots, c, tree.total(c), tree.own(c)));
+            }
+        };
+        match &group.members {
+            Members::List(list) => list.iter().for_each(|(node, through)| go(*node, *through)),
+            Members::Ends(nodes) => nodes.iter().for_each(|node| go(*node, tree.own(*node))),
+            Members::Programs(list) => {
+                list.iter().for_each(|(node, through)| put(slots, *node, *through, tree.own(*node)))
+            }
+            Members::AllEnds => {}
+        }
+        groups.iter_mut().zip(lists).for_each(|(group, list)| group.members = Members::List(list));
+        groups.iter().for_each(|g| self.slots[g.name as usize] = u32::MAX);
+        if self.spec.by_weight {
+            let width = |g: &Group<'_>| tree.width(g.total);
+            groups.sort_by(|a, b| width(b).cmp(&width(a)).then_with(|| tree.by_name(a.name, b.name)));
+        } else {
+            groups.sort_by(|a, b| tree.by_name(a.name, b.name));
+        }
+        groups
+    }
+
+    /// The ends of all stacks by name, in the order of the spec.
+    pub(super) fn ends(&self) -> Vec<Group<'a>> {
+        let leaves = self.tree.leaves();
+        let group = |i: usize| {
+            let leaf = leaves.groups[i];
+            let members = Members::Ends(leaves.nodes(i));
+            Group { name: leaf.name, small: 0, class: leaf.class, own: leaf.total, total: leaf.total, members }
+        };
+        match self.spec.by_weight {
+            true => (0..leaves.groups.len()).map(group).collect(),
+            false => leaves.by_name.iter().map(|i| group(*i as usize)).collect(),
+        }
+    }
+}

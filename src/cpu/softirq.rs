@@ -79,11 +79,11 @@ impl SoftirqReader {
 /// What a tracepoint said.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftirqRecord<'a> {
-    pub(crate) which: Which,
+    pub which: Which,
     /// The vector or the interrupt line.
-    pub(crate) number: u32,
+    pub number: u32,
     /// The device of an interrupt.
-    pub(crate) name: Option<&'a [u8]>,
+    pub name: Option<&'a [u8]>,
 }
 
 /// What runs: a softirq vector, or the handlers of an interrupt line.

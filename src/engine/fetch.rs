@@ -19,7 +19,7 @@ const WHOLE: &str = "600";
 const MAX_BYTES: u64 = 4 << 30;
 
 /// A debug file that is wanted, or was fetched.
-pub(crate) type Wanted = (DsoId, BuildId);
+pub type Wanted = (DsoId, BuildId);
 
 /// What became of a wish: the words say it to the user.
 #[derive(Debug)]

@@ -6,15 +6,15 @@ use super::curl::{Curl, decoded};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Status code of HTTP; 0 when there was none.
-    pub(crate) http: u16,
+    pub http: u16,
     /// `grpc-status`.
-    pub(crate) status: Option<u32>,
+    pub status: Option<u32>,
     /// `grpc-message`.
-    pub(crate) message: String,
+    pub message: String,
     /// Whether the server says more of the failure, such as when to come again.
-    pub(crate) has_details: bool,
+    pub has_details: bool,
     /// The message, without its prefix.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 /// A message with its prefix.

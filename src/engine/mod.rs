@@ -68,25 +68,25 @@ const QUEUE: usize = 256;
 /// How a session is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub(crate) symbols: SymbolOptions,
+    pub symbols: SymbolOptions,
     /// Bytes that the program may use; the oldest samples go first.
-    pub(crate) memory: usize,
+    pub memory: usize,
     /// How long samples are kept in nanoseconds, when not for ever.
-    pub(crate) keep: Option<u64>,
+    pub keep: Option<u64>,
     /// What is waited for, to save the samples around it.
-    pub(crate) watched: Option<Watched>,
+    pub watched: Option<Watched>,
     /// Whose samples are dropped: ours, unless asked to keep them.
-    pub(crate) own_pid: Option<i32>,
+    pub own_pid: Option<i32>,
     /// What of a recording is kept.
-    pub(crate) wants: Wants,
+    pub wants: Wants,
     /// How often a live view is brought up to date.
-    pub(crate) refresh: Duration,
+    pub refresh: Duration,
     /// What one sample costs the machine, for the header.
-    pub(crate) per_sample: Option<Duration>,
+    pub per_sample: Option<Duration>,
     /// Inlined functions are not looked up.
-    pub(crate) no_inline: bool,
+    pub no_inline: bool,
     /// The priority with which threads that a live view is late without are served before all ordinary ones.
-    pub(crate) realtime: Option<i32>,
+    pub realtime: Option<i32>,
 }
 
 /// What the interface can ask of the engine.
@@ -176,9 +176,9 @@ pub struct Engine {
 /// The session's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    pub(crate) now: u64,
+    pub now: u64,
     /// Up to when the newest answer tells all.
-    pub(crate) seen: u64,
+    pub seen: u64,
 }
 
 impl Engine {

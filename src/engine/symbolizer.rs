@@ -49,17 +49,17 @@ pub struct ListJob {
 /// Names that were found.
 #[derive(Debug, Default)]
 pub struct LookedUp {
-    pub(crate) epoch: u64,
-    pub(crate) frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
-    pub(crate) problems: Vec<(DsoId, String)>,
+    pub epoch: u64,
+    pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
+    pub problems: Vec<(DsoId, String)>,
     /// Where names of DSOs come from.
-    pub(crate) sources: Vec<(DsoId, String)>,
+    pub sources: Vec<(DsoId, String)>,
     /// Files for which a debug file could be fetched.
-    pub(crate) stripped: Vec<(DsoId, BuildId)>,
+    pub stripped: Vec<(DsoId, BuildId)>,
     /// Build ids of files that nothing had told.
-    pub(crate) identified: Vec<(DsoId, BuildId)>,
+    pub identified: Vec<(DsoId, BuildId)>,
     /// Those of which more is there that was not read yet.
-    pub(crate) behind: Vec<DsoId>,
+    pub behind: Vec<DsoId>,
 }
 
 /// Frames whose lines are wanted.
@@ -68,19 +68,19 @@ pub type LineJob = Job;
 /// Functions and lines that were found, innermost first.
 #[derive(Debug)]
 pub struct Lined {
-    pub(crate) epoch: u64,
-    pub(crate) frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
-    pub(crate) problems: Vec<(DsoId, String)>,
+    pub epoch: u64,
+    pub frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
+    pub problems: Vec<(DsoId, String)>,
 }
 
 /// Both ends of the threads' channels. They end when the job senders are dropped.
 #[derive(Debug)]
 pub struct Symbolizer {
-    pub(crate) jobs: Sender<Job>,
-    pub(crate) lists: Sender<ListJob>,
-    pub(crate) names: Receiver<LookedUp>,
-    pub(crate) line_jobs: Sender<LineJob>,
-    pub(crate) lines: Receiver<Lined>,
+    pub jobs: Sender<Job>,
+    pub lists: Sender<ListJob>,
+    pub names: Receiver<LookedUp>,
+    pub line_jobs: Sender<LineJob>,
+    pub lines: Receiver<Lined>,
 }
 
 /// Results come in portions, so that the first names do not wait for the last.

@@ -43,11 +43,11 @@ impl std::fmt::Debug for Watched {
 
 /// The thread's links to the session.
 pub struct Links {
-    pub(crate) host: Arc<ArcSwap<HostView>>,
-    pub(crate) answer: Arc<ArcSwap<Answer>>,
-    pub(crate) requests: Sender<Request>,
-    pub(crate) notices: Sender<Notice>,
-    pub(crate) stop: Arc<AtomicBool>,
+    pub host: Arc<ArcSwap<HostView>>,
+    pub answer: Arc<ArcSwap<Answer>>,
+    pub requests: Sender<Request>,
+    pub notices: Sender<Notice>,
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Starts it.

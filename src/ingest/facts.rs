@@ -12,7 +12,7 @@ use crate::source::Info;
 pub struct Told {
     origin: Origin,
     /// Header features that describe the recorded machine; none when live.
-    pub(crate) machine: Vec<(u8, Vec<u8>)>,
+    pub machine: Vec<(u8, Vec<u8>)>,
     /// How many records of each type came.
     kinds: FxHashMap<u32, u64>,
 }

@@ -4,20 +4,20 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants {
     /// Whole call chains, not just the sampled functions.
-    pub(crate) chains: bool,
+    pub chains: bool,
     /// The texts of tracepoints' samples.
-    pub(crate) traces: bool,
+    pub traces: bool,
     /// What tracepoints said, for filters of their fields and for saving.
-    pub(crate) fields: bool,
+    pub fields: bool,
     /// Inlined functions of all frames, before anything is shown.
-    pub(crate) inline: bool,
+    pub inline: bool,
     /// Their source lines, likewise.
-    pub(crate) lines: bool,
+    pub lines: bool,
     /// Its events are for analysis units alone: nothing of them is kept.
-    pub(crate) units_only: bool,
+    pub units_only: bool,
     /// The addresses that each process had are shown, and all words of a chain: frames are not shared with processes
     /// that had others.
-    pub(crate) addresses: bool,
+    pub addresses: bool,
 }
 
 impl Default for Wants {

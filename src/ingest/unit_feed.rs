@@ -24,16 +24,16 @@ const MAX_UNITS: usize = 16;
 /// What a unit says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitAnswer {
-    pub(crate) id: u64,
-    pub(crate) name: &'static str,
+    pub id: u64,
+    pub name: &'static str,
     pub panels: Vec<Panel>,
     /// What is missing, lost, or was done in another way.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// Records that were lost in the interval.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// Since when figures count, and up to when, in nanoseconds since the session's start.
-    pub(crate) since: u64,
-    pub(crate) until: u64,
+    pub since: u64,
+    pub until: u64,
 }
 
 /// One of the events that a unit wants.

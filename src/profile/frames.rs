@@ -28,10 +28,10 @@ pub struct SymId(pub u32);
 /// An address of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    pub(crate) map: MapId,
+    pub map: MapId,
     /// Whether `ip` is a return address, so that the call is just before it.
-    pub(crate) caller: bool,
-    pub(crate) ip: u64,
+    pub caller: bool,
+    pub ip: u64,
 }
 
 impl Frame {

@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// By LOST records, which tell when; they name the event that wrote next to the ring, and count any record.
-    pub(crate) recorded: u64,
+    pub recorded: u64,
     /// By the event's own counter (PERF_FORMAT_LOST): the same losses once more, and of samples alone.
-    pub(crate) counted: u64,
+    pub counted: u64,
     /// In the hardware's buffer, of which neither of the two knows.
-    pub(crate) hardware: u64,
+    pub hardware: u64,
 }
 
 /// Losses and shortfalls of a session. All are totals since its start.

@@ -20,9 +20,9 @@ pub struct SiteId(pub u32);
 /// A task at a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
-    pub(crate) task: TaskId,
-    pub(crate) stack: NodeId,
-    pub(crate) trace: TraceId,
+    pub task: TaskId,
+    pub stack: NodeId,
+    pub trace: TraceId,
 }
 
 /// The text of a tracepoint's sample, where such texts are kept. Index into [`Sites::traces`].

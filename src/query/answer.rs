@@ -79,13 +79,13 @@ impl TopLine {
 pub struct EventInfo {
     pub name: String,
     pub total: Acc,
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// Why it does not run, or what was done instead.
     pub note: Option<String>,
     /// What the kernel filters it by.
     pub filter: Option<String>,
     /// Its fields that hold words, where it is a tracepoint.
-    pub(crate) texts: Vec<Arc<str>>,
+    pub texts: Vec<Arc<str>>,
     /// How it is measured right now; none of a recording.
     pub meter: Option<Meter>,
 }
@@ -100,9 +100,9 @@ pub struct Meter {
     pub rate: f64,
     pub sampled: f64,
     /// How much of the time it was counted: less than all when events outnumber the counters.
-    pub(crate) running_percent: f64,
+    pub running_percent: f64,
     /// What its samples cost, in percent of each CPU; estimated.
-    pub(crate) cost_percent: f64,
+    pub cost_percent: f64,
     /// Rates of the last seconds, the newest last.
     pub history: VecDeque<f32>,
 }
@@ -116,7 +116,7 @@ impl Meter {
 
 /// What the sampling costs, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Our own CPU time of late, in percent of one CPU.
     pub(crate) own_percent: f64,
     /// Estimated cost of taking samples, in percent of each sampled CPU.
@@ -126,19 +126,19 @@ pub(crate) struct Cost {
 /// Bytes of the program's own memory that are for one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShare {
-    pub(crate) name: &'static str,
-    pub(crate) bytes: usize,
+    pub name: &'static str,
+    pub bytes: usize,
 }
 
 /// Where the program's own memory is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// The bound that it is kept to; none of a recording.
-    pub(crate) bound: Option<usize>,
+    pub bound: Option<usize>,
     /// All that is private.
-    pub(crate) private: usize,
+    pub private: usize,
     /// What of it is told apart.
-    pub(crate) parts: Vec<MemoryShare>,
+    pub parts: Vec<MemoryShare>,
 }
 
 const BETWEEN_LOOKS: usize = 24 << 20;
@@ -194,22 +194,22 @@ pub struct Answer {
     pub total: Acc,
     pub unfiltered: Acc,
     /// Samples of the event in the times that are shown, whatever the filter.
-    pub(crate) shown: Acc,
+    pub shown: Acc,
     /// Samples of the event that came since the view was frozen.
-    pub(crate) newer: u64,
+    pub newer: u64,
     pub lines: Vec<TopLine>,
     /// The call chains of the row that was asked for beside them.
-    pub(crate) beside: Vec<TopLine>,
+    pub beside: Vec<TopLine>,
     /// The tasks that were sampled most.
-    pub(crate) tasks: Vec<Whose>,
-    pub(crate) flame: Option<Arc<Flame>>,
+    pub tasks: Vec<Whose>,
+    pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
     /// The samples of the function that is annotated.
-    pub(crate) hits: Option<Arc<Hits>>,
+    pub hits: Option<Arc<Hits>>,
     /// The baseline's side and this one's, when there is one.
     pub sides: Option<(Side, Side)>,
     /// Rows in all, shown or not.
-    pub(crate) rows: usize,
+    pub rows: usize,
     pub ledger: Ledger,
     /// The session's start, in nanoseconds of its clock.
     pub start: u64,
@@ -221,32 +221,32 @@ pub struct Answer {
     pub marks: Arc<[TimeMark]>,
     /// Wall-clock time of the session's start in nanoseconds since 1970; 0 when that is not known.
     pub wall_start: u64,
-    pub(crate) cost: Cost,
-    pub(crate) memory: Memory,
+    pub cost: Cost,
+    pub memory: Memory,
     /// The source has ended; why, in words.
     pub ended: Option<String>,
     /// What the user should know, each once.
     pub notes: Vec<String>,
     /// CPUs that are sampled, as a list; empty for "all".
-    pub(crate) cpus: String,
+    pub cpus: String,
     /// The command or target in words; empty for the whole machine.
     pub target: String,
     /// How far a recording has been read, while it is.
-    pub(crate) progress: Option<Progress>,
+    pub progress: Option<Progress>,
     /// Records that are no samples, by type.
-    pub(crate) kinds: Vec<(&'static str, u64)>,
+    pub kinds: Vec<(&'static str, u64)>,
     /// Samples by CPU and context, whatever the filter.
     pub by_cpu: Arc<CpuAnswer>,
     /// Frames whose names are still being looked up.
-    pub(crate) names_pending: usize,
+    pub names_pending: usize,
     /// Where the names of each DSO come from, by its path; or why there are none.
-    pub(crate) sources: Arc<BTreeMap<Arc<str>, String>>,
+    pub sources: Arc<BTreeMap<Arc<str>, String>>,
     /// A DSO that needs DWARF for its call chains.
     pub broken: Option<Broken>,
     /// How stacks are walked by tables, where they are.
-    pub(crate) walked: Option<Walked>,
+    pub walked: Option<Walked>,
     /// Of the stacks that were copied, how many were longer than the copy, in percent.
-    pub(crate) cut_percent: f64,
+    pub cut_percent: f64,
 }
 
 #[cfg(test)]

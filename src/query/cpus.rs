@@ -42,7 +42,7 @@ pub(crate) fn of_vector(vector: usize) -> usize {
 
 /// The samples of one CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct CpuSamples {
+pub struct CpuSamples {
     pub(crate) cpu: u16,
     pub(crate) counts: [u64; SLOTS],
     /// The most that softirqs and interrupts reached in one bucket, in percent of its samples.
@@ -89,9 +89,9 @@ pub struct Behind {
 /// Samples by CPU and context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuAnswer {
-    pub(crate) rows: Vec<CpuSamples>,
+    pub rows: Vec<CpuSamples>,
     /// What the counts are of, in nanoseconds.
-    pub(crate) window: u64,
+    pub window: u64,
     /// Samples that a busy CPU gives a second; 0 when that is not known.
     pub frequency: u64,
     /// Whether they are of all that the CPUs did in the window, so that what is missing is missing.
@@ -100,8 +100,8 @@ pub struct CpuAnswer {
     /// `None` where that is not known.
     pub busy: Option<f64>,
     /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
-    pub(crate) cpu: Option<u16>,
-    pub(crate) behind: Vec<Behind>,
+    pub cpu: Option<u16>,
+    pub behind: Vec<Behind>,
 }
 
 impl CpuAnswer {

@@ -9,13 +9,13 @@ use crate::session::Session;
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
     pub session: &'a Session,
-    pub(crate) profile: &'a Profile,
+    pub profile: &'a Profile,
     /// Names of the events, by index.
-    pub(crate) events: &'a [String],
+    pub events: &'a [String],
     /// Where the session's time starts, for the filter field `time`.
-    pub(crate) start: u64,
+    pub start: u64,
     /// For each stack the one that tables take for it, where that is another.
-    pub(crate) origins: Option<&'a [u32]>,
+    pub origins: Option<&'a [u32]>,
 }
 
 impl Data<'_> {

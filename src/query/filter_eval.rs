@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
 
 /// Verdicts for all sites, kept up to date as sites and names come.
 #[derive(Clone, Debug)]
-pub(crate) struct Judge {
+pub struct Judge {
     filter: Arc<Filter>,
     verdicts: Vec<Verdict>,
     bits: Vec<u64>,

@@ -67,17 +67,17 @@ pub enum ChainMode {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
     /// Another event of the same session, when that is what is compared.
-    pub(crate) event: Option<usize>,
+    pub event: Option<usize>,
     /// Which samples it is made of.
-    pub(crate) filter: Option<Arc<Filter>>,
+    pub filter: Option<Arc<Filter>>,
     /// Whether those are of the other profile, which the engine was handed, or of this one.
-    pub(crate) other: bool,
-    pub(crate) per: Per,
+    pub other: bool,
+    pub per: Per,
     /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
     /// it is the past of the same session.
-    pub(crate) split: Option<u64>,
+    pub split: Option<u64>,
     /// Only samples of this range of time, in nanoseconds from the session's start.
-    pub(crate) range: Option<(u64, u64)>,
+    pub range: Option<(u64, u64)>,
 }
 
 /// Which samples count how much by their age.
@@ -98,25 +98,25 @@ pub struct Question {
     /// Rises with every change, so that an answer can be told from an older one.
     pub generation: u64,
     pub event: usize,
-    pub(crate) filter: Option<Arc<Filter>>,
+    pub filter: Option<Arc<Filter>>,
     /// Only samples of this range of time, in nanoseconds from the session's start; maps of time show what
     /// surrounds it, too.
     pub range: Option<(u64, u64)>,
     pub baseline: Option<Baseline>,
     pub age: Age,
     pub top: TopSpec,
-    pub(crate) direction: Direction,
-    pub(crate) chain_mode: ChainMode,
+    pub direction: Direction,
+    pub chain_mode: ChainMode,
     /// Entries below this percentage are left out of call chains, and rows below it of the table.
-    pub(crate) limit_percent: f64,
+    pub limit_percent: f64,
     /// Lines whose fold state differs from its default, by id.
     pub toggled: HashSet<u64>,
-    pub(crate) expand_all: bool,
+    pub expand_all: bool,
     /// The row whose call chains are answered apart from the lines, by id.
-    pub(crate) beside: Option<u64>,
+    pub beside: Option<u64>,
     /// Lines in sight: call chains are unfolded for these.
-    pub(crate) first_line: usize,
-    pub(crate) height: usize,
+    pub first_line: usize,
+    pub height: usize,
     /// The CPU of which is told what is behind its softirqs.
     pub cpu: Option<u16>,
     /// The flame graph, when that is what is looked at; else the table is answered.
@@ -124,7 +124,7 @@ pub struct Question {
     /// The map of time, when that is what is looked at.
     pub heat: Option<HeatSpec>,
     /// The function whose instructions are looked at.
-    pub(crate) annotate: Option<AnnotatedFunction>,
+    pub annotate: Option<AnnotatedFunction>,
 }
 
 impl Default for Question {

@@ -40,28 +40,28 @@ const MAX_NOTES: usize = 100;
 
 /// The channels of the worker.
 pub struct Links {
-    pub(crate) batches: Receiver<Feed>,
-    pub(crate) recycle: Sender<Vec<u8>>,
-    pub(crate) requests: Receiver<Request>,
-    pub(crate) controls: Sender<Control>,
+    pub batches: Receiver<Feed>,
+    pub recycle: Sender<Vec<u8>>,
+    pub requests: Receiver<Request>,
+    pub controls: Sender<Control>,
     /// Has the source look at them at once.
-    pub(crate) waker: Waker,
-    pub(crate) notices: Sender<Notice>,
-    pub(crate) answer: Arc<ArcSwap<Answer>>,
+    pub waker: Waker,
+    pub notices: Sender<Notice>,
+    pub answer: Arc<ArcSwap<Answer>>,
     /// The time in softirqs, where the session's own events tell it.
-    pub(crate) times: Arc<ArcSwapOption<Times>>,
+    pub times: Arc<ArcSwapOption<Times>>,
     /// What analysis units say.
-    pub(crate) units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
-    pub(crate) symbolizer: Symbolizer,
+    pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
+    pub symbolizer: Symbolizer,
     /// Fetches debug files, where there are servers for them.
-    pub(crate) fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
-    pub(crate) queue_full: Arc<AtomicU64>,
+    pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
+    pub queue_full: Arc<AtomicU64>,
     /// Has the source hand over what it has.
-    pub(crate) wanted: Arc<AtomicBool>,
+    pub wanted: Arc<AtomicBool>,
     /// Up to when what was published tells all.
-    pub(crate) seen: Arc<AtomicU64>,
+    pub seen: Arc<AtomicU64>,
     /// What other threads hold.
-    pub(crate) held: Arc<Held>,
+    pub held: Arc<Held>,
 }
 
 /// The owner of the profile.

@@ -31,19 +31,19 @@ pub enum Way {
 /// What of a flame graph is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameSpec {
-    pub(crate) way: Way,
+    pub way: Way,
     /// Names from the root of the view to the zoomed frame.
-    pub(crate) zoom: Vec<Arc<str>>,
-    pub(crate) edits: Vec<Edit>,
+    pub zoom: Vec<Arc<str>>,
+    pub edits: Vec<Edit>,
     /// Cells.
-    pub(crate) width: u16,
-    pub(crate) height: u16,
+    pub width: u16,
+    pub height: u16,
     /// Siblings by weight, or by name so that they keep their places while weights change.
-    pub(crate) by_weight: bool,
+    pub by_weight: bool,
     /// Names to be found, by regular expression.
-    pub(crate) find: Option<String>,
+    pub find: Option<String>,
     /// How many frames with one way on may share a row; 1 where each has its own.
-    pub(crate) a_row: usize,
+    pub a_row: usize,
 }
 
 /// A frame as drawn, or several that are too narrow for themselves.

@@ -182,9 +182,9 @@ fn scale(new: &Side, old: &Side, per: Per) -> (u64, u64) {
 /// One side of a tree: its samples, and how they compare.
 #[derive(Clone, Copy)]
 pub struct FlameStacks<'a> {
-    pub(crate) data: Data<'a>,
-    pub(crate) fold: &'a Aggregate,
-    pub(crate) side: Side,
+    pub data: Data<'a>,
+    pub fold: &'a Aggregate,
+    pub side: Side,
 }
 
 impl FlameTree {

@@ -17,12 +17,12 @@ const EACH: usize = 1 << 18;
 /// What a map is made from: the fold's and the other filter's verdicts are up to date with the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
-    pub(crate) data: Data<'a>,
-    pub(crate) event: usize,
-    pub(crate) fold: &'a Aggregate,
-    pub(crate) lit: Option<&'a Judge>,
+    pub data: Data<'a>,
+    pub event: usize,
+    pub fold: &'a Aggregate,
+    pub lit: Option<&'a Judge>,
     /// Absolute position after the last sample.
-    pub(crate) end: u64,
+    pub end: u64,
 }
 
 /// The map of an event's samples; `before` are the rows of the last one, `leaves` what it has looked up.

@@ -90,15 +90,15 @@ impl By {
 /// Which part of the session is mapped, and how finely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatSpec {
-    pub(crate) by: By,
+    pub by: By,
     /// Nanoseconds of a column.
-    pub(crate) length: u64,
+    pub length: u64,
     /// The first column, counted from the session's start; when `None` the newest sample is in the last one.
-    pub(crate) page: Option<u64>,
-    pub(crate) columns: usize,
-    pub(crate) rows: usize,
+    pub page: Option<u64>,
+    pub columns: usize,
+    pub rows: usize,
     /// Which samples are lit.
-    pub(crate) lit: Option<Arc<Filter>>,
+    pub lit: Option<Arc<Filter>>,
 }
 
 /// A map. Cells are numbers of samples, column after column.
@@ -107,23 +107,23 @@ pub struct Heat {
     pub by: By,
     pub length: u64,
     /// The first column, counted from the session's start.
-    pub(crate) first: u64,
+    pub first: u64,
     pub columns: usize,
     pub rows: usize,
     /// What each row is; empty for offsets.
-    pub(crate) lanes: Vec<Lane>,
+    pub lanes: Vec<Lane>,
     pub cells: Vec<u32>,
     /// How many of each cell's samples are lit; empty when none are asked for.
     pub lit: Vec<u32>,
     /// Samples that were lost, by column.
-    pub(crate) lost: Vec<u64>,
+    pub lost: Vec<u64>,
     /// Cells that samples were lost in, where the rows tell that; in order.
-    pub(crate) lost_cells: Vec<usize>,
+    pub lost_cells: Vec<usize>,
     /// Spans in which nothing was measured, in nanoseconds from the session's start.
-    pub(crate) gaps: Vec<(u64, u64)>,
+    pub gaps: Vec<(u64, u64)>,
     /// Nanoseconds from the session's start to the oldest and the newest sample that are kept.
-    pub(crate) from: u64,
-    pub(crate) until: u64,
+    pub from: u64,
+    pub until: u64,
     /// Samples that passed the filter, on this page or not.
     pub total: u64,
 }

@@ -1,3 +1,5 @@
+//! Event specifications of each kind, groups, and faults with their place.
+
 use super::*;
 use crate::damage;
 

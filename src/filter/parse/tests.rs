@@ -1,3 +1,5 @@
+//! Filters of each kind: precedence, values, operators, and faults with their place.
+
 use super::super::{FILTERS, TraceField};
 use super::*;
 use crate::damage;

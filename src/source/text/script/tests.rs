@@ -1,3 +1,5 @@
+//! Lines of `perf script` with many fields and with few.
+
 use super::*;
 
 fn header(text: &[u8]) -> Option<Header<'_>> {

@@ -13,12 +13,12 @@ use crate::symbols::{Resolver, SymbolOptions, code};
 
 use super::args::names::{Annotate, AnnotateFormat};
 use super::report::chosen_events;
-use super::{Usage, open, output};
+use super::{open, output, usage};
 
 /// `perfprof-tui annotate`.
 pub fn run(args: Annotate) -> anyhow::Result<u8> {
     let Some((recording, symbol)) = args.split() else {
-        return Err(Usage("one recording and one function; a name with blanks goes in quotes".into()).into());
+        return Err(usage("one recording and one function; a name with blanks goes in quotes"));
     };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = open::open(&recording, args.no_demangle)?;

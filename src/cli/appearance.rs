@@ -5,7 +5,7 @@ use crate::ui::theme::{Depth, Themes};
 
 use super::args::View;
 use super::output::complain;
-use super::{Usage, config};
+use super::{Usage, config, usage};
 
 /// The themes of a session and the name of the first: `auto` for what suits the terminal.
 pub struct Appearance {
@@ -32,7 +32,7 @@ pub fn choose(view: &View) -> anyhow::Result<Appearance> {
     });
     let name = match view.theme.as_ref().or(configured).filter(|name| *name != "auto") {
         Some(name) if themes.get(name).is_some() => name.clone(),
-        Some(name) => return Err(Usage(none(name)).into()),
+        Some(name) => return Err(usage(none(name))),
         None => "auto".to_owned(),
     };
     Ok(Appearance { themes, name })

@@ -16,7 +16,7 @@ use crate::units::kit::Spec;
 
 use super::args::{Completions, Man, whole};
 use super::output::print;
-use super::{Usage, manual};
+use super::{manual, usage};
 
 const NAME: &str = "perfprof-tui";
 
@@ -42,7 +42,7 @@ pub fn man(args: Man) -> anyhow::Result<u8> {
         Some(name) => match (command.find_subcommand(name), manual::topic(name)) {
             (Some(own), _) => page(own, &format!("{NAME}-{name}"))?,
             (None, Some(topic)) => topic.roff(),
-            (None, None) => return Err(Usage(unknown(&command, name)).into()),
+            (None, None) => return Err(usage(unknown(&command, name))),
         },
     };
     print(&page)?;

@@ -20,17 +20,18 @@ use crate::query::{Answer, Question, cpus};
 use crate::session::machine::Ticks;
 use crate::symbols::SymbolOptions;
 
-use super::Usage;
-use super::args::{self, Cpus, Format};
+use super::args::{Cpus, Format};
+use super::config;
 use super::output::{complain, print, print_json_line, timed_csv};
 use super::signals;
 use super::source_config::{self, cpu_list, points};
+use super::usage;
 
 /// `perfprof-tui cpus`.
 pub fn run(args: Cpus) -> anyhow::Result<u8> {
     let interval = args.interval;
     if !(Duration::from_millis(100)..Duration::from_secs(86_400)).contains(&interval) {
-        return Err(Usage(format!("-i {interval:?}: expected seconds, 0.1 or more")).into());
+        return Err(usage(format!("-i {interval:?}: expected seconds, 0.1 or more")));
     }
     points(args.threshold)?;
     let chosen = args.cpus.as_deref().map(cpu_list).transpose()?;
@@ -41,7 +42,7 @@ pub fn run(args: Cpus) -> anyhow::Result<u8> {
         anyhow::bail!("{}", first.notes.first().map_or("no CPU is known", String::as_str));
     }
     if let Some(missing) = chosen.iter().flatten().find(|cpu| first.row(**cpu).is_none()) {
-        return Err(Usage(format!("-C {missing}: there is no such CPU")).into());
+        return Err(usage(format!("-C {missing}: there is no such CPU")));
     }
     let tracer = args.softirq_time.then(|| Tracer::start(chosen.clone())).transpose();
     let tracer = tracer.map_err(|why| anyhow::anyhow!("the time in softirqs cannot be measured: {why}"))?;
@@ -103,7 +104,7 @@ struct Sampler {
 
 impl Sampler {
     fn start() -> anyhow::Result<Self> {
-        let mut sampling = args::live().sampling;
+        let mut sampling = config::live_args().sampling;
         (sampling.events, sampling.freq) = (vec!["cpu-clock".to_owned()], RATE.to_owned());
         let started = source_config::start(&sampling, &[], Output::Inherit)?;
         let options = Options {

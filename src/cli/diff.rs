@@ -15,11 +15,11 @@ use crate::panel::{Align, Cell, Column, Table};
 use crate::query::diff::{DiffRow, Per, Side, diff};
 use crate::query::{Aggregate, ColumnKey, Keep, Order, Top, TopSpec};
 
-use super::Usage;
 use super::args::{Diff, DiffFormat, PerArg, Recording};
 use super::open;
 use super::output::{self, complain, print, print_json, texts};
 use super::report::{chosen_events, keys_of};
+use super::usage;
 
 /// A recording and the event of it that is compared.
 struct ComparedSide {
@@ -84,7 +84,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
 }
 
 fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<ComparedSide> {
-    let recording = Recording { files: vec![path.to_owned()], ..args.names.clone().into() };
+    let recording = Recording::from_files(vec![path.to_owned()], args.names.clone());
     let loaded = open::open(&recording, args.no_demangle)?.load(Wants {
         chains: args.children
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
@@ -203,7 +203,7 @@ fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: Per) -> anyh
         Some(path) => output::file(path, Some(Form::Text), |out| Ok(write(out)?))?,
     }
     if lines.is_empty() {
-        return Err(Usage("no sample of either recording is left".into()).into());
+        return Err(usage("no sample of either recording is left"));
     }
     Ok(0)
 }

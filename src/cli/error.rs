@@ -11,6 +11,11 @@ use super::output::{complain, is_closed_pipe};
 #[error("{0}")]
 pub struct Usage(pub String);
 
+/// Arguments that make no sense, as an error of a command.
+pub fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
 /// Says what went wrong, and as which exit code.
 pub fn code(result: anyhow::Result<u8>) -> ExitCode {
     match result {

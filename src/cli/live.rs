@@ -23,7 +23,6 @@ use crate::ui::theme::Depth;
 use crate::ui::{App, Effect, Start, run as interface, term};
 use crate::units::kit::{Settings, Spec};
 
-use super::Usage;
 use super::args::unit_args::UnitArgs;
 use super::args::{Args, Command, Live, NameArgs, Open, View};
 use super::driver::SessionDriver;
@@ -32,13 +31,14 @@ use super::open::{self, Opened, filter_of};
 use super::output::{complain, need_terminal};
 use super::report::keys_of;
 use super::source_config::engine_options;
-use super::{appearance, args, config, signals, source_config, unit_source, welcome};
+use super::{Usage, usage};
+use super::{appearance, config, signals, source_config, unit_source, welcome};
 
 /// The live screen.
 pub fn run(mut args: Live) -> anyhow::Result<u8> {
     let refresh = args.refresh;
     if refresh < Duration::from_millis(50) {
-        return Err(Usage(format!("-d {refresh:?}: expected seconds, 0.05 or more")).into());
+        return Err(usage(format!("-d {refresh:?}: expected seconds, 0.05 or more")));
     }
     let mut start = start(&args.view, refresh)?;
     if args.softirq_time {
@@ -110,7 +110,7 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     if flows {
         start.refresh = Duration::from_secs(1);
     }
-    let memory = if flows { flight_recorder::kept(&args::live().keeping)?.memory } else { usize::MAX };
+    let memory = if flows { flight_recorder::kept(&config::live_args().keeping)?.memory } else { usize::MAX };
     let options = Options {
         no_inline: view.no_inline,
         wants: Wants { traces: start.columns.contains(&Field::Key(ColumnKey::Trace)), ..Wants::default() },
@@ -125,7 +125,7 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
 
 /// A unit's screen on the running machine.
 pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
-    let live = args::live();
+    let live = config::live_args();
     let start = start(&live.view, Duration::from_secs(1))?;
     // Whom the unit narrows itself to is known when its source is.
     let (source, _) = unit_source::start(spec, &mut args, false)?;
@@ -161,7 +161,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     if let Some(time) = &view.time {
         let list = range::parse(time, 0, 1).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
         if list.len() != 1 {
-            return Err(Usage(format!("--time {time}: one range at a time")).into());
+            return Err(usage(format!("--time {time}: one range at a time")));
         }
     }
     for command in &view.exec {

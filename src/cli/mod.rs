@@ -43,8 +43,8 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::FromArgMatches;
-pub use error::Usage;
 use error::code;
+pub use error::{Usage, usage};
 
 use crate::kernel::{own_memory, privilege};
 

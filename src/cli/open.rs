@@ -14,7 +14,7 @@ use crate::kernel::privilege;
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
 use crate::record::kinds::BuildId;
-use crate::source::{Control, Info, Source, recording};
+use crate::source::{Batch, Control, Info, Progress, Source, SourceError, recording};
 use crate::symbols::Form;
 use crate::symbols::SymbolOptions;
 use crate::symbols::shipped::Given;
@@ -22,7 +22,7 @@ use crate::symbols::shipped::Given;
 use super::args::{Recording, Which};
 use super::output::complain;
 use super::remote::Remote;
-use super::{Usage, archive, list_containers, remote};
+use super::{Usage, archive, list_containers, remote, usage};
 
 /// An opened recording, not read yet.
 pub struct Opened {
@@ -43,40 +43,23 @@ impl Recording {
 }
 
 /// A source with what it needs until its end: files, processes.
-struct KeptSource<T> {
+struct KeptSource {
     source: Box<dyn Source>,
-    kept: T,
+    remotes: Vec<Remote>,
+    _unpacked: Option<tempfile::TempDir>,
 }
 
 /// How long is waited for what a recorder that failed has to say.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Something that is kept, and may have something to say.
-trait Keeps: Send {
-    fn notes(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-impl Keeps for tempfile::TempDir {}
-
-impl Keeps for Vec<Remote> {
-    fn notes(&self) -> Vec<String> {
-        self.iter().flat_map(Remote::complaints).collect()
-    }
-}
-
-impl<T: Keeps> Source for KeptSource<T> {
+impl Source for KeptSource {
     fn info(&self) -> &Info {
         self.source.info()
     }
 
-    fn next(
-        &mut self,
-        batch: &mut crate::source::Batch,
-    ) -> Result<crate::source::Progress, crate::source::SourceError> {
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         let step = self.source.next(batch);
-        batch.notes.extend(self.kept.notes());
+        batch.notes.extend(self.remotes.iter().flat_map(Remote::complaints));
         step
     }
 
@@ -114,7 +97,7 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
                 let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
                 format!("{name} sent no recording: {}", said.join("; ")).trim_end_matches(": ").to_owned()
             })?;
-            Box::new(KeptSource { source, kept: remotes })
+            Box::new(KeptSource { source, remotes, _unpacked: None })
         }
     };
     let source: Box<dyn Source> = match &args.names.containers {
@@ -154,7 +137,7 @@ impl Opened {
     pub fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
-            Some(dir) => Box::new(KeptSource { source: self.source, kept: dir }),
+            unpacked => Box::new(KeptSource { source: self.source, remotes: Vec::new(), _unpacked: unpacked }),
         }
     }
 
@@ -234,7 +217,7 @@ impl Which {
         let core = loaded.ingest.core();
         let has = |bit: u64| core.events.iter().any(|event| event.attr.sample_type & bit != 0);
         if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
-            return Err(Usage("--cpu: the recording does not say on which CPUs its samples were".into()).into());
+            return Err(usage("--cpu: the recording does not say on which CPUs its samples were"));
         }
         let span = core.profile.span().unwrap_or((core.start, core.start));
         self.parse(Known::These(&loaded.fields()), core.start, span)

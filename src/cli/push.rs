@@ -18,7 +18,7 @@ use crate::symbols::SymbolOptions;
 use super::args::Record;
 use super::output::complain;
 use super::store::{Parcel, Sent, Store};
-use super::{Usage, signals, source_config};
+use super::{signals, source_config, usage};
 
 /// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
 const SPOOL: usize = 64 << 20;
@@ -33,7 +33,7 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
     let store = Arc::new(Store::of(args)?);
     let interval = args.push_interval;
     if interval < Duration::from_secs(1) {
-        return Err(Usage(format!("--push-interval {interval:?}: expected 1 second or more")).into());
+        return Err(usage(format!("--push-interval {interval:?}: expected 1 second or more")));
     }
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use anyhow::Context;
 use crossbeam_channel::{Receiver, bounded};
 
-use super::Usage;
+use super::{Usage, usage};
 use crate::kernel::privilege;
 
 /// What runs on the other machine and what brings its words here; ended when it is dropped.
@@ -112,7 +112,7 @@ pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Re
     }
     name_apart(&mut out);
     if out.is_empty() && !options.is_empty() {
-        return Err(Usage("options after -- are for `record` on ssh://HOST".to_owned()).into());
+        return Err(usage("options after -- are for `record` on ssh://HOST"));
     }
     Ok(out)
 }

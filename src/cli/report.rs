@@ -20,10 +20,10 @@ use crate::query::{Aggregate, ColumnKey, Direction, Keep, Order, Top, TopRow, To
 use crate::report::{doctor as checks, json};
 use crate::source::Info;
 
-use super::Usage;
 use super::args::{Doctor, Format, Report, Which};
 use super::open;
 use super::output::{print, print_json};
+use super::{Usage, usage};
 
 /// Sort keys as typed.
 pub fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
@@ -47,7 +47,7 @@ fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let hint = nearest_hint(word, list.iter().copied());
-    Err(Usage(format!("--sort {name}: the recording has no {what} {word}{hint}")).into())
+    Err(usage(format!("--sort {name}: the recording has no {what} {word}{hint}")))
 }
 
 /// The columns of a recording for which none were typed.
@@ -141,7 +141,7 @@ fn direction(text: Option<&str>, children: bool) -> anyhow::Result<Option<Direct
             "none" => found = None,
             number if quantity::share(number).is_ok() => {}
             "function" | "address" | "percent" => {}
-            other => return Err(Usage(format!("-g {text}: {other} is neither caller, callee nor none")).into()),
+            other => return Err(usage(format!("-g {text}: {other} is neither caller, callee nor none"))),
         }
     }
     Ok(found)
@@ -175,7 +175,7 @@ fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
                 print(&format!("# event {}\n{}\n", panel::text::clean(&loaded.event_names[event]), table.to_text()))?
             }
             Format::Csv => print(&table.to_csv())?,
-            Format::Json => return Err(Usage("--coverage prints text or csv".into()).into()),
+            Format::Json => return Err(usage("--coverage prints text or csv")),
         }
     }
     Ok(0)
@@ -203,7 +203,7 @@ pub fn chosen_events(loaded: &Offline, which: &Which) -> anyhow::Result<Vec<usiz
     let chosen = is_wanted.iter().map(by).find(|chosen: &Vec<usize>| !chosen.is_empty()).unwrap_or_default();
     if chosen.is_empty() && !all.is_empty() {
         let names: Vec<&str> = all.iter().map(|i| loaded.event_names[*i].as_str()).collect();
-        return Err(Usage(format!("--event {want}: the recording has {}", names.join(", "))).into());
+        return Err(usage(format!("--event {want}: the recording has {}", names.join(", "))));
     }
     Ok(chosen)
 }
@@ -282,7 +282,7 @@ pub fn doctor(args: Doctor) -> anyhow::Result<u8> {
             let list: Vec<_> = items.iter().map(|i| serde_json::json!({ "name": i.name, "state": i.state.word(), "found": i.found, "remedy": i.remedy })).collect();
             print_json(&list)?;
         }
-        Format::Csv => return Err(Usage("doctor prints text or json".into()).into()),
+        Format::Csv => return Err(usage("doctor prints text or json")),
     }
     Ok(0)
 }

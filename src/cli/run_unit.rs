@@ -16,21 +16,21 @@ use crate::source::Source;
 use crate::symbols::SymbolOptions;
 use crate::units::kit::Spec;
 
-use super::Usage;
 use super::args::unit_args::UnitArgs;
 use super::args::{Format, Recording};
 use super::output::{complain, has_terminal, print, print_json_line, timed_csv};
 use super::unit_source::{interval, made, narrow, start};
+use super::usage;
 use super::{live, open, signals};
 
 /// Runs a unit's command.
 pub fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     let day = Duration::from_secs(86_400);
     if args.interval.is_some_and(|interval| !(Duration::from_millis(10)..=day).contains(&interval)) {
-        return Err(Usage("-i: expected seconds, 0.01 or more".to_owned()).into());
+        return Err(usage("-i: expected seconds, 0.01 or more"));
     }
     if args.duration.is_some_and(|duration| duration.is_zero() || duration > Duration::from_secs(1_000_000_000)) {
-        return Err(Usage("--duration: expected seconds".to_owned()).into());
+        return Err(usage("--duration: expected seconds"));
     }
     let headless = args.batch || args.folded.is_some() || args.points.is_some() || args.format != Format::Text;
     if headless || !has_terminal() {
@@ -154,7 +154,7 @@ impl Outputs {
         let panels: Vec<&Panel> = cut.answer.panels.iter().filter(|panel| is_wanted(args, panel)).collect();
         if panels.is_empty() && !args.panels.is_empty() {
             let titles: Vec<&str> = cut.answer.panels.iter().map(|panel| panel.title.as_str()).collect();
-            return Err(Usage(format!("--panel: no panel is called so; there are: {}", titles.join(", "))).into());
+            return Err(usage(format!("--panel: no panel is called so; there are: {}", titles.join(", "))));
         }
         match args.format {
             Format::Text => print(&text(cut, &panels)),

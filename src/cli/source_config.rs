@@ -22,19 +22,15 @@ use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
 
 use crate::symbols::SymbolOptions;
 
-use super::Usage;
 use super::args::Sampling;
 use super::output::complain;
+use super::usage;
 
 /// A started source and what it costs.
 pub struct Started {
     pub source: LiveSource,
     pub per_sample: Option<Duration>,
     pub warning: Option<String>,
-}
-
-fn usage(text: impl Into<String>) -> anyhow::Error {
-    Usage(text.into()).into()
 }
 
 /// An engine's options: names and memory as given, all else as nobody asked for anything.

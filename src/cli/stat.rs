@@ -25,10 +25,10 @@ use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 
-use super::Usage;
 use super::args::{Format, Stat};
 use super::output::{complain, print, print_json, print_json_line, timed_csv};
 use super::source_config;
+use super::usage;
 
 /// What perf stat counts by itself, and what each -d adds.
 const USUAL: &str = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses";
@@ -43,7 +43,6 @@ type CounterRun = BTreeMap<(usize, CountedOn), Value>;
 
 /// `perfprof-tui stat`.
 pub fn run(args: Stat) -> anyhow::Result<u8> {
-    let usage = |text: &str| -> anyhow::Error { Usage(text.to_owned()).into() };
     let has_target = args.all || args.cpus.is_some() || args.pids.is_some() || args.tids.is_some();
     if args.cmd.is_empty() && !has_target {
         return Err(usage("stat: name a command, or a target: -a, -C, -p or -t"));
@@ -92,7 +91,7 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
             text = format!("{text},{more}");
         }
     }
-    parse(&text, &places).map_err(|fault| Usage(fault.to_string()).into())
+    parse(&text, &places).map_err(|fault| usage(fault.to_string()))
 }
 
 /// Counts over one run of the command, or until it is time to end.

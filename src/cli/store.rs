@@ -16,7 +16,7 @@ use crate::query::Data;
 
 use super::args::{Record, StoreArg};
 use super::output::complain;
-use super::{Usage, config};
+use super::{Usage, config, usage};
 
 /// A profile on its way, as its store takes it, and the seconds since 1970 that it is of.
 #[derive(Clone, Debug)]
@@ -114,10 +114,10 @@ impl Store {
             // There may be a password in what was typed.
             let why = "--push: expected http://HOST:PORT, https://…, otlp://HOST:PORT or otlps://… (what was given is \
                        not repeated here)";
-            return Err(Usage(why.into()).into());
+            return Err(usage(why));
         };
         if kind == StoreProtocol::Otlp && args.push_to.is_some() {
-            return Err(Usage("--push-to is of stores at http:// and https://; otlp:// says what it is".into()).into());
+            return Err(usage("--push-to is of stores at http:// and https://; otlp:// says what it is"));
         }
         let auth = Auth::of(args)?;
         let secrets: Vec<String> = secrets(&url).into_iter().chain(auth.iter().flat_map(Auth::secrets)).collect();

@@ -9,6 +9,7 @@ use crate::cpu::table::CpuFacts;
 use crate::event::plain;
 use crate::filter::{Diagnostic, Filter, Known, TraceField};
 use crate::query::Answer;
+use crate::query::answer::Meter;
 use crate::query::cpus::CpuAnswer;
 use crate::session::Origin;
 use crate::source::Info;
@@ -107,6 +108,11 @@ impl Context {
     /// Whether samples say which CPU they are of: texts have no events that would tell.
     fn says_cpus(&self, samples: &CpuAnswer) -> bool {
         !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
+    }
+
+    /// How the event of a number is measured, where it is.
+    pub fn meter(&self, event: usize) -> Option<&Meter> {
+        self.answer.events.get(event)?.meter.as_ref()
     }
 
     /// The findings of a CPU.

@@ -17,7 +17,7 @@ use crate::ui::view::{cpus, events, flame, time, top, units};
 #[derive(Clone, Copy, Debug)]
 pub enum Press {
     Command(&'static Command),
-    /// Begins a chord.
+    /// Begins a chord, by its first key.
     Chord(&'static str),
     /// A key of a popup.
     Key(KeyCode),
@@ -33,33 +33,25 @@ pub struct Hint {
 
 /// Where a hint stands.
 #[derive(Clone, Debug)]
-pub struct Laid {
+pub struct PlacedHint {
     pub x: u16,
     pub width: u16,
     pub hint: Hint,
 }
 
-impl Laid {
+impl PlacedHint {
     pub fn holds(&self, column: u16) -> bool {
         (self.x..self.x + self.width).contains(&column)
     }
 }
 
-/// What a hint is of.
-#[derive(Clone, Copy, Debug)]
-pub enum Hinted {
-    Command(&'static Command),
-    /// A chord, by the key that begins it.
-    Chord(&'static str),
-}
-
 /// Those that every screen has, in order of what goes last.
-static EVERYWHERE: &[(Hinted, &str)] = &[
-    (Hinted::Command(&program::HELP), "help"),
-    (Hinted::Command(&general::UNDO), "undo"),
-    (Hinted::Command(&program::PALETTE), "commands"),
-    (Hinted::Command(&general::SAVE), "save"),
-    (Hinted::Command(&program::QUIT), "quit"),
+static EVERYWHERE: &[(Press, &str)] = &[
+    (Press::Command(&program::HELP), "help"),
+    (Press::Command(&general::UNDO), "undo"),
+    (Press::Command(&program::PALETTE), "commands"),
+    (Press::Command(&general::SAVE), "save"),
+    (Press::Command(&program::QUIT), "quit"),
 ];
 
 /// Keys of popups: as they are shown, what they do, and which key a click stands for.
@@ -148,16 +140,16 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
         Tab::Events => events::commands::FOOTER,
         Tab::Units => units::commands::FOOTER,
     };
-    own.iter().chain(EVERYWHERE).filter_map(|(hinted, word)| hint(scene, *hinted, word)).collect()
+    own.iter().chain(EVERYWHERE).filter_map(|(press, word)| hint(scene, *press, word)).collect()
 }
 
-fn hint(scene: Scene<'_>, hinted: Hinted, word: &'static str) -> Option<Hint> {
-    let row = match hinted {
-        Hinted::Command(row) => row,
-        Hinted::Chord(begun) => return Some(Hint { key: shown(begun), word, press: Press::Chord(begun) }),
+fn hint(scene: Scene<'_>, press: Press, mut word: &'static str) -> Option<Hint> {
+    let row = match press {
+        Press::Command(row) => row,
+        Press::Chord(begun) => return Some(Hint { key: shown(begun), word, press }),
+        Press::Key(_) => return None,
     };
     let mut key = shown(scene.context.keymap.key_of(row)?);
-    let mut word = word;
     if row.is(&top::commands::SPLIT) {
         word = scene.next_split();
     } else if row.is(&top::commands::ORDER_RIGHT) {
@@ -165,11 +157,11 @@ fn hint(scene: Scene<'_>, hinted: Hinted, word: &'static str) -> Option<Hint> {
     } else if row.is(&top::commands::TOGGLE) && scene.selection.rows.direction == Direction::Callees {
         word = "callees";
     }
-    Some(Hint { key, word, press: Press::Command(row) })
+    Some(Hint { key, word, press })
 }
 
 /// The hints that fit into a line, with their places; help is among them however narrow it is.
-pub fn laid(scene: Scene<'_>, room: u16) -> Vec<Laid> {
+pub fn laid(scene: Scene<'_>, room: u16) -> Vec<PlacedHint> {
     let mut list = hints(scene);
     let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;
     let is_help = |hint: &Hint| matches!(hint.press, Press::Command(row) if row.is(&program::HELP));
@@ -189,7 +181,7 @@ pub fn laid(scene: Scene<'_>, room: u16) -> Vec<Laid> {
     }
     let mut x = 1;
     let place = |hint: Hint| {
-        let laid = Laid { x, width: takes(&hint), hint };
+        let laid = PlacedHint { x, width: takes(&hint), hint };
         x += laid.width + 2;
         laid
     };

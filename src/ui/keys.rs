@@ -8,24 +8,9 @@ pub fn name(event: &KeyEvent) -> Option<String> {
         return None;
     }
     let base = match event.code {
-        KeyCode::Char(' ') => "space".to_owned(),
-        KeyCode::Char(c) => c.to_string(),
-        KeyCode::Enter => "enter".to_owned(),
-        KeyCode::Esc => "esc".to_owned(),
-        KeyCode::Tab => "tab".to_owned(),
-        KeyCode::BackTab => "backtab".to_owned(),
-        KeyCode::Backspace => "backspace".to_owned(),
-        KeyCode::Delete => "del".to_owned(),
-        KeyCode::Up => "up".to_owned(),
-        KeyCode::Down => "down".to_owned(),
-        KeyCode::Left => "left".to_owned(),
-        KeyCode::Right => "right".to_owned(),
-        KeyCode::PageUp => "pgup".to_owned(),
-        KeyCode::PageDown => "pgdn".to_owned(),
-        KeyCode::Home => "home".to_owned(),
-        KeyCode::End => "end".to_owned(),
+        KeyCode::Char(c) if c != ' ' => c.to_string(),
         KeyCode::F(n) => format!("f{n}"),
-        _ => return None,
+        code => NAMED.iter().find(|(own, ..)| *own == code)?.1.to_owned(),
     };
     let mut out = String::new();
     if event.modifiers.contains(KeyModifiers::CONTROL) {
@@ -53,10 +38,10 @@ pub fn parse(text: &str) -> Result<String, String> {
         }
         let one = rest.chars().count() == 1 && !rest.contains(char::is_control);
         let function = rest.strip_prefix('f').and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| (1..=12).contains(&n));
-        if !(one || function || NAMES.contains(&rest)) {
+        if !(one || function || NAMED.iter().any(|(_, name, _)| *name == rest)) {
             return Err(format!(
                 "{word} is no key: expected a character, f1 to f12, {}; ctrl- or alt- before it",
-                NAMES.join(", ")
+                NAMED.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ")
             ));
         }
         out.push(format!("{}{}{rest}", if control { "ctrl-" } else { "" }, if alt { "alt-" } else { "" }));
@@ -64,23 +49,23 @@ pub fn parse(text: &str) -> Result<String, String> {
     if out.is_empty() { Err("no key is named".to_owned()) } else { Ok(out.join(" ")) }
 }
 
-/// Keys that have names.
-const NAMES: &[&str] = &[
-    "space",
-    "enter",
-    "esc",
-    "tab",
-    "backtab",
-    "backspace",
-    "del",
-    "up",
-    "down",
-    "left",
-    "right",
-    "pgup",
-    "pgdn",
-    "home",
-    "end",
+/// Keys that have names: the code of each, its name, and as it is shown.
+const NAMED: &[(KeyCode, &str, &str)] = &[
+    (KeyCode::Char(' '), "space", "Space"),
+    (KeyCode::Enter, "enter", "⏎"),
+    (KeyCode::Esc, "esc", "Esc"),
+    (KeyCode::Tab, "tab", "Tab"),
+    (KeyCode::BackTab, "backtab", "S-Tab"),
+    (KeyCode::Backspace, "backspace", "⌫"),
+    (KeyCode::Delete, "del", "del"),
+    (KeyCode::Up, "up", "↑"),
+    (KeyCode::Down, "down", "↓"),
+    (KeyCode::Left, "left", "←"),
+    (KeyCode::Right, "right", "→"),
+    (KeyCode::PageUp, "pgup", "PgUp"),
+    (KeyCode::PageDown, "pgdn", "PgDn"),
+    (KeyCode::Home, "home", "Home"),
+    (KeyCode::End, "end", "End"),
 ];
 
 /// As shown in the footer and the help.
@@ -88,26 +73,10 @@ pub fn shown(key: &str) -> String {
     if key.len() > 1 && key.contains(' ') {
         return key.split(' ').map(shown).collect::<Vec<_>>().join(" ");
     }
-    match key {
-        "enter" => "⏎".to_owned(),
-        "backspace" => "⌫".to_owned(),
-        "space" => "Space".to_owned(),
-        "tab" => "Tab".to_owned(),
-        "backtab" => "S-Tab".to_owned(),
-        "up" => "↑".to_owned(),
-        "down" => "↓".to_owned(),
-        "left" => "←".to_owned(),
-        "right" => "→".to_owned(),
-        "pgup" => "PgUp".to_owned(),
-        "pgdn" => "PgDn".to_owned(),
-        "home" => "Home".to_owned(),
-        "end" => "End".to_owned(),
-        "esc" => "Esc".to_owned(),
-        other => match other.strip_prefix("ctrl-") {
-            Some(rest) => format!("^{}", rest.to_uppercase()),
-            None => other.to_owned(),
-        },
+    if let Some((.., shown)) = NAMED.iter().find(|(_, name, _)| *name == key) {
+        return (*shown).to_owned();
     }
+    key.strip_prefix("ctrl-").map_or_else(|| key.to_owned(), |rest| format!("^{}", rest.to_uppercase()))
 }
 
 #[cfg(test)]

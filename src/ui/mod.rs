@@ -11,6 +11,7 @@ pub mod draw;
 pub mod footer_keys;
 pub mod frame;
 pub mod frame_pacer;
+pub mod fuzzy;
 pub mod key_lookup;
 pub mod keymap;
 pub mod keys;

@@ -92,7 +92,7 @@ impl Scene<'_> {
     /// How user stacks are taken now.
     fn unwinding(self) -> Option<CallGraph> {
         let live = self.context.info.origin == Origin::Live && self.context.answer.ended.is_none();
-        Some(self.context.answer.events.get(self.selection.event).filter(|_| live)?.meter.as_ref()?.state.chains)
+        Some(self.context.meter(self.selection.event).filter(|_| live)?.state.chains)
     }
 
     /// What is wrong with the call chains of a DSO, and what mends it.

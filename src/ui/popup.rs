@@ -1,13 +1,12 @@
 //! What lies on top of a screen: help, palette, the chooser of units, column menu, the ledger of losses.
 
-use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
-use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 
 use crate::panel::top::Field;
 use crate::query::column;
 
 use crate::ui::command::{Command, Invocation};
+use crate::ui::fuzzy::Fuzzy;
 use crate::ui::view::annotate::state::Annotated;
 
 /// A popup and its state.
@@ -111,23 +110,19 @@ impl Palette {
         if let Some(exact) = self.entries.iter().find(takes_more) {
             return vec![exact.clone()];
         }
-        let fuzzy = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
+        let mut letters = Fuzzy::letters(typed);
         // What a command does is told by whole words: letters strewn over a sentence mean nothing.
-        let words = Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Substring);
-        let mut matcher = Matcher::new(Config::DEFAULT);
-        let mut buffer = Vec::new();
+        let mut words = Fuzzy::words(typed);
         let mut scored: Vec<(u32, usize, &PaletteEntry)> = self
             .entries
             .iter()
             .enumerate()
             .filter_map(|(i, entry)| {
-                let mut score =
-                    |pattern: &Pattern, text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
                 let is_command = is_command(entry);
                 let exact = if entry.name() == word { 1000 } else { 0 };
-                let by_name = score(&fuzzy, entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
+                let by_name = letters.score(entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
                 let whole = format!("{} {}", entry.name(), entry.about());
-                let found = by_name.or_else(|| is_command.then(|| score(&words, &whole)).flatten());
+                let found = by_name.or_else(|| is_command.then(|| words.score(&whole)).flatten());
                 found.map(|s| (s, i, entry))
             })
             .collect();

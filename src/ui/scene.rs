@@ -2,6 +2,8 @@
 
 use ratatui::layout::Rect;
 
+use crate::perfdata::EventDesc;
+use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::ui::context::Context;
 use crate::ui::frame::Surroundings;
@@ -19,7 +21,7 @@ pub struct Scene<'a> {
     pub frame: &'a Surroundings,
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
     /// What conditions of key bindings ask about.
     pub fn key_facts(self) -> Facts {
         Facts {
@@ -28,6 +30,16 @@ impl Scene<'_> {
             filtered: self.selection.is_narrowed(),
             comparing: self.selection.baseline.is_some(),
         }
+    }
+
+    /// The event that is shown.
+    pub fn event(self) -> Option<&'a EventInfo> {
+        self.context.answer.events.get(self.selection.event)
+    }
+
+    /// How it was recorded.
+    pub fn recorded_event(self) -> Option<&'a EventDesc> {
+        self.context.info.events.get(self.selection.event)
     }
 
     /// The whole terminal.

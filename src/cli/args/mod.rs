@@ -83,14 +83,6 @@ pub fn whole() -> clap::Command {
     unit_args::add(<Args as clap::CommandFactory>::command())
 }
 
-/// The live screen's arguments as they are without any, but for the configured ones.
-pub fn live() -> Live {
-    let command = super::config::apply(whole(), &super::config::get().options);
-    let matches = command.try_get_matches_from(["perfprof-tui"]);
-    let args = matches.and_then(|matches| <Args as clap::FromArgMatches>::from_arg_matches(&matches));
-    args.unwrap_or_else(|_| Args::parse_from(["perfprof-tui"])).live
-}
-
 /// Options of `demo`.
 #[derive(Debug, ClapArgs)]
 pub struct Demo {

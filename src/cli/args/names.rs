@@ -50,7 +50,7 @@ impl Annotate {
         let mut words = self.what.iter();
         let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(|| "perf.data".into());
         let symbol = words.next().cloned().or_else(|| self.symbol.clone()).or_else(|| self.which.symbols.clone());
-        let recording = Recording { files: vec![file], ..self.names.clone().into() };
+        let recording = Recording::from_files(vec![file], self.names.clone());
         words.next().is_none().then_some((recording, symbol))
     }
 }

@@ -53,12 +53,6 @@ pub struct NameArgs {
     pub no_bounds: bool,
 }
 
-impl From<NameArgs> for Recording {
-    fn from(names: NameArgs) -> Self {
-        Self { files: Vec::new(), input: None, names, there: Vec::new() }
-    }
-}
-
 impl Recording {
     /// Some files.
     pub fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {

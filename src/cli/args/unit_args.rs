@@ -153,8 +153,7 @@ impl UnitArgs {
         let many =
             |id: &str| -> Vec<String> { matches.get_many::<String>(id).into_iter().flatten().cloned().collect() };
         let (mut settings, mut words) = (Settings::default(), Vec::new());
-        for opt in OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
-        {
+        for opt in own_options(spec) {
             let values = match (opt.value, opt.many) {
                 ("", _) if matches.get_flag(opt.name) => vec![String::new()],
                 ("", _) => Vec::new(),

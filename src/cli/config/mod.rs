@@ -17,7 +17,7 @@ use crate::ui::theme::{Depth, ThemeFile, Themes};
 use super::output::complain;
 
 pub use folder::{folder, place, private_file};
-pub use options::apply;
+pub use options::{apply, live_args};
 pub use show::run;
 
 /// A default for an option, as it is written.

@@ -2,12 +2,12 @@
 //! comes before both.
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, FromArgMatches, Parser};
 
 use crate::lang::nearest_hint;
 
 use super::OptionDefault;
-use crate::cli::args::whole;
+use crate::cli::args::{Args, Live, whole};
 
 /// Options that would keep the program from doing anything else, or that only make sense where they are typed.
 const REFUSED: &[&str] = &["help", "version", "input", "pid", "tid", "uid"];
@@ -61,6 +61,14 @@ pub fn apply(mut command: Command, options: &[OptionDefault]) -> Command {
         };
     }
     command
+}
+
+/// The live screen's arguments as they are without any, but for the configured ones.
+pub fn live_args() -> Live {
+    let command = apply(whole(), &super::get().options);
+    let matches = command.try_get_matches_from(["perfprof-tui"]);
+    let args = matches.and_then(|matches| <Args as FromArgMatches>::from_arg_matches(&matches));
+    args.unwrap_or_else(|_| Args::parse_from(["perfprof-tui"])).live
 }
 
 /// In a command, and in those below it that have the option and no default of their own for it.

@@ -136,38 +136,49 @@ impl App {
         if !self.frame.popups.is_empty() {
             return self.popup_mouse(mouse);
         }
-        match self.frame.tab {
-            Tab::Flame => return self.flame_mouse(mouse),
-            Tab::Time => return self.time_mouse(mouse),
-            Tab::Cpus => return self.cpus_mouse(mouse),
-            Tab::Events => return self.events_mouse(mouse),
-            Tab::Units => return self.units_mouse(mouse),
-            Tab::Top => {}
-        }
-        let answer = self.context.answer.clone();
-        if mouse.modifiers.contains(KeyModifiers::ALT)
-            && let MouseEventKind::Down(button) = mouse.kind
-        {
-            return self.narrow_by_cell(mouse.column, mouse.row, button == MouseButton::Right);
-        }
+        let (tab, x, y) = (self.frame.tab, mouse.column, mouse.row);
         match mouse.kind {
-            MouseEventKind::ScrollDown => self.views.top.step(3, &answer),
-            MouseEventKind::ScrollUp => self.views.top.step(-3, &answer),
-            MouseEventKind::Down(MouseButton::Left) => {
-                match hit::hit(self.scene(), &self.views.top, mouse.column, mouse.row) {
-                    hit::TopHit::Head(field) => self.order_by(field),
-                    hit::TopHit::Line(line, on_mark) => {
-                        let again = self.views.top.selected == line;
-                        self.views.top.go(line, &answer);
-                        if on_mark || again {
-                            self.run(&TOGGLE);
-                        }
-                    }
-                    hit::TopHit::Nothing => {}
-                }
+            MouseEventKind::Down(button) if tab == Tab::Top && mouse.modifiers.contains(KeyModifiers::ALT) => {
+                self.narrow_by_cell(x, y, button == MouseButton::Right);
             }
             MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
+            MouseEventKind::Down(MouseButton::Left) => match tab {
+                Tab::Top => self.click_table(x, y),
+                Tab::Flame => self.click_flame(x, y),
+                Tab::Time => self.click_time(x, y),
+                Tab::Cpus => self.click_cpus(x, y),
+                Tab::Events => self.click_events(y),
+                Tab::Units => self.click_units(x, y),
+            },
+            MouseEventKind::Drag(MouseButton::Left) if tab == Tab::Time => self.drag_time(x, y),
+            MouseEventKind::ScrollDown => self.scroll(1),
+            MouseEventKind::ScrollUp => self.scroll(-1),
             _ => {}
+        }
+    }
+
+    /// A turn of the wheel, down (1) or up (-1).
+    fn scroll(&mut self, by: isize) {
+        match self.frame.tab {
+            Tab::Top => self.step_line(3 * by),
+            Tab::Cpus => self.move_cpu(3 * by),
+            Tab::Events => self.move_item(3 * by),
+            Tab::Time => self.zoom_time(by),
+            Tab::Flame | Tab::Units => self.run(if by > 0 { &general::DOWN } else { &general::UP }),
+        }
+    }
+
+    fn click_table(&mut self, x: u16, y: u16) {
+        match hit::hit(self.scene(), &self.views.top, x, y) {
+            hit::TopHit::Head(field) => self.order_by(field),
+            hit::TopHit::Line(line, on_mark) => {
+                let again = self.views.top.selected == line;
+                self.views.top.go(line, &self.context.answer);
+                if on_mark || again {
+                    self.run(&TOGGLE);
+                }
+            }
+            hit::TopHit::Nothing => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::events::state::EventsScreen;
 use crate::ui::view::units::chooser::{about_unit, unit_choices};
-use crate::ui::widget::popup_frame::frame;
+use crate::ui::widget::popup_frame::{frame, typed_line};
 use crate::ui::widget::put;
 
 /// How wide and how high they are where there is room.
@@ -42,11 +42,8 @@ pub fn units(
     let typed = chooser.input.value();
     let choices = unit_choices(scene.context, events, typed);
     let inner = frame(theme, "measure what?", UNITS, area, buffer);
-    let start = 1 + put(buffer, inner, 1, 0, "> ", theme.title);
-    match typed.is_empty() {
-        true => put(buffer, inner, start, 0, "type what it is about: wait, memory, disk…", theme.dim),
-        false => put(buffer, inner, start, 0, typed, theme.text),
-    };
+    let words = ("> ", "type what it is about: wait, memory, disk…");
+    let place = typed_line(words, &chooser.input, theme, inner, buffer);
     let rows = unit_rows(inner.height + 2);
     let names = choices.iter().map(|choice| width(&choice.name)).max().unwrap_or(0).min(16);
     let from = first(chooser.cursor, rows);
@@ -79,15 +76,14 @@ pub fn units(
             put(buffer, inner, 1, y, &line, if i == 0 && !missing.is_empty() { theme.warning } else { theme.dim });
         }
     }
-    (inner.x + start + chooser.input.visual_cursor() as u16, inner.y)
+    place
 }
 
 /// Draws the palette. Returns where the cursor belongs.
 pub fn palette(scene: Scene<'_>, palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
     let matches = palette.matches();
     let inner = frame(theme, "commands", PALETTE, area, buffer);
-    let start = put(buffer, inner, 1, 0, ":", theme.title) + 1;
-    put(buffer, inner, start, 0, palette.input.value(), theme.text);
+    let place = typed_line((":", ""), &palette.input, theme, inner, buffer);
     let from = first(palette.cursor, inner.height.saturating_sub(1));
     for (y, (i, entry)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
         let style = if i == palette.cursor { theme.selected } else { theme.text };
@@ -109,5 +105,5 @@ pub fn palette(scene: Scene<'_>, palette: &Palette, theme: &Theme, area: Rect, b
     if matches.is_empty() {
         put(buffer, inner, 1, 1, "nothing is called so", theme.error);
     }
-    (inner.x + start + palette.input.visual_cursor() as u16, inner.y)
+    place
 }

@@ -57,12 +57,9 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     let room = if several && scene.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
     add(fit_end(&hosts(scene), room).into_owned(), theme.text, 8);
     add(if several { String::new() } else { scene.context.info.kernel.clone() }, theme.dim, 1);
-    let event = answer.events.get(scene.selection.event).map_or_else(String::new, event_name);
-    let running =
-        answer.events.get(scene.selection.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
-    let recorded = || {
-        scene.context.info.events.get(scene.selection.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr))
-    };
+    let event = scene.event().map_or_else(String::new, event_name);
+    let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.chains);
+    let recorded = || scene.recorded_event().map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
     let way = running.or_else(|| scene.context.info.chains.then(recorded)).filter(|way| way.is_on());
     let chains = way.map_or_else(String::new, |way| format!("-g {}", way.spelling()));
     add(event, theme.text, 13);
@@ -71,7 +68,7 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
     add(if several { String::new() } else { target(scene) }, theme.text, 9);
-    if let Some(filter) = answer.events.get(scene.selection.event).and_then(|e| e.filter.as_ref()) {
+    if let Some(filter) = scene.event().and_then(|e| e.filter.as_ref()) {
         add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 7);
     }
     let time = clock(scene.context.elapsed_ns());
@@ -132,36 +129,17 @@ fn hosts(scene: Scene<'_>) -> String {
 
 /// How often the event that is shown is sampled, or was recorded; empty when nobody knows.
 fn rate(scene: Scene<'_>) -> String {
-    let running = scene
-        .context
-        .answer
-        .events
-        .get(scene.selection.event)
-        .and_then(|e| e.meter.as_ref())
-        .map(|meter| meter.state.rate);
-    let recorded = || {
-        scene
-            .context
-            .info
-            .events
-            .get(scene.selection.event)
-            .map(|e| Rate::of(&e.attr))
-            .filter(|rate| *rate != Rate::Period(0))
-    };
+    let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.rate);
+    let recorded = || scene.recorded_event().map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
     running.or_else(recorded).map(rate_words).unwrap_or_default()
 }
 
 /// What is sampled, in words, which may have changed since the start; of a recording its file's name.
 fn target(scene: Scene<'_>) -> String {
-    let text = if scene.context.info.origin == Origin::Live {
-        &scene.context.answer.target
-    } else {
-        &scene.context.info.target
-    };
-    let text = clean(text);
     if scene.context.info.origin == Origin::Live {
-        return fit_end(&text, NAMES).into_owned();
+        return fit_end(&clean(&scene.context.answer.target), NAMES).into_owned();
     }
+    let text = clean(&scene.context.info.target);
     // Of a file its name; an address is one as a whole.
     let name = text.rsplit('/').next().filter(|name| !name.is_empty() && !text.contains("://")).unwrap_or(&text);
     fit(name, NAMES).into_owned()
@@ -178,47 +156,39 @@ fn loading(scene: Scene<'_>) -> String {
     format!("… loading {share} % of {}{left}  Esc stops", bytes(progress.all))
 }
 
-const TABS: &[(Tab, &str)] = &[
-    (Tab::Top, "1 Top"),
-    (Tab::Flame, "2 Flame"),
-    (Tab::Time, "3 Time"),
-    (Tab::Cpus, "4 CPUs"),
-    (Tab::Events, "5 Events"),
-    (Tab::Units, "6 Units"),
+static TABS: &[(Tab, &Command)] = &[
+    (Tab::Top, &program::TOP),
+    (Tab::Flame, &program::FLAME),
+    (Tab::Time, &program::TIME),
+    (Tab::Cpus, &program::CPUS),
+    (Tab::Events, &program::EVENTS),
+    (Tab::Units, &program::UNITS),
 ];
 
-/// The names of the screens as they stand; where they have no room, the digits still tell the keys.
-fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, String)> {
-    let brief = TABS.iter().map(|(_, name)| width(name) + 2).sum::<usize>() > usize::from(room);
+/// The screens with their names as they stand; where these have no room, the digits still tell the keys.
+fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
+    let brief = TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>() > usize::from(room);
     let here = scene.frame.tab;
-    TABS.iter().map(move |(tab, name)| {
-        let name = if brief && *tab != here { &name[..1] } else { name };
-        (*tab, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
+    (1..).zip(TABS).map(move |(n, (tab, row))| {
+        let name = if brief && *tab != here { n.to_string() } else { format!("{n} {}", tab.name()) };
+        (*tab, *row, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
     })
 }
 
 /// The command of the tab at a column.
 pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Command> {
     let mut x = 1;
-    let mut found = tab_names(scene, room).map(|(tab, name)| {
+    let mut found = tab_names(scene, room).map(|(_, row, name)| {
         x += width(&name) as u16;
-        (tab, x)
+        (row, x)
     });
-    let tab = found.find(|(_, end)| (1..*end).contains(&column))?.0;
-    Some(match tab {
-        Tab::Top => &program::TOP,
-        Tab::Flame => &program::FLAME,
-        Tab::Time => &program::TIME,
-        Tab::Cpus => &program::CPUS,
-        Tab::Events => &program::EVENTS,
-        Tab::Units => &program::UNITS,
-    })
+    found.find(|(_, end)| (1..*end).contains(&column)).map(|(row, _)| row)
 }
 
 /// The tab line: screens, sample rate over time, what narrows the view.
 pub fn tabs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    for (tab, text) in tab_names(scene, area.width) {
+    for (tab, _, text) in tab_names(scene, area.width) {
         let style = if tab == scene.frame.tab { theme.title } else { theme.dim };
         x += put(buffer, area, x, 0, &text, style);
     }

@@ -10,25 +10,20 @@ use crate::ui::keys::shown;
 use crate::ui::popup::{Searched, has_words};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::widget::popup_frame::{Styled, frame, scrolled};
+use crate::ui::widget::popup_frame::{Styled, frame, scrolled, typed_line};
 use crate::ui::widget::put;
 
 /// Draws it. Returns where the cursor belongs.
 pub fn draw(scene: Scene<'_>, searched: &Searched, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
-    let typed = searched.input.value();
-    let lines = lines(scene, theme, typed);
+    let lines = lines(scene, theme, searched.input.value());
     let inner = frame(theme, &format!("help: {}", scene.frame.tab.name()), (104, area.height), area, buffer);
-    let x = 1 + put(buffer, inner, 1, 0, "/", theme.title);
-    match typed.is_empty() {
-        true => put(buffer, inner, x, 0, "type to search", theme.dim),
-        false => put(buffer, inner, x, 0, typed, theme.text),
-    };
+    let place = typed_line(("/", "type to search"), &searched.input, theme, inner, buffer);
     let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
     scrolled(theme, &lines, searched.scroll, list, buffer);
     if lines.is_empty() {
         put(buffer, list, 1, 0, "nothing is called so", theme.error);
     }
-    (inner.x + x + searched.input.visual_cursor() as u16, inner.y)
+    place
 }
 
 /// All of it; where something is typed, what has these words, of all screens.

@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Block, Clear, Widget};
+use tui_input::Input;
 
 use crate::panel::text::width;
 use crate::ui::theme::Theme;
@@ -27,6 +28,22 @@ pub(in crate::ui) fn frame(theme: &Theme, title: &str, size: (u16, u16), area: R
     let inner = block.inner(rect);
     block.render(rect, buffer);
     inner
+}
+
+/// The line at the top of a popup in which is typed, with words where nothing is; returns where the cursor belongs.
+pub fn typed_line(
+    (prefix, empty): (&str, &str),
+    input: &Input,
+    theme: &Theme,
+    inner: Rect,
+    buffer: &mut Buffer,
+) -> (u16, u16) {
+    let x = 1 + put(buffer, inner, 1, 0, prefix, theme.title);
+    match input.value() {
+        "" => put(buffer, inner, x, 0, empty, theme.dim),
+        typed => put(buffer, inner, x, 0, typed, theme.text),
+    };
+    (inner.x + x + input.visual_cursor() as u16, inner.y)
 }
 
 /// The size of a frame around lines.

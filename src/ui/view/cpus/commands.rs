@@ -4,7 +4,7 @@ use crate::ui::act::Act::Plain;
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::commands::{general, program};
-use crate::ui::footer_keys::Hinted::{self, Command};
+use crate::ui::footer_keys::Press::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "CPUs" on Cpus {
@@ -32,7 +32,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Hinted, &str)] = &[
+pub static FOOTER: &[(Press, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&SOFTIRQ_TIME), "time softirqs"),
@@ -42,7 +42,7 @@ pub static FOOTER: &[(Hinted, &str)] = &[
 ];
 
 /// Those of a recording, of which nothing more is measured.
-pub static FOOTER_RECORDED: &[(Hinted, &str)] = &[
+pub static FOOTER_RECORDED: &[(Press, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&PAGE), "columns"),

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
-
 use crate::cpu::findings::{self, Facts, FindingKind, NO_CPU};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
@@ -12,7 +10,6 @@ use crate::lang::quantity;
 use crate::query::Order;
 use crate::query::cpus::of_vector;
 use crate::source::Control;
-use crate::ui::commands::general;
 use crate::ui::view::cpus::draw as drawn;
 use crate::ui::view::cpus::state::{CpusScreen, Page};
 
@@ -238,25 +235,17 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn cpus_mouse(&mut self, mouse: MouseEvent) {
-        match mouse.kind {
-            MouseEventKind::ScrollDown => self.move_cpu(3),
-            MouseEventKind::ScrollUp => self.move_cpu(-3),
-            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
-            MouseEventKind::Down(MouseButton::Left) => {
-                match drawn::hit(self.scene(), &self.views.cpus, mouse.column, mouse.row) {
-                    drawn::CpusHit::Head(column) => self.order_cpus(column),
-                    drawn::CpusHit::Cell(cpu, column) => {
-                        let again = self.cpu() == Some(cpu) && self.views.cpus.column == column;
-                        (self.views.cpus.cpu, self.views.cpus.column) = (Some(cpu), column);
-                        if again {
-                            self.enter_cell();
-                        }
-                    }
-                    drawn::CpusHit::Nothing => {}
+    pub(in crate::ui) fn click_cpus(&mut self, x: u16, y: u16) {
+        match drawn::hit(self.scene(), &self.views.cpus, x, y) {
+            drawn::CpusHit::Head(column) => self.order_cpus(column),
+            drawn::CpusHit::Cell(cpu, column) => {
+                let again = self.cpu() == Some(cpu) && self.views.cpus.column == column;
+                (self.views.cpus.cpu, self.views.cpus.column) = (Some(cpu), column);
+                if again {
+                    self.enter_cell();
                 }
             }
-            _ => {}
+            drawn::CpusHit::Nothing => {}
         }
     }
 }

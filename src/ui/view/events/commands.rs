@@ -1,23 +1,24 @@
 //! Commands of the events' screen, and what those of every screen mean here.
 
+use crate::source::{Change, Run};
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Hinted::{self, Chord, Command};
+use crate::ui::footer_keys::Press::{self, Chord, Command};
 
 commands! { GROUP "Events" on Events {
     ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"
         => Plain(|app| app.enter_item());
-    STOP "event-stop" ["del", "x"] "stop it; its samples stay" => Plain(|app| app.stop_event());
-    PAUSE "event-pause" ["e p"] "let it rest, or go on" => Plain(|app| app.pause_event());
+    STOP "event-stop" ["del", "x"] "stop it; its samples stay" => Plain(|app| app.change_own(|_| Ok(Change::Stop)));
+    PAUSE "event-pause" ["e p"] "let it rest, or go on" => Plain(|app| app.change_own(|meter| Ok(Change::Pause(meter.state.run == Run::Running))));
     RATE "event-rate" ["e r"] "sample it so often: 999 a second, 1/100 of its hits, or 0: only counted"
         (Argument::of("hz|1/n", "Hz, or 1/N", ArgumentKind::Rate)) => Given(|app, text| app.rate_event(text));
     MODIFIERS "event-modifiers" ["e m"] "u, k, I and the like: what of it is measured"
         (Argument::of("letters", "modifiers", ArgumentKind::Modifiers).or_nothing())
         => Given(|app, text| app.modify_event(text));
-    CHAINS "event-chains" ["e g"] "with call chains, or without" => Plain(|app| app.chains_of_event());
+    CHAINS "event-chains" ["e g"] "with call chains, or without" => Plain(|app| app.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on()))));
     CPUS "event-cpus" ["e c"] "measure it on these CPUs only" (Argument::of("cpus", "on CPUs", ArgumentKind::Text).or_nothing())
         => Given(|app, text| app.cpus_of_event(text));
 }}
@@ -38,7 +39,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Hinted, &str)] = &[
+pub static FOOTER: &[(Press, &str)] = &[
     (Command(&ENTER), "start/show"),
     (Command(&STOP), "stop"),
     (Command(&general::SEARCH), "search"),
@@ -48,7 +49,7 @@ pub static FOOTER: &[(Hinted, &str)] = &[
 ];
 
 /// Those of a recording, of which nothing can be changed.
-pub static FOOTER_RECORDED: &[(Hinted, &str)] = &[
+pub static FOOTER_RECORDED: &[(Press, &str)] = &[
     (Command(&ENTER), "its samples"),
     (Command(&general::INFO), "recording"),
     (Command(&general::FILTER), "filter"),

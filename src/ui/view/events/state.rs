@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
-use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::event::catalogue::{CatalogueEvent, Sort};
 use crate::event::format::Format;
 use crate::lang::quantity;
 use crate::query::answer::EventInfo;
 use crate::source::{Rate, Run};
+use crate::ui::fuzzy::Fuzzy;
 
 /// A line of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,15 +89,14 @@ impl EventsScreen {
         self.search = text;
         self.matches.clear();
         let Some(catalogue) = self.catalogue.clone().filter(|_| !self.search.is_empty()) else { return };
-        let pattern = Pattern::parse(&self.search, CaseMatching::Ignore, Normalization::Smart);
-        let mut matcher = Matcher::new(Config::DEFAULT);
-        let mut buffer = Vec::new();
+        let mut letters = Fuzzy::letters(&self.search);
         let mut scored: Vec<(u32, usize)> = Vec::new();
         for (i, entry) in catalogue.iter().enumerate() {
-            let mut score = |text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
             // A name that holds the very text comes before one that only has its letters.
             let whole = if entry.name.contains(&self.search) { 1000 } else { 0 };
-            if let Some(found) = score(&entry.name).map(|s| s + 100 + whole).or_else(|| score(&entry.about)) {
+            if let Some(found) =
+                letters.score(&entry.name).map(|s| s + 100 + whole).or_else(|| letters.score(&entry.about))
+            {
                 scored.push((found, i));
             }
         }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
-
 use crate::event::catalogue::CatalogueEvent;
 use crate::event::{Event, plain};
 use crate::ingest::tracepoints;
@@ -42,18 +40,6 @@ impl App {
 
     pub(in crate::ui) fn event_page(&self) -> isize {
         self.event_lines().1.max(1) as isize
-    }
-
-    pub(in crate::ui) fn stop_event(&mut self) {
-        self.change_own(|_| Ok(Change::Stop));
-    }
-
-    pub(in crate::ui) fn pause_event(&mut self) {
-        self.change_own(|meter| Ok(Change::Pause(meter.state.run == Run::Running)));
-    }
-
-    pub(in crate::ui) fn chains_of_event(&mut self) {
-        self.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on())));
     }
 
     pub(in crate::ui) fn rate_event(&mut self, text: Option<String>) {
@@ -127,7 +113,7 @@ impl App {
                 let Some(name) = self.views.events.entry(entry).map(|e| e.name.clone()) else { return };
                 self.start_event(name);
             }
-            Some(EventRow::Own(event)) => match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+            Some(EventRow::Own(event)) => match self.context.meter(event) {
                 Some(Meter { state, .. }) if !matches!(state.run, Run::Running | Run::Paused) => {
                     self.control(Control::Event(event, Change::Start));
                 }
@@ -179,9 +165,9 @@ impl App {
         }
     }
 
-    fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
+    pub(in crate::ui) fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
         let Some(event) = self.own_event() else { return self.say(NO_EVENT) };
-        match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+        match self.context.meter(event) {
             None => self.say(UNCHANGEABLE),
             Some(meter) => match change(meter) {
                 Ok(change) => self.control(Control::Event(event, change)),
@@ -201,7 +187,7 @@ impl App {
             Some(text) => self.change_own(|_| parse(text.trim())),
             None => {
                 let Some(event) = self.own_event() else { return self.refuse(row, NO_EVENT) };
-                match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+                match self.context.meter(event) {
                     Some(meter) => self.ask_for(row, now(meter)),
                     None => self.refuse(row, UNCHANGEABLE),
                 }
@@ -216,22 +202,14 @@ impl App {
         self.control(Control::Pause(on));
     }
 
-    pub(in crate::ui) fn events_mouse(&mut self, mouse: MouseEvent) {
-        match mouse.kind {
-            MouseEventKind::ScrollDown => self.move_item(3),
-            MouseEventKind::ScrollUp => self.move_item(-3),
-            MouseEventKind::Down(MouseButton::Left) => {
-                let Some(item) = drawn::hit(self.scene(), &self.views.events, mouse.row) else { return };
-                if self.event_item() == Some(item.clone()) {
-                    return self.enter_item();
-                }
-                let items = self.views.events.items(&self.context.answer.events);
-                let at = items.iter().position(|i| *i == item).unwrap_or(0);
-                let (own, height) = self.event_lines();
-                self.views.events.go(at, &items, own, height);
-            }
-            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
-            _ => {}
+    pub(in crate::ui) fn click_events(&mut self, y: u16) {
+        let Some(item) = drawn::hit(self.scene(), &self.views.events, y) else { return };
+        if self.event_item() == Some(item.clone()) {
+            return self.enter_item();
         }
+        let items = self.views.events.items(&self.context.answer.events);
+        let at = items.iter().position(|i| *i == item).unwrap_or(0);
+        let (own, height) = self.event_lines();
+        self.views.events.go(at, &items, own, height);
     }
 }

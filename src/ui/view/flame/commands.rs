@@ -8,7 +8,7 @@ use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Hinted::{self, Chord, Command};
+use crate::ui::footer_keys::Press::{self, Chord, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Flame graph" on Flame {
@@ -67,7 +67,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Hinted, &str)] = &[
+pub static FOOTER: &[(Press, &str)] = &[
     (Command(&ZOOM), "zoom"),
     (Command(&general::SEARCH), "search"),
     (Command(&AROUND), "around"),

@@ -185,6 +185,7 @@ fn one(
     if room == 0 {
         return;
     }
+    let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
     if let Some(verdict) = block.verdict.filter(|_| !cold(scene)) {
         let bar = (flame.changed(block.total).abs() * room as f64).round() as u16;
         let bar_style = match verdict {
@@ -194,7 +195,6 @@ fn one(
         for x in (from..from + bar).filter(|_| !selected) {
             buffer[(place.x + x, place.y + y)].set_style(bar_style);
         }
-        let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
         return changed(flame, block, verdict, theme, area, buffer);
     }
     if cold(scene) {
@@ -203,18 +203,10 @@ fn one(
         for x in (to - off..to).filter(|_| !selected) {
             buffer[(place.x + x, place.y + y)].set_symbol("░").set_style(theme.cold);
         }
-        let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
         return over(&on_and_off(block, room, theme), area, buffer);
     }
     let whole = if scene.selection.rows.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
-    label(
-        (block, whole),
-        room,
-        style,
-        theme,
-        Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 },
-        buffer,
-    );
+    label((block, whole), room, style, theme, area, buffer);
 }
 
 /// A block of a graph that is not the flame screen's: whole cells, its name and share.

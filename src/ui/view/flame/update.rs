@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use crate::filter::equals;
@@ -236,29 +235,17 @@ impl App {
         });
     }
 
-    pub(in crate::ui) fn flame_mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn click_flame(&mut self, x: u16, y: u16) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let area = self.flame_area();
-        let inside = mouse.row >= area.y && mouse.row < area.y + area.height;
-        match mouse.kind {
-            MouseEventKind::Down(MouseButton::Left) if inside => {
-                let y = mouse.row - area.y;
-                let row = flame
-                    .blocks
-                    .iter()
-                    .map(|b| b.row)
-                    .find(|r| self.views.flame.y_of(&flame, *r, area.height) == Some(y));
-                let hit = row.and_then(|row| self.views.flame.at(&flame, mouse.column - area.x, row));
-                if hit.is_some() && hit == self.views.flame.block(&flame).map(|b| b.id) {
-                    self.run(&ZOOM);
-                } else if hit.is_some() {
-                    self.views.flame.cursor = hit;
-                }
-            }
-            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
-            MouseEventKind::ScrollDown => self.run(&general::DOWN),
-            MouseEventKind::ScrollUp => self.run(&general::UP),
-            _ => {}
+        let Some(y) = y.checked_sub(area.y).filter(|y| *y < area.height) else { return };
+        let view = &self.views.flame;
+        let row = flame.blocks.iter().map(|b| b.row).find(|row| view.y_of(&flame, *row, area.height) == Some(y));
+        let hit = row.and_then(|row| view.at(&flame, x - area.x, row));
+        if hit.is_some() && hit == view.block(&flame).map(|b| b.id) {
+            self.run(&ZOOM);
+        } else if hit.is_some() {
+            self.views.flame.cursor = hit;
         }
     }
 }

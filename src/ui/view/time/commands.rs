@@ -5,7 +5,7 @@ use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::command::Argument;
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Hinted::{self, Command};
+use crate::ui::footer_keys::Press::{self, Command};
 
 commands! { GROUP "Time" on Time {
     LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));
@@ -35,7 +35,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Hinted, &str)] = &[
+pub static FOOTER: &[(Press, &str)] = &[
     (Command(&COLUMNS), "select"),
     (Command(&ENTER), "only this time"),
     (Command(&BASELINE), "compare with it"),

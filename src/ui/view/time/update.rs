@@ -1,9 +1,8 @@
 //! What the time screen does: the cursor, selections and the way into them, zooming, what is highlighted.
 
-use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
-
 use crate::filter::equals;
 use crate::query::heat::{By, Heat, HeatSpec, SECOND, Scale, offset_rows};
+use crate::source::Rate;
 use crate::ui::commands::general;
 use crate::ui::view::time::layout;
 use crate::ui::view::time::state::{Spot, fitting, usual};
@@ -35,10 +34,8 @@ impl App {
 
     /// Samples a second of the event that is looked at; 0 when it has no such rate.
     fn event_rate(&self) -> u64 {
-        let meter = self.context.answer.events.get(self.selection.event).and_then(|event| event.meter.as_ref());
-        let own =
-            || self.context.info.events.get(self.selection.event).map(|event| crate::source::Rate::of(&event.attr));
-        meter.map(|meter| meter.state.rate).or_else(own).map_or(0, crate::source::Rate::hz)
+        let own = || self.scene().recorded_event().map(|event| Rate::of(&event.attr));
+        self.context.meter(self.selection.event).map(|meter| meter.state.rate).or_else(own).map_or(0, Rate::hz)
     }
 
     pub(in crate::ui) fn first_time(&mut self) {
@@ -189,32 +186,32 @@ impl App {
         self.say("that is the baseline: select another range, ⏎ shows the difference; B ends it");
     }
 
-    pub(in crate::ui) fn time_mouse(&mut self, mouse: MouseEvent) {
-        let Some(heat) = self.context.answer.heat.clone() else { return };
-        let at = layout::hit(self.scene(), &self.views.time, mouse.column, mouse.row);
-        let spot = at.map(|(column, row)| match heat.by {
-            By::Offset => Spot { at: heat.time(column * heat.rows + row), row },
-            _ => Spot { at: heat.column_time(column), row },
-        });
-        match (mouse.kind, spot) {
-            (MouseEventKind::Down(MouseButton::Left), Some(spot)) => {
-                let before = self.views.time.cell(&heat);
-                self.views.time.cursor = Some(spot);
-                let again = self.views.time.anchor.is_none() && self.views.time.cell(&heat) == before;
-                (self.views.time.anchor, self.views.time.whole) = (None, false);
-                if again {
-                    self.enter_time();
-                }
-            }
-            (MouseEventKind::Drag(MouseButton::Left), Some(spot)) => {
-                let here = self.views.time.spot(&heat);
-                self.views.time.anchor.get_or_insert(here);
-                self.views.time.cursor = Some(spot);
-            }
-            (MouseEventKind::Down(MouseButton::Right), _) => self.run(&general::UNDO),
-            (MouseEventKind::ScrollUp, _) => self.zoom_time(-1),
-            (MouseEventKind::ScrollDown, _) => self.zoom_time(1),
-            _ => {}
+    /// The place on the map under the mouse.
+    fn spot_at(&self, x: u16, y: u16) -> Option<Spot> {
+        let heat = self.context.answer.heat.as_ref()?;
+        let (column, row) = layout::hit(self.scene(), &self.views.time, x, y)?;
+        let at = match heat.by {
+            By::Offset => heat.time(column * heat.rows + row),
+            _ => heat.column_time(column),
+        };
+        Some(Spot { at, row })
+    }
+
+    pub(in crate::ui) fn click_time(&mut self, x: u16, y: u16) {
+        let (Some(heat), Some(spot)) = (self.context.answer.heat.clone(), self.spot_at(x, y)) else { return };
+        let before = self.views.time.cell(&heat);
+        self.views.time.cursor = Some(spot);
+        let again = self.views.time.anchor.is_none() && self.views.time.cell(&heat) == before;
+        (self.views.time.anchor, self.views.time.whole) = (None, false);
+        if again {
+            self.enter_time();
         }
+    }
+
+    pub(in crate::ui) fn drag_time(&mut self, x: u16, y: u16) {
+        let (Some(heat), Some(spot)) = (self.context.answer.heat.clone(), self.spot_at(x, y)) else { return };
+        let here = self.views.time.spot(&heat);
+        self.views.time.anchor.get_or_insert(here);
+        self.views.time.cursor = Some(spot);
     }
 }

@@ -57,7 +57,7 @@ impl Scene<'_> {
     /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more. What no
     /// sample has is left out.
     pub fn splits(self) -> Vec<Split> {
-        let event = self.context.answer.events.get(self.selection.event);
+        let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
         let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
             let key = traced(&format!("{name}.{text}"));

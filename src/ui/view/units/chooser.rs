@@ -1,14 +1,12 @@
 //! Which unit to start: a list of questions that is filtered while one types, with what each needs and whether that is
 //! to be had here.
 
-use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
-use nucleo_matcher::{Config, Matcher, Utf32Str};
-
 use crate::ingest::unit_events::{is_named, shown};
 use crate::panel::unit::percent;
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::context::Context;
+use crate::ui::fuzzy::Fuzzy;
 use crate::ui::popup::{Chooser, Popup, has_words};
 use crate::ui::tab::Tab;
 use crate::ui::view::events::state::{EventsScreen, NO_TRACEPOINTS};
@@ -71,10 +69,9 @@ pub fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Ve
         };
         return completions(typed).into_iter().map(one).collect();
     }
-    let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
-    let (mut matcher, mut buffer) = (Matcher::new(Config::DEFAULT), Vec::new());
+    let mut letters = Fuzzy::letters(typed);
     let mut rank = |spec: &Spec| -> Option<(u32, u32)> {
-        let by_name = pattern.score(Utf32Str::new(spec.name, &mut buffer), &mut matcher);
+        let by_name = letters.score(spec.name);
         let begins = u32::from(!spec.name.starts_with(typed));
         by_name.map(|score| (begins, u32::MAX - score)).or(has_words(spec.about, typed).then_some((2, 0)))
     };

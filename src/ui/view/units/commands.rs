@@ -6,7 +6,7 @@ use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::app::Effect;
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Hinted::{self, Command};
+use crate::ui::footer_keys::Press::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Units" on Units {
@@ -53,7 +53,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Hinted, &str)] = &[
+pub static FOOTER: &[(Press, &str)] = &[
     (Command(&general::UNIT), "add unit"),
     (Command(&PANEL), "next panel"),
     (Command(&ENTER), "enter"),

@@ -17,6 +17,7 @@ use crate::ui::view::units::table;
 
 use crate::ui::view::flame::draw as graph;
 use crate::ui::widget::put;
+use crate::ui::widget::rows::eighths;
 
 /// Draws a panel; the cursor is seen in the one that is looked at.
 pub fn draw(
@@ -50,8 +51,6 @@ pub fn draw(
     }
 }
 
-const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-
 fn bars(histogram: &Histogram, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let bounds: Vec<String> = histogram.bars.iter().map(|bar| histogram.bounds(bar)).collect();
     let label = bounds.iter().map(|text| width(text)).max().unwrap_or(0).min(26) as u16;
@@ -70,14 +69,9 @@ fn bars(histogram: &Histogram, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         put(buffer, area, 1 + pad, y, bounds, theme.text);
         let [own, upto] = [bar.count, sum].map(|n| percent(100.0 * n as f64 / total));
         put(buffer, area, label + 2, y, &format!("{:>12} {own:>8} {upto:>8}", thousands(bar.count)), theme.dim);
-        let eighths = (bar.count as f64 / most * f64::from(room) * 8.0).round() as usize;
-        let mut text = "█".repeat(eighths / 8);
-        if !eighths.is_multiple_of(8) {
-            text.push(EIGHTHS[eighths % 8 - 1]);
-        } else if bar.count > 0 && eighths == 0 {
-            text.push(EIGHTHS[0]);
-        }
-        put(buffer, area, x, y, &text, theme.bar);
+        let text = eighths(bar.count as f64 / most, usize::from(room));
+        let text = if bar.count > 0 && text.is_empty() { "▏" } else { &text };
+        put(buffer, area, x, y, text, theme.bar);
     }
 }
 

@@ -1,7 +1,5 @@
 //! What the units' screen does: starts and ends units, moves among their panels and rows.
 
-use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
-
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
 use crate::panel::{Body, Panel};
@@ -202,27 +200,19 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn units_mouse(&mut self, mouse: MouseEvent) {
-        match mouse.kind {
-            MouseEventKind::ScrollDown => self.run(&general::DOWN),
-            MouseEventKind::ScrollUp => self.run(&general::UP),
-            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
-            MouseEventKind::Down(MouseButton::Left) => {
-                match drawn::hit(self.scene(), &self.views.units, mouse.column, mouse.row) {
-                    Some(drawn::UnitsHit::Unit(id)) => self.views.units.current = Some(id),
-                    Some(drawn::UnitsHit::Panel(panel)) => {
-                        if let Some(view) = self.views.units.view_mut() {
-                            view.panel = panel;
-                        }
-                    }
-                    Some(drawn::UnitsHit::Head(column)) => self.turn_rows(Some(column)),
-                    Some(drawn::UnitsHit::Row(row, on_mark)) => self.click_row(row, on_mark),
-                    None => {}
+    pub(in crate::ui) fn click_units(&mut self, x: u16, y: u16) {
+        match drawn::hit(self.scene(), &self.views.units, x, y) {
+            Some(drawn::UnitsHit::Unit(id)) => self.views.units.current = Some(id),
+            Some(drawn::UnitsHit::Panel(panel)) => {
+                if let Some(view) = self.views.units.view_mut() {
+                    view.panel = panel;
                 }
-                self.tell_units();
             }
-            _ => {}
+            Some(drawn::UnitsHit::Head(column)) => self.turn_rows(Some(column)),
+            Some(drawn::UnitsHit::Row(row, on_mark)) => self.click_row(row, on_mark),
+            None => {}
         }
+        self.tell_units();
     }
 
     fn click_row(&mut self, at: usize, on_mark: bool) {

@@ -16,7 +16,7 @@ use super::report::chosen_events;
 use super::{open, output, usage};
 
 /// `perfprof-tui annotate`.
-pub fn run(args: Annotate) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
     let Some((recording, symbol)) = args.split() else {
         return Err(usage("one recording and one function; a name with blanks goes in quotes"));
     };
@@ -86,7 +86,7 @@ fn target(loaded: &Offline, fold: &Aggregate, symbol: Option<&str>) -> anyhow::R
 }
 
 /// SymbolOptions of names for a file by itself.
-pub fn plain_options(no_demangle: bool) -> SymbolOptions {
+pub(crate) fn plain_options(no_demangle: bool) -> SymbolOptions {
     let form = if no_demangle { crate::symbols::Form::Raw } else { crate::symbols::Form::Plain };
     SymbolOptions { form, live: false, ..SymbolOptions::of_user() }
 }

@@ -8,13 +8,13 @@ use super::output::complain;
 use super::{Usage, config, usage};
 
 /// The themes of a session and the name of the first: `auto` for what suits the terminal.
-pub struct Appearance {
-    pub themes: Themes,
-    pub name: String,
+pub(crate) struct Appearance {
+    pub(crate) themes: Themes,
+    pub(crate) name: String,
 }
 
 /// Chooses.
-pub fn choose(view: &View) -> anyhow::Result<Appearance> {
+pub(crate) fn choose(view: &View) -> anyhow::Result<Appearance> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
     let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
     let depth = depth.unwrap_or_else(Depth::detect);

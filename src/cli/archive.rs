@@ -31,7 +31,7 @@ impl<R: Read> Read for Bounded<R> {
 ///
 /// # Errors
 /// When it cannot be read, or there is too much in it; nothing of it stays then.
-pub fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
+pub(crate) fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
     // What is behind the library's own words tells more.
     let fail = |e: io::Error| anyhow::anyhow!("--archive {}: {}", path.display(), anyhow::Error::new(e).root_cause());
     let mut file = File::open(path).map_err(fail)?;

@@ -21,7 +21,7 @@ use super::{manual, usage};
 const NAME: &str = "perfprof-tui";
 
 /// `perfprof-tui completions SHELL`.
-pub fn completions(args: Completions) -> anyhow::Result<u8> {
+pub(crate) fn completions(args: Completions) -> anyhow::Result<u8> {
     let mut out = Vec::new();
     generate(args.shell, &mut whole(), "perfprof-tui", &mut out);
     print(&String::from_utf8_lossy(&out))?;
@@ -29,7 +29,7 @@ pub fn completions(args: Completions) -> anyhow::Result<u8> {
 }
 
 /// `perfprof-tui man`: the page of the program, of a command or of a topic, or all of them into a folder.
-pub fn man(args: Man) -> anyhow::Result<u8> {
+pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
     let mut command = whole();
     command.build();
     if let Some(folder) = &args.folder {

@@ -28,7 +28,7 @@ use super::source_config::{self, cpu_list, points};
 use super::usage;
 
 /// `perfprof-tui cpus`.
-pub fn run(args: Cpus) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
     let interval = args.interval;
     if !(Duration::from_millis(100)..Duration::from_secs(86_400)).contains(&interval) {
         return Err(usage(format!("-i {interval:?}: expected seconds, 0.1 or more")));

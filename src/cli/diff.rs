@@ -30,7 +30,7 @@ struct ComparedSide {
 }
 
 /// `perfprof-tui diff`.
-pub fn run(args: Diff) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
     let per = match args.per {

@@ -23,15 +23,15 @@ use super::snapshot::{free_name, save};
 use super::{open, signals};
 
 /// Does the interface's work with files, beside the running session.
-pub struct SessionDriver {
-    pub outside: Sender<Outside>,
+pub(crate) struct SessionDriver {
+    pub(crate) outside: Sender<Outside>,
     /// The name of snapshots.
-    pub name: Option<PathBuf>,
+    pub(crate) name: Option<PathBuf>,
     /// A recording's own files: it is saved from them, with all that its samples carry.
-    pub recording: Option<Vec<PathBuf>>,
+    pub(crate) recording: Option<Vec<PathBuf>>,
     /// Where names of other recordings come from.
-    pub names: NameArgs,
-    pub no_demangle: bool,
+    pub(crate) names: NameArgs,
+    pub(crate) no_demangle: bool,
 }
 
 impl SessionDriver {

@@ -9,15 +9,15 @@ use super::output::{complain, is_closed_pipe};
 /// The arguments or a request make no sense: exit code 2, as clap's own.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Usage(pub String);
+pub struct Usage(pub(crate) String);
 
 /// Arguments that make no sense, as an error of a command.
-pub fn usage(text: impl Into<String>) -> anyhow::Error {
+pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
 /// Says what went wrong, and as which exit code.
-pub fn code(result: anyhow::Result<u8>) -> ExitCode {
+pub(crate) fn code(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,

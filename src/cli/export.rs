@@ -22,7 +22,7 @@ use super::output::{self, complain};
 use super::report::chosen_events;
 
 /// `perfprof-tui export`.
-pub fn run(args: Export) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     args.which.check()?;
     let opened = open::open(&args.recording, args.no_demangle)?;
     let name = opened.name.clone();
@@ -150,7 +150,7 @@ fn why(path: &Path, error: &CopyError) -> String {
 }
 
 /// Saves a recording again, or a range of its clock, for the screen's own saving.
-pub fn save_again(
+pub(crate) fn save_again(
     paths: &[std::path::PathBuf],
     path: &Path,
     range: Option<(u64, u64)>,

@@ -13,12 +13,12 @@ use super::output::complain;
 const NAME: &str = "filters.toml";
 
 /// Where they are kept; `None` without a home.
-pub fn path() -> Option<PathBuf> {
+pub(crate) fn path() -> Option<PathBuf> {
     config::folder().map(|folder| folder.join(NAME))
 }
 
 /// Those that are there, and those of the configuration. A file that cannot be read is said, and left as it is.
-pub fn read() -> SavedFilters {
+pub(crate) fn read() -> SavedFilters {
     let mut all = config::get().filters.clone();
     let Some(path) = path() else { return all };
     let text = config::private_file(&path).unwrap_or_else(|why| {
@@ -34,7 +34,7 @@ pub fn read() -> SavedFilters {
 }
 
 /// Writes them all; the outcome in words.
-pub fn write(filters: &SavedFilters) -> Result<String, String> {
+pub(crate) fn write(filters: &SavedFilters) -> Result<String, String> {
     let place = config::place().ok_or("there is no home to save it in (HOME, XDG_CONFIG_HOME)")?;
     let path = place.path().join(NAME);
     let text = toml::to_string(filters).map_err(|error| error.to_string())?;

@@ -33,24 +33,24 @@ fn usual(machine: u64, limit: Option<u64>) -> usize {
 }
 
 /// What is kept.
-pub struct Retention {
+pub(crate) struct Retention {
     /// Bytes.
-    pub memory: usize,
+    pub(crate) memory: usize,
     /// Nanoseconds.
-    pub keep: Option<u64>,
-    pub watched: Option<Watched>,
+    pub(crate) keep: Option<u64>,
+    pub(crate) watched: Option<Watched>,
 }
 
 impl Retention {
     /// The events that triggers count.
-    pub fn counted(&self) -> Vec<String> {
+    pub(crate) fn counted(&self) -> Vec<String> {
         let triggers = self.watched.iter().flat_map(|watched| &watched.triggers);
         triggers.flat_map(|trigger| trigger.events().map(str::to_owned)).collect()
     }
 }
 
 /// Checks the options.
-pub fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
+pub(crate) fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
     let usage = |option: &str, value: &str, expected: &str| -> anyhow::Error {
         Usage(format!("{option} {value}: expected {expected}")).into()
     };

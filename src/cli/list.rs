@@ -9,7 +9,7 @@ use super::output::{complain, print_table};
 use super::{Usage, list_containers};
 
 /// `perfprof-tui list`.
-pub fn run(args: List) -> anyhow::Result<u8> {
+pub(crate) fn run(args: List) -> anyhow::Result<u8> {
     if args.globs == ["containers"] {
         return list_containers::run(args.format);
     }

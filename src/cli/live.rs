@@ -35,7 +35,7 @@ use super::{Usage, usage};
 use super::{appearance, config, signals, source_config, unit_source, welcome};
 
 /// The live screen.
-pub fn run(mut args: Live) -> anyhow::Result<u8> {
+pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     let refresh = args.refresh;
     if refresh < Duration::from_millis(50) {
         return Err(usage(format!("-d {refresh:?}: expected seconds, 0.05 or more")));
@@ -70,7 +70,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
 }
 
 /// The same screen on a recording.
-pub fn open(mut args: Open) -> anyhow::Result<u8> {
+pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);
     }
@@ -94,7 +94,7 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
 }
 
 /// The screen on a stream, which `kept` is needed for; with the tour, if wanted.
-pub fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Result<u8> {
+pub(crate) fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Result<u8> {
     let start = Start { tour, ..start(view, Duration::from_secs(1))? };
     let files = Files { baseline: view.baseline.clone(), ..Files::default() };
     let code = show(opened, view, start, files);
@@ -124,7 +124,7 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
 }
 
 /// A unit's screen on the running machine.
-pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
+pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let live = config::live_args();
     let start = start(&live.view, Duration::from_secs(1))?;
     // Whom the unit narrows itself to is known when its source is.
@@ -139,7 +139,7 @@ pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
 }
 
 /// A unit's screen on a recording, which the other screens show, too.
-pub fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
+pub(crate) fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     let mut words: Vec<std::ffi::OsString> = vec!["perfprof-tui".into(), "open".into()];
     words.extend(args.files.iter().map(|file| file.as_os_str().to_owned()));
     let parsed = Args::try_parse_from(words)?;

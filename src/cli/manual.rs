@@ -22,21 +22,21 @@ const PAGES: &[&str] = &[
 ];
 
 /// An empty word would be none, and the next one the date.
-pub const NO_DATE: &str = " ";
+pub(crate) const NO_DATE: &str = " ";
 
 /// A page of the manual.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub(crate) struct Page {
     /// As man(1) takes it.
-    pub name: &'static str,
-    pub section: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) section: &'static str,
     /// None of what belongs to a command.
-    pub about: Option<&'static str>,
+    pub(crate) about: Option<&'static str>,
     text: &'static str,
 }
 
 /// The pages that are written by hand.
-pub fn pages() -> impl Iterator<Item = Page> {
+pub(crate) fn pages() -> impl Iterator<Item = Page> {
     PAGES.iter().filter_map(|page| {
         let (head, text) = page.strip_prefix("# ")?.split_once('\n')?;
         let (title, about) = head.split_once(" - ").map_or((head, None), |(title, about)| (title, Some(about)));
@@ -46,14 +46,14 @@ pub fn pages() -> impl Iterator<Item = Page> {
 }
 
 /// The page of a topic, by its name with or without the program's.
-pub fn topic(name: &str) -> Option<Page> {
+pub(crate) fn topic(name: &str) -> Option<Page> {
     let own = |page: &Page| page.name == name || page.name.strip_prefix("perfprof-tui-") == Some(name);
     pages().find(|page| page.about.is_some() && own(page))
 }
 
 impl Page {
     /// The page by itself, for man(1).
-    pub fn roff(&self) -> String {
+    pub(crate) fn roff(&self) -> String {
         let mut roff = Roff::new();
         let version = concat!("perfprof-tui ", env!("CARGO_PKG_VERSION"));
         roff.control("TH", [self.name, self.section, NO_DATE, version, "perfprof-tui"]);
@@ -67,7 +67,7 @@ impl Page {
     }
 
     /// Its chapters, behind whatever is there.
-    pub fn write(&self, roff: &mut Roff) {
+    pub(crate) fn write(&self, roff: &mut Roff) {
         let mut writer =
             RoffWriter { roff, line: Vec::new(), fonts: Vec::new(), code: false, picture: false, table: None };
         Parser::new_ext(self.text, Options::ENABLE_TABLES).for_each(|event| writer.take(event));
@@ -75,17 +75,17 @@ impl Page {
 }
 
 /// As man(1) reads it.
-pub fn rendered(roff: &Roff) -> String {
+pub(crate) fn rendered(roff: &Roff) -> String {
     literal(&roff.render())
 }
 
 /// These three would become typographic signs, and commands could not be copied.
-pub fn literal(roff: &str) -> String {
+pub(crate) fn literal(roff: &str) -> String {
     roff.replace('~', r"\(ti").replace('^', r"\(ha").replace('`', r"\(ga")
 }
 
 /// Text as it stands: examples and what they print.
-pub fn verbatim(roff: &mut Roff, text: &str) {
+pub(crate) fn verbatim(roff: &mut Roff, text: &str) {
     roff.control("EX", []);
     for line in text.lines() {
         roff.text([roman(if line.is_empty() { " " } else { line })]);
@@ -94,7 +94,7 @@ pub fn verbatim(roff: &mut Roff, text: &str) {
 }
 
 /// A word, and below it what it means.
-pub fn entry(roff: &mut Roff, word: Vec<Inline>, meaning: Vec<Inline>) {
+pub(crate) fn entry(roff: &mut Roff, word: Vec<Inline>, meaning: Vec<Inline>) {
     roff.control("TP", []).text(word).text(meaning);
 }
 

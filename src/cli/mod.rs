@@ -1,40 +1,40 @@
 //! The command line: arguments, the driver of a live screen, and the commands without one. The
 //! only folder that prints, and the only one that sees both engine and screen.
 
-pub mod annotate;
+pub(crate) mod annotate;
 mod appearance;
 mod archive;
 pub mod args;
 mod completions;
 pub mod config;
-pub mod cpus;
-pub mod demo;
-pub mod diff;
-pub mod driver;
+pub(crate) mod cpus;
+pub(crate) mod demo;
+pub(crate) mod diff;
+pub(crate) mod driver;
 pub mod entry;
 mod error;
-pub mod export;
+pub(crate) mod export;
 mod filters;
 mod flight_recorder;
-pub mod list;
+pub(crate) mod list;
 mod list_containers;
-pub mod live;
+pub(crate) mod live;
 mod manual;
-pub mod open;
+pub(crate) mod open;
 mod output;
-pub mod probe;
+pub(crate) mod probe;
 mod push;
-pub mod record;
+pub(crate) mod record;
 mod remote;
-pub mod report;
-pub mod run_unit;
-pub mod script;
+pub(crate) mod report;
+pub(crate) mod run_unit;
+pub(crate) mod script;
 mod signals;
 mod snapshot;
-pub mod source_config;
-pub mod stat;
+pub(crate) mod source_config;
+pub(crate) mod stat;
 mod store;
-pub mod symbols;
+pub(crate) mod symbols;
 mod trigger;
 mod unit_source;
 mod welcome;
@@ -43,8 +43,9 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::FromArgMatches;
+pub use error::Usage;
 use error::code;
-pub use error::{Usage, usage};
+pub(crate) use error::usage;
 
 use crate::kernel::{own_memory, privilege};
 

@@ -25,18 +25,18 @@ use super::remote::Remote;
 use super::{Usage, archive, list_containers, remote, usage};
 
 /// An opened recording, not read yet.
-pub struct Opened {
-    pub source: Box<dyn Source>,
-    pub symbols: SymbolOptions,
+pub(crate) struct Opened {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) symbols: SymbolOptions,
     /// As the user named it.
-    pub name: String,
+    pub(crate) name: String,
     /// Unpacked files that are wanted until the end.
     _unpacked: Option<tempfile::TempDir>,
 }
 
 impl Recording {
     /// The files that were named; without any the one that recordings are written to.
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
         if named.is_empty() { vec![PathBuf::from("perf.data")] } else { named }
     }
@@ -73,14 +73,14 @@ impl Source for KeptSource {
 }
 
 /// Opens what the arguments name.
-pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
+pub(crate) fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
     let (opened, complaint) = open_silently(args, no_demangle)?;
     complaint.iter().for_each(|text| complain(text));
     Ok(opened)
 }
 
 /// The same for those who own the screen; what the user should know comes back.
-pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
+pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     let mut paths = args.paths();
     let remotes = remote::start(&mut paths, &args.there)?;
     let names_are_needed = remotes.len() < paths.len();
@@ -121,7 +121,7 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
 
 impl Opened {
     /// A stream that brings its names along.
-    pub fn of_stream(source: Box<dyn Source>) -> Self {
+    pub(crate) fn of_stream(source: Box<dyn Source>) -> Self {
         let symbols = SymbolOptions {
             live: false,
             same_kernel: false,
@@ -134,7 +134,7 @@ impl Opened {
     }
 
     /// The source alone; unpacked files stay until it is dropped.
-    pub fn into_source(self) -> Box<dyn Source> {
+    pub(crate) fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
             unpacked => Box::new(KeptSource { source: self.source, remotes: Vec::new(), _unpacked: unpacked }),
@@ -142,7 +142,7 @@ impl Opened {
     }
 
     /// Reads it to the end, complaining of what is wrong.
-    pub fn load(mut self, wants: Wants) -> anyhow::Result<Offline> {
+    pub(crate) fn load(mut self, wants: Wants) -> anyhow::Result<Offline> {
         let loaded = offline::load(&mut *self.source, self.symbols, wants)?;
         loaded.notes.iter().for_each(|note| complain(note));
         Ok(loaded)
@@ -201,19 +201,19 @@ fn is_own(host: &str, kernel: &str, id: Option<BuildId>) -> bool {
 }
 
 /// A filter as typed.
-pub fn filter_of(text: Option<&str>, known: Known<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
+pub(crate) fn filter_of(text: Option<&str>, known: Known<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
     let parse = |text| Filter::parse_with(text, known).map(Arc::new);
     text.map(|t| parse(t).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
 }
 
 impl Which {
     /// Finds what is wrong with them before anything is read; which fields there are is not known yet.
-    pub fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
+    pub(crate) fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
         self.parse(Known::Any, 0, (0, 1))
     }
 
     /// All options as one filter for a recording.
-    pub fn filter(&self, loaded: &Offline) -> anyhow::Result<Option<Arc<Filter>>> {
+    pub(crate) fn filter(&self, loaded: &Offline) -> anyhow::Result<Option<Arc<Filter>>> {
         let core = loaded.ingest.core();
         let has = |bit: u64| core.events.iter().any(|event| event.attr.sample_type & bit != 0);
         if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
@@ -248,7 +248,7 @@ impl Which {
     }
 
     /// Whether it may look at tracepoints' own fields.
-    pub fn needs_fields(&self) -> bool {
+    pub(crate) fn needs_fields(&self) -> bool {
         let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, Known::Any));
         parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
     }

@@ -14,29 +14,29 @@ use super::Usage;
 use super::args::Format;
 
 /// Standard output for text in pieces.
-pub fn texts(form: Form) -> Printable<BufWriter<Stdout>> {
+pub(crate) fn texts(form: Form) -> Printable<BufWriter<Stdout>> {
     Printable::new(form, binary())
 }
 
 /// Standard output for recordings and whatever else is no text.
-pub fn binary() -> BufWriter<Stdout> {
+pub(crate) fn binary() -> BufWriter<Stdout> {
     BufWriter::with_capacity(1 << 16, io::stdout())
 }
 
 /// Writes text to standard output.
-pub fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = texts(Form::Text);
     out.write_all(text.as_bytes())?;
     Ok(out.finish()?)
 }
 
 /// Writes JSON for people, too.
-pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_json_text(&serde_json::to_string_pretty(value)?)
 }
 
 /// Writes JSON as one line of many.
-pub fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
+pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
     print_json_text(&serde_json::to_string(value)?)
 }
 
@@ -47,7 +47,7 @@ fn print_json_text(text: &str) -> anyhow::Result<()> {
 }
 
 /// Writes a table in the form that is asked for.
-pub fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
+pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Text => print(&table.to_text()),
         Format::Csv => print(&table.to_csv()),
@@ -56,7 +56,7 @@ pub fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
 }
 
 /// A table as CSV, one of many: each row after the time, and the heading with the first of them.
-pub fn timed_csv(table: &Table, time: &str, first: bool) -> String {
+pub(crate) fn timed_csv(table: &Table, time: &str, first: bool) -> String {
     let csv = table.to_csv();
     let mut lines = csv.split_inclusive("\r\n");
     let head = lines.next().unwrap_or_default();
@@ -66,12 +66,12 @@ pub fn timed_csv(table: &Table, time: &str, first: bool) -> String {
 }
 
 /// Whether somebody sits at a terminal, on both sides.
-pub fn has_terminal() -> bool {
+pub(crate) fn has_terminal() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
 /// Refuses a screen without a terminal, with what does the same without one.
-pub fn need_terminal(instead: &str) -> Result<(), Usage> {
+pub(crate) fn need_terminal(instead: &str) -> Result<(), Usage> {
     match has_terminal() {
         true => Ok(()),
         false => Err(Usage(format!("this needs a terminal; without one use `perfprof-tui {instead}`"))),
@@ -79,7 +79,7 @@ pub fn need_terminal(instead: &str) -> Result<(), Usage> {
 }
 
 /// Writes a file that the user named, whole or not at all; text in some form, or bytes as they are.
-pub fn file(
+pub(crate) fn file(
     path: &Path,
     form: Option<Form>,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
@@ -104,7 +104,7 @@ pub fn file(
 
 /// Writes what went wrong, or is worth knowing, to standard error. Lines after the first are below it, so that no name
 /// with a line's end in it says something in our name.
-pub fn complain(text: &str) {
+pub(crate) fn complain(text: &str) {
     let mut err = Printable::new(Form::Text, io::stderr().lock());
     let mut head = "perfprof-tui: ";
     for line in text.trim_end().lines() {
@@ -114,7 +114,7 @@ pub fn complain(text: &str) {
 }
 
 /// What clap says: help as it is made, and refusals, which repeat what was typed, as text.
-pub fn print_usage(error: &clap::Error) {
+pub(crate) fn print_usage(error: &clap::Error) {
     if error.use_stderr() {
         let mut err = Printable::new(Form::Text, io::stderr().lock());
         let _ = write!(err, "{}", error.render());
@@ -124,6 +124,6 @@ pub fn print_usage(error: &clap::Error) {
 }
 
 /// Whether an error is that nobody reads any more.
-pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }

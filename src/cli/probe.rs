@@ -19,7 +19,7 @@ use super::args::Probe;
 use super::output::{complain, print, print_table};
 
 /// `perfprof-tui probe`.
-pub fn run(args: Probe) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
     let root = || LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"));
     if let Some(spec) = &args.add {
         return add(&args, &root()?, spec);

@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Samples and pushes until a signal comes or the command ends.
-pub fn run(args: &Record) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     let store = Arc::new(Store::of(args)?);
     let interval = args.push_interval;
     if interval < Duration::from_secs(1) {

@@ -36,7 +36,7 @@ use super::output::complain;
 use super::{flight_recorder, push, signals, source_config, trigger};
 
 /// `perfprof-tui record`.
-pub fn run(mut args: Record) -> anyhow::Result<u8> {
+pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     if args.push.is_some() {
         return push::run(&args);
     }

@@ -14,13 +14,13 @@ use crate::kernel::privilege;
 
 /// What runs on the other machine and what brings its words here; ended when it is dropped.
 #[derive(Debug)]
-pub struct Remote {
+pub(crate) struct Remote {
     child: Child,
     /// As the user named it, and its machine alone.
-    pub name: String,
-    pub host: String,
+    pub(crate) name: String,
+    pub(crate) host: String,
     /// Which of the paths it is.
-    pub at: usize,
+    pub(crate) at: usize,
     /// Keeps the pipe's place among our descriptors.
     _stream: OwnedFd,
     /// What ssh and the recorder there complain of: the terminal is the screen's.
@@ -29,7 +29,7 @@ pub struct Remote {
 
 impl Remote {
     /// The complaints since the last call, with the machine that they are of.
-    pub fn complaints(&self) -> impl Iterator<Item = String> + '_ {
+    pub(crate) fn complaints(&self) -> impl Iterator<Item = String> + '_ {
         self.said.try_iter().map(|line| format!("{}: {line}", self.host))
     }
 }
@@ -85,7 +85,7 @@ fn address(path: &Path) -> Option<Result<(String, Option<u16>), String>> {
 
 /// Starts recorders where paths are addresses, and puts where they are read in their place. `options` are those of
 /// `record` there.
-pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Remote>> {
+pub(crate) fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Remote>> {
     let mut out = Vec::new();
     for (at, path) in paths.iter_mut().enumerate() {
         let Some(address) = address(path) else { continue };

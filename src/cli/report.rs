@@ -26,7 +26,7 @@ use super::output::{print, print_json};
 use super::{Usage, usage};
 
 /// Sort keys as typed.
-pub fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
+pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
     ColumnKey::parse_list(text).map_err(|word| {
         let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
         let hint = nearest_hint(&word, names.iter().copied());
@@ -72,7 +72,7 @@ struct ReportShape {
 }
 
 /// `perfprof-tui report`.
-pub fn run(args: Report) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let typed = args.sort.as_deref().map(keys_of).transpose()?;
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = open::open(&args.recording, args.no_demangle)?;
@@ -182,7 +182,7 @@ fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
 }
 
 /// Events that have samples, or all when none has: side-band dummies are not worth a table.
-pub fn events(loaded: &Offline) -> Vec<usize> {
+pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
     let core = loaded.ingest.core();
     let all: Vec<usize> = (0..core.events.len()).collect();
     let real: Vec<usize> = all.iter().copied().filter(|i| !is_dummy(&core.events[*i])).collect();
@@ -190,7 +190,7 @@ pub fn events(loaded: &Offline) -> Vec<usize> {
 }
 
 /// The events that `--event` chooses of those.
-pub fn chosen_events(loaded: &Offline, which: &Which) -> anyhow::Result<Vec<usize>> {
+pub(crate) fn chosen_events(loaded: &Offline, which: &Which) -> anyhow::Result<Vec<usize>> {
     let all = events(loaded);
     let Some(want) = &which.event else { return Ok(all) };
     // A whole name comes before one with modifiers, that before a beginning.
@@ -274,7 +274,7 @@ fn chains_of(loaded: &Offline, top: &Top, direction: Direction, shape: &ReportSh
 const AT_ONCE: usize = 1 << 16;
 
 /// `perfprof-tui doctor`.
-pub fn doctor(args: Doctor) -> anyhow::Result<u8> {
+pub(crate) fn doctor(args: Doctor) -> anyhow::Result<u8> {
     let items = checks::examine();
     match args.format {
         Format::Text => print(&checks::text(&items))?,

@@ -24,7 +24,7 @@ use super::usage;
 use super::{live, open, signals};
 
 /// Runs a unit's command.
-pub fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     let day = Duration::from_secs(86_400);
     if args.interval.is_some_and(|interval| !(Duration::from_millis(10)..=day).contains(&interval)) {
         return Err(usage("-i: expected seconds, 0.01 or more"));

@@ -11,7 +11,7 @@ use super::output::texts;
 use super::report::chosen_events;
 
 /// `perfprof-tui script`.
-pub fn run(args: Script) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
     args.which.check()?;
     let fields = args
         .fields

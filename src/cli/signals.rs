@@ -10,7 +10,7 @@ use crate::kernel::tty;
 use crate::ui::run::Outside;
 
 /// Set when a signal asks us to end.
-pub fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
+pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())?;
@@ -19,7 +19,7 @@ pub fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
 }
 
 /// Ends the process when the terminal is gone: nobody can see or stop it any more.
-pub fn watch_hangup() -> Arc<AtomicBool> {
+pub(crate) fn watch_hangup() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
     let watch = move || {
@@ -33,7 +33,7 @@ pub fn watch_hangup() -> Arc<AtomicBool> {
 }
 
 /// Tells the screen of signals.
-pub fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
+pub(crate) fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
@@ -52,4 +52,4 @@ pub fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
 }
 
 /// Whether we are stopping ourselves right now.
-pub static SUSPENDED: AtomicBool = AtomicBool::new(false);
+pub(crate) static SUSPENDED: AtomicBool = AtomicBool::new(false);

@@ -8,7 +8,7 @@ use crate::kernel::files::unwritten;
 use crate::panel::unit;
 
 /// Saves what is held, each machine by itself; the outcome in words.
-pub fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
+pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
     let cmdline: Vec<String> = std::env::args().collect();
     let (mut samples, mut bytes, mut names) = (0, 0, Vec::<String>::new());
     for (host, own) in moment.hosts.iter().enumerate() {
@@ -39,7 +39,7 @@ fn name_with_host(path: &Path, host: &str) -> PathBuf {
 }
 
 /// A name in a directory that nothing has: the clock may be set back, and two snapshots may be of one second.
-pub fn free_name(dir: &Path, prefix: &str) -> PathBuf {
+pub(crate) fn free_name(dir: &Path, prefix: &str) -> PathBuf {
     free_name_at(dir, prefix, crate::kernel::wall_ns() / 1_000_000_000)
 }
 

@@ -27,14 +27,14 @@ use super::output::complain;
 use super::usage;
 
 /// A started source and what it costs.
-pub struct Started {
-    pub source: LiveSource,
-    pub per_sample: Option<Duration>,
-    pub warning: Option<String>,
+pub(crate) struct Started {
+    pub(crate) source: LiveSource,
+    pub(crate) per_sample: Option<Duration>,
+    pub(crate) warning: Option<String>,
 }
 
 /// An engine's options: names and memory as given, all else as nobody asked for anything.
-pub fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
+pub(crate) fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
     Options {
         symbols,
         memory,
@@ -50,7 +50,7 @@ pub fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
 }
 
 /// Opens the events that were asked for.
-pub fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<Started> {
+pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<Started> {
     let rights = Rights::read();
     let mut config = config(sampling, &rights)?;
     let (mut per_sample, mut warning) = (None, None);
@@ -90,7 +90,7 @@ fn what_works(rights: &Rights) -> String {
 }
 
 /// The priority for what reads and shows samples, if one was asked for and may be had.
-pub fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
+pub(crate) fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
     if let Some(priority) = sampling.realtime {
         urgency::may_be_realtime(priority).with_context(|| {
             format!(
@@ -200,7 +200,7 @@ fn sampled(s: &Sampling) -> anyhow::Result<Vec<Event>> {
 }
 
 /// A list of process or thread ids.
-pub fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
+pub(crate) fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
     let one = |word: &str| {
         let id = word.trim().parse::<i32>().ok().filter(|id| *id > 0);
         id.ok_or_else(|| usage(format!("{option} {text}: {word} is not a process id")))
@@ -244,20 +244,20 @@ pub fn view_containers(s: &mut Sampling, filter: &mut Option<String>) -> anyhow:
 }
 
 /// `0-3,32`.
-pub fn cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
+pub(crate) fn cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
     let list =
         cpus::parse_list(text).map_err(|piece| usage(format!("-C {text}: {piece} is no CPU or range of CPUs")))?;
     if list.is_empty() { Err(usage("-C: no CPU was named")) } else { Ok(list) }
 }
 
 /// `--threshold`: as many points as `:threshold` takes.
-pub fn points(points: f64) -> anyhow::Result<f64> {
+pub(crate) fn points(points: f64) -> anyhow::Result<f64> {
     let fits = (0.5..100.0).contains(&points);
     if fits { Ok(points) } else { Err(usage(format!("--threshold {points}: expected points from 0.5 to 100"))) }
 }
 
 /// Pages, or bytes with a unit.
-pub fn pages(text: &str) -> anyhow::Result<usize> {
+pub(crate) fn pages(text: &str) -> anyhow::Result<usize> {
     let page = rustix::param::page_size();
     let plain = !text.contains(|c: char| c.is_ascii_alphabetic());
     let pages =
@@ -270,7 +270,7 @@ pub fn pages(text: &str) -> anyhow::Result<usize> {
 }
 
 /// Says a warning on standard error, for commands without a screen.
-pub fn warn(warning: Option<&String>) {
+pub(crate) fn warn(warning: Option<&String>) {
     if let Some(text) = warning {
         complain(text);
     }

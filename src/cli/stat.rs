@@ -42,7 +42,7 @@ const DETAILED: [&str; 3] = [
 type CounterRun = BTreeMap<(usize, CountedOn), Value>;
 
 /// `perfprof-tui stat`.
-pub fn run(args: Stat) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Stat) -> anyhow::Result<u8> {
     let has_target = args.all || args.cpus.is_some() || args.pids.is_some() || args.tids.is_some();
     if args.cmd.is_empty() && !has_target {
         return Err(usage("stat: name a command, or a target: -a, -C, -p or -t"));

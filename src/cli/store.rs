@@ -20,10 +20,10 @@ use super::{Usage, config, usage};
 
 /// A profile on its way, as its store takes it, and the seconds since 1970 that it is of.
 #[derive(Clone, Debug)]
-pub(super) struct Parcel {
-    pub(super) profile: Vec<u8>,
-    pub(super) from: u64,
-    pub(super) until: u64,
+pub(crate) struct Parcel {
+    pub(crate) profile: Vec<u8>,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
 }
 
 /// What is spoken to a store.
@@ -39,13 +39,13 @@ enum StoreProtocol {
 const EXPORT: &str = "opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
 
 /// Where profiles go, and under which name.
-pub(super) struct Store {
+pub(crate) struct Store {
     url: String,
     /// The address as it is shown.
-    pub(super) shown: String,
+    pub(crate) shown: String,
     auth: Option<Auth>,
     /// What no message may have.
-    pub(super) secrets: Vec<String>,
+    pub(crate) secrets: Vec<String>,
     kind: StoreProtocol,
     name: String,
     labels: Vec<(String, String)>,
@@ -99,7 +99,7 @@ impl Auth {
 
 /// What came of sending one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(crate) enum Sent {
     Yes,
     /// It may work later.
     Later(String),
@@ -108,7 +108,7 @@ pub(super) enum Sent {
 }
 
 impl Store {
-    pub(super) fn of(args: &Record) -> anyhow::Result<Self> {
+    pub(crate) fn of(args: &Record) -> anyhow::Result<Self> {
         let url = args.push.clone().unwrap_or_default();
         let Some((kind, address)) = addressed(&url, args.push_to) else {
             // There may be a password in what was typed.
@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// What is sent of an interval that began so many seconds after 1970.
-    pub(super) fn profile(&self, data: Data<'_>, period: u64, from: u64) -> io::Result<Vec<u8>> {
+    pub(crate) fn profile(&self, data: Data<'_>, period: u64, from: u64) -> io::Result<Vec<u8>> {
         let key = |key: &String| if key == "host" { "host.name".to_owned() } else { key.clone() };
         let labels = self.labels.iter().map(|(name, value)| (key(name), value.clone()));
         let resource = std::iter::once(("service.name".to_owned(), self.name.clone())).chain(labels).collect();
@@ -195,7 +195,7 @@ impl Store {
         Ok(out)
     }
 
-    pub(super) fn send(&self, parcel: &Parcel) -> Sent {
+    pub(crate) fn send(&self, parcel: &Parcel) -> Sent {
         self.post(parcel).unwrap_or_else(|why| Sent::Later(format!("{why:#}")))
     }
 

@@ -25,7 +25,7 @@ use super::args::names::Symbols;
 const MAX_LINE: u64 = 1 << 16;
 
 /// `perfprof-tui symbols`.
-pub fn run(args: Symbols) -> anyhow::Result<u8> {
+pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
     let path = std::fs::canonicalize(&args.binary).with_context(|| args.binary.display().to_string())?;
     let file = door::own(&path).with_context(|| args.binary.display().to_string())?;
     let image = Image::of(Bytes::of(&file)?).with_context(|| args.binary.display().to_string())?;

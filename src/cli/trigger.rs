@@ -17,7 +17,7 @@ use super::{signals, source_config};
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Runs until a signal comes or the command ends.
-pub fn run(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
     args.sampling.counted = kept.counted();
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());

@@ -25,13 +25,13 @@ const PAGES_OF_MANY: usize = 256;
 const MANY_CPUS: usize = 32;
 
 /// How often figures are printed: of a time that is given there is one report, unless more are asked for.
-pub fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
+pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
     let own = spec.interval.filter(|_| args.duration.is_none());
     args.interval.or(own.map(Duration::from_secs_f64))
 }
 
 /// Tells a unit whose figures are wanted.
-pub fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
+pub(crate) fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
     if let Some(pids) = &args.pids {
         let pids = source_config::ids(pids, "-p")?;
         args.settings.tasks = pids.iter().flat_map(|pid| procfs::threads(*pid)).chain(pids.iter().copied()).collect();
@@ -49,7 +49,11 @@ pub fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
 }
 
 /// Opens what a unit needs on the running machine; `probes` whether its probes are made here, too.
-pub fn start(spec: &'static Spec, args: &mut UnitArgs, probes: bool) -> anyhow::Result<(LiveSource, Box<dyn Unit>)> {
+pub(crate) fn start(
+    spec: &'static Spec,
+    args: &mut UnitArgs,
+    probes: bool,
+) -> anyhow::Result<(LiveSource, Box<dyn Unit>)> {
     let mut target = narrow(args)?;
     // On the screen the command's own output has no place.
     let output = if probes { Output::Inherit } else { Output::Discard };
@@ -103,6 +107,6 @@ pub fn start(spec: &'static Spec, args: &mut UnitArgs, probes: bool) -> anyhow::
 }
 
 /// The unit with its settings.
-pub fn made(spec: &Spec, args: &UnitArgs) -> Result<Box<dyn Unit>, Usage> {
+pub(crate) fn made(spec: &Spec, args: &UnitArgs) -> Result<Box<dyn Unit>, Usage> {
     (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
 }

@@ -6,7 +6,7 @@ const HINT: &str = "First time here?  ? explains this screen,  : finds every com
                     perfprof-tui demo gives a tour.";
 
 /// The words for somebody who is here for the first time.
-pub fn hint() -> Option<&'static str> {
+pub(crate) fn hint() -> Option<&'static str> {
     is_first(&OwnPlace::of_user("XDG_STATE_HOME", ".local/state", "perfprof-tui")?).then_some(HINT)
 }
 

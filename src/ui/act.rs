@@ -5,7 +5,7 @@ use crate::ui::command::Command;
 
 /// What a command does.
 #[derive(Clone, Copy)]
-pub enum Act {
+pub(crate) enum Act {
     Plain(fn(&mut App)),
     /// With its argument; without one it knows itself what is meant.
     Given(fn(&mut App, Option<String>)),
@@ -14,7 +14,7 @@ pub enum Act {
 }
 
 /// Commands with what each does: those under one heading of the help, or what a screen makes of others'.
-pub type Acts = &'static [(&'static Command, Act)];
+pub(crate) type Acts = &'static [(&'static Command, Act)];
 
 /// Lists the commands of a group, of one screen where it is named (`on Flame`): `NAME "name" ["keys"] "what it does"
 /// (argument) => act;`, with `of table` before the arrow where it is about the table's rows.
@@ -24,7 +24,8 @@ macro_rules! commands {
     (@rows $list:ident $group:literal $tab:expr, {
         $($id:ident $name:literal [$($key:literal),*] $doc:literal $(($argument:expr))? $(of $table:ident)? => $act:expr;)*
     }) => {
-        $(pub static $id: $crate::ui::command::Command = $crate::ui::command::Command {
+        $(#[doc = $doc]
+        pub static $id: $crate::ui::command::Command = $crate::ui::command::Command {
             name: $name,
             keys: &[$($key),*],
             group: $group,
@@ -33,7 +34,7 @@ macro_rules! commands {
             argument: commands!(@argument $($argument)?),
             of_table: commands!(@table $($table)?),
         };)*
-        pub static $list: $crate::ui::act::Acts = &[$((&$id, $act)),*];
+        pub(crate) static $list: $crate::ui::act::Acts = &[$((&$id, $act)),*];
     };
     (@argument) => { None };
     (@argument $argument:expr) => { Some($argument) };
@@ -41,4 +42,4 @@ macro_rules! commands {
     (@table table) => { true };
 }
 
-pub(in crate::ui) use commands;
+pub(crate) use commands;

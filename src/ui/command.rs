@@ -13,7 +13,9 @@ pub struct Command {
     pub group: &'static str,
     /// The screen that its keys work on; `None` where they work on all.
     pub tab: Option<Tab>,
+    /// What it does, in a few words.
     pub doc: &'static str,
+    /// Its argument, where it takes one.
     pub argument: Option<Argument>,
     /// Whether it is about the table's rows, which are not seen on other screens.
     pub of_table: bool,
@@ -26,6 +28,7 @@ pub struct Argument {
     pub noun: &'static str,
     /// What stands before it in the prompt.
     pub label: &'static str,
+    /// What it may be.
     pub kind: ArgumentKind,
     /// Whether nothing is an argument, too: it takes away what is there.
     pub optional: bool,
@@ -34,15 +37,19 @@ pub struct Argument {
 /// What an argument may be: how it is checked while it is typed, and completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
+    /// Any text.
     Text,
     /// A filter of the view.
     Filter,
     /// A filter that cuts at the source.
     Capture,
+    /// A regular expression for names.
     Pattern,
     /// Searches the catalogue while it is typed.
     Events,
+    /// Modifiers of an event.
     Modifiers,
+    /// An event's rate.
     Rate,
     /// The name of a filter that is kept.
     Saved,
@@ -54,36 +61,37 @@ pub enum ArgumentKind {
 
 impl Argument {
     /// One that is never asked for.
-    pub const fn named(noun: &'static str) -> Self {
+    pub(crate) const fn named(noun: &'static str) -> Self {
         Self::of(noun, noun, ArgumentKind::Text)
     }
 
-    pub const fn of(noun: &'static str, label: &'static str, kind: ArgumentKind) -> Self {
+    pub(crate) const fn of(noun: &'static str, label: &'static str, kind: ArgumentKind) -> Self {
         Self { noun, label, kind, optional: false }
     }
 
     /// It may be nothing.
-    pub const fn or_nothing(self) -> Self {
+    pub(crate) const fn or_nothing(self) -> Self {
         Self { optional: true, ..self }
     }
 }
 
 impl Command {
     /// The command, with what was typed as its argument.
-    pub fn command(&'static self, argument: Option<String>) -> Invocation {
+    pub(crate) fn command(&'static self, argument: Option<String>) -> Invocation {
         Invocation { row: self, argument }
     }
 
+    /// The command with this argument.
     pub fn with(&'static self, argument: impl Into<String>) -> Invocation {
         self.command(Some(argument.into()))
     }
 
     /// What its argument is called; empty for commands without one.
-    pub fn noun(&self) -> &'static str {
+    pub(crate) fn noun(&self) -> &'static str {
         self.argument.as_ref().map_or("", |argument| argument.noun)
     }
 
-    pub fn is(&self, other: &Command) -> bool {
+    pub(crate) fn is(&self, other: &Command) -> bool {
         self.name == other.name
     }
 }
@@ -97,7 +105,9 @@ impl std::fmt::Debug for Command {
 /// A command that is to be run, and its argument where there is one.
 #[derive(Clone, Debug)]
 pub struct Invocation {
+    /// The command.
     pub row: &'static Command,
+    /// What was typed as its argument.
     pub argument: Option<String>,
 }
 

@@ -13,7 +13,7 @@ use crate::query::{Answer, ColumnKey};
 const MAX: usize = 12;
 
 /// The completions for the end of a filter, and where they are put in.
-pub fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
+pub(crate) fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
     let (expect, from) = expected(text, traced);
     let typed = text.get(from..).unwrap_or_default().trim_start_matches(['"', '\'']).to_lowercase();
     let all: Vec<(String, String)> = match expect {
@@ -30,7 +30,7 @@ pub fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec<(Strin
 }
 
 /// Fields that a capture filter may name, with their types, where one may stand.
-pub fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
+pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let from = text.trim_end_matches(word).len();
     let before = text[..from].trim_end();
@@ -51,7 +51,7 @@ pub fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(St
 }
 
 /// What may be sampled: the processes and cgroups that were sampled, with their shares, the heaviest first.
-pub fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
+pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
     for Whose { group, percent, .. } in &answer.tasks {
         let comm = group.text(ColumnKey::Comm).map(|text| &**text).unwrap_or_default().to_owned();

@@ -18,7 +18,7 @@ use crate::ui::keymap::Keymap;
 use crate::ui::lag::Behind;
 
 /// Filters by the names that they were saved under.
-pub type SavedFilters = std::collections::BTreeMap<String, String>;
+pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
 
 /// What all screens know.
 #[derive(Debug)]
@@ -26,32 +26,32 @@ pub struct Context {
     pub info: Info,
     pub answer: Arc<Answer>,
     /// The machine's CPUs; none of a recording.
-    pub host: Option<Arc<HostView>>,
+    pub(crate) host: Option<Arc<HostView>>,
     /// The time in softirqs, and whether it is being measured.
-    pub times: Option<Arc<Times>>,
+    pub(crate) times: Option<Arc<Times>>,
     pub tracing: bool,
     /// The tracepoints' own fields, which filters may name.
-    pub fields: Arc<Vec<TraceField>>,
+    pub(crate) fields: Arc<Vec<TraceField>>,
     /// CPUs with anomalies, the worst first.
     pub findings: Vec<Finding>,
     /// How far what is seen is behind the machine.
-    pub behind: Behind,
-    pub keymap: Arc<Keymap>,
-    pub themes: Vec<String>,
+    pub(crate) behind: Behind,
+    pub(crate) keymap: Arc<Keymap>,
+    pub(crate) themes: Vec<String>,
     pub saved: SavedFilters,
     /// The command line without its filters and commands.
-    pub invocation: Vec<String>,
+    pub(crate) invocation: Vec<String>,
     /// Whether there are colours enough for two rows of a map in one cell.
     pub fine: bool,
     /// Whether the link to the terminal is slow: then there are two frames a second at most.
-    pub slow: bool,
+    pub(crate) slow: bool,
     /// What is written to the terminal, while that is shown.
-    pub bytes_a_second: Option<f64>,
+    pub(crate) bytes_a_second: Option<f64>,
 }
 
 impl Context {
     /// A session of which nothing has come yet.
-    pub fn of(info: Info) -> Self {
+    pub(crate) fn of(info: Info) -> Self {
         Self {
             info,
             answer: Arc::default(),
@@ -72,12 +72,12 @@ impl Context {
     }
 
     /// A filter as typed.
-    pub fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {
+    pub(crate) fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {
         Filter::parse_with(text, Known::These(&self.fields))
     }
 
     /// The filter of a text: the one before when it is the same.
-    pub fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
+    pub(crate) fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
         match before.filter(|filter| Some(filter.text()) == text.as_deref()) {
             Some(same) => Some(same.clone()),
             None => text.and_then(|text| self.parse(&text).ok()).map(Arc::new),
@@ -85,18 +85,18 @@ impl Context {
     }
 
     /// The time since the session's start, which goes on by itself.
-    pub fn elapsed_ns(&self) -> u64 {
+    pub(crate) fn elapsed_ns(&self) -> u64 {
         self.behind.elapsed(self.info.start).unwrap_or(self.answer.elapsed_ns)
     }
 
     /// Whether samples of a recording do not say when they were taken.
-    pub fn is_timeless(&self) -> bool {
+    pub(crate) fn is_timeless(&self) -> bool {
         let untold = !self.info.has_times() || self.answer.start == 0 && self.answer.elapsed_ns == 0;
         self.info.origin == Origin::Recorded && self.answer.unfiltered.samples > 0 && untold
     }
 
     /// What is known of the CPUs.
-    pub fn facts(&self) -> CpuFacts<'_> {
+    pub(crate) fn facts(&self) -> CpuFacts<'_> {
         CpuFacts {
             host: self.host.as_deref(),
             samples: Some(&*self.answer.by_cpu).filter(|samples| self.says_cpus(samples)),
@@ -111,17 +111,17 @@ impl Context {
     }
 
     /// How the event of a number is measured, where it is.
-    pub fn meter(&self, event: usize) -> Option<&Meter> {
+    pub(crate) fn meter(&self, event: usize) -> Option<&Meter> {
         self.answer.events.get(event)?.meter.as_ref()
     }
 
     /// The findings of a CPU.
-    pub fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
+    pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |f| f.cpu == cpu)
     }
 
     /// Whether the event of this name is measured.
-    pub fn is_measured(&self, name: &str) -> bool {
+    pub(crate) fn is_measured(&self, name: &str) -> bool {
         self.answer.events.iter().any(|e| plain(&e.name) == name)
     }
 }

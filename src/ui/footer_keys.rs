@@ -15,7 +15,7 @@ use crate::ui::view::{cpus, events, flame, time, top, units};
 
 /// What a click on a hint does.
 #[derive(Clone, Copy, Debug)]
-pub enum Press {
+pub(crate) enum Press {
     Command(&'static Command),
     /// Begins a chord, by its first key.
     Chord(&'static str),
@@ -25,22 +25,22 @@ pub enum Press {
 
 /// A key and what it does here.
 #[derive(Clone, Debug)]
-pub struct Hint {
-    pub key: String,
-    pub word: &'static str,
-    pub press: Press,
+pub(crate) struct Hint {
+    pub(crate) key: String,
+    pub(crate) word: &'static str,
+    pub(crate) press: Press,
 }
 
 /// Where a hint stands.
 #[derive(Clone, Debug)]
-pub struct PlacedHint {
-    pub x: u16,
-    pub width: u16,
-    pub hint: Hint,
+pub(crate) struct PlacedHint {
+    pub(crate) x: u16,
+    pub(crate) width: u16,
+    pub(crate) hint: Hint,
 }
 
 impl PlacedHint {
-    pub fn holds(&self, column: u16) -> bool {
+    pub(crate) fn holds(&self, column: u16) -> bool {
         (self.x..self.x + self.width).contains(&column)
     }
 }
@@ -161,7 +161,7 @@ fn hint(scene: Scene<'_>, press: Press, mut word: &'static str) -> Option<Hint> 
 }
 
 /// The hints that fit into a line, with their places; help is among them however narrow it is.
-pub fn laid(scene: Scene<'_>, room: u16) -> Vec<PlacedHint> {
+pub(crate) fn laid(scene: Scene<'_>, room: u16) -> Vec<PlacedHint> {
     let mut list = hints(scene);
     let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;
     let is_help = |hint: &Hint| matches!(hint.press, Press::Command(row) if row.is(&program::HELP));

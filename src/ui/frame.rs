@@ -16,30 +16,30 @@ pub enum Level {
 #[derive(Debug, Default)]
 pub struct Surroundings {
     pub tab: Tab,
-    pub popups: Vec<Popup>,
-    pub prompt: Option<Prompt>,
+    pub(crate) popups: Vec<Popup>,
+    pub(crate) prompt: Option<Prompt>,
     /// Filters that were set, of the view and of events, the newest last.
     pub past_filters: Vec<String>,
     /// The table before a search began to be typed, so that each letter searches from there.
-    pub before_search: Option<TopScreen>,
+    pub(crate) before_search: Option<TopScreen>,
     /// Keys of an unfinished chord.
-    pub chord: String,
+    pub(crate) chord: String,
     pub status: Option<(Level, String)>,
     pub size: (u16, u16),
     /// Whether the mouse is ours.
-    pub mouse: bool,
+    pub(crate) mouse: bool,
     /// The step of the tour, where one is given.
-    pub tour: Option<usize>,
+    pub(crate) tour: Option<usize>,
     /// Whether the timeline is shown above table and flame graph.
-    pub timeline: bool,
+    pub(crate) timeline: bool,
     /// The theme by name, and the one before others were looked at.
-    pub theme: String,
-    pub theme_before: Option<String>,
+    pub(crate) theme: String,
+    pub(crate) theme_before: Option<String>,
 }
 
 impl Surroundings {
     /// The frame at the start.
-    pub fn new(theme: String, tour: bool) -> Self {
+    pub(crate) fn new(theme: String, tour: bool) -> Self {
         let tour = tour.then_some(0);
         Self { size: (80, 24), mouse: true, timeline: true, theme, tour, ..Self::default() }
     }

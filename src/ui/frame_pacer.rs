@@ -8,7 +8,7 @@ use crate::ui::term;
 
 /// The pace of frames.
 #[derive(Debug)]
-pub struct FramePacer {
+pub(crate) struct FramePacer {
     next: Instant,
     /// Times in a row that the terminal would not take a frame, or took it slowly.
     lagged: u32,
@@ -25,13 +25,13 @@ impl FramePacer {
     const LAGS: u32 = 12;
 
     /// Begins now.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let now = Instant::now();
         Self { next: now, lagged: 0, written: (term::written(), now) }
     }
 
     /// Whether a frame may be drawn now.
-    pub fn may_draw(&mut self, app: &mut App) -> bool {
+    pub(crate) fn may_draw(&mut self, app: &mut App) -> bool {
         let now = Instant::now();
         if now < self.next {
             return false;
@@ -51,7 +51,7 @@ impl FramePacer {
     }
 
     /// A frame was drawn, and begun then.
-    pub fn drew(&mut self, app: &mut App, began: Instant) {
+    pub(crate) fn drew(&mut self, app: &mut App, began: Instant) {
         let now = Instant::now();
         // What was waited for counts like the times that it would have been asked again.
         match now.duration_since(began).as_millis() / Self::AGAIN.as_millis() {
@@ -70,7 +70,7 @@ impl FramePacer {
     }
 
     /// How long to wait for something to happen; `dirty` when a frame is due.
-    pub fn wait(&self, app: &App, dirty: bool) -> Duration {
+    pub(crate) fn wait(&self, app: &App, dirty: bool) -> Duration {
         match (dirty, app.context.bytes_a_second) {
             (true, _) => self.next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),
             (false, Some(_)) => Duration::from_secs(1),

@@ -4,7 +4,7 @@ use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 /// What is typed, to be scored against texts.
-pub struct Fuzzy {
+pub(crate) struct Fuzzy {
     pattern: Pattern,
     matcher: Matcher,
     buffer: Vec<char>,
@@ -12,12 +12,12 @@ pub struct Fuzzy {
 
 impl Fuzzy {
     /// Its letters, in their order, anywhere in a text.
-    pub fn letters(typed: &str) -> Self {
+    pub(crate) fn letters(typed: &str) -> Self {
         Self::of(Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart))
     }
 
     /// Its words as they are.
-    pub fn words(typed: &str) -> Self {
+    pub(crate) fn words(typed: &str) -> Self {
         Self::of(Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Substring))
     }
 
@@ -26,7 +26,7 @@ impl Fuzzy {
     }
 
     /// How well a text matches; `None` where it does not.
-    pub fn score(&mut self, text: &str) -> Option<u32> {
+    pub(crate) fn score(&mut self, text: &str) -> Option<u32> {
         self.pattern.score(Utf32Str::new(text, &mut self.buffer), &mut self.matcher)
     }
 }

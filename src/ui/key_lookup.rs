@@ -10,7 +10,7 @@ use crate::ui::tab::Tab;
 
 /// What a key means, given the keys of an unfinished chord before it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Lookup {
+pub(crate) enum Lookup {
     Run(Invocation),
     /// More keys may follow.
     Prefix,
@@ -20,7 +20,7 @@ pub enum Lookup {
 impl Keymap {
     /// Binds keys on a layer to a command as it is typed after `:`, under conditions (`live && !frozen`). An empty
     /// command takes the keys' meaning away. The error says what is wrong with which of them.
-    pub fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
+    pub(crate) fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
         let names = || LAYERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|(name, _)| *name == layer);
         let &(_, layer) = found.ok_or_else(|| format!("no layer is called {layer}: there are {}", names()))?;
@@ -44,7 +44,7 @@ impl Keymap {
     }
 
     /// What keys mean on a screen.
-    pub fn lookup(&self, typed: &str, tab: Tab, facts: &Facts) -> Lookup {
+    pub(crate) fn lookup(&self, typed: &str, tab: Tab, facts: &Facts) -> Lookup {
         let mut prefix = false;
         for layer in [Some(tab), None] {
             // What was bound last counts.
@@ -73,7 +73,7 @@ impl Keymap {
     }
 
     /// The keys that can end a begun chord, and what they do.
-    pub fn continuations(&self, begun: &str, tab: Tab, facts: &Facts) -> Vec<(String, String)> {
+    pub(crate) fn continuations(&self, begun: &str, tab: Tab, facts: &Facts) -> Vec<(String, String)> {
         let rest = |keys: &str| keys.strip_prefix(begun)?.strip_prefix(' ').map(str::to_owned);
         let mut out: Vec<(String, String)> = Vec::new();
         for own in self.own.iter().rev().filter(|own| own.layer.is_none_or(|own| own == tab) && own.holds(facts)) {

@@ -4,7 +4,7 @@ use crate::ui::command::{Command, Invocation};
 use crate::ui::tab::Tab;
 
 /// Where a binding holds, by its name in the configuration: everywhere, or on one screen.
-pub const LAYERS: &[(&str, Option<Tab>)] = &[
+pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
     ("all", None),
     ("flame", Some(Tab::Flame)),
     ("time", Some(Tab::Time)),
@@ -15,16 +15,16 @@ pub const LAYERS: &[(&str, Option<Tab>)] = &[
 
 /// What conditions ask about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    pub live: bool,
-    pub frozen: bool,
-    pub filtered: bool,
-    pub comparing: bool,
+pub(crate) struct Facts {
+    pub(crate) live: bool,
+    pub(crate) frozen: bool,
+    pub(crate) filtered: bool,
+    pub(crate) comparing: bool,
 }
 
 /// Names of conditions and what they look at.
-pub type Fact = (&'static str, fn(&Facts) -> bool);
-pub const FACTS: &[Fact] = &[
+pub(crate) type Fact = (&'static str, fn(&Facts) -> bool);
+pub(crate) const FACTS: &[Fact] = &[
     ("live", |facts| facts.live),
     ("recorded", |facts| !facts.live),
     ("frozen", |facts| facts.frozen),
@@ -34,16 +34,16 @@ pub const FACTS: &[Fact] = &[
 
 /// A binding of the user's; without a command the key means nothing there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
-    pub layer: Option<Tab>,
-    pub keys: String,
-    pub run: Option<Invocation>,
+pub(crate) struct Binding {
+    pub(crate) layer: Option<Tab>,
+    pub(crate) keys: String,
+    pub(crate) run: Option<Invocation>,
     /// Facts by their place in [`FACTS`], and whether each must hold.
-    pub when: Vec<(usize, bool)>,
+    pub(crate) when: Vec<(usize, bool)>,
 }
 
 impl Binding {
-    pub fn holds(&self, facts: &Facts) -> bool {
+    pub(crate) fn holds(&self, facts: &Facts) -> bool {
         self.when.iter().all(|(at, wanted)| FACTS[*at].1(facts) == *wanted)
     }
 }
@@ -51,12 +51,12 @@ impl Binding {
 /// The table's keys and the user's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keymap {
-    pub own: Vec<Binding>,
+    pub(crate) own: Vec<Binding>,
 }
 
 impl Keymap {
     /// The keys of a row of the table: the user's first. Those that mean something else by now are left out.
-    pub fn keys_of(&self, row: &Command) -> Vec<&str> {
+    pub(crate) fn keys_of(&self, row: &Command) -> Vec<&str> {
         let is_bare = |run: &Invocation| run.row.is(row) && run.argument.is_none();
         let mine = self.own.iter().filter(|own| own.run.as_ref().is_some_and(is_bare));
         let gone =
@@ -66,12 +66,12 @@ impl Keymap {
     }
 
     /// The first key of a command.
-    pub fn key_of(&self, row: &Command) -> Option<&str> {
+    pub(crate) fn key_of(&self, row: &Command) -> Option<&str> {
         self.keys_of(row).first().copied()
     }
 
     /// The user's bindings as they are written: layer, keys, command.
-    pub fn own(&self) -> impl Iterator<Item = (&'static str, &str, String)> {
+    pub(crate) fn own(&self) -> impl Iterator<Item = (&'static str, &str, String)> {
         self.own.iter().map(|own| {
             let layer = LAYERS.iter().find(|(_, tab)| *tab == own.layer).map_or("all", |(name, _)| *name);
             let run = own.run.as_ref().map_or_else(String::new, |Invocation { row, argument }| match argument {

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// The name of a pressed key: `e`, `E`, `ctrl-c`, `enter`, `space`, `backtab`, `f1`.
-pub fn name(event: &KeyEvent) -> Option<String> {
+pub(crate) fn name(event: &KeyEvent) -> Option<String> {
     if event.kind == KeyEventKind::Release {
         return None;
     }
@@ -25,7 +25,7 @@ pub fn name(event: &KeyEvent) -> Option<String> {
 
 /// Keys as they are written, those of a chord separated by spaces: `ctrl-t`, `alt-enter`, `g g`. The error says
 /// what keys are called.
-pub fn parse(text: &str) -> Result<String, String> {
+pub(crate) fn parse(text: &str) -> Result<String, String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         let (mut rest, mut control, mut alt) = (word, false, false);
@@ -69,7 +69,7 @@ const NAMED: &[(KeyCode, &str, &str)] = &[
 ];
 
 /// As shown in the footer and the help.
-pub fn shown(key: &str) -> String {
+pub(crate) fn shown(key: &str) -> String {
     if key.len() > 1 && key.contains(' ') {
         return key.split(' ').map(shown).collect::<Vec<_>>().join(" ");
     }

@@ -11,7 +11,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// The age of the view. It counts from the newest that the view holds, not from when it was made.
 #[derive(Clone, Debug, Default)]
-pub struct Behind {
+pub(crate) struct Behind {
     clock: Option<Clock>,
     /// How old each view had become when the next one took its place, in nanoseconds.
     became: Stats,
@@ -19,7 +19,7 @@ pub struct Behind {
 
 impl Behind {
     /// What the clock says as a frame is made; none where nothing goes on, or where the view shall stand still.
-    pub fn tick(&mut self, clock: Option<Clock>) {
+    pub(crate) fn tick(&mut self, clock: Option<Clock>) {
         if let (Some(before), Some(clock)) = (self.clock, clock)
             && clock.seen > before.seen
         {
@@ -29,29 +29,29 @@ impl Behind {
     }
 
     /// The time since the session's start.
-    pub fn elapsed(&self, start: u64) -> Option<u64> {
+    pub(crate) fn elapsed(&self, start: u64) -> Option<u64> {
         self.clock.map(|clock| clock.now.saturating_sub(start))
     }
 
     /// How old the view is.
-    pub fn age(&self) -> Option<u64> {
+    pub(crate) fn age(&self) -> Option<u64> {
         self.clock.map(|clock| clock.now.saturating_sub(clock.seen))
     }
 
     /// In whole seconds, where it is older than it should be.
-    pub fn late(&self, refresh: Duration) -> Option<u64> {
+    pub(crate) fn late(&self, refresh: Duration) -> Option<u64> {
         let most = (refresh.as_nanos() as u64).max(SECOND_NS) + LATE_NS;
         self.age().filter(|age| *age >= most).map(|age| (age + SECOND_NS / 2) / SECOND_NS)
     }
 
     /// How old views became: as many as say so, the median, what 99 of 100 stayed below, the oldest.
-    pub fn became(&self) -> Option<(u64, [u64; 3])> {
+    pub(crate) fn became(&self) -> Option<(u64, [u64; 3])> {
         let of = &self.became;
         (of.n > 0).then(|| (of.n, [of.quantile(0.5), of.quantile(0.99), of.max]))
     }
 
     /// How long until the clock in the header shows another second.
-    pub fn next_second(&self, start: u64) -> Option<Duration> {
+    pub(crate) fn next_second(&self, start: u64) -> Option<Duration> {
         self.elapsed(start).map(|elapsed| Duration::from_nanos(SECOND_NS - elapsed % SECOND_NS))
     }
 }

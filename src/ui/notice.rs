@@ -16,17 +16,17 @@ const UNNAMED_PERCENT: f64 = 10.0;
 
 /// A message and how urgent it is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Notice {
-    pub text: String,
+pub(crate) struct Notice {
+    pub(crate) text: String,
     /// What follows it where there is room.
-    pub more: String,
-    pub urgent: bool,
-    pub of: NoticeSubject,
+    pub(crate) more: String,
+    pub(crate) urgent: bool,
+    pub(crate) of: NoticeSubject,
 }
 
 impl Scene<'_> {
     /// The most urgent message that was not dismissed.
-    pub fn notice(self) -> Option<Notice> {
+    pub(crate) fn notice(self) -> Option<Notice> {
         let kept = |notice: &Notice| !self.selection.dismissed.contains(&notice.of);
         self.anomaly().or_else(|| self.unnamed().filter(kept)).or_else(|| self.cut().filter(kept))
     }
@@ -64,7 +64,7 @@ impl Scene<'_> {
     }
 
     /// Why a row has no name.
-    pub fn why_unnamed(self, line: &TopLine) -> String {
+    pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
             kind if kind.is_kernel() => "the kernel, whose symbols are not to be seen".to_owned(),
@@ -96,7 +96,7 @@ impl Scene<'_> {
     }
 
     /// What is wrong with the call chains of a DSO, and what mends it.
-    pub fn broken(self, dso: &str) -> Option<String> {
+    pub(crate) fn broken(self, dso: &str) -> Option<String> {
         let broken = self.context.answer.broken.as_ref().filter(|broken| *broken.dso == *dso)?;
         let share = format!("{:.0} % of its stacks are broken", broken.percent);
         match self.unwinding()? {
@@ -107,6 +107,6 @@ impl Scene<'_> {
     }
 }
 
-pub fn is_unnamed(line: &TopLine) -> bool {
+pub(crate) fn is_unnamed(line: &TopLine) -> bool {
     line.depth == 0 && matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty()
 }

@@ -86,7 +86,7 @@ const WORTH: usize = 100;
 
 /// The terminal as it is known to be.
 #[derive(Debug, Default)]
-pub struct Painter {
+pub(crate) struct Painter {
     shown: Cells,
     /// The same but for the frame that is being written.
     next: Cells,
@@ -94,12 +94,12 @@ pub struct Painter {
 
 impl Painter {
     /// The terminal is empty, and of this size.
-    pub fn empty(size: Size) -> Self {
+    pub(crate) fn empty(size: Size) -> Self {
         Self { shown: Cells::blank(size), next: Cells::blank(size) }
     }
 
     /// The bytes that change these cells.
-    pub fn paint<'a>(&mut self, changes: impl Iterator<Item = (u16, u16, &'a Cell)>) -> Vec<u8> {
+    pub(crate) fn paint<'a>(&mut self, changes: impl Iterator<Item = (u16, u16, &'a Cell)>) -> Vec<u8> {
         let Self { shown, next } = self;
         let mut rows = 0..0;
         for (x, y, cell) in changes {

@@ -11,7 +11,7 @@ use crate::ui::view::annotate::state::Annotated;
 
 /// A popup and its state.
 #[derive(Clone, Debug)]
-pub enum Popup {
+pub(crate) enum Popup {
     Help(Searched),
     Losses {
         scroll: usize,
@@ -33,27 +33,27 @@ pub enum Popup {
 
 /// A text that is searched by typing.
 #[derive(Clone, Debug, Default)]
-pub struct Searched {
-    pub input: Input,
-    pub scroll: usize,
+pub(crate) struct Searched {
+    pub(crate) input: Input,
+    pub(crate) scroll: usize,
 }
 
 /// A list that is filtered by typing, and the cursor in what is left of it.
 #[derive(Clone, Debug, Default)]
-pub struct Chooser {
-    pub input: Input,
-    pub cursor: usize,
+pub(crate) struct Chooser {
+    pub(crate) input: Input,
+    pub(crate) cursor: usize,
 }
 
 /// Whether a text has all words that are typed, whatever their case.
-pub fn has_words(text: &str, typed: &str) -> bool {
+pub(crate) fn has_words(text: &str, typed: &str) -> bool {
     let text = text.to_lowercase();
     typed.to_lowercase().split_whitespace().all(|word| text.contains(word))
 }
 
 /// Something that the palette finds: a command, or a thing of the session and what is done with it.
 #[derive(Clone, Debug)]
-pub enum PaletteEntry {
+pub(crate) enum PaletteEntry {
     Command(&'static Command),
     Thing {
         /// function, task, event.
@@ -67,14 +67,14 @@ pub enum PaletteEntry {
 }
 
 impl PaletteEntry {
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Command(row) => row.name,
             Self::Thing { name, .. } | Self::Event(_, name) => name,
         }
     }
 
-    pub fn about(&self) -> &str {
+    pub(crate) fn about(&self) -> &str {
         match self {
             Self::Command(row) => row.doc,
             Self::Thing { about, .. } => about,
@@ -85,21 +85,21 @@ impl PaletteEntry {
 
 /// The palette: fuzzy search over commands, and over functions, tasks and events of the session.
 #[derive(Clone, Debug, Default)]
-pub struct Palette {
-    pub input: Input,
-    pub cursor: usize,
+pub(crate) struct Palette {
+    pub(crate) input: Input,
+    pub(crate) cursor: usize,
     /// Commands, then things of the session.
     entries: Vec<PaletteEntry>,
 }
 
 impl Palette {
     /// A palette that finds these, commands before things that match as well.
-    pub fn over(entries: Vec<PaletteEntry>) -> Self {
+    pub(crate) fn over(entries: Vec<PaletteEntry>) -> Self {
         Self { entries, ..Self::default() }
     }
 
     /// What matches what is typed, best first; commands come before things that match as well.
-    pub fn matches(&self) -> Vec<PaletteEntry> {
+    pub(crate) fn matches(&self) -> Vec<PaletteEntry> {
         let typed = self.input.value().trim();
         let is_command = |entry: &PaletteEntry| matches!(entry, PaletteEntry::Command(_));
         if typed.is_empty() {
@@ -132,13 +132,13 @@ impl Palette {
 }
 
 /// The columns that can be chosen, in their natural order.
-pub fn columns() -> impl Iterator<Item = Field> {
+pub(crate) fn columns() -> impl Iterator<Item = Field> {
     let figures = [Field::Children, Field::SelfTime, Field::Samples, Field::Period];
     figures.into_iter().chain(column::ALL.iter().map(|entry| Field::Key(entry.key)))
 }
 
 /// The menu's order: the shown columns as they stand, then the others.
-pub fn column_menu(shown: &[Field]) -> Vec<Field> {
+pub(crate) fn column_menu(shown: &[Field]) -> Vec<Field> {
     let hidden = columns().filter(|f| !shown.contains(f));
     shown.iter().copied().chain(hidden).collect()
 }

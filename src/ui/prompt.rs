@@ -19,24 +19,24 @@ use crate::ui::view::events::state as events;
 
 /// A prompt being typed.
 #[derive(Clone, Debug)]
-pub struct Prompt {
+pub(crate) struct Prompt {
     /// The command that takes it, and what it may be.
-    pub row: &'static Command,
-    pub argument: &'static Argument,
-    pub input: Input,
+    pub(crate) row: &'static Command,
+    pub(crate) argument: &'static Argument,
+    pub(crate) input: Input,
     /// Completions for what is typed: (text, what it is).
-    pub options: Vec<(String, String)>,
+    pub(crate) options: Vec<(String, String)>,
     /// Byte offset at which a completion is put in.
-    pub from: usize,
-    pub chosen: usize,
+    pub(crate) from: usize,
+    pub(crate) chosen: usize,
     /// What is wrong: message, byte offset, length.
-    pub fault: Option<(String, usize, usize)>,
+    pub(crate) fault: Option<(String, usize, usize)>,
     /// What a capture filter is about.
     subject: Option<Arc<Subject>>,
     /// Each clause of it and where it runs.
-    pub clauses: Vec<(String, &'static str)>,
+    pub(crate) clauses: Vec<(String, &'static str)>,
     /// What to know of it.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// Fields that a filter that cuts at the source may name.
     traced: Arc<Vec<TraceField>>,
     /// Why nothing can be asked for here: what is typed all the same goes nowhere.
@@ -44,7 +44,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    pub fn new(row: &'static Command, argument: &'static Argument, text: String, context: &Context) -> Self {
+    pub(crate) fn new(row: &'static Command, argument: &'static Argument, text: String, context: &Context) -> Self {
         let mut prompt = Self {
             row,
             argument,
@@ -64,7 +64,7 @@ impl Prompt {
     }
 
     /// A prompt for a filter that cuts at the source.
-    pub fn about(row: &'static Command, text: String, subject: Subject, context: &Context) -> Option<Self> {
+    pub(crate) fn about(row: &'static Command, text: String, subject: Subject, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, text, context);
         prompt.traced = Arc::new(subject.fields());
         prompt.subject = Some(Arc::new(subject));
@@ -74,38 +74,38 @@ impl Prompt {
 
     /// Says why nothing can be asked for. The line is there all the same, so that what is typed before that is read are
     /// no keys of the screen.
-    pub fn refused(row: &'static Command, why: String, context: &Context) -> Option<Self> {
+    pub(crate) fn refused(row: &'static Command, why: String, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, String::new(), context);
         prompt.refused = Some(why);
         prompt.refresh(context);
         Some(prompt)
     }
 
-    pub fn refused_for(&self) -> Option<&str> {
+    pub(crate) fn refused_for(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    pub fn kind(&self) -> ArgumentKind {
+    pub(crate) fn kind(&self) -> ArgumentKind {
         self.argument.kind
     }
 
     /// The completion that is chosen.
-    pub fn choice(&self) -> Option<&str> {
+    pub(crate) fn choice(&self) -> Option<&str> {
         self.options.get(self.chosen).map(|(text, _)| text.as_str())
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.input.value()
     }
 
     /// Takes a key into the line.
-    pub fn key(&mut self, key: KeyEvent, context: &Context) {
+    pub(crate) fn key(&mut self, key: KeyEvent, context: &Context) {
         self.input.handle_event(&Pressed::Key(key));
         self.refresh(context);
     }
 
     /// Takes pasted text into the line; what is no ordinary character is left out.
-    pub fn paste(&mut self, text: &str, context: &Context) {
+    pub(crate) fn paste(&mut self, text: &str, context: &Context) {
         for c in text.chars().filter(|c| !c.is_control()).take(4096) {
             self.input.handle(tui_input::InputRequest::InsertChar(c));
         }
@@ -113,7 +113,7 @@ impl Prompt {
     }
 
     /// Goes back or on in what was typed before.
-    pub fn recall(&mut self, past: &[String], back: bool, context: &Context) {
+    pub(crate) fn recall(&mut self, past: &[String], back: bool, context: &Context) {
         let now = past.iter().position(|text| text == self.text());
         let next = match (now, back) {
             (None, true) => past.len().checked_sub(1),
@@ -127,7 +127,7 @@ impl Prompt {
     }
 
     /// Puts the chosen completion in place of the piece being typed.
-    pub fn complete(&mut self, context: &Context) {
+    pub(crate) fn complete(&mut self, context: &Context) {
         if let Some((text, _)) = self.options.get(self.chosen) {
             let kept = &self.input.value()[..self.from.min(self.input.value().len())];
             self.input = Input::new(format!("{kept}{text} "));
@@ -136,7 +136,7 @@ impl Prompt {
     }
 
     /// Chooses the next or previous completion.
-    pub fn choose(&mut self, step: isize) {
+    pub(crate) fn choose(&mut self, step: isize) {
         let n = self.options.len();
         if n > 0 {
             self.chosen = (self.chosen as isize + step).rem_euclid(n as isize) as usize;

@@ -7,14 +7,14 @@ const MAX_RANGES: usize = 100;
 
 /// The ranges that were looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Ranges {
+pub(crate) struct Ranges {
     past: Vec<(u64, u64)>,
     /// The one that is looked at, or was last.
     at: usize,
 }
 
 /// Seconds from the session's start, as ranges are called.
-pub fn label((from, until): (u64, u64)) -> String {
+pub(crate) fn label((from, until): (u64, u64)) -> String {
     if until == u64::MAX {
         return format!("since {}", clock(from));
     }
@@ -22,7 +22,7 @@ pub fn label((from, until): (u64, u64)) -> String {
 }
 
 /// The clause that only a range's samples pass.
-pub fn clause((from, until): (u64, u64)) -> String {
+pub(crate) fn clause((from, until): (u64, u64)) -> String {
     if until == u64::MAX {
         return format!("time >= {from}ns");
     }
@@ -31,7 +31,7 @@ pub fn clause((from, until): (u64, u64)) -> String {
 
 impl Ranges {
     /// This one is looked at.
-    pub fn remember(&mut self, range: (u64, u64)) {
+    pub(crate) fn remember(&mut self, range: (u64, u64)) {
         self.past.retain(|past| *past != range);
         self.past.push(range);
         let n = self.past.len();
@@ -39,12 +39,12 @@ impl Ranges {
         self.at = self.past.len() - 1;
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.past.is_empty()
     }
 
     /// The range before (-1) or after (1) the one that is looked at; the last one comes back first when none is.
-    pub fn walk(&mut self, here: bool, step: isize) -> Option<(u64, u64)> {
+    pub(crate) fn walk(&mut self, here: bool, step: isize) -> Option<(u64, u64)> {
         let at = match here {
             false if step < 0 => Some(self.at),
             false => None,

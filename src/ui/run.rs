@@ -23,7 +23,7 @@ use crate::ui::theme::{Theme, Themes, suited};
 
 /// What happens outside terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outside {
+pub(crate) enum Outside {
     /// A signal asks us to end.
     Stop,
     /// Another process stopped and continued us.
@@ -35,7 +35,7 @@ pub enum Outside {
 }
 
 /// What the loop needs from those who know files and processes.
-pub trait Driver {
+pub(crate) trait Driver {
     /// Saves a snapshot under a name, or under one of its choice, of all that is kept or of a range of the
     /// session's clock; the outcome comes as [`Outside::Saved`].
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>);
@@ -64,7 +64,7 @@ const LATEST: Duration = Duration::from_secs(1);
 const LISTEN: Duration = Duration::from_millis(20);
 
 /// Runs the interface until it is left. The terminal must be ours.
-pub fn run(
+pub(crate) fn run(
     app: &mut App,
     themes: &Themes,
     engine: &Engine,

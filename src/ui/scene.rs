@@ -11,19 +11,19 @@ use crate::ui::keymap::Facts;
 use crate::ui::selection::Selection;
 
 /// Below this size nothing useful fits.
-pub const MIN: (u16, u16) = (20, 6);
+pub(crate) const MIN: (u16, u16) = (20, 6);
 
 /// What layout and drawing are given.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
-    pub context: &'a Context,
-    pub selection: &'a Selection,
-    pub frame: &'a Surroundings,
+pub(crate) struct Scene<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) selection: &'a Selection,
+    pub(crate) frame: &'a Surroundings,
 }
 
 impl<'a> Scene<'a> {
     /// What conditions of key bindings ask about.
-    pub fn key_facts(self) -> Facts {
+    pub(crate) fn key_facts(self) -> Facts {
         Facts {
             live: self.context.info.origin == Origin::Live,
             frozen: self.selection.frozen,
@@ -33,28 +33,28 @@ impl<'a> Scene<'a> {
     }
 
     /// The event that is shown.
-    pub fn event(self) -> Option<&'a EventInfo> {
+    pub(crate) fn event(self) -> Option<&'a EventInfo> {
         self.context.answer.events.get(self.selection.event)
     }
 
     /// How it was recorded.
-    pub fn recorded_event(self) -> Option<&'a EventDesc> {
+    pub(crate) fn recorded_event(self) -> Option<&'a EventDesc> {
         self.context.info.events.get(self.selection.event)
     }
 
     /// The whole terminal.
-    pub fn area(self) -> Rect {
+    pub(crate) fn area(self) -> Rect {
         let (width, height) = self.frame.size;
         Rect { x: 0, y: 0, width, height }
     }
 
     /// Whether nothing useful fits.
-    pub fn is_too_small(self) -> bool {
+    pub(crate) fn is_too_small(self) -> bool {
         self.frame.size.0 < MIN.0 || self.frame.size.1 < MIN.1
     }
 
     /// Which samples count by their age, in words.
-    pub fn age_shown(self) -> Option<String> {
+    pub(crate) fn age_shown(self) -> Option<String> {
         self.selection.age_shown(&self.context.info)
     }
 }

@@ -22,24 +22,24 @@ use crate::ui::tab::Tab;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zoom {
     /// For the breadcrumb.
-    pub label: String,
+    pub(crate) label: String,
     /// The filter that it adds.
-    pub expression: String,
+    pub(crate) expression: String,
     /// The range of time that it narrows to, when it is one.
-    pub range: Option<(u64, u64)>,
+    pub(crate) range: Option<(u64, u64)>,
 }
 
 /// What the view is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ComparedWith {
+pub(crate) struct ComparedWith {
     /// For the line that says what is shown.
-    pub label: String,
-    pub of: BaselineSource,
+    pub(crate) label: String,
+    pub(crate) of: BaselineSource,
 }
 
 /// Where what the view is compared with comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BaselineSource {
+pub(crate) enum BaselineSource {
     /// What came before this time, in nanoseconds from the start.
     Past(u64),
     /// What passed this filter.
@@ -52,7 +52,7 @@ pub enum BaselineSource {
 
 /// What a message is about: one that was dismissed does not come back for the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum NoticeSubject {
+pub(crate) enum NoticeSubject {
     /// A CPU and what is strange of it.
     Anomaly(u32, String),
     /// The path of a DSO that has no names.
@@ -62,7 +62,7 @@ pub enum NoticeSubject {
 }
 
 /// What `:window` cycles through.
-pub const WINDOWS: [Age; 3] = [Age::Last(30_000_000_000), Age::All, Age::Half(10_000_000_000)];
+pub(crate) const WINDOWS: [Age; 3] = [Age::Last(30_000_000_000), Age::All, Age::Half(10_000_000_000)];
 
 /// The samples that count before somebody chooses: of what goes on the last ones, of what is over all.
 fn usual_age(info: &Info) -> Age {
@@ -71,54 +71,54 @@ fn usual_age(info: &Info) -> Age {
 
 /// How the table's rows are told apart, ordered and unfolded.
 #[derive(Debug)]
-pub struct RowChoice {
-    pub columns: Vec<Field>,
+pub(crate) struct RowChoice {
+    pub(crate) columns: Vec<Field>,
     /// Whether somebody said by which keys rows are told apart.
-    pub sorted: bool,
-    pub order: Order,
-    pub reversed: bool,
-    pub children: bool,
-    pub direction: Direction,
-    pub chain_mode: ChainMode,
-    pub limit: f64,
+    pub(crate) sorted: bool,
+    pub(crate) order: Order,
+    pub(crate) reversed: bool,
+    pub(crate) children: bool,
+    pub(crate) direction: Direction,
+    pub(crate) chain_mode: ChainMode,
+    pub(crate) limit: f64,
     /// Lines whose fold state differs from its default, by id.
-    pub toggled: HashSet<u64>,
-    pub expand_all: bool,
+    pub(crate) toggled: HashSet<u64>,
+    pub(crate) expand_all: bool,
 }
 
 /// What is asked for.
 #[derive(Debug)]
 pub struct Selection {
-    pub event: usize,
-    pub filter: Option<String>,
+    pub(crate) event: usize,
+    pub(crate) filter: Option<String>,
     pub zooms: Vec<Zoom>,
-    pub ranges: Ranges,
+    pub(crate) ranges: Ranges,
     pub hide_idle: bool,
-    pub age: Age,
+    pub(crate) age: Age,
     /// Whether somebody wants it so; else it is what is usual.
-    pub age_chosen: bool,
-    pub baseline: Option<ComparedWith>,
-    pub per: Per,
+    pub(crate) age_chosen: bool,
+    pub(crate) baseline: Option<ComparedWith>,
+    pub(crate) per: Per,
     /// How rows were ordered before differences came.
-    pub order_before: Option<(Order, bool)>,
+    pub(crate) order_before: Option<(Order, bool)>,
     /// Whether the flame graph shows time off the CPUs beside the time on them.
-    pub off_cpu: bool,
-    pub rows: RowChoice,
+    pub(crate) off_cpu: bool,
+    pub(crate) rows: RowChoice,
     /// How names are made readable, and whether inlined functions are frames.
-    pub form: Form,
-    pub inlined: bool,
+    pub(crate) form: Form,
+    pub(crate) inlined: bool,
     /// Whether the view stands still.
-    pub frozen: bool,
-    pub refresh: Duration,
+    pub(crate) frozen: bool,
+    pub(crate) refresh: Duration,
     /// How many points a CPU must stand above the others to be a finding.
-    pub points: f64,
+    pub(crate) points: f64,
     /// Messages that were dismissed.
-    pub dismissed: HashSet<NoticeSubject>,
+    pub(crate) dismissed: HashSet<NoticeSubject>,
 }
 
 impl Selection {
     /// What is asked for at the start.
-    pub fn new(info: &Info, start: &Start) -> Self {
+    pub(crate) fn new(info: &Info, start: &Start) -> Self {
         let children = start.children && info.chains;
         let mut columns = start.columns.clone();
         if !children {
@@ -158,7 +158,7 @@ impl Selection {
     }
 
     /// The question of every screen; what its view asks beside that is added by the view. `asked` is the one before.
-    pub fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
+    pub(crate) fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
         let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
         let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
         Question {
@@ -197,12 +197,12 @@ impl Selection {
     }
 
     /// Whether anything but idle CPUs narrows the view.
-    pub fn is_narrowed(&self) -> bool {
+    pub(crate) fn is_narrowed(&self) -> bool {
         self.filter.is_some() || !self.zooms.is_empty()
     }
 
     /// The column that rows are ordered by.
-    pub fn order_field(&self) -> Field {
+    pub(crate) fn order_field(&self) -> Field {
         match self.rows.order {
             Order::Children => Field::Children,
             Order::SelfTime => Field::SelfTime,
@@ -220,17 +220,17 @@ impl Selection {
     }
 
     /// Zooms, a filter and other clauses as one filter.
-    pub fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
+    pub(crate) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
     }
 
     /// Everything that narrows the view, as one filter.
-    pub fn whole_filter(&self) -> Option<String> {
+    pub(crate) fn whole_filter(&self) -> Option<String> {
         joined(self.asked_filter().into_iter().chain(self.range().map(clause)))
     }
 
     /// The filter of the question, which has the range of time apart.
-    pub fn asked_filter(&self) -> Option<String> {
+    pub(crate) fn asked_filter(&self) -> Option<String> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
             Some(BaselineSource::Past(ns)) => Some(format!("time >= {ns}ns")),
             _ => None,
@@ -264,7 +264,7 @@ impl Selection {
     }
 
     /// The commands that compare as this view does. The past of a live session cannot be had again.
-    pub fn baseline_command(&self, context: &Context) -> Vec<String> {
+    pub(crate) fn baseline_command(&self, context: &Context) -> Vec<String> {
         let Some(mark) = &self.baseline else { return Vec::new() };
         let of = match &mark.of {
             BaselineSource::Past(_) => return Vec::new(),
@@ -285,14 +285,14 @@ impl Selection {
     }
 
     /// The columns that say something: another run has other processes.
-    pub fn fields(&self) -> Vec<Field> {
+    pub(crate) fn fields(&self) -> Vec<Field> {
         let other = self.baseline.as_ref().is_some_and(|mark| mark.of == BaselineSource::File);
         let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
         self.rows.columns.iter().filter(says).copied().collect()
     }
 
     /// The range of time that is compared with, when it is one.
-    pub fn baseline_range(&self) -> Option<(u64, u64)> {
+    pub(crate) fn baseline_range(&self) -> Option<(u64, u64)> {
         match self.baseline.as_ref()?.of {
             BaselineSource::Range(range) => Some(range),
             BaselineSource::Past(ns) => Some((0, ns)),
@@ -301,7 +301,7 @@ impl Selection {
     }
 
     /// Which samples count by their age, in words.
-    pub fn age_shown(&self, info: &Info) -> Option<String> {
+    pub(crate) fn age_shown(&self, info: &Info) -> Option<String> {
         let shown = self.range().is_none() && (self.age_chosen || self.age != Age::All);
         (shown && info.has_times()).then(|| age_words(self.age))
     }
@@ -316,7 +316,7 @@ fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
     }
 }
 
-pub fn age_words(age: Age) -> String {
+pub(crate) fn age_words(age: Age) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     match age {
         Age::All => "since start".into(),

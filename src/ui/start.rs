@@ -10,12 +10,17 @@ use crate::ui::keymap::Keymap;
 /// How the interface starts.
 #[derive(Clone, Debug)]
 pub struct Start {
+    /// The columns of the table.
     pub columns: Vec<Field>,
     /// Whether those were asked for.
     pub sorted: bool,
+    /// Whether functions count with what they call.
     pub children: bool,
+    /// The filter of the view.
     pub filter: Option<String>,
+    /// Rows below this share, in percent, are hidden.
     pub limit: f64,
+    /// How often the screen is brought up to date.
     pub refresh: Duration,
     /// How many points a CPU must stand above the others to be a finding.
     pub points: f64,
@@ -23,13 +28,17 @@ pub struct Start {
     pub invocation: Vec<String>,
     /// Commands to run, one after each answer.
     pub exec: Vec<String>,
-    /// How names are made readable, and whether inlined functions are frames.
+    /// How names are made readable.
     pub form: Form,
+    /// Whether inlined functions are frames.
     pub inlined: bool,
+    /// Filters that were kept, by their names.
     pub saved: SavedFilters,
-    /// The theme by name, and all that there are.
+    /// The theme by name.
     pub theme: String,
+    /// The names of all themes.
     pub themes: Vec<String>,
+    /// The user's bindings of keys.
     pub keymap: Keymap,
     /// Whether a tour is given.
     pub tour: bool,

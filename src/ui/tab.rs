@@ -3,19 +3,23 @@
 /// Which screen is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
+    /// Functions and their call chains.
     #[default]
     Top,
+    /// The flame graph.
     Flame,
+    /// The map of time.
     Time,
+    /// The CPUs.
     Cpus,
+    /// The events.
     Events,
+    /// Analysis units.
     Units,
 }
 
 impl Tab {
-    pub const ALL: [Self; 6] = [Self::Top, Self::Flame, Self::Time, Self::Cpus, Self::Events, Self::Units];
-
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Top => "Top",
             Self::Flame => "Flame",
@@ -27,7 +31,7 @@ impl Tab {
     }
 
     /// What the screen is for.
-    pub fn about(self) -> &'static str {
+    pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Top => {
                 "The functions that were sampled most. Self is the share in the function itself, Children with what it \

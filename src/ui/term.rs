@@ -26,12 +26,12 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 static WHOLE_FRAMES: AtomicBool = AtomicBool::new(false);
 
 /// Has each frame marked at its beginning and its end (synchronized output), for a terminal that said it knows that.
-pub fn mark_frames(on: bool) {
+pub(crate) fn mark_frames(on: bool) {
     WHOLE_FRAMES.store(on, Ordering::Relaxed);
 }
 
 /// Whether the terminal takes more at this moment. One that lags is given fewer frames, not a queue of them.
-pub fn is_ready() -> bool {
+pub(crate) fn is_ready() -> bool {
     let out = io::stdout();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];
     // A terminal that cannot be asked is written to.
@@ -39,18 +39,18 @@ pub fn is_ready() -> bool {
 }
 
 /// Bytes written to the terminal so far.
-pub fn written() -> u64 {
+pub(crate) fn written() -> u64 {
     WRITTEN.load(Ordering::Relaxed)
 }
 
 /// Colours are decided by the theme: where NO_COLOR is set crossterm would reset a cell's style after setting it,
 /// and the selection would be gone.
-pub fn own_colors() {
+pub(crate) fn own_colors() {
     crossterm::style::force_color_output(true);
 }
 
 /// Takes the terminal.
-pub fn enter() -> io::Result<()> {
+pub(crate) fn enter() -> io::Result<()> {
     enable_raw_mode()?;
     OURS.store(true, Ordering::SeqCst);
     let mut out = Vec::new();
@@ -59,7 +59,7 @@ pub fn enter() -> io::Result<()> {
 }
 
 /// Gives the terminal back; harmless when it is not ours.
-pub fn leave() {
+pub(crate) fn leave() {
     if OURS.swap(false, Ordering::SeqCst) {
         let mut out = Vec::new();
         let _ = queue!(out, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
@@ -69,13 +69,13 @@ pub fn leave() {
 }
 
 /// Takes or leaves the mouse.
-pub fn mouse(on: bool) -> io::Result<()> {
+pub(crate) fn mouse(on: bool) -> io::Result<()> {
     let mut out = io::stdout();
     if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
 }
 
 /// Puts a text on the clipboard of the terminal's machine, by OSC 52: that works over ssh.
-pub fn copy(text: &str) -> io::Result<()> {
+pub(crate) fn copy(text: &str) -> io::Result<()> {
     // Where it is pasted nobody looks for names that a shell would obey.
     let mut plain = Printable::new(Form::Text, Vec::new());
     plain.write_all(text.as_bytes())?;
@@ -84,7 +84,7 @@ pub fn copy(text: &str) -> io::Result<()> {
 }
 
 /// Gives the terminal back when a panic ends the program, before its message is printed.
-pub fn restore_on_panic() {
+pub(crate) fn restore_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         leave();
@@ -103,7 +103,7 @@ fn write_all(bytes: &[u8]) -> io::Result<()> {
 
 /// Collects a frame and writes it at once.
 #[derive(Debug, Default)]
-pub struct FrameWriter {
+pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
 }
 
@@ -130,7 +130,7 @@ impl Write for FrameWriter {
 /// crossterm's backend, but for how cells are written. The terminal is never asked where its cursor is: the
 /// answer would have to get past the thread that reads keys, and a terminal need not give one.
 #[derive(Debug)]
-pub struct QuietBackend {
+pub(crate) struct QuietBackend {
     inner: CrosstermBackend<FrameWriter>,
     painter: Painter,
     cursor: Position,
@@ -138,10 +138,10 @@ pub struct QuietBackend {
 }
 
 /// A terminal that writes whole frames.
-pub type Screen = Terminal<QuietBackend>;
+pub(crate) type Screen = Terminal<QuietBackend>;
 
 /// A terminal on standard output.
-pub fn screen() -> io::Result<Screen> {
+pub(crate) fn screen() -> io::Result<Screen> {
     let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
     let painter = Painter::empty(inner.size()?);
     Terminal::new(QuietBackend { inner, painter, cursor: Position::ORIGIN, cursor_shown: false })

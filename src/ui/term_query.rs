@@ -19,15 +19,15 @@ const MOST: usize = 4096;
 
 /// What a terminal has said of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TermFacts {
-    pub background: Option<Background>,
+pub(crate) struct TermFacts {
+    pub(crate) background: Option<Background>,
     /// Whether it shows a frame only when all of it is there (synchronized output).
-    pub whole_frames: bool,
+    pub(crate) whole_frames: bool,
 }
 
 /// A terminal that was asked.
 #[derive(Debug)]
-pub struct TermQuery {
+pub(crate) struct TermQuery {
     input: OwnedFd,
     heard: Vec<u8>,
     facts: TermFacts,
@@ -38,7 +38,7 @@ pub struct TermQuery {
 impl TermQuery {
     /// Asks the terminal that the user types at; `None` when there is none, or none that would answer. It must be in
     /// raw mode.
-    pub fn ask() -> Option<Self> {
+    pub(crate) fn ask() -> Option<Self> {
         if matches!(std::env::var("TERM").as_deref(), Ok("" | "dumb") | Err(_)) {
             return None;
         }
@@ -53,7 +53,7 @@ impl TermQuery {
     }
 
     /// Listens until all is known or the time is over; whether all is known.
-    pub fn listen(&mut self, patience: Duration) -> bool {
+    pub(crate) fn listen(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.done {
             let left = until.saturating_duration_since(Instant::now());
@@ -103,12 +103,12 @@ impl TermQuery {
         }
     }
 
-    pub fn facts(&self) -> TermFacts {
+    pub(crate) fn facts(&self) -> TermFacts {
         self.facts
     }
 
     /// What was typed meanwhile.
-    pub fn typed(&mut self) -> Vec<Input> {
+    pub(crate) fn typed(&mut self) -> Vec<Input> {
         std::mem::take(&mut self.typed)
     }
 }

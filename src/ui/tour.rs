@@ -6,10 +6,10 @@ use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, time, top};
 
 /// A step: what it says, and the command that it waits for.
-pub struct TourStep {
-    pub text: &'static str,
+pub(crate) struct TourStep {
+    pub(crate) text: &'static str,
     /// The command whose key is shown.
-    pub row: &'static Command,
+    pub(crate) row: &'static Command,
     also: Also,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for TourStep {
 }
 
 /// The tour of the demo's incident.
-pub static STEPS: &[TourStep] = &[
+pub(crate) static STEPS: &[TourStep] = &[
     TourStep {
         text: "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. After \
                some seconds the third line names the anomaly. Its key goes there:",
@@ -108,12 +108,12 @@ pub static STEPS: &[TourStep] = &[
 ];
 
 /// The step of a number, counted from 0.
-pub fn step(at: usize) -> Option<&'static TourStep> {
+pub(crate) fn step(at: usize) -> Option<&'static TourStep> {
     STEPS.get(at)
 }
 
 /// The step after a command was run there that led to this screen.
-pub fn after(at: usize, row: &Command, tab: Tab) -> usize {
+pub(crate) fn after(at: usize, row: &Command, tab: Tab) -> usize {
     at + usize::from(step(at).is_some_and(|step| step.is_done(row, tab)))
 }
 

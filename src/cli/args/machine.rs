@@ -11,122 +11,122 @@ use crate::lang::quantity;
 
 /// Options of `stat`.
 #[derive(Debug, ClapArgs)]
-pub struct Stat {
+pub(crate) struct Stat {
     /// Events to count, e.g. cycles:u,page-faults,{branches,branch-misses}
     #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
-    pub events: Vec<String>,
+    pub(crate) events: Vec<String>,
     /// More of the caches; again for more yet
     #[arg(short = 'd', long, action = ArgAction::Count)]
-    pub detailed: u8,
+    pub(crate) detailed: u8,
     /// The whole machine; a command then only says for how long
     #[arg(short = 'a', long = "all-cpus")]
-    pub all: bool,
+    pub(crate) all: bool,
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpus: Option<String>,
+    pub(crate) cpus: Option<String>,
     /// These processes and what they start
     #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "cpus", "tids"])]
-    pub pids: Option<String>,
+    pub(crate) pids: Option<String>,
     /// Only these threads
     #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "cpus"])]
-    pub tids: Option<String>,
+    pub(crate) tids: Option<String>,
     /// Print what came in each MS milliseconds
     #[arg(short = 'I', long = "interval-print", value_name = "MS", value_parser = quantity::milliseconds)]
-    pub interval: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
     /// End after so many intervals
     #[arg(long = "interval-count", value_name = "N", requires = "interval", value_parser = quantity::count::<u32>)]
-    pub count: Option<u32>,
+    pub(crate) count: Option<u32>,
     /// Run the command so many times and say how much the figures vary
     #[arg(short = 'r', long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = quantity::count::<u32>)]
-    pub repeat: u32,
+    pub(crate) repeat: u32,
     /// Each CPU by itself
     #[arg(long, short = 'A', visible_alias = "no-aggr")]
-    pub per_cpu: bool,
+    pub(crate) per_cpu: bool,
     /// Each thread by itself
     #[arg(long)]
-    pub per_thread: bool,
+    pub(crate) per_thread: bool,
     /// Leave kernel code out
     #[arg(long, visible_alias = "all-user")]
-    pub exclude_kernel: bool,
+    pub(crate) exclude_kernel: bool,
     /// Leave user code out
     #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
-    pub exclude_user: bool,
+    pub(crate) exclude_user: bool,
     /// Do not follow threads and processes that the target starts
     #[arg(short = 'i', long = "no-inherit")]
-    pub no_inherit: bool,
+    pub(crate) no_inherit: bool,
     #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    pub(crate) format: Format,
     /// A command to run and count
     #[arg(last = true, value_name = "CMD")]
-    pub cmd: Vec<OsString>,
+    pub(crate) cmd: Vec<OsString>,
 }
 
 /// Options of `probe`. Without any, lists the probes that there are.
 #[derive(Debug, ClapArgs)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// A probe: `[GROUP:][NAME=]FUNCTION[+BYTES|:LINE|%return]`, or PROVIDER:NAME of a static one
     #[arg(short = 'a', long, value_name = "PROBE", conflicts_with_all = ["del", "funcs", "vars", "clean"])]
-    pub add: Option<String>,
+    pub(crate) add: Option<String>,
     /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; parameters and their members
     /// by name, of kernel functions and where there is debug information
     #[arg(value_name = "ARG", requires = "add")]
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// The program or library; without it the kernel
     #[arg(short = 'x', long = "exec", value_name = "FILE")]
-    pub exec: Option<PathBuf>,
+    pub(crate) exec: Option<PathBuf>,
     /// Remove the probes whose GROUP:NAME matches
     #[arg(short = 'd', long, value_name = "GLOB")]
-    pub del: Option<String>,
+    pub(crate) del: Option<String>,
     /// List the probes that there are; with -x the static probes of the program
     #[arg(short = 'l', long)]
-    pub list: bool,
+    pub(crate) list: bool,
     /// List a program's functions and static probes
     #[arg(short = 'F', long, value_name = "GLOB", num_args = 0..=1, default_missing_value = "*")]
-    pub funcs: Option<String>,
+    pub(crate) funcs: Option<String>,
     /// List the parameters of a function
     #[arg(short = 'V', long, value_name = "FUNCTION")]
-    pub vars: Option<String>,
+    pub(crate) vars: Option<String>,
     /// List the lines of a program's function that can be probed, counted from its first
     #[arg(short = 'L', long, value_name = "FUNCTION", conflicts_with_all = ["add", "del", "funcs", "vars"])]
-    pub line: Option<String>,
+    pub(crate) line: Option<String>,
     /// Remove what a session left that was killed
     #[arg(long)]
-    pub clean: bool,
+    pub(crate) clean: bool,
     /// Print what the kernel would be told, and do nothing
     #[arg(short = 'n', long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    pub(crate) format: Format,
 }
 
 /// Options of `list`.
 #[derive(Debug, ClapArgs)]
-pub struct List {
+pub(crate) struct List {
     /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem; containers lists those that run
     #[arg(value_name = "GLOB")]
-    pub globs: Vec<String>,
+    pub(crate) globs: Vec<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    pub(crate) format: Format,
 }
 
 /// Options of `cpus`.
 #[derive(Debug, ClapArgs)]
-pub struct Cpus {
+pub(crate) struct Cpus {
     /// Seconds between two tables
     #[arg(short = 'i', long, value_name = "SECONDS", default_value = "1", value_parser = quantity::duration)]
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// End after so many tables; without it Ctrl-C does
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = quantity::count::<u64>)]
-    pub count: Option<u64>,
+    pub(crate) count: Option<u64>,
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpus: Option<String>,
+    pub(crate) cpus: Option<String>,
     /// Measure the time in each softirq vector by its tracepoints
     #[arg(long)]
-    pub softirq_time: bool,
+    pub(crate) softirq_time: bool,
     /// How many points a CPU's share of softirqs must stand above the others' to be told of
     #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true, value_parser = quantity::share)]
-    pub threshold: f64,
+    pub(crate) threshold: f64,
     #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    pub(crate) format: Format,
 }

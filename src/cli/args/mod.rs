@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 mod machine;
-pub mod names;
+pub(crate) mod names;
 mod recorder;
 mod recording;
 mod sampling;
 mod screens;
-pub mod unit_args;
+pub(crate) mod unit_args;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -16,11 +16,11 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use crate::export;
 use crate::lang::quantity;
 
-pub use machine::{Cpus, List, Probe, Stat};
-pub use recorder::{Record, RetentionArgs, StoreArg};
-pub use recording::{Diff, DiffFormat, NameArgs, PerArg, Recording, Report, Script, Which};
-pub use sampling::Sampling;
-pub use screens::{Live, Open, View};
+pub(crate) use machine::{Cpus, List, Probe, Stat};
+pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
+pub(crate) use recording::{Diff, DiffFormat, NameArgs, PerArg, Recording, Report, Script, Which};
+pub(crate) use sampling::Sampling;
+pub(crate) use screens::{Live, Open, View};
 
 /// Samples the running machine and shows, live, what its CPUs do.
 #[derive(Debug, Parser)]
@@ -33,15 +33,15 @@ pub use screens::{Live, Open, View};
     max_term_width = 100
 )]
 #[command(after_help = "Without a command: the live screen. `perfprof-tui doctor` says what this machine can measure.")]
-pub struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
-    pub live: Live,
+    pub(crate) live: Live,
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Show a recording with the same screens as live
     Open(Open),
     /// Record to a file, without a terminal, at the lowest cost
@@ -85,52 +85,52 @@ pub fn whole() -> clap::Command {
 
 /// Options of `demo`.
 #[derive(Debug, ClapArgs)]
-pub struct Demo {
+pub(crate) struct Demo {
     #[command(flatten)]
-    pub view: View,
+    pub(crate) view: View,
     /// How many times as fast as it was
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = quantity::number)]
-    pub speed: f64,
+    pub(crate) speed: f64,
     /// Without the tour
     #[arg(long)]
-    pub no_tour: bool,
+    pub(crate) no_tour: bool,
 }
 
 /// Options of `completions`.
 #[derive(Debug, ClapArgs)]
-pub struct Completions {
+pub(crate) struct Completions {
     /// The shell
     #[arg(value_enum)]
-    pub shell: clap_complete::Shell,
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// Options of `man`.
 #[derive(Debug, ClapArgs)]
-pub struct Man {
+pub(crate) struct Man {
     /// The command or topic whose page is printed: screens, filter, names, units, json, config [default: the program]
-    pub topic: Option<String>,
+    pub(crate) topic: Option<String>,
     /// Write all pages into this folder instead, each below its section: man1, man5, man7
     #[arg(long, value_name = "DIR", conflicts_with = "topic")]
-    pub folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// Options of `config`.
 #[derive(Debug, ClapArgs)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// Only say what is wrong with it
     #[arg(long)]
-    pub check: bool,
+    pub(crate) check: bool,
     /// Print where it is looked for
     #[arg(long, conflicts_with = "check")]
-    pub path: bool,
+    pub(crate) path: bool,
     /// Print the scopes that a theme can style
     #[arg(long, conflicts_with_all = ["check", "path"])]
-    pub scopes: bool,
+    pub(crate) scopes: bool,
 }
 
 /// Forms in which figures are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     Text,
     Json,
     Csv,
@@ -145,34 +145,34 @@ fn export_format() -> impl TypedValueParser<Value = &'static export::Format> {
 
 /// Options of `export`.
 #[derive(Debug, ClapArgs)]
-pub struct Export {
+pub(crate) struct Export {
     #[command(flatten)]
-    pub recording: Recording,
+    pub(crate) recording: Recording,
     #[command(flatten)]
-    pub which: Which,
+    pub(crate) which: Which,
     #[arg(long, value_parser = export_format())]
-    pub to: &'static export::Format,
+    pub(crate) to: &'static export::Format,
     /// The file to write; - for standard output
     #[arg(short = 'o', long = "output", value_name = "OUT")]
-    pub output: PathBuf,
+    pub(crate) output: PathBuf,
     /// Mark kernel, JIT and inlined frames in folded stacks: `_[k]` `_[j]` `_[i]`
     #[arg(long)]
-    pub annotate: bool,
+    pub(crate) annotate: bool,
     /// Show names as they are in the files
     #[arg(long)]
-    pub no_demangle: bool,
+    pub(crate) no_demangle: bool,
     /// Show inlined functions as frames of their own, from the files' debug information
     #[arg(long, overrides_with = "no_inline")]
-    pub inline: bool,
+    pub(crate) inline: bool,
     /// Do not (the default)
     #[arg(long, hide_short_help = true)]
-    pub no_inline: bool,
+    pub(crate) no_inline: bool,
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct Doctor {
+pub(crate) struct Doctor {
     #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    pub(crate) format: Format,
 }
 
 #[cfg(test)]

@@ -8,45 +8,45 @@ use super::{NameArgs, Recording, Which};
 
 /// How a function is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum AnnotateFormat {
+pub(crate) enum AnnotateFormat {
     Text,
     Json,
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct Annotate {
+pub(crate) struct Annotate {
     /// The recording, then the function; without a function the hottest one. With -i only the function
     #[arg(value_name = "FILE> <SYMBOL", num_args = 0..=2)]
-    pub what: Vec<String>,
+    pub(crate) what: Vec<String>,
     /// The recording, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE")]
-    pub input: Option<PathBuf>,
+    pub(crate) input: Option<PathBuf>,
     /// The function, in perf's spelling
     #[arg(short = 's', value_name = "SYMBOL")]
-    pub symbol: Option<String>,
+    pub(crate) symbol: Option<String>,
     #[command(flatten)]
-    pub names: NameArgs,
+    pub(crate) names: NameArgs,
     #[command(flatten)]
-    pub which: Which,
+    pub(crate) which: Which,
     /// Do not show source lines
     #[arg(long)]
-    pub no_source: bool,
+    pub(crate) no_source: bool,
     /// Show the bytes of instructions
     #[arg(long)]
-    pub asm_raw: bool,
+    pub(crate) asm_raw: bool,
     #[arg(long, value_enum, default_value = "text")]
-    pub format: AnnotateFormat,
+    pub(crate) format: AnnotateFormat,
     /// Show names as they are in the files
     #[arg(long)]
-    pub no_demangle: bool,
+    pub(crate) no_demangle: bool,
     /// As text on standard output (always here)
     #[arg(long, hide = true)]
-    pub stdio: bool,
+    pub(crate) stdio: bool,
 }
 
 impl Annotate {
     /// The recording and the function. `None` when there is one word too many.
-    pub fn split(&self) -> Option<(Recording, Option<String>)> {
+    pub(crate) fn split(&self) -> Option<(Recording, Option<String>)> {
         let mut words = self.what.iter();
         let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(|| "perf.data".into());
         let symbol = words.next().cloned().or_else(|| self.symbol.clone()).or_else(|| self.which.symbols.clone());
@@ -56,13 +56,13 @@ impl Annotate {
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct Symbols {
+pub(crate) struct Symbols {
     /// The program or library
-    pub binary: PathBuf,
+    pub(crate) binary: PathBuf,
     /// Show source lines behind the names, and inlined functions on lines of their own
     #[arg(long)]
-    pub lines: bool,
+    pub(crate) lines: bool,
     /// Show names as they are in the file
     #[arg(long)]
-    pub no_demangle: bool,
+    pub(crate) no_demangle: bool,
 }

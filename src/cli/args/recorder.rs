@@ -12,74 +12,74 @@ use super::Sampling;
 
 /// The flight recorder.
 #[derive(Debug, ClapArgs)]
-pub struct RetentionArgs {
+pub(crate) struct RetentionArgs {
     /// Memory that the program may use in all before the oldest samples are dropped; 256M, or less on a machine below 4 GB and where a cgroup limits memory
     #[arg(long, value_name = "SIZE")]
-    pub memory: Option<String>,
+    pub(crate) memory: Option<String>,
     /// How long samples are kept (30s, 10m, 2h, or all)
     #[arg(long, value_name = "TIME", default_value = "10m")]
-    pub keep: String,
+    pub(crate) keep: String,
     /// Save the samples around a moment by itself, e.g. 'softirq% > 30 on any cpu for 2s',
     /// 'runqueue > 2*cpus', 'psi.cpu > 20', 'lost > 0', 'sched:sched_switch > 50k'; may be repeated
     #[arg(long = "trigger", value_name = "CONDITION", action = ArgAction::Append)]
-    pub triggers: Vec<String>,
+    pub(crate) triggers: Vec<String>,
     /// Where triggers save
     #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
-    pub trigger_dir: PathBuf,
+    pub(crate) trigger_dir: PathBuf,
     /// At most so many snapshots of triggers, and so much of the disk, in that directory
     #[arg(long, value_name = "N[,SIZE]", default_value = "10,1G")]
-    pub trigger_max: String,
+    pub(crate) trigger_max: String,
     /// How much of what came before and after a trigger is saved
     #[arg(long, value_name = "BEFORE[,AFTER]", default_value = "60s,5s")]
-    pub trigger_span: String,
+    pub(crate) trigger_span: String,
     /// How long no trigger fires after one has
     #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub trigger_pause: String,
+    pub(crate) trigger_pause: String,
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct Record {
+pub(crate) struct Record {
     #[command(flatten)]
-    pub sampling: Sampling,
+    pub(crate) sampling: Sampling,
     #[command(flatten)]
-    pub keeping: RetentionArgs,
+    pub(crate) keeping: RetentionArgs,
     /// The file to write; one that is there becomes FILE.old. - for a stream to standard output, which
     /// `perfprof-tui open -` and `perf report -i -` read while it is written
     #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "perf.data")]
-    pub output: PathBuf,
+    pub(crate) output: PathBuf,
     /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)
     #[arg(long)]
-    pub names: bool,
+    pub(crate) names: bool,
     /// Send profiles of each interval to a store of continuous profiles instead of writing a file: http:// or
     /// https://HOST:PORT, or otlp://HOST:PORT for whatever takes OTLP by gRPC (otlps:// with TLS)
     #[arg(long, value_name = "URL", conflicts_with_all = ["triggers", "names"])]
-    pub push: Option<String>,
+    pub(crate) push: Option<String>,
     /// A file with USER:PASSWORD or Bearer TOKEN for the store; or put that into PERFPROF_PUSH_AUTH
     #[arg(long, value_name = "FILE", requires = "push")]
-    pub push_auth_file: Option<PathBuf>,
+    pub(crate) push_auth_file: Option<PathBuf>,
     /// What a store at http:// or https:// is [default: pyroscope]
     #[arg(long, value_enum, requires = "push")]
-    pub push_to: Option<StoreArg>,
+    pub(crate) push_to: Option<StoreArg>,
     /// The name of the application there
     #[arg(long, value_name = "NAME", default_value = "perfprof", requires = "push")]
-    pub push_name: String,
+    pub(crate) push_name: String,
     /// A label, NAME=VALUE; may be repeated. The host's name is one
     #[arg(long = "push-label", value_name = "LABEL", action = ArgAction::Append, requires = "push")]
-    pub push_labels: Vec<String>,
+    pub(crate) push_labels: Vec<String>,
     /// Seconds that a profile is of
     #[arg(long, value_name = "SECONDS", default_value = "10", requires = "push", value_parser = quantity::duration)]
-    pub push_interval: Duration,
+    pub(crate) push_interval: Duration,
     /// Say nothing at the end
     #[arg(short = 'q', long)]
-    pub quiet: bool,
+    pub(crate) quiet: bool,
     /// A command to run and record; without one recording ends with Ctrl-C
     #[arg(last = true, value_name = "CMD")]
-    pub cmd: Vec<OsString>,
+    pub(crate) cmd: Vec<OsString>,
 }
 
 /// Stores of continuous profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StoreArg {
+pub(crate) enum StoreArg {
     /// Grafana Pyroscope
     Pyroscope,
     /// Parca

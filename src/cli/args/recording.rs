@@ -10,59 +10,59 @@ use super::Format;
 
 /// What is opened, and where its names come from.
 #[derive(Clone, Debug, ClapArgs)]
-pub struct Recording {
+pub(crate) struct Recording {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
     /// gzip or zstd; several files of one recording or of several machines together; - for standard input; ssh://HOST
     /// or ssh://USER@HOST:PORT for a machine that is recorded now, over the wire [default: perf.data]
     #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// The recording, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "files")]
-    pub input: Option<PathBuf>,
+    pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
-    pub names: NameArgs,
+    pub(crate) names: NameArgs,
     /// Options of `record` on other machines.
     #[arg(skip)]
-    pub there: Vec<String>,
+    pub(crate) there: Vec<String>,
 }
 
 /// Where the names of a recording come from.
 #[derive(Clone, Debug, Default, ClapArgs)]
-pub struct NameArgs {
+pub(crate) struct NameArgs {
     /// A directory with the recorded machine's files under their paths
     #[arg(long, value_name = "DIR")]
-    pub symfs: Option<PathBuf>,
+    pub(crate) symfs: Option<PathBuf>,
     /// The recorded machine's /proc/kallsyms
     #[arg(long, value_name = "FILE")]
-    pub kallsyms: Option<PathBuf>,
+    pub(crate) kallsyms: Option<PathBuf>,
     /// The recorded kernel's image with its symbols
     #[arg(short = 'k', long, value_name = "FILE")]
-    pub vmlinux: Option<PathBuf>,
+    pub(crate) vmlinux: Option<PathBuf>,
     /// Files by build id, laid out as perf's cache [default: ~/.debug, unless --symfs is given]
     #[arg(long, value_name = "DIR")]
-    pub buildid_dir: Option<PathBuf>,
+    pub(crate) buildid_dir: Option<PathBuf>,
     /// The tarball that perf archive made of the recorded machine's files
     #[arg(long, value_name = "FILE")]
-    pub archive: Option<PathBuf>,
+    pub(crate) archive: Option<PathBuf>,
     /// What containers were called, as `perfprof-tui list containers --format json` says it on the recorded machine
     #[arg(long, value_name = "FILE")]
-    pub containers: Option<PathBuf>,
+    pub(crate) containers: Option<PathBuf>,
     /// Take each address that no symbol covers by itself, as perf report does, instead of the function that unwind
     /// tables say it is in
     #[arg(long)]
-    pub no_bounds: bool,
+    pub(crate) no_bounds: bool,
 }
 
 impl Recording {
     /// Some files.
-    pub fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {
+    pub(crate) fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {
         Self { files, input: None, names, there: Vec::new() }
     }
 }
 
 /// Forms of `diff`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DiffFormat {
+pub(crate) enum DiffFormat {
     Text,
     Json,
     Csv,
@@ -74,7 +74,7 @@ pub enum DiffFormat {
 
 /// What weights are divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PerArg {
+pub(crate) enum PerArg {
     /// The whole of each recording: shares
     Total,
     /// The seconds that each lasted
@@ -85,147 +85,147 @@ pub enum PerArg {
 
 /// Options of `diff`.
 #[derive(Debug, ClapArgs)]
-pub struct Diff {
+pub(crate) struct Diff {
     /// The recording before
     #[arg(value_name = "OLD")]
-    pub old: PathBuf,
+    pub(crate) old: PathBuf,
     /// The recording after
     #[arg(value_name = "NEW")]
-    pub new: PathBuf,
+    pub(crate) new: PathBuf,
     #[command(flatten)]
-    pub names: NameArgs,
+    pub(crate) names: NameArgs,
     #[command(flatten)]
-    pub which: Which,
+    pub(crate) which: Which,
     #[arg(long, value_enum, default_value = "text")]
-    pub format: DiffFormat,
+    pub(crate) format: DiffFormat,
     /// What weights are divided by before they are compared
     #[arg(long, value_enum, default_value = "total")]
-    pub per: PerArg,
+    pub(crate) per: PerArg,
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym
     #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "dso,sym")]
-    pub sort: String,
+    pub(crate) sort: String,
     /// Compare functions with what they call
     #[arg(long)]
-    pub children: bool,
+    pub(crate) children: bool,
     /// Only this many rows
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
-    pub limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// The file to write, for folded and svg
     #[arg(short = 'o', long = "output", value_name = "OUT")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Show names as they are in the files
     #[arg(long)]
-    pub no_demangle: bool,
+    pub(crate) no_demangle: bool,
 }
 
 /// Which samples count. Each option is a clause; all must hold.
 #[derive(Debug, Default, ClapArgs)]
-pub struct Which {
+pub(crate) struct Which {
     /// Only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]
-    pub filter: Option<String>,
+    pub(crate) filter: Option<String>,
     /// Only these commands
     #[arg(short = 'c', long = "comms", alias = "comm", value_name = "NAMES")]
-    pub comms: Option<String>,
+    pub(crate) comms: Option<String>,
     /// Only samples in these DSOs
     #[arg(long = "dsos", alias = "dso", value_name = "NAMES")]
-    pub dsos: Option<String>,
+    pub(crate) dsos: Option<String>,
     /// Only samples in these functions
     #[arg(short = 'S', long = "symbols", alias = "symbol", value_name = "NAMES")]
-    pub symbols: Option<String>,
+    pub(crate) symbols: Option<String>,
     /// Only these processes
     #[arg(long, value_name = "PIDS")]
-    pub pid: Option<String>,
+    pub(crate) pid: Option<String>,
     /// Only these threads
     #[arg(long, value_name = "TIDS")]
-    pub tid: Option<String>,
+    pub(crate) tid: Option<String>,
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpu: Option<String>,
+    pub(crate) cpu: Option<String>,
     /// Only this part of the recording: FROM,UNTIL in seconds of its clock (either may be left out),
     /// 10%-20%, or 3%/2 as perf has it
     #[arg(long, value_name = "RANGE")]
-    pub time: Option<String>,
+    pub(crate) time: Option<String>,
     /// Only this event, by its name or its beginning; NAME#2 is the second one of a name
     #[arg(long, value_name = "NAME")]
-    pub event: Option<String>,
+    pub(crate) event: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct Report {
+pub(crate) struct Report {
     #[command(flatten)]
-    pub recording: Recording,
+    pub(crate) recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    pub(crate) format: Format,
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a tracepoint [default:
     /// comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
-    pub sort: Option<String>,
+    pub(crate) sort: Option<String>,
     #[command(flatten)]
-    pub which: Which,
+    pub(crate) which: Which,
     /// Print instead how many samples each CPU gave, and how many it would have given when busy
     #[arg(long, conflicts_with = "filter")]
-    pub coverage: bool,
+    pub(crate) coverage: bool,
     /// Print only what the head of the recording says
     #[arg(long, visible_alias = "header-only")]
-    pub header: bool,
+    pub(crate) header: bool,
     /// Only this many rows of each event
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
-    pub limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Leave rows below this share out
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
-    pub percent_limit: f64,
+    pub(crate) percent_limit: f64,
     /// Plain text, as perf spells it (the default here)
     #[arg(long)]
-    pub stdio: bool,
+    pub(crate) stdio: bool,
     /// Count what functions called, too (the default where there are call chains)
     #[arg(long, overrides_with = "no_children")]
-    pub children: bool,
+    pub(crate) children: bool,
     /// Count only the functions themselves, not what they call
     #[arg(long)]
-    pub no_children: bool,
+    pub(crate) no_children: bool,
     /// Print call chains below each row: caller, callee or none; alone, what a row called when children
     /// are counted, else who called it
     #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
-    pub call_graph: Option<String>,
+    pub(crate) call_graph: Option<String>,
     /// Print a column of sample counts (always here)
     #[arg(short = 'n', long = "show-nr-samples")]
-    pub samples: bool,
+    pub(crate) samples: bool,
     /// Print the keys as levels of a tree
     #[arg(long, conflicts_with = "call_graph")]
-    pub hierarchy: bool,
+    pub(crate) hierarchy: bool,
     /// Show names as they are in the files
     #[arg(long)]
-    pub no_demangle: bool,
+    pub(crate) no_demangle: bool,
     /// Show inlined functions as frames of their own, from the files' debug information
     #[arg(long, overrides_with = "no_inline")]
-    pub inline: bool,
+    pub(crate) inline: bool,
     /// Do not (the default)
     #[arg(long, hide_short_help = true)]
-    pub no_inline: bool,
+    pub(crate) no_inline: bool,
 }
 
 /// Options of `script`.
 #[derive(Debug, ClapArgs)]
-pub struct Script {
+pub(crate) struct Script {
     #[command(flatten)]
-    pub recording: Recording,
+    pub(crate) recording: Recording,
     #[command(flatten)]
-    pub which: Which,
+    pub(crate) which: Which,
     /// Fields to print: comm, pid, tid, cpu, time, period, event, trace, ip, sym, symoff, dso, addr;
     /// +FIELD and -FIELD change the default
     #[arg(short = 'F', long = "fields", value_name = "FIELDS")]
-    pub fields: Option<String>,
+    pub(crate) fields: Option<String>,
     /// Times with nine digits
     #[arg(long)]
-    pub ns: bool,
+    pub(crate) ns: bool,
     /// Show names as they are in the files
     #[arg(long)]
-    pub no_demangle: bool,
+    pub(crate) no_demangle: bool,
     /// Show inlined functions as frames of their own, from the files' debug information
     #[arg(long, overrides_with = "no_inline")]
-    pub inline: bool,
+    pub(crate) inline: bool,
     /// Do not (the default)
     #[arg(long, hide_short_help = true)]
-    pub no_inline: bool,
+    pub(crate) no_inline: bool,
 }

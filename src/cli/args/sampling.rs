@@ -8,115 +8,115 @@ use crate::lang::quantity;
 
 /// What is sampled, and how: common to the live screen and `record`.
 #[derive(Debug, ClapArgs)]
-pub struct Sampling {
+pub(crate) struct Sampling {
     /// Events, e.g. cycles:u, cpu-clock, sched:sched_switch, cpu/event=0x3c/, mem:ADDR:w, {a,b}
     #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
-    pub events: Vec<String>,
+    pub(crate) events: Vec<String>,
     /// Record only what matches, of the tracepoints of the -e before it, e.g. 'prev_pid == 1'
     #[arg(long = "filter", value_name = "FILTER", action = ArgAction::Append)]
-    pub filters: Vec<String>,
+    pub(crate) filters: Vec<String>,
     /// Only samples while interrupts are off (1) or on (0)
     #[arg(long = "irqs_disabled", value_name = "0|1", num_args = 0..=1, default_missing_value = "1", require_equals = true, hide_short_help = true)]
-    pub irqs_disabled: Option<u8>,
+    pub(crate) irqs_disabled: Option<u8>,
     /// Only samples while another task is to run soon (1) or none is (0)
     #[arg(long = "tif_need_resched", value_name = "0|1", num_args = 0..=1, default_missing_value = "1", require_equals = true, hide_short_help = true)]
-    pub tif_need_resched: Option<u8>,
+    pub(crate) tif_need_resched: Option<u8>,
     /// Only samples on CPUs with so many runnable tasks or more
     #[arg(long = "nr_running_min", value_name = "N", hide_short_help = true)]
-    pub nr_running_min: Option<u32>,
+    pub(crate) nr_running_min: Option<u32>,
     /// Only samples on CPUs with so many runnable tasks or fewer
     #[arg(long = "nr_running_max", value_name = "N", hide_short_help = true)]
-    pub nr_running_max: Option<u32>,
+    pub(crate) nr_running_max: Option<u32>,
     /// No samples of this process
     #[arg(long = "exclude_pid", value_name = "PID", hide_short_help = true)]
-    pub exclude_pid: Option<u32>,
+    pub(crate) exclude_pid: Option<u32>,
     /// Events that are only counted, for triggers
     #[arg(skip)]
-    pub counted: Vec<String>,
+    pub(crate) counted: Vec<String>,
     /// Bytes that the program may use, where that is limited
     #[arg(skip)]
-    pub memory: Option<usize>,
+    pub(crate) memory: Option<usize>,
     /// After how many -e each filter stands
     #[arg(skip)]
-    pub filter_after: Vec<usize>,
+    pub(crate) filter_after: Vec<usize>,
     /// Samples a second, or max
     #[arg(short = 'F', long = "freq", value_name = "HZ", default_value = "999", conflicts_with = "period")]
-    pub freq: String,
+    pub(crate) freq: String,
     /// One sample each PERIOD events instead
     #[arg(short = 'c', long = "count", value_name = "PERIOD", value_parser = quantity::count::<u64>)]
-    pub period: Option<u64>,
+    pub(crate) period: Option<u64>,
     /// Record call chains (on by default)
     #[arg(short = 'g')]
-    pub chains: bool,
+    pub(crate) chains: bool,
     /// Record each sample's cgroup (the live screen always does)
     #[arg(long)]
-    pub all_cgroups: bool,
+    pub(crate) all_cgroups: bool,
     /// How user call chains are taken: tables (the unwind tables of the files, in the kernel by a BPF program, and frame
     /// pointers where there are none), fp (frame pointers alone), auto (tables where the kernel allows it, else fp),
     /// dwarf or dwarf,SIZE (the tables, from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches) or
     /// none. A stack whose next caller would be where no code is ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub call_graph: String,
+    pub(crate) call_graph: String,
     /// The whole machine (the default without a target)
     #[arg(short = 'a', long = "all-cpus")]
-    pub all: bool,
+    pub(crate) all: bool,
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpus: Option<String>,
+    pub(crate) cpus: Option<String>,
     /// These processes and what they start
     #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "tids", "user", "cgroup", "container", "pod"])]
-    pub pids: Option<String>,
+    pub(crate) pids: Option<String>,
     /// Only these threads
     #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "user", "cgroup", "container", "pod"])]
-    pub tids: Option<String>,
+    pub(crate) tids: Option<String>,
     /// All processes of a user
     #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["all", "cgroup", "container", "pod"])]
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
     /// A cgroup by its path below the tree's root, or a glob of several
     #[arg(short = 'G', long, value_name = "NAME")]
-    pub cgroup: Option<String>,
+    pub(crate) cgroup: Option<String>,
     /// A container by its name, the beginning of its id, or a glob; those that start later are sampled, too
     #[arg(long, value_name = "NAME", conflicts_with_all = ["all", "cgroup", "pod"])]
-    pub container: Option<String>,
+    pub(crate) container: Option<String>,
     /// A pod, as [NAMESPACE/]NAME, or globs of them
     #[arg(long, value_name = "POD", conflicts_with_all = ["all", "cgroup"])]
-    pub pod: Option<String>,
+    pub(crate) pod: Option<String>,
     /// Leave kernel code out
     #[arg(long, visible_alias = "all-user")]
-    pub exclude_kernel: bool,
+    pub(crate) exclude_kernel: bool,
     /// Leave user code out
     #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
-    pub exclude_user: bool,
+    pub(crate) exclude_user: bool,
     /// Leave guests out
     #[arg(long)]
-    pub exclude_guest: bool,
+    pub(crate) exclude_guest: bool,
     /// Leave the idle task out, with the softirqs and interrupts on top of it
     #[arg(long)]
-    pub exclude_idle: bool,
+    pub(crate) exclude_idle: bool,
     /// Do not follow threads and processes that the target starts
     #[arg(short = 'i', long = "no-inherit")]
-    pub no_inherit: bool,
+    pub(crate) no_inherit: bool,
     /// Data pages of each CPU's ring buffer, a power of two (or 512K, 4M)
     #[arg(short = 'm', long = "mmap-pages", value_name = "PAGES")]
-    pub pages: Option<String>,
+    pub(crate) pages: Option<String>,
     /// Serve what reads and shows samples before all ordinary threads (SCHED_FIFO with this priority, 1 to 99),
     /// for a fifth of each second
     #[arg(short = 'r', long, value_name = "PRIO", value_parser = clap::value_parser!(i32).range(1..=99))]
-    pub realtime: Option<i32>,
+    pub(crate) realtime: Option<i32>,
     /// Wait MS milliseconds before sampling begins
     #[arg(short = 'D', long = "delay", value_name = "MS", default_value = "0", hide_default_value = true, value_parser = quantity::milliseconds)]
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// Keep the profiler's own samples
     #[arg(long)]
-    pub include_self: bool,
+    pub(crate) include_self: bool,
     /// Sample even where that costs more than half a CPU
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
 impl Sampling {
     /// What perf-prof's options for filters come to, in the filter language.
-    pub fn aliases(&self) -> Option<String> {
+    pub(crate) fn aliases(&self) -> Option<String> {
         let flag = |name: &str, on: Option<u8>| on.map(|on| if on == 0 { format!("!{name}") } else { name.to_owned() });
         let clauses = [
             flag("irqs_off", self.irqs_disabled),
@@ -130,7 +130,7 @@ impl Sampling {
     }
 
     /// Takes from the matches of the command line where each filter stands.
-    pub fn place_filters(&mut self, matches: &clap::ArgMatches) {
+    pub(crate) fn place_filters(&mut self, matches: &clap::ArgMatches) {
         let places = |id: &str| matches.indices_of(id).map(|i| i.collect::<Vec<usize>>()).unwrap_or_default();
         let events = places("events");
         let before = |at: usize| events.iter().filter(|event| **event < at).count();

@@ -12,91 +12,91 @@ use super::{Recording, RetentionArgs, Sampling};
 
 /// What a screen shows first, and where names come from.
 #[derive(Debug, ClapArgs)]
-pub struct View {
+pub(crate) struct View {
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, dso, sym, and EVENT.FIELD of a tracepoint [default: dso,sym]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
-    pub sort: Option<String>,
+    pub(crate) sort: Option<String>,
     /// Show only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]
-    pub filter: Option<String>,
+    pub(crate) filter: Option<String>,
     /// Count only the functions themselves, not what they call
     #[arg(long)]
-    pub no_children: bool,
+    pub(crate) no_children: bool,
     /// Hide rows below this share
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
-    pub percent_limit: f64,
+    pub(crate) percent_limit: f64,
     /// Show names as they are in the files
     #[arg(long)]
-    pub no_demangle: bool,
+    pub(crate) no_demangle: bool,
     /// Do not look inlined functions up
     #[arg(long)]
-    pub no_inline: bool,
+    pub(crate) no_inline: bool,
     /// A recording to compare with
     #[arg(long, value_name = "FILE")]
-    pub baseline: Option<PathBuf>,
+    pub(crate) baseline: Option<PathBuf>,
     /// How many points a CPU's share of softirqs must be above the others' to be an anomaly
     #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true, value_parser = quantity::share)]
-    pub threshold: f64,
+    pub(crate) threshold: f64,
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
-    pub exec: Vec<String>,
+    pub(crate) exec: Vec<String>,
     /// Begin with this part of the time: FROM,UNTIL in seconds of the recording's clock, or 10%-20%
     #[arg(long, value_name = "RANGE")]
-    pub time: Option<String>,
+    pub(crate) time: Option<String>,
     /// Where S saves snapshots [default: perfprof-DATE-TIME.data]
     #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Colours: true, 256, 16, none, or auto: from the terminal
     #[arg(long, value_name = "DEPTH")]
-    pub color: Option<String>,
+    pub(crate) color: Option<String>,
     /// For slow links: two frames a second at most (found by itself when the terminal lags)
     #[arg(long)]
-    pub slow: bool,
+    pub(crate) slow: bool,
     /// The theme, by name; auto: dark or light, as the terminal's background is
     #[arg(long, value_name = "NAME")]
-    pub theme: Option<String>,
+    pub(crate) theme: Option<String>,
 }
 
 /// Options of the live screen.
 #[derive(Debug, ClapArgs)]
-pub struct Live {
+pub(crate) struct Live {
     #[command(flatten)]
-    pub sampling: Sampling,
+    pub(crate) sampling: Sampling,
     #[command(flatten)]
-    pub view: View,
+    pub(crate) view: View,
     #[command(flatten)]
-    pub keeping: RetentionArgs,
+    pub(crate) keeping: RetentionArgs,
     /// Seconds between two updates of the screen
     #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value = "1", hide_default_value = true, value_parser = quantity::duration)]
-    pub refresh: Duration,
+    pub(crate) refresh: Duration,
     /// Measure the time in softirqs and interrupts from the start
     #[arg(long)]
-    pub softirq_time: bool,
+    pub(crate) softirq_time: bool,
     /// A command to run and sample
     #[arg(last = true, value_name = "CMD")]
-    pub cmd: Vec<OsString>,
+    pub(crate) cmd: Vec<OsString>,
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct Open {
+pub(crate) struct Open {
     #[command(flatten)]
-    pub recording: Recording,
+    pub(crate) recording: Recording,
     /// Begin with the samples of these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpus: Option<String>,
+    pub(crate) cpus: Option<String>,
     /// Two files are pieces of one recording or of two machines, not an old one and a new one to compare
     #[arg(long)]
-    pub together: bool,
+    pub(crate) together: bool,
     #[command(flatten)]
-    pub view: View,
+    pub(crate) view: View,
     /// Of ssh://HOST: options of `record` there, after --
     #[arg(last = true, value_name = "OPTIONS")]
-    pub there: Vec<String>,
+    pub(crate) there: Vec<String>,
 }
 
 impl Open {
     /// Of two files that are no pieces of one recording, takes the first away: what to compare with.
-    pub fn old(&mut self) -> Option<PathBuf> {
+    pub(crate) fn old(&mut self) -> Option<PathBuf> {
         let [old, new] = self.recording.files.as_slice() else { return None };
         // What is recorded now is no older than anything.
         let runs = |path: &PathBuf| path.to_str().is_some_and(|text| text.starts_with("ssh://") || text == "-");

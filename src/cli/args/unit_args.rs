@@ -16,7 +16,7 @@ use super::{Format, NameArgs};
 const TAKEN: &[&str] = &["stat"];
 
 /// Adds a command for each unit, and `unit` for all of them.
-pub fn add(mut command: Command) -> Command {
+pub(crate) fn add(mut command: Command) -> Command {
     let mut all = Command::new("unit").about("Run an analysis unit by its name").subcommand_required(true);
     for spec in UNITS {
         let own = of(spec);
@@ -29,7 +29,7 @@ pub fn add(mut command: Command) -> Command {
 }
 
 /// The unit that a command line names.
-pub fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)> {
+pub(crate) fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)> {
     let (name, own) = match matches.subcommand()? {
         ("unit", inner) => inner.subcommand()?,
         (name, own) if !TAKEN.contains(&name) => (name, own),
@@ -113,7 +113,7 @@ fn of(spec: &'static Spec) -> Command {
 }
 
 /// The options that a unit has besides those of all.
-pub fn own_options(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
+pub(crate) fn own_options(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
     OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
 }
 
@@ -124,31 +124,31 @@ fn capital(text: &str) -> String {
 
 /// What was typed after a unit's name.
 #[derive(Debug)]
-pub struct UnitArgs {
-    pub settings: Settings,
+pub(crate) struct UnitArgs {
+    pub(crate) settings: Settings,
     /// The unit's options as `:unit` takes them.
-    pub words: Vec<String>,
-    pub files: Vec<std::path::PathBuf>,
-    pub interval: Option<Duration>,
-    pub batch: bool,
-    pub format: Format,
-    pub panels: Vec<String>,
-    pub count: Option<u64>,
-    pub duration: Option<Duration>,
-    pub folded: Option<String>,
-    pub points: Option<String>,
-    pub cpus: Option<String>,
-    pub pids: Option<String>,
-    pub tids: Option<String>,
-    pub pages: Option<String>,
-    pub chains: CallGraph,
-    pub cmd: Vec<std::ffi::OsString>,
-    pub names: NameArgs,
+    pub(crate) words: Vec<String>,
+    pub(crate) files: Vec<std::path::PathBuf>,
+    pub(crate) interval: Option<Duration>,
+    pub(crate) batch: bool,
+    pub(crate) format: Format,
+    pub(crate) panels: Vec<String>,
+    pub(crate) count: Option<u64>,
+    pub(crate) duration: Option<Duration>,
+    pub(crate) folded: Option<String>,
+    pub(crate) points: Option<String>,
+    pub(crate) cpus: Option<String>,
+    pub(crate) pids: Option<String>,
+    pub(crate) tids: Option<String>,
+    pub(crate) pages: Option<String>,
+    pub(crate) chains: CallGraph,
+    pub(crate) cmd: Vec<std::ffi::OsString>,
+    pub(crate) names: NameArgs,
 }
 
 impl UnitArgs {
     /// Reads the matches of a unit's command.
-    pub fn of(spec: &Spec, matches: &ArgMatches) -> Result<Self, clap::Error> {
+    pub(crate) fn of(spec: &Spec, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let one = |id: &str| matches.get_one::<String>(id).cloned();
         let many =
             |id: &str| -> Vec<String> { matches.get_many::<String>(id).into_iter().flatten().cloned().collect() };

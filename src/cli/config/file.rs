@@ -34,14 +34,14 @@ impl Config {
     }
 
     /// Names the file in what is wrong with it.
-    pub fn at(mut self, path: &str) -> Self {
+    pub(crate) fn at(mut self, path: &str) -> Self {
         self.faults.iter_mut().for_each(|fault| *fault = format!("{path}:{fault}"));
         self
     }
 }
 
 /// The short name of a column, as a table's are listed.
-pub fn column_name(field: Field) -> String {
+pub(crate) fn column_name(field: Field) -> String {
     field.column().name.trim_end_matches("_pct").to_owned()
 }
 

@@ -11,18 +11,18 @@ use crate::kernel::privilege;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The folder of the user's configuration (XDG Base Directory Specification); `None` without a home.
-pub fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     place().map(|place| place.path())
 }
 
 /// The same, to be written to.
-pub fn place() -> Option<OwnPlace> {
+pub(crate) fn place() -> Option<OwnPlace> {
     OwnPlace::of_user("XDG_CONFIG_HOME", ".config", "perfprof-tui")
 }
 
 /// A file's text; `None` where there is none. Under sudo the folder may be another user's: what somebody else
 /// could have written does not decide what root runs with.
-pub fn private_file(path: &Path) -> Result<Option<String>, String> {
+pub(crate) fn private_file(path: &Path) -> Result<Option<String>, String> {
     let fail = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     // A FIFO must not hold us up.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;

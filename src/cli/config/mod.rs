@@ -16,44 +16,44 @@ use crate::ui::theme::{Depth, ThemeFile, Themes};
 
 use super::output::complain;
 
-pub use folder::{folder, place, private_file};
-pub use options::{apply, live_args};
-pub use show::run;
+pub(crate) use folder::{folder, place, private_file};
+pub(crate) use options::{apply, live_args};
+pub(crate) use show::run;
 
 /// A default for an option, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OptionDefault {
+pub(crate) struct OptionDefault {
     /// The command that it is for; `None` for the live screen and whatever else has it.
-    pub command: Option<String>,
+    pub(crate) command: Option<String>,
     /// The option's long name.
-    pub name: String,
-    pub values: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) values: Vec<String>,
 }
 
 /// What is configured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    pub theme: Option<String>,
-    pub color: Option<String>,
-    pub mouse: Option<bool>,
-    pub columns: Option<Vec<Field>>,
+    pub(crate) theme: Option<String>,
+    pub(crate) color: Option<String>,
+    pub(crate) mouse: Option<bool>,
+    pub(crate) columns: Option<Vec<Field>>,
     /// From which share on, in percent, rows are hot and warm.
-    pub hot: Option<f64>,
-    pub warm: Option<f64>,
-    pub keymap: Keymap,
-    pub filters: SavedFilters,
-    pub options: Vec<OptionDefault>,
+    pub(crate) hot: Option<f64>,
+    pub(crate) warm: Option<f64>,
+    pub(crate) keymap: Keymap,
+    pub(crate) filters: SavedFilters,
+    pub(crate) options: Vec<OptionDefault>,
     /// What is wrong with the file, each with its line.
     pub faults: Vec<String>,
 }
 
 /// Where the configuration is, whether it is there or not; `None` without a home.
-pub fn path() -> Option<PathBuf> {
+pub(crate) fn path() -> Option<PathBuf> {
     folder().map(|folder| folder.join("config.toml"))
 }
 
 /// The configuration, read once.
-pub fn get() -> &'static Config {
+pub(crate) fn get() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| {
         let Some(path) = path() else { return Config::default() };
@@ -66,7 +66,7 @@ pub fn get() -> &'static Config {
 }
 
 /// The themes that there are: the built-in ones and the user's.
-pub fn themes(depth: Depth) -> Themes {
+pub(crate) fn themes(depth: Depth) -> Themes {
     let mut themes = Themes::built_in(depth);
     for (name, file) in own_themes() {
         match file {

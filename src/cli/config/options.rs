@@ -17,7 +17,7 @@ fn long<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
 }
 
 /// Whether an option is there and takes the value; the error says what is wrong.
-pub fn check(option: &OptionDefault) -> Result<(), String> {
+pub(crate) fn check(option: &OptionDefault) -> Result<(), String> {
     let name = &option.name;
     let whole = whole();
     let command = match &option.command {
@@ -53,7 +53,7 @@ pub fn check(option: &OptionDefault) -> Result<(), String> {
 }
 
 /// Puts the configured defaults into a command and those below it.
-pub fn apply(mut command: Command, options: &[OptionDefault]) -> Command {
+pub(crate) fn apply(mut command: Command, options: &[OptionDefault]) -> Command {
     for option in options {
         command = match &option.command {
             None => everywhere(command, option),
@@ -64,7 +64,7 @@ pub fn apply(mut command: Command, options: &[OptionDefault]) -> Command {
 }
 
 /// The live screen's arguments as they are without any, but for the configured ones.
-pub fn live_args() -> Live {
+pub(crate) fn live_args() -> Live {
     let command = apply(whole(), &super::get().options);
     let matches = command.try_get_matches_from(["perfprof-tui"]);
     let args = matches.and_then(|matches| <Args as FromArgMatches>::from_arg_matches(&matches));

@@ -13,7 +13,7 @@ use super::file::column_name;
 use super::{Config, folder, get, own_themes, path};
 
 /// Prints, or checks. What is wrong goes to standard error and makes the exit code 1.
-pub fn run(args: args::ConfigArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: args::ConfigArgs) -> anyhow::Result<u8> {
     let config = get();
     if args.path {
         let path = path().ok_or_else(|| anyhow::anyhow!("there is no home: HOME and XDG_CONFIG_HOME are not set"))?;

@@ -25,7 +25,7 @@ const ROUND: Duration = Duration::from_millis(100);
 const BEFORE: Duration = Duration::from_secs(4);
 
 /// `perfprof-tui demo`.
-pub fn run(args: args::Demo) -> anyhow::Result<u8> {
+pub(crate) fn run(args: args::Demo) -> anyhow::Result<u8> {
     super::output::need_terminal("report")?;
     if !(args.speed > 0.0 && args.speed <= 100.0) {
         return Err(super::Usage(format!("--speed {}: expected more than 0, 100 at most", args.speed)).into());

@@ -45,7 +45,7 @@ impl App {
         if let Some(flame) = answer.flame.as_ref().filter(|flame| flame.found.is_some())
             && std::mem::take(&mut self.views.flame.seeks)
         {
-            self.views.flame.to_found(flame);
+            self.views.flame.seek_found(flame);
         }
         if let Some(flame) = &answer.flame {
             let rows = self.flame_area().height;
@@ -67,7 +67,7 @@ impl App {
         self.ask(false);
     }
 
-    pub(in crate::ui) fn exec_command(&mut self, text: &str) {
+    pub(crate) fn exec_command(&mut self, text: &str) {
         match commands::parse(text) {
             Ok(command) => self.step(|app| app.run(command)),
             Err(error) => self.error(error),
@@ -75,7 +75,7 @@ impl App {
     }
 
     /// Sends the question when it has changed.
-    pub(in crate::ui) fn ask(&mut self, always: bool) {
+    pub(crate) fn ask(&mut self, always: bool) {
         if self.frame.tab == Tab::Events {
             self.look_up_entry();
         }

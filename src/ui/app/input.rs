@@ -33,7 +33,7 @@ impl App {
         self.ask(false);
     }
 
-    pub(in crate::ui) fn key(&mut self, key: KeyEvent) {
+    pub(crate) fn key(&mut self, key: KeyEvent) {
         let Some(name) = keys::name(&key) else { return };
         if name == "ctrl-c" {
             return self.run(&program::QUIT);
@@ -67,7 +67,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn prompt_key(&mut self, key: KeyEvent, name: &str) {
+    pub(crate) fn prompt_key(&mut self, key: KeyEvent, name: &str) {
         let Some(mut prompt) = self.frame.prompt.take() else { return };
         let answer = self.context.answer.clone();
         match name {
@@ -103,7 +103,7 @@ impl App {
         self.frame.prompt = Some(prompt);
     }
 
-    pub(in crate::ui) fn prompt_done(&mut self, prompt: Prompt) {
+    pub(crate) fn prompt_done(&mut self, prompt: Prompt) {
         if let Some(why) = prompt.refused_for() {
             return self.error(why.to_owned());
         }
@@ -129,7 +129,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn mouse(&mut self, mouse: MouseEvent) {
+    pub(crate) fn mouse(&mut self, mouse: MouseEvent) {
         if self.pressed_around(mouse) || self.frame.prompt.is_some() {
             return;
         }

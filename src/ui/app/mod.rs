@@ -1,14 +1,14 @@
 //! The model of the interface. No terminal and no engine here: what is to happen outside comes back
 //! as effects.
 
-pub(in crate::ui) mod answer;
-pub(in crate::ui) mod input;
-pub(in crate::ui) mod notice;
-pub(in crate::ui) mod popups;
-pub(in crate::ui) mod range;
-pub(in crate::ui) mod steps;
-pub(in crate::ui) mod update;
-pub(in crate::ui) mod versus;
+pub(crate) mod answer;
+pub(crate) mod input;
+pub(crate) mod notice;
+pub(crate) mod popups;
+pub(crate) mod range;
+pub(crate) mod steps;
+pub(crate) mod update;
+pub(crate) mod versus;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,12 +33,16 @@ pub enum Effect {
     Engine(Request),
     /// What is wanted of analysis units: of a recording they are given what is read again.
     Unit(UnitRequest),
+    /// Bring the screen up to date so often.
     Refresh(Duration),
     /// Save under this name, or under one of the driver's choice; only what came in a range of the session's
     /// clock, when there is one.
     Save(Option<PathBuf>, Option<(u64, u64)>),
+    /// Stop the process, as Ctrl-Z would.
     Suspend,
+    /// Draw the screen again, all of it.
     Redraw,
+    /// Take the mouse, or leave it to the terminal.
     Mouse(bool),
     /// Measure the time in softirqs, or stop.
     Softirqs(bool),
@@ -52,25 +56,32 @@ pub enum Effect {
     SaveFilters(SavedFilters),
     /// Read a recording to compare with.
     Baseline(PathBuf),
+    /// Leave the program.
     Quit,
 }
 
 /// The model.
 #[derive(Debug)]
 pub struct App {
+    /// The session: what runs, the answers that have come.
     pub context: Context,
+    /// What is asked for on every screen.
     pub selection: Selection,
+    /// The state of each screen.
     pub views: Views,
+    /// What lies around a screen.
     pub frame: Surroundings,
-    pub(in crate::ui) steps: steps::Steps,
+    pub(crate) steps: steps::Steps,
     /// The question that was sent last.
-    pub(in crate::ui) asked: Question,
+    pub(crate) asked: Question,
     /// Commands that were given at the start and still wait.
-    pub(in crate::ui) exec: std::collections::VecDeque<String>,
+    pub(crate) exec: std::collections::VecDeque<String>,
+    /// What is to be done outside, in this order; whoever does it takes it out.
     pub effects: Vec<Effect>,
 }
 
 impl App {
+    /// A model at the start, whose first effect is its first question.
     pub fn new(info: Info, start: Start) -> Self {
         let mut app = Self {
             selection: Selection::new(&info, &start),
@@ -99,27 +110,22 @@ impl App {
         self.context.behind.tick(clock.filter(|_| !self.selection.frozen && self.context.answer.ended.is_none()));
     }
 
-    /// Whether commands given at the start still wait to be run.
-    pub fn has_exec(&self) -> bool {
-        !self.exec.is_empty()
-    }
-
     /// What is shown of, beside the view's own state.
-    pub fn scene(&self) -> Scene<'_> {
+    pub(crate) fn scene(&self) -> Scene<'_> {
         Scene { context: &self.context, selection: &self.selection, frame: &self.frame }
     }
 
     /// Leaves the mouse to the terminal from the start.
-    pub fn leave_mouse(&mut self) {
+    pub(crate) fn leave_mouse(&mut self) {
         self.frame.mouse = false;
         self.effects.push(Effect::Mouse(false));
     }
 
-    pub(in crate::ui) fn request(&mut self, request: Request) {
+    pub(crate) fn request(&mut self, request: Request) {
         self.effects.push(Effect::Engine(request));
     }
 
-    pub(in crate::ui) fn control(&mut self, control: Control) {
+    pub(crate) fn control(&mut self, control: Control) {
         self.request(Request::Control(control));
     }
 
@@ -129,11 +135,11 @@ impl App {
         self.error(why);
     }
 
-    pub fn error(&mut self, text: impl Into<String>) {
+    pub(crate) fn error(&mut self, text: impl Into<String>) {
         self.frame.status = Some((Level::Error, text.into()));
     }
 
-    pub fn say(&mut self, text: impl Into<String>) {
+    pub(crate) fn say(&mut self, text: impl Into<String>) {
         self.frame.status = Some((Level::Info, text.into()));
     }
 
@@ -143,7 +149,7 @@ impl App {
     }
 
     /// The row under the cursor, or that the entry of a call chain under it belongs to.
-    pub fn row(&self) -> Option<&TopLine> {
+    pub(crate) fn row(&self) -> Option<&TopLine> {
         self.views.top.row(&self.context.answer)
     }
 }

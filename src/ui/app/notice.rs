@@ -7,7 +7,7 @@ use crate::ui::selection::NoticeSubject;
 
 impl App {
     /// Says no more of what the message is about.
-    pub(in crate::ui) fn dismiss(&mut self) {
+    pub(crate) fn dismiss(&mut self) {
         match self.scene().notice() {
             Some(notice) => {
                 self.selection.dismissed.insert(notice.of);
@@ -17,7 +17,7 @@ impl App {
     }
 
     /// Goes to what the message is about.
-    pub(in crate::ui) fn go_to_notice(&mut self) {
+    pub(crate) fn go_to_notice(&mut self) {
         match self.scene().notice().map(|notice| notice.of) {
             Some(NoticeSubject::Unnamed(path)) => self.go_to_unnamed(&path),
             Some(NoticeSubject::Cut) => self.say(":call-graph dwarf,SIZE copies more of each stack"),

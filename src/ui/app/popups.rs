@@ -15,7 +15,7 @@ use crate::ui::tab::Tab;
 use crate::ui::view::units::chooser::unit_choices;
 
 impl App {
-    pub(in crate::ui) fn popup_key(&mut self, key: KeyEvent, name: &str) {
+    pub(crate) fn popup_key(&mut self, key: KeyEvent, name: &str) {
         let Some(mut popup) = self.frame.popups.pop() else { return };
         let page = self.views.top.height.max(1);
         let stays = match &mut popup {
@@ -73,7 +73,7 @@ impl App {
     }
 
     /// What the palette finds beside commands: functions and tasks on the screen, and the events.
-    pub(in crate::ui) fn palette(&self) -> Palette {
+    pub(crate) fn palette(&self) -> Palette {
         let mut entries: Vec<PaletteEntry> = commands::rows().map(PaletteEntry::Command).collect();
         let mut seen = hashbrown::HashSet::new();
         let mut add = |kind: &'static str, name: &str, about: String, command: Invocation| {
@@ -100,7 +100,7 @@ impl App {
     }
 
     /// Returns whether the palette stays.
-    pub(in crate::ui) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
+    pub(crate) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
         let matches = palette.matches();
         match name {
             "esc" => return false,
@@ -146,7 +146,7 @@ impl App {
         true
     }
 
-    pub(in crate::ui) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
+    pub(crate) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
         let menu = column_menu(&self.selection.rows.columns);
         let field = menu[(*cursor).min(menu.len() - 1)];
         let at = self.selection.rows.columns.iter().position(|f| *f == field);
@@ -171,7 +171,7 @@ impl App {
 
     /// A click on what stands on every screen: tabs, the message, completions, and the keys at the bottom. Whether
     /// it was one.
-    pub(in crate::ui) fn pressed_around(&mut self, mouse: MouseEvent) -> bool {
+    pub(crate) fn pressed_around(&mut self, mouse: MouseEvent) -> bool {
         if mouse.kind != MouseEventKind::Down(MouseButton::Left) || !mouse.modifiers.is_empty() {
             return false;
         }
@@ -217,7 +217,7 @@ impl App {
     }
 
     /// The wheel scrolls, a click chooses and a second one takes; one beside it closes.
-    pub(in crate::ui) fn popup_mouse(&mut self, mouse: MouseEvent) {
+    pub(crate) fn popup_mouse(&mut self, mouse: MouseEvent) {
         let press = |app: &mut Self, code| app.key(KeyEvent::new(code, KeyModifiers::NONE));
         match mouse.kind {
             MouseEventKind::ScrollDown => press(self, KeyCode::Down),

@@ -14,13 +14,13 @@ use crate::ui::tab::Tab;
 
 impl App {
     /// Narrows everything to a range, in place of the one before.
-    pub(in crate::ui) fn go_to_range(&mut self, range: (u64, u64)) {
+    pub(crate) fn go_to_range(&mut self, range: (u64, u64)) {
         self.show_range(range);
         self.selection.ranges.remember(range);
     }
 
     /// Counts from now on: what came before stays, and comes back with undo.
-    pub(in crate::ui) fn count_from_now(&mut self) {
+    pub(crate) fn count_from_now(&mut self) {
         if self.context.info.origin != Origin::Live || self.context.answer.ended.is_some() {
             return self.say("nothing comes any more that could be counted from now on: v on 3 selects a time");
         }
@@ -35,7 +35,7 @@ impl App {
     }
 
     /// To the range that was looked at before (-1) or after (1).
-    pub(in crate::ui) fn walk_ranges(&mut self, step: isize) {
+    pub(crate) fn walk_ranges(&mut self, step: isize) {
         let here = self.selection.range().is_some();
         match self.selection.ranges.walk(here, step) {
             Some(range) => self.show_range(range),
@@ -45,7 +45,7 @@ impl App {
     }
 
     /// `:range 1.5,2`, seconds from the start; `10%-20%`; `clock 1234.5,1235`, as `--time` has it; `off`.
-    pub(in crate::ui) fn set_range(&mut self, text: String) {
+    pub(crate) fn set_range(&mut self, text: String) {
         if text == "off" {
             return self.selection.zooms.retain(|zoom| zoom.range.is_none());
         }
@@ -82,7 +82,7 @@ impl App {
     }
 
     /// `'x`: goes to the mark x, or sets it here where there is none. `:mark x text` sets it, with a note.
-    pub(in crate::ui) fn mark(&mut self, text: Option<String>) {
+    pub(crate) fn mark(&mut self, text: Option<String>) {
         let Some(text) = text else {
             "'".clone_into(&mut self.frame.chord);
             return;
@@ -111,14 +111,14 @@ impl App {
     }
 
     /// A note on this moment.
-    pub(in crate::ui) fn note_moment(&mut self, note: String) {
+    pub(crate) fn note_moment(&mut self, note: String) {
         let at = self.moment();
         self.request(Request::Mark(TimeMark { at, name: String::new(), note }));
         self.say(format!("noted at {}: :marks lists, S saves", clock(at)));
     }
 
     /// Shows a marked moment on the time screen.
-    pub(in crate::ui) fn go_to_mark(&mut self, mark: &TimeMark) {
+    pub(crate) fn go_to_mark(&mut self, mark: &TimeMark) {
         let columns = crate::ui::view::time::layout::room(self.scene(), &self.views.time).0 as u64;
         let column = mark.at / self.views.time.length.max(1);
         self.views.time.page = Some(column / columns * columns);
@@ -133,7 +133,7 @@ impl App {
         });
     }
 
-    pub(in crate::ui) fn marks_key(&mut self, cursor: &mut usize, name: &str) -> bool {
+    pub(crate) fn marks_key(&mut self, cursor: &mut usize, name: &str) -> bool {
         let marks = self.context.answer.marks.clone();
         let last = marks.len().saturating_sub(1);
         *cursor = (*cursor).min(last);

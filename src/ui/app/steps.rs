@@ -142,7 +142,7 @@ pub struct Steps {
 
 impl App {
     /// The door for whatever may change the view: the change can be undone.
-    pub(in crate::ui) fn step(&mut self, change: impl FnOnce(&mut Self)) {
+    pub(crate) fn step(&mut self, change: impl FnOnce(&mut Self)) {
         if self.steps.begun.is_none() {
             self.steps.begun = Some(Box::new((View::of(self), Cursors::of(self))));
         }
@@ -163,7 +163,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         let Some(step) = self.steps.done.pop() else { return self.say("there is nothing to undo") };
         let here = self.frame.tab;
         self.steps.begun = None;
@@ -180,7 +180,7 @@ impl App {
         self.steps.undone.push(step);
     }
 
-    pub(in crate::ui) fn redo(&mut self) {
+    pub(crate) fn redo(&mut self) {
         let Some(step) = self.steps.undone.pop() else { return self.say("there is nothing to redo") };
         let here = self.frame.tab;
         self.steps.begun = None;
@@ -202,7 +202,7 @@ impl App {
     }
 
     /// Puts the cursor where it was before the step that was undone, once the rows of then are there again.
-    pub(in crate::ui) fn return_cursor(&mut self) {
+    pub(crate) fn return_cursor(&mut self) {
         if self.context.answer.question.generation == self.asked.generation
             && let Some(before) = self.steps.cursor.take()
         {
@@ -212,7 +212,7 @@ impl App {
     }
 
     /// Esc on a screen with nothing over it: lets go of what is selected or found, then goes a step of zoom back.
-    pub(in crate::ui) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if self.context.answer.progress.is_some() {
             return self.control(crate::source::Control::Stop);
         }

@@ -56,64 +56,64 @@ impl App {
         self.ask(false);
     }
 
-    pub(in crate::ui) fn open(&mut self, popup: Popup) {
+    pub(crate) fn open(&mut self, popup: Popup) {
         self.frame.popups.push(popup);
     }
 
-    pub(in crate::ui) fn show_flame(&mut self) {
+    pub(crate) fn show_flame(&mut self) {
         match self.context.info.chains {
             true => self.frame.tab = Tab::Flame,
             false => self.say("no call chains were recorded: there is nothing to draw"),
         }
     }
 
-    pub(in crate::ui) fn stop_loading(&mut self) {
+    pub(crate) fn stop_loading(&mut self) {
         if self.context.answer.progress.is_some() {
             self.control(Control::Stop);
         }
     }
 
-    pub(in crate::ui) fn step_line(&mut self, by: isize) {
+    pub(crate) fn step_line(&mut self, by: isize) {
         self.views.top.step(by, &self.context.answer);
     }
 
-    pub(in crate::ui) fn step_page(&mut self, by: isize) {
+    pub(crate) fn step_page(&mut self, by: isize) {
         self.step_line(by * self.views.top.height.max(1) as isize);
     }
 
-    pub(in crate::ui) fn step_match(&mut self, step: isize) {
+    pub(crate) fn step_match(&mut self, step: isize) {
         self.views.top.next(step, &self.context.answer);
     }
 
-    pub(in crate::ui) fn set_limit(&mut self, text: &str) {
+    pub(crate) fn set_limit(&mut self, text: &str) {
         match quantity::share(text) {
             Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.rows.limit = percent,
             _ => self.error(format!("{text} is no percentage below 100")),
         }
     }
 
-    pub(in crate::ui) fn parse_refresh(&mut self, text: &str) {
+    pub(crate) fn parse_refresh(&mut self, text: &str) {
         match quantity::duration(text) {
             Ok(time) if !time.is_zero() => self.set_refresh(time.min(Duration::from_secs(3600))),
             _ => self.error(format!("{text} is no number of seconds")),
         }
     }
 
-    pub(in crate::ui) fn set_frequency(&mut self, text: &str) {
+    pub(crate) fn set_frequency(&mut self, text: &str) {
         match quantity::hertz(text) {
             Ok(hz) => self.control(Control::Frequency(hz)),
             Err(_) => self.error(format!("{text} is no number of samples a second")),
         }
     }
 
-    pub(in crate::ui) fn sample_cpus(&mut self, text: &str) {
+    pub(crate) fn sample_cpus(&mut self, text: &str) {
         match cpu_list(text) {
             Ok(list) => self.control(Control::Cpus(list)),
             Err(error) => self.error(error),
         }
     }
 
-    pub(in crate::ui) fn save(&mut self, path: Option<String>) {
+    pub(crate) fn save(&mut self, path: Option<String>) {
         let start = self.context.answer.start;
         let range = self.selection.range();
         let range = range.map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)));
@@ -121,7 +121,7 @@ impl App {
     }
 
     /// Takes a theme by its name, or lets one choose.
-    pub(in crate::ui) fn set_theme(&mut self, name: Option<String>) {
+    pub(crate) fn set_theme(&mut self, name: Option<String>) {
         let Some(name) = name else {
             self.frame.theme_before = Some(self.frame.theme.clone());
             return self.ask_for(&program::THEME, String::new());
@@ -134,7 +134,7 @@ impl App {
     }
 
     /// Asks for, or sets, the kernel's filter of an event; an empty text takes it away.
-    pub(in crate::ui) fn capture_of(&mut self, event: usize, text: Option<String>) {
+    pub(crate) fn capture_of(&mut self, event: usize, text: Option<String>) {
         if let Some(text) = text {
             let text = Some(text).filter(|text| !text.is_empty());
             return self.control(Control::Event(event, Change::Filter(text)));
@@ -152,18 +152,18 @@ impl App {
     }
 
     /// Says why something cannot be asked for here, where it would be asked for.
-    pub(in crate::ui) fn refuse(&mut self, row: &'static Command, why: &str) {
+    pub(crate) fn refuse(&mut self, row: &'static Command, why: &str) {
         self.frame.prompt = Prompt::refused(row, why.to_owned(), &self.context);
     }
 
     /// Asks for a command's argument; a text stands there already.
-    pub(in crate::ui) fn ask_for(&mut self, row: &'static Command, text: String) {
+    pub(crate) fn ask_for(&mut self, row: &'static Command, text: String) {
         if let Some(argument) = &row.argument {
             self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
         }
     }
 
-    pub(in crate::ui) fn toggle(&mut self) {
+    pub(crate) fn toggle(&mut self) {
         let Some(id) = self.line().map(|l| l.id) else { return };
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
@@ -178,7 +178,7 @@ impl App {
     }
 
     /// Folds what is unfolded under the cursor, else goes to the line that it belongs to; undoes where there is none.
-    pub(in crate::ui) fn fold(&mut self) {
+    pub(crate) fn fold(&mut self) {
         let answer = self.context.answer.clone();
         let Some(line) = self.line() else { return self.undo() };
         if line.mark == Mark::Open {
@@ -192,7 +192,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn toggle_row(&mut self) {
+    pub(crate) fn toggle_row(&mut self) {
         let answer = self.context.answer.clone();
         let row = (0..=self.views.top.selected).rev().find(|i| answer.lines.get(*i).is_some_and(|l| l.depth == 0));
         if let Some(row) = row {
@@ -201,7 +201,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn search(&mut self, text: Option<String>) {
+    pub(crate) fn search(&mut self, text: Option<String>) {
         let answer = self.context.answer.clone();
         let Some(text) = text else {
             self.frame.before_search = Some(self.views.top.clone());
@@ -218,7 +218,7 @@ impl App {
 }
 
 /// Parses a list of CPUs.
-pub(in crate::ui) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
+pub(crate) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     use crate::filter::Test;
     let filter = Filter::parse(&format!("cpu in {text}")).map_err(|f| f.line())?;
     let Some(Test::Ranges(ranges)) = filter.atoms().first().map(|a| &a.test) else { return Err("no CPUs".into()) };

@@ -18,7 +18,7 @@ use crate::ui::tab::Tab;
 
 impl App {
     /// Marks now, a filter or a file as the baseline, or takes the baseline away.
-    pub(in crate::ui) fn set_baseline(&mut self, text: Option<String>) {
+    pub(crate) fn set_baseline(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.mark_now() };
         if text == "off" {
             return self.drop_baseline();
@@ -51,7 +51,7 @@ impl App {
     }
 
     /// Compares with a range of time.
-    pub(in crate::ui) fn compare_range(&mut self, range: (u64, u64)) {
+    pub(crate) fn compare_range(&mut self, range: (u64, u64)) {
         self.compare(ComparedWith { label: label(range), of: BaselineSource::Range(range) });
     }
 
@@ -73,7 +73,7 @@ impl App {
         self.views.top.home();
     }
 
-    pub(in crate::ui) fn drop_baseline(&mut self) {
+    pub(crate) fn drop_baseline(&mut self) {
         if self.selection.baseline.take().is_none() {
             return self.say("nothing is compared: b marks now, :baseline FILE reads a recording");
         }
@@ -86,7 +86,7 @@ impl App {
         self.views.top.home();
     }
 
-    pub(in crate::ui) fn set_per(&mut self, text: Option<String>) {
+    pub(crate) fn set_per(&mut self, text: Option<String>) {
         let next = match self.selection.per {
             Per::Total => Per::Second,
             Per::Second => Per::Nothing,
@@ -103,7 +103,7 @@ impl App {
         self.say(format!("differences are of {}", self.selection.per.unit_label()));
     }
 
-    pub(in crate::ui) fn set_window(&mut self, text: Option<String>) {
+    pub(crate) fn set_window(&mut self, text: Option<String>) {
         let Some(text) = text else {
             let at =
                 WINDOWS.iter().position(|a| std::mem::discriminant(a) == std::mem::discriminant(&self.selection.age));
@@ -120,7 +120,7 @@ impl App {
     }
 
     /// Shows time off the CPUs in the flame graph, beside the time on them.
-    pub(in crate::ui) fn toggle_off_cpu(&mut self) {
+    pub(crate) fn toggle_off_cpu(&mut self) {
         let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
         let clock = self.context.answer.events.iter().position(|e| clock(&e.name));
         let Some(off) = self.context.answer.events.iter().find(|e| e.name == OFF_CPU) else {
@@ -150,20 +150,20 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn copy(&mut self) {
+    pub(crate) fn copy(&mut self) {
         let Some(text) = self.text() else { return };
         self.effects.push(Effect::Copy(text));
         self.say("the view is on the clipboard, as text");
     }
 
-    pub(in crate::ui) fn write(&mut self, path: String) {
+    pub(crate) fn write(&mut self, path: String) {
         if let Some(text) = self.text() {
             self.effects.push(Effect::Write(path.into(), text));
         }
     }
 
     /// The command line that shows this view again, on the clipboard and on the screen.
-    pub(in crate::ui) fn copy_command(&mut self) {
+    pub(crate) fn copy_command(&mut self) {
         let mut words: Vec<String> = self.context.invocation.clone();
         // Idle CPUs are hidden by default, so they need no clause.
         if let Some(filter) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) {

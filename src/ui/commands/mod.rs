@@ -36,12 +36,12 @@ pub fn rows() -> impl Iterator<Item = &'static Command> + Clone {
 }
 
 /// The row of a name.
-pub fn find(name: &str) -> Option<&'static Command> {
+pub(crate) fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
 }
 
 /// What a row means on a screen.
-pub enum Meaning {
+pub(crate) enum Meaning {
     Act(Act),
     /// It is about the table's rows, which are not seen here.
     OfTable,
@@ -50,7 +50,7 @@ pub enum Meaning {
 }
 
 /// What a row means on a screen: what the screen makes of it, or what it means everywhere.
-pub fn meaning(row: &Command, tab: Tab) -> Meaning {
+pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
     let here: Acts = match tab {
         Tab::Top => &[],
         Tab::Flame => flame::commands::HERE,
@@ -99,7 +99,7 @@ mod tests {
             keys
         };
         let keys = of(None);
-        for own in std::iter::once(None).chain(Tab::ALL.map(Some)) {
+        for own in rows().map(|row| row.tab) {
             let mut here = of(own);
             here.extend(&keys);
             let mut begun = here.iter().filter(|k| k.contains(' ')).filter_map(|chord| chord.split(' ').next());

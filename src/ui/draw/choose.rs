@@ -14,24 +14,24 @@ use crate::ui::widget::popup_frame::{frame, typed_line};
 use crate::ui::widget::put;
 
 /// How wide and how high they are where there is room.
-pub const PALETTE: (u16, u16) = (76, 22);
-pub const UNITS: (u16, u16) = (90, 24);
+pub(crate) const PALETTE: (u16, u16) = (76, 22);
+pub(crate) const UNITS: (u16, u16) = (90, 24);
 /// Lines that say what the unit under the cursor is about, where there is room for them.
 const ABOUT: u16 = 4;
 
 /// The first row in sight of a list of so many rows.
-pub fn first(cursor: usize, rows: u16) -> usize {
+pub(crate) fn first(cursor: usize, rows: u16) -> usize {
     (cursor + 1).saturating_sub(usize::from(rows))
 }
 
 /// Rows for units in a frame so high.
-pub fn unit_rows(height: u16) -> u16 {
+pub(crate) fn unit_rows(height: u16) -> u16 {
     let inner = height.saturating_sub(3);
     if inner > 2 * ABOUT { inner - ABOUT - 1 } else { inner }
 }
 
 /// Draws the list of units. Returns where the cursor belongs.
-pub fn units(
+pub(crate) fn units(
     scene: Scene<'_>,
     events: &EventsScreen,
     chooser: &Chooser,
@@ -80,7 +80,13 @@ pub fn units(
 }
 
 /// Draws the palette. Returns where the cursor belongs.
-pub fn palette(scene: Scene<'_>, palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+pub(crate) fn palette(
+    scene: Scene<'_>,
+    palette: &Palette,
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> (u16, u16) {
     let matches = palette.matches();
     let inner = frame(theme, "commands", PALETTE, area, buffer);
     let place = typed_line((":", ""), &palette.input, theme, inner, buffer);

@@ -24,7 +24,7 @@ const MOST_LINES: usize = 5;
 
 /// What stands under the table: completions or a fault while something is typed, a message, or
 /// the details of the line under the cursor.
-pub fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some(prompt) = &scene.frame.prompt {
         return prompt_help(prompt, theme, area, buffer);
     }
@@ -79,7 +79,7 @@ fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer
 }
 
 /// Where the completions stand in a line: each by its number, with its first cell and its width.
-pub fn completions(prompt: &Prompt, room: u16) -> Vec<(usize, u16, u16)> {
+pub(crate) fn completions(prompt: &Prompt, room: u16) -> Vec<(usize, u16, u16)> {
     let cells = |text: &str| width(&clean(text)) as u16;
     // The chosen one is in sight.
     let takes = |options: &[(String, String)]| options.iter().map(|(option, _)| cells(option) + 2).sum::<u16>();
@@ -125,7 +125,7 @@ fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) 
 }
 
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
-pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     if let Some(prompt) = &scene.frame.prompt {
         return Some(prompt_line(prompt, theme, area, buffer));
     }

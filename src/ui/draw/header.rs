@@ -30,7 +30,7 @@ struct Piece {
 }
 
 /// Host, event, target, state, samples, losses, cost.
-pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut pieces = pieces(scene, theme);
     let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
     let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + gap(p)).sum::<usize>() + 1;
@@ -176,7 +176,7 @@ fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, &'static
 }
 
 /// The command of the tab at a column.
-pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Command> {
+pub(crate) fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Command> {
     let mut x = 1;
     let mut found = tab_names(scene, room).map(|(_, row, name)| {
         x += width(&name) as u16;
@@ -186,7 +186,7 @@ pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Comma
 }
 
 /// The tab line: screens, sample rate over time, what narrows the view.
-pub fn tabs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn tabs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
     for (tab, _, text) in tab_names(scene, area.width) {
         let style = if tab == scene.frame.tab { theme.title } else { theme.dim };
@@ -266,7 +266,7 @@ fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
 }
 
 /// The most urgent message, on every screen, and the keys that lead there and dismiss it.
-pub fn notice(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn notice(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(notice) = scene.notice() else { return };
     let key = |row: &Command| scene.context.keymap.key_of(row).map(shown);
     let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];

@@ -14,7 +14,13 @@ use crate::ui::widget::popup_frame::{Styled, frame, scrolled, typed_line};
 use crate::ui::widget::put;
 
 /// Draws it. Returns where the cursor belongs.
-pub fn draw(scene: Scene<'_>, searched: &Searched, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+pub(crate) fn draw(
+    scene: Scene<'_>,
+    searched: &Searched,
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> (u16, u16) {
     let lines = lines(scene, theme, searched.input.value());
     let inner = frame(theme, &format!("help: {}", scene.frame.tab.name()), (104, area.height), area, buffer);
     let place = typed_line(("/", "type to search"), &searched.input, theme, inner, buffer);
@@ -27,7 +33,7 @@ pub fn draw(scene: Scene<'_>, searched: &Searched, theme: &Theme, area: Rect, bu
 }
 
 /// All of it; where something is typed, what has these words, of all screens.
-pub fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
+pub(crate) fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     let room = usize::from(scene.frame.size.0).saturating_sub(6).min(100);
     let lines = match typed.trim() {
         "" => whole(scene, theme),

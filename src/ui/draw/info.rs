@@ -12,7 +12,7 @@ use crate::ui::widget::popup_frame::Styled;
 const LABEL: usize = 24;
 
 /// The lines of the screen; long values go on in the next line.
-pub fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
+pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     let room = usize::from(scene.frame.size.0).saturating_sub(LABEL + 8).max(20);
     let mut out: Vec<Styled> = Vec::new();
     let mut row = |label: &str, value: &str| {

@@ -9,25 +9,25 @@ use crate::ui::tab::Tab;
 
 /// The parts of the screen, from top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScreenAreas {
-    pub header: Rect,
-    pub tabs: Rect,
+pub(crate) struct ScreenAreas {
+    pub(crate) header: Rect,
+    pub(crate) tabs: Rect,
     /// The message; no lines where there is none.
-    pub finding: Rect,
+    pub(crate) finding: Rect,
     /// The timeline; no line where there is none.
-    pub timeline: Rect,
+    pub(crate) timeline: Rect,
     /// The table with its heading.
-    pub table: Rect,
+    pub(crate) table: Rect,
     /// The call chains of the row under the cursor, beside the table; no columns where there is no room.
-    pub beside: Rect,
+    pub(crate) beside: Rect,
     /// The step of the tour, where one is given.
-    pub tour: Rect,
-    pub details: Rect,
-    pub footer: Rect,
+    pub(crate) tour: Rect,
+    pub(crate) details: Rect,
+    pub(crate) footer: Rect,
 }
 
 /// Divides the screen.
-pub fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
+pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
     let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
     let h = area.height;
     let (found, timeline) = (finding_height(scene, h), timeline_height(scene, h));
@@ -49,7 +49,7 @@ pub fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
 }
 
 /// Where a popup stands: an annotated function has what stands beside the table, too, as that is of another row.
-pub fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
+pub(crate) fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
     match scene.frame.popups.last() {
         Some(Popup::Annotate(_)) => places.table.union(places.beside),
         _ => places.table,
@@ -57,7 +57,7 @@ pub fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
 }
 
 /// The parts of the terminal's screen; none where it is too small for anything.
-pub fn places_of(scene: Scene<'_>) -> Option<ScreenAreas> {
+pub(crate) fn places_of(scene: Scene<'_>) -> Option<ScreenAreas> {
     (!scene.is_too_small()).then(|| places(scene, scene.area()))
 }
 
@@ -72,12 +72,12 @@ fn timeline_height(scene: Scene<'_>, height: u16) -> u16 {
 }
 
 /// Columns for call chains beside the table: only where the table has enough of its own.
-pub fn beside_width(scene: Scene<'_>, width: u16) -> u16 {
+pub(crate) fn beside_width(scene: Scene<'_>, width: u16) -> u16 {
     const LEAST: u16 = 140;
     if scene.frame.tab == Tab::Top && scene.context.info.chains && width >= LEAST { (width * 2 / 5).min(90) } else { 0 }
 }
 
 /// Lines of the table that fit under its heading.
-pub fn table_height(scene: Scene<'_>) -> usize {
+pub(crate) fn table_height(scene: Scene<'_>) -> usize {
     places_of(scene).map_or(0, |places| usize::from(places.table.height.saturating_sub(1)))
 }

@@ -1,12 +1,12 @@
 //! Drawing: functions from the model to cells. They change nothing.
 
-pub mod choose;
-pub mod footer;
-pub mod header;
-pub mod help;
-pub mod info;
-pub mod layout;
-pub mod popups;
+pub(crate) mod choose;
+pub(crate) mod footer;
+pub(crate) mod header;
+pub(crate) mod help;
+pub(crate) mod info;
+pub(crate) mod layout;
+pub(crate) mod popups;
 mod tour;
 
 use ratatui::buffer::Buffer;
@@ -19,7 +19,13 @@ use crate::ui::view::{Views, cpus, events, flame, time, top, units};
 use crate::ui::widget::{self, put};
 
 /// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
-pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+pub(crate) fn draw(
+    scene: Scene<'_>,
+    views: &Views,
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Option<(u16, u16)> {
     buffer.set_style(area, theme.ground);
     if area.width < MIN.0 || area.height < MIN.1 {
         let text = format!("{}×{} is too small", area.width, area.height);

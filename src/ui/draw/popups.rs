@@ -16,7 +16,13 @@ use crate::ui::widget::popup_frame::{Styled, centre, frame, list, list_size};
 use crate::ui::widget::put;
 
 /// Draws the topmost popup. Returns where the cursor belongs.
-pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+pub(crate) fn draw(
+    scene: Scene<'_>,
+    views: &Views,
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Option<(u16, u16)> {
     match scene.frame.popups.last()? {
         Popup::Help(searched) => return Some(help::draw(scene, searched, theme, area, buffer)),
         Popup::Losses { scroll } => list(theme, "losses and notes", &losses(scene, theme), *scroll, area, buffer),
@@ -33,7 +39,7 @@ pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
 }
 
 /// Where a popup with rows stands and which of them is at a place; a popup without rows is all of the area.
-pub fn hit(
+pub(crate) fn hit(
     scene: Scene<'_>,
     views: &Views,
     popup: &Popup,
@@ -75,7 +81,7 @@ pub fn hit(
 }
 
 /// How far a text may be scrolled.
-pub fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize {
+pub(crate) fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize {
     let theme = Theme::new(Depth::None);
     let lines = match popup {
         Popup::Help(searched) => help::lines(scene, &theme, searched.input.value()).len() + 1,

@@ -13,7 +13,7 @@ use crate::ui::tour::{STEPS, TourStep, step};
 use crate::ui::widget::put;
 
 /// The lines that the tour takes below what it speaks of; none where there is no tour, or no room for it.
-pub fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
+pub(crate) fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
     let lines = scene.frame.tour.and_then(step).map_or(0, |step| plan(scene, step, width).2);
     if lines + LEAST <= room && width >= 30 { lines } else { 0 }
 }
@@ -37,7 +37,7 @@ fn has_room(lines: &[String], key: &str, room: usize) -> bool {
 }
 
 /// Draws the step that one is at.
-pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some((at, step)) = scene.frame.tour.and_then(|at| Some((at, step(at)?))) else { return };
     if area.height == 0 {
         return;

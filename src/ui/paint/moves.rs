@@ -23,7 +23,7 @@ fn mark(row: &[Cell]) -> Option<u64> {
 }
 
 /// The bytes that move rows to where they belong, and what the screen is then; `None` when nothing is gained.
-pub(super) fn find(shown: &Cells, next: &Cells) -> Option<(Vec<u8>, Cells)> {
+pub(crate) fn find(shown: &Cells, next: &Cells) -> Option<(Vec<u8>, Cells)> {
     let marks = |cells: &Cells| -> Vec<Option<u64>> { (0..cells.size.height).map(|y| mark(cells.row(y))).collect() };
     let (old, new) = (marks(shown), marks(next));
     // Rows that are known by the same stay where they are at both ends; in between lines come and go.

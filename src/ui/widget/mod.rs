@@ -1,8 +1,8 @@
 //! Drawing that several screens share.
 
-pub mod popup_frame;
-pub mod rows;
-pub mod timeline;
+pub(crate) mod popup_frame;
+pub(crate) mod rows;
+pub(crate) mod timeline;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,7 +12,7 @@ use crate::panel::text::{clean, fit_end};
 
 /// Writes a text at an offset in an area, cut at its end; returns the cells used. Text from outside
 /// goes through here or is cleaned before, so no control character reaches the terminal.
-pub fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
+pub(crate) fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
     if y >= area.height || x >= area.width {
         return 0;
     }

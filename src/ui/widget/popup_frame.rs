@@ -11,16 +11,16 @@ use crate::ui::theme::Theme;
 use crate::ui::widget::put;
 
 /// A line of pieces, each with its style.
-pub(in crate::ui) type Styled = Vec<(String, Style)>;
+pub(crate) type Styled = Vec<(String, Style)>;
 
 /// A frame of such a size in the middle of an area, as far as it fits.
-pub(in crate::ui) fn centre((width, height): (u16, u16), area: Rect) -> Rect {
+pub(crate) fn centre((width, height): (u16, u16), area: Rect) -> Rect {
     let (w, h) = (width.min(area.width), height.min(area.height));
     Rect { x: area.x + (area.width - w) / 2, y: area.y + (area.height - h) / 2, width: w, height: h }
 }
 
 /// Draws an empty frame; returns its inside.
-pub(in crate::ui) fn frame(theme: &Theme, title: &str, size: (u16, u16), area: Rect, buffer: &mut Buffer) -> Rect {
+pub(crate) fn frame(theme: &Theme, title: &str, size: (u16, u16), area: Rect, buffer: &mut Buffer) -> Rect {
     let rect = centre(size, area);
     Clear.render(rect, buffer);
     buffer.set_style(rect, theme.ground);
@@ -31,7 +31,7 @@ pub(in crate::ui) fn frame(theme: &Theme, title: &str, size: (u16, u16), area: R
 }
 
 /// The line at the top of a popup in which is typed, with words where nothing is; returns where the cursor belongs.
-pub fn typed_line(
+pub(crate) fn typed_line(
     (prefix, empty): (&str, &str),
     input: &Input,
     theme: &Theme,
@@ -47,26 +47,19 @@ pub fn typed_line(
 }
 
 /// The size of a frame around lines.
-pub(in crate::ui) fn list_size(title: &str, lines: &[Styled]) -> (u16, u16) {
+pub(crate) fn list_size(title: &str, lines: &[Styled]) -> (u16, u16) {
     let widest = lines.iter().map(|l| l.iter().map(|(t, _)| width(t)).sum::<usize>()).max().unwrap_or(0);
     (widest.max(width(title)).min(250) as u16 + 4, lines.len().min(200) as u16 + 2)
 }
 
 /// Draws lines in a frame of their size.
-pub(in crate::ui) fn list(
-    theme: &Theme,
-    title: &str,
-    lines: &[Styled],
-    scroll: usize,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+pub(crate) fn list(theme: &Theme, title: &str, lines: &[Styled], scroll: usize, area: Rect, buffer: &mut Buffer) {
     let inner = frame(theme, title, list_size(title, lines), area, buffer);
     scrolled(theme, lines, scroll, inner, buffer);
 }
 
 /// Lines from where they are scrolled to, and how far that is at the lower edge.
-pub(in crate::ui) fn scrolled(theme: &Theme, lines: &[Styled], scroll: usize, inner: Rect, buffer: &mut Buffer) {
+pub(crate) fn scrolled(theme: &Theme, lines: &[Styled], scroll: usize, inner: Rect, buffer: &mut Buffer) {
     let rows = usize::from(inner.height);
     let from = scroll.min(lines.len().saturating_sub(rows));
     for (y, line) in (0..inner.height).zip(&lines[from..]) {

@@ -12,14 +12,14 @@ use crate::ui::theme::Theme;
 use crate::ui::widget::put;
 
 /// Below this width there is no bar beside a share, which takes so many cells, a blank before it included.
-pub const BARRED: u16 = 100;
-pub const BAR: u16 = 9;
+pub(crate) const BARRED: u16 = 100;
+pub(crate) const BAR: u16 = 9;
 
 /// Eighths of a cell's height, the lowest first.
-pub const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+pub(crate) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The mark behind the title of the column that rows are ordered by.
-pub fn arrow(ordered: bool, reversed: bool) -> &'static str {
+pub(crate) fn arrow(ordered: bool, reversed: bool) -> &'static str {
     match (ordered, reversed) {
         (true, false) => "▾",
         (true, true) => "▴",
@@ -28,14 +28,14 @@ pub fn arrow(ordered: bool, reversed: bool) -> &'static str {
 }
 
 /// A bar of some cells, filled by a share.
-pub fn eighths(share: f64, cells: usize) -> String {
+pub(crate) fn eighths(share: f64, cells: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
 /// The line under the cursor: one even bar, for colours under it would show as patches; bars at some cells stay.
-pub fn light_up(theme: &Theme, bars: &[Range<u16>], row: Rect, buffer: &mut Buffer) {
+pub(crate) fn light_up(theme: &Theme, bars: &[Range<u16>], row: Rect, buffer: &mut Buffer) {
     let color = theme.bar.fg.unwrap_or(Color::Reset);
     for x in 0..row.width.saturating_sub(1) {
         let cell = &mut buffer[(row.x + x, row.y)];
@@ -52,7 +52,7 @@ pub fn light_up(theme: &Theme, bars: &[Range<u16>], row: Rect, buffer: &mut Buff
 }
 
 /// Where one is in a long list: a thumb at the right edge, as tall as what is seen of it.
-pub fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffer: &mut Buffer) {
+pub(crate) fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffer: &mut Buffer) {
     let height = usize::from(area.height);
     if height == 0 || lines <= height {
         return;
@@ -65,6 +65,6 @@ pub fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffe
 }
 
 /// Which row of how many the cursor is on, counted from 1.
-pub fn place(row: usize, rows: usize) -> String {
+pub(crate) fn place(row: usize, rows: usize) -> String {
     format!("{}/{}", thousands(row as u64), thousands(rows as u64))
 }

@@ -13,12 +13,12 @@ use crate::ui::widget::put;
 use crate::ui::widget::rows::LEVELS;
 
 /// A number as a bar, by its share of the highest; nothing is no bar.
-pub fn bar(n: u64, top: u64) -> char {
+pub(crate) fn bar(n: u64, top: u64) -> char {
     if n == 0 { ' ' } else { LEVELS[(n * 7).div_ceil(top.max(1)).min(7) as usize] }
 }
 
 /// Draws it into one line.
-pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let end = clock(scene.context.answer.elapsed_ns);
     let room = area.width.saturating_sub(10 + end.len() as u16);
     if area.height == 0 || room < 10 {

@@ -20,11 +20,11 @@ const FRAME: u16 = 1;
 const BYTES: usize = 24;
 
 /// Rows for instructions in an area.
-pub fn room(height: u16) -> usize {
+pub(crate) fn room(height: u16) -> usize {
     usize::from(height.saturating_sub(FRAME))
 }
 
-pub fn draw(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     Clear.render(area, buffer);
     buffer.set_style(area, theme.ground);
     title(screen, theme, area, buffer);

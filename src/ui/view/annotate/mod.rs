@@ -1,5 +1,5 @@
 //! A function, instruction by instruction: its state, what changes that, and how it is drawn.
 
-pub mod draw;
-pub mod state;
-pub mod update;
+pub(crate) mod draw;
+pub(crate) mod state;
+pub(crate) mod update;

@@ -7,16 +7,16 @@ use crate::symbols::code::{Flow, Listing};
 
 /// A function on the screen.
 #[derive(Clone, Debug)]
-pub struct Annotated {
-    pub target: AnnotatedFunction,
+pub(crate) struct Annotated {
+    pub(crate) target: AnnotatedFunction,
     /// `None` while it is being annotated.
-    pub listing: Option<Result<Arc<Listing>, String>>,
-    pub hits: Arc<Hits>,
-    pub rows: Vec<ListingRow>,
-    pub cursor: usize,
-    pub top: usize,
-    pub sources: bool,
-    pub bytes: bool,
+    pub(crate) listing: Option<Result<Arc<Listing>, String>>,
+    pub(crate) hits: Arc<Hits>,
+    pub(crate) rows: Vec<ListingRow>,
+    pub(crate) cursor: usize,
+    pub(crate) top: usize,
+    pub(crate) sources: bool,
+    pub(crate) bytes: bool,
     /// Whether the cursor was moved by hand; until then it is on the hottest line.
     moved: bool,
     /// Functions from which calls were entered, with the cursor there.
@@ -25,7 +25,7 @@ pub struct Annotated {
 
 /// What a key asks of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub(crate) enum Wish {
     Nothing,
     Leave,
     /// Take another function apart, at an address of the same DSO.
@@ -36,7 +36,7 @@ pub enum Wish {
 }
 
 impl Annotated {
-    pub fn new(target: AnnotatedFunction) -> Self {
+    pub(crate) fn new(target: AnnotatedFunction) -> Self {
         Self {
             target,
             listing: None,
@@ -52,7 +52,12 @@ impl Annotated {
     }
 
     /// Its code has come, or it is known why it does not.
-    pub fn set_listing(&mut self, target: &AnnotatedFunction, listing: Result<Arc<Listing>, String>, height: usize) {
+    pub(crate) fn set_listing(
+        &mut self,
+        target: &AnnotatedFunction,
+        listing: Result<Arc<Listing>, String>,
+        height: usize,
+    ) {
         if *target == self.target {
             self.listing = Some(listing);
             self.arrange(height);
@@ -60,7 +65,7 @@ impl Annotated {
     }
 
     /// New samples.
-    pub fn set_hits(&mut self, hits: Arc<Hits>, height: usize) {
+    pub(crate) fn set_hits(&mut self, hits: Arc<Hits>, height: usize) {
         if self.hits != hits {
             self.hits = hits;
             self.arrange(height);
@@ -129,7 +134,7 @@ impl Annotated {
     }
 
     /// The rows that the jump under the cursor comes from and leads to.
-    pub fn arrow(&self) -> Option<(usize, usize)> {
+    pub(crate) fn arrow(&self) -> Option<(usize, usize)> {
         let Some(Ok(listing)) = &self.listing else { return None };
         let ListingRow::Code { index, .. } = self.rows.get(self.cursor)? else { return None };
         Some((self.cursor, row_of(&self.rows, jump(listing, *index)?)?))
@@ -171,7 +176,7 @@ impl Annotated {
         true
     }
 
-    pub fn key(&mut self, name: &str, height: usize) -> Wish {
+    pub(crate) fn key(&mut self, name: &str, height: usize) -> Wish {
         let page = height.max(2) as isize - 1;
         match name {
             "up" | "k" => self.step(-1, height),

@@ -21,7 +21,7 @@ use crate::ui::view::annotate::state::{Annotated, Wish};
 
 impl App {
     /// Opens the function under the cursor, or the one that is named.
-    pub(in crate::ui) fn annotate(&mut self, name: Option<String>) {
+    pub(crate) fn annotate(&mut self, name: Option<String>) {
         let target = match name {
             Some(name) => {
                 let line = self.context.answer.lines.iter().find(|line| *line.sym == *name);
@@ -61,7 +61,7 @@ impl App {
     }
 
     /// The annotated function on the screen.
-    pub(in crate::ui) fn annotated(&self) -> Option<&Annotated> {
+    pub(crate) fn annotated(&self) -> Option<&Annotated> {
         self.frame.popups.iter().rev().find_map(|popup| match popup {
             Popup::Annotate(screen) => Some(&**screen),
             _ => None,
@@ -69,7 +69,7 @@ impl App {
     }
 
     /// Lines that it has on the screen.
-    pub(in crate::ui) fn annotate_room(&self) -> usize {
+    pub(crate) fn annotate_room(&self) -> usize {
         drawn::room(layout::places(self.scene(), self.scene().area()).table.height)
     }
 
@@ -90,7 +90,7 @@ impl App {
     }
 
     /// New samples for what is annotated.
-    pub(in crate::ui) fn follow_hits(&mut self) {
+    pub(crate) fn follow_hits(&mut self) {
         let answer = self.context.answer.clone();
         if let (Some(hits), Some(target)) = (&answer.hits, &answer.question.annotate) {
             self.with_annotated(|screen, room| {
@@ -102,7 +102,7 @@ impl App {
     }
 
     /// Whether the annotated function stays on the screen.
-    pub(in crate::ui) fn carry_out(&mut self, wish: Wish, screen: &Annotated) -> bool {
+    pub(crate) fn carry_out(&mut self, wish: Wish, screen: &Annotated) -> bool {
         match wish {
             Wish::Nothing => {}
             Wish::Leave => return false,
@@ -120,7 +120,7 @@ impl App {
         true
     }
 
-    pub(in crate::ui) fn next_form(&mut self) {
+    pub(crate) fn next_form(&mut self) {
         if self.context.info.origin == Origin::Recorded && self.context.info.inputs.is_empty() {
             return self.say("the names of a text stay as they are");
         }
@@ -134,7 +134,7 @@ impl App {
         });
     }
 
-    pub(in crate::ui) fn toggle_inlined(&mut self) {
+    pub(crate) fn toggle_inlined(&mut self) {
         self.selection.inlined = !self.selection.inlined;
         self.request(Request::Inlined(self.selection.inlined));
         self.say(match self.selection.inlined {
@@ -145,7 +145,7 @@ impl App {
 
     /// Takes user stacks in another way from now on: the other one of DWARF and frame pointers, when none is
     /// named.
-    pub(in crate::ui) fn call_graph(&mut self, way: Option<String>) {
+    pub(crate) fn call_graph(&mut self, way: Option<String>) {
         if self.context.info.origin == Origin::Recorded {
             return self.say("a recording has the stacks that were taken");
         }

@@ -21,7 +21,7 @@ commands! { GROUP "CPUs" on Cpus {
 }}
 
 /// What commands of every screen mean here.
-pub static HERE: Acts = &[
+pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_cpu(-1))),
     (&general::DOWN, Plain(|app| app.move_cpu(1))),
     (&general::PAGE_UP, Plain(|app| app.move_cpu(-app.cpu_page()))),
@@ -32,7 +32,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(Press, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&SOFTIRQ_TIME), "time softirqs"),
@@ -42,7 +42,7 @@ pub static FOOTER: &[(Press, &str)] = &[
 ];
 
 /// Those of a recording, of which nothing more is measured.
-pub static FOOTER_RECORDED: &[(Press, &str)] = &[
+pub(crate) static FOOTER_RECORDED: &[(Press, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&PAGE), "columns"),

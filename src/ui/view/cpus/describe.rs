@@ -25,7 +25,7 @@ use crate::ui::widget::put;
 use crate::ui::widget::rows::LEVELS;
 
 /// The words below the rows, the most important first.
-pub fn draw(
+pub(crate) fn draw(
     scene: Scene<'_>,
     view: &CpusScreen,
     theme: &Theme,
@@ -140,7 +140,7 @@ fn quota_words(facts: &CpuFacts<'_>) -> Option<String> {
 }
 
 /// What could not be read of the machine.
-pub fn notes(scene: Scene<'_>, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffer) {
+pub(crate) fn notes(scene: Scene<'_>, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffer) {
     let notes = scene.context.host.iter().flat_map(|host| &host.notes);
     for (y, note) in (from..area.height).zip(notes) {
         put(buffer, area, 1, y, note, theme.warning);

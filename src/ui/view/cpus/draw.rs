@@ -21,31 +21,31 @@ use crate::ui::widget::rows::LEVELS;
 
 /// Where a column stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
-    pub column: CpuColumn,
-    pub x: u16,
-    pub width: u16,
+pub(crate) struct Span {
+    pub(crate) column: CpuColumn,
+    pub(crate) x: u16,
+    pub(crate) width: u16,
 }
 
 /// What fits where.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    pub spans: Vec<Span>,
+pub(crate) struct Plan {
+    pub(crate) spans: Vec<Span>,
     /// The stacked bar and the history, as (x, width).
-    pub bar: Option<(u16, u16)>,
-    pub history: Option<(u16, u16)>,
+    pub(crate) bar: Option<(u16, u16)>,
+    pub(crate) history: Option<(u16, u16)>,
     /// Whether a overview of all CPUs stands above the rows.
-    pub overview: bool,
+    pub(crate) overview: bool,
     /// Rows of CPUs.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Lines of words below them.
-    pub words: u16,
+    pub(crate) words: u16,
     /// Whether columns are left out at the right.
-    pub more: bool,
+    pub(crate) more: bool,
 }
 
 /// Plans the screen.
-pub fn plan(scene: Scene<'_>, view: &CpusScreen) -> Plan {
+pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> Plan {
     let area = scene.area();
     if scene.is_too_small() {
         return Plan { spans: Vec::new(), bar: None, history: None, overview: false, rows: 0, words: 0, more: false };
@@ -106,14 +106,14 @@ fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Pl
 
 /// What lies under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CpusHit {
+pub(crate) enum CpusHit {
     Head(CpuColumn),
     Cell(u32, CpuColumn),
     Nothing,
 }
 
 /// Finds what a click means.
-pub fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> CpusHit {
+pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> CpusHit {
     let plan = plan(scene, view);
     let area = places(scene, scene.area()).table;
     let first = area.y + 1 + u16::from(plan.overview);
@@ -131,7 +131,7 @@ pub fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> CpusHit {
 }
 
 /// Draws it.
-pub fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let facts = scene.context.facts();
     let rows = view.rows(&facts);
     let plan = plan(scene, view);
@@ -357,7 +357,7 @@ fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
 }
 
 /// The screen as text: the table with all columns.
-pub fn text(scene: Scene<'_>, view: &CpusScreen) -> String {
+pub(crate) fn text(scene: Scene<'_>, view: &CpusScreen) -> String {
     let facts = scene.context.facts();
     let mut columns = view.common(&facts, u16::MAX);
     columns.extend(view.own(&facts).into_iter().filter(|c| !matches!(c, CpuColumn::Line(_))));

@@ -1,7 +1,7 @@
 //! The CPUs and their softirqs: its state, what changes that, and how it is drawn.
 
-pub mod commands;
-pub mod describe;
-pub mod draw;
-pub mod state;
-pub mod update;
+pub(crate) mod commands;
+pub(crate) mod describe;
+pub(crate) mod draw;
+pub(crate) mod state;
+pub(crate) mod update;

@@ -5,7 +5,7 @@ use crate::session::machine::Ticks;
 
 /// A set of columns behind those that are always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
+pub(crate) enum Page {
     /// Samples by softirq vector.
     Sampled,
     /// Time by softirq vector, measured.
@@ -20,7 +20,7 @@ pub enum Page {
 }
 
 impl Page {
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Sampled => "softirq vectors, % of samples",
             Self::Timed => "softirq vectors, % of time (tracepoints)",
@@ -36,14 +36,14 @@ impl Page {
 #[derive(Clone, Debug)]
 pub struct CpusScreen {
     /// The CPU under the cursor; the first row's while the cursor has not been moved.
-    pub cpu: Option<u32>,
+    pub(crate) cpu: Option<u32>,
     /// The column under the cursor.
-    pub column: CpuColumn,
-    pub top: usize,
+    pub(crate) column: CpuColumn,
+    pub(crate) top: usize,
     /// What was chosen; else what there is most to see in.
-    pub page: Option<Page>,
-    pub order: CpuColumn,
-    pub reversed: bool,
+    pub(crate) page: Option<Page>,
+    pub(crate) order: CpuColumn,
+    pub(crate) reversed: bool,
     /// Columns in which something was to be seen: they stay, so that no column comes and goes.
     active: Vec<CpuColumn>,
 }
@@ -67,7 +67,7 @@ const MAX_LINES: usize = 64;
 
 impl CpusScreen {
     /// The pages that there is something for.
-    pub fn pages(facts: &CpuFacts<'_>) -> Vec<Page> {
+    pub(crate) fn pages(facts: &CpuFacts<'_>) -> Vec<Page> {
         let mut pages = Vec::new();
         if facts.times.is_some() {
             pages.push(Page::Timed);
@@ -81,14 +81,14 @@ impl CpusScreen {
         pages
     }
 
-    pub fn page(&self, facts: &CpuFacts<'_>) -> Page {
+    pub(crate) fn page(&self, facts: &CpuFacts<'_>) -> Page {
         let pages = Self::pages(facts);
         let chosen = self.page.filter(|page| pages.contains(page));
         chosen.or(pages.first().copied()).unwrap_or(Page::Sampled)
     }
 
     /// The columns that are always there, for a screen so wide.
-    pub fn common(&self, facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
+    pub(crate) fn common(&self, facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
         use CpuColumn::{Given, Ksoftirqd, Missing, Peak, Samples, Share};
         let (wide, host) = (width >= 120, facts.host.is_some());
         // Where there is little room, vectors have that of what is zero.
@@ -112,7 +112,7 @@ impl CpusScreen {
     }
 
     /// Takes note of the columns in which there is something to be seen.
-    pub fn note(&mut self, facts: &CpuFacts<'_>) {
+    pub(crate) fn note(&mut self, facts: &CpuFacts<'_>) {
         let cpus = facts.cpus();
         let shares = [Ticks::IRQ, Ticks::SOFTIRQ, Ticks::IOWAIT, Ticks::STEAL, Ticks::GUEST].map(CpuColumn::Share);
         let vectors = SHOWN.into_iter().flat_map(|v| [CpuColumn::Sampled(v), CpuColumn::Timed(v)]);
@@ -136,7 +136,7 @@ impl CpusScreen {
     }
 
     /// The columns of the page.
-    pub fn own(&self, facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
+    pub(crate) fn own(&self, facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
         match self.page(facts) {
             Page::Sampled => self.vectors(CpuColumn::Sampled),
             Page::Timed => [vec![CpuColumn::IrqTimed], self.vectors(CpuColumn::Timed)].concat(),
@@ -162,7 +162,7 @@ impl CpusScreen {
     }
 
     /// The CPUs in the order of the rows.
-    pub fn rows(&self, facts: &CpuFacts<'_>) -> Vec<u32> {
+    pub(crate) fn rows(&self, facts: &CpuFacts<'_>) -> Vec<u32> {
         let mut cpus = facts.cpus();
         if self.order != CpuColumn::Cpu {
             let mut keyed: Vec<(f64, u32)> =
@@ -177,18 +177,18 @@ impl CpusScreen {
     }
 
     /// The row under the cursor.
-    pub fn selected(&self, rows: &[u32]) -> usize {
+    pub(crate) fn selected(&self, rows: &[u32]) -> usize {
         self.cpu.and_then(|cpu| rows.iter().position(|c| *c == cpu)).unwrap_or(0)
     }
 
     /// The CPU under the cursor.
-    pub fn under_cursor(&self, facts: &CpuFacts<'_>) -> Option<u32> {
+    pub(crate) fn under_cursor(&self, facts: &CpuFacts<'_>) -> Option<u32> {
         let rows = self.rows(facts);
         rows.get(self.selected(&rows)).copied()
     }
 
     /// Keeps the cursor's row in sight.
-    pub fn follow(&mut self, rows: &[u32], height: usize) {
+    pub(crate) fn follow(&mut self, rows: &[u32], height: usize) {
         let at = self.selected(rows);
         self.top = self.top.min(at).max((at + 1).saturating_sub(height)).min(rows.len().saturating_sub(height));
     }

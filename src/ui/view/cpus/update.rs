@@ -35,13 +35,13 @@ impl App {
     }
 
     /// The time in softirqs cannot be measured.
-    pub fn tracing_failed(&mut self, why: &str) {
+    pub(crate) fn tracing_failed(&mut self, why: &str) {
         self.context.tracing = false;
         self.error(format!("the time in softirqs cannot be measured: {why}"));
     }
 
     /// Shows the CPUs, at first with the cursor on what stands out.
-    pub(in crate::ui) fn show_cpus(&mut self) {
+    pub(crate) fn show_cpus(&mut self) {
         self.frame.tab = Tab::Cpus;
         if self.views.cpus.cpu.is_none()
             && let Some(found) = self.context.findings.first()
@@ -51,7 +51,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn look_for_findings(&mut self) {
+    pub(crate) fn look_for_findings(&mut self) {
         let known = self.context.facts();
         // The samples of one process say nothing of how busy a CPU is.
         let samples = known.samples.filter(|samples| samples.whole);
@@ -68,7 +68,7 @@ impl App {
     }
 
     /// The CPU that is asked about: the one under the cursor, else that of the worst anomaly.
-    pub(in crate::ui) fn asked_cpu(&self) -> Option<u16> {
+    pub(crate) fn asked_cpu(&self) -> Option<u16> {
         let found = self.context.findings.first().map(|f| f.cpu);
         let cpu = match self.frame.tab {
             Tab::Cpus => self.cpu(),
@@ -78,11 +78,11 @@ impl App {
     }
 
     /// The CPU under the cursor.
-    pub fn cpu(&self) -> Option<u32> {
+    pub(crate) fn cpu(&self) -> Option<u32> {
         self.views.cpus.under_cursor(&self.context.facts())
     }
 
-    pub(in crate::ui) fn cpu_page(&self) -> isize {
+    pub(crate) fn cpu_page(&self) -> isize {
         self.cpu_rows().max(1) as isize
     }
 
@@ -90,7 +90,7 @@ impl App {
         drawn::plan(self.scene(), &self.views.cpus).rows
     }
 
-    pub(in crate::ui) fn move_cpu(&mut self, by: isize) {
+    pub(crate) fn move_cpu(&mut self, by: isize) {
         let facts = self.context.facts();
         let rows = self.views.cpus.rows(&facts);
         let at = self.views.cpus.selected(&rows).saturating_add_signed(by).min(rows.len().saturating_sub(1));
@@ -108,7 +108,7 @@ impl App {
         columns
     }
 
-    pub(in crate::ui) fn move_column(&mut self, by: isize) {
+    pub(crate) fn move_column(&mut self, by: isize) {
         let columns = self.cpu_columns();
         let at = columns.iter().position(|c| *c == self.views.cpus.column).unwrap_or(0);
         let at = at.saturating_add_signed(by).min(columns.len().saturating_sub(1));
@@ -117,7 +117,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn turn_page(&mut self) {
+    pub(crate) fn turn_page(&mut self) {
         let facts = self.context.facts();
         let (pages, now) = (CpusScreen::pages(&facts), self.views.cpus.page(&facts));
         let at = pages.iter().position(|p| *p == now).unwrap_or(0);
@@ -133,7 +133,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn order_cpus(&mut self, column: CpuColumn) {
+    pub(crate) fn order_cpus(&mut self, column: CpuColumn) {
         self.views.cpus.reversed = self.views.cpus.order == column && !self.views.cpus.reversed;
         self.views.cpus.order = column;
         self.views.cpus.top = 0;
@@ -144,7 +144,7 @@ impl App {
     }
 
     /// Shows only the samples of the cell, as functions with what they call.
-    pub(in crate::ui) fn enter_cell(&mut self) {
+    pub(crate) fn enter_cell(&mut self) {
         let Some(cpu) = self.cpu() else { return };
         let (label, expression) = self.views.cpus.column.drill(cpu);
         self.enter(label, expression);
@@ -165,14 +165,14 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn capture_cpu(&mut self) {
+    pub(crate) fn capture_cpu(&mut self) {
         if let Some(cpu) = self.cpu() {
             self.control(Control::Cpus(vec![cpu]));
         }
     }
 
     /// Goes to the worst anomaly: its CPU and its vector.
-    pub(in crate::ui) fn go_to_finding(&mut self) {
+    pub(crate) fn go_to_finding(&mut self) {
         let Some(first) = self.context.findings.first().cloned() else {
             return self.say("no CPU is an anomaly beside its peers or its past");
         };
@@ -200,7 +200,7 @@ impl App {
         };
     }
 
-    pub(in crate::ui) fn toggle_tracing(&mut self) {
+    pub(crate) fn toggle_tracing(&mut self) {
         if self.context.host.is_none() {
             return self.say(match self.context.times {
                 Some(_) => "this recording holds the softirqs' tracepoints: their times are shown",
@@ -223,7 +223,7 @@ impl App {
         self.say("measuring the time in softirqs and interrupts: irq:softirq_*, irq:irq_handler_*; t ends it");
     }
 
-    pub(in crate::ui) fn set_threshold(&mut self, text: Option<String>) {
+    pub(crate) fn set_threshold(&mut self, text: Option<String>) {
         let value = text.as_deref().map(quantity::share);
         match value {
             None => self.say(format!("a CPU is an anomaly from {} points above the others on", self.selection.points)),
@@ -235,7 +235,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn click_cpus(&mut self, x: u16, y: u16) {
+    pub(crate) fn click_cpus(&mut self, x: u16, y: u16) {
         match drawn::hit(self.scene(), &self.views.cpus, x, y) {
             drawn::CpusHit::Head(column) => self.order_cpus(column),
             drawn::CpusHit::Cell(cpu, column) => {

@@ -24,10 +24,10 @@ commands! { GROUP "Events" on Events {
 }}
 
 /// What a search is of here.
-pub static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
+pub(crate) static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
 /// What commands of every screen mean here.
-pub static HERE: Acts = &[
+pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_item(-1))),
     (&general::DOWN, Plain(|app| app.move_item(1))),
     (&general::PAGE_UP, Plain(|app| app.move_item(-app.event_page()))),
@@ -39,7 +39,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(Press, &str)] = &[
     (Command(&ENTER), "start/show"),
     (Command(&STOP), "stop"),
     (Command(&general::SEARCH), "search"),
@@ -49,7 +49,7 @@ pub static FOOTER: &[(Press, &str)] = &[
 ];
 
 /// Those of a recording, of which nothing can be changed.
-pub static FOOTER_RECORDED: &[(Press, &str)] = &[
+pub(crate) static FOOTER_RECORDED: &[(Press, &str)] = &[
     (Command(&ENTER), "its samples"),
     (Command(&general::INFO), "recording"),
     (Command(&general::FILTER), "filter"),

@@ -26,7 +26,7 @@ use crate::ui::widget::rows::LEVELS;
 
 /// A column of the measured events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub(crate) enum Figure {
     Name,
     State,
     Rate,
@@ -69,18 +69,18 @@ const FIGURES: [Figure; 9] = [
 
 /// What fits where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    pub figures: Vec<(Figure, u16, u16)>,
+pub(crate) struct Plan {
+    pub(crate) figures: Vec<(Figure, u16, u16)>,
     /// Lines of measured events.
-    pub own: usize,
+    pub(crate) own: usize,
     /// Lines of the catalogue.
-    pub listed: usize,
+    pub(crate) listed: usize,
     /// Lines of words below.
-    pub words: u16,
+    pub(crate) words: u16,
 }
 
 /// Plans the screen.
-pub fn plan(scene: Scene<'_>) -> Plan {
+pub(crate) fn plan(scene: Scene<'_>) -> Plan {
     if scene.is_too_small() {
         return Plan { figures: Vec::new(), own: 0, listed: 0, words: 0 };
     }
@@ -121,7 +121,7 @@ fn figures(width: u16) -> Vec<(Figure, u16, u16)> {
 }
 
 /// Finds what a click on a row of the terminal means.
-pub fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<EventRow> {
+pub(crate) fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<EventRow> {
     let plan = plan(scene);
     let area = places(scene, scene.area()).table;
     let row = usize::from(y.checked_sub(area.y + 1)?);
@@ -144,7 +144,7 @@ fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &Plan) -> Vec<usize>
 }
 
 /// Draws it.
-pub fn draw(scene: Scene<'_>, view: &EventsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let plan = plan(scene);
     let cursor = view.item(&scene.context.answer.events);
     for (figure, x, cells) in &plan.figures {
@@ -244,7 +244,7 @@ fn is_clock(event: &EventInfo) -> bool {
 }
 
 /// How often an event is sampled.
-pub fn rate_words(rate: Rate) -> String {
+pub(crate) fn rate_words(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => format!("{hz} Hz"),
         Rate::Period(0) => "counted".to_owned(),
@@ -399,7 +399,7 @@ fn entry_words(view: &EventsScreen, theme: &Theme, name: &str, about: &str, room
 }
 
 /// The measured events as text.
-pub fn text(scene: Scene<'_>) -> String {
+pub(crate) fn text(scene: Scene<'_>) -> String {
     let figures: Vec<Figure> = FIGURES.into_iter().filter(|f| *f != Figure::History).collect();
     let theme = Theme::new(Depth::None);
     let row = |event: usize| -> Option<Vec<Cell>> {

@@ -1,6 +1,6 @@
 //! What is measured, and what could be: its state, what changes that, and how it is drawn.
 
-pub mod commands;
-pub mod draw;
-pub mod state;
-pub mod update;
+pub(crate) mod commands;
+pub(crate) mod draw;
+pub(crate) mod state;
+pub(crate) mod update;

@@ -13,7 +13,7 @@ use crate::ui::fuzzy::Fuzzy;
 
 /// A line of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventRow {
+pub(crate) enum EventRow {
     /// An event of the session, by its index.
     Own(usize),
     /// A group of the catalogue, by its index.
@@ -24,15 +24,15 @@ pub enum EventRow {
 
 /// Events of one sort and subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    pub sort: Sort,
-    pub name: String,
+pub(crate) struct Group {
+    pub(crate) sort: Sort,
+    pub(crate) name: String,
     /// Its entries in the catalogue.
-    pub entries: std::ops::Range<usize>,
+    pub(crate) entries: std::ops::Range<usize>,
 }
 
 impl Group {
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match self.name.as_str() {
             "" => format!("{} events", self.sort.word()),
             name => name.to_owned(),
@@ -44,30 +44,31 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub struct EventsScreen {
     /// What the machine can measure, once it is known.
-    pub catalogue: Option<Arc<Vec<CatalogueEvent>>>,
-    pub groups: Vec<Group>,
+    pub(crate) catalogue: Option<Arc<Vec<CatalogueEvent>>>,
+    pub(crate) groups: Vec<Group>,
     open: HashSet<usize>,
-    pub search: String,
+    pub(crate) search: String,
     /// Entries that match the search, best first.
     matches: Vec<usize>,
-    pub cursor: Option<EventRow>,
-    pub top: usize,
+    pub(crate) cursor: Option<EventRow>,
+    pub(crate) top: usize,
     /// The tracepoint that was looked up last, with its fields; those are read from a file.
-    pub looked_up: Option<(String, Option<Arc<Format>>)>,
+    pub(crate) looked_up: Option<(String, Option<Arc<Format>>)>,
 }
 
 /// Why there are none, and what gives them.
-pub const NO_TRACEPOINTS: &str = "no tracepoints are to be seen: mount -t tracefs nodev /sys/kernel/tracing, as root";
+pub(crate) const NO_TRACEPOINTS: &str =
+    "no tracepoints are to be seen: mount -t tracefs nodev /sys/kernel/tracing, as root";
 
 impl EventsScreen {
     /// Whether the machine has shown any, as far as is known.
-    pub fn has_tracepoints(&self) -> bool {
+    pub(crate) fn has_tracepoints(&self) -> bool {
         let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == Sort::Tracepoint);
         self.catalogue.as_ref().is_none_or(any)
     }
 
     /// Takes the catalogue in; its entries stand sorted by sort and name.
-    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
+    pub(crate) fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
         self.groups.clear();
         for (i, entry) in catalogue.iter().enumerate() {
             match self.groups.last_mut() {
@@ -80,12 +81,12 @@ impl EventsScreen {
         self.search(search);
     }
 
-    pub fn entry(&self, at: usize) -> Option<&CatalogueEvent> {
+    pub(crate) fn entry(&self, at: usize) -> Option<&CatalogueEvent> {
         self.catalogue.as_ref()?.get(at)
     }
 
     /// Searches names and meanings, fuzzily.
-    pub fn search(&mut self, text: String) {
+    pub(crate) fn search(&mut self, text: String) {
         self.search = text;
         self.matches.clear();
         let Some(catalogue) = self.catalogue.clone().filter(|_| !self.search.is_empty()) else { return };
@@ -104,22 +105,22 @@ impl EventsScreen {
         self.matches = scored.into_iter().map(|(_, i)| i).collect();
     }
 
-    pub fn n_matches(&self) -> usize {
+    pub(crate) fn n_matches(&self) -> usize {
         self.matches.len()
     }
 
-    pub fn is_open(&self, group: usize) -> bool {
+    pub(crate) fn is_open(&self, group: usize) -> bool {
         self.open.contains(&group)
     }
 
-    pub fn toggle(&mut self, group: usize) {
+    pub(crate) fn toggle(&mut self, group: usize) {
         if !self.open.remove(&group) {
             self.open.insert(group);
         }
     }
 
     /// The session's events that are worth a line: those that were stopped only while they have samples.
-    pub fn own(events: &[EventInfo]) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn own(events: &[EventInfo]) -> impl Iterator<Item = usize> + '_ {
         let shown = |event: &EventInfo| match event.meter.as_ref().map(|m| &m.state.run) {
             Some(Run::Stopped) => event.total.samples > 0,
             Some(_) => true,
@@ -129,7 +130,7 @@ impl EventsScreen {
     }
 
     /// The lines of the catalogue.
-    pub fn listed(&self) -> Vec<EventRow> {
+    pub(crate) fn listed(&self) -> Vec<EventRow> {
         if !self.search.is_empty() {
             return self.matches.iter().map(|i| EventRow::Entry(*i)).collect();
         }
@@ -144,23 +145,23 @@ impl EventsScreen {
     }
 
     /// All lines, in their order on the screen.
-    pub fn items(&self, events: &[EventInfo]) -> Vec<EventRow> {
+    pub(crate) fn items(&self, events: &[EventInfo]) -> Vec<EventRow> {
         Self::own(events).map(EventRow::Own).chain(self.listed()).collect()
     }
 
     /// The line under the cursor: the first one while the cursor's is not there.
-    pub fn selected(&self, items: &[EventRow]) -> usize {
+    pub(crate) fn selected(&self, items: &[EventRow]) -> usize {
         self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }
 
     /// What is under the cursor.
-    pub fn item(&self, events: &[EventInfo]) -> Option<EventRow> {
+    pub(crate) fn item(&self, events: &[EventInfo]) -> Option<EventRow> {
         let items = self.items(events);
         items.get(self.selected(&items)).cloned()
     }
 
     /// Moves the cursor, keeping it in sight of so many lines of the catalogue below `own` others.
-    pub fn go(&mut self, at: usize, items: &[EventRow], own: usize, height: usize) {
+    pub(crate) fn go(&mut self, at: usize, items: &[EventRow], own: usize, height: usize) {
         let at = at.min(items.len().saturating_sub(1));
         self.cursor = items.get(at).cloned();
         let Some(listed) = at.checked_sub(own) else {
@@ -173,7 +174,7 @@ impl EventsScreen {
 }
 
 /// As a rate is typed.
-pub fn rate_text(rate: Rate) -> String {
+pub(crate) fn rate_text(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => hz.to_string(),
         Rate::Period(0) => "0".to_owned(),
@@ -182,7 +183,7 @@ pub fn rate_text(rate: Rate) -> String {
 }
 
 /// `999`, `999 Hz`, or `1/100`: one sample each hundred.
-pub fn rate(text: &str) -> Result<Rate, String> {
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let parsed = match text.split_once('/') {
         None if text == "0" => Some(Rate::Period(0)),
         Some((one, period)) if one.trim() == "1" => quantity::count(period).ok().map(Rate::Period),

@@ -31,27 +31,27 @@ impl App {
         self.views.events.set_catalogue(catalogue);
     }
 
-    pub(in crate::ui) fn show_events(&mut self) {
+    pub(crate) fn show_events(&mut self) {
         self.frame.tab = Tab::Events;
         if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
             self.effects.push(Effect::Catalogue);
         }
     }
 
-    pub(in crate::ui) fn event_page(&self) -> isize {
+    pub(crate) fn event_page(&self) -> isize {
         self.event_lines().1.max(1) as isize
     }
 
-    pub(in crate::ui) fn rate_event(&mut self, text: Option<String>) {
+    pub(crate) fn rate_event(&mut self, text: Option<String>) {
         self.change_by(text, &RATE, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate));
     }
 
-    pub(in crate::ui) fn modify_event(&mut self, text: Option<String>) {
+    pub(crate) fn modify_event(&mut self, text: Option<String>) {
         let now = |m: &Meter| Event::modifiers(&m.state.name).to_owned();
         self.change_by(text, &MODIFIERS, now, |text| Ok(Change::Modifiers(text.to_owned())));
     }
 
-    pub(in crate::ui) fn cpus_of_event(&mut self, text: Option<String>) {
+    pub(crate) fn cpus_of_event(&mut self, text: Option<String>) {
         let parse = |text: &str| match text {
             "" => Ok(Change::Cpus(None)),
             text => cpu_list(text).map(|list| Change::Cpus(Some(list))),
@@ -59,7 +59,7 @@ impl App {
         self.change_by(text, &CPUS, |m| m.state.cpus.clone(), parse);
     }
 
-    pub(in crate::ui) fn ask_or_search_events(&mut self, text: Option<String>) {
+    pub(crate) fn ask_or_search_events(&mut self, text: Option<String>) {
         match text {
             Some(text) => self.search_events(text),
             None => {
@@ -70,7 +70,7 @@ impl App {
     }
 
     /// Looks the fields of the tracepoint under the cursor up, once.
-    pub(in crate::ui) fn look_up_entry(&mut self) {
+    pub(crate) fn look_up_entry(&mut self) {
         let Some(EventRow::Entry(entry)) = self.views.events.cursor else { return };
         let Some(name) = self.views.events.entry(entry).map(|entry| entry.name.clone()) else { return };
         if self.views.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
@@ -85,14 +85,14 @@ impl App {
         (EventsScreen::own(&self.context.answer.events).count(), plan.listed)
     }
 
-    pub(in crate::ui) fn move_item(&mut self, by: isize) {
+    pub(crate) fn move_item(&mut self, by: isize) {
         let items = self.views.events.items(&self.context.answer.events);
         let at = self.views.events.selected(&items).saturating_add_signed(by);
         let (own, height) = self.event_lines();
         self.views.events.go(at, &items, own, height);
     }
 
-    pub(in crate::ui) fn search_events(&mut self, text: String) {
+    pub(crate) fn search_events(&mut self, text: String) {
         self.views.events.search(text);
         let (own, height) = self.event_lines();
         let items = self.views.events.items(&self.context.answer.events);
@@ -102,11 +102,11 @@ impl App {
     }
 
     /// The line under the cursor.
-    pub fn event_item(&self) -> Option<EventRow> {
+    pub(crate) fn event_item(&self) -> Option<EventRow> {
         self.views.events.item(&self.context.answer.events)
     }
 
-    pub(in crate::ui) fn enter_item(&mut self) {
+    pub(crate) fn enter_item(&mut self) {
         match self.event_item() {
             Some(EventRow::Group(group)) => self.views.events.toggle(group),
             Some(EventRow::Entry(entry)) => {
@@ -139,7 +139,7 @@ impl App {
         self.add_event(Some(name));
     }
 
-    pub(in crate::ui) fn add_event(&mut self, names: Option<String>) {
+    pub(crate) fn add_event(&mut self, names: Option<String>) {
         match names {
             None if self.context.info.origin == Origin::Recorded => self.refuse(&general::EVENT, RECORDED),
             Some(_) if self.context.info.origin == Origin::Recorded => self.say(RECORDED),
@@ -158,14 +158,14 @@ impl App {
     }
 
     /// Asks for what the event under the cursor is filtered by at its source, or says why that cannot be.
-    pub(in crate::ui) fn capture_here(&mut self, text: Option<String>) {
+    pub(crate) fn capture_here(&mut self, text: Option<String>) {
         match self.own_event() {
             Some(event) => self.capture_of(event, text),
             None => self.refuse(&general::CAPTURE, NO_EVENT),
         }
     }
 
-    pub(in crate::ui) fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
+    pub(crate) fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
         let Some(event) = self.own_event() else { return self.say(NO_EVENT) };
         match self.context.meter(event) {
             None => self.say(UNCHANGEABLE),
@@ -196,13 +196,13 @@ impl App {
     }
 
     /// Lets everything rest or go on: what runs decides.
-    pub(in crate::ui) fn pause_all(&mut self) {
+    pub(crate) fn pause_all(&mut self) {
         let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == Run::Running);
         let on = self.context.answer.events.iter().any(runs);
         self.control(Control::Pause(on));
     }
 
-    pub(in crate::ui) fn click_events(&mut self, y: u16) {
+    pub(crate) fn click_events(&mut self, y: u16) {
         let Some(item) = drawn::hit(self.scene(), &self.views.events, y) else { return };
         if self.event_item() == Some(item.clone()) {
             return self.enter_item();

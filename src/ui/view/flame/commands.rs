@@ -50,7 +50,7 @@ commands! { GROUP "Flame graph" on Flame {
 const PAGE: usize = 8;
 
 /// What commands of every screen mean here.
-pub static HERE: Acts = &[
+pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.along_flame(-1, 1))),
     (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
     (&general::PAGE_UP, Plain(|app| app.along_flame(-1, PAGE))),
@@ -67,7 +67,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(Press, &str)] = &[
     (Command(&ZOOM), "zoom"),
     (Command(&general::SEARCH), "search"),
     (Command(&AROUND), "around"),

@@ -24,12 +24,12 @@ use crate::ui::view::top::draw as table;
 use crate::ui::widget::put;
 
 /// Where the graph itself stands in the screen's area: a line above, a line below.
-pub fn graph(area: Rect) -> Rect {
+pub(crate) fn graph(area: Rect) -> Rect {
     Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
 
 /// The whole screen.
-pub fn draw(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(flame) = scene.context.answer.flame.clone() else {
         put(buffer, area, 2, 1, "building the graph…", theme.dim);
         return;
@@ -210,7 +210,7 @@ fn one(
 }
 
 /// A block of a graph that is not the flame screen's: whole cells, its name and share.
-pub(in crate::ui) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y: u16, buffer: &mut Buffer) {
+pub(crate) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y: u16, buffer: &mut Buffer) {
     let style = ground(block, theme);
     let style = if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style };
     let (from, to) = (round(block.x0) as u16, (round(block.x1) as u16).min(place.width));
@@ -350,7 +350,7 @@ fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> Versus {
 }
 
 /// The line under the graph: what is under the cursor.
-pub fn details(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn details(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some(text) = scene.context.answer.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
         put(buffer, area, 1, 0, &text, theme.text);
     }
@@ -434,7 +434,7 @@ fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> Stri
 }
 
 /// The graph as text: an indented tree of what is drawn, with shares of everything.
-pub fn text(view: &FlameScreen, flame: &Flame) -> String {
+pub(crate) fn text(view: &FlameScreen, flame: &Flame) -> String {
     let mut out = String::new();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];
     let mut roots = Vec::new();

@@ -1,6 +1,6 @@
 //! The flame graph: its state, what changes that, and how it is drawn.
 
-pub mod commands;
-pub mod draw;
+pub(crate) mod commands;
+pub(crate) mod draw;
 pub mod state;
-pub mod update;
+pub(crate) mod update;

@@ -9,8 +9,10 @@ use crate::query::search::shown;
 /// Which stacks are drawn, and what was changed of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameView {
-    pub way: Way,
+    pub(crate) way: Way,
+    /// Names from the root to the frame that is as wide as the screen.
     pub zoom: Vec<Arc<str>>,
+    /// Edits of the stacks, in their order.
     pub edits: Vec<Edit>,
 }
 
@@ -23,16 +25,17 @@ impl Default for FlameView {
 /// The screen.
 #[derive(Clone, Debug)]
 pub struct FlameScreen {
+    /// Which stacks are drawn.
     pub place: FlameView,
     /// The root on top.
-    pub icicle: bool,
-    pub find: Option<String>,
+    pub(crate) icicle: bool,
+    pub(crate) find: Option<String>,
     /// The block under the cursor, by id.
-    pub cursor: Option<u64>,
+    pub(crate) cursor: Option<u64>,
     /// A search was begun: the cursor goes to what is found.
-    pub seeks: bool,
+    pub(crate) seeks: bool,
     /// How many frames with one way on may share a row: more than one where the graph is deeper than the screen.
-    pub a_row: usize,
+    pub(crate) a_row: usize,
 }
 
 impl Default for FlameScreen {
@@ -63,7 +66,7 @@ impl FlameScreen {
 
     /// Lets more frames share a row while a graph is deeper than the screen, and fewer where twice the rows have room: it
     /// must not change its ways with every sample.
-    pub fn fit(&mut self, flame: &Flame, height: u16) {
+    pub(crate) fn fit(&mut self, flame: &Flame, height: u16) {
         let (height, above) = (usize::from(height), flame.zoom.len().saturating_sub(PATH));
         let rows = flame.rows.saturating_sub(above);
         if 4 * flame.depth.saturating_sub(above) <= 3 * height {
@@ -76,7 +79,7 @@ impl FlameScreen {
     }
 
     /// Changes the place; the cursor goes to where that leads.
-    pub fn change(&mut self, change: impl FnOnce(&mut FlameView)) {
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut FlameView)) {
         let before = self.place.clone();
         change(&mut self.place);
         if self.place != before {
@@ -85,18 +88,18 @@ impl FlameScreen {
     }
 
     /// The block under the cursor; the zoomed frame, or the first one, when it is gone.
-    pub fn index(&self, flame: &Flame) -> Option<usize> {
+    pub(crate) fn index(&self, flame: &Flame) -> Option<usize> {
         let by_id = self.cursor.and_then(|id| flame.blocks.iter().position(|b| b.id == id));
         let start = flame.zoom.len().saturating_sub(1).min(flame.blocks.len().saturating_sub(1));
         by_id.or((!flame.blocks.is_empty()).then_some(start))
     }
 
-    pub fn block<'a>(&self, flame: &'a Flame) -> Option<&'a Block> {
+    pub(crate) fn block<'a>(&self, flame: &'a Flame) -> Option<&'a Block> {
         flame.blocks.get(self.index(flame)?)
     }
 
     /// Moves to a neighbour in the same row: the next one to the right (1) or left (-1).
-    pub fn sideways(&mut self, flame: &Flame, step: i32) {
+    pub(crate) fn sideways(&mut self, flame: &Flame, step: i32) {
         let Some(at) = self.block(flame) else { return };
         let row = flame.blocks.iter().filter(|b| b.row == at.row && b.id != at.id);
         let next = if step > 0 {
@@ -108,7 +111,7 @@ impl FlameScreen {
     }
 
     /// Moves along the stack: away from the root (1) or towards it (-1); in a sandwich, down or up.
-    pub fn along(&mut self, flame: &Flame, step: i32) {
+    pub(crate) fn along(&mut self, flame: &Flame, step: i32) {
         let Some(at) = self.block(flame) else { return };
         let row = flame.blocks.iter().filter(|b| b.row == at.row + step);
         let middle = (at.x0 + at.x1) / 2;
@@ -121,7 +124,7 @@ impl FlameScreen {
     }
 
     /// Moves along the stack by some rows, or to its end.
-    pub fn far(&mut self, flame: &Flame, step: i32, rows: usize) {
+    pub(crate) fn far(&mut self, flame: &Flame, step: i32, rows: usize) {
         for _ in 0..rows {
             let before = self.block(flame).map(|b| b.id);
             self.along(flame, step);
@@ -132,14 +135,14 @@ impl FlameScreen {
     }
 
     /// The first block that the search found, when the cursor is on none.
-    pub fn to_found(&mut self, flame: &Flame) {
+    pub(crate) fn seek_found(&mut self, flame: &Flame) {
         if !self.block(flame).is_some_and(|block| block.found) {
             self.next_found(flame, 1);
         }
     }
 
     /// The next (1) or previous (-1) block that the search found, row by row.
-    pub fn next_found(&mut self, flame: &Flame, step: i32) {
+    pub(crate) fn next_found(&mut self, flame: &Flame, step: i32) {
         let mut found: Vec<&Block> = flame.blocks.iter().filter(|b| b.found).collect();
         found.sort_by_key(|b| (b.row, b.x0));
         let Some(at) = self.block(flame) else { return };
@@ -153,13 +156,13 @@ impl FlameScreen {
     }
 
     /// The block at a cell of the graph.
-    pub fn at(&self, flame: &Flame, column: u16, row: i32) -> Option<u64> {
+    pub(crate) fn at(&self, flame: &Flame, column: u16, row: i32) -> Option<u64> {
         let x = u32::from(column) * 8 + 4;
         flame.blocks.iter().find(|b| b.row == row && b.x0 <= x && x < b.x1).map(|b| b.id)
     }
 
     /// Names from the root of the view to a block.
-    pub fn names(&self, flame: &Flame, index: usize) -> Vec<Arc<str>> {
+    pub(crate) fn names(&self, flame: &Flame, index: usize) -> Vec<Arc<str>> {
         let mut names = Vec::new();
         let mut at = Some(index);
         while let Some(block) = at.map(|i| &flame.blocks[i]) {
@@ -176,7 +179,7 @@ impl FlameScreen {
     }
 
     /// The row of the tree that stands first on the screen, for a graph of so many rows.
-    pub fn first_row(&self, flame: &Flame, height: u16) -> i32 {
+    pub(crate) fn first_row(&self, flame: &Flame, height: u16) -> i32 {
         if matches!(self.place.way, Way::Around(_)) {
             let above = flame.blocks.iter().map(|b| -b.row).max().unwrap_or(0);
             return -above.min(i32::from(height) / 2);
@@ -187,7 +190,7 @@ impl FlameScreen {
     }
 
     /// Which rows there are, for a graph of so many rows: (first, whether row numbers fall).
-    pub fn y_of(&self, flame: &Flame, row: i32, height: u16) -> Option<u16> {
+    pub(crate) fn y_of(&self, flame: &Flame, row: i32, height: u16) -> Option<u16> {
         let y = row - self.first_row(flame, height);
         let y = u16::try_from(y).ok().filter(|y| *y < height)?;
         let sandwich = matches!(self.place.way, Way::Around(_));
@@ -195,7 +198,7 @@ impl FlameScreen {
     }
 
     /// What was changed, as commands.
-    pub fn edits_as_commands(&self) -> Vec<String> {
+    pub(crate) fn edits_as_commands(&self) -> Vec<String> {
         let mut words: Vec<String> = self.place.edits.iter().map(Edit::as_command).collect();
         match &self.place.way {
             Way::Roots => {}
@@ -207,7 +210,7 @@ impl FlameScreen {
 }
 
 /// The class letters with their meaning, for the legend.
-pub const LEGEND: &[(Class, &str)] = &[
+pub(crate) const LEGEND: &[(Class, &str)] = &[
     (Class::Kernel, "kernel"),
     (Class::Softirq, "softirq"),
     (Class::Irq, "hard irq"),

@@ -25,12 +25,12 @@ use crate::ui::view::flame::state::FlameScreen;
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
 
 impl App {
-    pub(in crate::ui) fn flame_area(&self) -> Rect {
+    pub(crate) fn flame_area(&self) -> Rect {
         let area = Rect { x: 0, y: 0, width: self.frame.size.0, height: self.frame.size.1.max(MIN.1) };
         drawn::graph(layout::places(self.scene(), area).table)
     }
 
-    pub(in crate::ui) fn flame_spec(&self) -> FlameSpec {
+    pub(crate) fn flame_spec(&self) -> FlameSpec {
         let area = self.flame_area();
         // While samples come in, frames keep their places: by name.
         let by_weight = self.context.info.origin == Origin::Recorded && !self.context.info.flows
@@ -40,14 +40,14 @@ impl App {
         self.views.flame.spec(area.width, area.height.saturating_mul(2), by_weight)
     }
 
-    pub(in crate::ui) fn in_flame(&mut self, go: impl FnOnce(&mut FlameScreen, &Flame)) {
+    pub(crate) fn in_flame(&mut self, go: impl FnOnce(&mut FlameScreen, &Flame)) {
         if let Some(flame) = self.context.answer.flame.clone() {
             go(&mut self.views.flame, &flame);
         }
     }
 
     /// Moves along the stack by some rows, down (1) or up (-1) on the screen.
-    pub(in crate::ui) fn along_flame(&mut self, down: i32, rows: usize) {
+    pub(crate) fn along_flame(&mut self, down: i32, rows: usize) {
         let view = &self.views.flame;
         let roots_above = view.icicle || matches!(view.place.way, Way::Around(_));
         let step = if roots_above { down } else { -down };
@@ -55,7 +55,7 @@ impl App {
     }
 
     /// Searches names of frames; for nothing any more where the text is empty.
-    pub(in crate::ui) fn flame_search(&mut self, text: Option<String>) {
+    pub(crate) fn flame_search(&mut self, text: Option<String>) {
         let Some(text) = text else {
             return self.ask_for(&general::SEARCH, self.views.flame.find.clone().unwrap_or_default());
         };
@@ -67,12 +67,12 @@ impl App {
     }
 
     /// Marks the function under the cursor wherever it is, or no function any more.
-    pub(in crate::ui) fn flame_mark(&mut self) {
+    pub(crate) fn flame_mark(&mut self) {
         let name = self.flame_frame().map(|block| exactly(&block.name));
         self.views.flame.find = if self.views.flame.find == name { None } else { name };
     }
 
-    pub(in crate::ui) fn flame_percent(&mut self) {
+    pub(crate) fn flame_percent(&mut self) {
         let of_all = self.selection.rows.chain_mode == ChainMode::Fractal;
         self.selection.rows.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
         self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
@@ -87,12 +87,12 @@ impl App {
     }
 
     /// The function under the cursor.
-    pub(in crate::ui) fn flame_function(&self) -> Option<String> {
+    pub(crate) fn flame_function(&self) -> Option<String> {
         self.flame_frame().filter(|block| block.class != Class::Thread).map(|block| block.name.to_string())
     }
 
     /// Lets stacks stand on programs, on processes, on containers where there are any, or on nothing.
-    pub(in crate::ui) fn next_ground(&mut self) {
+    pub(crate) fn next_ground(&mut self) {
         let edits = &self.views.flame.place.edits;
         let now = edits.iter().find(|edit| GROUNDS.contains(edit));
         let contained = |whose: &Whose| whose.group.text(ColumnKey::Container).is_some_and(|name| !name.is_empty());
@@ -113,7 +113,7 @@ impl App {
     }
 
     /// Shows what is around a function: the one under the cursor where none is named.
-    pub(in crate::ui) fn flame_around(&mut self, text: Option<String>) {
+    pub(crate) fn flame_around(&mut self, text: Option<String>) {
         let here = || self.flame_function().map(|name| exactly(&name));
         let Some(text) = text.or_else(here) else { return self.ask_for(&AROUND, String::new()) };
         match pattern(&text) {
@@ -122,7 +122,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn flame_zoom(&mut self) {
+    pub(crate) fn flame_zoom(&mut self) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let Some(index) = self.views.flame.index(&flame) else { return };
         if matches!(self.views.flame.place.way, Way::Around(_)) {
@@ -136,7 +136,7 @@ impl App {
     }
 
     /// Zooms by filter, as on the table, into what is under the cursor.
-    pub(in crate::ui) fn flame_filter(&mut self, key: ColumnKey) {
+    pub(crate) fn flame_filter(&mut self, key: ColumnKey) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let Some(index) =
             self.views.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0 && flame.blocks[*i].small == 0)
@@ -189,7 +189,7 @@ impl App {
         Some((format!("container {ground}"), clauses.collect::<Vec<_>>().join(" && ")))
     }
 
-    pub(in crate::ui) fn flame_drop(&mut self, name: Option<String>) {
+    pub(crate) fn flame_drop(&mut self, name: Option<String>) {
         let of_stack = |name: String| (equals("stack", &name), name);
         let frame = || self.flame_frame().map(|b| (b.name.to_string(), b.class == Class::Thread));
         let (expression, label) = match name.map(|name| (name, false)).or_else(frame) {
@@ -207,12 +207,12 @@ impl App {
     }
 
     /// Edits stacks by a function: the one under the cursor where none is named.
-    pub(in crate::ui) fn edit_function(&mut self, name: Option<String>, edit: fn(Arc<str>) -> Edit) {
+    pub(crate) fn edit_function(&mut self, name: Option<String>, edit: fn(Arc<str>) -> Edit) {
         let block = self.flame_frame().filter(|block| block.class != Class::Thread);
         self.edit_by(name.map(Into::into).or(block.map(|b| b.name.clone())), edit);
     }
 
-    pub(in crate::ui) fn edit_dso(&mut self, name: Option<String>) {
+    pub(crate) fn edit_dso(&mut self, name: Option<String>) {
         let block = self.flame_frame().filter(|block| block.class != Class::Thread);
         self.edit_by(name.map(Into::into).or(block.map(|b| b.dso.clone())), Edit::MergeDso);
     }
@@ -224,7 +224,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn flame_edit(&mut self, edit: Edit) {
+    pub(crate) fn flame_edit(&mut self, edit: Edit) {
         self.views.flame.change(|place| {
             // The same again takes it back.
             if place.edits.contains(&edit) {
@@ -235,7 +235,7 @@ impl App {
         });
     }
 
-    pub(in crate::ui) fn click_flame(&mut self, x: u16, y: u16) {
+    pub(crate) fn click_flame(&mut self, x: u16, y: u16) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let area = self.flame_area();
         let Some(y) = y.checked_sub(area.y).filter(|y| *y < area.height) else { return };

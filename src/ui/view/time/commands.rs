@@ -24,7 +24,7 @@ commands! { GROUP "Time" on Time {
 }}
 
 /// What commands of every screen mean here.
-pub static HERE: Acts = &[
+pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_time(0, -1))),
     (&general::DOWN, Plain(|app| app.move_time(0, 1))),
     (&general::PAGE_UP, Plain(|app| app.turn_time(-1))),
@@ -35,7 +35,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(Press, &str)] = &[
     (Command(&COLUMNS), "select"),
     (Command(&ENTER), "only this time"),
     (Command(&BASELINE), "compare with it"),

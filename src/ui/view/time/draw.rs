@@ -18,7 +18,7 @@ use crate::ui::view::time::layout::{map_area, rows_a_line, slot_of, turned, wide
 use crate::ui::widget::put;
 
 /// Draws it.
-pub fn draw(scene: Scene<'_>, view: &TimeScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(heat) = scene.context.answer.heat.as_ref().filter(|heat| heat.length > 0) else {
         put(buffer, area, 2, 1, "looking when samples came…", theme.dim);
         return;
@@ -224,7 +224,7 @@ fn wall(ns: u64) -> String {
 }
 
 /// The map as text: a row a line with its name, numbers of samples.
-pub fn text(heat: &Heat) -> String {
+pub(crate) fn text(heat: &Heat) -> String {
     let mut out = String::new();
     for row in 0..heat.rows {
         let name = match heat.lanes.get(row) {

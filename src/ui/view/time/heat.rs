@@ -19,15 +19,15 @@ const LOST: char = '×';
 const NO_DATA: char = '·';
 
 /// What is drawn.
-pub struct Map<'a> {
-    pub scene: Scene<'a>,
-    pub view: &'a TimeScreen,
-    pub heat: &'a Heat,
-    pub theme: &'a Theme,
-    pub selected: &'a Selection,
-    pub rows_a_line: usize,
+pub(crate) struct Map<'a> {
+    pub(crate) scene: Scene<'a>,
+    pub(crate) view: &'a TimeScreen,
+    pub(crate) heat: &'a Heat,
+    pub(crate) theme: &'a Theme,
+    pub(crate) selected: &'a Selection,
+    pub(crate) rows_a_line: usize,
     /// Cells that a column is wide.
-    pub wide: u16,
+    pub(crate) wide: u16,
 }
 
 /// One row of the map within a cell of the screen.
@@ -38,7 +38,7 @@ struct Part {
 }
 
 /// Draws the cells.
-pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
     let columns = (map.heat.columns as u16).saturating_mul(map.wide).min(area.width);
     for y in 0..area.height {
         let row = usize::from(y) * map.rows_a_line;
@@ -53,7 +53,7 @@ pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
 }
 
 /// A sample of a level's look; returns its width.
-pub fn swatch(theme: &Theme, level: usize, highlight: bool, area: Rect, x: u16, buffer: &mut Buffer) -> u16 {
+pub(crate) fn swatch(theme: &Theme, level: usize, highlight: bool, area: Rect, x: u16, buffer: &mut Buffer) -> u16 {
     if x >= area.width {
         return 0;
     }

@@ -20,7 +20,7 @@ fn left(view: &TimeScreen, width: u16) -> u16 {
     }
 }
 
-pub fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
+pub(crate) fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
     let table = places(scene, scene.area()).table;
     let left = left(view, table.width);
     Rect {
@@ -32,7 +32,7 @@ pub fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
 }
 
 /// Rows of the map in a line of the screen: names need a line each.
-pub fn rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: u16) -> usize {
+pub(crate) fn rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: u16) -> usize {
     match view.by {
         By::Offset | By::Latency if scene.context.fine => 2,
         By::Cpu if scene.context.fine && scene.context.info.n_cpus > usize::from(height) => 2,
@@ -41,7 +41,7 @@ pub fn rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: u16) -> usize {
 }
 
 /// How many columns and rows there is room for.
-pub fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
+pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
     if scene.is_too_small() {
         return (1, 1);
     }
@@ -52,7 +52,7 @@ pub fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
 
 /// Cells that a column is wide: more than one for what is over and short. What still grows keeps its
 /// columns where they are.
-pub fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
+pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
     match &scene.context.answer.ended {
         Some(_) => (u64::from(width) / (scene.context.answer.elapsed_ns / view.length.max(1) + 1)).clamp(1, 8) as u16,
         None => 1,
@@ -60,7 +60,7 @@ pub fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
 }
 
 /// The column and row under the mouse.
-pub fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize, usize)> {
+pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize, usize)> {
     let heat = scene.context.answer.heat.as_ref()?;
     let area = map_area(scene, view);
     let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
@@ -70,18 +70,18 @@ pub fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize
 }
 
 /// How far the columns are turned: live, the newest one takes the place of the oldest, so that nothing scrolls.
-pub fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
+pub(crate) fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
     let turns = scene.context.answer.ended.is_none()
         && scene.context.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());
     if turns { (heat.first % heat.columns.max(1) as u64) as usize } else { 0 }
 }
 
 /// The column that stands in a place, counted from the left.
-pub fn column_in(scene: Scene<'_>, heat: &Heat, slot: usize) -> usize {
+pub(crate) fn column_in(scene: Scene<'_>, heat: &Heat, slot: usize) -> usize {
     (slot + heat.columns - turned(scene, heat)) % heat.columns.max(1)
 }
 
 /// Where a column stands.
-pub fn slot_of(scene: Scene<'_>, heat: &Heat, column: usize) -> u16 {
+pub(crate) fn slot_of(scene: Scene<'_>, heat: &Heat, column: usize) -> u16 {
     ((column + turned(scene, heat)) % heat.columns.max(1)) as u16
 }

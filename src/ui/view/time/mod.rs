@@ -1,8 +1,8 @@
 //! The map of time: its state, what changes that, and how it is drawn.
 
-pub mod commands;
-pub mod draw;
-pub mod heat;
-pub mod layout;
-pub mod state;
-pub mod update;
+pub(crate) mod commands;
+pub(crate) mod draw;
+pub(crate) mod heat;
+pub(crate) mod layout;
+pub(crate) mod state;
+pub(crate) mod update;

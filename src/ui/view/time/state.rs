@@ -9,28 +9,28 @@ use crate::query::heat::{By, Heat, LENGTHS, Levels, SECOND, Scale};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     pub at: u64,
-    pub row: usize,
+    pub(crate) row: usize,
 }
 
 /// The time screen.
 #[derive(Clone, Debug)]
 pub struct TimeScreen {
-    pub by: By,
+    pub(crate) by: By,
     /// Nanoseconds of a column.
     pub length: u64,
     /// Whether that was chosen, by the user or for all that a recording has.
-    pub chosen: bool,
+    pub(crate) chosen: bool,
     /// The first column of the page; the newest columns while `None`.
-    pub page: Option<u64>,
+    pub(crate) page: Option<u64>,
     /// That of the newest sample while it was not moved.
     pub cursor: Option<Spot>,
     /// Where the selection began.
-    pub anchor: Option<Spot>,
+    pub(crate) anchor: Option<Spot>,
     /// Whole columns are selected.
-    pub whole: bool,
-    pub scale: Scale,
+    pub(crate) whole: bool,
+    pub(crate) scale: Scale,
     /// What the colours stand for; kept while they serve, so that one high cell does not repaint the map.
-    pub levels: Levels,
+    pub(crate) levels: Levels,
     levels_of: Option<(By, u64, usize, Scale)>,
     /// Highlights the samples of a function or of a search: the clause, and what it is called.
     pub highlight: Option<(String, String)>,
@@ -58,18 +58,18 @@ impl Default for TimeScreen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Nanoseconds from the session's start.
-    pub from: u64,
-    pub until: u64,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
     /// Cells in order of time where rows are offsets; else columns.
     pub span: Range<usize>,
     /// Rows, where they are no offsets and not all are selected.
-    pub rows: Option<Range<usize>>,
+    pub(crate) rows: Option<Range<usize>>,
     pub samples: u64,
 }
 
 impl Selection {
     /// Whether a cell is in it.
-    pub fn has(&self, heat: &Heat, column: usize, row: usize) -> bool {
+    pub(crate) fn has(&self, heat: &Heat, column: usize, row: usize) -> bool {
         match heat.by {
             By::Offset => self.span.contains(&(column * heat.rows + row)),
             _ => self.span.contains(&column) && self.rows.as_ref().is_none_or(|rows| rows.contains(&row)),
@@ -79,13 +79,13 @@ impl Selection {
 
 impl TimeScreen {
     /// Where the cursor is.
-    pub fn spot(&self, heat: &Heat) -> Spot {
+    pub(crate) fn spot(&self, heat: &Heat) -> Spot {
         let spot = self.cursor.unwrap_or(Spot { at: heat.until, row: 0 });
         Spot { row: spot.row.min(heat.rows.saturating_sub(1)), ..spot }
     }
 
     /// The cell under the cursor.
-    pub fn cell(&self, heat: &Heat) -> usize {
+    pub(crate) fn cell(&self, heat: &Heat) -> usize {
         let spot = self.spot(heat);
         match heat.by {
             By::Offset => heat.cell_at(spot.at),
@@ -117,7 +117,7 @@ impl TimeScreen {
     }
 
     /// Takes a map in: the colours' meaning is kept while it serves.
-    pub fn take(&mut self, heat: &Heat) {
+    pub(crate) fn take(&mut self, heat: &Heat) {
         let of = Some((heat.by, heat.length, heat.rows, self.scale));
         if self.levels_of != of || !self.levels.serve(&heat.cells, self.scale) {
             self.levels = Levels::of(&heat.cells, self.scale);
@@ -127,7 +127,7 @@ impl TimeScreen {
 
     /// Makes columns longer (1) or shorter (-1); the cursor stays at its time, and where it was never moved the
     /// newest columns stay in sight.
-    pub fn zoom(&mut self, step: isize, at: u64, columns: usize) {
+    pub(crate) fn zoom(&mut self, step: isize, at: u64, columns: usize) {
         let here = LENGTHS.iter().position(|length| *length >= self.length).unwrap_or(LENGTHS.len() - 1);
         let next = here.saturating_add_signed(step).min(LENGTHS.len() - 1);
         (self.length, self.chosen) = (LENGTHS[next], true);
@@ -141,13 +141,13 @@ impl TimeScreen {
 }
 
 /// The shortest columns with which some time fits a page.
-pub fn fitting(ns: u64, columns: usize) -> u64 {
+pub(crate) fn fitting(ns: u64, columns: usize) -> u64 {
     let fits = |length: &&u64| ns / **length < columns.max(1) as u64;
     LENGTHS.iter().find(fits).copied().unwrap_or(LENGTHS[LENGTHS.len() - 1])
 }
 
 /// Columns for a whole recording with rows that are offsets into them: seconds, or less where there are few.
-pub fn usual(ns: u64) -> u64 {
+pub(crate) fn usual(ns: u64) -> u64 {
     if ns >= FEW * SECOND {
         return SECOND;
     }

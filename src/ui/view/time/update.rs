@@ -12,7 +12,7 @@ use crate::ui::tab::Tab;
 
 impl App {
     /// The map that the screen has room for.
-    pub(in crate::ui) fn heat_spec(&self) -> HeatSpec {
+    pub(crate) fn heat_spec(&self) -> HeatSpec {
         let room = layout::room(self.scene(), &self.views.time);
         let rows = match self.views.time.by {
             By::Offset => offset_rows(room.1, self.event_rate(), self.views.time.length),
@@ -38,33 +38,33 @@ impl App {
         self.context.meter(self.selection.event).map(|meter| meter.state.rate).or_else(own).map_or(0, Rate::hz)
     }
 
-    pub(in crate::ui) fn first_time(&mut self) {
+    pub(crate) fn first_time(&mut self) {
         self.views.time.page = Some(0);
         self.views.time.cursor = Some(Spot { at: self.context.answer.kept_from, row: 0 });
     }
 
-    pub(in crate::ui) fn turn_scale(&mut self) {
+    pub(crate) fn turn_scale(&mut self) {
         let linear = self.views.time.scale == Scale::Rank;
         self.views.time.scale = if linear { Scale::Linear } else { Scale::Rank };
         self.say(if linear { "colours by share of the highest cell" } else { "colours by rank" });
         self.follow_heat();
     }
 
-    pub(in crate::ui) fn drop_highlight(&mut self) {
+    pub(crate) fn drop_highlight(&mut self) {
         if self.views.time.highlight.take().is_none() {
             self.say("highlight a function: put the cursor on it in the table or flame graph, then 3");
         }
     }
 
     /// Takes in the map of a new answer.
-    pub(in crate::ui) fn follow_heat(&mut self) {
+    pub(crate) fn follow_heat(&mut self) {
         if let Some(heat) = self.context.answer.heat.clone() {
             self.views.time.take(&heat);
         }
     }
 
     /// Shows the time screen, with the samples of what is under the cursor highlighted.
-    pub(in crate::ui) fn show_time(&mut self) {
+    pub(crate) fn show_time(&mut self) {
         let name = match self.frame.tab {
             Tab::Top => self.line().map(|line| line.sym.to_string()),
             Tab::Flame => self.flame_function(),
@@ -77,7 +77,7 @@ impl App {
     }
 
     /// Highlights the samples of functions that match; of none any more where the text is empty.
-    pub(in crate::ui) fn highlight_search(&mut self, text: Option<String>) {
+    pub(crate) fn highlight_search(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.ask_for(&general::SEARCH, String::new()) };
         let clause =
             format!("stack =~ {}", if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") });
@@ -88,14 +88,14 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn select_time(&mut self, whole: bool) {
+    pub(crate) fn select_time(&mut self, whole: bool) {
         let Some(heat) = self.context.answer.heat.clone() else { return };
         let again = self.views.time.anchor.is_some() && self.views.time.whole == whole;
         self.views.time.anchor = (!again).then(|| self.views.time.anchor.unwrap_or(self.views.time.spot(&heat)));
         self.views.time.whole = whole;
     }
 
-    pub(in crate::ui) fn time_rows(&mut self, text: Option<&str>) {
+    pub(crate) fn time_rows(&mut self, text: Option<&str>) {
         let next = match text.map(By::parse) {
             Some(Some(by)) => by,
             Some(None) => {
@@ -115,7 +115,7 @@ impl App {
         };
     }
 
-    pub(in crate::ui) fn zoom_time(&mut self, step: isize) {
+    pub(crate) fn zoom_time(&mut self, step: isize) {
         let Some(heat) = self.context.answer.heat.clone() else { return };
         let at = self.views.time.spot(&heat).at;
         self.views.time.zoom(step, at, heat.columns);
@@ -123,7 +123,7 @@ impl App {
 
     /// Moves the cursor by columns and rows, on to other pages where it leads there. Where rows are offsets it
     /// goes in order of time.
-    pub(in crate::ui) fn move_time(&mut self, columns: i64, rows: i64) {
+    pub(crate) fn move_time(&mut self, columns: i64, rows: i64) {
         let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let spot = self.views.time.spot(&heat);
         let n = heat.rows as i64;
@@ -146,7 +146,7 @@ impl App {
         self.views.time.cursor = Some(Spot { at: there.time(row as usize), row: row as usize });
     }
 
-    pub(in crate::ui) fn turn_time(&mut self, by: i64) {
+    pub(crate) fn turn_time(&mut self, by: i64) {
         let Some(heat) = self.context.answer.heat.clone() else { return };
         let next = heat.first.saturating_add_signed(by * heat.columns as i64);
         if next.saturating_mul(heat.length) <= heat.until && next != heat.first {
@@ -157,7 +157,7 @@ impl App {
     }
 
     /// Shows only what is selected, on every screen.
-    pub(in crate::ui) fn enter_time(&mut self) {
+    pub(crate) fn enter_time(&mut self) {
         let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
         self.go_to_range((selected.from, selected.until));
@@ -178,7 +178,7 @@ impl App {
     }
 
     /// The selected time becomes what everything is compared with.
-    pub(in crate::ui) fn mark_range(&mut self) {
+    pub(crate) fn mark_range(&mut self) {
         let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
         self.compare_range((selected.from, selected.until));
@@ -197,7 +197,7 @@ impl App {
         Some(Spot { at, row })
     }
 
-    pub(in crate::ui) fn click_time(&mut self, x: u16, y: u16) {
+    pub(crate) fn click_time(&mut self, x: u16, y: u16) {
         let (Some(heat), Some(spot)) = (self.context.answer.heat.clone(), self.spot_at(x, y)) else { return };
         let before = self.views.time.cell(&heat);
         self.views.time.cursor = Some(spot);
@@ -208,7 +208,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn drag_time(&mut self, x: u16, y: u16) {
+    pub(crate) fn drag_time(&mut self, x: u16, y: u16) {
         let (Some(heat), Some(spot)) = (self.context.answer.heat.clone(), self.spot_at(x, y)) else { return };
         let here = self.views.time.spot(&heat);
         self.views.time.anchor.get_or_insert(here);

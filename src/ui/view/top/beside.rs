@@ -18,7 +18,7 @@ use super::draw::{chain_signs, name};
 const SHARE: u16 = 8;
 
 /// Draws them: shares and DSOs where they change.
-pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if area.width <= SHARE {
         return;
     }

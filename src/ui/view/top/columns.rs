@@ -6,28 +6,28 @@ use crate::ui::widget::rows::{BAR, BARRED};
 
 /// A column on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub field: Field,
-    pub x: u16,
-    pub width: u16,
+pub(crate) struct Span {
+    pub(crate) field: Field,
+    pub(crate) x: u16,
+    pub(crate) width: u16,
     /// Cells at its end for a bar.
-    pub bar: u16,
+    pub(crate) bar: u16,
 }
 
 /// The cells at the right edge: a class letter between blanks, and the scroll bar.
-pub const EDGE: u16 = 3;
+pub(crate) const EDGE: u16 = 3;
 /// Below this width there is no class letter.
 const LETTER: u16 = 40;
 /// What a function's name has at least before other columns make room.
 const NAME: u16 = 27;
 
 /// Cells at the right edge of a table of some width that are no column's.
-pub fn edge(width: u16) -> u16 {
+pub(crate) fn edge(width: u16) -> u16 {
     if width >= LETTER { EDGE } else { 1 }
 }
 
 /// Where a line's name begins in the column of symbols: behind the fold mark, and in call chains behind the forks.
-pub fn name_at(line: &TopLine) -> u16 {
+pub(crate) fn name_at(line: &TopLine) -> u16 {
     match line.depth {
         0 => 2,
         _ => 4 + line.forks.chars().count().min(usize::from(MOST_FORKS)) as u16,
@@ -35,7 +35,7 @@ pub fn name_at(line: &TopLine) -> u16 {
 }
 
 /// Forks that are drawn before a name; of more the last ones.
-pub const MOST_FORKS: u16 = 16;
+pub(crate) const MOST_FORKS: u16 = 16;
 
 /// What makes room, in this order, while a name would have less than [`NAME`] cells.
 const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Children, Field::Old];
@@ -51,7 +51,7 @@ const THEN: &[Field] = &[
 
 /// The column that says what a row is about, and under which its call chains stand: functions, where rows are told apart
 /// by them, else the last one of texts.
-pub fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Option<Field> {
+pub(crate) fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Option<Field> {
     let is_text = |field: &Field| match field {
         Field::Key(ColumnKey::Dso) => false,
         Field::Key(key) => !key.entry().is_number,
@@ -62,7 +62,7 @@ pub fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Opt
 }
 
 /// The columns that fit. What matters least goes first.
-pub fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
+pub(crate) fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
     let mut shown: Vec<Field> = chosen.to_vec();
     let has_names = chosen.contains(&Field::Key(ColumnKey::Sym));
     let mut bar: u16 = if width >= BARRED { BAR } else { 0 };

@@ -60,7 +60,7 @@ commands! { TABLE "Table" {
 }}
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(Press, &str)] = &[
     (Command(&TOGGLE), "callers"),
     (Command(&ORDER_RIGHT), "order"),
     (Command(&SPLIT), "split"),

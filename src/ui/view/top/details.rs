@@ -14,7 +14,7 @@ use crate::ui::widget::put;
 use crate::ui::widget::rows;
 
 /// Draws it.
-pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some(search) = &view.search {
         let text = format!("/{}  match {} of {}  n next  N previous", search.text, search.current, search.matches);
         put(buffer, area, 1, 0, &text, theme.found);

@@ -21,7 +21,7 @@ use crate::ui::widget::put;
 use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 
 /// Draws heading, lines and scroll bar.
-pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let spans = columns::spans(area.width, &scene.selection.fields());
     heading(scene, theme, &spans, area, buffer);
     let lines = &scene.context.answer.lines;
@@ -79,7 +79,7 @@ fn heading(scene: Scene<'_>, theme: &Theme, spans: &[Span], area: Rect, buffer: 
 }
 
 /// What stands where no rows are: why, and what to do.
-pub(in crate::ui) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let answer = &scene.context.answer;
     let lines: Vec<String> =
         if answer.unfiltered.samples > 0 && answer.shown.samples == 0 && scene.selection.range().is_none() {
@@ -261,7 +261,7 @@ fn symbol(
 }
 
 /// What stands before a name: forks and fold mark.
-pub(in crate::ui) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
+pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
     let forks = line.forks.chars().count();
     let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();
     let mark = match line.mark {
@@ -278,11 +278,7 @@ pub(in crate::ui) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
 }
 
 /// A line's name and how it is meant: found, without a symbol, or by the class of its code.
-pub(in crate::ui) fn name<'a>(
-    view: &TopScreen,
-    theme: &Theme,
-    line: &'a TopLine,
-) -> (std::borrow::Cow<'a, str>, Style) {
+pub(crate) fn name<'a>(view: &TopScreen, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
     let style = match (view.hit(line), line.state) {
         (true, _) => theme.found,
         (_, SymState::Sought | SymState::Bounded) => theme.dim,

@@ -8,7 +8,7 @@ use crate::ui::view::top::state::TopScreen;
 
 /// What lies under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum TopHit {
+pub(crate) enum TopHit {
     Head(Field),
     /// A line, and whether its fold mark was hit.
     Line(usize, bool),
@@ -21,7 +21,7 @@ fn spans(scene: Scene<'_>, width: u16) -> Vec<Span> {
 }
 
 /// Finds what a click means.
-pub fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> TopHit {
+pub(crate) fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> TopHit {
     if scene.is_too_small() {
         return TopHit::Nothing;
     }
@@ -42,7 +42,7 @@ pub fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> TopHit 
 }
 
 /// The line and the column under the mouse, where a line is.
-pub fn cell(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> Option<(usize, Field)> {
+pub(crate) fn cell(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> Option<(usize, Field)> {
     let TopHit::Line(line, _) = hit(scene, view, column, row) else { return None };
     let spans = spans(scene, layout::places(scene, scene.area()).table.width);
     let span = spans.iter().find(|s| (s.x..=s.x + s.width).contains(&column))?;

@@ -1,11 +1,11 @@
 //! The table of functions and their call chains: its state, what changes that, and how it is drawn.
 
-pub mod beside;
-pub mod columns;
-pub mod commands;
-pub mod details;
-pub mod draw;
-pub mod hit;
-pub mod split;
-pub mod state;
-pub mod update;
+pub(crate) mod beside;
+pub(crate) mod columns;
+pub(crate) mod commands;
+pub(crate) mod details;
+pub(crate) mod draw;
+pub(crate) mod hit;
+pub(crate) mod split;
+pub(crate) mod state;
+pub(crate) mod update;

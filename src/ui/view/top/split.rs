@@ -23,10 +23,10 @@ const SPLITS: &[(&str, &[ColumnKey])] = &[
 const GROUPS: &[ColumnKey] = &[ColumnKey::Cgroup, ColumnKey::Container, ColumnKey::Pod, ColumnKey::Namespace];
 
 /// One of what a key goes through.
-pub type Split = (&'static str, Vec<ColumnKey>);
+pub(crate) type Split = (&'static str, Vec<ColumnKey>);
 
 /// The key of a column that says whose, where or what.
-pub fn split_key(field: &Field) -> Option<ColumnKey> {
+pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
     match field {
         Field::Key(ColumnKey::Host | ColumnKey::Program | ColumnKey::Trace | ColumnKey::Dso | ColumnKey::Sym) => None,
         Field::Key(key) => Some(*key),
@@ -36,27 +36,27 @@ pub fn split_key(field: &Field) -> Option<ColumnKey> {
 
 impl Scene<'_> {
     /// What rows of one function are told apart by, in words; empty when by nothing.
-    pub fn split_words(self) -> &'static str {
+    pub(crate) fn split_words(self) -> &'static str {
         let splits = self.splits();
         self.split_now(&splits).map_or("", |at| splits[at].0)
     }
 
     /// What the key would split rows by next, in words.
-    pub fn next_split(self) -> &'static str {
+    pub(crate) fn next_split(self) -> &'static str {
         let splits = self.splits();
         let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
         if next == 0 { "by function" } else { splits[next].0 }
     }
 
     /// The columns of tasks and places, as one of those that a key goes through.
-    pub fn split_now(self, splits: &[Split]) -> Option<usize> {
+    pub(crate) fn split_now(self, splits: &[Split]) -> Option<usize> {
         let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).collect();
         splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
     }
 
     /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more. What no
     /// sample has is left out.
-    pub fn splits(self) -> Vec<Split> {
+    pub(crate) fn splits(self) -> Vec<Split> {
         let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
         let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {

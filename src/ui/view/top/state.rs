@@ -15,28 +15,28 @@ pub struct TopScreen {
     pub top: usize,
     pub selected: usize,
     /// The item under the cursor; `None` while the cursor rests on the first line, whatever that is.
-    pub item: Option<u64>,
+    pub(crate) item: Option<u64>,
     /// The function whose row the cursor goes to as soon as there is one.
-    pub seek: Option<String>,
+    pub(crate) seek: Option<String>,
     /// Whether the place of the first line in sight is due to rows that came before it, and not to the user.
-    pub drifted: bool,
+    pub(crate) drifted: bool,
     /// Lines that fit.
-    pub height: usize,
-    pub search: Option<Search>,
+    pub(crate) height: usize,
+    pub(crate) search: Option<Search>,
 }
 
 /// A search and how often it matches.
 #[derive(Clone, Debug)]
-pub struct Search {
-    pub text: String,
-    pub regex: Regex,
-    pub matches: usize,
+pub(crate) struct Search {
+    pub(crate) text: String,
+    pub(crate) regex: Regex,
+    pub(crate) matches: usize,
     /// Which match the cursor is on, from 1; 0 when on none.
-    pub current: usize,
+    pub(crate) current: usize,
 }
 
 /// Whether a line matches a search: by function, DSO or comm.
-pub fn matches(regex: &Regex, line: &TopLine) -> bool {
+pub(crate) fn matches(regex: &Regex, line: &TopLine) -> bool {
     regex.is_match(&line.sym)
         || line.depth == 0
             && (regex.is_match(&line.dso) || line.group.text(ColumnKey::Comm).is_some_and(|c| regex.is_match(c)))
@@ -48,18 +48,18 @@ fn sought(answer: &Answer, name: &str) -> Option<usize> {
 
 impl TopScreen {
     /// The line under the cursor.
-    pub fn line<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
+    pub(crate) fn line<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         answer.lines.get(self.selected)
     }
 
     /// The row under the cursor, or that the entry of a call chain under it belongs to.
-    pub fn row<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
+    pub(crate) fn row<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         let upto = answer.lines.get(..=self.selected)?;
         upto.iter().rev().find(|line| line.depth == 0)
     }
 
     /// Follows the item under the cursor into a new answer.
-    pub fn follow(&mut self, answer: &Answer) {
+    pub(crate) fn follow(&mut self, answer: &Answer) {
         if let Some(at) = self.seek.as_deref().and_then(|name| sought(answer, name)) {
             self.seek = None;
             return self.go(at, answer);
@@ -79,7 +79,7 @@ impl TopScreen {
     }
 
     /// Moves the cursor by some lines.
-    pub fn step(&mut self, by: isize, answer: &Answer) {
+    pub(crate) fn step(&mut self, by: isize, answer: &Answer) {
         self.go(self.selected.saturating_add_signed(by), answer);
     }
 
@@ -92,7 +92,7 @@ impl TopScreen {
     }
 
     /// Back to the first line, whatever it will be.
-    pub fn home(&mut self) {
+    pub(crate) fn home(&mut self) {
         *self = Self { height: self.height, search: self.search.take(), ..Self::default() };
     }
 
@@ -106,7 +106,7 @@ impl TopScreen {
     }
 
     /// Begins a search; the cursor goes to the first match from where it is.
-    pub fn search(&mut self, text: &str, answer: &Answer) -> Result<(), String> {
+    pub(crate) fn search(&mut self, text: &str, answer: &Answer) -> Result<(), String> {
         if text.is_empty() {
             self.search = None;
             return Ok(());
@@ -123,12 +123,12 @@ impl TopScreen {
     }
 
     /// Whether a line is a match of the search.
-    pub fn hit(&self, line: &TopLine) -> bool {
+    pub(crate) fn hit(&self, line: &TopLine) -> bool {
         self.search.as_ref().is_some_and(|s| matches(&s.regex, line))
     }
 
     /// Goes to the next (1) or previous (-1) match, around the ends.
-    pub fn next(&mut self, step: isize, answer: &Answer) {
+    pub(crate) fn next(&mut self, step: isize, answer: &Answer) {
         let n = answer.lines.len() as isize;
         let found = (1..=n).map(|i| (self.selected as isize + i * step).rem_euclid(n.max(1)) as usize);
         let at = found.into_iter().find(|i| answer.lines.get(*i).is_some_and(|l| self.hit(l)));

@@ -14,7 +14,7 @@ use crate::ui::view::top::split::split_key;
 
 impl App {
     /// Filters the view; not any more where the text is empty.
-    pub(in crate::ui) fn set_filter(&mut self, text: String) {
+    pub(crate) fn set_filter(&mut self, text: String) {
         match self.context.parse(&text) {
             _ if text.is_empty() => self.selection.filter = None,
             Ok(_) => self.selection.filter = Some(text),
@@ -23,7 +23,7 @@ impl App {
     }
 
     /// Keeps what narrows the view now under a name.
-    pub(in crate::ui) fn save_filter(&mut self, name: String) {
+    pub(crate) fn save_filter(&mut self, name: String) {
         let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
             return self.say("there is no filter to keep: f sets one");
         };
@@ -32,7 +32,7 @@ impl App {
     }
 
     /// Filters by what was kept under a name.
-    pub(in crate::ui) fn use_filter(&mut self, name: Option<String>) {
+    pub(crate) fn use_filter(&mut self, name: Option<String>) {
         match name.as_ref().map(|name| self.context.saved.get(name).cloned()) {
             Some(Some(text)) => self.set_filter(text),
             Some(None) => {
@@ -47,14 +47,14 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn forget_filter(&mut self, name: Option<String>) {
+    pub(crate) fn forget_filter(&mut self, name: Option<String>) {
         match name.and_then(|name| self.context.saved.remove(&name)) {
             Some(_) => self.effects.push(Effect::SaveFilters(self.context.saved.clone())),
             None => self.say("name a filter that is kept: ^S lists them"),
         }
     }
 
-    pub(in crate::ui) fn push_zoom(&mut self, label: String, expression: String) {
+    pub(crate) fn push_zoom(&mut self, label: String, expression: String) {
         let zoom = Zoom { label, expression, range: None };
         if self.selection.zooms.contains(&zoom) {
             return self.say("already zoomed in there: ⌫ goes back");
@@ -64,7 +64,7 @@ impl App {
     }
 
     /// Keeps only what shares a column's value with the line under the cursor, or leaves that out.
-    pub(in crate::ui) fn zoom(&mut self, key: ColumnKey, exclude: bool) {
+    pub(crate) fn zoom(&mut self, key: ColumnKey, exclude: bool) {
         let Some(line) = self.line().cloned() else { return };
         // Where threads are not told apart, what comes nearest.
         let near = match key {
@@ -82,7 +82,7 @@ impl App {
     }
 
     /// Keeps only what shares the value of the cell under the mouse, or leaves that out.
-    pub(in crate::ui) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
+    pub(crate) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
         let Some((line, field)) = hit::cell(self.scene(), &self.views.top, column, row) else { return };
         let answer = self.context.answer.clone();
         self.views.top.go(line, &answer);
@@ -92,7 +92,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn zoom_cpu(&mut self, text: Option<String>) {
+    pub(crate) fn zoom_cpu(&mut self, text: Option<String>) {
         let own = self.line().and_then(|l| l.group.id(ColumnKey::Cpu)).map(|cpu| cpu.to_string());
         let Some(text) = text.or(own) else { return self.ask_for(&general::ZOOM_CPU, String::new()) };
         let expression = format!("cpu in {text}");
@@ -102,7 +102,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn sort(&mut self, text: Option<String>) {
+    pub(crate) fn sort(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.run(&COLUMNS) };
         match ColumnKey::parse_list(&text) {
             Ok(keys) => {
@@ -117,7 +117,7 @@ impl App {
     }
 
     /// Tells rows of one function apart by the next thing, or by the one before.
-    pub(in crate::ui) fn split(&mut self, step: isize) {
+    pub(crate) fn split(&mut self, step: isize) {
         let mut splits = self.scene().splits();
         let now = self.scene().split_now(&splits);
         let next = now.map_or(0, |at| (at as isize + step).rem_euclid(splits.len() as isize) as usize);
@@ -147,7 +147,7 @@ impl App {
         });
     }
 
-    pub(in crate::ui) fn order_by(&mut self, field: Field) {
+    pub(crate) fn order_by(&mut self, field: Field) {
         let order = match field {
             Field::Children => Order::Children,
             Field::SelfTime | Field::Period => Order::SelfTime,
@@ -163,7 +163,7 @@ impl App {
 
     /// Orders rows; call chains then lead where the figure comes from: from a function's own time
     /// to its callers, from what it called to its callees.
-    pub(in crate::ui) fn set_order(&mut self, order: Order) {
+    pub(crate) fn set_order(&mut self, order: Order) {
         if (self.selection.rows.order == Order::Children) != (order == Order::Children) {
             let inclusive = order == Order::Children;
             self.selection.rows.direction = if inclusive { Direction::Callees } else { Direction::Callers };
@@ -171,7 +171,7 @@ impl App {
         self.selection.rows.order = order;
     }
 
-    pub(in crate::ui) fn move_order(&mut self, step: isize) {
+    pub(crate) fn move_order(&mut self, step: isize) {
         let n = self.selection.rows.columns.len() as isize;
         let at =
             self.selection.rows.columns.iter().position(|f| *f == self.selection.order_field()).unwrap_or(0) as isize;
@@ -180,7 +180,7 @@ impl App {
         self.selection.rows.reversed = false;
     }
 
-    pub(in crate::ui) fn toggle_children(&mut self) {
+    pub(crate) fn toggle_children(&mut self) {
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
         }
@@ -199,7 +199,7 @@ impl App {
     }
 
     /// Goes to another event; dummies, which only carry side-band, are passed over.
-    pub(in crate::ui) fn move_event(&mut self, step: isize) {
+    pub(crate) fn move_event(&mut self, step: isize) {
         let events = self.context.answer.clone();
         let n = events.events.len() as isize;
         let around = (1..n).map(|i| (self.selection.event as isize + i * step).rem_euclid(n) as usize);
@@ -213,7 +213,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn set_refresh(&mut self, refresh: Duration) {
+    pub(crate) fn set_refresh(&mut self, refresh: Duration) {
         self.selection.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
         self.effects.push(Effect::Refresh(self.selection.refresh));
         self.say(format!("up to date every {} s", self.selection.refresh.as_secs_f64()));

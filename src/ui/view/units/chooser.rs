@@ -17,19 +17,19 @@ use crate::units::{self, UNITS};
 
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// A unit's name, or an option of the one that is typed.
-    pub name: String,
-    pub about: String,
+    pub(crate) name: String,
+    pub(crate) about: String,
     /// What is typed when it is completed.
-    pub text: String,
+    pub(crate) text: String,
     /// Why it cannot run here; empty when it can, or when nobody knows.
-    pub missing: String,
+    pub(crate) missing: String,
 }
 
 impl App {
     /// Lets one choose a unit.
-    pub(in crate::ui) fn choose_unit(&mut self) {
+    pub(crate) fn choose_unit(&mut self) {
         if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
             self.effects.push(Effect::Catalogue);
         }
@@ -38,7 +38,7 @@ impl App {
     }
 
     /// Starts what is typed, or the unit under the cursor where no name is whole; whether the list stays.
-    pub(in crate::ui) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
+    pub(crate) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
         let typed = chooser.input.value().trim().to_owned();
         let name = typed.split_whitespace().next().unwrap_or_default();
         let choices = unit_choices(&self.context, &self.views.events, &typed);
@@ -60,7 +60,7 @@ impl App {
 }
 
 /// Units that what is typed may mean, by name first, then by what they answer; behind a name its options.
-pub fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
+pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if typed.split_once(char::is_whitespace).is_some_and(|(name, _)| units::find(name).is_some()) {
         let one = |(text, about): (String, String)| {
@@ -87,7 +87,7 @@ pub fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Ve
 }
 
 /// What a unit is made from, and what to know of it.
-pub fn about_unit(context: &Context, name: &str) -> Option<String> {
+pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
     let spec = units::find(name)?;
     let needs = match (spec.make)(&Settings::default()) {
         Ok(unit) => {

@@ -32,7 +32,7 @@ commands! { GROUP "Units" on Units {
 }}
 
 /// What commands of every screen mean here.
-pub static HERE: Acts = &[
+pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.unit_line(-1))),
     (&general::DOWN, Plain(|app| app.unit_line(1))),
     (&general::PAGE_UP, Plain(|app| app.unit_rows(-app.unit_page()))),
@@ -53,7 +53,7 @@ pub static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(Press, &str)] = &[
     (Command(&general::UNIT), "add unit"),
     (Command(&PANEL), "next panel"),
     (Command(&ENTER), "enter"),

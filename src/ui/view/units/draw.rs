@@ -23,7 +23,7 @@ use crate::ui::widget::rows::place;
 
 /// What a click means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnitsHit {
+pub(crate) enum UnitsHit {
     Unit(u64),
     Panel(usize),
     /// A column's heading.
@@ -93,12 +93,12 @@ fn area_of(scene: Scene<'_>) -> Rect {
 }
 
 /// Rows of the panel that is looked at, without its heading.
-pub fn main_height(scene: Scene<'_>, units: &UnitsScreen) -> usize {
+pub(crate) fn main_height(scene: Scene<'_>, units: &UnitsScreen) -> usize {
     usize::from(plan(units, area_of(scene)).main.height.saturating_sub(1))
 }
 
 /// The flame graph of the panel that is looked at, laid out for its place.
-pub fn flame(scene: Scene<'_>, units: &UnitsScreen) -> Option<Flame> {
+pub(crate) fn flame(scene: Scene<'_>, units: &UnitsScreen) -> Option<Flame> {
     let (panel, view) = units.panel()?;
     flame_of(panel, view, plan(units, area_of(scene)).main)
 }
@@ -109,7 +109,7 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
 }
 
 /// Finds what a click means.
-pub fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<UnitsHit> {
+pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<UnitsHit> {
     let area = area_of(scene);
     let plan = plan(units, area);
     let inside =
@@ -136,7 +136,7 @@ pub fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<Unit
 }
 
 /// Draws it.
-pub fn draw(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(unit) = units.unit() else { return none(units, theme, area, buffer) };
     let plan = plan(units, area);
     for (x, _, id) in &plan.units {
@@ -211,7 +211,7 @@ fn why_empty(units: &UnitsScreen) -> Option<String> {
 }
 
 /// Which row of how many the cursor is on, and what it is about, where its column cuts that.
-pub fn details(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn details(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
     let list = visible(&panel.body, rows, view);
@@ -244,6 +244,6 @@ fn none(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The panel that is looked at, as text.
-pub fn text(units: &UnitsScreen) -> String {
+pub(crate) fn text(units: &UnitsScreen) -> String {
     units.panel().map_or(String::new(), |(panel, _)| panel.to_text())
 }

@@ -1,10 +1,10 @@
 //! Analysis units at work: its state, what changes that, and how it is drawn.
 
-pub mod chooser;
-pub mod commands;
-pub mod draw;
-pub mod panel_view;
-pub mod panels;
-pub mod state;
-pub mod table;
-pub mod update;
+pub(crate) mod chooser;
+pub(crate) mod commands;
+pub(crate) mod draw;
+pub(crate) mod panel_view;
+pub(crate) mod panels;
+pub(crate) mod state;
+pub(crate) mod table;
+pub(crate) mod update;

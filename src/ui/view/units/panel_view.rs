@@ -7,31 +7,31 @@ use crate::ui::view::flame::state::FlameScreen;
 
 /// Where one is in a panel.
 #[derive(Clone, Debug, Default)]
-pub struct PanelView {
+pub(crate) struct PanelView {
     /// The row under the cursor, by its id; `None` while the cursor rests on the first row, whatever that is, and while
     /// a log is followed.
-    pub selected: Option<u64>,
+    pub(crate) selected: Option<u64>,
     /// The first row in sight.
-    pub top: usize,
+    pub(crate) top: usize,
     /// The column that rows are ordered by, and whether the order is turned around; the unit's own order when none.
-    pub order: Option<(usize, bool)>,
+    pub(crate) order: Option<(usize, bool)>,
     /// The unit's own order, as the rows tell it.
-    pub own_order: Option<(usize, bool)>,
+    pub(crate) own_order: Option<(usize, bool)>,
     /// Only rows with a text that matches are shown.
-    pub filter: Option<regex::Regex>,
+    pub(crate) filter: Option<regex::Regex>,
     /// Rows of a tree that are folded.
-    pub folded: HashSet<u64>,
-    pub flame: FlameScreen,
+    pub(crate) folded: HashSet<u64>,
+    pub(crate) flame: FlameScreen,
 }
 
 impl PanelView {
     /// The column that rows stand in the order of, and whether it is turned around.
-    pub fn ordered_by(&self) -> Option<(usize, bool)> {
+    pub(crate) fn ordered_by(&self) -> Option<(usize, bool)> {
         self.order.or(self.own_order)
     }
 
     /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go.
-    pub(in crate::ui) fn follow(&mut self, before: &Panel, now: &Panel) {
+    pub(crate) fn follow(&mut self, before: &Panel, now: &Panel) {
         let Some(rows) = now.rows() else { return };
         self.own_order = own_order(&now.body, rows, self.own_order);
         let (Some(id), Some(old)) = (self.selected, before.rows()) else { return };
@@ -46,7 +46,7 @@ impl PanelView {
 }
 
 /// The rows of a panel in the order in which they are shown, folded ones and those that are filtered away left out.
-pub fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
+pub(crate) fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
     let mut list = ordered(body, rows, view);
     if let Some(filter) = &view.filter {
         list.retain(|row| {
@@ -62,7 +62,7 @@ pub fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
 
 /// Where the cursor is among the rows that are shown: on the first while none is chosen, and nowhere while a log is
 /// followed.
-pub fn cursor(body: &Body, rows: &Rows, view: &PanelView, visible: &[usize]) -> Option<usize> {
+pub(crate) fn cursor(body: &Body, rows: &Rows, view: &PanelView, visible: &[usize]) -> Option<usize> {
     let chosen = view.selected.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));
     chosen.or((!matches!(body, Body::Log(_)) && !visible.is_empty()).then_some(0))
 }
@@ -119,7 +119,7 @@ fn sort<T>(rows: &Rows, view: &PanelView, list: &mut [T], row: impl Fn(&T) -> us
 
 /// The column that a unit has put its rows in the order of, by what they are: one of sums before others. What held
 /// before stays while it holds.
-pub fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
+pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
     if matches!(body, Body::Log(_)) {
         return None;
     }

@@ -20,7 +20,7 @@ use crate::ui::widget::put;
 use crate::ui::widget::rows::eighths;
 
 /// Draws a panel; the cursor is seen in the one that is looked at.
-pub fn draw(
+pub(crate) fn draw(
     panel: &Panel,
     view: &PanelView,
     flame: Option<&Flame>,

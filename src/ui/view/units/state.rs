@@ -16,27 +16,27 @@ const LOG_ROWS: usize = 1000;
 
 /// A unit's panels and which of them is looked at.
 #[derive(Clone, Debug, Default)]
-pub struct UnitView {
-    pub panel: usize,
-    pub panels: Vec<PanelView>,
-    pub baseline: bool,
+pub(crate) struct UnitView {
+    pub(crate) panel: usize,
+    pub(crate) panels: Vec<PanelView>,
+    pub(crate) baseline: bool,
 }
 
 /// How rows of panels are arranged, by unit and panel: their order, filter and zoom.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Arrangement(Vec<(u64, usize, Arranged)>);
+pub(crate) struct Arrangement(Vec<(u64, usize, Arranged)>);
 
 type Arranged = (Option<(usize, bool)>, Option<String>, Vec<Arc<str>>);
 
 /// The screen.
 #[derive(Clone, Debug, Default)]
 pub struct UnitsScreen {
-    pub answers: Arc<Vec<UnitAnswer>>,
-    pub current: Option<u64>,
+    pub(crate) answers: Arc<Vec<UnitAnswer>>,
+    pub(crate) current: Option<u64>,
     /// A unit was asked for and has not said anything yet.
-    pub pending: bool,
+    pub(crate) pending: bool,
     /// Units that were added while it runs, as they were typed.
-    pub added: Vec<String>,
+    pub(crate) added: Vec<String>,
     views: HashMap<u64, UnitView>,
     /// What was last said to the engine.
     sent: Option<(u64, Look)>,
@@ -44,7 +44,7 @@ pub struct UnitsScreen {
 
 impl UnitsScreen {
     /// New figures have come.
-    pub fn set(&mut self, answers: Arc<Vec<UnitAnswer>>) {
+    pub(crate) fn set(&mut self, answers: Arc<Vec<UnitAnswer>>) {
         let fresh = answers.iter().map(|answer| answer.id).filter(|id| !self.views.contains_key(id)).max();
         let has = |id: u64| answers.iter().any(|answer| answer.id == id);
         self.current = fresh.or(self.current.filter(|id| has(*id))).or(answers.first().map(|answer| answer.id));
@@ -64,32 +64,32 @@ impl UnitsScreen {
     }
 
     /// The unit that is looked at.
-    pub fn unit(&self) -> Option<&UnitAnswer> {
+    pub(crate) fn unit(&self) -> Option<&UnitAnswer> {
         self.answers.iter().find(|answer| Some(answer.id) == self.current)
     }
 
-    pub fn view(&self) -> Option<&UnitView> {
+    pub(crate) fn view(&self) -> Option<&UnitView> {
         self.views.get(&self.current?)
     }
 
-    pub fn view_mut(&mut self) -> Option<&mut UnitView> {
+    pub(crate) fn view_mut(&mut self) -> Option<&mut UnitView> {
         self.views.get_mut(&self.current?)
     }
 
     /// The panel that is looked at, with where one is in it.
-    pub fn panel(&self) -> Option<(&Panel, &PanelView)> {
+    pub(crate) fn panel(&self) -> Option<(&Panel, &PanelView)> {
         let view = self.view()?;
         let panel = self.unit()?.panels.get(view.panel)?;
         Some((panel, view.panels.get(view.panel)?))
     }
 
-    pub fn panel_view_mut(&mut self) -> Option<&mut PanelView> {
+    pub(crate) fn panel_view_mut(&mut self) -> Option<&mut PanelView> {
         let view = self.view_mut()?;
         view.panels.get_mut(view.panel)
     }
 
     /// How rows are arranged now.
-    pub fn arrangement(&self) -> Arrangement {
+    pub(crate) fn arrangement(&self) -> Arrangement {
         let one = |panel: &PanelView| -> Arranged {
             let filter = panel.filter.as_ref().map(|filter| filter.as_str().to_owned());
             (panel.order, filter, panel.flame.place.zoom.clone())
@@ -101,7 +101,7 @@ impl UnitsScreen {
     }
 
     /// Arranges rows as they were.
-    pub fn arrange(&mut self, as_before: &Arrangement) {
+    pub(crate) fn arrange(&mut self, as_before: &Arrangement) {
         for (id, view) in &mut self.views {
             for (at, panel) in view.panels.iter_mut().enumerate() {
                 let then = as_before.0.iter().find(|(unit, place, _)| (unit, place) == (id, &at));
@@ -114,7 +114,7 @@ impl UnitsScreen {
     }
 
     /// To another panel of the unit.
-    pub fn step_panel(&mut self, by: isize) {
+    pub(crate) fn step_panel(&mut self, by: isize) {
         let n = self.unit().map_or(0, |unit| unit.panels.len()) as isize;
         if let Some(view) = self.view_mut().filter(|_| n > 0) {
             view.panel = (view.panel as isize + by).rem_euclid(n) as usize;
@@ -122,7 +122,7 @@ impl UnitsScreen {
     }
 
     /// To another unit.
-    pub fn step_unit(&mut self, by: isize) {
+    pub(crate) fn step_unit(&mut self, by: isize) {
         let n = self.answers.len() as isize;
         let at = self.answers.iter().position(|answer| Some(answer.id) == self.current).unwrap_or(0) as isize;
         if n > 0 {
@@ -131,7 +131,7 @@ impl UnitsScreen {
     }
 
     /// Moves the cursor by some rows; `isize::MIN` goes to the first one, `isize::MAX` to the last.
-    pub fn step_row(&mut self, by: isize, height: usize) {
+    pub(crate) fn step_row(&mut self, by: isize, height: usize) {
         let Some((panel, view)) = self.panel() else { return };
         let Some(rows) = panel.rows() else { return };
         let list = visible(&panel.body, rows, view);
@@ -151,7 +151,7 @@ impl UnitsScreen {
     }
 
     /// Has the row that the cursor rests on stay under it.
-    pub fn hold_row(&mut self, height: usize) {
+    pub(crate) fn hold_row(&mut self, height: usize) {
         let Some((panel, view)) = self.panel() else { return };
         let Some(rows) = panel.rows() else { return };
         let list = visible(&panel.body, rows, view);
@@ -166,7 +166,7 @@ impl UnitsScreen {
     }
 
     /// What is to be said to the engine, when that has changed; `shown` while this screen is.
-    pub fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
+    pub(crate) fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();
             let selected =
@@ -183,7 +183,7 @@ impl UnitsScreen {
 }
 
 /// Units whose name or question has a text, for completion: (name, question).
-pub fn completions(text: &str) -> Vec<(String, String)> {
+pub(crate) fn completions(text: &str) -> Vec<(String, String)> {
     let typed = text.trim_start();
     if let Some((name, _)) = typed.split_once(char::is_whitespace) {
         let Some(spec) = units::find(name) else { return Vec::new() };
@@ -214,12 +214,12 @@ pub fn completions(text: &str) -> Vec<(String, String)> {
 }
 
 /// Splits a text into words as a shell does: quotes hold words together.
-pub fn split_shell_words(text: &str) -> Result<Vec<String>, String> {
+pub(crate) fn split_shell_words(text: &str) -> Result<Vec<String>, String> {
     shlex::split(text).ok_or_else(|| "a quote is not closed".to_owned())
 }
 
 /// Words as one text that [`split_shell_words`], or a shell, splits again.
-pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     // Nothing that can be typed or said in a text has a NUL that would end it.
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }

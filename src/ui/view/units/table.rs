@@ -15,7 +15,7 @@ use crate::ui::widget::rows::{BAR, BARRED, arrow, eighths, light_up, scroll_bar}
 use crate::ui::widget::put;
 
 /// The first row in sight: a log follows its end until a row of it is chosen.
-pub fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
+pub(crate) fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
     let Some(rows) = panel.rows() else { return 0 };
     let list = visible(&panel.body, rows, view);
     first_of(view, area, list.len(), cursor(&panel.body, rows, view, &list))
@@ -99,14 +99,14 @@ fn spans(columns: &[Column], area: u16) -> Vec<Span> {
 }
 
 /// The column whose heading is at a place of the panel's first line.
-pub fn column_at(panel: &Panel, view: &PanelView, area: Rect, x: u16) -> Option<usize> {
+pub(crate) fn column_at(panel: &Panel, view: &PanelView, area: Rect, x: u16) -> Option<usize> {
     let x = x.checked_sub(area.x)?;
     let spans = spans_of(panel.rows()?, view, area);
     spans.into_iter().find(|span| (span.x..=span.x + span.cells).contains(&x)).map(|span| span.column)
 }
 
 /// Whether the mark that folds a row of a tree is at a place.
-pub fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x: u16) -> bool {
+pub(crate) fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x: u16) -> bool {
     let Some(rows) = panel.rows().filter(|_| matches!(panel.body, Body::Tree(_))) else { return false };
     let depth = rows.depth.get(row).copied().unwrap_or(0);
     let spans = spans_of(rows, view, area);
@@ -115,15 +115,15 @@ pub fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x: u16) 
 }
 
 /// What is drawn; the cursor is seen in the panel that is looked at.
-pub struct UnitTable<'a> {
-    pub panel: &'a Panel,
-    pub rows: &'a Rows,
-    pub view: &'a PanelView,
-    pub main: bool,
+pub(crate) struct UnitTable<'a> {
+    pub(crate) panel: &'a Panel,
+    pub(crate) rows: &'a Rows,
+    pub(crate) view: &'a PanelView,
+    pub(crate) main: bool,
 }
 
 impl UnitTable<'_> {
-    pub fn draw(&self, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    pub(crate) fn draw(&self, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let spans = spans_of(self.rows, self.view, area);
         self.heading(theme, &spans, area, buffer);
         let list = visible(&self.panel.body, self.rows, self.view);

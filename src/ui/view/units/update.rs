@@ -25,14 +25,14 @@ impl App {
     }
 
     /// Tells the engine what of the units is looked at.
-    pub(in crate::ui) fn tell_units(&mut self) {
+    pub(crate) fn tell_units(&mut self) {
         if let Some(request) = self.views.units.tell(self.frame.tab == Tab::Units) {
             self.effects.push(Effect::Unit(request));
         }
     }
 
     /// Starts a unit, named with its options; asks for one where none is named.
-    pub(in crate::ui) fn add_unit(&mut self, text: Option<String>) {
+    pub(crate) fn add_unit(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.choose_unit() };
         match unit_of(&text) {
             Ok((spec, settings)) => {
@@ -44,7 +44,7 @@ impl App {
     }
 
     /// Starts a unit and goes to its screen.
-    pub fn start_unit(&mut self, spec: &'static Spec, settings: Settings) {
+    pub(crate) fn start_unit(&mut self, spec: &'static Spec, settings: Settings) {
         self.frame.tab = Tab::Units;
         self.views.units.pending = true;
         self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
@@ -54,11 +54,11 @@ impl App {
         drawn::main_height(self.scene(), &self.views.units)
     }
 
-    pub(in crate::ui) fn unit_page(&self) -> isize {
+    pub(crate) fn unit_page(&self) -> isize {
         self.unit_height().max(1) as isize
     }
 
-    pub(in crate::ui) fn unit_rows(&mut self, by: isize) {
+    pub(crate) fn unit_rows(&mut self, by: isize) {
         let height = self.unit_height();
         self.views.units.step_row(by, height);
     }
@@ -68,7 +68,7 @@ impl App {
     }
 
     /// A line down (1) or up (-1).
-    pub(in crate::ui) fn unit_line(&mut self, by: i32) {
+    pub(crate) fn unit_line(&mut self, by: i32) {
         match self.is_in_flame() {
             true => self.move_in_flame(|screen, flame| screen.along(flame, by)),
             false => self.unit_rows(by as isize),
@@ -76,14 +76,14 @@ impl App {
     }
 
     /// To the panel on the right (1) or on the left (-1), or to the frame there.
-    pub(in crate::ui) fn unit_sideways(&mut self, by: i32) {
+    pub(crate) fn unit_sideways(&mut self, by: i32) {
         match self.is_in_flame() {
             true => self.move_in_flame(|screen, flame| screen.sideways(flame, by)),
             false => self.views.units.step_panel(by as isize),
         }
     }
 
-    pub(in crate::ui) fn ask_or_filter_rows(&mut self, text: Option<String>) {
+    pub(crate) fn ask_or_filter_rows(&mut self, text: Option<String>) {
         if let Some(text) = text {
             return self.filter_rows(&text);
         }
@@ -92,7 +92,7 @@ impl App {
         self.ask_for(&general::SEARCH, text);
     }
 
-    pub(in crate::ui) fn unit_baseline(&mut self) {
+    pub(crate) fn unit_baseline(&mut self) {
         let Some(id) = self.views.units.current else { return };
         let Some(view) = self.views.units.view_mut() else { return };
         view.baseline = !view.baseline;
@@ -102,7 +102,7 @@ impl App {
     }
 
     /// Shows only rows of the panel that have a text; all of them where it is empty.
-    pub(in crate::ui) fn filter_rows(&mut self, text: &str) {
+    pub(crate) fn filter_rows(&mut self, text: &str) {
         let filter = match text {
             "" => None,
             text => match pattern(text) {
@@ -129,7 +129,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn order_rows(&mut self, by: isize) {
+    pub(crate) fn order_rows(&mut self, by: isize) {
         let Some((column, turned)) = self.order_now() else { return };
         let titles = self.views.units.panel().and_then(|(panel, _)| panel.rows()).map(|rows| &rows.table.columns);
         let Some(titles) = titles.filter(|titles| !titles.is_empty()) else { return };
@@ -143,7 +143,7 @@ impl App {
     }
 
     /// Turns the order around, or orders by a column, whose heading was clicked; once more turns that around.
-    pub(in crate::ui) fn turn_rows(&mut self, clicked: Option<usize>) {
+    pub(crate) fn turn_rows(&mut self, clicked: Option<usize>) {
         let Some((by, turned)) = self.order_now() else { return };
         let by = if by == usize::MAX { 0 } else { by };
         let (column, turned) = clicked.map_or((by, !turned), |clicked| (clicked, clicked == by && !turned));
@@ -153,7 +153,7 @@ impl App {
     }
 
     /// Folds a row of a tree, zooms into a frame, or goes on to what a row is about.
-    pub(in crate::ui) fn enter_row(&mut self) {
+    pub(crate) fn enter_row(&mut self) {
         let Some((panel, _)) = self.views.units.panel() else { return };
         match &panel.body {
             Body::Tree(_) => {
@@ -183,7 +183,7 @@ impl App {
 
     /// Takes the filter away, else leaves the zoom, else lets go of the row under the cursor; `false` where there is
     /// nothing of that.
-    pub(in crate::ui) fn leave_row(&mut self) -> bool {
+    pub(crate) fn leave_row(&mut self) -> bool {
         let Some(view) = self.views.units.panel_view_mut() else { return false };
         let filtered = view.filter.take().is_some();
         let zoomed = !filtered && !std::mem::take(&mut view.flame.place.zoom).is_empty();
@@ -200,7 +200,7 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn click_units(&mut self, x: u16, y: u16) {
+    pub(crate) fn click_units(&mut self, x: u16, y: u16) {
         match drawn::hit(self.scene(), &self.views.units, x, y) {
             Some(drawn::UnitsHit::Unit(id)) => self.views.units.current = Some(id),
             Some(drawn::UnitsHit::Panel(panel)) => {
@@ -231,7 +231,7 @@ impl App {
 }
 
 /// A unit and its options as they are typed.
-pub fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
+pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
     let words = split_shell_words(text)?;
     let (name, rest) = words.split_first().ok_or("name a unit, such as rundelay")?;
     let spec = units::find(name).ok_or_else(|| {

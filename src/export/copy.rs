@@ -28,7 +28,7 @@ pub(super) const FORMAT: Format = Format { name: "perfdata", about: "perf.data",
 
 /// Why a recording could not be written anew.
 #[derive(Debug, thiserror::Error)]
-pub enum CopyError {
+pub(crate) enum CopyError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub enum CopyError {
 
 /// Copies the samples for which `keep` holds (by their place in the order of time, and their time), and all
 /// other records; `marks` are those of the copy. The file appears under its name only when it is complete.
-pub fn copy(
+pub(crate) fn copy(
     source: &mut dyn Source,
     keep: &dyn Fn(u64, u64) -> bool,
     marks: &[TimeMark],

@@ -13,7 +13,7 @@ const EXEC: u32 = 4;
 const MAX_FILES: usize = 1 << 16;
 
 /// The files met so far, with their build ids.
-pub struct Identities {
+pub(crate) struct Identities {
     dsos: Dsos,
     options: SymbolOptions,
     list: Vec<(bool, BuildId, String)>,
@@ -23,7 +23,7 @@ pub struct Identities {
 
 impl Identities {
     /// Begins with the files that are mapped already.
-    pub fn new(dsos: Dsos) -> Self {
+    pub(crate) fn new(dsos: Dsos) -> Self {
         let list = features::kernel_build_id().map(|id| (true, id, "[kernel.kallsyms]".to_owned()));
         let mut new = Self { dsos, options: SymbolOptions::live(), list: list.into_iter().collect(), read: 0 };
         new.read_on();
@@ -31,7 +31,7 @@ impl Identities {
     }
 
     /// Reads the files that records of ours map for the first time.
-    pub fn follow(&mut self, header: Header, record: &[u8]) {
+    pub(crate) fn follow(&mut self, header: Header, record: &[u8]) {
         if header.kind != types::MMAP2 || self.dsos.all().len() >= MAX_FILES {
             return;
         }
@@ -52,7 +52,7 @@ impl Identities {
     }
 
     /// What they are: whether of the kernel, the id, the path.
-    pub fn list(&self) -> &[(bool, BuildId, String)] {
+    pub(crate) fn list(&self) -> &[(bool, BuildId, String)] {
         &self.list
     }
 }

@@ -9,25 +9,25 @@ use crate::session::log::Fork;
 use crate::session::{Dsos, MapId, Side, SideLog};
 
 /// Writes history as records, in order of time.
-pub struct SideWriter<'a> {
+pub(crate) struct SideWriter<'a> {
     dsos: &'a Dsos,
     layout: Layout,
     entries: Vec<&'a (u64, Side)>,
     next: usize,
     known: HashSet<i32>,
     /// Where processes had what, as far as has been written.
-    pub layouts: Layouts<'a>,
+    pub(crate) layouts: Layouts<'a>,
 }
 
 impl<'a> SideWriter<'a> {
-    pub fn new(dsos: &'a Dsos, log: &'a SideLog, layout: Layout) -> Self {
+    pub(crate) fn new(dsos: &'a Dsos, log: &'a SideLog, layout: Layout) -> Self {
         let mut entries: Vec<_> = log.entries().iter().collect();
         entries.sort_by_key(|(time, _)| *time);
         Self { dsos, layout, entries, next: 0, known: HashSet::new(), layouts: Layouts::new(dsos) }
     }
 
     /// Appends the records up to a time.
-    pub fn until(&mut self, time: u64, out: &mut Vec<u8>) {
+    pub(crate) fn until(&mut self, time: u64, out: &mut Vec<u8>) {
         while let Some((at, side)) = self.entries.get(self.next).filter(|(at, _)| *at <= time) {
             self.next += 1;
             self.layouts.follow(side);

@@ -26,7 +26,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
 
 /// Draws folded lines; those with two weights become a differential graph, in red what grew and in
 /// blue what shrank.
-pub fn write_lines(lines: &[String], title: &str, event: &str, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_lines(lines: &[String], title: &str, event: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut options = Options::default();
     options.title = clean(title).into_owned();
     options.count_name = clean(event).into_owned();

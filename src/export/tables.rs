@@ -15,7 +15,7 @@ use crate::symbols::shipped::{KERNEL, Packed};
 
 /// Follows the records of a stream and writes the tables that they need.
 #[derive(Debug)]
-pub struct TableWriter {
+pub(crate) struct TableWriter {
     session: Session,
     options: SymbolOptions,
     layout: Layout,
@@ -25,12 +25,12 @@ pub struct TableWriter {
 
 impl TableWriter {
     /// For records of this layout; `session` knows what ran before.
-    pub fn new(session: Session, options: SymbolOptions, layout: Layout) -> Self {
+    pub(crate) fn new(session: Session, options: SymbolOptions, layout: Layout) -> Self {
         Self { session, options, layout, sent: FxHashSet::default(), kernel: false }
     }
 
     /// Appends to `out` the tables of the files that records are in and that were not sent yet.
-    pub fn follow(&mut self, records: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+    pub(crate) fn follow(&mut self, records: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
         let mut needed: Vec<DsoId> = Vec::new();
         let mut rest = records;
         while let Ok(Some((header, body, _))) = split(rest) {

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, right, text};
-use super::kit::field::{Num, Text};
+use super::kit::field::{Num, Text, Than};
 use super::kit::rowids::id;
 use super::kit::{
-    Bound, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -68,7 +67,7 @@ struct Request {
 #[derive(Debug)]
 struct BlkTrace {
     device: Option<(u32, u32)>,
-    than: Option<(Expr, Option<Bound>)>,
+    than: Than,
     fields: [Option<Fields>; 4],
     open: FxHashMap<(i64, i64), Request>,
     stages: BTreeMap<(usize, usize), Stats>,
@@ -87,7 +86,7 @@ impl BlkTrace {
         let device = settings.get("device").map(device).transpose()?;
         Ok(Self {
             device,
-            than: settings.than()?.map(|expr| (expr, None)),
+            than: Than::new(settings.than()?),
             fields: [const { None }; 4],
             open: FxHashMap::default(),
             stages: BTreeMap::new(),
@@ -104,8 +103,7 @@ impl BlkTrace {
 
     fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let ns = hit.time.saturating_sub(request.began);
-        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
-        let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let above = self.than.is_exceeded(hit, cx.names, ns);
         let task = self.by_task.entry((request.tid, request.write)).or_default();
         let device = self.by_device.entry((dev, request.write)).or_default();
         task.1 = task.1.saturating_add(request.bytes);
@@ -118,7 +116,7 @@ impl BlkTrace {
         }
         self.latencies.add(&(ns.max(1).ilog2()), hit.time, 1.0);
         cx.point(hit.time, ns);
-        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (request, dev, sector, hit.time));
         }
     }
@@ -131,15 +129,15 @@ impl BlkTrace {
 
     fn stage_panel(&self) -> Panel {
         let mut columns = vec![left("from", "From", 10), left("to", "To", 10)];
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         let mut rows = Rows::new(columns);
         for ((from, to), stats) in &self.stages {
             let mut cells = vec![text(STAGES[*from].1), text(STAGES[*to].1)];
-            cells.extend(latency::cells(stats, self.than.is_some()));
+            cells.extend(latency::cells(stats, self.than.is_set()));
             rows.push(id(&(from, to)), cells);
         }
         let mut cells = vec![text("end"), text("to end")];
-        cells.extend(latency::cells(&self.whole, self.than.is_some()));
+        cells.extend(latency::cells(&self.whole, self.than.is_set()));
         rows.push(u64::MAX, cells);
         let note = match self.open.len() {
             0 => String::new(),
@@ -151,13 +149,13 @@ impl BlkTrace {
     fn tasks(&self, at: &Moment<'_>) -> Panel {
         let mut columns = super::kit::columns::task().to_vec();
         columns.extend([left("way", "Way", 6), right("bytes", "Bytes", 9)]);
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         let mut list: Vec<_> = self.by_task.iter().collect();
         list.sort_by_key(|(key, (stats, _))| (std::cmp::Reverse(stats.sum), **key));
         let mut rows = Rows::new(columns);
         for (key, (stats, bytes)) in list {
             let mut cells = vec![text(at.comm(key.0)), Cell::Id(key.0.into()), text(way(key.1)), Cell::Bytes(*bytes)];
-            cells.extend(latency::cells(stats, self.than.is_some()));
+            cells.extend(latency::cells(stats, self.than.is_set()));
             rows.push(id(key), cells);
         }
         Panel::new("Who asked", Body::Table(rows.limited(MOST_ROWS)))
@@ -165,11 +163,11 @@ impl BlkTrace {
 
     fn sizes(&self) -> Panel {
         let mut columns = vec![right("upto", "Up to", 9), left("way", "Way", 6)];
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         let mut rows = Rows::new(columns);
         for ((power, write), stats) in &self.by_size {
             let mut cells = vec![Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX)), text(way(*write))];
-            cells.extend(latency::cells(stats, self.than.is_some()));
+            cells.extend(latency::cells(stats, self.than.is_set()));
             rows.push(id(&(power, write)), cells);
         }
         Panel::new("Sizes", Body::Table(rows))
@@ -183,7 +181,7 @@ impl BlkTrace {
             right("bytes_s", "A second", 9),
             right("depth", "Depth now", 9),
         ];
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         let mut rows = Rows::new(columns);
         for ((dev, write), (stats, bytes)) in &self.by_device {
             let depth = self.depth.get(dev).copied().unwrap_or(0);
@@ -194,7 +192,7 @@ impl BlkTrace {
                 Cell::Bytes((*bytes as f64 / at.seconds()) as u64),
                 Cell::Count(depth as u64),
             ];
-            cells.extend(latency::cells(stats, self.than.is_some()));
+            cells.extend(latency::cells(stats, self.than.is_set()));
             rows.push(id(&(dev, write)), cells);
         }
         Panel::new("Devices", Body::Table(rows))
@@ -265,8 +263,8 @@ impl Unit for BlkTrace {
             sectors: Num::of(event.format, "nr_sector")?,
             rwbs: Text::of(event.format, "rwbs").ok(),
         });
-        if let (Some((expr, bound)), COMPLETE) = (&mut self.than, event.role) {
-            *bound = Some(Bound::new(expr, event.format)?);
+        if event.role == COMPLETE {
+            self.than.bind(event.format)?;
         }
         Ok(())
     }

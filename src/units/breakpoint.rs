@@ -12,7 +12,7 @@ use crate::profile::RetainedStack;
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Chosen, Context, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
@@ -71,10 +71,6 @@ impl Breakpoint {
 impl Unit for Breakpoint {
     fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|one| EventRequest { rate: Some(Rate::Period(1)), ..one.want(true) }).collect()
-    }
-
-    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
-        Ok(())
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::open_spans::Begun;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
-use super::kit::field::Num;
+use super::kit::field::{Num, Than};
 use super::kit::rowids::id;
 use super::kit::{
-    Bound, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
 /// What a unit of KVM says where it saw nothing at all.
@@ -43,7 +42,7 @@ struct Row {
 #[derive(Debug)]
 struct KvmExit {
     chosen: Chosen,
-    than: Option<(Expr, Option<Bound>)>,
+    than: Than,
     per_thread: bool,
     format: Option<Arc<Format>>,
     reason: Option<Num>,
@@ -60,7 +59,7 @@ impl KvmExit {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             chosen: Chosen::of(settings)?,
-            than: settings.than()?.map(|expr| (expr, None)),
+            than: Than::new(settings.than()?),
             per_thread: settings.has("per-thread"),
             format: None,
             reason: None,
@@ -107,8 +106,8 @@ impl Unit for KvmExit {
             self.rip = Num::any(event.format, &["guest_rip", "vcpu_pc"]).ok();
             self.isa = Num::of(event.format, "isa").ok();
             self.format = event.format.cloned();
-        } else if let Some((expr, bound)) = &mut self.than {
-            *bound = Some(Bound::new(expr, event.format)?);
+        } else {
+            self.than.bind(event.format)?;
         }
         Ok(())
     }
@@ -128,15 +127,14 @@ impl Unit for KvmExit {
         }
         let Some(exit) = self.open.take(&hit.tid) else { return };
         let ((key, guest_kernel), ns) = (exit.with, exit.took(hit.time));
-        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
-        let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let above = self.than.is_exceeded(hit, cx.names, ns);
         let row = self.rows.entry((if self.per_thread { hit.tid } else { 0 }, key)).or_default();
         row.stats.add(ns);
         row.stats.than += u64::from(above);
         row.guest_kernel += if guest_kernel { ns } else { 0 };
         self.course.add(&key, hit.time, 1.0);
         cx.point(hit.time, ns);
-        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (hit.tid, key, hit.time));
         }
     }
@@ -154,7 +152,7 @@ impl Unit for KvmExit {
         if self.per_thread {
             columns.extend(super::kit::columns::task());
         }
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         columns.push(right("gsys_pct", "%gsys", 8));
         let mut list: Vec<_> = self.rows.iter().collect();
         list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
@@ -165,7 +163,7 @@ impl Unit for KvmExit {
             if self.per_thread {
                 cells.extend([text(at.comm(key.0)), Cell::Id(key.0.into())]);
             }
-            cells.extend(latency::cells(&row.stats, self.than.is_some()));
+            cells.extend(latency::cells(&row.stats, self.than.is_set()));
             cells.push(share(row.guest_kernel, row.stats.sum));
             rows.push(id(key), cells);
             if chosen.is_none_or(|chosen| chosen == id(key)) {

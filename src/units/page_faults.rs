@@ -12,7 +12,7 @@ use crate::record::Record;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Chosen, Context, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
@@ -156,10 +156,6 @@ impl Unit for PageFaults {
             EventRequest { rate: Some(Rate::Period(1)), ..EventRequest::new(event) }.with_stack(true).optional()
         };
         vec![want("minor-faults|page-faults|faults"), want("major-faults")]
-    }
-
-    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
-        Ok(())
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {

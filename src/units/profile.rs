@@ -12,7 +12,7 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Chosen, Context, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "profile",
@@ -88,10 +88,6 @@ impl Unit for Profile {
     fn event_requests(&self) -> Vec<EventRequest> {
         let clock = EventRequest::new("cpu-clock|cycles|task-clock|~cycles").with_stack(true);
         vec![EventRequest { rate: Some(Rate::Frequency(self.hz)), ..clock }]
-    }
-
-    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
-        Ok(())
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::filter::expr::Expr;
 use crate::panel::{Body, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, right, task, text, time};
+use super::kit::field::Than;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    Bound, ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN,
-    Unit, latency,
+    ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit,
+    latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -111,7 +111,7 @@ struct Slow {
 struct RunDelay {
     reader: SchedReader,
     chosen: Chosen,
-    than: Option<(Expr, Option<Bound>)>,
+    than: Than,
     per_cpu: bool,
     waiting: FxHashMap<i32, Wait>,
     /// Who has called sched_yield and has not left its CPU since.
@@ -133,7 +133,7 @@ impl RunDelay {
         Ok(Self {
             reader: SchedReader::default(),
             chosen: Chosen::of(settings)?,
-            than: settings.than()?.map(|expr| (expr, None)),
+            than: Than::new(settings.than()?),
             per_cpu: settings.has("per-cpu"),
             waiting: FxHashMap::default(),
             yielding: FxHashSet::default(),
@@ -211,8 +211,7 @@ impl RunDelay {
         }
         let ns = hit.time.saturating_sub(wait.since);
         let own = Sample { tid, ..*hit };
-        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
-        let above = bound.is_some_and(|than| than.holds(&own, cx.names, Some(ns)));
+        let above = self.than.is_exceeded(&own, cx.names, ns);
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
         let stats = &mut self.rows.entry(key).or_default().by[wait.why as usize];
         stats.add(ns);
@@ -234,7 +233,7 @@ impl RunDelay {
                 longest = Some((run.tid, ns));
             }
         }
-        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             let slow = Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.why, runner: longest };
             self.slowest.add(ns, slow);
         }
@@ -242,7 +241,7 @@ impl RunDelay {
 
     fn threads(&self, at: &Moment<'_>) -> Panel {
         let mut columns = if self.per_cpu { vec![right("cpu", "CPU", 5)] } else { task().to_vec() };
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         columns.extend([
             right("wakeup_ns", "Wake-up", 9),
             right("preempted_ns", "Preempted", 9),
@@ -257,7 +256,7 @@ impl RunDelay {
                 true => vec![crate::panel::Cell::Id((**key).into())],
                 false => vec![text(at.comm(**key)), crate::panel::Cell::Id((**key).into())],
             };
-            cells.extend(latency::cells(all, self.than.is_some()));
+            cells.extend(latency::cells(all, self.than.is_set()));
             cells.extend(Why::ALL.map(|why| time(row.by[why as usize].sum)));
             let now = self.waiting.get(*key).filter(|_| !self.per_cpu);
             cells.push(now.map_or(crate::panel::Cell::Empty, |wait| time(at.now.saturating_sub(wait.since))));
@@ -272,7 +271,7 @@ impl RunDelay {
 
     fn reasons(&self) -> Panel {
         let mut columns = vec![left("reason", "Reason", 12)];
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         let mut rows = Rows::new(columns);
         let mut whole = Stats::default();
         for why in Why::ALL {
@@ -280,11 +279,11 @@ impl RunDelay {
             self.rows.values().for_each(|row| stats.merge(&row.by[why as usize]));
             whole.merge(&stats);
             let mut cells = vec![text(why.label())];
-            cells.extend(latency::cells(&stats, self.than.is_some()));
+            cells.extend(latency::cells(&stats, self.than.is_set()));
             rows.push(why as u64, cells);
         }
         let mut cells = vec![text("all")];
-        cells.extend(latency::cells(&whole, self.than.is_some()));
+        cells.extend(latency::cells(&whole, self.than.is_set()));
         rows.push(3, cells);
         let note = if self.tells_yields { "" } else { "yields count as preempted: sched_yield was not recorded" };
         Panel::new("Reasons", Body::Table(rows)).noted(note)
@@ -349,8 +348,8 @@ impl Unit for RunDelay {
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        if let (Some((expr, bound)), 0) = (&mut self.than, event.role) {
-            *bound = Some(Bound::new(expr, event.format)?);
+        if event.role == 0 {
+            self.than.bind(event.format)?;
         }
         if event.role == YIELD {
             self.tells_yields = true;
@@ -411,7 +410,7 @@ impl Unit for RunDelay {
             false => self.rows.iter().map(|(tid, row)| (*tid, row.all())).collect(),
         };
         let threads = sums.iter().map(|(tid, stats)| (*tid, stats));
-        let containers = self.containers.panel(at, threads, self.than.is_some());
+        let containers = self.containers.panel(at, threads, self.than.is_set());
         let mut panels = vec![
             self.threads(at),
             self.runners(at),

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::Record;
 use crate::record::open_spans::Begun;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text};
-use super::kit::field::Num;
+use super::kit::field::{Num, Than};
 use super::kit::rowids::id;
 use super::kit::{
-    Bound, ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN,
-    Unit, errno, latency,
+    ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit,
+    errno, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -47,7 +46,7 @@ struct Row {
 #[derive(Debug)]
 struct Syscalls {
     chosen: Chosen,
-    than: Option<(Expr, Option<Bound>)>,
+    than: Than,
     per_thread: bool,
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
@@ -63,7 +62,7 @@ impl Syscalls {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             chosen: Chosen::of(settings)?,
-            than: settings.than()?.map(|expr| (expr, None)),
+            than: Than::new(settings.than()?),
             per_thread: settings.has("per-thread"),
             enter: None,
             exit: None,
@@ -94,14 +93,13 @@ impl Syscalls {
             return;
         };
         let ns = begin.took(hit.time);
-        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
-        let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let above = self.than.is_exceeded(hit, cx.names, ns);
         row.stats.add(ns);
         row.stats.than += u64::from(above);
         self.threads.entry(hit.tid).or_default().add(ns);
         self.course.add(&number, hit.time, 1.0);
         cx.point(hit.time, ns);
-        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+        if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (hit.tid, number, hit.time, result));
         }
     }
@@ -111,7 +109,7 @@ impl Syscalls {
         if self.per_thread {
             columns.extend(task());
         }
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         columns.extend([
             right("errors", "Errors", 8),
             left("errno", "Most often", 14),
@@ -136,7 +134,7 @@ impl Syscalls {
                 cells.extend([text(at.comm(key.0)), Cell::Id(key.0.into())]);
             }
             let first = cells.len();
-            cells.extend(latency::cells(&row.stats, self.than.is_some()));
+            cells.extend(latency::cells(&row.stats, self.than.is_set()));
             cells[first] = Cell::Count(row.stats.n + row.before);
             let errors: u64 = row.errors.values().sum();
             let most = row.errors.iter().max_by_key(|(number, n)| (**n, std::cmp::Reverse(**number)));
@@ -233,7 +231,7 @@ impl Syscalls {
 }
 
 /// The name of a system call of this architecture.
-pub fn name(number: i64) -> String {
+pub(crate) fn name(number: i64) -> String {
     let known = usize::try_from(number).ok().and_then(syscalls::Sysno::new);
     known.map_or_else(|| format!("call {number}"), |call| call.name().to_owned())
 }
@@ -249,9 +247,7 @@ impl Unit for Syscalls {
             self.enter = Some(number);
             return Ok(());
         }
-        if let Some((expr, bound)) = &mut self.than {
-            *bound = Some(Bound::new(expr, event.format)?);
-        }
+        self.than.bind(event.format)?;
         self.exit = Some((number, Num::of(event.format, "ret")?));
         Ok(())
     }

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
+use super::kit::field::Than;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
-    Bound, Chosen, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
-    rowids,
+    Chosen, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency, rowids,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -38,7 +37,7 @@ spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
 
 /// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ThreadState {
+pub(crate) enum ThreadState {
     Running,
     Runnable,
     Interruptible,
@@ -64,7 +63,7 @@ impl ThreadState {
     ];
 
     /// As `ps` and perf have it; RD is runnable without a CPU.
-    pub fn letter(self) -> &'static str {
+    pub(crate) fn letter(self) -> &'static str {
         ["R", "RD", "S", "D", "T", "t", "I", "P", "?"][self as usize]
     }
 
@@ -117,7 +116,7 @@ struct TaskState {
     chosen: Chosen,
     stack: bool,
     only: Vec<ThreadState>,
-    than: Option<(Expr, Option<Bound>)>,
+    than: Than,
     tasks: FxHashMap<i32, Now>,
     rows: FxHashMap<i32, Row>,
     /// Where the CPUs' switches began: who left at the first one had been running.
@@ -142,7 +141,7 @@ impl TaskState {
             chosen: Chosen::of(settings)?,
             stack: settings.has("stack"),
             only,
-            than: settings.than()?.map(|expr| (expr, None)),
+            than: Than::new(settings.than()?),
             tasks: FxHashMap::default(),
             rows: FxHashMap::default(),
             began: 0,
@@ -188,15 +187,14 @@ impl TaskState {
         if first || !(self.only.is_empty() || self.only.contains(&before.state)) {
             return;
         }
-        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
-        let above = bound.is_some_and(|than| than.holds(&Sample { tid, ..*hit }, cx.names, Some(ns)));
+        let above = self.than.is_exceeded(&Sample { tid, ..*hit }, cx.names, ns);
         let stats = row.periods.entry(before.state).or_default();
         stats.add(ns);
         stats.than += u64::from(above);
         if before.state.sleeps() {
             self.blocked.entry((tid, before.state, before.stack)).or_default().add(ns);
         }
-        if before.state != ThreadState::Running && (self.than.is_none() || above) && self.slowest.takes(ns) {
+        if before.state != ThreadState::Running && (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, Slow { tid, state: before.state, end: hit.time, stack: before.stack });
         }
     }
@@ -316,7 +314,7 @@ impl TaskState {
         let selected = at.selected(0).map(|id| id as i32).filter(|tid| self.rows.contains_key(tid));
         let mut columns = task().to_vec();
         columns.push(left("state", "St", 3));
-        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend(latency::columns(self.than.is_set()));
         let mut list: Vec<(i32, ThreadState, &Stats)> = Vec::new();
         for (tid, row) in self.rows.iter().filter(|(tid, _)| selected.is_none_or(|s| s == **tid)) {
             list.extend(row.periods.iter().map(|(state, stats)| (*tid, *state, stats)));
@@ -325,7 +323,7 @@ impl TaskState {
         let mut rows = Rows::new(columns);
         for (tid, state, stats) in list {
             let mut cells = vec![text(at.comm(tid)), Cell::Id(tid.into()), text(state.letter())];
-            cells.extend(latency::cells(stats, self.than.is_some()));
+            cells.extend(latency::cells(stats, self.than.is_set()));
             rows.push(rowids::id(&(tid, state)), cells);
         }
         let who = selected.map(|tid| format!(" of {}", at.task(tid))).unwrap_or_default();
@@ -405,8 +403,8 @@ impl Unit for TaskState {
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        if let (Some((expr, bound)), 0) = (&mut self.than, event.role) {
-            *bound = Some(Bound::new(expr, event.format)?);
+        if event.role == 0 {
+            self.than.bind(event.format)?;
         }
         self.reader.bind(event.role, event.format)
     }

@@ -15,7 +15,7 @@ const LARGEST: u64 = 1 << 47;
 
 /// What a hit means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AllocEvent {
+pub(crate) enum AllocEvent {
     Alloc { at: (i32, u64), bytes: u64, tid: i32, stack: RetainedStack },
     Free { at: (i32, u64), stack: RetainedStack },
 }
@@ -96,7 +96,7 @@ const WRAPPERS: &[&str] = &[
 
 /// Where memory was allocated, in one line, the innermost function first: without those that only handed it out. Where
 /// the stack has no others, they are what is known. `frames` begin with the outermost.
-pub fn site(frames: &[Name]) -> String {
+pub(crate) fn site(frames: &[Name]) -> String {
     let wraps = |name: &&Name| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
     let own = frames.len() - frames.iter().rev().take_while(wraps).count();
     let own = if own == 0 { frames } else { &frames[..own] };
@@ -137,7 +137,7 @@ struct Pending {
 
 /// Reads allocations.
 #[derive(Debug)]
-pub struct AllocReader {
+pub(crate) struct AllocReader {
     roles: Vec<Role>,
     fields: FxHashMap<u16, Fields>,
     /// Calls that have not returned, by thread, innermost last.
@@ -150,7 +150,7 @@ pub struct AllocReader {
 }
 
 impl AllocReader {
-    pub fn new(settings: &Settings) -> Result<Self, String> {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, String> {
         let (allocs, frees) = (settings.all("alloc"), settings.all("free"));
         let flat = |lists: Vec<Vec<Selected>>| lists.into_iter().flatten().collect::<Vec<Selected>>();
         let (allocs, frees) = (flat(select::lists(allocs)?), flat(select::lists(frees)?));
@@ -188,7 +188,7 @@ impl AllocReader {
     }
 
     /// Where allocations come from, in words.
-    pub fn source_label(&self) -> String {
+    pub(crate) fn source_label(&self) -> String {
         match &self.library {
             Some(library) => format!("functions of {library}"),
             None if self.by_process => "the named events".to_owned(),
@@ -204,7 +204,7 @@ impl AllocReader {
     }
 
     /// Events that are needed; those of the kernel that allocates by other names are left out.
-    pub fn wants(&self, stack: bool) -> Vec<EventRequest> {
+    pub(crate) fn wants(&self, stack: bool) -> Vec<EventRequest> {
         let want = |role: &Role| match role {
             Role::Alloc(selected) | Role::Free(selected) => {
                 let known = KERNEL_ALLOC.iter().chain(KERNEL_FREE).position(|event| *event == selected.event);
@@ -231,7 +231,7 @@ impl AllocReader {
         self.roles.iter().map(want).collect()
     }
 
-    pub fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+    pub(crate) fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
         let fields = match &self.roles[event.role] {
             Role::Alloc(selected) => Fields::Alloc {
                 at: Bound::parse(selected.get("ptr").unwrap_or("ptr"), event.format)?,
@@ -251,7 +251,7 @@ impl AllocReader {
     }
 
     /// Reads a hit: what it releases, then what it allocates.
-    pub fn read(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> [Option<AllocEvent>; 2] {
+    pub(crate) fn read(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> [Option<AllocEvent>; 2] {
         let pid = if self.by_process { hit.pid } else { 0 };
         let Some(fields) = self.fields.get(&hit.event) else { return [None, None] };
         let alloc = |address: u64, bytes: u64, stack: RetainedStack| {
@@ -310,7 +310,7 @@ impl AllocReader {
     }
 
     /// Records were lost: calls under way may have returned.
-    pub fn lost(&mut self) {
+    pub(crate) fn lost(&mut self) {
         self.pending.clear();
     }
 }

@@ -5,42 +5,45 @@ use std::sync::Arc;
 use crate::panel::{Align, Cell, Column};
 
 /// Rows of one table: what is below is the least of all.
-pub const MOST_ROWS: usize = 500;
+pub(crate) const MOST_ROWS: usize = 500;
 
-pub const fn left(name: &'static str, title: &'static str, width: u16) -> Column {
+pub(crate) const fn left(name: &'static str, title: &'static str, width: u16) -> Column {
     Column::new(name, title, Align::Left, width)
 }
 
-pub const fn right(name: &'static str, title: &'static str, width: u16) -> Column {
+pub(crate) const fn right(name: &'static str, title: &'static str, width: u16) -> Column {
     Column::new(name, title, Align::Right, width)
 }
 
 /// A column whose name is made while it runs; its title is the same.
-pub fn named(name: &str, align: Align, width: u16) -> Column {
+pub(crate) fn named(name: &str, align: Align, width: u16) -> Column {
     Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0 }
 }
 
 /// `comm`, `tid`.
-pub fn task() -> [Column; 2] {
+pub(crate) fn task() -> [Column; 2] {
     [left("comm", "Comm", 16), right("tid", "TID", 8)]
 }
 
-pub fn text(text: impl Into<Arc<str>>) -> Cell {
+pub(crate) fn text(text: impl Into<Arc<str>>) -> Cell {
     Cell::Text(text.into())
 }
 
 /// A time, or nothing where it is none.
-pub fn time(ns: u64) -> Cell {
+pub(crate) fn time(ns: u64) -> Cell {
     if ns == 0 { Cell::Empty } else { Cell::Time(ns) }
 }
 
 /// A share of a whole in percent, or nothing.
-pub fn share(part: u64, whole: u64) -> Cell {
+pub(crate) fn share(part: u64, whole: u64) -> Cell {
     if part == 0 { Cell::Empty } else { Cell::Percent(100.0 * part as f64 / whole.max(1) as f64) }
 }
 
 /// The rows of a map by a weight, the heaviest first; ties by key.
-pub fn by_weight<K: Ord + Copy, V>(map: impl IntoIterator<Item = (K, V)>, weight: impl Fn(&V) -> u64) -> Vec<(K, V)> {
+pub(crate) fn by_weight<K: Ord + Copy, V>(
+    map: impl IntoIterator<Item = (K, V)>,
+    weight: impl Fn(&V) -> u64,
+) -> Vec<(K, V)> {
     let mut list: Vec<(K, V)> = map.into_iter().collect();
     list.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
     list

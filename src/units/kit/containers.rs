@@ -14,7 +14,7 @@ const MAX: usize = 1 << 17;
 
 /// Where threads are, as far as that was asked for: one that has ended cannot be asked any more.
 #[derive(Debug, Default)]
-pub struct ByContainer {
+pub(crate) struct ByContainer {
     groups: FxHashMap<i32, Option<Arc<str>>>,
 }
 
@@ -28,7 +28,7 @@ impl ByContainer {
     }
 
     /// The table, where any of the threads is in a container, a unit or a group.
-    pub fn panel<'a>(
+    pub(crate) fn panel<'a>(
         &mut self,
         at: &Moment<'_>,
         threads: impl Iterator<Item = (i32, &'a Stats)>,

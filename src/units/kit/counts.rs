@@ -6,24 +6,24 @@ use super::{Counted, Grid, Sample};
 
 /// What was counted.
 #[derive(Debug)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// In this interval.
-    pub sums: BTreeMap<(usize, u32), u64>,
+    pub(crate) sums: BTreeMap<(usize, u32), u64>,
     /// By event, and by CPU of one event.
-    pub course: Grid<usize>,
-    pub by_cpu: Grid<(usize, u32)>,
+    pub(crate) course: Grid<usize>,
+    pub(crate) by_cpu: Grid<(usize, u32)>,
     /// Counters that were on the hardware for a part of the time only: the least share.
-    pub partly: Option<f64>,
+    pub(crate) partly: Option<f64>,
 }
 
 impl Counts {
     /// With columns of a course at least so long, in nanoseconds.
-    pub fn new(step: u64) -> Self {
+    pub(crate) fn new(step: u64) -> Self {
         Self { sums: BTreeMap::new(), course: Grid::with_step(step), by_cpu: Grid::with_step(step), partly: None }
     }
 
     /// A counter was read.
-    pub fn read(&mut self, counted: &Counted) {
+    pub(crate) fn read(&mut self, counted: &Counted) {
         let Counted { role, cpu, from, until, n, running_percent } = *counted;
         *self.sums.entry((role, cpu)).or_default() += n;
         // It happened at some time since the last reading.
@@ -35,30 +35,30 @@ impl Counts {
     }
 
     /// A sample stands for a hit, or for its period.
-    pub fn hit(&mut self, hit: &Sample<'_>, weight: u64) {
+    pub(crate) fn hit(&mut self, hit: &Sample<'_>, weight: u64) {
         *self.sums.entry((hit.role, hit.cpu)).or_default() += weight;
         self.course.add(&hit.role, hit.time, weight as f64);
         self.by_cpu.add(&(hit.role, hit.cpu), hit.time, weight as f64);
     }
 
     /// All CPUs that were counted.
-    pub fn cpus(&self) -> Vec<u32> {
+    pub(crate) fn cpus(&self) -> Vec<u32> {
         let mut cpus: Vec<u32> = self.sums.keys().map(|(_, cpu)| *cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
         cpus
     }
 
-    pub fn of(&self, role: usize, cpu: u32) -> u64 {
+    pub(crate) fn of(&self, role: usize, cpu: u32) -> u64 {
         self.sums.get(&(role, cpu)).copied().unwrap_or(0)
     }
 
-    pub fn total(&self, role: usize) -> u64 {
+    pub(crate) fn total(&self, role: usize) -> u64 {
         self.sums.range((role, 0)..=(role, u32::MAX)).map(|(_, n)| n).sum()
     }
 
     /// Forgets the interval; courses go on.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.sums.values_mut().for_each(|n| *n = 0);
     }
 }

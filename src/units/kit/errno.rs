@@ -87,7 +87,7 @@ const LATER: &[(u32, &str)] = &[
 ];
 
 /// The name of an error number; the number itself where it has none.
-pub fn name(errno: u32) -> String {
+pub(crate) fn name(errno: u32) -> String {
     let early = NAMES.get(errno as usize).filter(|name| !name.is_empty());
     let name = early.or_else(|| LATER.iter().find(|(number, _)| *number == errno).map(|(_, name)| name));
     name.map_or_else(|| errno.to_string(), |name| (*name).to_owned())

@@ -10,14 +10,14 @@ use super::{Sample, ThreadNames};
 
 /// A number among a tracepoint's fields.
 #[derive(Clone, Debug)]
-pub struct Num {
+pub(crate) struct Num {
     field: Field,
     big: bool,
 }
 
 impl Num {
     /// Finds a field by its name.
-    pub fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
+    pub(crate) fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
         let format = format.ok_or_else(|| format!("the fields of the event that has {name} are not known"))?;
         let field = format.field(name).ok_or_else(|| {
             let known: Vec<&str> = format.fields.iter().map(|f| f.name.as_str()).collect();
@@ -27,43 +27,39 @@ impl Num {
     }
 
     /// The first of some fields that is there.
-    pub fn any(format: Option<&Arc<Format>>, names: &[&str]) -> Result<Self, String> {
+    pub(crate) fn any(format: Option<&Arc<Format>>, names: &[&str]) -> Result<Self, String> {
         let found = names.iter().find_map(|name| Self::of(format, name).ok());
         found.map_or_else(|| Self::of(format, names[0]), Ok)
     }
 
     /// Its value; 0 in a record that is too short.
-    pub fn get(&self, raw: &[u8]) -> i64 {
+    pub(crate) fn get(&self, raw: &[u8]) -> i64 {
         self.field.number(raw, self.big).unwrap_or(0)
     }
 
     /// As an id of a thread.
-    pub fn tid(&self, raw: &[u8]) -> i32 {
+    pub(crate) fn tid(&self, raw: &[u8]) -> i32 {
         self.get(raw) as i32
     }
 }
 
 /// A text among a tracepoint's fields.
 #[derive(Clone, Debug)]
-pub struct Text {
+pub(crate) struct Text {
     field: Field,
     big: bool,
 }
 
 impl Text {
-    pub fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
+    pub(crate) fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
         let Num { field, big } = Num::of(format, name)?;
         Ok(Self { field, big })
     }
 
     /// The bytes up to the first NUL.
-    pub fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
         let bytes = self.field.bytes(raw, self.big).unwrap_or_default();
         &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
-    }
-
-    pub fn text(&self, raw: &[u8]) -> String {
-        String::from_utf8_lossy(self.bytes(raw)).into_owned()
     }
 }
 
@@ -110,7 +106,7 @@ enum Slot {
 
 /// An expression over the fields of one event.
 #[derive(Clone, Debug)]
-pub struct Bound {
+pub(crate) struct Bound {
     expr: Expr,
     slots: Vec<Slot>,
     big: bool,
@@ -118,13 +114,13 @@ pub struct Bound {
 
 impl Bound {
     /// Parses an expression and finds its names among the fields of an event.
-    pub fn parse(text: &str, format: Option<&Arc<Format>>) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, format: Option<&Arc<Format>>) -> Result<Self, String> {
         let expr = expr::parse(text).map_err(|fault| fault.to_string())?;
         Self::new(&expr, format)
     }
 
     /// Finds the names of an expression. A tracepoint's own field goes before ours of that name.
-    pub fn new(expr: &Expr, format: Option<&Arc<Format>>) -> Result<Self, String> {
+    pub(crate) fn new(expr: &Expr, format: Option<&Arc<Format>>) -> Result<Self, String> {
         let mut slots = Vec::new();
         for (i, name) in expr.names.iter().enumerate() {
             let own = format.and_then(|format| format.field(&name.word));
@@ -144,13 +140,8 @@ impl Bound {
         Ok(Self { expr: expr.clone(), slots, big: format.is_some_and(|format| format.big) })
     }
 
-    /// As it was typed.
-    pub fn text(&self) -> &str {
-        &self.expr.text
-    }
-
     /// Hands its value at a hit to `then`.
-    pub fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         hit: &Sample<'_>,
         names: &ThreadNames,
@@ -162,12 +153,12 @@ impl Bound {
     }
 
     /// Whether it holds.
-    pub fn holds(&self, hit: &Sample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
+    pub(crate) fn holds(&self, hit: &Sample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
         self.with(hit, names, latency, |value| value.holds())
     }
 
     /// Its value as a count.
-    pub fn count(&self, hit: &Sample<'_>, names: &ThreadNames) -> Option<u64> {
+    pub(crate) fn count(&self, hit: &Sample<'_>, names: &ThreadNames) -> Option<u64> {
         self.with(hit, names, None, |value| value.count())
     }
 }
@@ -210,8 +201,36 @@ impl Scope for At<'_> {
     }
 }
 
+/// A threshold on latencies, where one was given, bound to the event that ends them.
+#[derive(Debug)]
+pub(crate) struct Than {
+    expr: Option<Expr>,
+    bound: Option<Bound>,
+}
+
+impl Than {
+    pub(crate) fn new(expr: Option<Expr>) -> Self {
+        Self { expr, bound: None }
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_set(&self) -> bool {
+        self.expr.is_some()
+    }
+
+    pub(crate) fn bind(&mut self, format: Option<&Arc<Format>>) -> Result<(), String> {
+        self.bound = self.expr.as_ref().map(|expr| Bound::new(expr, format)).transpose()?;
+        Ok(())
+    }
+
+    /// Whether a latency in nanoseconds that ends with a sample is above it.
+    pub(crate) fn is_exceeded(&self, end: &Sample<'_>, names: &ThreadNames, ns: u64) -> bool {
+        self.bound.as_ref().is_some_and(|bound| bound.holds(end, names, Some(ns)))
+    }
+}
+
 /// A threshold on latencies: `4ms`, or an expression such as `latency > 4ms && cpu == 3`.
-pub fn than(text: &str) -> Result<Expr, String> {
+pub(crate) fn than(text: &str) -> Result<Expr, String> {
     let parsed = expr::parse(text).map_err(|fault| format!("--than: {fault}"))?;
     if parsed.names.is_empty() {
         return expr::parse(&format!("latency > {text}")).map_err(|fault| format!("--than: {fault}"));

@@ -12,7 +12,7 @@ const MOST: usize = 240;
 
 /// Sums by key and column of time.
 #[derive(Clone, Debug)]
-pub struct Grid<K> {
+pub(crate) struct Grid<K> {
     start: Option<u64>,
     step: u64,
     rows: BTreeMap<K, Vec<f64>>,
@@ -29,17 +29,17 @@ impl<K: Ord + Clone> Default for Grid<K> {
 
 impl<K: Ord + Clone> Grid<K> {
     /// One that holds the greatest value of each column.
-    pub fn of_greatest() -> Self {
+    pub(crate) fn of_greatest() -> Self {
         Self { greatest: true, ..Self::default() }
     }
 
     /// One whose columns are at least so long.
-    pub fn with_step(step: u64) -> Self {
+    pub(crate) fn with_step(step: u64) -> Self {
         Self { step: step.max(1), ..Self::default() }
     }
 
     /// Adds a value to the column of a time.
-    pub fn add(&mut self, key: &K, time: u64, value: f64) {
+    pub(crate) fn add(&mut self, key: &K, time: u64, value: f64) {
         let at = self.column(time);
         let row = match self.rows.get_mut(key) {
             Some(row) => row,
@@ -56,12 +56,12 @@ impl<K: Ord + Clone> Grid<K> {
     }
 
     /// Spreads nanoseconds between two times over their columns.
-    pub fn spread(&mut self, key: &K, from: u64, until: u64) {
+    pub(crate) fn spread(&mut self, key: &K, from: u64, until: u64) {
         self.spread_value(key, from, until, until.saturating_sub(from) as f64);
     }
 
     /// Spreads a value between two times over their columns, by the time that each has of it.
-    pub fn spread_value(&mut self, key: &K, from: u64, until: u64, value: f64) {
+    pub(crate) fn spread_value(&mut self, key: &K, from: u64, until: u64, value: f64) {
         let mut at = from;
         // The first and the last column before others, so that the step is what it will be.
         self.column(from);
@@ -99,35 +99,31 @@ impl<K: Ord + Clone> Grid<K> {
     }
 
     /// How many columns there are up to a time.
-    pub fn columns_until(&self, time: u64) -> usize {
+    pub(crate) fn columns_until(&self, time: u64) -> usize {
         self.start.map_or(0, |start| (time.saturating_sub(start) / self.step) as usize + 1)
     }
 
     /// The step of a column in nanoseconds.
-    pub fn step(&self) -> u64 {
+    pub(crate) fn step(&self) -> u64 {
         self.step
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The rows with their sums.
-    pub fn sums(&self) -> impl Iterator<Item = (&K, f64)> {
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (&K, f64)> {
         self.rows.iter().map(|(key, row)| (key, row.iter().sum()))
     }
 
     /// A row's columns.
-    pub fn row(&self, key: &K) -> Option<&[f64]> {
+    pub(crate) fn row(&self, key: &K) -> Option<&[f64]> {
         self.rows.get(key).map(Vec::as_slice)
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self { greatest: self.greatest, ..Self::default() };
     }
 
     /// As a map; `share` makes nanoseconds percent of a column.
-    pub fn map(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
+    pub(crate) fn map(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
         let share = if measure == Measure::Percent { 100.0 / self.step as f64 } else { 1.0 };
         let mut keys: Vec<(&K, f64)> = self.sums().collect();
         keys.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -143,7 +139,7 @@ impl<K: Ord + Clone> Grid<K> {
     }
 
     /// As courses of sums a second; the last column ends at a time. One that has hardly begun has no rate yet.
-    pub fn rates(
+    pub(crate) fn rates(
         &self,
         session_start: u64,
         until: u64,
@@ -169,7 +165,13 @@ impl<K: Ord + Clone> Grid<K> {
     }
 
     /// As courses of sums, one for each column.
-    pub fn series(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
+    pub(crate) fn series(
+        &self,
+        session_start: u64,
+        measure: Measure,
+        most: usize,
+        label: impl Fn(&K) -> String,
+    ) -> Body {
         Body::Series(self.courses(session_start, measure, most, label))
     }
 

@@ -16,10 +16,10 @@ const EXACT: u64 = 2 << BITS;
 pub struct Stats {
     pub n: u64,
     pub sum: u64,
-    pub min: u64,
+    pub(crate) min: u64,
     pub max: u64,
     /// How many were above the threshold.
-    pub than: u64,
+    pub(crate) than: u64,
     /// (bucket, values), in order.
     buckets: Vec<(u16, u64)>,
 }
@@ -44,12 +44,12 @@ fn bounds(bucket: u16) -> (u64, u128) {
 }
 
 impl Stats {
-    pub fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         self.add_many(value, 1);
     }
 
     /// The same value so many times.
-    pub fn add_many(&mut self, value: u64, n: u64) {
+    pub(crate) fn add_many(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
         }
@@ -68,7 +68,7 @@ impl Stats {
     }
 
     /// Adds another's values.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         if other.n == 0 {
             return;
         }
@@ -80,12 +80,12 @@ impl Stats {
         other.buckets.iter().for_each(|(bucket, n)| self.put(*bucket, *n));
     }
 
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.sum as f64 / self.n.max(1) as f64
     }
 
     /// The value that a share of all are not above (the nearest rank), from 0 to 1.
-    pub fn quantile(&self, share: f64) -> u64 {
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
         let rank = ((share * self.n as f64).ceil() as u64).clamp(1, self.n.max(1));
         let mut seen = 0;
         for (bucket, n) in &self.buckets {
@@ -100,7 +100,7 @@ impl Stats {
     }
 
     /// How many values lie in each power of two: (from, to, count), from the first that has some to the last.
-    pub fn powers(&self) -> Vec<(u64, u64, u64)> {
+    pub(crate) fn powers(&self) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();
         }
@@ -121,7 +121,7 @@ impl Stats {
 
     /// How many values lie in each half octave, from the first that has some to the last. A bucket across two is of
     /// that in which its middle lies.
-    pub fn half_octaves(&self) -> Vec<(u32, u64)> {
+    pub(crate) fn half_octaves(&self) -> Vec<(u32, u64)> {
         let middle = |bucket: u16| {
             let (from, to) = bounds(bucket);
             half_octave(((u128::from(from) + to - 1) / 2) as u64)
@@ -137,7 +137,7 @@ impl Stats {
     }
 
     /// The same in so many steps of one width, up to the 99th percentile; what is above is in the last one.
-    pub fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
+    pub(crate) fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();
         }

@@ -6,7 +6,7 @@ use crate::panel::{Align, Body, Cell, Column, Measure, Panel};
 use super::Stats;
 
 /// Calls, total, and how they are distributed; with the share above a threshold where there is one.
-pub fn columns(than: bool) -> Vec<Column> {
+pub(crate) fn columns(than: bool) -> Vec<Column> {
     let right = |name, title, width| Column::new(name, title, Align::Right, width);
     let mut columns = vec![
         right("calls", "Calls", 9),
@@ -26,12 +26,12 @@ pub fn columns(than: bool) -> Vec<Column> {
 }
 
 /// The cells of [`columns`].
-pub fn cells(stats: &Stats, than: bool) -> Vec<Cell> {
+pub(crate) fn cells(stats: &Stats, than: bool) -> Vec<Cell> {
     cells_of(stats, than, Cell::Time)
 }
 
 /// The same of values that are no times.
-pub fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) -> Vec<Cell> {
+pub(crate) fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) -> Vec<Cell> {
     let value = |value: u64| if stats.n == 0 { Cell::Empty } else { cell(value) };
     let mut cells = vec![
         Cell::Count(stats.n),
@@ -51,12 +51,12 @@ pub fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) -> Vec<Ce
 }
 
 /// Powers of two.
-pub fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
+pub(crate) fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
     histogram(title, stats.powers(), measure)
 }
 
 /// Steps of one width.
-pub fn by_steps(title: &str, stats: &Stats, measure: Measure) -> Panel {
+pub(crate) fn by_steps(title: &str, stats: &Stats, measure: Measure) -> Panel {
     histogram(title, stats.steps(20), measure)
 }
 

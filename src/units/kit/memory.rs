@@ -11,7 +11,7 @@ use crate::profile::RetainedStack;
 
 use super::columns::{MOST_ROWS, left, right, share, text};
 use super::rowids::id;
-use super::{Context, Event, EventRequest, Lost, Moment, Sample, Stats, Unit, latency};
+use super::{Context, EventRequest, Moment, Sample, Stats, Unit, latency};
 
 /// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
 const LEVELS: &[&str] = &[
@@ -42,7 +42,7 @@ fn bits(value: u64, shift: u32, width: u32, names: &[&str]) -> String {
 }
 
 /// Level, snoop, TLB and lock of a data source, in words.
-pub fn source(value: u64) -> [String; 4] {
+pub(crate) fn source(value: u64) -> [String; 4] {
     [bits(value, 5, 14, LEVELS), bits(value, 19, 5, SNOOPS), bits(value, 26, 7, TLBS), bits(value, 24, 2, LOCKS)]
 }
 
@@ -51,7 +51,7 @@ const PERIOD: u64 = 1000;
 
 /// What was sampled of loads or of stores.
 #[derive(Debug, Default)]
-pub struct Accesses {
+pub(crate) struct Accesses {
     /// The event, with the names of others that would do.
     event: String,
     sources: BTreeMap<u64, Stats>,
@@ -65,7 +65,7 @@ const MAX_LINES: usize = 1 << 17;
 
 impl Accesses {
     /// Of an event that samples accesses.
-    pub fn of(event: String) -> Self {
+    pub(crate) fn of(event: String) -> Self {
         Self { event, ..Self::default() }
     }
 
@@ -110,15 +110,9 @@ impl Unit for Accesses {
         vec![EventRequest { rate: Some(Rate::Period(PERIOD)), memory: true, ..want }.with_stack(true)]
     }
 
-    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
-        Ok(())
-    }
-
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         self.add(hit, cx);
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "shares are those of the samples that came"

@@ -3,24 +3,24 @@
 //! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV, help and completion are made from the two; a unit knows no terminal, does
 //! not open events and does not look names up.
 
-pub mod alloc;
-pub mod columns;
-pub mod containers;
-pub mod counts;
-pub mod errno;
-pub mod field;
-pub mod grid;
-pub mod histogram;
-pub mod latency;
-pub mod memory;
+pub(crate) mod alloc;
+pub(crate) mod columns;
+pub(crate) mod containers;
+pub(crate) mod counts;
+pub(crate) mod errno;
+pub(crate) mod field;
+pub(crate) mod grid;
+pub(crate) mod histogram;
+pub(crate) mod latency;
+pub(crate) mod memory;
 pub mod names;
-pub mod ratios;
-pub mod rowids;
-pub mod sched;
-pub mod select;
+pub(crate) mod ratios;
+pub(crate) mod rowids;
+pub(crate) mod sched;
+pub(crate) mod select;
 pub mod settings;
-pub mod target;
-pub mod top_n;
+pub(crate) mod target;
+pub(crate) mod top_n;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ use crate::query::symbol_stacks::{Name, name_in};
 use crate::record::Record;
 use crate::session::{DsoKind, Session};
 
-pub use containers::ByContainer;
-pub use field::Bound;
-pub use grid::Grid;
+pub(crate) use containers::ByContainer;
+pub(crate) use field::Bound;
+pub(crate) use grid::Grid;
 pub use histogram::Stats;
 pub use names::ThreadNames;
 pub use settings::{Opt, Settings};
-pub use target::Chosen;
-pub use top_n::TopN;
+pub(crate) use target::Chosen;
+pub(crate) use top_n::TopN;
 
 /// A unit's description, of which the command line, the palette and the manual's page are made.
 pub struct Spec {

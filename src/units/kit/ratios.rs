@@ -4,20 +4,20 @@ use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
 
 use super::columns::{named, right, text};
 use super::counts::Counts;
-use super::{Context, Counted, Event, EventRequest, Lost, Moment, Sample, Unit};
+use super::{Context, Counted, Event, EventRequest, Moment, Sample, Unit};
 
 /// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
-pub struct Ratio {
-    pub title: &'static str,
+pub(crate) struct Ratio {
+    pub(crate) title: &'static str,
     /// Roles of all accesses and of those that missed.
-    pub all: usize,
-    pub misses: usize,
+    pub(crate) all: usize,
+    pub(crate) misses: usize,
 }
 
 /// Counters and their ratios. Those that a machine does not have are left out.
 #[derive(Debug)]
-pub struct Ratios {
+pub(crate) struct Ratios {
     counts: Counts,
     /// Each event and its column, by role.
     events: &'static [(&'static str, &'static str)],
@@ -26,7 +26,7 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    pub fn new(events: &'static [(&'static str, &'static str)], ratios: &'static [Ratio]) -> Self {
+    pub(crate) fn new(events: &'static [(&'static str, &'static str)], ratios: &'static [Ratio]) -> Self {
         Self { counts: Counts::new(1_000_000_000), events, there: vec![false; events.len()], ratios }
     }
 
@@ -73,8 +73,6 @@ impl Unit for Ratios {
     fn count(&mut self, counted: &Counted) {
         self.counts.read(counted);
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "counts of a recording are too low by them; live counters lose nothing"

@@ -8,13 +8,13 @@ use super::field::{Num, Text};
 use super::{EventRequest, Sample, ThreadNames};
 
 /// Which tracepoint a role is.
-pub const SWITCH: &str = "sched:sched_switch";
+pub(crate) const SWITCH: &str = "sched:sched_switch";
 /// `perf sched record` has sched_waking in place of sched_wakeup.
-pub const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
-pub const WAKEUP_NEW: &str = "sched:sched_wakeup_new";
+pub(crate) const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
+pub(crate) const WAKEUP_NEW: &str = "sched:sched_wakeup_new";
 
 /// Switches and wake-ups, in this order.
-pub fn wants(stack: bool) -> Vec<EventRequest> {
+pub(crate) fn wants(stack: bool) -> Vec<EventRequest> {
     vec![
         EventRequest::new(SWITCH).with_stack(stack),
         EventRequest::new(WAKEUP).with_stack(stack),
@@ -23,32 +23,32 @@ pub fn wants(stack: bool) -> Vec<EventRequest> {
 }
 
 /// Bits of `prev_state` as the tracepoint reports them on kernels since 4.14 (`__trace_sched_switch_state`).
-pub mod state {
-    pub const PREEMPTED: i64 = 0x100;
-    pub const INTERRUPTIBLE: i64 = 1;
-    pub const UNINTERRUPTIBLE: i64 = 2;
-    pub const STOPPED: i64 = 4;
-    pub const TRACED: i64 = 8;
-    pub const DEAD: i64 = 0x10;
-    pub const ZOMBIE: i64 = 0x20;
-    pub const PARKED: i64 = 0x40;
-    pub const IDLE: i64 = 0x80;
+pub(crate) mod state {
+    pub(crate) const PREEMPTED: i64 = 0x100;
+    pub(crate) const INTERRUPTIBLE: i64 = 1;
+    pub(crate) const UNINTERRUPTIBLE: i64 = 2;
+    pub(crate) const STOPPED: i64 = 4;
+    pub(crate) const TRACED: i64 = 8;
+    pub(crate) const DEAD: i64 = 0x10;
+    pub(crate) const ZOMBIE: i64 = 0x20;
+    pub(crate) const PARKED: i64 = 0x40;
+    pub(crate) const IDLE: i64 = 0x80;
     /// Of a switch that the tracepoint did not tell.
-    pub const UNTOLD: i64 = 1 << 62;
+    pub(crate) const UNTOLD: i64 = 1 << 62;
 }
 
 /// A switch on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
-    pub prev: i32,
-    pub prev_state: i64,
-    pub next: i32,
+pub(crate) struct Switch {
+    pub(crate) prev: i32,
+    pub(crate) prev_state: i64,
+    pub(crate) next: i32,
 }
 
 impl Switch {
     /// The switch by which a thread came to a CPU, where the tracepoint did not tell it: some kernels pass it over when
     /// an idle CPU gets work. `current` is who had the CPU by what was told; where nobody knows, nothing is missing.
-    pub fn untold(current: Option<i32>, came: i32) -> Option<Self> {
+    pub(crate) fn untold(current: Option<i32>, came: i32) -> Option<Self> {
         let prev = current.filter(|tid| *tid != came)?;
         Some(Self { prev, prev_state: state::UNTOLD, next: came })
     }
@@ -56,14 +56,14 @@ impl Switch {
 
 /// A task was made runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wakeup {
-    pub tid: i32,
-    pub cpu: u32,
+pub(crate) struct Wakeup {
+    pub(crate) tid: i32,
+    pub(crate) cpu: u32,
 }
 
 /// What a hit says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchedEvent {
+pub(crate) enum SchedEvent {
     Switch(Switch),
     Wakeup(Wakeup),
 }
@@ -86,7 +86,7 @@ struct WakeupFields {
 
 /// Reads the three tracepoints.
 #[derive(Clone, Debug, Default)]
-pub struct SchedReader {
+pub(crate) struct SchedReader {
     switch: Option<SwitchFields>,
     /// Of sched_wakeup and sched_wakeup_new.
     wakeups: [Option<WakeupFields>; 2],
@@ -94,7 +94,7 @@ pub struct SchedReader {
 
 impl SchedReader {
     /// One of [`wants`] is there.
-    pub fn bind(&mut self, role: usize, format: Option<&Arc<Format>>) -> Result<(), String> {
+    pub(crate) fn bind(&mut self, role: usize, format: Option<&Arc<Format>>) -> Result<(), String> {
         if role == 0 {
             self.switch = Some(SwitchFields {
                 prev: Num::of(format, "prev_pid")?,
@@ -114,7 +114,7 @@ impl SchedReader {
     }
 
     /// Reads a hit, and learns names by it.
-    pub fn read(&self, hit: &Sample<'_>, names: &mut ThreadNames) -> Option<SchedEvent> {
+    pub(crate) fn read(&self, hit: &Sample<'_>, names: &mut ThreadNames) -> Option<SchedEvent> {
         if hit.role == 0 {
             let fields = self.switch.as_ref()?;
             let switch = Switch {

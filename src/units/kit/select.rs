@@ -11,10 +11,10 @@ use crate::lang::lex::Lexicon;
 
 /// An event as it was selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selected {
-    pub event: String,
-    pub filter: Option<String>,
-    pub attributes: Vec<(String, String)>,
+pub(crate) struct Selected {
+    pub(crate) event: String,
+    pub(crate) filter: Option<String>,
+    pub(crate) attributes: Vec<(String, String)>,
 }
 
 /// Attributes, and whether they have a value.
@@ -33,25 +33,25 @@ const ATTRIBUTES: &[(&str, bool)] = &[
 ];
 
 impl Selected {
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.attributes.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
     /// As it is shown.
-    pub fn title(&self) -> &str {
+    pub(crate) fn title(&self) -> &str {
         self.get("alias").unwrap_or(&self.event)
     }
 
     /// As the engine is asked for it.
-    pub fn want(&self, stack: bool) -> EventRequest {
+    pub(crate) fn want(&self, stack: bool) -> EventRequest {
         EventRequest::new(&*self.event).with_stack(stack || self.has("stack")).only(self.filter.clone())
     }
 }
@@ -65,17 +65,17 @@ fn is_word(c: char) -> bool {
 }
 
 /// Reads a list.
-pub fn parse(text: &str) -> Result<Vec<Selected>, Diagnostic> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Selected>, Diagnostic> {
     LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part)).collect()
 }
 
 /// All lists of `-e`.
-pub fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<Selected>>, String> {
+pub(crate) fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<Selected>>, String> {
     texts.map(|text| parse(text).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
 /// All events of all lists; an error where none is named.
-pub fn flat(settings: &super::Settings) -> Result<Vec<Selected>, String> {
+pub(crate) fn flat(settings: &super::Settings) -> Result<Vec<Selected>, String> {
     let all: Vec<Selected> = lists(settings.all("event"))?.into_iter().flatten().collect();
     if all.is_empty() {
         return Err("name events with -e, e.g. -e sched:sched_wakeup,raw_syscalls:sys_enter".to_owned());

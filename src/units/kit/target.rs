@@ -7,13 +7,13 @@ use super::{Context, Settings};
 
 /// A choice of threads; all of them where nothing was chosen.
 #[derive(Clone, Debug, Default)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     tids: FxHashSet<i32>,
     comms: Option<GlobSet>,
 }
 
 impl Chosen {
-    pub fn of(settings: &Settings) -> Result<Self, String> {
+    pub(crate) fn of(settings: &Settings) -> Result<Self, String> {
         let comms = settings.get("comm").map(|list| {
             let mut set = GlobSetBuilder::new();
             for name in list.split(',') {
@@ -25,18 +25,13 @@ impl Chosen {
     }
 
     /// Whether a thread is among them.
-    pub fn has(&self, tid: i32, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn has(&self, tid: i32, cx: &mut Context<'_>) -> bool {
         (self.tids.is_empty() || self.tids.contains(&tid))
             && self.comms.as_ref().is_none_or(|comms| comms.is_match(&*cx.comm(tid)))
     }
 
-    /// Whether anything was chosen.
-    pub fn is_all(&self) -> bool {
-        self.tids.is_empty() && self.comms.is_none()
-    }
-
     /// A child of one of them is one of them.
-    pub fn follow(&mut self, parent: i32, child: i32) {
+    pub(crate) fn follow(&mut self, parent: i32, child: i32) {
         if self.tids.contains(&parent) {
             self.tids.insert(child);
         }

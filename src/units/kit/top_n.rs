@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 
 /// The greatest values with what belongs to them; of equal ones, those that came first.
 #[derive(Clone, Debug)]
-pub struct TopN<T> {
+pub(crate) struct TopN<T> {
     keep: usize,
     arrived: u64,
     list: BTreeMap<(u64, Reverse<u64>), T>,
 }
 
 impl<T> TopN<T> {
-    pub fn new(keep: usize) -> Self {
+    pub(crate) fn new(keep: usize) -> Self {
         Self { keep, arrived: 0, list: BTreeMap::new() }
     }
 
     /// Whether a value would be kept: what belongs to it need not be made otherwise.
-    pub fn takes(&self, value: u64) -> bool {
+    pub(crate) fn takes(&self, value: u64) -> bool {
         self.list.len() < self.keep || self.list.first_key_value().is_some_and(|((least, _), _)| value > *least)
     }
 
-    pub fn add(&mut self, value: u64, what: T) {
+    pub(crate) fn add(&mut self, value: u64, what: T) {
         if !self.takes(value) {
             return;
         }
@@ -33,16 +33,12 @@ impl<T> TopN<T> {
     }
 
     /// The greatest first, with a number that stays its own.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64, &T)> {
         self.list.iter().rev().map(|((value, Reverse(id)), what)| (*value, *id, what))
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.list.clear();
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
     }
 }
 

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 
-/// What curl is to do.
+/// One call of curl.
 #[derive(Debug)]
 pub(crate) struct Curl {
     config: String,

@@ -2,7 +2,7 @@
 
 use super::curl::{Curl, decoded};
 
-/// What came back.
+/// The answer to a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Status code of HTTP; 0 when there was none.

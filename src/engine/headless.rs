@@ -14,7 +14,7 @@ use super::offline::{name_all, once};
 use crate::ingest::unit_feed::UnitAnswer;
 use crate::ingest::{Core, Ingest, Wants};
 
-/// What an interval, or everything, has come to.
+/// The figures of one interval, or of everything.
 #[derive(Debug)]
 pub struct Cut {
     pub(crate) answer: UnitAnswer,
@@ -41,7 +41,7 @@ pub struct Run {
     pub(crate) own_pid: Option<i32>,
 }
 
-/// Why it did not go to its end.
+/// A run that did not go to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]

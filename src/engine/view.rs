@@ -24,7 +24,7 @@ use crate::query::{Age, Aggregate, Baseline, Data, Keep, Question, Top, TopSpec,
 
 use super::offline::Offline;
 
-/// What is kept between answers.
+/// The folds, rows and trees that serve the next answer, too.
 #[derive(Debug, Default)]
 pub struct View {
     fold: Option<Aggregate>,

@@ -7,7 +7,7 @@ use crate::record::kinds::types;
 use crate::session::Origin;
 use crate::source::Info;
 
-/// What was told.
+/// Facts as they were told.
 #[derive(Debug)]
 pub struct Told {
     origin: Origin,

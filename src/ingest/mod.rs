@@ -1,4 +1,4 @@
-//! From batches to session and profile: decode, order, apply. The one path for live sessions and
+//! The intake of batches into session and profile: decode, order, apply. The one path for live sessions and
 //! recordings.
 
 mod chains;

@@ -1,4 +1,4 @@
-//! Forgetting: stacks, sites and tasks that no kept sample has any more give their places back.
+//! The forgetting of what is gone: stacks, sites and tasks that no kept sample has any more give their places back.
 //!
 //! What is kept is marked, and slides down to the places of what is gone, in its own order: so parents stay before
 //! their children, and nothing is there twice.

@@ -1,4 +1,4 @@
-//! Numbers found again by what they stand for. It is many small tables: one that doubles is little beside all.
+//! An index of numbers by what they stand for: many small tables: one that doubles is little beside all.
 
 use hashbrown::HashTable;
 

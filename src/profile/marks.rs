@@ -1,4 +1,4 @@
-//! Which of many numbers are kept, and what numbers those have once the others are gone: two bits each.
+//! Marks on many numbers: which are kept, and their new numbers once the others are gone, in two bits each.
 
 use super::NodeId;
 

@@ -1,5 +1,5 @@
-//! What was found of late, by a fingerprint of what it was found for: most samples of a program repeat a stack, and
-//! then nothing of it needs to be looked up.
+//! A cache of what was found of late, by a fingerprint of what it was found for: most samples of a program repeat a
+//! stack, and then nothing of it needs to be looked up.
 
 /// What is remembered at most.
 const SLOTS: usize = 1 << 15;

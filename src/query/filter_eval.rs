@@ -1,4 +1,4 @@
-//! Decides a filter for each site once; only what depends on the single sample is left open.
+//! The verdict of a filter on each site, found once; only what depends on the single sample is left open.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use super::live_rows::Tally;
 use super::question::TopSpec;
 use super::top::{Keep, Top, TopRow};
 
-/// What is kept.
+/// Rows and call trees that stand from answer to answer.
 #[derive(Debug, Default)]
 pub struct Standing {
     tally: Option<Tally>,

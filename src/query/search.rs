@@ -1,4 +1,4 @@
-//! The search, the same on every screen.
+//! The search pattern of all screens.
 
 use regex::{Regex, RegexBuilder};
 

@@ -1,4 +1,4 @@
-//! Adds sites up into rows, group by group: own weight at the leaf, children at the first occurrence
+//! The sums of sites as rows, group by group: own weight at the leaf, children at the first occurrence
 //! of a function on each path. Groups are independent, so large profiles use several threads.
 
 use std::ops::Range;

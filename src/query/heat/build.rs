@@ -1,4 +1,4 @@
-//! Adds samples up into a map: one pass over the columns, shared among threads where there are many.
+//! The sums of samples as a map: one pass over the columns, shared among threads where there are many.
 
 use std::ops::Range;
 

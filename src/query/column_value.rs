@@ -1,0 +1,22 @@
+//! A value that rows are told apart by.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ColumnValue {
+    Id(i32),
+    Text(Arc<str>),
+    Number(i64),
+}
+
+impl ColumnValue {
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Id(id) => Cow::Owned(id.to_string()),
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Number(n) => Cow::Owned(n.to_string()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Circles between the files of a folder: none, beyond a parent and what is below it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::{root, sources};
+
+/// A file as a module: `["query", "flame", "build"]`.
+type Module = Vec<String>;
+
+fn module(path: &Path) -> Module {
+    let below = path.strip_prefix(root().join("src")).expect("below src").with_extension("");
+    let mut parts: Module = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    if matches!(parts.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+        parts.pop();
+    }
+    parts
+}
+
+/// The code of a file: without comments, and without the tests at its end, which may look anywhere.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).expect("read");
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// `a::{b, c::{d}}` as `a::b` and `a::c::d`.
+fn unfold(tree: &str, into: &mut Vec<String>) {
+    let Some((before, group)) = tree.split_once('{') else {
+        return into.push(tree.trim().to_owned());
+    };
+    let group = group.rsplit_once('}').map_or(group, |(group, _)| group);
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in group.char_indices().chain([(group.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let one = group[start..at].trim();
+                start = (at + 1).min(group.len());
+                if !one.is_empty() {
+                    unfold(&format!("{}{one}", before.trim()), into);
+                }
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The paths that code names: those of its `use` and those that stand where they are used.
+fn paths(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("use ") {
+        let begins = code[..at].chars().next_back().is_none_or(|c| c.is_whitespace());
+        if let (true, Some((tree, _))) = (begins, code[at + 4..].split_once(';')) {
+            unfold(tree, &mut found);
+        }
+    }
+    for start in ["crate::", "super::", "self::"] {
+        for (at, _) in code.match_indices(start) {
+            found.push(code[at..].chars().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':')).collect());
+        }
+    }
+    found
+}
+
+/// The module that a path of one leads into, as deep as there are files.
+fn resolve(from: &Module, path: &str, modules: &BTreeSet<Module>) -> Option<Module> {
+    let mut parts = path.split("::").map(str::trim).peekable();
+    let mut at = match parts.next()? {
+        "crate" => Module::new(),
+        "self" => from.clone(),
+        "super" => from[..from.len().checked_sub(1)?].to_vec(),
+        _ => return None,
+    };
+    while parts.next_if_eq(&"super").is_some() {
+        at.pop()?;
+    }
+    for part in parts {
+        at.push(part.to_owned());
+        if !modules.contains(&at) {
+            at.pop();
+            break;
+        }
+    }
+    (!at.is_empty()).then_some(at)
+}
+
+/// What can be reached from a module, by one arrow or more.
+fn reached<'a>(from: &Module, arrows: &'a BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<&'a Module> {
+    let (mut found, mut open) = (BTreeSet::new(), Vec::from_iter(arrows.get(from).into_iter().flatten()));
+    while let Some(next) = open.pop() {
+        if found.insert(next) {
+            open.extend(arrows.get(next).into_iter().flatten());
+        }
+    }
+    found
+}
+
+/// Each file with an arrow that leads back to it, and where that arrow goes.
+fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (from, to) in arrows {
+        for next in to {
+            if reached(next, arrows).contains(from) {
+                wrong.push(format!("{} -> {}", from.join("/"), next.join("/")));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn no_circles_between_files() {
+    let files: Vec<_> = sources(&root().join("src")).into_iter().filter(|path| !is_test(path)).collect();
+    let modules: BTreeSet<Module> = files.iter().map(|path| module(path)).collect();
+    let mut arrows: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    for path in &files {
+        let from = module(path);
+        let to = paths(&code(path)).iter().filter_map(|path| resolve(&from, path, &modules)).collect::<BTreeSet<_>>();
+        // A parent and what is below it are one idea.
+        let to = to.into_iter().filter(|to| !to.starts_with(&from) && !from.starts_with(to)).collect();
+        arrows.insert(from, to);
+    }
+    let wrong = circles(&arrows);
+    assert!(wrong.is_empty(), "arrows that lead back to where they begin: {wrong:#?}");
+}
+
+fn is_test(path: &Path) -> bool {
+    path.iter().any(|part| part == "tests" || part == "tests.rs")
+}
+
+#[test]
+fn a_circle_is_found() {
+    let module = |name: &str| vec!["query".to_owned(), name.to_owned()];
+    let modules = BTreeSet::from(["a", "b", "c"].map(module));
+    let arrows_of = |from: &str, code: &str| {
+        let from = module(from);
+        let to = paths(code).iter().filter_map(|path| resolve(&from, path, &modules)).collect();
+        (from, to)
+    };
+    let mut arrows = BTreeMap::from([
+        arrows_of("a", "use super::{b::{One, Two}, c};\n"),
+        arrows_of("b", "fn f() { crate::query::c::three() }\n"),
+        arrows_of("c", "use std::fmt;\n"),
+    ]);
+    assert_eq!(arrows[&module("a")], BTreeSet::from(["b", "c"].map(module)));
+    assert!(circles(&arrows).is_empty());
+    arrows.extend([arrows_of("c", "use super::a::One;\n")]);
+    assert_eq!(circles(&arrows).len(), 4);
+}

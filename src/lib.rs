@@ -1,7 +1,7 @@
 //! perfprof-tui samples a Linux machine and shows, live and in a terminal, what its CPUs do.
 //!
 //! This page is the map. The folders stand in the order of a sample's life, and each may use only
-//! those above it in this list (`tests/tidy.rs` holds them to that):
+//! those above it in this list (`tests/tidy` holds them to that):
 //!
 //! ```text
 //!   kernel ring ─┐

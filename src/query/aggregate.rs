@@ -116,7 +116,7 @@ impl Aggregate {
     /// Adds samples up apart by those keys that are not their sites'.
     pub(crate) fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
         self.by_cpu = keys.contains(&ColumnKey::Cpu);
-        self.traced = Traced::of(keys);
+        self.traced = Traced::of(keys.iter().filter_map(|key| key.traced()));
         let apart = self.by_cpu || self.traced.is_some();
         self.lanes = if apart { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
         self
@@ -151,7 +151,8 @@ impl Aggregate {
         keys: &[ColumnKey],
         half: Option<u64>,
     ) -> bool {
-        let apart = self.by_cpu == keys.contains(&ColumnKey::Cpu) && Traced::serves(self.traced.as_ref(), keys);
+        let apart = self.by_cpu == keys.contains(&ColumnKey::Cpu)
+            && Traced::serves(self.traced.as_ref(), keys.iter().filter_map(|key| key.traced()));
         self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 

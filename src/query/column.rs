@@ -1,7 +1,6 @@
 //! The columns that tell rows of one function apart: the entry of each says what it is called, how it is shown, what
 //! its value is in a sample and how a filter asks for it. Tables, JSON, CSV, completions and zooms read it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -11,25 +10,8 @@ use crate::session::Task;
 use crate::session::containers::Container;
 
 use super::Data;
+pub use super::column_value::ColumnValue;
 use super::field_rows::Traced;
-
-/// A value of a row.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ColumnValue {
-    Id(i32),
-    Text(Arc<str>),
-    Number(i64),
-}
-
-impl ColumnValue {
-    pub fn text(&self) -> Cow<'_, str> {
-        match self {
-            Self::Id(id) => Cow::Owned(id.to_string()),
-            Self::Text(text) => Cow::Borrowed(text),
-            Self::Number(n) => Cow::Owned(n.to_string()),
-        }
-    }
-}
 
 /// Whose a sample is, and where it was taken.
 #[derive(Clone, Copy)]

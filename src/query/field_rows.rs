@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format;
 
-use super::column::{ColumnKey, ColumnValue};
+use super::column_value::ColumnValue;
 use super::data::Data;
 
 /// Where samples are added up: the CPU in the low half, the number of their values in the high one.
@@ -57,15 +57,14 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl Traced {
-    /// For those of some keys that are fields; `None` where none is.
-    pub(crate) fn of(keys: &[ColumnKey]) -> Option<Arc<Self>> {
-        let names: Vec<&'static str> = keys.iter().filter_map(|key| key.traced()).collect();
+    /// For the fields of these names; `None` where there are none.
+    pub(crate) fn of(names: impl Iterator<Item = &'static str>) -> Option<Arc<Self>> {
+        let names: Vec<&'static str> = names.collect();
         (!names.is_empty()).then(|| Arc::new(Self { names, met: RwLock::default() }))
     }
 
-    /// Whether it is for the fields among these keys.
-    pub(crate) fn serves(of: Option<&Arc<Self>>, keys: &[ColumnKey]) -> bool {
-        let names = keys.iter().filter_map(|key| key.traced());
+    /// Whether it is for the fields of these names.
+    pub(crate) fn serves(of: Option<&Arc<Self>>, names: impl Iterator<Item = &'static str>) -> bool {
         names.eq(of.iter().flat_map(|of| of.names.iter().copied()))
     }
 
@@ -137,7 +136,7 @@ impl FieldReader<'_> {
 mod tests {
     use super::*;
     use crate::event::format::Format;
-    use crate::query::column;
+    use crate::query::column::{self, ColumnKey};
     use crate::query::staged::Staged;
     use crate::query::{Aggregate, Keep, Top, TopSpec};
 
@@ -189,7 +188,7 @@ mod tests {
 
     #[test]
     fn with_too_many_values_the_rest_is_one() {
-        let traced = Traced::of(&[column::traced("next_prio")]).expect("a field");
+        let traced = Traced::of(["next_prio"].into_iter()).expect("a field");
         let mut staged = Staged::default();
         staged.profile.set_format(0, Arc::new(Format::parse("sched", SWITCH, false).expect("parses")));
         let reader = traced.reader(staged.data(), 0);

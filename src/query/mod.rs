@@ -11,6 +11,7 @@ pub mod chains;
 pub mod changes;
 pub(crate) mod collapse;
 pub mod column;
+mod column_value;
 pub mod compare;
 pub mod context;
 pub mod cpus;

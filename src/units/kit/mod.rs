@@ -1,7 +1,7 @@
 //! The kit of analysis units: a description, events that they need, records in, panels out.
 //!
-//! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV, help and completion are made from the two; a unit knows no terminal, does
-//! not open events and does not look names up.
+//! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV, help
+//! and completion are made from the two; a unit knows no terminal, does not open events and does not look names up.
 
 pub(crate) mod alloc;
 pub(crate) mod columns;

@@ -58,7 +58,7 @@ pub struct Top {
     pub(super) n_labels: usize,
     /// For each label a symbol that has it, where labels are not symbols.
     pub(super) sym_of_label: Vec<u32>,
-    /// In a [`Tally`](super::tally::Tally)'s rows, the number that each group has there.
+    /// In a [`Tally`](super::live_rows::Tally)'s rows, the number that each group has there.
     pub(super) tallied: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
     pub(crate) sites: Vec<(u32, Acc)>,

@@ -27,11 +27,15 @@ fn shop(test: &str) -> Option<Pods> {
 #[test]
 fn who_burns_is_found_by_name() {
     let Some(mut pods) = shop("who_burns_is_found_by_name") else { return };
-    let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container"], 30, 140);
+    let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container"], 30, 200);
     session.wait_for("cart-7d9");
     let first = session.text();
     let line = first.lines().find(|line| line.contains("cart-7d9")).expect("the pod");
     assert!(line.contains("shop-") && line.contains("app"), "{first}");
+    let whole = format!("container {}/cart-7d9/app", pods.namespace);
+    session.keys(&format!(":filter namespace == {} && container == app\r", pods.namespace)).wait_for("shown: ");
+    session.keys("H").wait_for(&whole);
+    session.keys("uu");
     pods.run("late-000", "worker", Does::Burn).expect("runs");
     session.wait_for("late-000");
     pods.end("cart-7d9", "app");

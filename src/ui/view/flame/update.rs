@@ -20,6 +20,7 @@ use crate::ui::selection::Zoom;
 use crate::ui::view::flame::commands::{AROUND, ZOOM};
 use crate::ui::view::flame::draw as drawn;
 use crate::ui::view::flame::state::FlameScreen;
+use crate::ui::view::top::split;
 
 /// What stacks stand on instead of programs.
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
@@ -182,11 +183,8 @@ impl App {
             |whose: &Whose, key: ColumnKey| whose.group.text(key).map(|text| text.to_string()).unwrap_or_default();
         const KEYS: [ColumnKey; 3] = [ColumnKey::Namespace, ColumnKey::Pod, ColumnKey::Container];
         let parts = self.context.answer.tasks.iter().map(|whose| KEYS.map(|key| part(whose, key)));
-        let [namespace, pod, name] =
-            parts.into_iter().find(|[namespace, pod, name]| joined(namespace, pod, name) == ground)?;
-        let clauses = [("namespace", namespace), ("pod", pod), ("container", name)];
-        let clauses = clauses.iter().filter(|(_, value)| !value.is_empty()).map(|(field, value)| equals(field, value));
-        Some((format!("container {ground}"), clauses.collect::<Vec<_>>().join(" && ")))
+        let found = parts.into_iter().find(|[namespace, pod, name]| joined(namespace, pod, name) == ground)?;
+        Some(split::of_container(&found))
     }
 
     pub(crate) fn flame_drop(&mut self, name: Option<String>) {

@@ -1,10 +1,12 @@
 //! What rows of one function are told apart by: whose, where, or what a tracepoint says.
 
 use crate::event::plain;
+use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::ColumnKey;
 use crate::query::column::traced;
 use crate::query::task_choices::Whose;
+use crate::session::containers::joined;
 use crate::ui::scene::Scene;
 
 /// What a key splits rows by, in words, and the keys of it.
@@ -71,5 +73,30 @@ impl Scene<'_> {
         splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
         splits.splice(1..1, texts);
         splits
+    }
+}
+
+/// A container by its namespace, its pod and itself, as far as these are known: what it is called, and the filter that
+/// leaves it. Each pod of a deployment has a container of the same name.
+pub(crate) fn of_container(parts: &[String; 3]) -> (String, String) {
+    let [namespace, pod, name] = parts;
+    let clauses = ["namespace", "pod", "container"].into_iter().zip(parts);
+    let clauses = clauses.filter(|(field, value)| *field == "container" || !value.is_empty());
+    let clauses: Vec<String> = clauses.map(|(field, value)| equals(field, value)).collect();
+    (format!("container {}", joined(namespace, pod, name)), clauses.join(" && "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_is_left_by_all_that_is_known_of_it() {
+        let of = |parts: [&str; 3]| of_container(&parts.map(str::to_owned));
+        let whole =
+            ("container shop/cart-7d9/app", r#"namespace == "shop" && pod == "cart-7d9" && container == "app""#);
+        assert_eq!(of(["shop", "cart-7d9", "app"]), (whole.0.to_owned(), whole.1.to_owned()));
+        assert_eq!(of(["", "", "app"]), ("container app".to_owned(), r#"container == "app""#.to_owned()));
+        assert_eq!(of(["", "", ""]).1, r#"container == """#, "what is in none");
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::panel::top::Field;
+use crate::query::column::ColumnValue;
 use crate::query::{ColumnKey, Direction, Order};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
@@ -10,7 +11,7 @@ use crate::ui::commands::general;
 use crate::ui::selection::Zoom;
 use crate::ui::view::top::commands::COLUMNS;
 use crate::ui::view::top::hit;
-use crate::ui::view::top::split::split_key;
+use crate::ui::view::top::split::{self, split_key};
 
 impl App {
     /// Filters the view; not any more where the text is empty.
@@ -73,7 +74,14 @@ impl App {
             ColumnKey::Sym if line.sym.is_empty() => line.group.traced().collect(),
             key => vec![key],
         };
-        let found = near.iter().find_map(|key| key.entry().only(&line.value(*key)?));
+        let found = match key {
+            ColumnKey::Container => line.value(key).map(|_| {
+                let part =
+                    |key| line.value(key).map(|value: ColumnValue| value.text().into_owned()).unwrap_or_default();
+                split::of_container(&[ColumnKey::Namespace, ColumnKey::Pod, key].map(part))
+            }),
+            _ => near.iter().find_map(|key| key.entry().only(&line.value(*key)?)),
+        };
         match found {
             Some((label, expression)) if exclude => self.push_zoom(format!("not {label}"), format!("!({expression})")),
             Some((label, expression)) => self.push_zoom(label, expression),

@@ -16,13 +16,14 @@ impl Display for Filter {
 
 impl Display for ShownExpr<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
+        let expr = without_double_negation(self.0);
         let join = |f: &mut Formatter<'_>, list: &[Expr], between: &str| {
-            for (i, part) in list.iter().enumerate() {
+            for (i, part) in list.iter().map(without_double_negation).enumerate() {
                 if i > 0 {
                     f.write_str(between)?;
                 }
                 // && binds stronger than ||; no parenthesis more than was typed, as nesting is bounded.
-                match (self.0, part) {
+                match (expr, part) {
                     (Expr::And(_), Expr::And(_) | Expr::Or(_)) | (_, Expr::Or(_)) => {
                         write!(f, "({})", ShownExpr(part, self.1))?
                     }
@@ -31,15 +32,23 @@ impl Display for ShownExpr<'_> {
             }
             Ok(())
         };
-        match self.0 {
+        match expr {
             Expr::Atom(i) => self.1[usize::from(*i)].fmt(f),
-            Expr::Not(inner) => match &**inner {
-                Expr::Not(twice) => ShownExpr(twice, self.1).fmt(f),
-                inner => write!(f, "!({})", ShownExpr(inner, self.1)),
-            },
+            Expr::Not(inner) => write!(f, "!({})", ShownExpr(inner, self.1)),
             Expr::And(all) => join(f, all, " && "),
             Expr::Or(any) => join(f, any, " || "),
         }
+    }
+}
+
+/// What is left of an expression that is denied twice.
+fn without_double_negation(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Not(inner) => match &**inner {
+            Expr::Not(twice) => without_double_negation(twice),
+            _ => expr,
+        },
+        _ => expr,
     }
 }
 
@@ -300,6 +309,16 @@ mod tests {
             let shown = Filter::parse(&text).expect("parses").to_string();
             assert!(Filter::parse(&shown).is_ok(), "{shown}");
         }
+    }
+
+    #[test]
+    fn what_is_denied_twice_keeps_its_parentheses() {
+        let shown = |text: &str| Filter::parse(text).expect("parses").to_string();
+        assert_eq!(
+            shown(r#"comm != "a" && !(!(pid == 1 || pid == 2))"#),
+            r#"!(comm == "a") && (pid == 1 || pid == 2)"#
+        );
+        assert_eq!(shown("pid == 3 || !(!(!(!(pid == 1 && pid == 2))))"), "pid == 3 || pid == 1 && pid == 2");
     }
 
     fn any_filter() -> impl Strategy<Value = String> {

@@ -255,10 +255,18 @@ impl Opened {
     }
 
     fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        #[cfg(test)]
+        READS.set(READS.get() + 1);
         let mut bytes = Vec::new();
         self.open(path)?.take(LIMIT).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Files that were read.
+    static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// The names in a folder; none where there is no such.

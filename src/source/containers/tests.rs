@@ -199,9 +199,9 @@ fn state_that_is_broken_or_too_large_tells_nothing() {
     assert!(!is_named());
 }
 
-/// A new container costs no more than a millisecond: of 500, in a store of as many.
+/// A new container costs the reading of its own state: a store of all is read once.
 #[test]
-fn names_of_hundreds_of_containers_are_read_in_no_time() {
+fn names_of_hundreds_of_containers_are_read_once() {
     let disk = Disk::new();
     let id = |at: usize| format!("{at:064x}");
     let entries: Vec<String> = (0..500).map(|at| format!(r#"{{"id":"{}","names":["c{at}"]}}"#, id(at))).collect();
@@ -211,12 +211,12 @@ fn names_of_hundreds_of_containers_are_read_in_no_time() {
         let name = format!(r#","io.kubernetes.cri.container-name":"c{at}"{POD},"x":"{}""#, "y".repeat(8000));
         disk.put(&bundle, &cri("container", &name));
     }
-    let (mut reader, began) = (disk.reader(), std::time::Instant::now());
+    let (mut reader, before) = (disk.reader(), READS.get());
     for at in 0..1000 {
         let runtime = if at < 500 { "libpod" } else { "cri-containerd" };
         let (named, found) = reader.name(&format!("/x.slice/{runtime}-{}.scope", id(at)), || None).expect("one");
         assert!(found && *named.container.name == *format!("c{at}"), "{named:?}");
     }
-    let each = began.elapsed() / 1000;
-    assert!(each < std::time::Duration::from_millis(1), "{each:?}");
+    let read = READS.get() - before;
+    assert!(read <= 1000 + 1, "{read} files for 1,000 containers, of which 500 are in one store");
 }

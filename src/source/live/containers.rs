@@ -166,28 +166,25 @@ mod tests {
     fn hundreds_of_containers_are_found_named_and_left_alone() {
         let (tree, disk) = machine();
         let mut scanner = Scanner::of(vec![tree.path().to_owned()], true, Reader::below(disk.path().to_owned()));
-        let began = Instant::now();
+        let asked = |scanner: &Scanner| scanner.known.values().map(|known| known.tries).sum::<u32>();
         let news = scanner.look();
-        let took = began.elapsed();
+        // And the folder that they are in.
+        assert_eq!(asked(&scanner), 500 + 1, "each is looked up once");
         assert_eq!((news.came.len(), news.went.len()), (500, 0));
-        assert!(took < Duration::from_millis(500), "{took:?} for 500 new containers");
         assert!(news.came.iter().all(|one| one.place.is_some() && one.named.container.name.starts_with("web-")));
-        let began = Instant::now();
         assert_eq!(scanner.look(), News::default());
-        assert!(began.elapsed() < Duration::from_millis(100), "{:?} where nothing is new", began.elapsed());
+        assert_eq!(asked(&scanner), 500 + 1, "what is known is not looked up again");
         std::fs::remove_dir(tree.path().join("docker").join(format!("{:064x}", 7))).expect("removed");
         assert_eq!(scanner.look().went, [Arc::from(format!("/docker/{:064x}", 7))]);
-        // 10,000 processes of them get their names at once.
+        // 10,000 processes of them get their names.
         let mut session = Session::new(Origin::Recorded);
         for at in 0..500 {
             session.apply(&Record::Cgroup { id: at + 1, path: format!("/docker/{at:064x}").as_bytes() }, 1);
         }
         let tasks: Vec<_> = (1..=10_000).map(|pid| session.task_in(pid, pid, pid as u64 % 500 + 1)).collect();
-        let began = Instant::now();
         assert!(session.name_containers(0, news.came.into_iter().map(|one| one.named).collect()));
         let names: Vec<_> =
             tasks.iter().map(|id| session.container(&session.tasks()[id.0 as usize]).name.clone()).collect();
-        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
         assert!((0..10_000).all(|at| *names[at] == *format!("web-{}", (at + 1) % 500)));
     }
 

@@ -8,10 +8,10 @@ use std::io::{Cursor, Read, Write};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::query::Aggregate;
-use perfprof_tui::query::diff::{Per, Side};
-use perfprof_tui::query::flame::layout::{FlameSpec, Way, layout};
+use perfprof_tui::query::diff::{NormalizeBy, Side};
+use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec, layout};
 use perfprof_tui::query::flame::{FlameStacks, FlameTree};
 use perfprof_tui::source::text::{Format, TextSource};
 use perfprof_tui::symbols::SymbolOptions;
@@ -33,7 +33,7 @@ fn main() {
     let start = Instant::now();
     let mut source = TextSource::new("b".into(), Format::Folded, Box::new(Cursor::new(text.clone().into_bytes())), 0)
         .expect("source");
-    let wants = Wants { fields: false, ..Wants::default() };
+    let wants = IntakeOptions { fields: false, ..IntakeOptions::default() };
     let loaded = offline::load(&mut source, SymbolOptions::live(), wants).expect("loads");
     let (data, mut fold) = (loaded.data(), Aggregate::new(0, None));
     fold.update(data, 0..u64::MAX);
@@ -52,12 +52,12 @@ fn main() {
         find: None,
         a_row: 1,
     };
-    for way in [Way::Roots, Way::Leaves] {
+    for way in [FlameDirection::Roots, FlameDirection::Leaves] {
         let took = time(|| drop(std::hint::black_box(layout(&tree, &spec(way.clone())))));
         println!("layout at 200x60, {way:?}: {took:.2?}");
     }
     let side = FlameStacks { data, fold: &fold, side: Side { total: fold.total(), seconds: 1.0 } };
-    let took = time(|| drop(std::hint::black_box(FlameTree::compare(side, side, Per::Total, &[]))));
+    let took = time(|| drop(std::hint::black_box(FlameTree::compare(side, side, NormalizeBy::Total, &[]))));
     println!("a tree of two such profiles: {took:.1?}, {:.1} of one", took.as_secs_f64() / built.as_secs_f64());
 
     let start = Instant::now();

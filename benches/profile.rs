@@ -10,9 +10,9 @@ use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
-use perfprof_tui::query::heat::{By, HeatSpec};
-use perfprof_tui::query::kept_rows::Standing;
-use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Keep, Question, TopSpec, answer, lines};
+use perfprof_tui::query::heat::{HeatBy, HeatSpec};
+use perfprof_tui::query::kept_rows::KeptRows;
+use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Question, RowLimit, TopSpec, answer, lines};
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
@@ -65,7 +65,7 @@ fn main() {
 /// Maps of time by everything that rows can be, of a terminal of 200×60; with idle hidden, as always.
 fn heats(data: Data<'_>, bare: Duration) {
     let filter = Arc::new(Filter::parse("!idle").expect("filter"));
-    for (by, word) in By::ALL {
+    for (by, word) in HeatBy::ALL {
         let spec = HeatSpec { by: *by, length: 10_000_000_000, page: Some(0), columns: 190, rows: 100, lit: None };
         let question = Question { filter: Some(filter.clone()), heat: Some(spec.clone()), ..Question::default() };
         let anew = time(3, || drop(std::hint::black_box(View::default().answer(data, &question, u64::MAX))));
@@ -124,8 +124,8 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
     let took = time(3, || {
         let mut fold = Aggregate::new(0, Some(filter.clone()));
         fold.update(data, 0..u64::MAX);
-        let mut rows = Standing::default();
-        let top = rows.top(data, &fold, &question.top, Keep::First(answer::MAX_ROWS));
+        let mut rows = KeptRows::default();
+        let top = rows.top(data, &fold, &question.top, RowLimit::First(answer::MAX_ROWS));
         lines_out = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines.len();
     });
     println!(
@@ -139,8 +139,8 @@ fn frames(data: Data<'_>) {
     let question = Arc::new(Question::default());
     let mut fold = Aggregate::new(0, None);
     fold.update(data, 0..u64::MAX);
-    let mut rows = Standing::default();
-    let top = rows.top(data, &fold, &question.top, Keep::First(answer::MAX_ROWS));
+    let mut rows = KeptRows::default();
+    let top = rows.top(data, &fold, &question.top, RowLimit::First(answer::MAX_ROWS));
     let lines = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines;
     let answer = Answer {
         total: fold.total(),

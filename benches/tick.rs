@@ -9,7 +9,7 @@ use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
 use perfprof_tui::profile::{Frame, FrameId, NodeId, Profile, Site};
 use perfprof_tui::query::cpus::CpuCounts;
-use perfprof_tui::query::flame::layout::{FlameSpec, Way};
+use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec};
 use perfprof_tui::query::{Data, Question};
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::symbols::Symbolized;
@@ -149,7 +149,7 @@ impl Live {
 
     fn flame(&mut self) -> Duration {
         let spec = FlameSpec {
-            way: Way::Roots,
+            way: FlameDirection::Roots,
             zoom: Vec::new(),
             edits: Vec::new(),
             width: 190,

@@ -9,7 +9,7 @@ use perfprof_tui::event::probe::Spec;
 use perfprof_tui::event::trace_filter;
 use perfprof_tui::filter::capture::{Subject, place};
 use perfprof_tui::filter::program::Offsets;
-use perfprof_tui::filter::{Filter, Known, expected, trace_fields};
+use perfprof_tui::filter::{Filter, KnownFields, expected, trace_fields};
 
 const FORMAT: &str = "name: sched_switch\nID: 3\nformat:\n\
     \tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
@@ -22,16 +22,16 @@ fuzz_target!(|text: &str| {
     let fields = trace_fields(std::iter::once(&format));
     let (_, start) = expected(text, &fields);
     assert!(text.is_char_boundary(start));
-    if let Ok(filter) = Filter::parse_with(text, Known::These(&fields)) {
+    if let Ok(filter) = Filter::parse_with(text, KnownFields::These(&fields)) {
         let shown = filter.to_string();
-        let again = Filter::parse_with(&shown, Known::These(&fields));
+        let again = Filter::parse_with(&shown, KnownFields::These(&fields));
         // A text with both kinds of quotes has no way to be typed.
         if !(text.contains('"') && text.contains('\'')) {
             let again = again.unwrap_or_else(|fault| panic!("{text} became {shown}: {fault}"));
             assert_eq!(again.to_string(), shown);
         }
     }
-    let _ = Filter::parse_with(text, Known::Any);
+    let _ = Filter::parse_with(text, KnownFields::Any);
     if let Ok(capture) = place(text, &Subject::Tracepoint(Box::new(format.clone())), Offsets::system()) {
         let trace = capture.trace.expect("a tracepoint's filter is a text");
         assert!(trace_filter::check(&trace, &format).is_ok(), "{text} became {trace}");

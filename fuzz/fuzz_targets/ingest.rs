@@ -9,19 +9,19 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
-use perfprof_tui::engine::aggregator::{Links, Worker};
-use perfprof_tui::engine::shares::Held;
-use perfprof_tui::engine::symbolizer::{Job, LineJob, Lined, LookedUp, Symbolizer};
-use perfprof_tui::engine::{Feed, Notice, Options, Request, Snapshot, UnitRequest, Wants};
+use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
+use perfprof_tui::engine::shares::ThreadMemory;
+use perfprof_tui::engine::symbolizer::{FoundLines, Job, LineJob, LookedUp, Symbolizer};
+use perfprof_tui::engine::{Feed, IntakeOptions, Notice, Options, Request, Snapshot, UnitRequest};
 use perfprof_tui::export::perfdata;
-use perfprof_tui::filter::{Filter, Known};
+use perfprof_tui::filter::{Filter, KnownFields};
 use perfprof_tui::kernel::attr::Flag;
 use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::query::column;
-use perfprof_tui::query::diff::Per;
+use perfprof_tui::query::diff::NormalizeBy;
 use perfprof_tui::query::flame::Edit;
-use perfprof_tui::query::flame::layout::{FlameSpec, Way};
-use perfprof_tui::query::heat::{By, HeatSpec};
+use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec};
+use perfprof_tui::query::heat::{HeatBy, HeatSpec};
 use perfprof_tui::query::{Age, Answer, Baseline, Question};
 use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::{Origin, TimeMark};
@@ -109,7 +109,7 @@ impl Words<'_> {
 
 /// The worker with all that it talks to.
 struct Live {
-    worker: Worker,
+    worker: Aggregator,
     batches: Sender<Feed>,
     requests: Sender<Request>,
     notices: Receiver<Notice>,
@@ -117,8 +117,8 @@ struct Live {
     jobs: Receiver<Job>,
     names: Sender<LookedUp>,
     line_jobs: Receiver<LineJob>,
-    lines: Sender<Lined>,
-    held: Arc<Held>,
+    lines: Sender<FoundLines>,
+    held: Arc<ThreadMemory>,
     batch: Batch,
 }
 
@@ -133,8 +133,8 @@ impl Live {
         let ((line_tx, line_jobs), (lines, line_rx)) = (unbounded(), unbounded());
         let (lists, listed) = unbounded();
         let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
-        let held = Arc::new(Held::default());
-        let links = Links {
+        let held = Arc::new(ThreadMemory::default());
+        let links = AggregatorLinks {
             batches: batch_rx,
             recycle,
             requests: request_rx,
@@ -160,13 +160,13 @@ impl Live {
             keep: Some(60_000_000_000),
             watched: None,
             own_pid: Some(9),
-            wants: Wants { traces: true, ..Wants::default() },
+            wants: IntakeOptions { traces: true, ..IntakeOptions::default() },
             refresh: Duration::ZERO,
             per_sample: None,
             realtime: None,
             no_inline: false,
         };
-        let worker = Worker::new(info, options, links);
+        let worker = Aggregator::new(info, options, links);
         let batch = Batch::default();
         let live = Self { worker, batches, requests, notices, answer, jobs, names, line_jobs, lines, held, batch };
         (live, (recycled, controlled, listed))
@@ -225,7 +225,7 @@ impl Live {
         if let Ok(job) = self.line_jobs.try_recv() {
             let places = vec![InlinedFrame { function: Some(name), line: None }; usize::from(kind >> 4)];
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, places.clone())).collect();
-            self.lines.send(Lined { epoch: job.epoch, frames, problems: Vec::new() }).expect("the worker is here");
+            self.lines.send(FoundLines { epoch: job.epoch, frames, problems: Vec::new() }).expect("the worker is here");
             assert!(self.worker.turn());
         }
     }
@@ -239,7 +239,8 @@ impl Live {
 
 fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
     let (kind, text) = (words.byte()?, words.byte()?);
-    let filter = |at: u8| Filter::parse_with(FILTERS[usize::from(at) % FILTERS.len()], Known::Any).ok().map(Arc::new);
+    let filter =
+        |at: u8| Filter::parse_with(FILTERS[usize::from(at) % FILTERS.len()], KnownFields::Any).ok().map(Arc::new);
     let mut question = Question {
         generation: u64::from(text),
         event: usize::from(kind) % (events + 1),
@@ -258,7 +259,9 @@ fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
         }
         4 | 5 => {
             let name: Arc<str> = String::from_utf8_lossy(&words.word()?.to_le_bytes()).into();
-            let way = [Way::Roots, Way::Leaves, Way::Around("x|a".into())][usize::from(text % 3)].clone();
+            let way = [FlameDirection::Roots, FlameDirection::Leaves, FlameDirection::Around("x|a".into())]
+                [usize::from(text % 3)]
+            .clone();
             let edits = match text % 7 {
                 0 => vec![Edit::Focus(name)],
                 1 => vec![Edit::MergeFunction(name), Edit::CollapseChains],
@@ -279,7 +282,7 @@ fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
             });
         }
         6 => {
-            let by = By::ALL[usize::from(text) % By::ALL.len()].0;
+            let by = HeatBy::ALL[usize::from(text) % HeatBy::ALL.len()].0;
             let (length, page) = (words.word()?.clamp(1_000_000, YEAR), (kind & 8 == 0).then(|| u64::from(text)));
             question.heat = Some(HeatSpec {
                 by,
@@ -291,7 +294,7 @@ fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
             });
         }
         _ => {
-            let per = [Per::Total, Per::Second, Per::Nothing][usize::from(text % 3)];
+            let per = [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing][usize::from(text % 3)];
             let range = (kind & 8 == 0).then_some((words.word()?, words.word()?));
             question.baseline = Some(Baseline {
                 event: None,
@@ -382,8 +385,11 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
                 live.request(Request::Unit(UnitRequest::Start(spec, Settings::default())));
             }
             5 => {
-                live.batch.changed =
-                    Some(perfprof_tui::source::Changed { frequency: words.word()?, n_cpus: 3, ..Default::default() })
+                live.batch.changed = Some(perfprof_tui::source::SamplingState {
+                    frequency: words.word()?,
+                    n_cpus: 3,
+                    ..Default::default()
+                })
             }
             6 => drop(live.moment()),
             _ => live.batch.events.push(EventDesc::derived("late")),

@@ -6,10 +6,10 @@
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::kernel::cpus::parse_list;
 use perfprof_tui::kernel::procfs::parse_maps_line;
-use perfprof_tui::perfdata::unpack::Purse;
+use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::session::machine::proc::{Matrix, Pressure, Stat};
 use perfprof_tui::symbols::kallsyms::Kallsyms;
-use perfprof_tui::symbols::shipped::Given;
+use perfprof_tui::symbols::shipped::ShippedTables;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
@@ -29,9 +29,9 @@ fuzz_target!(|bytes: &[u8]| {
         }
         5 => drop(parse_list(&String::from_utf8_lossy(bytes))),
         _ => {
-            let given = Given::default();
+            let given = ShippedTables::default();
             given.record(bytes);
-            let _ = given.table("/bin/a", &mut Purse::new(1 << 20));
+            let _ = given.table("/bin/a", &mut UnpackBudget::new(1 << 20));
         }
     }
 });

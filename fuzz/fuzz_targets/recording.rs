@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use libfuzzer_sys::fuzz_target;
-use perfprof_tui::engine::Wants;
+use perfprof_tui::engine::IntakeOptions;
 use perfprof_tui::engine::offline;
 use perfprof_tui::export::folded;
 use perfprof_tui::source::recording;
@@ -26,7 +26,10 @@ fuzz_target!(|bytes: &[u8]| {
         kallsyms: None,
         ..SymbolOptions::live()
     };
-    let Ok(loaded) = offline::load(&mut *source, options, Wants { traces: true, ..Wants::default() }) else { return };
+    let Ok(loaded) = offline::load(&mut *source, options, IntakeOptions { traces: true, ..IntakeOptions::default() })
+    else {
+        return;
+    };
     for event in 0..loaded.event_names.len().min(4) {
         let _ = folded::lines(loaded.data(), event, None, true, |_, _| Ok(()));
     }

@@ -11,8 +11,8 @@ use perfprof_tui::record::kinds::{FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{Origin, Session};
 use perfprof_tui::symbols::jit;
-use perfprof_tui::symbols::jit_functions::Told;
-use perfprof_tui::symbols::jit_slice::Slice;
+use perfprof_tui::symbols::jit_functions::JitFunctions;
+use perfprof_tui::symbols::jit_slice::VisitBudget;
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::unwind::UnwindSpace;
 use perfprof_tui::symbols::{Resolver, SymbolOptions, code, jitdump};
@@ -23,13 +23,13 @@ fuzz_target!(|bytes: &[u8]| {
     file.write_all(bytes).expect("write");
     match kind % 4 {
         0 => {
-            let mut told = Told::new(1 << 20);
-            let _ = jit::read_map(file.as_file(), &mut 0, &mut told, &mut Slice::default());
+            let mut told = JitFunctions::new(1 << 20);
+            let _ = jit::read_map(file.as_file(), &mut 0, &mut told, &mut VisitBudget::default());
             told.find(0x1000);
         }
         1 => {
-            let mut told = Told::new(1 << 20);
-            let _ = jitdump::read_on(file.as_file(), &mut 0, &mut told, &mut Slice::default());
+            let mut told = JitFunctions::new(1 << 20);
+            let _ = jitdump::read_on(file.as_file(), &mut 0, &mut told, &mut VisitBudget::default());
             told.find(0x1000);
         }
         _ => elf(file.path().to_str().expect("path"), bytes),

@@ -5,7 +5,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::folded;
 use perfprof_tui::query::range;
 use perfprof_tui::source::text::{self, TextSource};
@@ -19,7 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
     let reader = Box::new(Cursor::new(bytes.to_vec()));
     let Ok(mut source) = TextSource::new("text".into(), format, reader, bytes.len() as u64) else { return };
     let options = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
-    let Ok(loaded) = offline::load(&mut source, options, Wants { traces: true, ..Wants::default() }) else { return };
+    let Ok(loaded) = offline::load(&mut source, options, IntakeOptions { traces: true, ..IntakeOptions::default() })
+    else {
+        return;
+    };
     for event in 0..loaded.event_names.len().min(4) {
         let _ = folded::lines(loaded.data(), event, None, true, |_, _| Ok(()));
     }

@@ -2,11 +2,11 @@
 
 use anyhow::{anyhow, bail};
 
-use crate::engine::{Offline, Wants};
+use crate::engine::{IntakeOptions, Offline};
 use crate::panel::listing as print;
 use crate::profile::SymId;
 use crate::query::annotate::{self, AnnotatedFunction};
-use crate::query::{Aggregate, ColumnKey, Keep, Top, TopSpec};
+use crate::query::{Aggregate, ColumnKey, RowLimit, Top, TopSpec};
 use crate::report::annotated::json;
 use crate::symbols::lines::Lines;
 use crate::symbols::{Resolver, SymbolOptions, code};
@@ -23,7 +23,11 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = open::open(&recording, args.no_demangle)?;
     let options = opened.symbols.clone();
-    let loaded = opened.load(Wants { chains: by_stack, fields: args.which.needs_fields(), ..Wants::default() })?;
+    let loaded = opened.load(IntakeOptions {
+        chains: by_stack,
+        fields: args.which.needs_fields(),
+        ..IntakeOptions::default()
+    })?;
     let event = *chosen_events(&loaded, &args.which)?.first().ok_or_else(|| anyhow!("the recording has no event"))?;
     let mut fold = Aggregate::new(event, args.which.filter(&loaded)?);
     fold.update(loaded.data(), 0..u64::MAX);
@@ -40,7 +44,7 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
     let name = &loaded.event_names[event];
     match args.format {
         AnnotateFormat::Text => {
-            output::print(&print::text(&listing, &hits, &rows, name, print::Shape { raw: args.asm_raw }))?;
+            output::print(&print::text(&listing, &hits, &rows, name, print::ListingOptions { raw: args.asm_raw }))?;
         }
         AnnotateFormat::Json => output::print_json(&json(&listing, &hits, &rows, name))?,
     }
@@ -52,7 +56,7 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
 fn target(loaded: &Offline, fold: &Aggregate, symbol: Option<&str>) -> anyhow::Result<AnnotatedFunction> {
     let data = loaded.data();
     let spec = TopSpec { keys: vec![ColumnKey::Dso, ColumnKey::Sym], children: false, ..TopSpec::default() };
-    let top = Top::build(data, fold, &spec, Keep::First(usize::MAX));
+    let top = Top::build(data, fold, &spec, RowLimit::First(usize::MAX));
     let rows = top.rows.iter().filter(|row| row.own.samples > 0).filter_map(|row| top.symbol(data, row.label));
     let named: Vec<AnnotatedFunction> = rows
         .filter_map(|sym| Some(AnnotatedFunction { function: sym.function.clone()?, dso: sym.dso_name.clone() }))
@@ -87,6 +91,6 @@ fn target(loaded: &Offline, fold: &Aggregate, symbol: Option<&str>) -> anyhow::R
 
 /// SymbolOptions of names for a file by itself.
 pub(crate) fn plain_options(no_demangle: bool) -> SymbolOptions {
-    let form = if no_demangle { crate::symbols::Form::Raw } else { crate::symbols::Form::Plain };
+    let form = if no_demangle { crate::symbols::NameForm::Raw } else { crate::symbols::NameForm::Plain };
     SymbolOptions { form, live: false, ..SymbolOptions::of_user() }
 }

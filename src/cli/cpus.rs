@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cpu::findings::{self, Facts, Finding, FindingKind, NO_CPU};
+use crate::cpu::findings::{self, Finding, FindingInput, FindingKind, NO_CPU};
 use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::Times;
+use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::engine::host::HostWatch;
 use crate::engine::softirqs::Tracer;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
             }
         }
         let times = tracer.as_ref().and_then(Tracer::times);
-        let facts = Facts {
+        let facts = FindingInput {
             host: Some(&view),
             samples: None,
             times: times.as_deref(),
@@ -118,7 +118,7 @@ impl Sampler {
     }
 
     /// The anomalies, with the functions behind them.
-    fn findings(&mut self, facts: Facts<'_>) -> Vec<Finding> {
+    fn findings(&mut self, facts: FindingInput<'_>) -> Vec<Finding> {
         let now = self.answer(None);
         let mut found = of_samples(facts, &now);
         let mut named = 0;
@@ -152,9 +152,9 @@ impl Sampler {
     }
 }
 
-fn of_samples(facts: Facts<'_>, answer: &Answer) -> Vec<Finding> {
+fn of_samples(facts: FindingInput<'_>, answer: &Answer) -> Vec<Finding> {
     let samples = Some(&*answer.by_cpu).filter(|samples| samples.whole);
-    findings::findings(Facts { samples, own: answer.cost.own_percent, ..facts })
+    findings::findings(FindingInput { samples, own: answer.cost.own_percent, ..facts })
 }
 
 /// Reads ticks until an interval is over; `false` when we are to end.
@@ -204,7 +204,7 @@ fn columns(view: &HostView, timed: bool) -> Vec<CpuColumn> {
 fn show(
     args: &Cpus,
     view: &HostView,
-    times: Option<&Times>,
+    times: Option<&HandlerTimes>,
     chosen: Option<&[u32]>,
     found: &[Finding],
     first: bool,

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use crate::engine::Wants;
+use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::plain;
 use crate::export::{folded, svg};
-use crate::panel::printable::Form;
+use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 use crate::panel::top::key_text;
 use crate::panel::unit::{percent, thousands};
 use crate::panel::{Align, Cell, Column, Table};
-use crate::query::diff::{DiffRow, Per, Side, diff};
-use crate::query::{Aggregate, ColumnKey, Keep, Order, Top, TopSpec};
+use crate::query::diff::{DiffRow, NormalizeBy, Side, diff};
+use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 
 use super::args::{Diff, DiffFormat, PerArg, Recording};
 use super::open;
@@ -34,9 +34,9 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
     let per = match args.per {
-        PerArg::Total => Per::Total,
-        PerArg::Second => Per::Second,
-        PerArg::Nothing => Per::Nothing,
+        PerArg::Total => NormalizeBy::Total,
+        PerArg::Second => NormalizeBy::Second,
+        PerArg::Nothing => NormalizeBy::Nothing,
     };
     let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
     let events = [&old, &new].map(|one| one.loaded.event_names[one.event].clone());
@@ -85,13 +85,13 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
 
 fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<ComparedSide> {
     let recording = Recording::from_files(vec![path.to_owned()], args.names.clone());
-    let loaded = open::open(&recording, args.no_demangle)?.load(Wants {
+    let loaded = open::open(&recording, args.no_demangle)?.load(IntakeOptions {
         chains: args.children
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
             || args.which.filter.is_some(),
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
-        ..Wants::default()
+        ..IntakeOptions::default()
     })?;
     let event = *chosen_events(&loaded, &args.which)?
         .first()
@@ -106,7 +106,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
         reversed: false,
         origins: false,
     };
-    let top = Top::build(loaded.data(), &fold, &spec, Keep::First(usize::MAX));
+    let top = Top::build(loaded.data(), &fold, &spec, RowLimit::First(usize::MAX));
     let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
     let key = |row: &crate::query::TopRow| -> Vec<String> {
         keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
@@ -117,7 +117,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
     Ok(ComparedSide { event, side, rows, loaded })
 }
 
-fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: Per) -> Table {
+fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: NormalizeBy) -> Table {
     let right = |name, title| Column::new(name, title, Align::Right, 0);
     let mut columns = vec![
         right("delta", "Δ"),
@@ -129,13 +129,13 @@ fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: Per) -> Table 
     ];
     columns.extend(keys.iter().map(|k| Column::new(k.name(), k.title(), Align::Left, 0)));
     let value = |v: f64| match per {
-        Per::Total => Cell::Percent(v),
+        NormalizeBy::Total => Cell::Percent(v),
         _ => Cell::Count(v.round() as u64),
     };
     let delta = |v: f64| -> Cell {
         let sign = if v < 0.0 { "-" } else { "+" };
         let size = match per {
-            Per::Total => percent(v.abs()),
+            NormalizeBy::Total => percent(v.abs()),
             _ => thousands(v.abs().round() as u64),
         };
         Cell::Text(format!("{sign}{size}").into())
@@ -170,14 +170,14 @@ fn object(r: &DiffRow<Vec<String>>, keys: &[ColumnKey]) -> serde_json::Value {
 }
 
 /// Folded stacks with both weights, as difffolded.pl writes them (`stack old new`), or their graph.
-fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: Per) -> anyhow::Result<u8> {
+fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: NormalizeBy) -> anyhow::Result<u8> {
     let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for (is_new, one) in [(false, old), (true, new)] {
         let filter = args.which.filter(&one.loaded)?;
         // Shares are told in parts of the new recording's weight, so that numbers stay whole.
         let scale = match per {
-            Per::Total => new.side.total.period as f64 / one.side.total.period.max(1) as f64,
-            Per::Second if one.side.seconds > 0.0 => 1.0 / one.side.seconds,
+            NormalizeBy::Total => new.side.total.period as f64 / one.side.total.period.max(1) as f64,
+            NormalizeBy::Second if one.side.seconds > 0.0 => 1.0 / one.side.seconds,
             _ => 1.0,
         };
         folded::lines(one.loaded.data(), one.event, filter, false, |line, n| {
@@ -196,11 +196,11 @@ fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: Per) -> anyh
     };
     match &args.output {
         None => {
-            let mut out = texts(Form::Text);
+            let mut out = texts(EscapeForm::Text);
             write(&mut out)?;
             out.finish()?;
         }
-        Some(path) => output::file(path, Some(Form::Text), |out| Ok(write(out)?))?,
+        Some(path) => output::file(path, Some(EscapeForm::Text), |out| Ok(write(out)?))?,
     }
     if lines.is_empty() {
         return Err(usage("no sample of either recording is left"));

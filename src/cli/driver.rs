@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
-use crate::engine::{Engine, Offline, Request, Wants, offline};
+use crate::engine::{Engine, IntakeOptions, Offline, Request, offline};
 use crate::ingest::unit_feed::SEVERAL_HOSTS;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::tty;
-use crate::panel::printable::{Form, Printable};
+use crate::panel::printable::{EscapeForm, Printable};
 use crate::session::TimeMark;
 use crate::ui::context::SavedFilters;
-use crate::ui::run::{Driver, Outside};
+use crate::ui::run::{Driver, OutsideEvent};
 use crate::units::kit::{Settings, Spec};
 
 use super::args::{NameArgs, Recording};
@@ -24,7 +24,7 @@ use super::{open, signals};
 
 /// Does the interface's work with files, beside the running session.
 pub(crate) struct SessionDriver {
-    pub(crate) outside: Sender<Outside>,
+    pub(crate) outside: Sender<OutsideEvent>,
     /// The name of snapshots.
     pub(crate) name: Option<PathBuf>,
     /// A recording's own files: it is saved from them, with all that its samples carry.
@@ -36,7 +36,7 @@ pub(crate) struct SessionDriver {
 
 impl SessionDriver {
     fn tell(&self, said: Result<String, String>) {
-        let _ = self.outside.send(Outside::Saved(said));
+        let _ = self.outside.send(OutsideEvent::Saved(said));
     }
 
     /// Does what takes long beside the screen.
@@ -70,14 +70,14 @@ impl Driver for SessionDriver {
                     Err(_) => Err("the session has ended".to_owned()),
                 },
             };
-            let _ = outside.send(Outside::Saved(saved));
+            let _ = outside.send(OutsideEvent::Saved(saved));
         };
         self.beside("save", work);
     }
 
     fn write(&mut self, path: PathBuf, text: String) {
         let write = || -> std::io::Result<()> {
-            let mut out = Printable::new(Form::Text, NewFile::create(&path)?);
+            let mut out = Printable::new(EscapeForm::Text, NewFile::create(&path)?);
             out.write_all(text.as_bytes())?;
             out.finish()?;
             out.get_mut().commit()
@@ -100,16 +100,16 @@ impl Driver for SessionDriver {
             let recording = Recording::from_files(vec![path.clone()], names);
             let read = || -> anyhow::Result<Offline> {
                 let (mut opened, _) = open::open_silently(&recording, no_demangle)?;
-                let wants = Wants { traces: true, ..Wants::default() };
+                let wants = IntakeOptions { traces: true, ..IntakeOptions::default() };
                 Ok(offline::load(&mut *opened.source, opened.symbols, wants)?)
             };
             let label = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
             let _ = outside.send(match read() {
                 Ok(loaded) => {
                     let _ = requests.send(Request::Baseline(Some(Box::new(loaded))));
-                    Outside::Baseline(label)
+                    OutsideEvent::Baseline(label)
                 }
-                Err(error) => Outside::Saved(Err(format!("{error:#}"))),
+                Err(error) => OutsideEvent::Saved(Err(format!("{error:#}"))),
             });
         };
         self.beside("baseline", work);
@@ -134,7 +134,7 @@ impl Driver for SessionDriver {
             };
             match read() {
                 Ok(loaded) => drop(requests.send(Request::UnitOf(Box::new(loaded)))),
-                Err(error) => drop(outside.send(Outside::Saved(Err(format!("{error:#}"))))),
+                Err(error) => drop(outside.send(OutsideEvent::Saved(Err(format!("{error:#}"))))),
             }
         };
         self.beside("unit", work);

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::engine::Wants;
+use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::Rate;
 use crate::export::copy::CopyError;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     let opened = open::open(&args.recording, args.no_demangle)?;
     let name = opened.name.clone();
     let FormatWriter::Profile(form, write) = args.to.writer else { return perfdata(&args, opened) };
-    let loaded = opened.load(Wants { inline: args.inline, ..Wants::default() })?;
+    let loaded = opened.load(IntakeOptions { inline: args.inline, ..IntakeOptions::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
     let Some(event) = first_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
     if events.len() > 1 {
@@ -114,7 +114,7 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
             )
             .into());
         }
-        let loaded = opened.load(Wants::default())?;
+        let loaded = opened.load(IntakeOptions::default())?;
         let events = chosen_events(&loaded, &args.which)?;
         let mut list = vec![false; loaded.ingest.core().profile.len()];
         symbol_stacks::samples(loaded.data(), args.which.filter(&loaded)?, |row| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::cpu::trigger::Trigger;
-use crate::engine::{Snapshot, Watched};
+use crate::engine::{Snapshot, TriggerConfig};
 use crate::kernel::limits;
 use crate::lang::quantity::{self, SECOND};
 use crate::panel::unit;
@@ -38,7 +38,7 @@ pub(crate) struct Retention {
     pub(crate) memory: usize,
     /// Nanoseconds.
     pub(crate) keep: Option<u64>,
-    pub(crate) watched: Option<Watched>,
+    pub(crate) watched: Option<TriggerConfig>,
 }
 
 impl Retention {
@@ -90,7 +90,11 @@ pub(crate) fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
         .map_err(|error| anyhow::anyhow!("--trigger-dir {}: {error}", dir.display()))?;
     let folder = TriggerFolder { dir, number, room };
     let save = move |moment: &Snapshot, range, what: &str| folder.save(moment, range, what);
-    Ok(Retention { memory, keep, watched: Some(Watched { triggers, before, after, pause, save: Arc::new(save) }) })
+    Ok(Retention {
+        memory,
+        keep,
+        watched: Some(TriggerConfig { triggers, before, after, pause, save: Arc::new(save) }),
+    })
 }
 
 /// The directory of the snapshots and what it may hold.
@@ -193,7 +197,7 @@ mod tests {
         let core = crate::ingest::Ingest::new(
             &crate::source::Info::new(crate::session::Origin::Live),
             None,
-            crate::engine::Wants::default(),
+            crate::engine::IntakeOptions::default(),
         );
         let told = folder.save(&core.core().moment(), (0, 1), "lost 3").expect_err("full");
         assert!(told.contains("lost 3: not saved") && told.contains("holds 1 snapshots"), "{told}");

@@ -1,6 +1,6 @@
 //! `list`: the events of this machine.
 
-use crate::event::catalogue::{self, CatalogueEvent, Sort};
+use crate::event::catalogue::{self, CatalogueEvent, EventKind};
 use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 
@@ -45,7 +45,7 @@ fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
 fn table(places: &LookupPaths, list: &[CatalogueEvent]) -> Table {
     let column = |name, title| Column::new(name, title, Align::Left, 0);
     let about = |entry: &CatalogueEvent| match (entry.sort, entry.missing) {
-        (Sort::Tracepoint, _) => catalogue::fields(places, &entry.name).unwrap_or_default().join(", "),
+        (EventKind::Tracepoint, _) => catalogue::fields(places, &entry.name).unwrap_or_default().join(", "),
         (_, "") => entry.about.clone(),
         (_, missing) => format!("{} ({missing})", entry.about),
     };

@@ -7,10 +7,10 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::panel::{Align, Cell, Column, Table};
-use crate::session::containers::{Named, Runtime, named};
+use crate::session::containers::{NamedContainer, Runtime, named};
 use crate::source::live::containers::Scanner;
 use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
-use crate::symbols::shipped::Given;
+use crate::symbols::shipped::ShippedTables;
 
 use super::Usage;
 use super::args::Format;
@@ -21,7 +21,7 @@ const FIELDS: [&str; 5] = ["id", "container", "pod", "namespace", "image"];
 
 /// Prints the containers that run.
 pub fn run(format: Format) -> anyhow::Result<u8> {
-    let list: Vec<Named> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
+    let list: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     let table = table(&list);
     print_table(&table, format)?;
     if list.is_empty() {
@@ -30,7 +30,7 @@ pub fn run(format: Format) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn table(list: &[Named]) -> Table {
+fn table(list: &[NamedContainer]) -> Table {
     let column = |(name, title)| Column::new(name, title, Align::Left, 0);
     let columns = [
         ("namespace", "Namespace"),
@@ -41,7 +41,7 @@ fn table(list: &[Named]) -> Table {
         ("id", "Id"),
         ("cgroup", "Cgroup"),
     ];
-    let row = |Named { root, container: c }: &Named| {
+    let row = |NamedContainer { root, container: c }: &NamedContainer| {
         let runtime = c.runtime.word();
         let cells = [&*c.namespace, &*c.pod, &*c.name, &*c.image, runtime, &*c.id, &**root];
         cells.into_iter().map(|text| Cell::Text(text.into())).collect()
@@ -50,7 +50,7 @@ fn table(list: &[Named]) -> Table {
 }
 
 /// Containers from what was printed as JSON.
-fn parse(text: &str) -> Option<Vec<Named>> {
+fn parse(text: &str) -> Option<Vec<NamedContainer>> {
     let list: Vec<Value> = serde_json::from_str(text).ok()?;
     let one = |row: &Value| {
         let field = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -60,12 +60,12 @@ fn parse(text: &str) -> Option<Vec<Named>> {
 }
 
 /// A recording, and what its containers were called.
-pub struct Told {
+pub struct RecordedContainers {
     source: Box<dyn Source>,
-    names: Vec<Named>,
+    names: Vec<NamedContainer>,
 }
 
-impl Told {
+impl RecordedContainers {
     /// # Errors
     /// When the file cannot be read, or says nothing of containers.
     pub fn new(source: Box<dyn Source>, path: &Path) -> anyhow::Result<Self> {
@@ -80,7 +80,7 @@ impl Told {
     }
 }
 
-impl Source for Told {
+impl Source for RecordedContainers {
     fn info(&self) -> &Info {
         self.source.info()
     }
@@ -90,7 +90,7 @@ impl Source for Told {
         self.source.next(batch)
     }
 
-    fn given(&self) -> Vec<Arc<Given>> {
+    fn given(&self) -> Vec<Arc<ShippedTables>> {
         self.source.given()
     }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_read_again() {
         let fields = ["4f1c", "app", "cart-7d9", "shop", "reg.example/cart:1.4"];
-        let list: Vec<Named> = [("/a/b", Runtime::Containerd), ("/c", Runtime::Crio)]
+        let list: Vec<NamedContainer> = [("/a/b", Runtime::Containerd), ("/c", Runtime::Crio)]
             .into_iter()
             .filter_map(|(root, runtime)| named(root, runtime, fields))
             .collect();

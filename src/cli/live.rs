@@ -9,15 +9,15 @@ use std::time::Duration;
 use clap::Parser;
 use crossbeam_channel::unbounded;
 
-use crate::engine::{Engine, Options, Wants};
-use crate::filter::Known;
+use crate::engine::{Engine, IntakeOptions, Options};
+use crate::filter::KnownFields;
 use crate::ingest::tracepoints;
 use crate::kernel::spawn::Output;
 use crate::panel::top::Field;
 use crate::query::{ColumnKey, range};
 use crate::session::Origin;
 use crate::source::Source;
-use crate::symbols::Form;
+use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
 use crate::ui::theme::Depth;
 use crate::ui::{App, Effect, Start, run as interface, term};
@@ -53,8 +53,10 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     args.sampling.memory = Some(kept.memory);
     let started = source_config::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
-    let symbols =
-        SymbolOptions { form: if args.view.no_demangle { Form::Raw } else { Form::Plain }, ..SymbolOptions::of_user() };
+    let symbols = SymbolOptions {
+        form: if args.view.no_demangle { NameForm::Raw } else { NameForm::Plain },
+        ..SymbolOptions::of_user()
+    };
     let options = Options {
         no_inline: args.view.no_inline,
         keep: kept.keep,
@@ -113,7 +115,10 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     let memory = if flows { flight_recorder::kept(&config::live_args().keeping)?.memory } else { usize::MAX };
     let options = Options {
         no_inline: view.no_inline,
-        wants: Wants { traces: start.columns.contains(&Field::Key(ColumnKey::Trace)), ..Wants::default() },
+        wants: IntakeOptions {
+            traces: start.columns.contains(&Field::Key(ColumnKey::Trace)),
+            ..IntakeOptions::default()
+        },
         refresh: start.refresh,
         ..engine_options(opened.symbols.clone(), memory)
     };
@@ -131,7 +136,7 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
     let (source, _) = unit_source::start(spec, &mut args, false)?;
     let options = Options {
         own_pid: Some(std::process::id() as i32),
-        wants: Wants { units_only: true, ..Wants::default() },
+        wants: IntakeOptions { units_only: true, ..IntakeOptions::default() },
         ..engine_options(SymbolOptions::of_user(), flight_recorder::kept(&live.keeping)?.memory)
     };
     let files = Files { names: args.names, unit: Some((spec, args.settings)), ..Files::default() };
@@ -157,7 +162,7 @@ pub(crate) fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::
 }
 
 fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
-    filter_of(view.filter.as_deref(), Known::Any)?;
+    filter_of(view.filter.as_deref(), KnownFields::Any)?;
     if let Some(time) = &view.time {
         let list = range::parse(time, 0, 1).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
         if list.len() != 1 {
@@ -185,7 +190,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         points: source_config::points(view.threshold)?,
         invocation: invocation(),
         exec: view.time.iter().map(|time| format!("range clock {time}")).chain(view.exec.clone()).collect(),
-        form: if view.no_demangle { Form::Raw } else { Form::Plain },
+        form: if view.no_demangle { NameForm::Raw } else { NameForm::Plain },
         inlined: !view.no_inline,
         saved: super::filters::read(),
         keymap: config::get().keymap.clone(),
@@ -232,7 +237,7 @@ fn session(
 ) -> anyhow::Result<u8> {
     let looks = appearance::choose(view)?;
     if source.info().origin == Origin::Live || !source.info().events.is_empty() {
-        filter_of(view.filter.as_deref(), Known::These(&tracepoints::first_fields(source.info())))?;
+        filter_of(view.filter.as_deref(), KnownFields::These(&tracepoints::first_fields(source.info())))?;
     }
     let (outside_tx, outside) = unbounded();
     signals::watch_signals(outside_tx.clone())?;

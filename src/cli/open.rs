@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::engine::Wants;
+use crate::engine::IntakeOptions;
 use crate::engine::offline::{self, Offline};
-use crate::filter::{Filter, Known, equals};
+use crate::filter::{Filter, KnownFields, equals};
 use crate::kernel::attr::sample;
 use crate::kernel::privilege;
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
 use crate::record::kinds::BuildId;
 use crate::source::{Batch, Control, Info, Progress, Source, SourceError, recording};
-use crate::symbols::Form;
+use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
-use crate::symbols::shipped::Given;
+use crate::symbols::shipped::ShippedTables;
 
-use super::args::{Recording, Which};
+use super::args::{Recording, SampleSelection};
 use super::output::complain;
 use super::remote::Remote;
 use super::{Usage, archive, list_containers, remote, usage};
@@ -63,7 +63,7 @@ impl Source for KeptSource {
         step
     }
 
-    fn given(&self) -> Vec<Arc<Given>> {
+    fn given(&self) -> Vec<Arc<ShippedTables>> {
         self.source.given()
     }
 
@@ -101,7 +101,7 @@ pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Resu
         }
     };
     let source: Box<dyn Source> = match &args.names.containers {
-        Some(path) => Box::new(list_containers::Told::new(source, path)?),
+        Some(path) => Box::new(list_containers::RecordedContainers::new(source, path)?),
         None => source,
     };
     let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
@@ -142,7 +142,7 @@ impl Opened {
     }
 
     /// Reads it to the end, complaining of what is wrong.
-    pub(crate) fn load(mut self, wants: Wants) -> anyhow::Result<Offline> {
+    pub(crate) fn load(mut self, wants: IntakeOptions) -> anyhow::Result<Offline> {
         let loaded = offline::load(&mut *self.source, self.symbols, wants)?;
         loaded.notes.iter().for_each(|note| complain(note));
         Ok(loaded)
@@ -175,7 +175,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     // What the user gives is believed of all machines.
     let strangers = if named { Vec::new() } else { (0..own.len()).filter(|i| !own[*i]).map(|i| i as u16).collect() };
     let options = SymbolOptions {
-        form: if no_demangle { Form::Raw } else { Form::Plain },
+        form: if no_demangle { NameForm::Raw } else { NameForm::Plain },
         live: false,
         same_kernel: own.contains(&true) && args.names.symfs.is_none(),
         strangers,
@@ -201,15 +201,15 @@ fn is_own(host: &str, kernel: &str, id: Option<BuildId>) -> bool {
 }
 
 /// A filter as typed.
-pub(crate) fn filter_of(text: Option<&str>, known: Known<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
+pub(crate) fn filter_of(text: Option<&str>, known: KnownFields<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
     let parse = |text| Filter::parse_with(text, known).map(Arc::new);
     text.map(|t| parse(t).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
 }
 
-impl Which {
+impl SampleSelection {
     /// Finds what is wrong with them before anything is read; which fields there are is not known yet.
     pub(crate) fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
-        self.parse(Known::Any, 0, (0, 1))
+        self.parse(KnownFields::Any, 0, (0, 1))
     }
 
     /// All options as one filter for a recording.
@@ -220,11 +220,11 @@ impl Which {
             return Err(usage("--cpu: the recording does not say on which CPUs its samples were"));
         }
         let span = core.profile.span().unwrap_or((core.start, core.start));
-        self.parse(Known::These(&loaded.fields()), core.start, span)
+        self.parse(KnownFields::These(&loaded.fields()), core.start, span)
     }
 
     /// `span` is the time of the first and last sample, `start` the session's start, from which filters count.
-    fn parse(&self, known: Known<'_>, start: u64, span: (u64, u64)) -> anyhow::Result<Option<Arc<Filter>>> {
+    fn parse(&self, known: KnownFields<'_>, start: u64, span: (u64, u64)) -> anyhow::Result<Option<Arc<Filter>>> {
         let mut clauses: Vec<String> = Vec::new();
         for (field, list) in [("comm", &self.comms), ("dso", &self.dsos), ("sym", &self.symbols)] {
             if let Some(list) = list {
@@ -249,13 +249,13 @@ impl Which {
 
     /// Whether it may look at tracepoints' own fields.
     pub(crate) fn needs_fields(&self) -> bool {
-        let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, Known::Any));
+        let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, KnownFields::Any));
         parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
     }
 }
 
 /// perf's time ranges in the filter language, which counts from the start of the session in nanoseconds.
-fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Result<String, range::Wrong> {
+fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Result<String, range::RangeError> {
     let one = |(from, to): (u64, u64)| {
         format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start))
     };
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(clause("10%/2").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
         assert_eq!(clause("0.000003,").as_deref(), Ok("((time >= 2000ns && time <= 11000ns))"));
         for bad in ["x", "5%", "10%/0", "1-2"] {
-            assert_eq!(clause(bad), Err(range::Wrong::NoRange), "{bad}");
+            assert_eq!(clause(bad), Err(range::RangeError::NoRange), "{bad}");
         }
     }
 }

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::kernel::files::{NewFile, unwritten};
 use crate::panel::Table;
-use crate::panel::printable::{Form, Printable};
+use crate::panel::printable::{EscapeForm, Printable};
 
 use super::Usage;
 use super::args::Format;
 
 /// Standard output for text in pieces.
-pub(crate) fn texts(form: Form) -> Printable<BufWriter<Stdout>> {
+pub(crate) fn texts(form: EscapeForm) -> Printable<BufWriter<Stdout>> {
     Printable::new(form, binary())
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn binary() -> BufWriter<Stdout> {
 
 /// Writes text to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = texts(Form::Text);
+    let mut out = texts(EscapeForm::Text);
     out.write_all(text.as_bytes())?;
     Ok(out.finish()?)
 }
@@ -41,7 +41,7 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 fn print_json_text(text: &str) -> anyhow::Result<()> {
-    let mut out = texts(Form::Json);
+    let mut out = texts(EscapeForm::Json);
     writeln!(out, "{text}")?;
     Ok(out.finish()?)
 }
@@ -81,7 +81,7 @@ pub(crate) fn need_terminal(instead: &str) -> Result<(), Usage> {
 /// Writes a file that the user named, whole or not at all; text in some form, or bytes as they are.
 pub(crate) fn file(
     path: &Path,
-    form: Option<Form>,
+    form: Option<EscapeForm>,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     // What is wrong with the file is said with its name; what is wrong with the data speaks for itself.
@@ -105,7 +105,7 @@ pub(crate) fn file(
 /// Writes what went wrong, or is worth knowing, to standard error. Lines after the first are below it, so that no name
 /// with a line's end in it says something in our name.
 pub(crate) fn complain(text: &str) {
-    let mut err = Printable::new(Form::Text, io::stderr().lock());
+    let mut err = Printable::new(EscapeForm::Text, io::stderr().lock());
     let mut head = "perfprof-tui: ";
     for line in text.trim_end().lines() {
         let _ = writeln!(err, "{head}{line}");
@@ -116,7 +116,7 @@ pub(crate) fn complain(text: &str) {
 /// What clap says: help as it is made, and refusals, which repeat what was typed, as text.
 pub(crate) fn print_usage(error: &clap::Error) {
     if error.use_stderr() {
-        let mut err = Printable::new(Form::Text, io::stderr().lock());
+        let mut err = Printable::new(EscapeForm::Text, io::stderr().lock());
         let _ = write!(err, "{}", error.render());
     } else {
         let _ = error.print();

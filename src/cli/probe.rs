@@ -87,7 +87,7 @@ fn add(args: &Probe, root: &Path, spec: &str) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn removed(root: &Path, which: &dyn Fn(&tracefs::Known) -> bool) -> anyhow::Result<u8> {
+fn removed(root: &Path, which: &dyn Fn(&tracefs::ExistingProbe) -> bool) -> anyhow::Result<u8> {
     let gone = tracefs::remove(root, which).map_err(|why| anyhow::anyhow!("{why}"))?;
     gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
     if gone.is_empty() {

@@ -17,7 +17,7 @@ use crate::symbols::SymbolOptions;
 
 use super::args::Record;
 use super::output::complain;
-use super::store::{Parcel, Sent, Store};
+use super::store::{Parcel, SendOutcome, Store};
 use super::{signals, source_config, usage};
 
 /// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
@@ -143,7 +143,7 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
         }
         while let Some(parcel) = spool.front().filter(|_| Instant::now() >= again || !open) {
             let failed = match store.send(parcel) {
-                Sent::Yes => {
+                SendOutcome::Yes => {
                     if !told.is_empty() && !quiet {
                         complain(&format!("{} takes profiles again", store.shown));
                     }
@@ -152,12 +152,12 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
                     spool.pop_front();
                     continue;
                 }
-                Sent::Never(why) => {
+                SendOutcome::Never(why) => {
                     summary.failed += 1;
                     spool.pop_front();
                     why
                 }
-                Sent::Later(why) => {
+                SendOutcome::Later(why) => {
                     again = Instant::now() + pause;
                     pause = (pause * 2).min(LONGEST);
                     why

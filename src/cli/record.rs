@@ -23,7 +23,7 @@ use crate::perfdata::features::Section;
 use crate::perfdata::stream::StreamWriter;
 use crate::perfdata::write::Writer;
 use crate::record::kinds::{HEADER, Header, types};
-use crate::session::containers::Named;
+use crate::session::containers::NamedContainer;
 use crate::session::{Origin, Session, containers};
 use crate::source::live::LiveSource;
 use crate::source::live::containers::Scanner;
@@ -45,7 +45,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
         return trigger::run(&mut args, kept);
     }
     // Where containers run, samples tell whose they are.
-    let named: Vec<Named> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
+    let named: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     args.sampling.all_cgroups |= !named.is_empty();
     let realtime = source_config::realtime(&args.sampling)?;
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
@@ -84,7 +84,7 @@ enum RecordSink {
 }
 
 impl RecordSink {
-    fn open(args: &Record, info: &Info, named: &[Named]) -> anyhow::Result<Self> {
+    fn open(args: &Record, info: &Info, named: &[NamedContainer]) -> anyhow::Result<Self> {
         if args.output.as_os_str() == "-" {
             if std::io::stdout().is_terminal() {
                 anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
@@ -115,7 +115,7 @@ impl RecordSink {
 }
 
 /// What containers are called, where there are any.
-fn names_of(named: &[Named]) -> Option<Section> {
+fn names_of(named: &[NamedContainer]) -> Option<Section> {
     (!named.is_empty()).then(|| (containers::FEATURE, containers::encode(named.iter())))
 }
 
@@ -146,7 +146,7 @@ struct Recorder {
     /// Of a file's programs; a stream has no place for what is known at its end.
     identities: Option<Identities>,
     /// Containers that ran, by the path of their cgroups.
-    named: BTreeMap<Arc<str>, Named>,
+    named: BTreeMap<Arc<str>, NamedContainer>,
     own_pid: Option<i32>,
     samples: u64,
     lost: u64,
@@ -278,7 +278,7 @@ impl Recorder {
                 let mut sections = described(info)?;
                 sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
                 sections.extend(features::clock());
-                let named: Vec<Named> = std::mem::take(&mut self.named).into_values().collect();
+                let named: Vec<NamedContainer> = std::mem::take(&mut self.named).into_values().collect();
                 sections.extend(names_of(&named));
                 let identities = self.identities.take();
                 sections.extend(identities.map(|identities| features::build_ids(identities.list())));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::engine::Wants;
+use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::plain;
 use crate::filter::Filter;
@@ -12,15 +12,15 @@ use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::lang::{nearest_hint, quantity};
 use crate::panel;
 use crate::perfdata::EventDesc;
-use crate::query::chains::{Reach, Tree};
-use crate::query::heaviest_chain::Heavy;
+use crate::query::chains::{Tree, TreeKind};
+use crate::query::heaviest_chain::HeavyTrees;
 use crate::query::lines::CHAIN_LIMIT;
 use crate::query::parallel::shared;
-use crate::query::{Aggregate, ColumnKey, Direction, Keep, Order, Top, TopRow, TopSpec};
+use crate::query::{Aggregate, ColumnKey, Direction, Order, RowLimit, Top, TopRow, TopSpec};
 use crate::report::{doctor as checks, json};
 use crate::source::Info;
 
-use super::args::{Doctor, Format, Report, Which};
+use super::args::{Doctor, Format, Report, SampleSelection};
 use super::open;
 use super::output::{print, print_json};
 use super::{Usage, usage};
@@ -83,12 +83,12 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let keys = typed.unwrap_or_else(|| own_keys(info));
     let children = !args.no_children && info.chains;
     let chains = direction(args.call_graph.as_deref(), children)?;
-    let wants = Wants {
+    let wants = IntakeOptions {
         chains: children || chains.is_some() || by_stack,
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.inline,
-        ..Wants::default()
+        ..IntakeOptions::default()
     };
     let name = opened.name.clone();
     let loaded = opened.load(wants)?;
@@ -190,7 +190,7 @@ pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
 }
 
 /// The events that `--event` chooses of those.
-pub(crate) fn chosen_events(loaded: &Offline, which: &Which) -> anyhow::Result<Vec<usize>> {
+pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow::Result<Vec<usize>> {
     let all = events(loaded);
     let Some(want) = &which.event else { return Ok(all) };
     // A whole name comes before one with modifiers, that before a beginning.
@@ -211,7 +211,7 @@ pub(crate) fn chosen_events(loaded: &Offline, which: &Which) -> anyhow::Result<V
 fn top(loaded: &Offline, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
     let mut fold = Aggregate::new(event, filter).told_apart(&spec.keys);
     fold.update(loaded.data(), 0..u64::MAX);
-    let mut top = Top::build(loaded.data(), &fold, spec, Keep::First(usize::MAX));
+    let mut top = Top::build(loaded.data(), &fold, spec, RowLimit::First(usize::MAX));
     let total = top.total;
     if percent > 0.0 {
         top.rows.retain(|row| row.children.percent_of(&total) >= percent);
@@ -260,7 +260,7 @@ fn chains_of(loaded: &Offline, top: &Top, direction: Direction, shape: &ReportSh
     let mut rows: Vec<&TopRow> = top.rows.iter().take(shape.limit).filter(has_some).collect();
     rows.sort_by_key(|row| row.group);
     let groups: Vec<&[&TopRow]> = rows.chunk_by(|a, b| a.group == b.group).collect();
-    let heavy = Heavy::new(loaded.data(), top, Reach { direction, inclusive: shape.children }, limit);
+    let heavy = HeavyTrees::new(loaded.data(), top, TreeKind { direction, inclusive: shape.children }, limit);
     let texts = |groups: &[&[&TopRow]]| {
         let of_row = |(row, tree): (&&TopRow, Tree)| {
             ((row.group, row.label), panel::tree::chain(loaded.data(), &tree, &top.total, limit))

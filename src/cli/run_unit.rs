@@ -8,9 +8,9 @@ use std::time::Duration;
 use rustix::time::Timespec;
 use serde_json::json;
 
-use crate::engine::headless::{self, Cut};
+use crate::engine::headless::{self, IntervalFigures};
 use crate::kernel::files::{NewFile, unwritten};
-use crate::panel::printable::{Form, Printable};
+use crate::panel::printable::{EscapeForm, Printable};
 use crate::panel::{Body, Panel};
 use crate::source::Source;
 use crate::symbols::SymbolOptions;
@@ -56,7 +56,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         let symbols = opened.symbols.clone();
         (opened.into_source(), symbols, unit)
     };
-    let run = headless::Run {
+    let run = headless::UnitRun {
         spec,
         unit,
         symbols,
@@ -67,7 +67,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     };
     let count = args.count.unwrap_or(u64::MAX);
     let mut printed = 0;
-    let mut each = |cut: Cut| -> anyhow::Result<ControlFlow<()>> {
+    let mut each = |cut: IntervalFigures| -> anyhow::Result<ControlFlow<()>> {
         outputs.write(&args, &cut, printed == 0)?;
         printed += 1;
         Ok(if printed >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -94,7 +94,7 @@ impl FigureFile {
         }
         let path = PathBuf::from(name);
         let file = NewFile::create(&path).map_err(|error| failed(&path, &error))?;
-        Ok(Self::File(path, Printable::new(Form::Text, BufWriter::new(file))))
+        Ok(Self::File(path, Printable::new(EscapeForm::Text, BufWriter::new(file))))
     }
 
     fn write(&mut self, text: &str) -> anyhow::Result<()> {
@@ -133,7 +133,7 @@ impl Outputs {
         })
     }
 
-    fn write(&mut self, args: &UnitArgs, cut: &Cut, first: bool) -> anyhow::Result<()> {
+    fn write(&mut self, args: &UnitArgs, cut: &IntervalFigures, first: bool) -> anyhow::Result<()> {
         if let Some(points) = &mut self.points {
             for (time, ns) in &cut.points {
                 points.write(&format!("{time} {ns}\n"))?;
@@ -180,7 +180,7 @@ fn is_wanted(args: &UnitArgs, panel: &Panel) -> bool {
     args.panels.iter().any(|wanted| title.starts_with(&wanted.to_lowercase()))
 }
 
-fn text(cut: &Cut, panels: &[&Panel]) -> String {
+fn text(cut: &IntervalFigures, panels: &[&Panel]) -> String {
     let answer = &cut.answer;
     let seconds = (answer.until.saturating_sub(answer.since)) as f64 / 1e9;
     let when = if cut.wall.1 > 0 { stamp(cut.wall.1, ' ') } else { format!("{:.6}", cut.clock.1 as f64 / 1e9) };
@@ -202,7 +202,7 @@ fn text(cut: &Cut, panels: &[&Panel]) -> String {
     out
 }
 
-fn json_of(cut: &Cut, panels: &[&Panel]) -> serde_json::Value {
+fn json_of(cut: &IntervalFigures, panels: &[&Panel]) -> serde_json::Value {
     let answer = &cut.answer;
     json!({
         "unit": answer.name,
@@ -216,7 +216,7 @@ fn json_of(cut: &Cut, panels: &[&Panel]) -> serde_json::Value {
 }
 
 /// The first table, each row after the time.
-fn csv(cut: &Cut, panels: &[&Panel], first: bool) -> String {
+fn csv(cut: &IntervalFigures, panels: &[&Panel], first: bool) -> String {
     let Some(rows) = panels.iter().find_map(|panel| panel.rows()) else { return String::new() };
     let seconds = if cut.wall.1 > 0 { cut.wall.1 } else { cut.clock.1 } as f64 / 1e9;
     timed_csv(&rows.table, &format!("{seconds:.6}"), first)

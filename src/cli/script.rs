@@ -1,7 +1,7 @@
 //! `script`: each sample as text, in perf script's layout.
 
-use crate::engine::Wants;
-use crate::panel::printable::Form;
+use crate::engine::IntakeOptions;
+use crate::panel::printable::EscapeForm;
 use crate::report::script::{Fields, Printer};
 
 use super::Usage;
@@ -20,18 +20,18 @@ pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
         .transpose()
         .map_err(|word| Usage(format!("-F: {word} is no field; there are {}", Fields::NAMES.join(", "))))?;
     let opened = open::open(&args.recording, args.no_demangle)?;
-    let loaded = opened.load(Wants {
+    let loaded = opened.load(IntakeOptions {
         traces: true,
         addresses: true,
         inline: args.inline,
         lines: fields.as_ref().is_some_and(Fields::wants_lines),
-        ..Wants::default()
+        ..IntakeOptions::default()
     })?;
     let events = chosen_events(&loaded, &args.which)?;
     let filter = args.which.filter(&loaded)?;
     let core = loaded.ingest.core();
     let mut printer = Printer::new(loaded.data(), &core.events, fields.unwrap_or_default(), args.ns);
-    let mut out = texts(Form::Text);
+    let mut out = texts(EscapeForm::Text);
     printer.print(filter, &events, &mut out)?;
     drop(out);
     let code = loaded.exit_code();

@@ -7,7 +7,7 @@ use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
 use crate::kernel::tty;
-use crate::ui::run::Outside;
+use crate::ui::run::OutsideEvent;
 
 /// Set when a signal asks us to end.
 pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
@@ -33,15 +33,15 @@ pub(crate) fn watch_hangup() -> Arc<AtomicBool> {
 }
 
 /// Tells the screen of signals.
-pub(crate) fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
+pub(crate) fn watch_signals(outside: Sender<OutsideEvent>) -> anyhow::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             let what = match signal {
                 // Our own suspension takes the terminal back itself.
                 SIGCONT if SUSPENDED.load(Ordering::Acquire) => continue,
-                SIGCONT => Outside::Continued,
-                _ => Outside::Stop,
+                SIGCONT => OutsideEvent::Continued,
+                _ => OutsideEvent::Stop,
             };
             if outside.send(what).is_err() {
                 return;

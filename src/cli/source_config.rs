@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::engine::{Options, Wants, urgency};
+use crate::engine::{IntakeOptions, Options, urgency};
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse, plain};
 use crate::filter::capture;
@@ -27,7 +27,7 @@ use super::output::complain;
 use super::usage;
 
 /// A started source and what it costs.
-pub(crate) struct Started {
+pub(crate) struct StartedSource {
     pub(crate) source: LiveSource,
     pub(crate) per_sample: Option<Duration>,
     pub(crate) warning: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
         keep: None,
         watched: None,
         own_pid: None,
-        wants: Wants::default(),
+        wants: IntakeOptions::default(),
         refresh: Duration::from_secs(1),
         per_sample: None,
         no_inline: false,
@@ -50,7 +50,7 @@ pub(crate) fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
 }
 
 /// Opens the events that were asked for.
-pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<Started> {
+pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<StartedSource> {
     let rights = Rights::read();
     let mut config = config(sampling, &rights)?;
     let (mut per_sample, mut warning) = (None, None);
@@ -70,7 +70,7 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
         bail!(what_works(&rights));
     }
     let source = LiveSource::start(config, Box::new(RealSys), rights)?;
-    Ok(Started { source, per_sample, warning })
+    Ok(StartedSource { source, per_sample, warning })
 }
 
 /// What a user without rights can do all the same, and what would give more.

@@ -20,7 +20,7 @@ use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::kernel::{children_cpu_ns, cpus, wall_ns};
 use crate::panel::unit;
-use crate::report::counters::{self, Counter, Value};
+use crate::report::counters::{self, Counter, CounterValue};
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
@@ -39,7 +39,7 @@ const DETAILED: [&str; 3] = [
 ];
 
 /// A run's figures by place.
-type CounterRun = BTreeMap<(usize, CountedOn), Value>;
+type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
 
 /// `perfprof-tui stat`.
 pub(crate) fn run(args: Stat) -> anyhow::Result<u8> {
@@ -198,13 +198,15 @@ fn rest(end: Option<&OwnedFd>, left: Duration) {
 }
 
 fn read(counters: &Counters) -> CounterRun {
-    let value = |c: crate::source::Counts| Value { raw: c.value, enabled_ns: c.enabled_ns, running_ns: c.running_ns };
+    let value =
+        |c: crate::source::Counts| CounterValue { raw: c.value, enabled_ns: c.enabled_ns, running_ns: c.running_ns };
     counters.read().into_iter().map(|(at, counts)| (at, value(counts))).collect()
 }
 
 fn since(now: CounterRun, then: &CounterRun) -> CounterRun {
-    let rest =
-        |(at, value): ((usize, CountedOn), Value)| (at, value.since(&then.get(&at).copied().unwrap_or_default()));
+    let rest = |(at, value): ((usize, CountedOn), CounterValue)| {
+        (at, value.since(&then.get(&at).copied().unwrap_or_default()))
+    };
     now.into_iter().map(rest).collect()
 }
 
@@ -238,9 +240,9 @@ impl Report<'_> {
         places.sort_by_key(|(place, _)| *place);
         let sum = |run: &CounterRun, event: usize, of: &str| {
             let own = run.iter().filter(|((e, place), _)| *e == event && name(*place) == of);
-            own.fold(None, |sum: Option<Value>, (_, v)| {
+            own.fold(None, |sum: Option<CounterValue>, (_, v)| {
                 let sum = sum.unwrap_or_default();
-                Some(Value {
+                Some(CounterValue {
                     raw: sum.raw + v.raw,
                     enabled_ns: sum.enabled_ns + v.enabled_ns,
                     running_ns: sum.running_ns + v.running_ns,

@@ -99,7 +99,7 @@ impl Auth {
 
 /// What came of sending one.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     Yes,
     /// It may work later.
     Later(String),
@@ -195,11 +195,11 @@ impl Store {
         Ok(out)
     }
 
-    pub(crate) fn send(&self, parcel: &Parcel) -> Sent {
-        self.post(parcel).unwrap_or_else(|why| Sent::Later(format!("{why:#}")))
+    pub(crate) fn send(&self, parcel: &Parcel) -> SendOutcome {
+        self.post(parcel).unwrap_or_else(|why| SendOutcome::Later(format!("{why:#}")))
     }
 
-    fn post(&self, parcel: &Parcel) -> anyhow::Result<Sent> {
+    fn post(&self, parcel: &Parcel) -> anyhow::Result<SendOutcome> {
         let mut body = tempfile::NamedTempFile::new()?;
         let file = format!("@{}", body.path().display());
         let curl = Curl::new(&self.address(parcel)).option("connect-timeout", "5").option("max-time", "30");
@@ -279,19 +279,19 @@ fn addressed(url: &str, to: Option<StoreArg>) -> Option<(StoreProtocol, String)>
 }
 
 /// What a status code means for what was sent (RFC 9110, section 15).
-fn judge(code: u16) -> Sent {
+fn judge(code: u16) -> SendOutcome {
     match code {
-        200..300 => Sent::Yes,
-        408 | 425 | 429 | 500..600 => Sent::Later(format!("it answers {code}")),
-        _ => Sent::Never(format!("it does not take this: it answers {code}")),
+        200..300 => SendOutcome::Yes,
+        408 | 425 | 429 | 500..600 => SendOutcome::Later(format!("it answers {code}")),
+        _ => SendOutcome::Never(format!("it does not take this: it answers {code}")),
     }
 }
 
 /// What an answer of gRPC means for what was sent (OTLP specification, "OTLP/gRPC Response").
-fn judge_call(answer: &grpc::Answer) -> Sent {
+fn judge_call(answer: &grpc::Answer) -> SendOutcome {
     let Some(status) = answer.status else {
         return match judge(answer.http) {
-            Sent::Yes => Sent::Later("it answers without a status of gRPC".to_owned()),
+            SendOutcome::Yes => SendOutcome::Later("it answers without a status of gRPC".to_owned()),
             failed => failed,
         };
     };
@@ -299,15 +299,15 @@ fn judge_call(answer: &grpc::Answer) -> Sent {
     match status {
         0 => match ExportProfilesServiceResponse::decode(&*answer.body).unwrap_or_default().partial_success {
             Some(part) if part.rejected_profiles > 0 => {
-                Sent::Never(format!("it rejects {} profiles: {}", part.rejected_profiles, part.error_message))
+                SendOutcome::Never(format!("it rejects {} profiles: {}", part.rejected_profiles, part.error_message))
             }
-            _ => Sent::Yes,
+            _ => SendOutcome::Yes,
         },
         // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.
-        1 | 4 | 10 | 11 | 14 | 15 => Sent::Later(format!("it answers {said}")),
+        1 | 4 | 10 | 11 | 14 | 15 => SendOutcome::Later(format!("it answers {said}")),
         // Exhausted: for a time only where it says for how long; else what was sent is too large.
-        8 if answer.has_details => Sent::Later(format!("it answers {said}")),
-        _ => Sent::Never(format!("it does not take this: it answers {said}")),
+        8 if answer.has_details => SendOutcome::Later(format!("it answers {said}")),
+        _ => SendOutcome::Never(format!("it does not take this: it answers {said}")),
     }
 }
 
@@ -338,8 +338,11 @@ mod tests {
         let body = queried.raw_series(&parcel);
         let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!(json["series"][0]["samples"][0]["rawProfile"], "AQI=");
-        assert_eq!((judge(204), judge(400)), (Sent::Yes, Sent::Never("it does not take this: it answers 400".into())));
-        assert!(matches!(judge(503), Sent::Later(_)) && matches!(judge(429), Sent::Later(_)));
+        assert_eq!(
+            (judge(204), judge(400)),
+            (SendOutcome::Yes, SendOutcome::Never("it does not take this: it answers 400".into()))
+        );
+        assert!(matches!(judge(503), SendOutcome::Later(_)) && matches!(judge(429), SendOutcome::Later(_)));
     }
 
     #[test]
@@ -347,7 +350,7 @@ mod tests {
         let answer = |status, body: &[u8], has_details| {
             judge_call(&grpc::Answer { http: 200, status, body: body.to_vec(), has_details, ..grpc::Answer::default() })
         };
-        assert_eq!(answer(Some(0), &[], false), Sent::Yes);
+        assert_eq!(answer(Some(0), &[], false), SendOutcome::Yes);
         let part = ExportProfilesServiceResponse {
             partial_success: Some(
                 opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesPartialSuccess {
@@ -356,12 +359,15 @@ mod tests {
                 },
             ),
         };
-        assert_eq!(answer(Some(0), &part.encode_to_vec(), false), Sent::Never("it rejects 2 profiles: old".to_owned()));
-        assert!(matches!(answer(Some(14), &[], false), Sent::Later(_)));
-        assert!(matches!(answer(Some(8), &[], true), Sent::Later(_)));
-        assert!(matches!(answer(Some(8), &[], false), Sent::Never(_)));
-        assert!(matches!(answer(Some(12), &[], false), Sent::Never(_)));
-        assert!(matches!(answer(None, &[], false), Sent::Later(_)));
+        assert_eq!(
+            answer(Some(0), &part.encode_to_vec(), false),
+            SendOutcome::Never("it rejects 2 profiles: old".to_owned())
+        );
+        assert!(matches!(answer(Some(14), &[], false), SendOutcome::Later(_)));
+        assert!(matches!(answer(Some(8), &[], true), SendOutcome::Later(_)));
+        assert!(matches!(answer(Some(8), &[], false), SendOutcome::Never(_)));
+        assert!(matches!(answer(Some(12), &[], false), SendOutcome::Never(_)));
+        assert!(matches!(answer(None, &[], false), SendOutcome::Later(_)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use anyhow::Context;
 
 use crate::kernel::procfs::parse_maps_line;
-use crate::panel::printable::Form;
+use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap};
@@ -40,7 +40,7 @@ pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
     };
     // The program itself, at the addresses that it was linked for.
     named.map(PROGRAM, 0, u64::MAX, 0, path.as_os_str().as_bytes());
-    let mut out = super::output::texts(Form::Text);
+    let mut out = super::output::texts(EscapeForm::Text);
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {

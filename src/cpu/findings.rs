@@ -11,10 +11,10 @@
 use crate::query::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
 use crate::session::machine::Ticks;
-use crate::session::machine::quota::Throttled;
+use crate::session::machine::quota::ThrottledGroup;
 
-use super::sampler::{CpuRow, HostView, Past, WINDOW};
-use super::softirq::Times;
+use super::sampler::{CpuInterval, CpuRow, HostView, WINDOW};
+use super::softirq::HandlerTimes;
 
 /// From which z-score on a share is an outlier.
 const Z: f64 = 3.5;
@@ -94,11 +94,11 @@ impl Finding {
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct FindingInput<'a> {
     pub(crate) host: Option<&'a HostView>,
     pub(crate) samples: Option<&'a CpuAnswer>,
     /// The time in softirqs, while it is measured.
-    pub(crate) times: Option<&'a Times>,
+    pub(crate) times: Option<&'a HandlerTimes>,
     /// The profiler's own CPU time, whose samples are left out, in percent of one CPU.
     pub(crate) own: f64,
     /// How many points a share must stand above the others.
@@ -108,7 +108,7 @@ pub struct Facts<'a> {
     pub(crate) before: &'a [Finding],
 }
 
-impl Facts<'_> {
+impl FindingInput<'_> {
     /// The vector that took most of the time of a CPU, and the CPU's time in softirqs and in interrupts, in percent.
     fn timed(&self, cpu: u32) -> Option<(usize, f64, f64)> {
         let (vector, _) = self.times?.vector(cpu)?;
@@ -132,7 +132,7 @@ struct Seen<'a> {
 }
 
 /// The anomalies, the worst first.
-pub fn findings(facts: Facts<'_>) -> Vec<Finding> {
+pub fn findings(facts: FindingInput<'_>) -> Vec<Finding> {
     let seen = seen(facts);
     let mut out = Vec::new();
     for one in &seen {
@@ -145,7 +145,7 @@ pub fn findings(facts: Facts<'_>) -> Vec<Finding> {
     out
 }
 
-fn seen<'a>(facts: Facts<'a>) -> Vec<Seen<'a>> {
+fn seen<'a>(facts: FindingInput<'a>) -> Vec<Seen<'a>> {
     let rows = facts.host.map_or(&[][..], |h| &h.rows);
     let samples = facts.samples.map_or(&[][..], |s| &s.rows);
     let mut cpus: Vec<u32> = rows.iter().filter(|r| r.online).map(|r| r.cpu).collect();
@@ -164,13 +164,13 @@ fn seen<'a>(facts: Facts<'a>) -> Vec<Seen<'a>> {
 }
 
 /// Whether a CPU gave samples enough to speak of shares: a few that woke an idle CPU say nothing.
-fn enough(samples: &CpuSamples, facts: Facts<'_>) -> bool {
+fn enough(samples: &CpuSamples, facts: FindingInput<'_>) -> bool {
     let expected = expected(facts);
     samples.total() as f64 >= if expected > 0.0 { (expected / 10.0).min(MIN_EXPECTED) } else { 50.0 }
 }
 
 /// Samples that a busy CPU gives in the window.
-fn expected(facts: Facts<'_>) -> f64 {
+fn expected(facts: FindingInput<'_>) -> f64 {
     facts.samples.map_or(0.0, |samples| samples.expected())
 }
 
@@ -191,7 +191,7 @@ fn above(value: f64, others: &[f64], points: f64) -> Option<f64> {
     (value - mid >= points && 0.6745 * (value - mid) / mad >= Z).then_some(mid)
 }
 
-fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
+fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
     let peers: Vec<f64> = all.iter().filter(|p| p.cpu != one.cpu).map(|p| p.soft).collect();
     let points = facts.limit(one.cpu, FindingKind::Soft);
     let by_peers = above(one.soft, &peers, points).map(|mid| ("peers", mid));
@@ -228,20 +228,20 @@ fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
 }
 
 /// The mean of the last seconds.
-fn lately(row: &CpuRow, of: impl Fn(&Past) -> f32) -> f64 {
+fn lately(row: &CpuRow, of: impl Fn(&CpuInterval) -> f32) -> f64 {
     let window = row.history.iter().rev().take(WINDOW);
     window.clone().map(|past| f64::from(of(past))).sum::<f64>() / window.count().max(1) as f64
 }
 
 /// What ran on a CPU as samples or tracepoints say, in percent of its time: the larger; 0 where neither was there.
-fn ran(facts: Facts<'_>, one: &Seen<'_>) -> f64 {
+fn ran(facts: FindingInput<'_>, one: &Seen<'_>) -> f64 {
     let expected = if facts.samples.is_some_and(|samples| samples.whole) { expected(facts) } else { 0.0 };
     let at_work = one.samples.map_or(0, |s| s.total() - s.counts[cpus::IDLE]) as f64;
     let sampled = if expected >= 1.0 { 100.0 * at_work / expected } else { 0.0 };
     facts.timed(one.cpu).map_or(0.0, |(_, softirqs, irqs)| softirqs + irqs).max(sampled).min(100.0)
 }
 
-fn missing_ticks(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
+fn missing_ticks(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
     let row = one.row?;
     let share = f64::from(row.missing_window);
     let limit = facts.limit(row.cpu, FindingKind::MissingTicks);
@@ -257,7 +257,7 @@ fn missing_ticks(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
     Some(Finding { cpu: row.cpu, kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
 }
 
-fn quota(facts: Facts<'_>, group: &Throttled) -> Option<Finding> {
+fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<Finding> {
     let text = format!("{} throttled", group.name);
     let known = facts.before.iter().any(|f| f.kind == FindingKind::Quota && f.text.starts_with(&text));
     let limit = if known { STAYS * facts.points } else { facts.points };
@@ -267,7 +267,7 @@ fn quota(facts: Facts<'_>, group: &Throttled) -> Option<Finding> {
     (share >= limit).then_some(finding)
 }
 
-fn missing_samples(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
+fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
     let (row, samples) = (one.row?, one.samples?);
     // Our own samples are left out, on whatever CPU they came.
     let busy = (lately(row, |past| past.busy) - facts.own).max(0.0);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::session::machine::proc::MatrixRow;
-use crate::session::machine::quota::Throttled;
+use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::{CpuPlace, Matrix, Pressure, Softnet, Stat, Ticks, Topology};
 
 /// Seconds of history that are kept of each CPU.
@@ -21,7 +21,7 @@ const SHORTEST_NS: u64 = 50_000_000;
 
 /// A CPU in one interval, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Past {
+pub(crate) struct CpuInterval {
     /// Anything but idle and iowait.
     pub(crate) busy: f32,
     /// Softirqs and interrupts.
@@ -57,7 +57,7 @@ pub(crate) struct CpuRow {
     pub(crate) soft_window: f32,
     pub(crate) peak: f32,
     /// The newest last, [`HISTORY`] at most.
-    pub(crate) history: Vec<Past>,
+    pub(crate) history: Vec<CpuInterval>,
     /// Softirqs a second, by [`HostView::vectors`].
     pub(crate) vectors: Vec<f32>,
     /// Percent of a CPU that its ksoftirqd took.
@@ -112,7 +112,7 @@ pub struct HostView {
     /// Pressure by resource.
     pub(crate) pressure: Vec<(&'static str, Pressure)>,
     /// Groups that were kept from the CPUs by their quotas, the worst first.
-    pub(crate) quotas: Vec<Throttled>,
+    pub(crate) quotas: Vec<ThrottledGroup>,
     /// Packets that network devices dropped, a second: received and sent.
     pub(crate) drops: (f32, f32),
     /// Percent of one CPU that reading all this costs.
@@ -135,7 +135,7 @@ impl HostView {
 
 /// What is read once an interval.
 #[derive(Debug, Default)]
-pub struct Slow<'a> {
+pub struct SlowReadings<'a> {
     /// `None` when they were not read this time.
     pub(crate) softirqs: Option<&'a Matrix>,
     pub(crate) interrupts: Option<&'a Matrix>,
@@ -159,7 +159,7 @@ struct One {
     base: Ticks,
     base_at: u64,
     peak: f32,
-    history: VecDeque<Past>,
+    history: VecDeque<CpuInterval>,
     row: CpuRow,
 }
 
@@ -293,7 +293,7 @@ impl Cpus {
     }
 
     /// Ends an interval: everything since the last time becomes shares and rates.
-    pub fn cut(&mut self, at: u64, slow: &Slow<'_>) -> HostView {
+    pub fn cut(&mut self, at: u64, slow: &SlowReadings<'_>) -> HostView {
         let interval = at.saturating_sub(std::mem::replace(&mut self.cut_at, at));
         let seconds = interval as f64 / 1e9;
         let rate = self.rate;
@@ -329,7 +329,7 @@ impl Cpus {
     }
 
     /// Rates of what has a counter for each CPU.
-    fn per_second(&mut self, slow: &Slow<'_>, seconds: f64) {
+    fn per_second(&mut self, slow: &SlowReadings<'_>, seconds: f64) {
         let per = |before: u64, now: u64| (rise(before, now) as f64 / seconds.max(1e-3)) as f32;
         for now in slow.softnet {
             let before = self.softnet.iter().find(|b| b.cpu == now.cpu);
@@ -354,7 +354,7 @@ impl Cpus {
         self.ksoftirqd.extend_from_slice(slow.ksoftirqd);
     }
 
-    fn rows(&self, slow: &Slow<'_>) -> Vec<CpuRow> {
+    fn rows(&self, slow: &SlowReadings<'_>) -> Vec<CpuRow> {
         let find = |list: &[(u32, u32)], cpu| list.iter().find(|(c, _)| *c == cpu).map(|(_, v)| *v);
         let row = |cpu: u32, row: CpuRow| CpuRow {
             cpu,
@@ -394,13 +394,14 @@ impl One {
         let missing = (elapsed - total).max(0.0);
         let missing = if missing <= 1.5 { 0.0 } else { (100.0 * missing / elapsed) as f32 };
         self.row = CpuRow { shares, missing, ..std::mem::take(&mut self.row) };
-        let past = Past { busy: self.row.busy(), soft: self.row.soft(), missing, peak: std::mem::take(&mut self.peak) };
+        let past =
+            CpuInterval { busy: self.row.busy(), soft: self.row.soft(), missing, peak: std::mem::take(&mut self.peak) };
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
         self.history.push_back(past);
         let window = || self.history.iter().rev().take(WINDOW);
-        let mean = |of: fn(&Past) -> f32| window().map(of).sum::<f32>() / window().count().max(1) as f32;
+        let mean = |of: fn(&CpuInterval) -> f32| window().map(of).sum::<f32>() / window().count().max(1) as f32;
         self.row.missing_window = mean(|p| p.missing);
         self.row.soft_window = mean(|p| p.soft);
         self.row.peak = window().map(|p| p.peak).fold(0.0, f32::max);

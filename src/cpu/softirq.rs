@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use crate::event::format::{Field, Format};
 use crate::query::heat::half_octave;
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
 use crate::units::kit::Stats;
 
-/// The tracepoints, in the order of [`Which`].
+/// The tracepoints, in the order of [`SoftirqEvent`].
 pub(crate) const EVENTS: [&str; 5] =
     ["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise", "irq:irq_handler_entry", "irq:irq_handler_exit"];
 /// Seconds of the latency map.
@@ -29,7 +29,7 @@ const MAX_TIMES: usize = 1 << 16;
 
 /// One of [`EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum SoftirqEvent {
     Entry,
     Exit,
     Raise,
@@ -37,7 +37,7 @@ pub enum Which {
     IrqExit,
 }
 
-impl Which {
+impl SoftirqEvent {
     pub(crate) const ALL: [Self; 5] = [Self::Entry, Self::Exit, Self::Raise, Self::IrqEntry, Self::IrqExit];
 
     fn number(self) -> &'static str {
@@ -51,7 +51,7 @@ impl Which {
 /// How to read one of the tracepoints.
 #[derive(Clone, Debug)]
 pub(crate) struct SoftirqReader {
-    which: Which,
+    which: SoftirqEvent,
     number: Field,
     name: Option<Field>,
     big: bool,
@@ -59,12 +59,12 @@ pub(crate) struct SoftirqReader {
 
 impl SoftirqReader {
     /// `None` when the format lacks the field.
-    pub(crate) fn new(which: Which, format: &Format) -> Option<Self> {
+    pub(crate) fn new(which: SoftirqEvent, format: &Format) -> Option<Self> {
         let number = format.field(which.number())?.clone();
         Some(Self { which, number, name: format.field("name").cloned(), big: format.big })
     }
 
-    pub(crate) fn which(&self) -> Which {
+    pub(crate) fn which(&self) -> SoftirqEvent {
         self.which
     }
 
@@ -79,7 +79,7 @@ impl SoftirqReader {
 /// What a tracepoint said.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftirqRecord<'a> {
-    pub which: Which,
+    pub which: SoftirqEvent,
     /// The vector or the interrupt line.
     pub number: u32,
     /// The device of an interrupt.
@@ -88,14 +88,14 @@ pub struct SoftirqRecord<'a> {
 
 /// What runs: a softirq vector, or the handlers of an interrupt line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum What {
+pub enum Handler {
     Softirq(u32),
     Irq(u32),
 }
 
-/// The time of one [`What`] on one CPU.
+/// The time of one [`Handler`] on one CPU.
 #[derive(Clone, Debug, Default)]
-pub struct Time {
+pub struct HandlerTime {
     pub runs: Stats,
     /// Nanoseconds of runs that had begun before measuring did, or that have not ended yet: they count
     /// for the share of time, but nobody knows how long they are.
@@ -109,7 +109,7 @@ pub struct Time {
     spent: VecDeque<u64>,
 }
 
-impl Time {
+impl HandlerTime {
     /// All nanoseconds in it.
     pub(crate) fn total(&self) -> u64 {
         self.runs.sum.saturating_add(self.partial)
@@ -118,10 +118,10 @@ impl Time {
 
 /// What was measured.
 #[derive(Clone, Debug, Default)]
-pub struct Times {
+pub struct HandlerTimes {
     /// Nanoseconds that were measured.
     pub(crate) elapsed: u64,
-    pub list: BTreeMap<(u32, What), Time>,
+    pub list: BTreeMap<(u32, Handler), HandlerTime>,
     /// Devices by interrupt line.
     pub devices: BTreeMap<u32, Arc<str>>,
     /// Pairs of which one half is missing: lost, or begun before.
@@ -134,18 +134,18 @@ pub struct Times {
     pub(crate) rate: f64,
 }
 
-impl Times {
-    pub(crate) fn get(&self, cpu: u32, what: What) -> Option<&Time> {
+impl HandlerTimes {
+    pub(crate) fn get(&self, cpu: u32, what: Handler) -> Option<&HandlerTime> {
         self.list.get(&(cpu, what))
     }
 
     /// Percent of a CPU's time.
-    pub(crate) fn percent(&self, cpu: u32, what: What) -> f64 {
+    pub(crate) fn percent(&self, cpu: u32, what: Handler) -> f64 {
         self.get(cpu, what).map_or(0.0, |t| 100.0 * t.total() as f64 / self.elapsed.max(1) as f64)
     }
 
     /// Percent of a CPU's time in the last ten seconds, or in what there is of them.
-    pub(crate) fn recent(&self, cpu: u32, what: What) -> f64 {
+    pub(crate) fn recent(&self, cpu: u32, what: Handler) -> f64 {
         let spent: u64 = self.get(cpu, what).map_or(0, |time| time.spent.iter().sum());
         let filling = self.elapsed % SECOND;
         100.0 * spent as f64 / self.elapsed.min((RECENT as u64 - 1) * SECOND + filling).max(1) as f64
@@ -153,24 +153,24 @@ impl Times {
 
     /// The vector that took most of a CPU's time lately, and its share; `None` where none ran.
     pub(crate) fn vector(&self, cpu: u32) -> Option<(u32, f64)> {
-        let softirqs = self.list.range((cpu, What::Softirq(0))..=(cpu, What::Softirq(u32::MAX)));
+        let softirqs = self.list.range((cpu, Handler::Softirq(0))..=(cpu, Handler::Softirq(u32::MAX)));
         let shares = softirqs.filter_map(|((_, what), _)| match what {
-            What::Softirq(vector) => Some((*vector, self.recent(cpu, *what))),
-            What::Irq(_) => None,
+            Handler::Softirq(vector) => Some((*vector, self.recent(cpu, *what))),
+            Handler::Irq(_) => None,
         });
         shares.filter(|(_, share)| *share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
     }
 
     /// All softirqs, or all interrupts, of a CPU in percent of its time lately.
     pub(crate) fn recent_sum(&self, cpu: u32, irqs: bool) -> f64 {
-        let of = |what: &&What| matches!(what, What::Irq(_)) == irqs;
+        let of = |what: &&Handler| matches!(what, Handler::Irq(_)) == irqs;
         let own = self.list.keys().filter(|(c, _)| *c == cpu).map(|(_, what)| what);
         own.filter(of).map(|what| self.recent(cpu, *what)).sum()
     }
 
     /// All softirqs, or all interrupts, of a CPU in percent of its time.
     pub(crate) fn sum(&self, cpu: u32, irqs: bool) -> f64 {
-        let of = |what: &What| matches!(what, What::Irq(_)) == irqs;
+        let of = |what: &Handler| matches!(what, Handler::Irq(_)) == irqs;
         let times = self.list.iter().filter(|((c, what), _)| *c == cpu && of(what));
         let ns = times.fold(0u64, |sum, (_, t)| sum.saturating_add(t.total()));
         100.0 * ns as f64 / self.elapsed.max(1) as f64
@@ -180,12 +180,12 @@ impl Times {
 /// Pairs what begins with what ends.
 #[derive(Clone, Debug)]
 pub struct Pairs {
-    pub(crate) times: Times,
+    pub(crate) times: HandlerTimes,
     /// What runs on each CPU. Interrupts do not nest today, but have.
-    softirqs: Begun<u32, u32, ()>,
-    irqs: Begun<u32, u32, ()>,
+    softirqs: OpenSpans<u32, u32, ()>,
+    irqs: OpenSpans<u32, u32, ()>,
     /// What waits to run.
-    raised: Begun<(u32, u32), (), ()>,
+    raised: OpenSpans<(u32, u32), (), ()>,
     /// The CPUs of whose softirqs (`true`) and interrupts anything was seen.
     seen: BTreeSet<(u32, bool)>,
     first: Option<u64>,
@@ -196,10 +196,10 @@ pub struct Pairs {
 impl Default for Pairs {
     fn default() -> Self {
         Self {
-            times: Times::default(),
-            softirqs: Begun::one_by_one(),
-            irqs: Begun::nested(),
-            raised: Begun::one_by_one(),
+            times: HandlerTimes::default(),
+            softirqs: OpenSpans::one_by_one(),
+            irqs: OpenSpans::nested(),
+            raised: OpenSpans::one_by_one(),
             seen: BTreeSet::new(),
             first: None,
             second_ends: 0,
@@ -214,11 +214,11 @@ impl Pairs {
     }
 
     /// What was measured so far, with what is running now.
-    pub fn snapshot(&self) -> Times {
+    pub fn snapshot(&self) -> HandlerTimes {
         let mut times = self.times.clone();
         let now = self.first.unwrap_or(0).saturating_add(times.elapsed);
-        let softirqs = self.softirqs.iter().map(|(cpu, begin)| (*cpu, What::Softirq(begin.what), begin.took(now)));
-        let irqs = self.irqs.iter().map(|(cpu, begin)| (*cpu, What::Irq(begin.what), begin.took(now)));
+        let softirqs = self.softirqs.iter().map(|(cpu, begin)| (*cpu, Handler::Softirq(begin.what), begin.took(now)));
+        let irqs = self.irqs.iter().map(|(cpu, begin)| (*cpu, Handler::Irq(begin.what), begin.took(now)));
         for (cpu, what, ns) in softirqs.chain(irqs) {
             let slot = times.list.entry((cpu, what)).or_default();
             slot.partial = slot.partial.saturating_add(ns);
@@ -228,7 +228,7 @@ impl Pairs {
 
     /// Takes in what a tracepoint said on a CPU. Of each CPU it must come in order of time.
     pub fn add(&mut self, cpu: u32, time: u64, seen: SoftirqRecord<'_>) {
-        let softirq = !matches!(seen.which, Which::IrqEntry | Which::IrqExit);
+        let softirq = !matches!(seen.which, SoftirqEvent::IrqEntry | SoftirqEvent::IrqExit);
         if cpu >= MAX_CPUS || softirq && seen.number >= MAX_VECTORS || self.times.list.len() >= MAX_TIMES {
             self.times.unpaired += 1;
             return;
@@ -236,30 +236,30 @@ impl Pairs {
         self.until(time);
         let first = self.first.unwrap_or(time);
         let lane = (cpu, seen.number);
-        let is_first = seen.which != Which::Raise && self.seen.insert((cpu, softirq));
+        let is_first = seen.which != SoftirqEvent::Raise && self.seen.insert((cpu, softirq));
         let ended = match seen.which {
-            Which::Raise => {
+            SoftirqEvent::Raise => {
                 if self.raised.newest(&lane).is_none() {
                     self.raised.begin(lane, (), time, ());
                 }
                 return;
             }
-            Which::Entry => {
+            SoftirqEvent::Entry => {
                 self.times.unpaired += self.softirqs.begin(cpu, seen.number, time, ()) as u64;
                 if let Some(raised) = self.raised.take(&lane) {
-                    self.time(cpu, What::Softirq(seen.number)).delays.add(raised.took(time));
+                    self.time(cpu, Handler::Softirq(seen.number)).delays.add(raised.took(time));
                 }
                 return;
             }
-            Which::IrqEntry => {
+            SoftirqEvent::IrqEntry => {
                 self.irqs.begin(cpu, seen.number, time, ());
                 self.learn(seen);
                 return;
             }
-            Which::Exit => self.softirqs.end(&cpu, &seen.number),
-            Which::IrqExit => self.irqs.end(&cpu, &seen.number),
+            SoftirqEvent::Exit => self.softirqs.end(&cpu, &seen.number),
+            SoftirqEvent::IrqExit => self.irqs.end(&cpu, &seen.number),
         };
-        let what = if softirq { What::Softirq(seen.number) } else { What::Irq(seen.number) };
+        let what = if softirq { Handler::Softirq(seen.number) } else { Handler::Irq(seen.number) };
         let Some((begin, _)) = ended else {
             self.times.unpaired += 1;
             if is_first {
@@ -279,11 +279,11 @@ impl Pairs {
         }
     }
 
-    fn time(&mut self, cpu: u32, what: What) -> &mut Time {
-        self.times.list.entry((cpu, what)).or_insert_with(|| Time {
+    fn time(&mut self, cpu: u32, what: Handler) -> &mut HandlerTime {
+        self.times.list.entry((cpu, what)).or_insert_with(|| HandlerTime {
             map: [Arc::default()].into(),
             spent: [0].into(),
-            ..Time::default()
+            ..HandlerTime::default()
         })
     }
 

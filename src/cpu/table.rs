@@ -12,14 +12,14 @@ use crate::session::machine::Ticks;
 
 pub use super::columns::{CpuColumn, SHOWN};
 use super::sampler::{CpuRow, HostView, IrqLine};
-use super::softirq::{Times, What};
+use super::softirq::{Handler, HandlerTimes};
 
 /// All that is known of the CPUs; each part may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuFacts<'a> {
     pub(crate) host: Option<&'a HostView>,
     pub(crate) samples: Option<&'a CpuAnswer>,
-    pub(crate) times: Option<&'a Times>,
+    pub(crate) times: Option<&'a HandlerTimes>,
     /// Whether the time of niced tasks counts as user time, as it has no column of its own.
     pub(crate) nice_is_user: bool,
 }
@@ -83,7 +83,7 @@ impl<'a> CpuFacts<'a> {
                 self.sampled(cpu).filter(|_| expected > 0).map(share)
             }
             CpuColumn::Sampled(v) => self.sampled(cpu).map(|s| f64::from(s.percent(s.counts[cpus::of_vector(v)]))),
-            CpuColumn::Timed(v) => self.times.map(|times| times.percent(cpu, What::Softirq(v as u32))),
+            CpuColumn::Timed(v) => self.times.map(|times| times.percent(cpu, Handler::Softirq(v as u32))),
             CpuColumn::IrqTimed => self.times.map(|times| times.sum(cpu, true)),
             CpuColumn::Rate(i) => of(online.and_then(|r| r.vectors.get(i).copied())),
             CpuColumn::Line(i) => of(self.host.and_then(|h| h.line_rate(i, cpu))),
@@ -139,7 +139,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// What a cell says, in words.
-    pub(crate) fn cell_words(&self, column: CpuColumn, cpu: u32) -> String {
+    pub(crate) fn cell_text(&self, column: CpuColumn, cpu: u32) -> String {
         let title = self.title(column);
         let value = self.value(column, cpu);
         let Some(value) = value else {
@@ -148,9 +148,9 @@ impl<'a> CpuFacts<'a> {
             return format!("{title} on CPU {cpu}: {why}");
         };
         match column {
-            CpuColumn::Timed(v) => self.time_words(What::Softirq(v as u32), &title, cpu),
-            CpuColumn::IrqTimed => self.irq_words(cpu),
-            CpuColumn::Sampled(v) => self.sample_words(cpus::of_vector(v), VECTORS[v], cpu),
+            CpuColumn::Timed(v) => self.time_text(Handler::Softirq(v as u32), &title, cpu),
+            CpuColumn::IrqTimed => self.irq_text(cpu),
+            CpuColumn::Sampled(v) => self.sample_text(cpus::of_vector(v), VECTORS[v], cpu),
             CpuColumn::Rate(_) => format!("{title} on CPU {cpu}: {value:.1} softirqs a second (/proc/softirqs counts)"),
             CpuColumn::Line(i) => {
                 let line = self.host.and_then(|h| h.lines.get(i));
@@ -163,7 +163,7 @@ impl<'a> CpuFacts<'a> {
             CpuColumn::Peak => {
                 format!("CPU {cpu}: softirqs and interrupts took {value:.0} % of a tenth of a second at their peak")
             }
-            CpuColumn::Cpu => self.place_words(cpu),
+            CpuColumn::Cpu => self.place_text(cpu),
             CpuColumn::Given => format!(
                 "CPU {cpu}: {value:.0} % of the samples that it gives when it is busy throughout; idle CPUs may give none"
             ),
@@ -175,7 +175,7 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    fn sample_words(&self, slot: usize, name: &str, cpu: u32) -> String {
+    fn sample_text(&self, slot: usize, name: &str, cpu: u32) -> String {
         let Some(samples) = self.sampled(cpu) else { return format!("{name} on CPU {cpu}: no samples") };
         let count = samples.counts[slot];
         let mut words = format!("{name} on CPU {cpu}: {} of its samples", percent(f64::from(samples.percent(count))));
@@ -186,7 +186,7 @@ impl<'a> CpuFacts<'a> {
         words
     }
 
-    fn time_words(&self, what: What, name: &str, cpu: u32) -> String {
+    fn time_text(&self, what: Handler, name: &str, cpu: u32) -> String {
         let Some((times, time)) = self.times.and_then(|t| Some((t, t.get(cpu, what)?))) else {
             return format!("{name} on CPU {cpu}: it has not run since measuring began");
         };
@@ -205,8 +205,8 @@ impl<'a> CpuFacts<'a> {
             words.push_str(&format!(", raised to run avg {avg}, max {max}"));
         }
         let slot = match what {
-            What::Softirq(v) => cpus::of_vector(v as usize),
-            What::Irq(_) => cpus::IRQ,
+            Handler::Softirq(v) => cpus::of_vector(v as usize),
+            Handler::Irq(_) => cpus::IRQ,
         };
         if let Some(behind) = self.samples.and_then(|s| s.behind(cpu, slot)) {
             words.push_str(&format!("   top: {}", behind.name));
@@ -214,13 +214,13 @@ impl<'a> CpuFacts<'a> {
         words
     }
 
-    fn irq_words(&self, cpu: u32) -> String {
+    fn irq_text(&self, cpu: u32) -> String {
         let Some(times) = self.times else { return String::new() };
         let mut lines: Vec<_> = times
             .list
             .iter()
             .filter_map(|((c, what), time)| match what {
-                What::Irq(line) if *c == cpu => Some((time.runs.sum, *line)),
+                Handler::Irq(line) if *c == cpu => Some((time.runs.sum, *line)),
                 _ => None,
             })
             .collect();
@@ -229,13 +229,13 @@ impl<'a> CpuFacts<'a> {
             None => format!("no interrupt handler has run on CPU {cpu} since measuring began"),
             Some((_, line)) => {
                 let device = times.devices.get(line).map_or_else(|| "?".into(), Arc::clone);
-                self.time_words(What::Irq(*line), &format!("interrupt {line} ({device})"), cpu)
+                self.time_text(Handler::Irq(*line), &format!("interrupt {line} ({device})"), cpu)
             }
         }
     }
 
     /// A CPU's samples in words: `43.0 % softirq = 43.0 % TIMER (estimation_timer 43.0 %)`.
-    pub(crate) fn cpu_words(&self, cpu: u32) -> String {
+    pub(crate) fn cpu_text(&self, cpu: u32) -> String {
         let Some(samples) = self.sampled(cpu) else { return format!("CPU {cpu}: no samples") };
         let share = |n: u64| percent(f64::from(samples.percent(n)));
         let mut parts: Vec<(u64, String)> = Vec::new();
@@ -267,7 +267,7 @@ impl<'a> CpuFacts<'a> {
     }
 
     /// Where a CPU is and what is special about it.
-    pub(crate) fn place_words(&self, cpu: u32) -> String {
+    pub(crate) fn place_text(&self, cpu: u32) -> String {
         let Some(row) = self.row(cpu) else { return format!("CPU {cpu}: a recording does not say more of it") };
         let mut words = vec![format!("CPU {cpu}")];
         let mut add = |what: &str, value: Option<String>| words.extend(value.map(|v| format!("{what} {v}")));
@@ -285,7 +285,7 @@ impl<'a> CpuFacts<'a> {
     /// octave.
     pub(crate) fn histogram(&self, column: CpuColumn, cpu: u32) -> Option<Vec<(String, u8)>> {
         let CpuColumn::Timed(v) = column else { return None };
-        let halves = self.times?.get(cpu, What::Softirq(v as u32))?.runs.half_octaves();
+        let halves = self.times?.get(cpu, Handler::Softirq(v as u32))?.runs.half_octaves();
         let top = halves.iter().map(|(_, n)| *n).max().unwrap_or(0).max(1);
         let level = |n: u64| (u128::from(n) * 7).div_ceil(u128::from(top)) as u8;
         Some(halves.into_iter().map(|(half, n)| (duration(least_of(half)), level(n))).collect())

@@ -93,7 +93,7 @@ struct Condition {
 
 /// What a trigger looks at, about once a second.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct TriggerInput<'a> {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub(crate) now: u64,
     pub(crate) host: Option<&'a HostView>,
@@ -166,7 +166,7 @@ impl Trigger {
     }
 
     /// Takes new figures in; what happened, in words, while all conditions hold.
-    pub(crate) fn look(&mut self, facts: Facts<'_>) -> Option<String> {
+    pub(crate) fn look(&mut self, facts: TriggerInput<'_>) -> Option<String> {
         let mut words = Vec::new();
         for (condition, since) in self.conditions.iter().zip(&mut self.since) {
             let holding = condition.holding(facts);
@@ -185,7 +185,7 @@ impl Trigger {
 
 impl Condition {
     /// Where it holds, and the figure there.
-    fn holding(&self, facts: Facts<'_>) -> Vec<(u32, f64)> {
+    fn holding(&self, facts: TriggerInput<'_>) -> Vec<(u32, f64)> {
         let rows: &[CpuRow] = facts.host.map_or(&[], |host| &host.rows);
         let online = rows.iter().filter(|row| row.online).count();
         let limit = self.value * if self.each_cpu { online.max(1) as f64 } else { 1.0 };
@@ -367,7 +367,7 @@ mod tests {
         let look = |(at, shares): (u64, &&[f32])| {
             let host = host(shares);
             let lost = if at == 1 { 7 } else { 0 };
-            trigger.look(Facts { now: at * SECOND, host: Some(&host), lost, samples: 1998.0, events: &events })
+            trigger.look(TriggerInput { now: at * SECOND, host: Some(&host), lost, samples: 1998.0, events: &events })
         };
         (0..).zip(seconds).map(look).collect()
     }
@@ -439,7 +439,7 @@ mod tests {
             let Ok(mut trigger) = Trigger::parse(&text) else { return false };
             let host = host(&[1.0]);
             for now in [0, 1, SECOND, u64::MAX] {
-                trigger.look(Facts { now, host: Some(&host), lost: now, samples: 0.0, events: &[] });
+                trigger.look(TriggerInput { now, host: Some(&host), lost: now, samples: 0.0, events: &[] });
             }
             true
         });

@@ -6,7 +6,7 @@ use crate::perfdata::{EventDesc, apart};
 use crate::profile::{Acc, Ledger};
 use crate::query::answer::{EventInfo, Meter};
 use crate::source::live::throttle;
-use crate::source::{Counts, EventState, Rate, Run};
+use crate::source::{Counts, EventState, Rate, RunState};
 
 /// Seconds of rates that are kept of each event.
 const HISTORY: usize = 120;
@@ -144,7 +144,7 @@ impl Events {
                 total: row.total,
                 lost: ledger.lost_of(i),
                 note: meter.as_ref().and_then(|m| match &m.state.run {
-                    Run::Refused(why) => Some(why.clone()),
+                    RunState::Refused(why) => Some(why.clone()),
                     _ => m.state.note.clone(),
                 }),
                 filter: meter.as_ref().and_then(|m| m.state.filter.clone()),
@@ -184,7 +184,7 @@ fn partial(info: &EventInfo) -> Option<String> {
 
 /// What the samples of an event cost, in percent of each CPU: estimated from how many come.
 fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 {
-    if meter.state.run != Run::Running {
+    if meter.state.run != RunState::Running {
         return 0.0;
     }
     match (meter.state.rate, desc.attr.kind) {
@@ -215,7 +215,7 @@ mod tests {
         let said = |change: &dyn Fn(&mut EventState)| {
             let mut state = EventState {
                 name: "sched:sched_switch".to_owned(),
-                run: Run::Running,
+                run: RunState::Running,
                 note: None,
                 filter: None,
                 rate: Rate::Period(1),
@@ -247,7 +247,7 @@ mod tests {
         events.know(&[EventDesc::derived("off-cpu"), desc]);
         let state = EventState {
             name: "b".into(),
-            run: Run::Running,
+            run: RunState::Running,
             note: None,
             filter: None,
             rate: Rate::Period(1),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 
-use super::shares::Held;
+use super::shares::ThreadMemory;
 use super::urgency::Urgency;
 use crate::source::{Batch, Control, Progress, Source};
 
@@ -30,7 +30,7 @@ pub(super) struct Feeder {
     pub(super) live: bool,
     pub(super) realtime: Option<i32>,
     /// Where the bytes of records stand that the worker has not taken in yet, and how many there may be.
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<ThreadMemory>,
     pub(super) most_waiting: usize,
     pub(super) is_bounded: bool,
 }

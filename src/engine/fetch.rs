@@ -19,7 +19,7 @@ const WHOLE: &str = "600";
 const MAX_BYTES: u64 = 4 << 30;
 
 /// A debug file that is wanted, or was fetched.
-pub type Wanted = (DsoId, BuildId);
+pub type WantedFile = (DsoId, BuildId);
 
 /// What became of a wish: the words say it to the user.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub struct Fetched {
 }
 
 /// Starts the thread; it ends when the sender is dropped.
-pub fn spawn(urls: Vec<String>, cache: PathBuf) -> std::io::Result<(Sender<Wanted>, Receiver<Fetched>)> {
-    let (wanted, want_rx) = unbounded::<Wanted>();
+pub fn spawn(urls: Vec<String>, cache: PathBuf) -> std::io::Result<(Sender<WantedFile>, Receiver<Fetched>)> {
+    let (wanted, want_rx) = unbounded::<WantedFile>();
     let (fetch_tx, fetched) = unbounded();
     let work = move || {
         for (dso, id) in want_rx {

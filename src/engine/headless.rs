@@ -12,11 +12,11 @@ use crate::units::kit::{Spec, Unit};
 
 use super::offline::{name_all, once};
 use crate::ingest::unit_feed::UnitAnswer;
-use crate::ingest::{Core, Ingest, Wants};
+use crate::ingest::{Core, Ingest, IntakeOptions};
 
 /// The figures of one interval, or of everything.
 #[derive(Debug)]
-pub struct Cut {
+pub struct IntervalFigures {
     pub(crate) answer: UnitAnswer,
     /// Points of time and latency since the last one, where they are wanted.
     pub(crate) points: Vec<(u64, u64)>,
@@ -29,7 +29,7 @@ pub struct Cut {
 
 /// A unit and how it is run.
 #[derive(Debug)]
-pub struct Run {
+pub struct UnitRun {
     pub(crate) spec: &'static Spec,
     pub(crate) unit: Box<dyn Unit>,
     pub(crate) symbols: SymbolOptions,
@@ -56,13 +56,13 @@ pub enum RunError {
 /// back.
 pub fn run(
     source: &mut dyn Source,
-    run: Run,
+    run: UnitRun,
     stop: &AtomicBool,
-    each: &mut dyn FnMut(Cut) -> anyhow::Result<ControlFlow<()>>,
+    each: &mut dyn FnMut(IntervalFigures) -> anyhow::Result<ControlFlow<()>>,
 ) -> Result<Vec<String>, RunError> {
     let info = source.info().clone();
     let live = info.origin == crate::session::Origin::Live;
-    let mut ingest = Ingest::new(&info, run.own_pid, Wants { units_only: true, ..Wants::default() });
+    let mut ingest = Ingest::new(&info, run.own_pid, IntakeOptions { units_only: true, ..IntakeOptions::default() });
     ingest.complete_chains(run.symbols.clone());
     let core = ingest.core_mut();
     core.units.start(run.spec, run.unit, info.start).map_err(RunError::Unit)?;
@@ -70,7 +70,7 @@ pub fn run(
         core.units.collect_points();
     }
     core.bind_all_units();
-    let mut work = Work {
+    let mut work = HeadlessState {
         resolver: Resolver::new(run.symbols),
         interval: run.interval.map(|interval| interval.as_nanos() as u64),
         duration: run.duration.map(|duration| duration.as_nanos() as u64),
@@ -152,7 +152,7 @@ fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
     }
 }
 
-struct Work<'a> {
+struct HeadlessState<'a> {
     resolver: Resolver,
     interval: Option<u64>,
     duration: Option<u64>,
@@ -160,12 +160,12 @@ struct Work<'a> {
     next: Option<u64>,
     end: Option<u64>,
     notes: Vec<String>,
-    each: &'a mut dyn FnMut(Cut) -> anyhow::Result<ControlFlow<()>>,
+    each: &'a mut dyn FnMut(IntervalFigures) -> anyhow::Result<ControlFlow<()>>,
     /// Broken off, or failed.
     done: Option<anyhow::Result<()>>,
 }
 
-impl Work<'_> {
+impl HeadlessState<'_> {
     /// Cuts all intervals that are over at a time.
     fn cut_until(&mut self, core: &mut Core, time: u64) {
         let interval = self.interval.unwrap_or(u64::MAX);
@@ -204,7 +204,7 @@ impl Work<'_> {
         if let Some(mut answer) = answers.into_iter().next() {
             answer.until = end.saturating_sub(start);
             let wall = |at: u64| if wall_start == 0 { 0 } else { wall_start.saturating_add(at) };
-            let cut = Cut {
+            let cut = IntervalFigures {
                 points,
                 wall: (wall(answer.since), wall(answer.until)),
                 clock: (start + answer.since, end),

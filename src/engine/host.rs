@@ -9,7 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 
-use crate::cpu::sampler::{Cpus, HostView, Slow};
+use crate::cpu::sampler::{Cpus, HostView, SlowReadings};
 use crate::kernel::host::{ProcFile, Roots, ticks_per_second};
 use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
 use crate::session::machine::{Matrix, Pressure, Softnet, Stat, Topology, proc};
@@ -134,7 +134,7 @@ impl HostWatch {
             self.pressure.extend(file.read().ok().and_then(Pressure::parse).map(|p| (*name, p)));
         }
         self.read_ksoftirqd();
-        let slow = Slow {
+        let slow = SlowReadings {
             softirqs: Some(&self.softirqs).filter(|m| !m.cpus.is_empty()),
             interrupts: Some(&self.interrupts).filter(|m| lines && !m.cpus.is_empty()),
             softnet: &self.softnet,
@@ -246,7 +246,7 @@ impl Host {
         let view = Arc::new(ArcSwap::from_pointee(HostView::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let interval = Arc::new(AtomicU64::new(interval_ns(interval)));
-        let work = Work { view: view.clone(), stop: stop.clone(), interval: interval.clone(), notices };
+        let work = HostThread { view: view.clone(), stop: stop.clone(), interval: interval.clone(), notices };
         let thread = super::named("host", move || work.run())?;
         Ok(Self { view, interval, stop, thread: Some(thread) })
     }
@@ -279,14 +279,14 @@ fn interval_ns(interval: Duration) -> u64 {
     (interval.as_nanos() as u64).max(1_000_000_000)
 }
 
-struct Work {
+struct HostThread {
     view: Arc<ArcSwap<HostView>>,
     stop: Arc<AtomicBool>,
     interval: Arc<AtomicU64>,
     notices: Sender<Notice>,
 }
 
-impl Work {
+impl HostThread {
     fn run(self) {
         let mut reader = HostWatch::new(Roots::default());
         reader.cut();

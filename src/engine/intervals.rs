@@ -5,7 +5,7 @@ use crate::source::{Batch, Info};
 use crate::symbols::Resolver;
 use crate::symbols::SymbolOptions;
 
-use super::Wants;
+use super::IntakeOptions;
 use super::offline::name_all;
 use crate::ingest::Ingest;
 
@@ -20,7 +20,7 @@ pub(crate) struct Slices {
 impl Slices {
     /// Of a source that says this of itself; samples of `own_pid` are left out.
     pub(crate) fn new(info: &Info, own_pid: Option<i32>, symbols: SymbolOptions) -> Self {
-        let mut ingest = Ingest::new(info, own_pid, Wants::default());
+        let mut ingest = Ingest::new(info, own_pid, IntakeOptions::default());
         ingest.complete_chains(symbols.clone());
         let events = info.events.iter().map(|event| event.name.clone()).collect();
         Self { ingest, resolver: Resolver::new(symbols), events }

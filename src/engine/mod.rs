@@ -38,7 +38,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::Times;
+use crate::cpu::softirq::HandlerTimes;
 use crate::event::catalogue::{self, CatalogueEvent};
 use crate::event::spec::LookupPaths;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
@@ -46,21 +46,21 @@ use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
 use crate::source::{Control, Info, Source, Waker};
-use crate::symbols::Form;
+use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
 use crate::symbols::code::Listing;
-use crate::units::kit::{Look, Settings, Spec};
+use crate::units::kit::{Settings, Spec, ViewState};
 
-pub use crate::ingest::Wants;
+pub use crate::ingest::IntakeOptions;
 pub use crate::ingest::snapshot::{HostSnapshot, Snapshot};
 pub use crate::ingest::unit_feed::UnitAnswer;
 pub use feeder::Feed;
 pub use offline::Offline;
-pub(crate) use trigger_watch::Watched;
+pub(crate) use trigger_watch::TriggerConfig;
 pub use urgency::Urgency;
 
 use feeder::Feeder;
-use shares::{Held, Whole};
+use shares::{MemoryLimit, ThreadMemory};
 
 /// Batches in flight between source and worker; one is a tenth of a second.
 const QUEUE: usize = 256;
@@ -74,11 +74,11 @@ pub struct Options {
     /// How long samples are kept in nanoseconds, when not for ever.
     pub keep: Option<u64>,
     /// What is waited for, to save the samples around it.
-    pub watched: Option<Watched>,
+    pub watched: Option<TriggerConfig>,
     /// Whose samples are dropped: ours, unless asked to keep them.
     pub own_pid: Option<i32>,
     /// What of a recording is kept.
-    pub wants: Wants,
+    pub wants: IntakeOptions,
     /// How often a live view is brought up to date.
     pub refresh: Duration,
     /// What one sample costs the machine, for the header.
@@ -109,7 +109,7 @@ pub enum Request {
     /// It comes as [`Notice::Listing`].
     List(AnnotatedFunction, Option<u64>),
     /// Makes all names readable in another way.
-    Names(Form),
+    Names(NameForm),
     /// Shows functions that were inlined as frames of their own, or not.
     Inlined(bool),
     /// What is wanted of analysis units.
@@ -129,7 +129,7 @@ pub enum UnitRequest {
     /// Ends one.
     Stop(u64),
     /// Which unit is looked at, and what of it; none while another screen is shown.
-    Look(Option<(u64, Look)>),
+    Look(Option<(u64, ViewState)>),
     /// Makes the present its baseline, or forgets that.
     Baseline(u64, bool),
     /// Resets the figures of all units.
@@ -163,7 +163,7 @@ pub struct Engine {
     /// What watches the machine's CPUs; none for recordings.
     host: Option<host::Host>,
     tracer: parking_lot::Mutex<Option<softirqs::Tracer>>,
-    times: Arc<ArcSwapOption<Times>>,
+    times: Arc<ArcSwapOption<HandlerTimes>>,
     units: Arc<ArcSwap<Vec<UnitAnswer>>>,
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
@@ -184,7 +184,7 @@ pub struct Clock {
 impl Engine {
     /// Starts the threads.
     pub fn spawn(source: Box<dyn Source>, mut options: Options) -> std::io::Result<Self> {
-        let whole = Whole(options.memory);
+        let whole = MemoryLimit(options.memory);
         if whole.is_bounded() {
             own_memory::stay_small();
             mapped::set_room(whole.copies());
@@ -201,7 +201,7 @@ impl Engine {
         let queue_full = Arc::new(AtomicU64::new(0));
         let (wanted, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(monotonic_ns())));
         let (live, realtime) = (info.origin == Origin::Live, options.realtime);
-        let held = Arc::new(Held::default());
+        let held = Arc::new(ThreadMemory::default());
         let symbolizer = symbolizer::spawn(options.symbols.clone(), held.clone())?;
         let fetcher = match options.symbols.debuginfod.first() {
             Some(cache) if !options.symbols.servers.is_empty() => {
@@ -216,10 +216,10 @@ impl Engine {
             Origin::Recorded => None,
         };
         let watched = options.watched.clone();
-        let worker = aggregator::Worker::new(
+        let worker = aggregator::Aggregator::new(
             &info,
             options,
-            aggregator::Links {
+            aggregator::AggregatorLinks {
                 batches: batch_rx,
                 recycle: recycle_tx,
                 requests: request_rx,
@@ -253,7 +253,7 @@ impl Engine {
         };
         let mut threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
         if let (Some(watched), Some(host)) = (watched, &host) {
-            let links = trigger_watch::Links {
+            let links = trigger_watch::TriggerLinks {
                 host: host.shared(),
                 answer: answer.clone(),
                 requests: requests.clone(),
@@ -318,7 +318,7 @@ impl Engine {
     }
 
     /// The time in softirqs, while it is measured or when the session's own events tell it.
-    pub(crate) fn softirq_times(&self) -> Option<Arc<Times>> {
+    pub(crate) fn softirq_times(&self) -> Option<Arc<HandlerTimes>> {
         match self.tracer().as_ref() {
             Some(tracer) => tracer.times(),
             None => self.times.load_full(),

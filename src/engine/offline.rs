@@ -20,7 +20,7 @@ use crate::symbols::SymbolOptions;
 use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::units::kit::{Spec, Unit};
 
-use crate::ingest::{Core, Ingest, Wants};
+use crate::ingest::{Core, Ingest, IntakeOptions};
 
 /// A recording that was read to its end, every frame named.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub struct Offline {
 const QUEUE: usize = 8;
 
 /// Reads a source to its end.
-pub fn load(source: &mut dyn Source, symbols: SymbolOptions, wants: Wants) -> Result<Offline, SourceError> {
+pub fn load(source: &mut dyn Source, symbols: SymbolOptions, wants: IntakeOptions) -> Result<Offline, SourceError> {
     let ingest = Ingest::new(source.info(), None, wants);
     load_into(ingest, source, symbols, wants)
 }
@@ -51,7 +51,7 @@ pub fn load_unit(
     spec: &'static Spec,
     unit: Box<dyn Unit>,
 ) -> Result<Offline, String> {
-    let wants = Wants { units_only: true, ..Wants::default() };
+    let wants = IntakeOptions { units_only: true, ..IntakeOptions::default() };
     let mut ingest = Ingest::new(source.info(), None, wants);
     let core = ingest.core_mut();
     core.units.start(spec, unit, 0)?;
@@ -67,7 +67,7 @@ fn load_into(
     mut ingest: Ingest,
     source: &mut dyn Source,
     symbols: SymbolOptions,
-    wants: Wants,
+    wants: IntakeOptions,
 ) -> Result<Offline, SourceError> {
     own_memory::take_small_pages();
     let info = source.info().clone();

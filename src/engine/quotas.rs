@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::kernel::cgroup;
 use crate::kernel::host::ProcFile;
 use crate::session::containers::places;
-use crate::session::machine::quota::{QuotaUse, Throttled, is_limit};
+use crate::session::machine::quota::{QuotaUse, ThrottledGroup, is_limit};
 use crate::source::containers::Reader;
 
 /// Groups that are watched.
@@ -66,13 +66,13 @@ impl Quotas {
     }
 
     /// What was throttled since it was read last, the worst first.
-    pub fn read(&mut self, seconds: f64) -> Vec<Throttled> {
+    pub fn read(&mut self, seconds: f64) -> Vec<ThrottledGroup> {
         let mut list = Vec::new();
         for group in self.groups.values_mut() {
             let now = group.file.read().ok().and_then(QuotaUse::parse);
             let before = std::mem::replace(&mut group.before, now);
             let since = now.zip(before).and_then(|(now, before)| now.since(&before));
-            list.extend(since.map(|(percent, kept)| Throttled {
+            list.extend(since.map(|(percent, kept)| ThrottledGroup {
                 name: group.name.clone(),
                 percent,
                 ms: kept as f64 / 1e6 / seconds.max(1e-3),

@@ -8,9 +8,9 @@ use crate::query::answer::MemoryShare;
 
 /// The memory that the program has in all, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole(pub usize);
+pub(crate) struct MemoryLimit(pub usize);
 
-impl Whole {
+impl MemoryLimit {
     /// Without a bound nothing gives way: a recording is kept whole.
     pub(crate) fn is_bounded(self) -> bool {
         self.0 != usize::MAX
@@ -42,7 +42,7 @@ const MOST_WAITING: usize = 32 << 20;
 
 /// Bytes that other threads say they hold.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct ThreadMemory {
     /// Tables of functions.
     pub(crate) tables: AtomicUsize,
     /// What lines and inlined functions are looked up in, by those who show code and by those who show stacks.
@@ -54,7 +54,7 @@ pub struct Held {
     peak: AtomicUsize,
 }
 
-impl Held {
+impl ThreadMemory {
     /// Looks at what is private: beside the thread that gives way to others, and does not see what it takes itself.
     pub(crate) fn look(&self) {
         self.peak.fetch_max(own_memory::private().unwrap_or(0), Ordering::Relaxed);
@@ -81,15 +81,15 @@ mod tests {
 
     #[test]
     fn small_bounds_have_small_parts() {
-        let [small, large] = [Whole(64 << 20), Whole(8 << 30)];
+        let [small, large] = [MemoryLimit(64 << 20), MemoryLimit(8 << 30)];
         assert_eq!([small.tables(), small.copies(), small.waiting()].map(|bytes| bytes >> 20), [16, 16, 4]);
         assert_eq!((small.least_samples() >> 20, large.waiting() >> 20), (10, 32));
-        assert!(small.is_bounded() && !Whole(usize::MAX).is_bounded());
+        assert!(small.is_bounded() && !MemoryLimit(usize::MAX).is_bounded());
     }
 
     #[test]
     fn a_peak_is_told_once() {
-        let held = Held::default();
+        let held = ThreadMemory::default();
         held.look();
         let block = std::hint::black_box(vec![1u8; 48 << 20]);
         held.look();

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwapOption;
 use crossbeam_channel::Sender;
 
-use crate::cpu::softirq::{EVENTS, Times};
+use crate::cpu::softirq::{EVENTS, HandlerTimes};
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, parse};
 use crate::kernel::limits::Rights;
@@ -19,7 +19,7 @@ use crate::source::live::{LiveConfig, LiveSource, Target};
 use crate::source::{Batch, Progress, Source};
 
 use crate::ingest::derived::softirqs::SoftirqTrace;
-use crate::ingest::{Ingest, Wants};
+use crate::ingest::{Ingest, IntakeOptions};
 
 use super::Notice;
 
@@ -31,7 +31,7 @@ const PAGES: usize = 256;
 /// The live tracer: a thread with tracepoints and rings of its own.
 #[derive(Debug)]
 pub(crate) struct Tracer {
-    times: Arc<ArcSwapOption<Times>>,
+    times: Arc<ArcSwapOption<HandlerTimes>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,7 +55,7 @@ impl Tracer {
         let (times, stop) = (Arc::new(ArcSwapOption::empty()), Arc::new(AtomicBool::new(false)));
         let (published, stopped) = (times.clone(), stop.clone());
         let work = move || match open() {
-            Ok((source, trace)) => Work { source, trace, times: published, stop: stopped, notices }.run(),
+            Ok((source, trace)) => TracerThread { source, trace, times: published, stop: stopped, notices }.run(),
             Err(why) => {
                 if let Some(notices) = notices {
                     let _ = notices.send(Notice::SoftirqsFailed(why));
@@ -67,7 +67,7 @@ impl Tracer {
     }
 
     /// What was measured so far; nothing in the first second.
-    pub(crate) fn times(&self) -> Option<Arc<Times>> {
+    pub(crate) fn times(&self) -> Option<Arc<HandlerTimes>> {
         self.times.load_full()
     }
 
@@ -111,18 +111,21 @@ impl Drop for Tracer {
     }
 }
 
-struct Work {
+struct TracerThread {
     source: LiveSource,
     trace: SoftirqTrace,
-    times: Arc<ArcSwapOption<Times>>,
+    times: Arc<ArcSwapOption<HandlerTimes>>,
     stop: Arc<AtomicBool>,
     notices: Option<Sender<Notice>>,
 }
 
-impl Work {
+impl TracerThread {
     fn run(mut self) {
-        let mut ingest =
-            Ingest::new(self.source.info(), None, Wants { chains: false, fields: false, ..Wants::default() });
+        let mut ingest = Ingest::new(
+            self.source.info(),
+            None,
+            IntakeOptions { chains: false, fields: false, ..IntakeOptions::default() },
+        );
         let mut batch = Batch::default();
         self.trace.pairs.begin(monotonic_ns());
         let mut lost_before = 0;

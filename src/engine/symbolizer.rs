@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Notice;
-use super::shares::Held;
+use super::shares::ThreadMemory;
 use super::urgency::Urgency;
 use crate::profile::FrameId;
 use crate::query::annotate::AnnotatedFunction;
@@ -16,11 +16,11 @@ use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::symbols::SymbolOptions;
 use crate::symbols::lines::{InlinedFrame, Lines};
-use crate::symbols::{Form, Resolver, Symbolized, code};
+use crate::symbols::{NameForm, Resolver, Symbolized, code};
 
 /// One frame to look up.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct WantedName {
     pub frame: FrameId,
     pub dso: Arc<Dso>,
     pub at: u64,
@@ -31,10 +31,10 @@ pub struct Wanted {
 pub struct Job {
     pub epoch: u64,
     /// How names are made readable from now on.
-    pub(crate) form: Option<Form>,
+    pub(crate) form: Option<NameForm>,
     /// A file for which more has come: it is looked for again.
     pub(crate) anew: Option<Arc<Dso>>,
-    pub frames: Vec<Wanted>,
+    pub frames: Vec<WantedName>,
 }
 
 /// A function to annotate.
@@ -67,7 +67,7 @@ pub type LineJob = Job;
 
 /// Functions and lines that were found, innermost first.
 #[derive(Debug)]
-pub struct Lined {
+pub struct FoundLines {
     pub epoch: u64,
     pub frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
     pub problems: Vec<(DsoId, String)>,
@@ -80,7 +80,7 @@ pub struct Symbolizer {
     pub lists: Sender<ListJob>,
     pub names: Receiver<LookedUp>,
     pub line_jobs: Sender<LineJob>,
-    pub lines: Receiver<Lined>,
+    pub lines: Receiver<FoundLines>,
 }
 
 /// Results come in portions, so that the first names do not wait for the last.
@@ -93,7 +93,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 #[derive(Debug, Default)]
 struct Waiting {
     epoch: u64,
-    frames: BTreeMap<DsoId, Vec<Wanted>>,
+    frames: BTreeMap<DsoId, Vec<WantedName>>,
 }
 
 impl Waiting {
@@ -102,7 +102,7 @@ impl Waiting {
     }
 
     /// Takes in what is asked for. What waited and has no use any more, as its ids are of another epoch, is given back.
-    fn add(&mut self, job: Job) -> Option<(u64, Vec<Wanted>)> {
+    fn add(&mut self, job: Job) -> Option<(u64, Vec<WantedName>)> {
         let before = std::mem::replace(&mut self.epoch, job.epoch);
         let stale = if before == job.epoch { BTreeMap::new() } else { std::mem::take(&mut self.frames) };
         for wanted in job.frames {
@@ -113,9 +113,9 @@ impl Waiting {
 
     /// What is looked up next: all that needs no file to be read, or else what needs one, the kernel's first and then
     /// the file that most frames wait for.
-    fn portion(&mut self, has_read: impl Fn(&Dso) -> bool) -> Vec<Wanted> {
+    fn portion(&mut self, has_read: impl Fn(&Dso) -> bool) -> Vec<WantedName> {
         let mut portion = Vec::new();
-        let rank = |list: &[Wanted]| {
+        let rank = |list: &[WantedName]| {
             let dso = &list[0].dso;
             (has_read(dso), dso.kind.is_kernel(), list.len(), std::cmp::Reverse(dso.id))
         };
@@ -144,7 +144,7 @@ impl Waiting {
 }
 
 /// Looks frames up.
-fn named(resolver: &mut Resolver, epoch: u64, portion: &[Wanted]) -> LookedUp {
+fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedUp {
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
     let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
     let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
@@ -154,7 +154,7 @@ fn named(resolver: &mut Resolver, epoch: u64, portion: &[Wanted]) -> LookedUp {
 }
 
 /// Starts the threads; what they hold stands in `held`.
-pub fn spawn(options: SymbolOptions, held: Arc<Held>) -> std::io::Result<Symbolizer> {
+pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
     let (name_tx, names) = unbounded();
     let of_lines = (options.clone(), held.clone());
@@ -229,14 +229,14 @@ pub fn spawn(options: SymbolOptions, held: Arc<Held>) -> std::io::Result<Symboli
                 lines.forget(dso.id);
                 continue;
             }
-            let mut of = |w: &Wanted| {
+            let mut of = |w: &WantedName| {
                 urgency.keep();
                 (w.frame, w.dso.id, lines.places(&w.dso, w.at))
             };
             let frames = job.frames.iter().map(&mut of).collect();
             let problems = lines.take_problems();
             held.lines.store(lines.memory(), Ordering::Relaxed);
-            if line_tx.send(Lined { epoch: job.epoch, frames, problems }).is_err() {
+            if line_tx.send(FoundLines { epoch: job.epoch, frames, problems }).is_err() {
                 return;
             }
         }
@@ -257,7 +257,9 @@ mod tests {
         let kernel = session.dsos.of_map(MapId::KERNEL).clone();
         let many = |dso: &Dso, count: u32| {
             let dso = Arc::new(dso.clone());
-            (0..count).map(move |at| Wanted { frame: FrameId(at), dso: dso.clone(), at: at.into() }).collect::<Vec<_>>()
+            (0..count)
+                .map(move |at| WantedName { frame: FrameId(at), dso: dso.clone(), at: at.into() })
+                .collect::<Vec<_>>()
         };
         let job = |epoch, frames| Job { epoch, form: None, anew: None, frames };
         let mut waiting = Waiting::default();

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cpu::sampler::HostView;
-use crate::cpu::trigger::{Facts, Trigger};
+use crate::cpu::trigger::{Trigger, TriggerInput};
 use crate::kernel::monotonic_ns;
 use crate::query::Answer;
 use crate::session::TimeMark;
@@ -25,7 +25,7 @@ pub(crate) type Saver = Arc<dyn Fn(&Snapshot, (u64, u64), &str) -> Result<String
 
 /// What is waited for, and what is done then.
 #[derive(Clone)]
-pub struct Watched {
+pub struct TriggerConfig {
     pub(crate) triggers: Vec<Trigger>,
     /// How much of what came before and after is saved, in nanoseconds.
     pub(crate) before: u64,
@@ -35,14 +35,14 @@ pub struct Watched {
     pub(crate) save: Saver,
 }
 
-impl std::fmt::Debug for Watched {
+impl std::fmt::Debug for TriggerConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watched").field("triggers", &self.triggers).finish_non_exhaustive()
     }
 }
 
 /// The thread's links to the session.
-pub struct Links {
+pub struct TriggerLinks {
     pub host: Arc<ArcSwap<HostView>>,
     pub answer: Arc<ArcSwap<Answer>>,
     pub requests: Sender<Request>,
@@ -51,13 +51,13 @@ pub struct Links {
 }
 
 /// Starts it.
-pub fn spawn(watched: Watched, links: Links) -> std::io::Result<JoinHandle<()>> {
+pub fn spawn(watched: TriggerConfig, links: TriggerLinks) -> std::io::Result<JoinHandle<()>> {
     super::named("triggers", move || Watch::new(watched, links).run())
 }
 
 struct Watch {
-    watched: Watched,
-    links: Links,
+    watched: TriggerConfig,
+    links: TriggerLinks,
     /// What was lost and had come at the last look, and when that was.
     last: (u64, u64, u64),
     host_at: u64,
@@ -68,7 +68,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(watched: Watched, links: Links) -> Self {
+    fn new(watched: TriggerConfig, links: TriggerLinks) -> Self {
         Self { watched, links, last: (0, 0, monotonic_ns()), host_at: 0, rest_until: 0, pending: None }
     }
 
@@ -99,7 +99,7 @@ impl Watch {
         let seconds = now.saturating_sub(then) as f64 / 1e9;
         let rate = |event: &crate::query::EventInfo| Some((event.name.clone(), event.meter.as_ref()?.rate));
         let events: Vec<(String, f64)> = answer.events.iter().filter_map(rate).collect();
-        let facts = Facts {
+        let facts = TriggerInput {
             now,
             host: Some(&*host).filter(|host| host.interval > 0),
             lost: lost.saturating_sub(lost_then),
@@ -139,7 +139,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::{Ingest, Wants};
+    use crate::ingest::{Ingest, IntakeOptions};
     use crate::session::Origin;
     use crate::source::Info;
     use parking_lot::Mutex;
@@ -157,7 +157,7 @@ mod tests {
         let (requests, wanted) = crossbeam_channel::unbounded();
         let (notices, said) = crossbeam_channel::unbounded();
         let host = Arc::new(ArcSwap::from_pointee(HostView { running: 9, at: 1, interval: 1, ..HostView::default() }));
-        let links = Links {
+        let links = TriggerLinks {
             host: host.clone(),
             answer: Arc::new(ArcSwap::from_pointee(Answer::default())),
             requests,
@@ -165,8 +165,8 @@ mod tests {
             stop: Arc::default(),
         };
         let triggers = vec![Trigger::parse("runqueue > 4").expect("parses")];
-        let mut watch = Watch::new(Watched { triggers, before: 1000, after: 0, pause: 50, save }, links);
-        let core = Ingest::new(&Info::new(Origin::Live), None, Wants::default());
+        let mut watch = Watch::new(TriggerConfig { triggers, before: 1000, after: 0, pause: 50, save }, links);
+        let core = Ingest::new(&Info::new(Origin::Live), None, IntakeOptions::default());
         let mut fire = |now: u64| {
             host.store(Arc::new(HostView { running: 9, at: now, interval: 1, ..HostView::default() }));
             watch.look(now);

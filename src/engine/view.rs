@@ -10,17 +10,17 @@ use crate::query::annotate::{self, Hits};
 use crate::query::answer::{self, TopLine};
 use crate::query::changes::Changes;
 use crate::query::compare::{self, SideRow, TableSide};
-use crate::query::diff::{Side, Versus};
-use crate::query::filter_eval::Judge;
+use crate::query::diff::{RowDiff, Side};
+use crate::query::filter_eval::FilterEvaluator;
 use crate::query::flame::layout::{self, Flame, FlameSpec};
 use crate::query::flame::{FlameStacks, FlameTree};
-use crate::query::heat::{self, By, Heat, HeatSpec, Lane, Leaves};
-use crate::query::kept_rows::Standing;
-use crate::query::lines::Listed;
+use crate::query::heat::{self, Heat, HeatBy, HeatSpec, Lane, SiteLanes};
+use crate::query::kept_rows::KeptRows;
+use crate::query::lines::ScreenLines;
 use crate::query::origins::Origins;
 use crate::query::shown_total::ShownTotal;
-use crate::query::task_choices::{self, Whose};
-use crate::query::{Age, Aggregate, Baseline, Data, Keep, Question, Top, TopSpec, lines};
+use crate::query::task_choices::{self, TaskSamples};
+use crate::query::{Age, Aggregate, Baseline, Data, Question, RowLimit, Top, TopSpec, lines};
 
 use super::offline::Offline;
 
@@ -28,10 +28,10 @@ use super::offline::Offline;
 #[derive(Debug, Default)]
 pub struct View {
     fold: Option<Aggregate>,
-    rows: Standing,
+    rows: KeptRows,
     /// The baseline's, and whether it is of the other profile.
     then: Option<(bool, Aggregate)>,
-    then_rows: Standing,
+    then_rows: KeptRows,
     shown: Option<Shown>,
     flame: Option<FlameTree>,
     /// Changes when inlined functions are shown, or are not.
@@ -39,10 +39,10 @@ pub struct View {
     /// What maps of time are made from, where that is not what the rest is made from.
     heat: Option<Aggregate>,
     /// What of a map is lit.
-    lit: Option<Judge>,
+    lit: Option<FilterEvaluator>,
     /// The rows of the last map, and of which event and kind.
-    lanes: Option<((usize, By), Vec<Lane>)>,
-    leaves: Leaves,
+    lanes: Option<((usize, HeatBy), Vec<Lane>)>,
+    leaves: SiteLanes,
     seen: ShownTotal,
     origins: Origins,
     /// Another profile to compare with.
@@ -53,15 +53,15 @@ pub struct View {
 #[derive(Debug)]
 struct Shown {
     top: Top,
-    versus: Option<(Top, Vec<(SideRow, Versus)>)>,
+    versus: Option<(Top, Vec<(SideRow, RowDiff)>)>,
 }
 
 /// What an answer is made of.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct AnswerParts {
     pub lines: Vec<TopLine>,
     pub beside: Vec<TopLine>,
-    pub tasks: Vec<Whose>,
+    pub tasks: Vec<TaskSamples>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
     pub hits: Option<Arc<Hits>>,
@@ -89,7 +89,7 @@ impl View {
     /// Compares with another profile from now on, when a question asks for it.
     pub fn set_other(&mut self, other: Option<Box<Offline>>) {
         self.other = other;
-        (self.then, self.then_rows) = (None, Standing::default());
+        (self.then, self.then_rows) = (None, KeptRows::default());
         self.outdated();
     }
 
@@ -108,13 +108,13 @@ impl View {
     }
 
     /// Answers a question over the samples before the absolute position `until`.
-    pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
+    pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> AnswerParts {
         if !question.top.origins {
             return self.answer_of(data, question, until);
         }
         let mut origins = std::mem::take(&mut self.origins);
         if origins.update(data) {
-            self.rows = Standing::default();
+            self.rows = KeptRows::default();
             self.shown = None;
         }
         let parts = self.answer_of(Data { origins: Some(origins.nodes()), ..data }, question, until);
@@ -122,7 +122,7 @@ impl View {
         parts
     }
 
-    fn answer_of(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
+    fn answer_of(&mut self, data: Data<'_>, question: &Question, until: u64) -> AnswerParts {
         let until = until.min(data.profile.end());
         let mut fold = self.bring_up(data, question, until);
         let seen = self.seen.of(data, question.event, times(data, question, until));
@@ -160,18 +160,29 @@ impl View {
         if let Some(spec) = &question.heat {
             let heat = self.heat(data, question, &fold, spec, until);
             let tasks = task_choices::heaviest(data, &fold);
-            let parts =
-                Parts { total: fold.total(), seen, heat: Some(Arc::new(heat)), sides, tasks, ..Parts::default() };
+            let parts = AnswerParts {
+                total: fold.total(),
+                seen,
+                heat: Some(Arc::new(heat)),
+                sides,
+                tasks,
+                ..AnswerParts::default()
+            };
             self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
             (self.fold, self.other) = (Some(fold), other);
             return parts;
         }
-        let mut work = Work { data, question, fold: &fold, old: None };
+        let mut work = AnswerJob { data, question, fold: &fold, old: None };
         if let (Some((of, baseline)), Some(then), Some((side, new))) = (old, &then, sides) {
             work.old = Some(Old { stacks: FlameStacks { data: of, fold: then, side }, new, baseline });
         }
-        let mut parts =
-            Parts { total: fold.total(), seen, sides, tasks: task_choices::heaviest(data, &fold), ..Parts::default() };
+        let mut parts = AnswerParts {
+            total: fold.total(),
+            seen,
+            sides,
+            tasks: task_choices::heaviest(data, &fold),
+            ..AnswerParts::default()
+        };
         match &question.flame {
             Some(spec) => {
                 let tree = self.flame.take().unwrap_or_else(|| work.flame(spec));
@@ -212,7 +223,7 @@ impl View {
         if table {
             self.rows.follow(data, news);
         } else if !news.is_empty() {
-            self.rows = Standing::default();
+            self.rows = KeptRows::default();
         }
     }
 
@@ -226,14 +237,14 @@ impl View {
             fold.update(data, 0..until);
         }
         let kept = self.lit.take().filter(|judge| Some(judge.filter()) == spec.lit.as_ref());
-        self.lit = spec.lit.clone().map(|filter| kept.unwrap_or_else(|| Judge::new(filter)));
+        self.lit = spec.lit.clone().map(|filter| kept.unwrap_or_else(|| FilterEvaluator::new(filter)));
         if let Some(judge) = &mut self.lit {
             judge.follow(data);
         }
         let of = (event, spec.by);
         let before = self.lanes.take().filter(|(what, _)| *what == of).map(|(_, lanes)| lanes).unwrap_or_default();
         let fold = self.heat.as_ref().unwrap_or(fold);
-        let work = heat::Work { data, event, fold, lit: self.lit.as_ref(), end: until };
+        let work = heat::HeatInput { data, event, fold, lit: self.lit.as_ref(), end: until };
         let heat = heat::build(work, spec, &before, &mut self.leaves);
         self.lanes = Some((of, heat.lanes.clone()));
         heat
@@ -345,7 +356,7 @@ fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) 
 }
 
 /// One answer being made.
-struct Work<'a> {
+struct AnswerJob<'a> {
     data: Data<'a>,
     question: &'a Question,
     fold: &'a Aggregate,
@@ -360,7 +371,7 @@ struct Old<'a> {
     baseline: &'a Baseline,
 }
 
-impl Work<'_> {
+impl AnswerJob<'_> {
     fn flame(&self, spec: &FlameSpec) -> FlameTree {
         match &self.old {
             None => FlameTree::build(self.data, self.fold, &spec.edits),
@@ -371,9 +382,9 @@ impl Work<'_> {
         }
     }
 
-    fn table(&self, rows: &mut Standing, then_rows: &mut Standing) -> Shown {
+    fn table(&self, rows: &mut KeptRows, then_rows: &mut KeptRows) -> Shown {
         let Some(old) = &self.old else {
-            let first = Keep::First(answer::MAX_ROWS);
+            let first = RowLimit::First(answer::MAX_ROWS);
             return Shown { top: rows.top(self.data, self.fold, &self.question.top, first), versus: None };
         };
         let mut spec: TopSpec = self.question.top.clone();
@@ -381,7 +392,7 @@ impl Work<'_> {
             // Another run has other processes.
             spec.keys.retain(|key| !key.entry().of_this_run);
         }
-        let all = Keep::All { sorted: answer::MAX_ROWS };
+        let all = RowLimit::All { sorted: answer::MAX_ROWS };
         let top = rows.top(self.data, self.fold, &spec, all);
         // Its rows are looked up by what they are; what is gone stands in order.
         let then = then_rows.top(old.stacks.data, old.stacks.fold, &spec, all);
@@ -391,7 +402,7 @@ impl Work<'_> {
         Shown { top, versus: Some((then, rows)) }
     }
 
-    fn lines(&self, shown: &Shown, rows: &mut Standing) -> Listed {
+    fn lines(&self, shown: &Shown, rows: &mut KeptRows) -> ScreenLines {
         let mut trees = rows.trees(self.fold);
         match (&shown.versus, &self.old) {
             (Some((then, rows)), Some(old)) => {

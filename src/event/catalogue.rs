@@ -10,7 +10,7 @@ use super::{names, pmu, tracepoint};
 
 /// The sort of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sort {
+pub enum EventKind {
     Hardware,
     Software,
     Cache,
@@ -20,7 +20,7 @@ pub enum Sort {
     Raw,
 }
 
-impl Sort {
+impl EventKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Hardware => "hardware",
@@ -39,7 +39,7 @@ impl Sort {
 pub struct CatalogueEvent {
     /// As typed after `-e`.
     pub name: String,
-    pub sort: Sort,
+    pub sort: EventKind,
     /// The subsystem of a tracepoint, the PMU of its events; empty for others.
     pub group: String,
     pub about: String,
@@ -86,7 +86,7 @@ pub(crate) fn all(places: &LookupPaths) -> Vec<CatalogueEvent> {
     if let Ok(root) = &places.tracefs {
         out.extend(tracepoint::all(root).into_iter().map(|(group, name)| CatalogueEvent {
             name: format!("{group}:{name}"),
-            sort: Sort::Tracepoint,
+            sort: EventKind::Tracepoint,
             group,
             about: String::new(),
             missing: "",
@@ -99,9 +99,14 @@ pub(crate) fn all(places: &LookupPaths) -> Vec<CatalogueEvent> {
         about: about.to_owned(),
         missing,
     };
-    out.push(entry("mem:ADDR[/LEN][:rwx]", Sort::Breakpoint, "accesses to an address: read, write or execute", ""));
+    out.push(entry(
+        "mem:ADDR[/LEN][:rwx]",
+        EventKind::Breakpoint,
+        "accesses to an address: read, write or execute",
+        "",
+    ));
     let none = if counters { "" } else { NO_COUNTERS };
-    out.push(entry("rHEX", Sort::Raw, "an event of the CPU by its number in the manual", none));
+    out.push(entry("rHEX", EventKind::Raw, "an event of the CPU by its number in the manual", none));
     out.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
     out
 }
@@ -111,9 +116,9 @@ fn fixed(counters: bool) -> Vec<CatalogueEvent> {
     let mut seen = Vec::new();
     for (name, kind, config) in names::all() {
         let sort = match kind {
-            TYPE_HARDWARE => Sort::Hardware,
-            TYPE_SOFTWARE => Sort::Software,
-            _ => Sort::Cache,
+            TYPE_HARDWARE => EventKind::Hardware,
+            TYPE_SOFTWARE => EventKind::Software,
+            _ => EventKind::Cache,
         };
         // Other names of the same event stand with the first one.
         if let Some(at) = seen.iter().position(|known| *known == (kind, config)) {
@@ -145,7 +150,7 @@ fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     let text = |path: &str| fs::read_to_string(dir.join(path)).unwrap_or_default().trim().to_owned();
     let event = |event: String, about: String| CatalogueEvent {
         name: format!("{name}/{event}/"),
-        sort: Sort::Pmu,
+        sort: EventKind::Pmu,
         group: name.to_owned(),
         about,
         missing: "",
@@ -207,7 +212,7 @@ mod tests {
             (find("cpu/slots/").about.as_str(), find("cpu/event=N/").group.as_str()),
             ("event=0x00,umask=0x4", "cpu")
         );
-        assert_eq!(find("irq:softirq_entry").sort, Sort::Tracepoint);
+        assert_eq!(find("irq:softirq_entry").sort, EventKind::Tracepoint);
         assert!(list.iter().all(|e| !e.name.contains(".scale")));
         assert_eq!(fields(&places, "irq:softirq_entry"), Some(vec!["unsigned int vec".to_owned()]));
         assert_eq!(fields(&places, "irq:nothing"), None);

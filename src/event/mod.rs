@@ -15,7 +15,7 @@ pub mod tracepoint;
 
 pub use callgraph::CallGraph;
 pub use spec::{Event, Rate, parse};
-pub use state::{EventState, Run};
+pub use state::{EventState, RunState};
 
 /// An event's name without its modifiers.
 pub(crate) fn plain(name: &str) -> &str {

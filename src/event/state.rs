@@ -4,7 +4,7 @@ use super::{CallGraph, Rate};
 
 /// The run state of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Run {
+pub enum RunState {
     #[default]
     Running,
     Paused,
@@ -18,7 +18,7 @@ pub enum Run {
 pub struct EventState {
     /// It may have another one than it was asked for by.
     pub name: String,
-    pub run: Run,
+    pub run: RunState,
     /// What was done instead, or what to know.
     pub note: Option<String>,
     /// What the kernel lets through.
@@ -36,6 +36,6 @@ pub struct EventState {
 impl EventState {
     /// Whether all that it stands for comes: it runs, on all CPUs that are sampled, and nothing is filtered.
     pub(crate) fn is_whole(&self) -> bool {
-        self.run == Run::Running && self.filter.is_none() && self.cpus.is_empty()
+        self.run == RunState::Running && self.filter.is_none() && self.cpus.is_empty()
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use crate::ingest;
-use crate::ingest::Share;
+use crate::ingest::GroupShare;
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section, bit};
@@ -17,7 +17,7 @@ use crate::record::kinds::{BuildId, HEADER, Header, split, types};
 use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
-use super::perfdata::Written;
+use super::perfdata::WrittenSize;
 use super::{Format, FormatWriter};
 
 const FLUSH: usize = 1 << 18;
@@ -48,7 +48,7 @@ pub(crate) fn copy(
     keep: &dyn Fn(u64, u64) -> bool,
     marks: &[TimeMark],
     path: &Path,
-) -> Result<Written, CopyError> {
+) -> Result<WrittenSize, CopyError> {
     let info = source.info().clone();
     let events = events(&info)?;
     let writer = Writer::start(NewFile::create(path)?, &events)?;
@@ -87,7 +87,7 @@ pub(crate) fn copy(
         sections.push((marks::FEATURE, marks::encode(marks)));
     }
     let bytes = out.writer.finish(sections)?;
-    Ok(Written { samples, bytes })
+    Ok(WrittenSize { samples, bytes })
 }
 
 /// The events with the ids of all inputs.
@@ -142,7 +142,7 @@ impl Counted {
     fn rewrite<'a>(
         &mut self,
         record: &'a [u8],
-        shares: &[Share],
+        shares: &[GroupShare],
         mut is_kept: impl FnMut() -> bool,
     ) -> (usize, Cow<'a, [u8]>) {
         let (mut kept, mut own) = (0, record.to_vec());

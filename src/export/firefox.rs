@@ -9,7 +9,7 @@ use fxprof_processed_profile::{
 };
 use hashbrown::HashMap;
 
-use crate::panel::printable::Form;
+use crate::panel::printable::EscapeForm;
 use crate::profile::NodeId;
 use crate::query::Data;
 use crate::query::symbol_stacks::{SymbolStacks, samples};
@@ -17,8 +17,11 @@ use crate::session::DsoKind;
 
 use super::{ExportInput, Format, FormatWriter};
 
-pub(super) const FORMAT: Format =
-    Format { name: "firefox", about: "profiler.firefox.com", writer: FormatWriter::Profile(Some(Form::Json), write) };
+pub(super) const FORMAT: Format = Format {
+    name: "firefox",
+    about: "profiler.firefox.com",
+    writer: FormatWriter::Profile(Some(EscapeForm::Json), write),
+};
 
 struct Builder<'a> {
     data: Data<'a>,

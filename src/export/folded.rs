@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::filter::Filter;
-use crate::panel::printable::Form;
+use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 use crate::profile::NodeId;
 use crate::profile::frames::INLINED;
@@ -21,7 +21,7 @@ use super::{ExportInput, Format, FormatWriter};
 pub(super) const FORMAT: Format = Format {
     name: "folded",
     about: "Folded stacks, for FlameGraph and its kin",
-    writer: FormatWriter::Profile(Some(Form::Text), write),
+    writer: FormatWriter::Profile(Some(EscapeForm::Text), write),
 };
 
 /// Calls `each` with every line's stack and weight, sorted by stack.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::filter::Filter;
-use crate::panel::printable::Form;
+use crate::panel::printable::EscapeForm;
 use crate::query::Data;
 
 listed! {
@@ -31,7 +31,7 @@ pub struct Format {
 #[derive(Clone, Copy, Debug)]
 pub enum FormatWriter {
     /// The samples of one event; as text of a form, where it is one.
-    Profile(Option<Form>, fn(&ExportInput<'_>, &mut dyn Write) -> io::Result<()>),
+    Profile(Option<EscapeForm>, fn(&ExportInput<'_>, &mut dyn Write) -> io::Result<()>),
     /// All records of a recording, by [`copy::copy`].
     Records,
 }

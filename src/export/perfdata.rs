@@ -24,7 +24,7 @@ use super::side::SideWriter;
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenSize {
     pub samples: usize,
     pub bytes: u64,
 }
@@ -33,7 +33,7 @@ const FLUSH: usize = 1 << 18;
 
 /// Saves a moment, or what came in a range of its clock, under a name that appears only when the file is
 /// complete. Of several machines it is the first one's: a recording is of one.
-pub fn save(moment: &Snapshot, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<Written> {
+pub fn save(moment: &Snapshot, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<WrittenSize> {
     save_host(moment, 0, path, cmdline, range)
 }
 
@@ -44,7 +44,7 @@ pub fn save_host(
     path: &Path,
     cmdline: &[String],
     range: Option<(u64, u64)>,
-) -> io::Result<Written> {
+) -> io::Result<WrittenSize> {
     let Some(own) = moment.hosts.get(usize::from(host)) else { return Err(io::ErrorKind::NotFound.into()) };
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let events = descriptions(moment);
@@ -86,7 +86,7 @@ pub fn save_host(
     writer.records(&out)?;
     let sections = sections(moment, own, &events, cmdline, (first.min(last), last));
     let bytes = writer.finish(sections)?;
-    Ok(Written { samples, bytes })
+    Ok(WrittenSize { samples, bytes })
 }
 
 /// Writes that samples were lost, as the kernel said it: for the first event, since a ring is shared by all.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use crate::panel::printable::Form;
+use crate::panel::printable::EscapeForm;
 use crate::profile::NodeId;
 use crate::query::symbol_stacks::{SymbolStacks, samples};
 use crate::session::TaskId;
@@ -19,8 +19,11 @@ struct Thread {
     stacks: Vec<(NodeId, u64)>,
 }
 
-pub(super) const FORMAT: Format =
-    Format { name: "speedscope", about: "speedscope.app", writer: FormatWriter::Profile(Some(Form::Json), write) };
+pub(super) const FORMAT: Format = Format {
+    name: "speedscope",
+    about: "speedscope.app",
+    writer: FormatWriter::Profile(Some(EscapeForm::Json), write),
+};
 
 fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (data, event) = (input.data, input.event);

@@ -4,13 +4,16 @@ use std::io::{self, Write};
 
 use inferno::flamegraph::{Options, from_lines};
 
-use crate::panel::printable::Form;
+use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 
 use super::{ExportInput, Format, FormatWriter};
 
-pub(super) const FORMAT: Format =
-    Format { name: "svg", about: "A flame graph for browsers", writer: FormatWriter::Profile(Some(Form::Text), write) };
+pub(super) const FORMAT: Format = Format {
+    name: "svg",
+    about: "A flame graph for browsers",
+    writer: FormatWriter::Profile(Some(EscapeForm::Text), write),
+};
 
 fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut lines = Vec::new();

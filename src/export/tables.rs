@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::perfdata::unpack::Purse;
+use crate::perfdata::unpack::UnpackBudget;
 use crate::record::kinds::{misc, split, types};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, Layout};
 use crate::record::{Record, SampleId};
@@ -11,7 +11,7 @@ use crate::session::{Dso, DsoId, DsoKind, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image::Image;
 use crate::symbols::kallsyms::Kallsyms;
-use crate::symbols::shipped::{KERNEL, Packed};
+use crate::symbols::shipped::{KERNEL, PackedFunctions};
 
 /// Follows the records of a stream and writes the tables that they need.
 #[derive(Debug)]
@@ -73,17 +73,17 @@ impl TableWriter {
                 if known.restricted {
                     return Ok(());
                 }
-                let mut packed = Packed::default();
+                let mut packed = PackedFunctions::default();
                 packed.add(&known.table);
                 packed.encode(KERNEL, known.text.unwrap_or(0), out)
             }
             DsoKind::File | DsoKind::Vdso => {
                 let Ok(functions) = Image::open(dso, &self.options)
-                    .map(|image| image.functions(&mut Purse::new(self.options.budget / 2)))
+                    .map(|image| image.functions(&mut UnpackBudget::new(self.options.budget / 2)))
                 else {
                     return Ok(());
                 };
-                let mut packed = Packed::default();
+                let mut packed = PackedFunctions::default();
                 functions.iter().flat_map(|functions| &functions.tables).for_each(|table| packed.add(table));
                 packed.encode(&dso.path, 0, out)
             }

@@ -8,7 +8,7 @@ use crate::kernel::cgroup;
 
 use super::program::{self, Offsets};
 use super::show::{ShownExpr, for_kernel};
-use super::{Atom, Diagnostic, Expr, Field, Filter, Known, Test, TraceField};
+use super::{Atom, Diagnostic, Expr, Field, Filter, KnownFields, Test, TraceField};
 
 /// Where a clause runs, in words.
 const BY_KERNEL: &str = "the kernel's filter";
@@ -80,7 +80,7 @@ fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<C
         ..Capture::default()
     };
     let as_is = trace_filter::check(text, format);
-    let Ok(filter) = Filter::parse_with(text, Known::Kernel(fields)) else { return as_is.map(capture) };
+    let Ok(filter) = Filter::parse_with(text, KnownFields::Kernel(fields)) else { return as_is.map(capture) };
     if let Ok(text) = as_is {
         return Ok(capture(text));
     }
@@ -99,7 +99,7 @@ fn balanced(text: &str) -> bool {
 }
 
 fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Diagnostic> {
-    let mut filter = Filter::parse_with(text, Known::Sampling)?;
+    let mut filter = Filter::parse_with(text, KnownFields::Sampling)?;
     let mut out = Capture { text: text.trim().to_owned(), ..Capture::default() };
     let all = match &filter.expr {
         Expr::And(all) => all.clone(),

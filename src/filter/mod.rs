@@ -16,7 +16,7 @@ use regex::Regex;
 use crate::event::format::Format;
 
 pub use crate::lang::Diagnostic;
-pub use complete::{Expect, expected};
+pub use complete::{ExpectedToken, expected};
 
 /// The field that a clause looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ pub struct TraceField {
 
 /// Which tracepoint fields may stand in a filter beside [`FIELDS`].
 #[derive(Clone, Copy, Debug)]
-pub enum Known<'a> {
+pub enum KnownFields<'a> {
     These(&'a [TraceField]),
     /// It is not known yet: any name will do.
     Any,
@@ -166,14 +166,14 @@ pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceF
     fields
 }
 
-impl Known<'_> {
+impl KnownFields<'_> {
     /// The fields that may stand in a filter beside those of tracepoints.
     pub(crate) fn rows(self) -> impl Iterator<Item = &'static FieldRow> {
         let all = FIELDS.iter().chain(CAPTURE_FIELDS);
         all.filter(move |row| match self {
-            Known::These(_) | Known::Any => FIELDS.iter().any(|known| known.0 == row.0),
-            Known::Sampling => SAMPLING.contains(&row.0) || CAPTURE_FIELDS.iter().any(|known| known.0 == row.0),
-            Known::Kernel(_) => BY_FLAGS.contains(&row.0),
+            KnownFields::These(_) | KnownFields::Any => FIELDS.iter().any(|known| known.0 == row.0),
+            KnownFields::Sampling => SAMPLING.contains(&row.0) || CAPTURE_FIELDS.iter().any(|known| known.0 == row.0),
+            KnownFields::Kernel(_) => BY_FLAGS.contains(&row.0),
         })
     }
 }
@@ -312,11 +312,11 @@ impl PartialEq for Filter {
 impl Filter {
     /// Parses and checks a filter.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
-        Self::parse_with(text, Known::These(&[]))
+        Self::parse_with(text, KnownFields::These(&[]))
     }
 
     /// The same where fields of tracepoints may be named.
-    pub fn parse_with(text: &str, known: Known<'_>) -> Result<Self, Diagnostic> {
+    pub fn parse_with(text: &str, known: KnownFields<'_>) -> Result<Self, Diagnostic> {
         parse::parse(text, known)
     }
 
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn what_a_filter_looks_at() {
-        let of = |text: &str| Filter::parse_with(text, Known::Any).expect(text);
+        let of = |text: &str| Filter::parse_with(text, KnownFields::Any).expect(text);
         let about = |text: &str| (of(text).needs_chains(), of(text).needs_fields(), of(text).per_sample_mask());
         assert_eq!(about("comm == x && pid == 1"), (false, false, 0));
         assert_eq!(about("comm == x && cpu == 1 || time < 3"), (false, false, 0b110));

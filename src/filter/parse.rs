@@ -4,7 +4,7 @@ use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::{self, Number};
 
-use super::{Atom, Diagnostic, Expr, FIELDS, Field, FieldType, Filter, Known, MAX_ATOMS, Test};
+use super::{Atom, Diagnostic, Expr, FIELDS, Field, FieldType, Filter, KnownFields, MAX_ATOMS, Test};
 
 /// Words are whatever names, globs and numbers are made of.
 pub(super) const LEXICON: Lexicon = Lexicon {
@@ -19,7 +19,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || "_.:*?@+-/[]$#%{}".contains(c)
 }
 
-pub(super) fn parse(text: &str, known: Known<'_>) -> Result<Filter, Diagnostic> {
+pub(super) fn parse(text: &str, known: KnownFields<'_>) -> Result<Filter, Diagnostic> {
     if text.trim().is_empty() {
         return Err(Diagnostic::new(text, 0, 1, "a filter is missing, such as comm == \"nginx\""));
     }
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str, known: Known<'_>) -> Result<Filter, Diagnostic> 
 }
 
 struct Clauses<'a> {
-    known: Known<'a>,
+    known: KnownFields<'a>,
     atoms: Vec<Atom>,
 }
 
@@ -95,7 +95,7 @@ type Value<'t> = (&'t str, Piece<'t>);
 impl Clauses<'_> {
     fn clause<'t>(&mut self, name: &'t str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Expr, Diagnostic> {
         // A tracepoint's own field goes before ours of that name where the kernel decides.
-        let own = matches!(self.known, Known::Kernel(fields) if fields.iter().any(|field| field.name == name));
+        let own = matches!(self.known, KnownFields::Kernel(fields) if fields.iter().any(|field| field.name == name));
         let row = self.known.rows().find(|row| row.1 == name && !own);
         let (field, kind) = match row {
             Some(row) => (row.0, row.2),
@@ -127,10 +127,10 @@ impl Clauses<'_> {
         let as_field =
             |text| if text { (Field::TraceText, FieldType::Text) } else { (Field::TraceNumber, FieldType::Signed) };
         let known = match self.known {
-            Known::These(known) | Known::Kernel(known) => known,
-            Known::Sampling => &[],
+            KnownFields::These(known) | KnownFields::Kernel(known) => known,
+            KnownFields::Sampling => &[],
             // What is compared with says what it is, as far as that can be known.
-            Known::Any => {
+            KnownFields::Any => {
                 let is_number = |t: &str| signed(t.split(['-', ',']).find(|t| !t.is_empty()).unwrap_or(t)).is_some();
                 let numeric = match [0, 1].map(|n| cursor.peek_at(n).map(|piece| piece.token)) {
                     [Some(Token::Mark("<" | "<=" | ">" | ">=" | "&")), _] => true,
@@ -142,7 +142,9 @@ impl Clauses<'_> {
         };
         let found = known.iter().find(|field| field.name == name);
         found.map(|field| as_field(field.text)).ok_or_else(|| {
-            if matches!(self.known, Known::Sampling | Known::Kernel(_)) && FIELDS.iter().any(|row| row.1 == name) {
+            if matches!(self.known, KnownFields::Sampling | KnownFields::Kernel(_))
+                && FIELDS.iter().any(|row| row.1 == name)
+            {
                 let why = format!("the kernel cannot decide {name}: f filters what is shown by it");
                 return cursor.fault_at(place, why);
             }

@@ -183,7 +183,7 @@ fn context(atom: &Atom) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Known, TraceField};
+    use super::super::{KnownFields, TraceField};
     use super::*;
     use proptest::prelude::*;
 
@@ -196,7 +196,7 @@ mod tests {
     fn in_the_words_of_the_kernel() {
         let known = fields();
         let kernel = |text: &str| {
-            let filter = Filter::parse_with(text, Known::Kernel(&known)).expect(text);
+            let filter = Filter::parse_with(text, KnownFields::Kernel(&known)).expect(text);
             for_kernel(&filter.expr, &filter.atoms)
         };
         for (text, want) in [
@@ -259,7 +259,7 @@ mod tests {
             ("!(!(!user))", "!(user)"),
             ("!(user && kernel)", "!(user && kernel)"),
         ] {
-            let known = if text == "irqs_off" { Known::Sampling } else { Known::These(&known) };
+            let known = if text == "irqs_off" { KnownFields::Sampling } else { KnownFields::These(&known) };
             assert_eq!(Filter::parse_with(text, known).expect(text).to_string(), shown, "{text}");
         }
     }
@@ -268,7 +268,7 @@ mod tests {
     fn each_clause_in_the_kernels() {
         let known = fields();
         let kernel = |text: &str| {
-            let filter = Filter::parse_with(text, Known::Kernel(&known)).expect(text);
+            let filter = Filter::parse_with(text, KnownFields::Kernel(&known)).expect(text);
             for_kernel(&filter.expr, &filter.atoms)
         };
         for (text, want) in [
@@ -352,9 +352,9 @@ mod tests {
         #[test]
         fn shown_and_read_again_is_the_same(text in any_filter()) {
             let known = fields();
-            let first = Filter::parse_with(&text, Known::These(&known)).expect("generated");
+            let first = Filter::parse_with(&text, KnownFields::These(&known)).expect("generated");
             let shown = first.to_string();
-            let again = Filter::parse_with(&shown, Known::These(&known)).map_err(|f| f.to_string());
+            let again = Filter::parse_with(&shown, KnownFields::These(&known)).map_err(|f| f.to_string());
             prop_assert!(again.is_ok(), "{} became {}: {:?}", text, shown, again);
             let again = again.expect("checked");
             prop_assert_eq!(again.to_string(), shown);

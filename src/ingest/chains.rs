@@ -8,7 +8,7 @@ use crate::record::Sample;
 use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, u64s};
 use crate::session::{DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
-use crate::symbols::unwind::{End, UnwindSpace};
+use crate::symbols::unwind::{ChainEnd, UnwindSpace};
 
 /// Stacks from which a DSO is judged.
 const ENOUGH: u32 = 50;
@@ -113,7 +113,7 @@ impl Chains {
             self.in_all = 0;
         }
         self.unwound += 1;
-        if end == End::Cut {
+        if end == ChainEnd::Cut {
             self.cut += 1;
             self.user.push(CONTEXT_CUT);
         }

@@ -13,11 +13,11 @@ use crate::record::{Header, Record, Sample};
 use crate::session::{Origin, Session, TimeMark, containers, marks};
 use crate::source::{Batch, Info};
 
-use super::Wants;
+use super::IntakeOptions;
 use super::chains::Chains;
-use super::decode::{Inputs, Share};
+use super::decode::{GroupShare, Inputs};
 use super::derived::Derived;
-use super::facts::Told;
+use super::facts::SessionFacts;
 use super::hosts::Hosts;
 use super::snapshot::{HostSnapshot, Snapshot};
 use super::switches::Switches;
@@ -38,7 +38,7 @@ pub struct Core {
     pub(super) inputs: Inputs,
     hosts: Hosts,
     own_pid: Option<i32>,
-    wants: Wants,
+    wants: IntakeOptions,
     pub(super) tracing: Tracing,
     /// Events that are made of others.
     derived: Derived,
@@ -53,7 +53,7 @@ pub struct Core {
     pub timeline: Timeline,
     pub start: u64,
     /// What the source says of itself.
-    pub told: Told,
+    pub told: SessionFacts,
     /// The task that ended last on each CPU.
     exited: FxHashMap<u32, (i32, i32)>,
     /// Whether tasks that there are got containers of other names.
@@ -61,7 +61,7 @@ pub struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
+    pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: IntakeOptions) -> Self {
         let mut core = Self {
             session: Session::new(info.origin),
             profile: Profile::default(),
@@ -78,7 +78,7 @@ impl Core {
             units: Units::default(),
             chains: None,
             timeline: Timeline::default(),
-            told: Told::new(info),
+            told: SessionFacts::new(info),
             start: info.start,
             exited: FxHashMap::default(),
             renamed_containers: false,
@@ -98,7 +98,7 @@ impl Core {
             core.profile.mark_cuts();
         }
         core.session.dsos.share = !wants.addresses;
-        core.profile.keep_words(wants.addresses);
+        core.profile.keep_unmapped_words(wants.addresses);
         core.session.name_hosts(&info.host_names());
         core.profile.frames.merge_by_name(info.is_of_many());
         core.hosts = Hosts::new(info, &core.derived);
@@ -280,7 +280,7 @@ impl Core {
 
     /// What the events of a record's group counted, record by record in order of time; `None` of a record that
     /// stands for itself.
-    pub(crate) fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<Share>> {
+    pub(crate) fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<GroupShare>> {
         let (form, sample) = self.inputs.decoder(input).formed(header, body)?;
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
     }

@@ -84,7 +84,7 @@ impl Inputs {
 /// How records of one input are read.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    forms: Vec<Form>,
+    forms: Vec<SampleForm>,
     /// Which of the session's events each of its own is.
     pub(crate) events: Vec<u16>,
     /// Index into `forms` by id.
@@ -99,7 +99,7 @@ pub struct Decoder {
 
 /// What one event of a group counted since the sample before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct GroupShare {
     /// One of the session's events; `None` when no event of the recording has the id.
     pub(crate) event: Option<u16>,
     /// The id, and the thread where each counts by itself.
@@ -109,7 +109,7 @@ pub struct Share {
     pub(crate) at: usize,
 }
 
-impl Share {
+impl GroupShare {
     /// Whether it is a sample of an event that is known: one that counted nothing took none.
     pub(crate) fn is_sample(&self) -> bool {
         self.period > 0 && self.event.is_some()
@@ -118,7 +118,7 @@ impl Share {
 
 /// How samples of some ids are laid out, and what they are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct SampleForm {
     pub(crate) layout: Layout,
     /// Whether the threads of a process count by themselves.
     pub(crate) inherit: bool,
@@ -145,7 +145,7 @@ impl Decoder {
         let own = self.forms.len() as u16;
         self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
         let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
-        self.forms.push(Form { layout, inherit: desc.attr.has(Flag::Inherit), event, period });
+        self.forms.push(SampleForm { layout, inherit: desc.attr.has(Flag::Inherit), event, period });
         self.events.push(event);
     }
 
@@ -159,7 +159,7 @@ impl Decoder {
             branches: fresh.branches,
             ..first.layout
         };
-        let form = Form { layout, event, period: fresh.period, ..first };
+        let form = SampleForm { layout, event, period: fresh.period, ..first };
         let at = self.forms.iter().position(|known| *known == form).unwrap_or_else(|| {
             self.forms.push(form);
             self.forms.len() - 1
@@ -168,7 +168,7 @@ impl Decoder {
     }
 
     /// The form of a record, by the id that it carries.
-    pub(crate) fn form_of(&self, header: Header, body: &[u8]) -> Form {
+    pub(crate) fn form_of(&self, header: Header, body: &[u8]) -> SampleForm {
         let form = self.forms.first().copied().unwrap_or_default();
         if self.forms.len() == 1 {
             return form;
@@ -187,7 +187,7 @@ impl Decoder {
     }
 
     /// The form of a record, and its sample.
-    pub(crate) fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(Form, Sample<'a>)> {
+    pub(crate) fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(SampleForm, Sample<'a>)> {
         let form = self.form_of(header, body);
         let mut sample = form.layout.sample(header, body).ok()?;
         if sample.period == 0 {
@@ -198,14 +198,14 @@ impl Decoder {
 
     /// Takes a sample apart that was read with its group: as perf does it, there is one for each event that counted
     /// something since the sample before, and that is its period.
-    pub(crate) fn shares(&mut self, form: &Form, sample: &Sample<'_>) -> Vec<Share> {
+    pub(crate) fn shares(&mut self, form: &SampleForm, sample: &Sample<'_>) -> Vec<GroupShare> {
         let thread = if form.inherit { sample.tid } else { 0 };
         let share = |reading: Reading| {
             let counter = (reading.id, thread);
             let before = self.counted.insert(counter, reading.value).unwrap_or_default();
             let of = self.ids.get(&reading.id).and_then(|at| self.forms.get(usize::from(*at)));
             let period = reading.value.wrapping_sub(before);
-            Share { event: of.map(|form| form.event), counter, period, at: reading.at }
+            GroupShare { event: of.map(|form| form.event), counter, period, at: reading.at }
         };
         form.layout.readings(sample).map(share).collect()
     }

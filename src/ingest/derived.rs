@@ -2,14 +2,14 @@
 
 use std::fmt::Debug;
 
-use crate::cpu::softirq::Times;
+use crate::cpu::softirq::HandlerTimes;
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
 
 /// What something took: the site of its beginning, and nanoseconds.
-pub type Took = (SiteId, u64);
+pub type SiteDuration = (SiteId, u64);
 
 /// One series.
 pub trait Series: Debug + Send + Sync {
@@ -21,15 +21,15 @@ pub trait Series: Debug + Send + Sync {
     /// The events that it is made of.
     fn made_of(&self) -> Vec<u16>;
     /// Takes in a sample of one of them; what it ends. A sample that is not kept, as it is our own, has no site.
-    fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<Took>;
+    fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration>;
     /// A thread has come to a CPU, by a record of its own.
-    fn came(&mut self, _tid: i32, _time: u64) -> Option<Took> {
+    fn came(&mut self, _tid: i32, _time: u64) -> Option<SiteDuration> {
         None
     }
     /// So many records were lost, or sites have other numbers: what has begun is not known any more.
     fn forget(&mut self, lost: u64);
     /// What it tells that is no event.
-    fn times(&self) -> Option<Times> {
+    fn times(&self) -> Option<HandlerTimes> {
         None
     }
     /// The same for another machine.
@@ -56,10 +56,10 @@ impl SeriesInput<'_> {
 }
 
 /// Series of one kind.
-pub type Found = Vec<Box<dyn Series>>;
+pub type SeriesList = Vec<Box<dyn Series>>;
 
 /// Makes the series of a kind that events have and that are not there yet.
-type Finder = fn(&SeriesInput<'_>) -> Found;
+type Finder = fn(&SeriesInput<'_>) -> SeriesList;
 
 listed! {
     /// Each kind's; the events of series come in this order.
@@ -91,7 +91,7 @@ impl Derived {
     /// Makes what more can be made of some events; its own come after those, by these names.
     pub fn find(&mut self, events: &[EventDesc], tracing: &[u8], origin: Origin) -> Vec<String> {
         let place = SeriesInput { events, tracing, origin, several_hosts: self.several_hosts, known: &self.list };
-        let found: Found = KINDS.iter().flat_map(|kind| kind(&place)).collect();
+        let found: SeriesList = KINDS.iter().flat_map(|kind| kind(&place)).collect();
         let mut names = Vec::new();
         for series in found {
             for event in series.made_of().into_iter().map(usize::from) {
@@ -117,7 +117,7 @@ impl Derived {
         sample: &Sample<'_>,
         site: Option<SiteId>,
         epoch: u64,
-        mut each: impl FnMut(u16, Took),
+        mut each: impl FnMut(u16, SiteDuration),
     ) {
         if !self.feeds.get(usize::from(event)).is_some_and(|feeds| *feeds) {
             return;
@@ -129,7 +129,7 @@ impl Derived {
     }
 
     /// A thread has come to a CPU, by a record of its own.
-    pub fn came(&mut self, tid: i32, time: u64, epoch: u64, mut each: impl FnMut(u16, Took)) {
+    pub fn came(&mut self, tid: i32, time: u64, epoch: u64, mut each: impl FnMut(u16, SiteDuration)) {
         self.turn_to(epoch);
         for (own, series) in &mut self.list {
             series.came(tid, time).zip(*own).into_iter().for_each(|(took, own)| each(own, took));
@@ -148,7 +148,7 @@ impl Derived {
     }
 
     /// The time in softirqs, where their tracepoints are there.
-    pub fn times(&self) -> Option<Times> {
+    pub fn times(&self) -> Option<HandlerTimes> {
         self.list.iter().find_map(|(_, series)| series.times())
     }
 }

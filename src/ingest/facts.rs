@@ -9,7 +9,7 @@ use crate::source::Info;
 
 /// Facts as they were told.
 #[derive(Debug)]
-pub struct Told {
+pub struct SessionFacts {
     origin: Origin,
     /// Header features that describe the recorded machine; none when live.
     pub machine: Vec<(u8, Vec<u8>)>,
@@ -17,7 +17,7 @@ pub struct Told {
     kinds: FxHashMap<u32, u64>,
 }
 
-impl Told {
+impl SessionFacts {
     pub(crate) fn new(info: &Info) -> Self {
         Self { origin: info.origin, machine: info.machine.clone(), kinds: FxHashMap::default() }
     }
@@ -76,7 +76,7 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use super::Told;
+    use super::SessionFacts;
     use crate::perfdata::features::bit;
     use crate::session::Origin;
     use crate::source::Info;
@@ -89,7 +89,7 @@ mod tests {
             [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), &(5 * second).to_le_bytes(), &(2 * second).to_le_bytes()];
         let begun = |start: u64, machine: Vec<(u8, Vec<u8>)>| {
             let info = Info { start, machine, ..Info::new(Origin::Recorded) };
-            Told::new(&info).wall_start(start)
+            SessionFacts::new(&info).wall_start(start)
         };
         assert_eq!(begun(3 * second, vec![(bit::CLOCK_DATA, data.concat())]), 6 * second);
         assert_eq!(begun(second, vec![(bit::HOSTNAME, vec![9; 24]), (bit::CLOCK_DATA, data.concat())]), 4 * second);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_live_session_began_when_its_first_sample_says_whatever_that_is() {
-        let begun = |start| Told::new(&Info { start, ..Info::new(Origin::Live) }).wall_start(start);
+        let begun = |start| SessionFacts::new(&Info { start, ..Info::new(Origin::Live) }).wall_start(start);
         let now = crate::kernel::monotonic_ns();
         assert!(begun(now) > 1_700_000_000_000_000_000 && begun(u64::MAX) > begun(now) && begun(1) < begun(now));
     }

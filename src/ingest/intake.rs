@@ -2,7 +2,7 @@
 
 /// What of a recording is wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wants {
+pub struct IntakeOptions {
     /// Whole call chains, not just the sampled functions.
     pub chains: bool,
     /// The texts of tracepoints' samples.
@@ -20,7 +20,7 @@ pub struct Wants {
     pub addresses: bool,
 }
 
-impl Default for Wants {
+impl Default for IntakeOptions {
     fn default() -> Self {
         Self {
             chains: true,

@@ -11,11 +11,11 @@ use crate::symbols::SymbolOptions;
 
 /// Looks kernel addresses up; nothing is read before the first.
 #[derive(Debug)]
-pub struct Functions {
+pub struct KernelLookup {
     resolver: Mutex<Resolver>,
 }
 
-impl Functions {
+impl KernelLookup {
     pub(crate) fn new(options: SymbolOptions) -> Self {
         Self { resolver: Mutex::new(Resolver::new(options)) }
     }

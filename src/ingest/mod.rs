@@ -27,8 +27,8 @@ use chains::Chains;
 use hosts::Clocks;
 
 pub use self::core::Core;
-pub use decode::Share;
-pub use intake::Wants;
+pub use decode::GroupShare;
+pub use intake::IntakeOptions;
 pub(crate) use replay::replay;
 
 /// Decodes what a source delivers.
@@ -53,7 +53,7 @@ struct Round {
 }
 
 impl Ingest {
-    pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
+    pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: IntakeOptions) -> Self {
         let core = Core::new(info, own_pid, wants);
         Self {
             orderer: Orderer::default(),

@@ -3,7 +3,7 @@
 use crate::record::kinds::BuildId;
 use crate::source::{Batch, Progress, Source, SourceError};
 
-use super::{Core, Ingest, Wants};
+use super::{Core, Ingest, IntakeOptions};
 
 /// Reads a source to its end and hands every record, in order of time, to `each` with its input.
 /// Nothing is kept. Returns the build ids that came with the records.
@@ -12,7 +12,7 @@ pub(crate) fn replay(
     mut each: impl FnMut(&mut Core, usize, &[u8]),
 ) -> Result<Vec<(bool, BuildId, String)>, SourceError> {
     let info = source.info().clone();
-    let mut ingest = Ingest::new(&info, None, Wants::default());
+    let mut ingest = Ingest::new(&info, None, IntakeOptions::default());
     let mut build_ids = info.build_ids;
     let mut batch = Batch::default();
     loop {
@@ -32,7 +32,7 @@ pub(crate) fn replay(
 /// All of a source, taken in.
 #[cfg(test)]
 pub fn whole(source: &mut dyn Source) -> Ingest {
-    let mut ingest = Ingest::new(source.info(), None, Wants::default());
+    let mut ingest = Ingest::new(source.info(), None, IntakeOptions::default());
     loop {
         let mut batch = Batch::default();
         let step = source.next(&mut batch).expect("reads");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
 use crate::profile::{Chunk, Frames, Losses, SiteId, Sites, Trie};
-use crate::session::containers::Named;
+use crate::session::containers::NamedContainer;
 use crate::session::{Dsos, SideLog, Task, TimeMark};
 
 /// The state of a session.
@@ -37,7 +37,7 @@ pub struct HostSnapshot {
     /// Header features that describe it, of a recording; none when live.
     pub(crate) machine: Vec<(u8, Vec<u8>)>,
     /// What its containers are called.
-    pub(crate) containers: Vec<Named>,
+    pub(crate) containers: Vec<NamedContainer>,
 }
 
 impl Snapshot {

@@ -11,21 +11,21 @@ use crate::session::{Origin, Session};
 use crate::source::Info;
 use crate::symbols::SymbolOptions;
 
-use super::kernel_functions::Functions;
-use super::{Wants, tracepoints};
+use super::kernel_functions::KernelLookup;
+use super::{IntakeOptions, tracepoints};
 
 /// The formats of a session's tracepoints.
 #[derive(Debug)]
 pub(crate) struct Tracing {
     recorded: Formats,
     origin: Origin,
-    wants: Wants,
+    wants: IntakeOptions,
     /// The kernel's functions, where texts may name them.
-    functions: Option<Functions>,
+    functions: Option<KernelLookup>,
 }
 
 impl Tracing {
-    pub(crate) fn new(info: &Info, wants: Wants) -> Self {
+    pub(crate) fn new(info: &Info, wants: IntakeOptions) -> Self {
         let wanted = wants.traces || wants.fields || wants.units_only;
         let recorded = if wanted { Formats::parse(&info.tracing) } else { Formats::default() };
         Self { recorded, origin: info.origin, wants, functions: None }
@@ -33,7 +33,7 @@ impl Tracing {
 
     /// Has the kernel's functions named in texts, by tables of files that are found as `symbols` says.
     pub(crate) fn name_functions(&mut self, symbols: SymbolOptions) {
-        self.functions = self.wants.traces.then(|| Functions::new(symbols));
+        self.functions = self.wants.traces.then(|| KernelLookup::new(symbols));
     }
 
     /// The format of an event, where it is recorded and `fits`, or of this machine.

@@ -4,7 +4,7 @@ use crate::event::spec::LookupPaths;
 use crate::event::{Event, Rate, parse, plain};
 use crate::filter::capture;
 use crate::kernel::attr::{Flag, sample};
-use crate::source::Shared;
+use crate::source::SharedEvents;
 use crate::units::kit::EventRequest;
 
 /// An event's name without the others that would do.
@@ -46,9 +46,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// What a unit's wants come to for the kernel: each event once, with what all want of it.
-pub fn shared(wants: &[EventRequest]) -> Result<Shared, String> {
+pub fn shared(wants: &[EventRequest]) -> Result<SharedEvents, String> {
     let places = LookupPaths::system();
-    let mut out = Shared::default();
+    let mut out = SharedEvents::default();
     let mut seen: Vec<&str> = Vec::new();
     for want in wants {
         if seen.contains(&want.event.as_str()) {

@@ -10,7 +10,9 @@ use crate::record::{self, Record};
 use crate::session::Session;
 use crate::source::CpuCount;
 use crate::units::kit::field::Num;
-use crate::units::kit::{Bound, Context, Counted, EventRequest, Look, Lost, Moment, Sample, Spec, ThreadNames, Unit};
+use crate::units::kit::{
+    BoundExpr, Context, CountedEvents, EventRequest, Lost, Moment, Sample, Spec, ThreadNames, Unit, ViewState,
+};
 
 use super::unit_events::shown;
 
@@ -40,7 +42,7 @@ pub struct UnitAnswer {
 #[derive(Debug)]
 struct Role {
     want: EventRequest,
-    filter: Option<Bound>,
+    filter: Option<BoundExpr>,
     bound: bool,
 }
 
@@ -51,7 +53,7 @@ struct Running {
     spec: &'static Spec,
     unit: Box<dyn Unit>,
     roles: Vec<Role>,
-    look: Look,
+    look: ViewState,
     since: u64,
     /// Since when all its events are measured: what came of some of them before is no part of its figures.
     measured: u64,
@@ -227,7 +229,7 @@ impl Units {
                 // With the first reading the count begins. A counter that comes up later begins at 0.
                 if let Some(from) = running.read_at {
                     let n = count.value.saturating_sub(before.unwrap_or(0));
-                    running.unit.count(&Counted {
+                    running.unit.count(&CountedEvents {
                         role: *role,
                         cpu: count.cpu,
                         from,
@@ -312,7 +314,7 @@ impl Units {
     }
 
     /// What is looked at of a unit.
-    pub(crate) fn look(&mut self, id: u64, look: Look) {
+    pub(crate) fn look(&mut self, id: u64, look: ViewState) {
         if let Some(running) = self.list.iter_mut().find(|running| running.id == id) {
             running.look = look;
         }
@@ -354,7 +356,7 @@ impl Units {
                 notes.push(format!("not measured: {}", waiting.join(", ")));
             }
             if running.lost > 0 {
-                notes.push(format!("{} records were lost: {}", running.lost, running.unit.loss_words()));
+                notes.push(format!("{} records were lost: {}", running.lost, running.unit.loss_text()));
             }
             UnitAnswer {
                 id: running.id,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use super::bpf_calls::{self, Code, LoadError, Runs, Shared};
+use super::bpf_calls::{self, Code, LoadError, MappedValue, ProgramType};
 
 /// Parameters that one program may have.
 pub(crate) const MAX_CONSTANTS: usize = 255;
@@ -63,7 +63,8 @@ impl LoadedProgram {
             code.push(CALL | TAIL_CALL << 32);
             code.extend(YES);
         }
-        let fd = bpf_calls::load(&Code { runs: Runs::Sample, instructions: &code, licence: c"GPL", types: None })?;
+        let fd =
+            bpf_calls::load(&Code { runs: ProgramType::Sample, instructions: &code, licence: c"GPL", types: None })?;
         Ok(Self { fd, parameters })
     }
 
@@ -80,12 +81,12 @@ impl LoadedProgram {
 /// The mapped array.
 #[derive(Debug)]
 struct Parameters {
-    shared: Shared,
+    shared: MappedValue,
 }
 
 impl Parameters {
     fn new() -> Result<Self, Errno> {
-        Ok(Self { shared: Shared::new(VALUE_SIZE)? })
+        Ok(Self { shared: MappedValue::new(VALUE_SIZE)? })
     }
 
     /// Fills the bank that is not read, then has it read.

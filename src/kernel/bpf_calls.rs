@@ -90,18 +90,18 @@ pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
 
 /// An array of one value that is mapped: what is stored there is what programs read.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct MappedValue {
     fd: OwnedFd,
     base: *mut u8,
     size: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone and is reached through atomics only.
-unsafe impl Send for Shared {}
+unsafe impl Send for MappedValue {}
 // SAFETY: as above; stores from two threads could mix, but never leave the mapping.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for MappedValue {}
 
-impl Shared {
+impl MappedValue {
     /// One of so many bytes, all of them 0.
     pub(crate) fn new(size: usize) -> Result<Self, Errno> {
         let fd = map(&Self::kind(size), None)?;
@@ -130,7 +130,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for MappedValue {
     fn drop(&mut self) {
         // SAFETY: this is the mapping made in `new`; no reference into it outlives a borrow of self.
         unsafe {
@@ -156,7 +156,7 @@ impl From<Errno> for LoadError {
 /// The hook that a program runs at (`enum bpf_prog_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Runs {
+pub(crate) enum ProgramType {
     Tracepoint = 5,
     Sample = 7,
 }
@@ -164,7 +164,7 @@ pub(crate) enum Runs {
 /// A program's instructions, and the types of its functions where some are called back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code<'a> {
-    pub(crate) runs: Runs,
+    pub(crate) runs: ProgramType,
     pub(crate) instructions: &'a [u64],
     pub(crate) licence: &'a CStr,
     pub(crate) types: Option<Types<'a>>,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::read_file::{Copied, zeroes};
+use super::read_file::{FileCopy, zeroes};
 pub(crate) use super::read_file::{held as copied, set_room};
 
 /// A file's bytes.
@@ -24,7 +24,7 @@ pub struct Mapped {
     len: usize,
     slot: &'static Slot,
     /// Where they are a copy, what it is made from.
-    copy: Option<Box<Copied>>,
+    copy: Option<Box<FileCopy>>,
 }
 
 // SAFETY: the mapping is only read, through shared references, and unmapped by the only owner.
@@ -37,7 +37,7 @@ unsafe impl Sync for Mapped {}
 struct Slot {
     start: AtomicUsize,
     len: AtomicUsize,
-    copy: AtomicPtr<Copied>,
+    copy: AtomicPtr<FileCopy>,
 }
 
 impl Slot {
@@ -110,8 +110,8 @@ fn map(file: &File, len: usize) -> io::Result<*const u8> {
     Ok(base.cast())
 }
 
-fn copy(file: &File, len: usize) -> io::Result<(*const u8, Option<Box<Copied>>)> {
-    let copied = Box::new(Copied::new(file, len)?);
+fn copy(file: &File, len: usize) -> io::Result<(*const u8, Option<Box<FileCopy>>)> {
+    let copied = Box::new(FileCopy::new(file, len)?);
     Ok((copied.base(), Some(copied)))
 }
 

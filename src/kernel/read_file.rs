@@ -51,7 +51,7 @@ const LEFT_OUT: u8 = 3;
 
 /// The copy: one piece of memory, seen twice.
 #[derive(Debug)]
-pub(crate) struct Copied {
+pub(crate) struct FileCopy {
     file: File,
     len: usize,
     /// Where it is read. Parts that are not there yet may not be touched, so that the first touch is told.
@@ -63,7 +63,7 @@ pub(crate) struct Copied {
     room: &'static Room,
 }
 
-impl Copied {
+impl FileCopy {
     /// Of a file's first bytes; nothing is read yet.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl Copied {
     }
 }
 
-impl Drop for Copied {
+impl Drop for FileCopy {
     fn drop(&mut self) {
         let held = self.parts.iter().filter(|state| state.load(Ordering::Acquire) == THERE).count();
         self.room.held.fetch_sub(held * PART, Ordering::AcqRel);
@@ -173,7 +173,7 @@ mod tests {
         let file = tempfile::tempfile().expect("file");
         std::os::unix::fs::FileExt::write_all_at(&file, &vec![7; 4 * PART], 0).expect("write");
         for _ in 0..2 {
-            let copied = Copied::within(&SMALL, &file, 4 * PART).expect("copy");
+            let copied = FileCopy::within(&SMALL, &file, 4 * PART).expect("copy");
             let first_of = |part: usize| {
                 let at = copied.base() as usize + part * PART;
                 assert!(copied.make(at) && copied.make(at + 1));

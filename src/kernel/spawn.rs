@@ -12,12 +12,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::privilege;
 
-/// A command that waits for [`Held::release`] between fork and exec.
+/// A command that waits for [`HeldCommand::release`] between fork and exec.
 ///
 /// `Command::spawn` only returns after the exec, so the fork happens on a helper thread that blocks
 /// there until the gate opens.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldCommand {
     program: OsString,
     pid: i32,
     gate: OwnedFd,
@@ -55,7 +55,7 @@ fn can_run(program: &OsStr) -> io::Result<()> {
 }
 
 /// Forks `command[0]` and stops it before the exec.
-pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
+pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldCommand> {
     let (program, args) = command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     can_run(program)?;
     let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -87,7 +87,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     let spawning = std::thread::Builder::new().name("spawn".into()).spawn(move || cmd.spawn())?;
     let mut pid = [0; 4];
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
-        4 => Ok(Held { program: program.clone(), pid: i32::from_le_bytes(pid), gate, spawning }),
+        4 => Ok(HeldCommand { program: program.clone(), pid: i32::from_le_bytes(pid), gate, spawning }),
         _ => match spawning.join() {
             Ok(Err(error)) => Err(named(program, error)),
             _ => Err(io::Error::other("the child ended before it started")),
@@ -116,7 +116,7 @@ fn named(program: &OsStr, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), NotRun { program, reason, code })
 }
 
-impl Held {
+impl HeldCommand {
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }

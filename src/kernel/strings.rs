@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::bpf_calls::LoadError;
-use super::bpf_calls::{self, Code, MapKind, PERF_EVENT_ARRAY, Runs};
+use super::bpf_calls::{self, Code, MapKind, PERF_EVENT_ARRAY, ProgramType};
 use super::cpus;
 use super::sys::Errno;
 
@@ -38,11 +38,11 @@ fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
 
 /// The layout of what is written: whose it is, then for each string its length or an errno, then the strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct StringLayout {
     strings: usize,
 }
 
-impl Written {
+impl StringLayout {
     /// Of so many strings, at least one.
     pub(crate) fn new(strings: usize) -> Self {
         Self { strings: strings.max(1) }
@@ -111,9 +111,9 @@ impl Written {
 
 /// The outlets of programs: an event of each CPU.
 #[derive(Debug)]
-pub(crate) struct Outlets(OwnedFd);
+pub(crate) struct ProgramOutputs(OwnedFd);
 
-impl Outlets {
+impl ProgramOutputs {
     pub(crate) fn new() -> Result<Self, Errno> {
         let entries = cpus::possible() as u32;
         let kind = MapKind { kind: PERF_EVENT_ARRAY, key: 4, value: 4, entries, flags: 0 };
@@ -130,7 +130,7 @@ impl Outlets {
     /// # Errors
     /// [`LoadError`] has the verifier's last words where it refused the program.
     pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
-        let code = Written::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
-        bpf_calls::load(&Code { runs: Runs::Tracepoint, instructions: &code, licence: c"GPL", types: None })
+        let code = StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
+        bpf_calls::load(&Code { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The dimension of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum Dimension {
     /// In nanoseconds.
     Time,
     /// In bytes.
@@ -18,43 +18,43 @@ pub(crate) enum Of {
 
 /// The units, and what each multiplies by. A letter alone is binary in sizes, as perf's `-m` and `--max-size` have
 /// it, and decimal where things are counted; with a B it is what the screen prints: kB decimal, KiB binary.
-pub(crate) const UNITS: &[(&str, Of, u64)] = &[
-    ("ns", Of::Time, 1),
-    ("us", Of::Time, 1_000),
-    ("µs", Of::Time, 1_000),
-    ("μs", Of::Time, 1_000),
-    ("ms", Of::Time, 1_000_000),
-    ("s", Of::Time, SECOND),
-    ("m", Of::Time, 60 * SECOND),
-    ("min", Of::Time, 60 * SECOND),
-    ("h", Of::Time, 3600 * SECOND),
-    ("d", Of::Time, 86_400 * SECOND),
-    ("k", Of::Count, 1_000),
-    ("K", Of::Count, 1_000),
-    ("M", Of::Count, 1_000_000),
-    ("G", Of::Count, 1_000_000_000),
-    ("T", Of::Count, 1_000_000_000_000),
-    ("B", Of::Size, 1),
-    ("kB", Of::Size, 1_000),
-    ("MB", Of::Size, 1_000_000),
-    ("GB", Of::Size, 1_000_000_000),
-    ("TB", Of::Size, 1_000_000_000_000),
-    ("KiB", Of::Size, 1 << 10),
-    ("MiB", Of::Size, 1 << 20),
-    ("GiB", Of::Size, 1 << 30),
-    ("TiB", Of::Size, 1 << 40),
-    ("K", Of::Size, 1 << 10),
-    ("M", Of::Size, 1 << 20),
-    ("G", Of::Size, 1 << 30),
-    ("T", Of::Size, 1 << 40),
-    ("Ki", Of::Size, 1 << 10),
-    ("Mi", Of::Size, 1 << 20),
-    ("Gi", Of::Size, 1 << 30),
-    ("Ti", Of::Size, 1 << 40),
-    ("Hz", Of::Rate, 1),
-    ("kHz", Of::Rate, 1_000),
-    ("MHz", Of::Rate, 1_000_000),
-    ("%", Of::Share, 1),
+pub(crate) const UNITS: &[(&str, Dimension, u64)] = &[
+    ("ns", Dimension::Time, 1),
+    ("us", Dimension::Time, 1_000),
+    ("µs", Dimension::Time, 1_000),
+    ("μs", Dimension::Time, 1_000),
+    ("ms", Dimension::Time, 1_000_000),
+    ("s", Dimension::Time, SECOND),
+    ("m", Dimension::Time, 60 * SECOND),
+    ("min", Dimension::Time, 60 * SECOND),
+    ("h", Dimension::Time, 3600 * SECOND),
+    ("d", Dimension::Time, 86_400 * SECOND),
+    ("k", Dimension::Count, 1_000),
+    ("K", Dimension::Count, 1_000),
+    ("M", Dimension::Count, 1_000_000),
+    ("G", Dimension::Count, 1_000_000_000),
+    ("T", Dimension::Count, 1_000_000_000_000),
+    ("B", Dimension::Size, 1),
+    ("kB", Dimension::Size, 1_000),
+    ("MB", Dimension::Size, 1_000_000),
+    ("GB", Dimension::Size, 1_000_000_000),
+    ("TB", Dimension::Size, 1_000_000_000_000),
+    ("KiB", Dimension::Size, 1 << 10),
+    ("MiB", Dimension::Size, 1 << 20),
+    ("GiB", Dimension::Size, 1 << 30),
+    ("TiB", Dimension::Size, 1 << 40),
+    ("K", Dimension::Size, 1 << 10),
+    ("M", Dimension::Size, 1 << 20),
+    ("G", Dimension::Size, 1 << 30),
+    ("T", Dimension::Size, 1 << 40),
+    ("Ki", Dimension::Size, 1 << 10),
+    ("Mi", Dimension::Size, 1 << 20),
+    ("Gi", Dimension::Size, 1 << 30),
+    ("Ti", Dimension::Size, 1 << 40),
+    ("Hz", Dimension::Rate, 1),
+    ("kHz", Dimension::Rate, 1_000),
+    ("MHz", Dimension::Rate, 1_000_000),
+    ("%", Dimension::Share, 1),
 ];
 
 /// Nanoseconds of a second, which times are in where no unit is typed.
@@ -62,16 +62,16 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// The reason why a text is no quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Wrong {
+pub(crate) enum QuantityError {
     #[error("expected {}", .0.example())]
-    NoNumber(Of),
+    NoNumber(Dimension),
     #[error("{unit} is no unit of {}: there are {}", .of.name(), units(*.of))]
-    NoUnit { of: Of, unit: String },
+    NoUnit { of: Dimension, unit: String },
     #[error("this is more than can be counted")]
     TooLarge,
 }
 
-impl Of {
+impl Dimension {
     fn example(self) -> &'static str {
         match self {
             Self::Time => "a time, such as 250ms, 2s or 10m",
@@ -99,15 +99,15 @@ impl Of {
 }
 
 /// The units of something, for what is said of a wrong one.
-fn units(of: Of) -> String {
+fn units(of: Dimension) -> String {
     let mut names: Vec<&str> = UNITS.iter().filter(|row| of.takes(row.1)).map(|row| row.0).collect();
     names.retain(|name| !matches!(*name, "μs" | "min" | "Ki" | "Mi" | "Gi" | "Ti"));
     names.join(" ")
 }
 
 /// What a unit multiplies by. Sizes may be typed in any case, as no unit of theirs differs from another by it alone.
-fn factor(unit: &str, of: Of) -> Option<u64> {
-    let is = |name: &str| name == unit || of == Of::Size && name.eq_ignore_ascii_case(unit);
+fn factor(unit: &str, of: Dimension) -> Option<u64> {
+    let is = |name: &str| name == unit || of == Dimension::Size && name.eq_ignore_ascii_case(unit);
     UNITS.iter().find(|row| of.takes(row.1) && is(row.0)).map(|row| row.2)
 }
 
@@ -184,101 +184,102 @@ impl Decimal {
 }
 
 /// A number and its factor.
-fn split(text: &str, of: Of, bare: u64) -> Result<(Decimal, u64), Wrong> {
-    let (number, unit) = Decimal::read(text.trim()).ok_or(Wrong::NoNumber(of))?;
+fn split(text: &str, of: Dimension, bare: u64) -> Result<(Decimal, u64), QuantityError> {
+    let (number, unit) = Decimal::read(text.trim()).ok_or(QuantityError::NoNumber(of))?;
     match unit.trim_start() {
         "" => Ok((number, bare)),
-        unit => {
-            factor(unit, of).map(|factor| (number, factor)).ok_or_else(|| Wrong::NoUnit { of, unit: unit.to_owned() })
-        }
+        unit => factor(unit, of)
+            .map(|factor| (number, factor))
+            .ok_or_else(|| QuantityError::NoUnit { of, unit: unit.to_owned() }),
     }
 }
 
 /// A quantity that may have a fraction or be below zero; without a unit it is multiplied by `bare`.
-fn fraction(text: &str, of: Of, bare: u64) -> Result<f64, Wrong> {
+fn fraction(text: &str, of: Dimension, bare: u64) -> Result<f64, QuantityError> {
     let (number, factor) = split(text, of, bare)?;
-    Some(number.float(factor)).filter(|value| value.is_finite()).ok_or(Wrong::TooLarge)
+    Some(number.float(factor)).filter(|value| value.is_finite()).ok_or(QuantityError::TooLarge)
 }
 
 /// A whole quantity. Of times and sizes what is less than a nanosecond or a byte is rounded; there is no half of a
 /// thing that is counted.
-fn whole(text: &str, of: Of, bare: u64) -> Result<u64, Wrong> {
+fn whole(text: &str, of: Dimension, bare: u64) -> Result<u64, QuantityError> {
     let (number, factor) = split(text, of, bare)?;
     if number.digits < 0 {
-        return Err(Wrong::NoNumber(of));
+        return Err(QuantityError::NoNumber(of));
     }
-    let (value, exact) = number.times(factor).ok_or(Wrong::TooLarge)?;
-    if !exact && !matches!(of, Of::Time | Of::Size) {
-        return Err(Wrong::NoNumber(of));
+    let (value, exact) = number.times(factor).ok_or(QuantityError::TooLarge)?;
+    if !exact && !matches!(of, Dimension::Time | Dimension::Size) {
+        return Err(QuantityError::NoNumber(of));
     }
-    u64::try_from(value).map_err(|_| Wrong::TooLarge)
+    u64::try_from(value).map_err(|_| QuantityError::TooLarge)
 }
 
 /// A time in nanoseconds; seconds where no unit is typed.
-pub(crate) fn time(text: &str) -> Result<u64, Wrong> {
-    whole(text, Of::Time, SECOND)
+pub(crate) fn time(text: &str) -> Result<u64, QuantityError> {
+    whole(text, Dimension::Time, SECOND)
 }
 
 /// A time in nanoseconds, where a number alone is of so many each.
-pub(crate) fn time_by(text: &str, bare: u64) -> Result<u64, Wrong> {
-    whole(text, Of::Time, bare)
+pub(crate) fn time_by(text: &str, bare: u64) -> Result<u64, QuantityError> {
+    whole(text, Dimension::Time, bare)
 }
 
 /// A time; seconds where no unit is typed.
-pub(crate) fn duration(text: &str) -> Result<Duration, Wrong> {
+pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
     time(text).map(Duration::from_nanos)
 }
 
 /// A time; milliseconds where no unit is typed, as perf's `-D` and `-I` have them.
-pub(crate) fn milliseconds(text: &str) -> Result<Duration, Wrong> {
-    whole(text, Of::Time, 1_000_000).map(Duration::from_nanos)
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, QuantityError> {
+    whole(text, Dimension::Time, 1_000_000).map(Duration::from_nanos)
 }
 
 /// Bytes.
-pub(crate) fn size<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
-    whole(text, Of::Size, 1).and_then(|n| N::try_from(n).map_err(|_| Wrong::TooLarge))
+pub(crate) fn size<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
+    whole(text, Dimension::Size, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
 
 /// How many.
-pub(crate) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
-    whole(text, Of::Count, 1).and_then(|n| N::try_from(n).map_err(|_| Wrong::TooLarge))
+pub(crate) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
+    whole(text, Dimension::Count, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
 
 /// Times a second.
-pub(crate) fn hertz(text: &str) -> Result<u64, Wrong> {
-    whole(text, Of::Rate, 1)
+pub(crate) fn hertz(text: &str) -> Result<u64, QuantityError> {
+    whole(text, Dimension::Rate, 1)
 }
 
 /// Percent, with or without its sign.
-pub(crate) fn share(text: &str) -> Result<f64, Wrong> {
-    fraction(text, Of::Share, 1)
+pub(crate) fn share(text: &str) -> Result<f64, QuantityError> {
+    fraction(text, Dimension::Share, 1)
 }
 
 /// A number that may have a fraction.
-pub(crate) fn number(text: &str) -> Result<f64, Wrong> {
-    fraction(text, Of::Count, 1)
+pub(crate) fn number(text: &str) -> Result<f64, QuantityError> {
+    fraction(text, Dimension::Count, 1)
 }
 
 /// A number of an expression, where the unit says what it is of: times come to nanoseconds, sizes to bytes. A letter
 /// alone counts.
-pub(crate) fn literal(text: &str) -> Result<Number, Wrong> {
-    let (number, unit) = Decimal::read(text).ok_or(Wrong::NoNumber(Of::Count))?;
+pub(crate) fn literal(text: &str) -> Result<Number, QuantityError> {
+    let (number, unit) = Decimal::read(text).ok_or(QuantityError::NoNumber(Dimension::Count))?;
     if unit.is_empty() && number.power < 0 {
         return Ok(Number::Float(number.float(1)));
     }
-    let is = |name: &str, of| name == unit || of == Of::Size && unit.len() > 1 && name.eq_ignore_ascii_case(unit);
+    let is =
+        |name: &str, of| name == unit || of == Dimension::Size && unit.len() > 1 && name.eq_ignore_ascii_case(unit);
     let factor = match unit {
         "" => 1,
         unit => {
             UNITS
                 .iter()
                 .find(|row| is(row.0, row.1))
-                .ok_or_else(|| Wrong::NoUnit { of: Of::Count, unit: unit.to_owned() })?
+                .ok_or_else(|| QuantityError::NoUnit { of: Dimension::Count, unit: unit.to_owned() })?
                 .2
         }
     };
     let fits = number.digits.unsigned_abs() <= u128::from(u64::MAX);
-    number.times(factor).filter(|_| fits).map(|(value, _)| Number::Int(value)).ok_or(Wrong::TooLarge)
+    number.times(factor).filter(|_| fits).map(|(value, _)| Number::Int(value)).ok_or(QuantityError::TooLarge)
 }
 
 /// What may follow the number of a [`literal`].
@@ -367,7 +368,7 @@ mod tests {
         }
         assert_eq!(
             (count::<u64>("1.5k"), count::<u64>("1.5"), count::<u64>("0x1F")),
-            (Ok(1500), Err(Wrong::NoNumber(Of::Count)), Ok(31))
+            (Ok(1500), Err(QuantityError::NoNumber(Dimension::Count)), Ok(31))
         );
         assert_eq!(
             (size::<u64>("1.5KiB"), size::<u64>("0.3"), size::<u64>("12.3 MB")),
@@ -377,7 +378,7 @@ mod tests {
         assert_eq!((number("-2.5k"), number("1e400").is_err()), (Ok(-2500.0), true));
         assert_eq!(
             (count::<u64>("18446744073709551615"), count::<u64>("18446744073709551616")),
-            (Ok(u64::MAX), Err(Wrong::TooLarge))
+            (Ok(u64::MAX), Err(QuantityError::TooLarge))
         );
         assert_eq!(
             (milliseconds("20"), milliseconds("2s")),
@@ -413,11 +414,11 @@ mod tests {
         #[test]
         fn printing_and_reading_agree(n in 0u64..1 << 53, row in 0..UNITS.len()) {
             let (unit, of, factor) = UNITS[row];
-            prop_assume!(of != Of::Share);
+            prop_assume!(of != Dimension::Share);
             let text = format!("{}.{:03}{unit}", n / 1000, n % 1000);
             let want = (u128::from(n) * u128::from(factor) + 500) / 1000;
             let got = whole(&text, of, 1);
-            if n % 1000 == 0 || u128::from(n) * u128::from(factor) % 1000 == 0 || matches!(of, Of::Time | Of::Size) {
+            if n % 1000 == 0 || u128::from(n) * u128::from(factor) % 1000 == 0 || matches!(of, Dimension::Time | Dimension::Size) {
                 prop_assert_eq!(got.ok(), u64::try_from(want).ok(), "{}", text);
             } else {
                 prop_assert!(got.is_err(), "{}", text);

@@ -8,13 +8,13 @@ use super::unit::{percent, thousands};
 
 /// How it is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
+pub struct ListingOptions {
     /// With the bytes of instructions.
     pub raw: bool,
 }
 
 /// A line for each instruction, with the source lines before those that were made of them.
-pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, shape: Shape) -> String {
+pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, shape: ListingOptions) -> String {
     let mut out = format!(
         "{}  {}\n{}: {} samples of the function itself, {} of {}\n",
         clean(&listing.function),

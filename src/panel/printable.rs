@@ -6,7 +6,7 @@ use super::text::printable;
 
 /// How what must not pass is written instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum EscapeForm {
     /// By its picture.
     Text,
     /// As an escape of JSON, which means the same.
@@ -18,13 +18,13 @@ pub enum Form {
 #[derive(Debug)]
 pub struct Printable<W: Write> {
     out: W,
-    form: Form,
+    form: EscapeForm,
     /// The start of a character, or a CR, whose rest comes with the next write.
     rest: Vec<u8>,
 }
 
 impl<W: Write> Printable<W> {
-    pub fn new(form: Form, out: W) -> Self {
+    pub fn new(form: EscapeForm, out: W) -> Self {
         Self { out, form, rest: Vec::new() }
     }
 
@@ -54,7 +54,7 @@ impl<W: Write> Printable<W> {
                 ('\n' | '\t', _) => shown.push(c),
                 ('\r', _) if chars.peek() == Some(&'\n') => shown.push(c),
                 (_, None) => shown.push(c),
-                (_, Some(picture)) if self.form == Form::Text => shown.push(picture),
+                (_, Some(picture)) if self.form == EscapeForm::Text => shown.push(picture),
                 (_, Some(_)) => {
                     c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}")));
                 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn through(form: Form, pieces: &[&[u8]]) -> String {
+    fn through(form: EscapeForm, pieces: &[&[u8]]) -> String {
         let mut out = Vec::new();
         let mut sink = Printable::new(form, &mut out);
         pieces.iter().for_each(|piece| sink.write_all(piece).expect("written"));
@@ -118,13 +118,13 @@ mod tests {
     #[test]
     fn controls_become_pictures_and_in_json_escapes() {
         let hostile = "a\u{1b}[2J\u{7}\r\u{9b}\u{202e}\u{7f}ä\tb\r\nc\n";
-        assert_eq!(through(Form::Text, &[hostile.as_bytes()]), "a␛[2J␇␍\u{fffd}\u{fffd}␡ä\tb\r\nc\n");
+        assert_eq!(through(EscapeForm::Text, &[hostile.as_bytes()]), "a␛[2J␇␍\u{fffd}\u{fffd}␡ä\tb\r\nc\n");
         let json = serde_json::to_string(hostile).expect("JSON");
-        let shown = through(Form::Json, &[json.as_bytes()]);
+        let shown = through(EscapeForm::Json, &[json.as_bytes()]);
         assert!(shown.chars().all(|c| printable(c).is_none()), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), hostile);
         assert_eq!(
-            through(Form::Text, &[b"\xff\x1b\xe2\x82", b"\xac\r", b"\n\r", b"x\xe2"]),
+            through(EscapeForm::Text, &[b"\xff\x1b\xe2\x82", b"\xac\r", b"\n\r", b"x\xe2"]),
             "\u{fffd}␛€\r\n␍x\u{fffd}"
         );
     }
@@ -138,8 +138,8 @@ mod tests {
             at in 0usize..40,
         ) {
             let (a, b) = bytes.split_at(at.min(bytes.len()));
-            let cut = through(Form::Text, &[a, b]);
-            prop_assert_eq!(&cut, &through(Form::Text, &[&bytes]));
+            let cut = through(EscapeForm::Text, &[a, b]);
+            prop_assert_eq!(&cut, &through(EscapeForm::Text, &[&bytes]));
             let lines = cut.replace("\r\n", "\n").replace(['\n', '\t'], "");
             prop_assert!(lines.chars().all(|c| printable(c).is_none()), "{:?}", lines);
         }

@@ -3,8 +3,8 @@
 use crate::query::Data;
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
-use crate::query::diff::Per;
-use crate::query::diff::Versus;
+use crate::query::diff::NormalizeBy;
+use crate::query::diff::RowDiff;
 use crate::query::{ColumnKey, Top, TopRow};
 
 use super::table::{Align, Cell, Column, Table};
@@ -75,19 +75,19 @@ fn value_cell(value: Option<&ColumnValue>) -> Cell {
 }
 
 /// A value in the unit of a comparison.
-pub fn value(value: f64, per: Per) -> Cell {
+pub fn value(value: f64, per: NormalizeBy) -> Cell {
     match per {
-        Per::Total => Cell::Percent(value),
+        NormalizeBy::Total => Cell::Percent(value),
         _ => Cell::Count(value.round() as u64),
     }
 }
 
 /// A difference with its signs, e.g. `▲ +1.2 pp`: of shares in percentage points.
-pub fn delta(versus: &Versus) -> String {
+pub fn delta(versus: &RowDiff) -> String {
     let delta = versus.delta();
     let sign = if delta < 0.0 { '-' } else { '+' };
     let size = match versus.per {
-        Per::Total => percent(delta.abs()).replace('%', "pp"),
+        NormalizeBy::Total => percent(delta.abs()).replace('%', "pp"),
         _ => short(delta.abs()),
     };
     format!("{} {sign}{size}", versus.verdict.sign())

@@ -15,7 +15,7 @@ const STEP: usize = 1 << 16;
 
 /// The reason why something stays packed, or what stands for it is not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum UnpackError {
     #[error("{what} would take {} MB, more than its share: its names are left out (--memory makes room)", bytes.div_ceil(1 << 20))]
     TooMuch { what: String, bytes: u64 },
     #[error("{what} cannot be unpacked: {why}")]
@@ -24,12 +24,12 @@ pub enum Refused {
 
 /// The bytes of memory that may be taken for one file.
 #[derive(Debug)]
-pub struct Purse {
+pub struct UnpackBudget {
     left: u64,
     taken: u64,
 }
 
-impl Purse {
+impl UnpackBudget {
     pub fn new(bytes: usize) -> Self {
         Self { left: bytes as u64, taken: 0 }
     }
@@ -38,8 +38,8 @@ impl Purse {
     ///
     /// # Errors
     /// When there are not so many.
-    pub(crate) fn take(&mut self, what: &str, bytes: u64) -> Result<(), Refused> {
-        let refused = || Refused::TooMuch { what: what.to_owned(), bytes };
+    pub(crate) fn take(&mut self, what: &str, bytes: u64) -> Result<(), UnpackError> {
+        let refused = || UnpackError::TooMuch { what: what.to_owned(), bytes };
         self.left = self.left.checked_sub(bytes).ok_or_else(refused)?;
         self.taken += bytes;
         Ok(())
@@ -75,7 +75,10 @@ impl Purse {
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.
-pub(crate) fn section<'d>(section: &impl ObjectSection<'d>, purse: &mut Purse) -> Result<Cow<'d, [u8]>, Refused> {
+pub(crate) fn section<'d>(
+    section: &impl ObjectSection<'d>,
+    purse: &mut UnpackBudget,
+) -> Result<Cow<'d, [u8]>, UnpackError> {
     let name = section.name().unwrap_or("a section");
     let damaged = |why: &dyn std::fmt::Display| damaged(name, why);
     let packed = section.compressed_data().map_err(|e| damaged(&e))?;
@@ -109,7 +112,7 @@ pub(crate) fn section<'d>(section: &impl ObjectSection<'d>, purse: &mut Purse) -
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.
-pub(crate) fn xz(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+pub(crate) fn xz(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW) >> 10;
     drain(what, lzma_rust2::XzReader::new_mem_limit(packed, true, window as u32), purse)
 }
@@ -118,7 +121,7 @@ pub(crate) fn xz(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.
-pub(crate) fn zstd(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+pub(crate) fn zstd(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(|e| damaged(what, &e))?;
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW);
     decoder.window_log_max(window.ilog2()).map_err(|e| damaged(what, &e))?;
@@ -126,7 +129,7 @@ pub(crate) fn zstd(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u
 }
 
 /// Reads to the end; room is charged before it is there.
-fn drain(what: &str, mut from: impl Read, purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+fn drain(what: &str, mut from: impl Read, purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let mut out = Vec::new();
     loop {
         if out.len() == out.capacity() {
@@ -144,8 +147,8 @@ fn drain(what: &str, mut from: impl Read, purse: &mut Purse) -> Result<Vec<u8>, 
     }
 }
 
-fn damaged(what: &str, why: &dyn std::fmt::Display) -> Refused {
-    Refused::Damaged { what: what.to_owned(), why: why.to_string() }
+fn damaged(what: &str, why: &dyn std::fmt::Display) -> UnpackError {
+    UnpackError::Damaged { what: what.to_owned(), why: why.to_string() }
 }
 
 #[cfg(test)]

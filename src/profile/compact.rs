@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::session::{Session, TaskId};
 
-use super::marks::{Kept, Marks};
+use super::marks::{MarkedSet, Marks};
 use super::stack_cache::StackCache;
 use super::{Chunk, Profile, Site, SiteId};
 
@@ -39,7 +39,7 @@ impl Profile {
         self.epoch += 1;
     }
 
-    fn kept_sites(&self) -> Kept {
+    fn kept_sites(&self) -> MarkedSet {
         let mut sites = Marks::none(self.sites.len());
         let chunks = self.sealed.iter().map(|chunk| &**chunk).chain([&self.current]);
         chunks.flat_map(|chunk| &chunk.site).for_each(|site| sites.mark(*site));
@@ -47,7 +47,7 @@ impl Profile {
     }
 
     /// Those of the sites, those that are pinned, and the way to each; the root is the first.
-    fn kept_nodes(&self, sites: &Kept) -> Kept {
+    fn kept_nodes(&self, sites: &MarkedSet) -> MarkedSet {
         let mut nodes = Marks::none(self.trie.len());
         nodes.mark(0);
         sites.iter().for_each(|site| nodes.mark(self.sites.get(SiteId(site)).stack.0));
@@ -61,7 +61,7 @@ impl Profile {
         nodes.count()
     }
 
-    fn keep_sites(&mut self, session: &mut Session, sites: &Kept, nodes: &Kept) {
+    fn keep_sites(&mut self, session: &mut Session, sites: &MarkedSet, nodes: &MarkedSet) {
         let old_tasks = session.renew_tasks();
         let mut tasks: Vec<Option<TaskId>> = vec![None; old_tasks.len()];
         self.sites.keep(sites, |site| {

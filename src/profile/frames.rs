@@ -13,8 +13,8 @@ use crate::symbols::Symbolized;
 use crate::symbols::lines::{InlinedFrame, SourceLine};
 
 use super::Segments;
-use super::index::Index;
-use super::marks::{Kept, Marks};
+use super::index::HashIndex;
+use super::marks::{MarkedSet, Marks};
 use super::renames::Journal;
 
 /// Index into [`Frames`].
@@ -113,7 +113,7 @@ type SymKey = (u32, u64, Arc<str>);
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
     list: Segments<Frame>,
-    index: Index,
+    index: HashIndex,
     sym: Segments<u32>,
     syms: Vec<Sym>,
     sym_ids: HashMap<SymKey, SymId>,
@@ -421,7 +421,7 @@ impl Frames {
 
     /// Gives all frames but those that are kept up, and the symbols that only the others had. Frames that never had a
     /// name are asked for again.
-    pub(super) fn keep(&mut self, kept: &Kept) {
+    pub(super) fn keep(&mut self, kept: &MarkedSet) {
         self.list.keep(kept, |frame| frame);
         self.sym.keep(kept, |sym| sym);
         let list = &self.list;
@@ -459,7 +459,7 @@ impl Frames {
 }
 
 /// What frames have, under their new numbers.
-fn renumbered<T>(old: FxHashMap<u32, T>, kept: &Kept) -> FxHashMap<u32, T> {
+fn renumbered<T>(old: FxHashMap<u32, T>, kept: &MarkedSet) -> FxHashMap<u32, T> {
     old.into_iter().filter_map(|(frame, of)| Some((kept.number(frame)?, of))).collect()
 }
 

@@ -6,19 +6,19 @@ const TABLES: usize = 64;
 
 /// The index. What a number stands for is elsewhere: who asks gives hashes, and says what is the same.
 #[derive(Clone, Debug)]
-pub struct Index {
+pub struct HashIndex {
     tables: Vec<HashTable<u32>>,
     /// Entries of all tables that there is room for.
     room: usize,
 }
 
-impl Default for Index {
+impl Default for HashIndex {
     fn default() -> Self {
         Self { tables: (0..TABLES).map(|_| HashTable::new()).collect(), room: 0 }
     }
 }
 
-impl Index {
+impl HashIndex {
     /// The number with this hash that is the same as what is sought, or `next` as its number from now on.
     pub(crate) fn find_or(
         &mut self,
@@ -84,7 +84,7 @@ mod tests {
         FxBuildHasher.hash_one(value)
     }
 
-    fn put(index: &mut Index, all: &mut Vec<u64>, value: u64) -> u32 {
+    fn put(index: &mut HashIndex, all: &mut Vec<u64>, value: u64) -> u32 {
         let next = all.len() as u32;
         let id = index.find_or(hash(value), next, |id| all[id as usize] == value, |id| hash(all[id as usize]));
         if id == next {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn no_table_is_large_beside_all() {
-        let (mut index, mut all) = (Index::default(), Vec::new());
+        let (mut index, mut all) = (HashIndex::default(), Vec::new());
         assert_eq!(index.memory(), 0);
         for value in 0..100_000 {
             put(&mut index, &mut all, value);
@@ -111,7 +111,7 @@ mod tests {
 
         #[test]
         fn what_is_kept_is_found_under_its_new_number(values in proptest::collection::vec(0u64..500, 0..600), part in 1u64..9) {
-            let (mut index, mut all, mut ids) = (Index::default(), Vec::new(), FxHashMap::default());
+            let (mut index, mut all, mut ids) = (HashIndex::default(), Vec::new(), FxHashMap::default());
             for value in values {
                 let id = put(&mut index, &mut all, value);
                 prop_assert_eq!(*ids.entry(value).or_insert(id), id);

@@ -10,7 +10,7 @@ pub(crate) struct Marks {
 
 /// The marked ones in order, counted.
 #[derive(Debug)]
-pub struct Kept {
+pub struct MarkedSet {
     words: Vec<u64>,
     /// How many come before each word.
     before: Vec<u32>,
@@ -31,7 +31,7 @@ impl Marks {
         self.words[at as usize / 64] >> (at % 64) & 1 == 1
     }
 
-    pub(crate) fn count(self) -> Kept {
+    pub(crate) fn count(self) -> MarkedSet {
         let mut len = 0;
         let count = |word: &u64| {
             let before = len;
@@ -39,11 +39,11 @@ impl Marks {
             before
         };
         let before: Vec<u32> = self.words.iter().map(count).collect();
-        Kept { words: self.words, before, len: len as usize }
+        MarkedSet { words: self.words, before, len: len as usize }
     }
 }
 
-impl Kept {
+impl MarkedSet {
     pub(crate) fn len(&self) -> usize {
         self.len
     }

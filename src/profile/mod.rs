@@ -45,10 +45,10 @@ use crate::session::{Session, TaskId};
 
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
-pub use index::Index;
+pub use index::HashIndex;
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
-pub(crate) use renames::{Had, Renamed};
+pub(crate) use renames::{FormerNames, RenamedFrames};
 pub use retained_stacks::{RetainedStack, RetainedStacks};
 pub use segments::Segments;
 pub use sites::{Site, SiteId, Sites, TraceId};
@@ -84,7 +84,7 @@ pub struct Profile {
     /// The last chain of each thread, root first, with the node of each step: the next one mostly begins alike.
     last: FxHashMap<i32, Vec<(Frame, NodeId)>>,
     chain: Chain,
-    births: renames::Births,
+    births: renames::FirstSeenLog,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
     /// Events whose periods are nanoseconds that something took.
@@ -171,7 +171,7 @@ impl Profile {
     }
 
     /// Takes words of chains for frames that no mapping holds, too, where they are shown as they were recorded.
-    pub(crate) fn keep_words(&mut self, keep: bool) {
+    pub(crate) fn keep_unmapped_words(&mut self, keep: bool) {
         self.chain.keeps_words = keep;
     }
 

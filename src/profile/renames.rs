@@ -12,7 +12,7 @@ const MAX_BIRTHS: usize = 1 << 12;
 
 /// What a frame had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Had {
+pub(crate) struct FormerNames {
     pub(crate) sym: u32,
     /// The functions that were inlined there, where those are others now.
     pub(crate) inlined: Option<Box<[u32]>>,
@@ -21,7 +21,7 @@ pub(crate) struct Had {
 /// Frames that got other names, with what they had, and how many were forgotten before them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
-    list: Vec<(u32, Had)>,
+    list: Vec<(u32, FormerNames)>,
     forgotten: u64,
 }
 
@@ -31,7 +31,7 @@ impl Journal {
             self.list.drain(..MAX_RENAMES / 2);
             self.forgotten += MAX_RENAMES as u64 / 2;
         }
-        self.list.push((frame, Had { sym, inlined }));
+        self.list.push((frame, FormerNames { sym, inlined }));
     }
 
     /// Goes on after another journal, of which nothing is known any more.
@@ -44,14 +44,14 @@ impl Journal {
         self.forgotten + self.list.len() as u64
     }
 
-    fn since(&self, names: u64) -> Option<&[(u32, Had)]> {
+    fn since(&self, names: u64) -> Option<&[(u32, FormerNames)]> {
         self.list.get(usize::try_from(names.checked_sub(self.forgotten)?).ok()?..)
     }
 }
 
 /// How much there was of everything when a frame was met first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Birth {
+pub(crate) struct FirstSeen {
     frame: u32,
     pub(crate) node: u32,
     pub(crate) site: u32,
@@ -61,10 +61,10 @@ pub(crate) struct Birth {
 
 /// Births of frames, in order; sparse, so that a frame's is at worst too early.
 #[derive(Debug, Default)]
-pub(crate) struct Births(Vec<Birth>);
+pub(crate) struct FirstSeenLog(Vec<FirstSeen>);
 
-impl Births {
-    fn note(&mut self, birth: Birth) {
+impl FirstSeenLog {
+    fn note(&mut self, birth: FirstSeen) {
         if self.0.last().is_some_and(|last| last.frame == birth.frame) {
             return;
         }
@@ -74,7 +74,7 @@ impl Births {
         self.0.push(birth);
     }
 
-    fn of(&self, frame: u32) -> Birth {
+    fn of(&self, frame: u32) -> FirstSeen {
         let after = self.0.partition_point(|birth| birth.frame <= frame);
         after.checked_sub(1).map(|at| self.0[at]).unwrap_or_default()
     }
@@ -86,14 +86,14 @@ impl Births {
 
 /// What got another name since a moment.
 #[derive(Debug, Default)]
-pub(crate) struct Renamed {
+pub(crate) struct RenamedFrames {
     /// What each frame had.
-    pub(crate) before: FxHashMap<u32, Had>,
+    pub(crate) before: FxHashMap<u32, FormerNames>,
     /// No stack, site or sample before these has one of them.
-    pub(crate) born: Birth,
+    pub(crate) born: FirstSeen,
 }
 
-impl Renamed {
+impl RenamedFrames {
     pub(crate) fn is_empty(&self) -> bool {
         self.before.is_empty()
     }
@@ -116,7 +116,7 @@ impl Renamed {
 impl Profile {
     /// Notes what there is, for the frames that come from now on.
     pub(super) fn note_birth(&mut self) {
-        self.births.note(Birth {
+        self.births.note(FirstSeen {
             frame: self.frames.len() as u32,
             node: self.trie.len() as u32,
             site: self.sites.len() as u32,
@@ -126,16 +126,16 @@ impl Profile {
 
     /// What got another name since the journal had so many ([`Frames::names`](super::Frames::names)); `None` when that
     /// is too long ago, or ids are others.
-    pub(crate) fn renamed_since(&self, names: u64) -> Option<Renamed> {
+    pub(crate) fn renamed_since(&self, names: u64) -> Option<RenamedFrames> {
         let list = self.frames.journal().since(names)?;
-        let mut before: FxHashMap<u32, Had> = FxHashMap::default();
+        let mut before: FxHashMap<u32, FormerNames> = FxHashMap::default();
         for (frame, had) in list {
-            let first = before.entry(*frame).or_insert_with(|| Had { sym: had.sym, inlined: None });
+            let first = before.entry(*frame).or_insert_with(|| FormerNames { sym: had.sym, inlined: None });
             first.inlined = first.inlined.take().or_else(|| had.inlined.clone());
         }
         before.retain(|frame, had| had.inlined.is_some() || self.frames.syms()[*frame as usize] != had.sym);
         let born = before.keys().min().map(|frame| self.births.of(*frame)).unwrap_or_default();
-        Some(Renamed { before, born })
+        Some(RenamedFrames { before, born })
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     fn who_is_too_far_behind_is_told_so() {
         let mut journal = Journal::default();
         (0..MAX_RENAMES as u32 + 1).for_each(|frame| journal.note(frame, 7, None));
-        let had = Had { sym: 7, inlined: None };
+        let had = FormerNames { sym: 7, inlined: None };
         assert_eq!((journal.end(), journal.since(0)), (MAX_RENAMES as u64 + 1, None));
         let half = MAX_RENAMES as u64 / 2;
         assert_eq!(
@@ -161,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_birth_is_at_worst_too_early() {
-        let mut births = Births::default();
-        let birth = |frame| Birth { frame, node: 10 * frame, site: 3 * frame, sample: u64::from(frame) };
+        let mut births = FirstSeenLog::default();
+        let birth = |frame| FirstSeen { frame, node: 10 * frame, site: 3 * frame, sample: u64::from(frame) };
         (1..=2 * MAX_BIRTHS as u32).for_each(|frame| births.note(birth(frame)));
         assert!(births.0.len() <= MAX_BIRTHS);
         for frame in [0, 1, 2, 77, 5000, 2 * MAX_BIRTHS as u32, u32::MAX] {

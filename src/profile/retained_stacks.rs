@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::NodeId;
-use super::marks::Kept;
+use super::marks::MarkedSet;
 
 /// A held stack. Index into [`RetainedStacks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -56,7 +56,7 @@ impl RetainedStacks {
     }
 
     /// Follows stacks to their new numbers.
-    pub(super) fn renumber(&mut self, nodes: &Kept) {
+    pub(super) fn renumber(&mut self, nodes: &MarkedSet) {
         self.nodes.iter_mut().for_each(|node| *node = nodes.node(*node));
         self.index = self.nodes.iter().enumerate().map(|(i, node)| (*node, RetainedStack(i as u32))).collect();
     }

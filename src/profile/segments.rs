@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::marks::Kept;
+use super::marks::MarkedSet;
 
 /// Entries of a block.
 const BLOCK: usize = 1 << SHIFT;
@@ -37,7 +37,7 @@ impl<T: Copy> Segments<T> {
     }
 
     /// Lets those that are kept slide down to the places of the others, each made into what it is from now on.
-    pub(super) fn keep(&mut self, kept: &Kept, mut new: impl FnMut(T) -> T) {
+    pub(super) fn keep(&mut self, kept: &MarkedSet, mut new: impl FnMut(T) -> T) {
         for (to, from) in kept.iter().enumerate() {
             self[to] = new(self[from as usize]);
         }

@@ -9,8 +9,8 @@ use rustc_hash::FxBuildHasher;
 
 use crate::session::TaskId;
 
-use super::index::Index;
-use super::marks::{Kept, Marks};
+use super::index::HashIndex;
+use super::marks::{MarkedSet, Marks};
 use super::{NodeId, Segments};
 
 /// Index into [`Sites`].
@@ -33,7 +33,7 @@ pub struct TraceId(pub u32);
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
     list: Segments<Site>,
-    index: Index,
+    index: HashIndex,
     /// The first is empty: no text.
     traces: Vec<Arc<str>>,
     trace_ids: HashMap<Arc<str>, u32>,
@@ -71,7 +71,7 @@ impl Sites {
 
     /// Gives all sites but those that are kept up, each of which becomes what `new` makes of it, and the texts that
     /// only the others had.
-    pub(super) fn keep(&mut self, sites: &Kept, mut new: impl FnMut(Site) -> Site) {
+    pub(super) fn keep(&mut self, sites: &MarkedSet, mut new: impl FnMut(Site) -> Site) {
         let mut traces = Marks::none(self.traces.len().max(1));
         traces.mark(0);
         sites.iter().for_each(|site| traces.mark(self.list[site as usize].trace.0));

@@ -51,7 +51,7 @@ impl Timeline {
 
     /// Samples and losses of equally long parts of a span of time, `cells` of them at most. While it still
     /// `grows` parts are powers of two times a fixed length, so that what was shown stays where it is.
-    pub(crate) fn parts(&self, until: u64, cells: usize, grows: bool) -> Parts {
+    pub(crate) fn parts(&self, until: u64, cells: usize, grows: bool) -> TimelineParts {
         let (until, cells) = (until.min(LATEST), cells.max(1) as u64);
         let mut each = (until / self.length) / cells + 1;
         if grows {
@@ -64,13 +64,13 @@ impl Timeline {
             sums.resize(n, 0);
             sums
         };
-        Parts { length, counts: sums(&self.counts), lost: sums(&self.lost) }
+        TimelineParts { length, counts: sums(&self.counts), lost: sums(&self.lost) }
     }
 }
 
 /// See [`Timeline::parts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct TimelineParts {
     pub(crate) length: u64,
     pub(crate) counts: Vec<u64>,
     pub(crate) lost: Vec<u64>,

@@ -5,8 +5,8 @@ use std::hash::BuildHasher;
 
 use rustc_hash::FxBuildHasher;
 
-use super::index::Index;
-use super::marks::Kept;
+use super::index::HashIndex;
+use super::marks::MarkedSet;
 use super::{FrameId, Segments};
 
 /// A stack: the path from the root to this node.
@@ -26,13 +26,13 @@ pub struct Trie {
     frame: Segments<u32>,
     /// 0 for none: the root is nobody's child.
     first_child: Segments<u32>,
-    index: Index,
+    index: HashIndex,
 }
 
 impl Default for Trie {
     fn default() -> Self {
         let (parent, first_child) = (Segments::default(), Segments::default());
-        let mut trie = Self { parent, frame: Segments::default(), first_child, index: Index::default() };
+        let mut trie = Self { parent, frame: Segments::default(), first_child, index: HashIndex::default() };
         trie.push(NodeId::ROOT, FrameId(u32::MAX));
         trie
     }
@@ -118,7 +118,7 @@ impl Trie {
     }
 
     /// Gives all stacks but those that are kept up, and the frames new numbers.
-    pub(super) fn keep(&mut self, nodes: &Kept, frames: &Kept) {
+    pub(super) fn keep(&mut self, nodes: &MarkedSet, frames: &MarkedSet) {
         self.parent.keep(nodes, |parent| nodes.node(NodeId(parent)).0);
         self.frame.keep(nodes, |frame| frames.number(frame).unwrap_or(frame));
         self.first_child.truncate(nodes.len());

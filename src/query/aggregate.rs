@@ -8,13 +8,13 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::filter::Filter;
-use crate::profile::{Acc, Chunk, Renamed};
+use crate::profile::{Acc, Chunk, RenamedFrames};
 
 use super::changes::{Change, Changes};
 use super::column::ColumnKey;
 use super::data::Data;
-use super::field_rows::{Lane, Traced, lane};
-use super::filter_eval::Judge;
+use super::field_rows::{FieldCombinations, Lane, lane};
+use super::filter_eval::FilterEvaluator;
 use super::parallel::shared;
 
 /// Samples from which a full pass is shared among threads.
@@ -33,13 +33,13 @@ enum Lanes {
 #[derive(Debug)]
 pub struct Aggregate {
     event: u16,
-    judge: Option<Judge>,
+    judge: Option<FilterEvaluator>,
     /// Only samples of these times count.
     window: Option<Range<u64>>,
     lanes: Lanes,
     /// Whether lanes are of CPUs, and of which values of tracepoints' fields.
     by_cpu: bool,
-    traced: Option<Arc<Traced>>,
+    traced: Option<Arc<FieldCombinations>>,
     total: Acc,
     /// Absolute positions of the samples that are in it.
     counted: Range<u64>,
@@ -87,7 +87,7 @@ impl Aggregate {
     pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
         Self {
             event: event as u16,
-            judge: filter.map(Judge::new),
+            judge: filter.map(FilterEvaluator::new),
             window: None,
             lanes: Lanes::One(Vec::new()),
             by_cpu: false,
@@ -116,20 +116,20 @@ impl Aggregate {
     /// Adds samples up apart by those keys that are not their sites'.
     pub(crate) fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
         self.by_cpu = keys.contains(&ColumnKey::Cpu);
-        self.traced = Traced::of(keys.iter().filter_map(|key| key.traced()));
+        self.traced = FieldCombinations::of(keys.iter().filter_map(|key| key.traced()));
         let apart = self.by_cpu || self.traced.is_some();
         self.lanes = if apart { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
         self
     }
 
     /// The values of tracepoints' fields that samples are told apart by.
-    pub(crate) fn traced(&self) -> Option<&Arc<Traced>> {
+    pub(crate) fn traced(&self) -> Option<&Arc<FieldCombinations>> {
         self.traced.as_ref()
     }
 
     /// Whether it is of that event and filter.
     pub(crate) fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
-        usize::from(self.event) == event && self.judge.as_ref().map(Judge::filter) == filter
+        usize::from(self.event) == event && self.judge.as_ref().map(FilterEvaluator::filter) == filter
     }
 
     /// The times that count, when not all do.
@@ -152,12 +152,12 @@ impl Aggregate {
         half: Option<u64>,
     ) -> bool {
         let apart = self.by_cpu == keys.contains(&ColumnKey::Cpu)
-            && Traced::serves(self.traced.as_ref(), keys.iter().filter_map(|key| key.traced()));
+            && FieldCombinations::serves(self.traced.as_ref(), keys.iter().filter_map(|key| key.traced()));
         self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 
     /// What decides its filter, up to date with what was last counted.
-    pub(crate) fn judge(&self) -> Option<&Judge> {
+    pub(crate) fn judge(&self) -> Option<&FilterEvaluator> {
         self.judge.as_ref()
     }
 
@@ -168,7 +168,7 @@ impl Aggregate {
         self.news.begin();
         if self.epoch != data.profile.epoch() {
             self.epoch = data.profile.epoch();
-            self.judge = self.judge.take().map(|j| Judge::new(j.filter().clone()));
+            self.judge = self.judge.take().map(|j| FilterEvaluator::new(j.filter().clone()));
             self.reset();
         }
         let renamed = data.profile.renamed_since(self.names);
@@ -211,7 +211,7 @@ impl Aggregate {
     }
 
     /// Counts sites that have frames of other names under those, and the samples of those whose verdict `changed` anew.
-    fn retell(&mut self, data: Data<'_>, renamed: Renamed, changed: Vec<u32>) {
+    fn retell(&mut self, data: Data<'_>, renamed: RenamedFrames, changed: Vec<u32>) {
         if renamed.is_empty() || self.counted.is_empty() {
             return;
         }

@@ -7,16 +7,16 @@ use crate::event::EventState;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::session::{DsoKind, TimeMark};
-use crate::symbols::spaces::Walked;
+use crate::symbols::spaces::WalkFigures;
 
 use super::annotate::Hits;
 use super::column::{ColumnKey, ColumnValue};
 use super::cpus::CpuAnswer;
-use super::diff::{Side, Versus};
+use super::diff::{RowDiff, Side};
 use super::flame::layout::Flame;
 use super::heat::Heat;
 use super::question::Question;
-use super::task_choices::Whose;
+use super::task_choices::TaskSamples;
 use super::top::Group;
 
 /// Rows beyond this are not sent to a screen; the table says how many there are.
@@ -55,7 +55,7 @@ pub struct TopLine {
     /// What is known of the name.
     pub(crate) state: SymState,
     /// What it was in the baseline, for rows.
-    pub versus: Option<Versus>,
+    pub versus: Option<RowDiff>,
 }
 
 impl TopLine {
@@ -157,7 +157,7 @@ impl Memory {
 
 /// A DSO whose user stacks are mostly broken: it has no frame pointers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Broken {
+pub struct BrokenStacks {
     pub dso: Arc<str>,
     /// Of its stacks, how many are.
     pub percent: f64,
@@ -201,7 +201,7 @@ pub struct Answer {
     /// The call chains of the row that was asked for beside them.
     pub beside: Vec<TopLine>,
     /// The tasks that were sampled most.
-    pub tasks: Vec<Whose>,
+    pub tasks: Vec<TaskSamples>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
     /// The samples of the function that is annotated.
@@ -242,9 +242,9 @@ pub struct Answer {
     /// Where the names of each DSO come from, by its path; or why there are none.
     pub sources: Arc<BTreeMap<Arc<str>, String>>,
     /// A DSO that needs DWARF for its call chains.
-    pub broken: Option<Broken>,
+    pub broken: Option<BrokenStacks>,
     /// How stacks are walked by tables, where they are.
-    pub walked: Option<Walked>,
+    pub walked: Option<WalkFigures>,
     /// Of the stacks that were copied, how many were longer than the copy, in percent.
     pub cut_percent: f64,
 }

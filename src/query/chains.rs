@@ -7,7 +7,7 @@ use crate::profile::{Acc, NodeId, SymId};
 use super::aggregate::Aggregate;
 use super::changes::Changes;
 use super::data::Data;
-use super::live_rows::Tally;
+use super::live_rows::LiveRows;
 use super::question::Direction;
 use super::top::LabelMode;
 
@@ -34,12 +34,12 @@ impl Default for Tree {
 
 /// Where a tree leads from its row: to callers or to callees, and whether the row counts its callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Reach {
+pub struct TreeKind {
     pub(crate) direction: Direction,
     pub(crate) inclusive: bool,
 }
 
-impl Reach {
+impl TreeKind {
     /// What it is of rows: a task was all of its stacks, so its callers begin where they end.
     pub(super) fn of_rows(self, mode: LabelMode) -> Self {
         let at_end = mode == LabelMode::None && self.direction == Direction::Callers;
@@ -52,7 +52,7 @@ struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     data: Data<'a>,
     mode: LabelMode,
     label: u32,
-    reach: Reach,
+    reach: TreeKind,
     /// The symbol of a node.
     sym: S,
     /// What was inlined there, outermost first.
@@ -150,7 +150,7 @@ impl Tree {
 /// The trees of rows that are unfolded, kept up to date by what changed.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
-    list: FxHashMap<(u32, u32, Reach), Followed>,
+    list: FxHashMap<(u32, u32, TreeKind), Followed>,
     /// The inlined functions that they are of.
     inlines: u64,
 }
@@ -165,7 +165,7 @@ struct Followed {
 
 impl Trees {
     /// Follows what changed, for the trees that the last answer showed.
-    pub(crate) fn follow(&mut self, data: Data<'_>, tally: &mut Tally, news: &Changes) {
+    pub(crate) fn follow(&mut self, data: Data<'_>, tally: &mut LiveRows, news: &Changes) {
         let inlines = data.profile.frames.inlines();
         if std::mem::replace(&mut self.inlines, inlines) != inlines {
             return self.list.clear();
@@ -191,14 +191,14 @@ impl Trees {
         }
     }
 
-    /// The tree of a row of a [`Tally`]; one that was not followed is built.
+    /// The tree of a row of a [`LiveRows`]; one that was not followed is built.
     pub(crate) fn of(
         &mut self,
         data: Data<'_>,
-        tally: &mut Tally,
+        tally: &mut LiveRows,
         fold: &Aggregate,
         row: (u32, u32),
-        reach: Reach,
+        reach: TreeKind,
     ) -> &Tree {
         let (group, label) = row;
         let one = self.list.entry((group, label, reach)).or_insert_with(|| {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, Frames, Had};
+use crate::profile::{Acc, FormerNames, Frames};
 
 use super::field_rows::Lane;
 
@@ -29,7 +29,7 @@ pub(crate) struct Changes {
     pub(crate) anew: bool,
     list: Vec<Change>,
     /// What frames had before, of those that have other names now.
-    before: FxHashMap<u32, Had>,
+    before: FxHashMap<u32, FormerNames>,
     /// Whether an update is in it: nobody knows the names between two of them.
     updated: bool,
 }
@@ -53,7 +53,7 @@ impl Changes {
         }
     }
 
-    pub(super) fn rename(&mut self, before: FxHashMap<u32, Had>) {
+    pub(super) fn rename(&mut self, before: FxHashMap<u32, FormerNames>) {
         self.before = before;
     }
 
@@ -100,7 +100,7 @@ impl Changes {
         had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))
     }
 
-    fn had(&self, frame: u32, change: &Change) -> Option<&Had> {
+    fn had(&self, frame: u32, change: &Change) -> Option<&FormerNames> {
         if change.before && !self.before.is_empty() { self.before.get(&frame) } else { None }
     }
 }

@@ -11,18 +11,18 @@ use crate::session::containers::Container;
 
 use super::Data;
 pub use super::column_value::ColumnValue;
-use super::field_rows::Traced;
+use super::field_rows::FieldCombinations;
 
 /// Whose a sample is, and where it was taken.
 #[derive(Clone, Copy)]
-pub struct Sampled<'a> {
+pub struct ColumnInput<'a> {
     pub data: Data<'a>,
     pub task: &'a Task,
     pub cpu: u16,
     /// Which text of a tracepoint's sample.
     pub trace: u32,
     /// Which values of its fields.
-    pub values: Option<(&'a Traced, u16)>,
+    pub values: Option<(&'a FieldCombinations, u16)>,
 }
 
 /// An entry.
@@ -40,7 +40,7 @@ pub struct ColumnDef {
     /// Whether another run of the same programs has other values.
     pub of_this_run: bool,
     /// The value in a sample; none where it is of the function instead.
-    pub value: Option<fn(&Sampled<'_>, ColumnKey) -> ColumnValue>,
+    pub value: Option<fn(&ColumnInput<'_>, ColumnKey) -> ColumnValue>,
     /// The filter's field that asks for it, where there is one.
     pub field: Option<&'static str>,
 }
@@ -49,7 +49,7 @@ pub struct ColumnDef {
 const fn of(
     names: &'static [&'static str],
     title: &'static str,
-    value: fn(&Sampled<'_>, ColumnKey) -> ColumnValue,
+    value: fn(&ColumnInput<'_>, ColumnKey) -> ColumnValue,
 ) -> ColumnDef {
     ColumnDef {
         key: ColumnKey::Traced(""),
@@ -99,11 +99,11 @@ impl ColumnDef {
     }
 }
 
-fn container(of: &Sampled<'_>) -> Arc<Container> {
+fn container(of: &ColumnInput<'_>) -> Arc<Container> {
     of.data.session.container(of.task)
 }
 
-fn nothing(_: &Sampled<'_>, _: ColumnKey) -> ColumnValue {
+fn nothing(_: &ColumnInput<'_>, _: ColumnKey) -> ColumnValue {
     ColumnValue::Id(0)
 }
 
@@ -166,7 +166,7 @@ pub fn traced(name: &str) -> ColumnKey {
     }
     let name: &'static str = Box::leak(name.into());
     let field = name.rsplit('.').next().unwrap_or(name);
-    let value = |of: &Sampled<'_>, key: ColumnKey| {
+    let value = |of: &ColumnInput<'_>, key: ColumnKey| {
         let value = of.values.zip(key.traced()).map(|((traced, number), name)| traced.value(number, name));
         value.unwrap_or_else(|| ColumnValue::Text("".into()))
     };
@@ -232,7 +232,7 @@ pub struct Group(Vec<(ColumnKey, ColumnValue)>);
 
 impl Group {
     /// The values of some keys in a sample.
-    pub fn of(keys: &[ColumnKey], sampled: &Sampled<'_>) -> Self {
+    pub fn of(keys: &[ColumnKey], sampled: &ColumnInput<'_>) -> Self {
         let one = |key: &ColumnKey| Some((*key, key.entry().value?(sampled, *key)));
         let mut values: Vec<(ColumnKey, ColumnValue)> = keys.iter().filter_map(one).collect();
         values.sort_unstable_by_key(|(key, _)| *key);

@@ -10,7 +10,7 @@ use crate::profile::{Acc, Sym};
 
 use super::answer::MAX_ROWS;
 use super::data::Data;
-use super::diff::{Per, Side, Versus, verdict};
+use super::diff::{NormalizeBy, RowDiff, Side, verdict};
 use super::question::{Order, TopSpec};
 use super::top::{Top, TopRow};
 
@@ -33,13 +33,13 @@ pub enum SideRow {
 
 /// Both tables' rows in the order of the new one; ordered by difference, the largest first. Only as many as are
 /// ever shown are in order.
-pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Per) -> Vec<(SideRow, Versus)> {
+pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: NormalizeBy) -> Vec<(SideRow, RowDiff)> {
     let weight = |row: &TopRow| if spec.order == Order::Children { row.children } else { row.own };
     let mut left: FxHashMap<u64, VecDeque<u32>> = FxHashMap::default();
     for (i, row) in (0..).zip(&old.top.rows) {
         left.entry(key(&old, row)).or_default().push_back(i);
     }
-    let versus = |then: Acc, now: Acc| Versus {
+    let versus = |then: Acc, now: Acc| RowDiff {
         old: old.side.value(then, per),
         new: new.side.value(now, per),
         verdict: verdict((then, old.side.total), (now, new.side.total)),
@@ -58,7 +58,7 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Per)
         (!then.is_zero()).then(|| (SideRow::Gone(i), versus(then, Acc::default())))
     }));
     if spec.order == Order::Delta {
-        let order = |(at_a, a): &(SideRow, Versus), (at_b, b): &(SideRow, Versus)| {
+        let order = |(at_a, a): &(SideRow, RowDiff), (at_b, b): &(SideRow, RowDiff)| {
             let by = b.delta().abs().total_cmp(&a.delta().abs());
             (if spec.reversed { by.reverse() } else { by }).then_with(|| at_a.cmp(at_b))
         };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     /// Rows as sign, name, what they were and what they are.
-    fn shown(then: &Staged, now: &Staged, spec: &TopSpec, per: Per) -> Vec<String> {
+    fn shown(then: &Staged, now: &Staged, spec: &TopSpec, per: NormalizeBy) -> Vec<String> {
         let (old, new) = (then.top(spec), now.top(spec));
         let side = |top: &Top, seconds| Side { total: top.total, seconds };
         let old_table = TableSide { data: then.data(), top: &old, side: side(&old, 2.0) };
@@ -103,7 +103,7 @@ mod tests {
             SideRow::New(i) => new.symbol(table.data, new.rows[*i as usize].label),
             SideRow::Gone(i) => old.symbol(old_table.data, old.rows[*i as usize].label),
         };
-        let one = |(place, versus): &(SideRow, Versus)| {
+        let one = |(place, versus): &(SideRow, RowDiff)| {
             let name = name(place).map(|s| s.name().into_owned()).unwrap_or_default();
             format!("{} {name} {:.0} {:.0} {:+.0}", versus.verdict.sign(), versus.old, versus.new, versus.delta())
         };
@@ -121,13 +121,13 @@ mod tests {
     fn rows_find_what_they_were() {
         let (then, now) = (recorded(&"aaabb".repeat(40)), recorded(&"bccccccccc".repeat(40)));
         let delta = ["+ c 0 90 +90", "- a 60 0 -60", "▼ b 40 10 -30"];
-        assert_eq!(shown(&then, &now, &spec(Order::Delta, false), Per::Total), delta);
+        assert_eq!(shown(&then, &now, &spec(Order::Delta, false), NormalizeBy::Total), delta);
         let reversed = ["▼ b 40 10 -30", "- a 60 0 -60", "+ c 0 90 +90"];
-        assert_eq!(shown(&then, &now, &spec(Order::Delta, true), Per::Total), reversed);
+        assert_eq!(shown(&then, &now, &spec(Order::Delta, true), NormalizeBy::Total), reversed);
         let own = ["+ c 0 900 +900", "▼ b 400 100 -300", "- a 600 0 -600"];
-        assert_eq!(shown(&then, &now, &spec(Order::SelfTime, false), Per::Second), own);
+        assert_eq!(shown(&then, &now, &spec(Order::SelfTime, false), NormalizeBy::Second), own);
         let children = ["~ m 100 100 +0", "+ c 0 90 +90", "▼ b 40 10 -30", "- a 60 0 -60"];
-        assert_eq!(shown(&then, &now, &spec(Order::Children, false), Per::Total), children);
+        assert_eq!(shown(&then, &now, &spec(Order::Children, false), NormalizeBy::Total), children);
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         let mut now = Staged::default();
         now.sample(1, 1, &["a"], 10);
         let spec = TopSpec { children: true, ..spec(Order::SelfTime, false) };
-        assert_eq!(shown(&then, &now, &spec, Per::Nothing), ["~ a 10 10 +0"]);
+        assert_eq!(shown(&then, &now, &spec, NormalizeBy::Nothing), ["~ a 10 10 +0"]);
     }
 
     /// Of more rows than are ever shown the largest differences come first, in order.
@@ -152,8 +152,12 @@ mod tests {
             let (old, mut new) = (then.top(&spec), now.top(&spec));
             new.rows.sort_by_key(|row| row.label);
             let old = TableSide { data: then.data(), top: &old, side: Side::default() };
-            let rows =
-                compare(TableSide { data: now.data(), top: &new, side: Side::default() }, old, &spec, Per::Nothing);
+            let rows = compare(
+                TableSide { data: now.data(), top: &new, side: Side::default() },
+                old,
+                &spec,
+                NormalizeBy::Nothing,
+            );
             assert_eq!(rows.len(), n as usize);
             let first: Vec<f64> = rows[..MAX_ROWS].iter().map(|(_, versus)| versus.delta()).collect();
             assert!((0..MAX_ROWS).all(|i| first[i] == (n - i as u64) as f64), "{more}");

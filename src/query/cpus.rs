@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{NodeId, Renamed, SiteId, SymId};
+use crate::profile::{NodeId, RenamedFrames, SiteId, SymId};
 
 use super::context::{Context, Contexts, VECTORS, dispatches};
 use super::data::Data;
@@ -79,7 +79,7 @@ impl CpuSamples {
 
 /// The function behind the samples of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Behind {
+pub struct SlotFunction {
     pub(crate) slot: usize,
     /// Samples in it and in what it calls.
     pub(crate) samples: u64,
@@ -101,7 +101,7 @@ pub struct CpuAnswer {
     pub busy: Option<f64>,
     /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
     pub cpu: Option<u16>,
-    pub behind: Vec<Behind>,
+    pub behind: Vec<SlotFunction>,
 }
 
 impl CpuAnswer {
@@ -120,7 +120,7 @@ impl CpuAnswer {
     }
 
     /// The function behind a slot of a CPU, when that is what was asked about.
-    pub(crate) fn behind(&self, cpu: u32, slot: usize) -> Option<&Behind> {
+    pub(crate) fn behind(&self, cpu: u32, slot: usize) -> Option<&SlotFunction> {
         self.behind.iter().find(|b| self.cpu.map(u32::from) == Some(cpu) && b.slot == slot)
     }
 }
@@ -174,7 +174,7 @@ pub struct CpuCounts {
     start: u64,
     length: u64,
     buckets: VecDeque<Bucket>,
-    behind: (Option<u16>, u64, Vec<Behind>),
+    behind: (Option<u16>, u64, Vec<SlotFunction>),
 }
 
 impl CpuCounts {
@@ -239,7 +239,7 @@ impl CpuCounts {
     }
 
     /// Moves what was counted to where it belongs by the names that its stacks have now.
-    fn move_renamed(&mut self, data: Data<'_>, renamed: &Renamed) {
+    fn move_renamed(&mut self, data: Data<'_>, renamed: &RenamedFrames) {
         let mut moved: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
         for site in renamed.sites(data.profile, self.slots.len()) {
             let slot = self.slot(data, SiteId(site));
@@ -358,7 +358,7 @@ impl CpuCounts {
     }
 
     /// The functions behind a CPU's softirqs and interrupts since a time.
-    fn find_behind(&self, data: Data<'_>, cpu: u16, since: u64) -> Vec<Behind> {
+    fn find_behind(&self, data: Data<'_>, cpu: u16, since: u64) -> Vec<SlotFunction> {
         let mut sites: FxHashMap<u32, u64> = FxHashMap::default();
         for (chunk, range) in data.profile.between(data.profile.position_at(since), self.counted) {
             for i in range.filter(|i| chunk.cpu[*i] == cpu && usize::from(chunk.event[*i]) == self.event) {
@@ -372,7 +372,7 @@ impl CpuCounts {
             slot.0 += n;
             self.carry(data, SiteId(site), n, &mut slot.1);
         }
-        let mut out: Vec<Behind> = (0..)
+        let mut out: Vec<SlotFunction> = (0..)
             .zip(slots)
             .filter(|(slot, _)| *slot >= IRQ)
             .filter_map(|(slot, (total, syms))| behind(data, slot, total, &syms))
@@ -411,7 +411,7 @@ struct Carried {
     depth: u64,
 }
 
-fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried>) -> Option<Behind> {
+fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried>) -> Option<SlotFunction> {
     let name = |sym: u32| data.profile.frames.sym(SymId(sym)).name().into_owned();
     let mut list: Vec<(String, Carried)> = syms.iter().map(|(sym, c)| (name(*sym), *c)).collect();
     list.sort_by(|a, b| a.0.cmp(&b.0));
@@ -420,7 +420,7 @@ fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried
     let registered = list.iter().filter(|(name, c)| share(c) >= SOME && !dispatches(name));
     let first = registered.min_by_key(|(_, c)| (depth(c), std::cmp::Reverse(c.samples)));
     let deepest = || list.iter().filter(|(_, c)| share(c) >= NEARLY_ALL).max_by_key(|(_, c)| (depth(c), c.samples));
-    first.or_else(deepest).map(|(name, c)| Behind { slot, samples: c.samples, name: name.clone() })
+    first.or_else(deepest).map(|(name, c)| SlotFunction { slot, samples: c.samples, name: name.clone() })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::profile::Acc;
 
 /// What weights are divided by before they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Per {
+pub enum NormalizeBy {
     /// The whole of each profile: shares.
     Total,
     /// The seconds that each profile lasted.
@@ -20,7 +20,7 @@ pub enum Per {
     Nothing,
 }
 
-impl Per {
+impl NormalizeBy {
     /// As the argument of a command.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -49,12 +49,12 @@ pub struct Side {
 
 impl Side {
     /// A weight in the unit of `per`: percent of the whole, period a second, or period.
-    pub(crate) fn value(&self, acc: Acc, per: Per) -> f64 {
+    pub(crate) fn value(&self, acc: Acc, per: NormalizeBy) -> f64 {
         match per {
-            Per::Total => acc.percent_of(&self.total),
-            Per::Second if self.seconds > 0.0 => acc.period as f64 / self.seconds,
-            Per::Second => 0.0,
-            Per::Nothing => acc.period as f64,
+            NormalizeBy::Total => acc.percent_of(&self.total),
+            NormalizeBy::Second if self.seconds > 0.0 => acc.period as f64 / self.seconds,
+            NormalizeBy::Second => 0.0,
+            NormalizeBy::Nothing => acc.period as f64,
         }
     }
 }
@@ -95,14 +95,14 @@ impl Verdict {
 
 /// What a row has become. Values are in the unit of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Versus {
+pub struct RowDiff {
     pub(crate) old: f64,
     pub(crate) new: f64,
     pub(crate) verdict: Verdict,
-    pub(crate) per: Per,
+    pub(crate) per: NormalizeBy,
 }
 
-impl Versus {
+impl RowDiff {
     pub(crate) fn delta(&self) -> f64 {
         self.new - self.old
     }
@@ -162,7 +162,7 @@ pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
 pub fn diff<K: Clone + Ord + std::hash::Hash>(
     old: (&Side, &[(K, Acc)]),
     new: (&Side, &[(K, Acc)]),
-    per: Per,
+    per: NormalizeBy,
 ) -> Vec<DiffRow<K>> {
     let mut pairs: HashMap<K, (Acc, Acc)> = HashMap::new();
     old.1.iter().for_each(|(key, acc)| pairs.entry(key.clone()).or_default().0 += *acc);
@@ -195,7 +195,7 @@ mod tests {
     fn growth_noise_new_and_gone() {
         let old = [("a", acc(500)), ("b", acc(490)), ("gone", acc(10))];
         let new = [("a", acc(700)), ("b", acc(280)), ("fresh", acc(20))];
-        let rows = diff((&side(1000), &old), (&side(1000), &new), Per::Total);
+        let rows = diff((&side(1000), &old), (&side(1000), &new), NormalizeBy::Total);
         let shown: Vec<_> = rows.iter().map(|r| (r.key, r.verdict, r.delta().round())).collect();
         assert_eq!(
             shown,
@@ -206,10 +206,10 @@ mod tests {
                 ("gone", Verdict::Gone, -1.0)
             ]
         );
-        let rows = diff((&side(100), &[("a", acc(50))]), (&side(100), &[("a", acc(55))]), Per::Total);
+        let rows = diff((&side(100), &[("a", acc(50))]), (&side(100), &[("a", acc(55))]), NormalizeBy::Total);
         assert_eq!(rows[0].verdict, Verdict::Noise);
         assert!((rows[0].delta() - 5.0).abs() < 1e-9);
-        let rows = diff((&side(100), &[("a", acc(50))]), (&side(200), &[("a", acc(100))]), Per::Second);
+        let rows = diff((&side(100), &[("a", acc(50))]), (&side(200), &[("a", acc(100))]), NormalizeBy::Second);
         assert!((rows[0].delta() - 250.0).abs() < 1e-9);
     }
 
@@ -240,13 +240,13 @@ mod tests {
     #[test]
     fn values_in_each_unit() {
         let side = Side { total: acc(40), seconds: 4.0 };
-        let pers = [Per::Total, Per::Second, Per::Nothing];
+        let pers = [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing];
         assert_eq!(pers.map(|per| side.value(acc(6), per)), [15.0, 15.0, 60.0]);
-        assert_eq!(Side { seconds: 8.0, ..side }.value(acc(6), Per::Second), 7.5);
-        assert_eq!(Side { seconds: 0.5, ..side }.value(acc(6), Per::Second), 120.0);
-        assert_eq!(Side { seconds: 0.0, ..side }.value(acc(6), Per::Second), 0.0);
-        assert_eq!(pers.map(Per::word), ["total", "second", "nothing"]);
-        assert_eq!(pers.map(Per::unit_label), ["percent of each side", "period a second", "period"]);
+        assert_eq!(Side { seconds: 8.0, ..side }.value(acc(6), NormalizeBy::Second), 7.5);
+        assert_eq!(Side { seconds: 0.5, ..side }.value(acc(6), NormalizeBy::Second), 120.0);
+        assert_eq!(Side { seconds: 0.0, ..side }.value(acc(6), NormalizeBy::Second), 0.0);
+        assert_eq!(pers.map(NormalizeBy::word), ["total", "second", "nothing"]);
+        assert_eq!(pers.map(NormalizeBy::unit_label), ["percent of each side", "period a second", "period"]);
     }
 
     proptest! {
@@ -256,7 +256,7 @@ mod tests {
         fn a_profile_against_itself_is_empty(rows in proptest::collection::vec(("[a-f]", 1u64..1000), 0..20)) {
             let rows: Vec<(String, Acc)> = rows.into_iter().map(|(k, n)| (k, acc(n))).collect();
             let side = side(rows.iter().map(|(_, a)| a.samples).sum());
-            for per in [Per::Total, Per::Second, Per::Nothing] {
+            for per in [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing] {
                 prop_assert!(diff((&side, &rows), (&side, &rows), per).is_empty());
             }
         }
@@ -264,8 +264,8 @@ mod tests {
         #[test]
         fn turned_around_it_changes_sign(a in 1u64..500, b in 1u64..500) {
             let (old, new) = ([("k", acc(a))], [("k", acc(b))]);
-            let one = diff((&side(500), &old), (&side(500), &new), Per::Total);
-            let two = diff((&side(500), &new), (&side(500), &old), Per::Total);
+            let one = diff((&side(500), &old), (&side(500), &new), NormalizeBy::Total);
+            let two = diff((&side(500), &new), (&side(500), &old), NormalizeBy::Total);
             prop_assert_eq!(one.first().map(DiffRow::delta), two.first().map(|r| -r.delta()));
         }
     }

@@ -36,7 +36,7 @@ const OTHER: &str = "(other values)";
 
 /// The combinations of values that were met.
 #[derive(Debug)]
-pub struct Traced {
+pub struct FieldCombinations {
     /// As keys have them: of one event, `event.field`, or of any.
     names: Vec<&'static str>,
     met: RwLock<Met>,
@@ -51,12 +51,12 @@ struct Met {
 /// Numbers the samples of one event.
 #[derive(Debug)]
 pub(crate) struct FieldReader<'a> {
-    traced: &'a Traced,
+    traced: &'a FieldCombinations,
     fields: Vec<Option<format::Field>>,
     big: bool,
 }
 
-impl Traced {
+impl FieldCombinations {
     /// For the fields of these names; `None` where there are none.
     pub(crate) fn of(names: impl Iterator<Item = &'static str>) -> Option<Arc<Self>> {
         let names: Vec<&'static str> = names.collect();
@@ -138,7 +138,7 @@ mod tests {
     use crate::event::format::Format;
     use crate::query::column::{self, ColumnKey};
     use crate::query::staged::Staged;
-    use crate::query::{Aggregate, Keep, Top, TopSpec};
+    use crate::query::{Aggregate, RowLimit, Top, TopSpec};
 
     const SWITCH: &str = "name: sched_switch\nID: 1\nformat:\n\tfield:char next_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:int next_prio;\toffset:24;\tsize:4;\tsigned:1;\n\nprint fmt: \"x\"\n";
 
@@ -162,7 +162,7 @@ mod tests {
         let mut fold = Aggregate::new(0, None).told_apart(&keys);
         fold.update(staged.data(), 0..u64::MAX);
         let spec = TopSpec { keys: keys.clone(), children: false, ..TopSpec::default() };
-        let top = Top::build(staged.data(), &fold, &spec, Keep::All { sorted: usize::MAX });
+        let top = Top::build(staged.data(), &fold, &spec, RowLimit::All { sorted: usize::MAX });
         let words = |group: &column::Group| {
             keys.iter().filter_map(|key| Some(group.get(*key)?.text().into_owned())).collect::<Vec<_>>().join(" ")
         };
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn with_too_many_values_the_rest_is_one() {
-        let traced = Traced::of(["next_prio"].into_iter()).expect("a field");
+        let traced = FieldCombinations::of(["next_prio"].into_iter()).expect("a field");
         let mut staged = Staged::default();
         staged.profile.set_format(0, Arc::new(Format::parse("sched", SWITCH, false).expect("parses")));
         let reader = traced.reader(staged.data(), 0);

@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
 
 /// Verdicts for all sites, kept up to date as sites and names come.
 #[derive(Clone, Debug)]
-pub struct Judge {
+pub struct FilterEvaluator {
     filter: Arc<Filter>,
     verdicts: Vec<Verdict>,
     bits: Vec<u64>,
@@ -81,7 +81,7 @@ pub(crate) const IDLE: &[&str] = &[
 /// Filters of up to so many clauses are decided by a table.
 const TABLE_ATOMS: usize = 10;
 
-impl Judge {
+impl FilterEvaluator {
     pub(crate) fn new(filter: Arc<Filter>) -> Self {
         let nodes = filter
             .atoms()

@@ -5,16 +5,16 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, NodeId, SymId};
 
-use super::chains::{Reach, Tree};
+use super::chains::{Tree, TreeKind};
 use super::data::Data;
 use super::question::Direction;
 use super::top::{LabelMode, Top, TopRow};
 
 /// Trees of rows, without nodes below a share of the whole.
-pub(crate) struct Heavy<'a> {
+pub(crate) struct HeavyTrees<'a> {
     data: Data<'a>,
     top: &'a Top,
-    reach: Reach,
+    reach: TreeKind,
     /// In percent of all samples.
     least: f64,
     /// Where in `below` the nodes begin that each node leads to, where that is asked.
@@ -31,8 +31,8 @@ struct Cursor {
     acc: Acc,
 }
 
-impl<'a> Heavy<'a> {
-    pub(crate) fn new(data: Data<'a>, top: &'a Top, reach: Reach, least: f64) -> Self {
+impl<'a> HeavyTrees<'a> {
+    pub(crate) fn new(data: Data<'a>, top: &'a Top, reach: TreeKind, least: f64) -> Self {
         let reach = reach.of_rows(top.mode);
         let mut heavy = Self { data, top, reach, least, starts: Vec::new(), below: Vec::new() };
         if reach.direction == Direction::Callees {

@@ -3,21 +3,21 @@
 use std::borrow::Cow;
 
 use super::aggregate::Aggregate;
-use super::chains::{Reach, Tree, Trees};
+use super::chains::{Tree, TreeKind, Trees};
 use super::changes::Changes;
 use super::data::Data;
-use super::live_rows::Tally;
+use super::live_rows::LiveRows;
 use super::question::TopSpec;
-use super::top::{Keep, Top, TopRow};
+use super::top::{RowLimit, Top, TopRow};
 
 /// Rows and call trees that stand from answer to answer.
 #[derive(Debug, Default)]
-pub struct Standing {
-    tally: Option<Tally>,
+pub struct KeptRows {
+    tally: Option<LiveRows>,
     trees: Trees,
 }
 
-impl Standing {
+impl KeptRows {
     /// Follows what changed in the fold. Where that is not worth it, all is added up anew when it is asked for.
     pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
         match &mut self.tally {
@@ -30,13 +30,13 @@ impl Standing {
     }
 
     /// The rows that are asked for.
-    pub fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Top {
+    pub fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
         let kept = self.tally.take().filter(|tally| tally.serves(spec));
         let tally = self.tally.insert(match kept {
             Some(tally) => tally,
             None => {
                 self.trees = Trees::default();
-                Tally::build(data, fold, spec)
+                LiveRows::build(data, fold, spec)
             }
         });
         tally.top(data, fold, spec, keep)
@@ -51,13 +51,13 @@ impl Standing {
 /// The call trees of the rows of one table.
 #[derive(Debug)]
 pub struct KeptTrees<'a> {
-    standing: &'a mut Standing,
+    standing: &'a mut KeptRows,
     fold: &'a Aggregate,
 }
 
 impl KeptTrees<'_> {
-    pub(crate) fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree> {
-        let Standing { tally: Some(tally), trees } = &mut *self.standing else { return Cow::Owned(Tree::default()) };
+    pub(crate) fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: TreeKind) -> Cow<'_, Tree> {
+        let KeptRows { tally: Some(tally), trees } = &mut *self.standing else { return Cow::Owned(Tree::default()) };
         let group = top.tallied.get(row.group as usize).copied().unwrap_or(u32::MAX);
         Cow::Borrowed(trees.of(data, tally, self.fold, (group, row.label), reach))
     }

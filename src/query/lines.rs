@@ -8,10 +8,10 @@ use crate::profile::{Acc, SymId};
 use crate::session::DsoKind;
 
 use super::answer::{MAX_ROWS, Mark, TopLine};
-use super::chains::{Reach, Tree};
+use super::chains::{Tree, TreeKind};
 use super::compare::{SideRow, TableSide};
 use super::data::Data;
-use super::diff::{Per, Versus};
+use super::diff::{NormalizeBy, RowDiff};
 use super::kept_rows::KeptTrees;
 use super::question::{ChainMode, Order, Question};
 use super::top::{Group, Top, TopRow};
@@ -21,13 +21,13 @@ const MAX_CHAIN: usize = 2_000;
 
 /// What a screen shows of a table: its lines, and the call chains of one of its rows apart from them.
 #[derive(Debug, Default)]
-pub struct Listed {
+pub struct ScreenLines {
     pub lines: Vec<TopLine>,
     pub(crate) beside: Vec<TopLine>,
 }
 
 /// The lines of a table, call chains unfolded around what is in sight.
-pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTrees<'_>) -> Listed {
+pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTrees<'_>) -> ScreenLines {
     let mut out = Lines::new(data, top, question, trees);
     for row in top.rows.iter().take(MAX_ROWS) {
         let weight = if question.top.order == Order::Children { row.children } else { row.own };
@@ -43,17 +43,17 @@ pub fn compared(
     data: Data<'_>,
     top: &Top,
     old: TableSide<'_>,
-    rows: &[(SideRow, Versus)],
+    rows: &[(SideRow, RowDiff)],
     question: &Question,
     trees: &mut KeptTrees<'_>,
-) -> Listed {
+) -> ScreenLines {
     let mut out = Lines::new(data, top, question, trees);
     let limit = question.limit_percent;
     for (place, versus) in rows.iter().take(MAX_ROWS) {
         match place {
             SideRow::New(i) => {
                 let row = &top.rows[*i as usize];
-                let was = if versus.per == Per::Total { versus.old } else { 0.0 };
+                let was = if versus.per == NormalizeBy::Total { versus.old } else { 0.0 };
                 if row.own.percent_of(&top.total).max(row.children.percent_of(&top.total)).max(was) >= limit {
                     out.row(row, Some(*versus));
                 }
@@ -88,12 +88,12 @@ impl<'a, 'k> Lines<'a, 'k> {
         Self { data, top, question, trees, sight_end, out, beside: Vec::new() }
     }
 
-    fn done(self) -> Listed {
-        Listed { lines: self.out, beside: self.beside }
+    fn done(self) -> ScreenLines {
+        ScreenLines { lines: self.out, beside: self.beside }
     }
 
     /// A row and, when it is open, its call chains.
-    fn row(&mut self, row: &TopRow, versus: Option<Versus>) {
+    fn row(&mut self, row: &TopRow, versus: Option<RowDiff>) {
         let question = self.question;
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = self.out.len();
@@ -114,7 +114,7 @@ impl<'a, 'k> Lines<'a, 'k> {
     fn chains(&mut self, row: &TopRow) -> Vec<TopLine> {
         let question = self.question;
         let inclusive = question.top.children && question.top.order == Order::Children;
-        let tree = self.trees.tree(self.data, self.top, row, Reach { direction: question.direction, inclusive });
+        let tree = self.trees.tree(self.data, self.top, row, TreeKind { direction: question.direction, inclusive });
         let mut out = Vec::new();
         let mut builder = Builder {
             data: self.data,

@@ -5,16 +5,16 @@ use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::profile::{Acc, Index, NodeId, Segments, SymId};
+use crate::profile::{Acc, HashIndex, NodeId, Segments, SymId};
 
 use super::aggregate::Aggregate;
 use super::changes::{Change, Changes};
 use super::data::Data;
 use super::field_rows::Lane;
 use super::question::TopSpec;
-use super::row::By;
-use super::top::{Grouping, Keep, LabelMode, Top, TopRow, first_syms, identity, n_labels, symbol};
-use super::top_n::Foremost;
+use super::row::RowOrder;
+use super::top::{Grouping, LabelMode, RowLimit, Top, TopRow, first_syms, identity, n_labels, symbol};
+use super::top_n::FirstRows;
 
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
@@ -24,13 +24,13 @@ const MANY: usize = 1 << 16;
 
 /// All rows of a fold, in no order.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct LiveRows {
     grouping: Grouping,
     mode: LabelMode,
     children: bool,
     rows: Segments<TopRow>,
     /// The row of each group and label.
-    index: Index,
+    index: HashIndex,
     /// The first symbol of each DSO, where those are the labels, of so many symbols.
     sym_of_label: Vec<u32>,
     n_syms: usize,
@@ -39,10 +39,10 @@ pub(crate) struct Tally {
     walks: u32,
     /// How many rows have weight.
     n_rows: usize,
-    foremost: Foremost,
+    foremost: FirstRows,
 }
 
-impl Tally {
+impl LiveRows {
     /// Adds up all of a fold.
     pub(crate) fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
         if data.profile.trie.len() > MANY {
@@ -66,13 +66,13 @@ impl Tally {
             mode: LabelMode::of(&spec.keys),
             children: spec.children,
             rows: Segments::default(),
-            index: Index::default(),
+            index: HashIndex::default(),
             sym_of_label: Vec::new(),
             n_syms: 0,
             met: Vec::new(),
             walks: 0,
             n_rows: 0,
-            foremost: Foremost::default(),
+            foremost: FirstRows::default(),
         }
     }
 
@@ -170,15 +170,15 @@ impl Tally {
     }
 
     /// The rows that are asked for, in order. Their groups are those that they need, and there are no sites.
-    pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Top {
+    pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
         let n_labels = n_labels(data, self.mode);
-        let (Keep::First(n) | Keep::All { sorted: n }) = keep;
+        let (RowLimit::First(n) | RowLimit::All { sorted: n }) = keep;
         let sym = |label| symbol(data, self.mode, n_labels, &self.sym_of_label, label);
-        let by = By { spec, symbol: sym, groups: self.grouping.groups() };
+        let by = RowOrder { spec, symbol: sym, groups: self.grouping.groups() };
         self.foremost.settle(&self.rows, n, &by);
         let first = self.foremost.rows();
         let mut some = first[..n.min(first.len())].to_vec();
-        if let Keep::All { .. } = keep {
+        if let RowLimit::All { .. } = keep {
             some.extend(&first[some.len()..]);
             let rest = (0..self.rows.len() as u32).filter(|at| !self.foremost.has(*at));
             some.extend(rest.filter(|at| !self.rows[*at as usize].children.is_zero()));

@@ -45,4 +45,4 @@ pub use aggregate::Aggregate;
 pub use answer::{Answer, EventInfo, Mark, Progress, TopLine};
 pub use data::Data;
 pub use question::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
-pub use top::{Keep, Top, TopRow};
+pub use top::{RowLimit, Top, TopRow};

@@ -156,7 +156,8 @@ mod tests {
         assert!(!found.update(staged.data()), "nothing was known before");
         let data = Data { origins: origins.then(|| found.nodes()), ..staged.data() };
         let spec = TopSpec { keys: vec![ColumnKey::Sym], children: false, ..TopSpec::default() };
-        let top = crate::query::Top::build(data, &staged.fold(), &spec, crate::query::Keep::All { sorted: usize::MAX });
+        let top =
+            crate::query::Top::build(data, &staged.fold(), &spec, crate::query::RowLimit::All { sorted: usize::MAX });
         let mut rows: Vec<(String, u64)> = top
             .rows
             .iter()

@@ -8,7 +8,7 @@ use crate::filter::Filter;
 
 use super::annotate::AnnotatedFunction;
 pub use super::column::ColumnKey;
-use super::diff::Per;
+use super::diff::NormalizeBy;
 use super::flame::layout::FlameSpec;
 use super::heat::HeatSpec;
 
@@ -72,7 +72,7 @@ pub struct Baseline {
     pub filter: Option<Arc<Filter>>,
     /// Whether those are of the other profile, which the engine was handed, or of this one.
     pub other: bool,
-    pub per: Per,
+    pub per: NormalizeBy,
     /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
     /// it is the past of the same session.
     pub split: Option<u64>,
@@ -185,7 +185,8 @@ mod tests {
         assert!(question.same_rows(&sight));
         let filter = Filter::parse("pid == 1").map(Arc::new).ok();
         assert!(filter.is_some());
-        let baseline = Baseline { event: None, filter: None, other: true, per: Per::Total, split: None, range: None };
+        let baseline =
+            Baseline { event: None, filter: None, other: true, per: NormalizeBy::Total, split: None, range: None };
         let top = TopSpec { children: false, ..TopSpec::default() };
         for other in [
             Question { event: 1, ..question.clone() },

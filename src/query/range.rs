@@ -5,7 +5,7 @@ use crate::lang::quantity;
 
 /// Why a text is not taken as ranges of time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Wrong {
+pub enum RangeError {
     #[error("expected FROM,UNTIL in seconds, A%-B% or A%/N")]
     NoRange,
     #[error("the range ends before it begins")]
@@ -14,22 +14,22 @@ pub enum Wrong {
 
 /// Inclusive ranges in nanoseconds of the clock. `first` and `last` are the times of the first and the last
 /// sample.
-pub fn parse(text: &str, first: u64, last: u64) -> Result<Vec<(u64, u64)>, Wrong> {
+pub fn parse(text: &str, first: u64, last: u64) -> Result<Vec<(u64, u64)>, RangeError> {
     if text.contains('%') {
         return text.split(',').map(|part| share(part, first, last)).collect();
     }
     Ok(vec![seconds(text, first, last)?])
 }
 
-fn in_order<T: PartialOrd>(from: T, to: T) -> Result<(T, T), Wrong> {
-    if to < from { Err(Wrong::Reversed) } else { Ok((from, to)) }
+fn in_order<T: PartialOrd>(from: T, to: T) -> Result<(T, T), RangeError> {
+    if to < from { Err(RangeError::Reversed) } else { Ok((from, to)) }
 }
 
-fn seconds(text: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
-    let (from, to) = text.split_once(',').ok_or(Wrong::NoRange)?;
+fn seconds(text: &str, first: u64, last: u64) -> Result<(u64, u64), RangeError> {
+    let (from, to) = text.split_once(',').ok_or(RangeError::NoRange)?;
     let ns = |t: &str| match t.trim() {
         "" => Ok(None),
-        t => quantity::time(t).map(Some).map_err(|_| Wrong::NoRange),
+        t => quantity::time(t).map(Some).map_err(|_| RangeError::NoRange),
     };
     match (ns(from)?, ns(to)?) {
         (Some(from), Some(to)) => in_order(from, to),
@@ -38,7 +38,7 @@ fn seconds(text: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
     }
 }
 
-fn share(part: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
+fn share(part: &str, first: u64, last: u64) -> Result<(u64, u64), RangeError> {
     let percent = |p: &str| quantity::share(p).ok().filter(|share| p.contains('%') && (0.0..=100.0).contains(share));
     let at = |p: f64| first + (last.saturating_sub(first) as f64 * p / 100.0) as u64;
     let typed = if let Some((share, n)) = part.split_once('/') {
@@ -47,7 +47,7 @@ fn share(part: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
     } else {
         part.split_once('-').and_then(|(from, to)| percent(from).zip(percent(to)))
     };
-    let (from, to) = typed.ok_or(Wrong::NoRange)?;
+    let (from, to) = typed.ok_or(RangeError::NoRange)?;
     in_order(from, to).map(|(from, to)| (at(from), at(to)))
 }
 
@@ -65,11 +65,11 @@ mod tests {
         assert_eq!(range("5%-5%"), Ok(vec![(2_500, 2_500)]));
         assert_eq!(range("60%/9"), Ok(vec![(12_000, 12_000)]), "past the end there is nothing");
         for bad in ["x", "5%", "10%/0", "1-2", "-1,2", "nan,1", "1,inf", "1,2,3"] {
-            assert_eq!(range(bad), Err(Wrong::NoRange), "{bad}");
+            assert_eq!(range(bad), Err(RangeError::NoRange), "{bad}");
         }
         for bad in ["50%-20%", "10%-20%,3%-2%", "2,1"] {
-            assert_eq!(range(bad), Err(Wrong::Reversed), "{bad}");
-            assert_eq!(parse(bad, 0, 1), Err(Wrong::Reversed), "whatever the recording holds: {bad}");
+            assert_eq!(range(bad), Err(RangeError::Reversed), "{bad}");
+            assert_eq!(parse(bad, 0, 1), Err(RangeError::Reversed), "whatever the recording holds: {bad}");
         }
     }
 }

@@ -21,14 +21,14 @@ pub struct TopRow {
 }
 
 /// What rows are compared by.
-pub(super) struct By<'a, S> {
+pub(super) struct RowOrder<'a, S> {
     pub(crate) spec: &'a TopSpec,
     /// The symbol of a label.
     pub(crate) symbol: S,
     pub(crate) groups: &'a [Arc<Group>],
 }
 
-impl<'a, S: Fn(u32) -> Option<&'a Sym>> By<'a, S> {
+impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
     pub(crate) fn compare(&self, a: &TopRow, b: &TopRow) -> Ordering {
         let group = |r: &TopRow| &*self.groups[r.group as usize];
         let symbol = |r: &TopRow| (self.symbol)(r.label);

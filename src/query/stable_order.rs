@@ -15,12 +15,12 @@ const ROWS: usize = 500;
 
 /// The places that rows had in the answer before.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Steady {
+pub(crate) struct StableOrder {
     places: HashMap<u64, usize>,
     of: Option<TopSpec>,
 }
 
-impl Steady {
+impl StableOrder {
     /// Forgets the answer before: the next one is in order.
     pub(crate) fn forget(&mut self) {
         self.of = None;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     /// An answer's rows in order of weight, as (id, samples); those that are settled.
-    fn settled(steady: &mut Steady, rows: &[(u64, u64)], question: &Question) -> Vec<u64> {
+    fn settled(steady: &mut StableOrder, rows: &[(u64, u64)], question: &Question) -> Vec<u64> {
         assert!(rows.is_sorted_by(|a, b| a.1 >= b.1), "an answer is in order");
         let mut lines: Vec<TopLine> = rows.iter().map(|(id, samples)| line(*id, 0, *samples)).collect();
         steady.settle(&mut lines, question);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn rows_change_places_when_they_are_told_apart() {
-        let (mut steady, by_self) = (Steady::default(), Question::default());
+        let (mut steady, by_self) = (StableOrder::default(), Question::default());
         let mut rows = |rows: &[(u64, u64)]| settled(&mut steady, rows, &by_self);
         assert_eq!(rows(&[(1, 100), (2, 98), (3, 20)]), [1, 2, 3]);
         assert_eq!(rows(&[(2, 110), (1, 104), (3, 22)]), [1, 2, 3], "√214 is 14.6");
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn another_question_is_answered_in_order() {
-        let (mut steady, by_self) = (Steady::default(), Question::default());
+        let (mut steady, by_self) = (StableOrder::default(), Question::default());
         settled(&mut steady, &[(1, 100), (2, 98)], &by_self);
         let top = TopSpec { order: Order::Children, ..by_self.top.clone() };
         let by_children = Question { top, ..Question::default() };
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_unfolded_goes_with_its_row() {
-        let (mut steady, question) = (Steady::default(), Question::default());
+        let (mut steady, question) = (StableOrder::default(), Question::default());
         settled(&mut steady, &[(1, 100), (2, 98), (3, 9)], &question);
         let mut lines = vec![line(2, 0, 105), line(21, 1, 50), line(22, 2, 40), line(1, 0, 101), line(11, 1, 101)];
         steady.settle(&mut lines, &question);

@@ -7,7 +7,7 @@ use crate::symbols::lines::InlinedFrame;
 use super::aggregate::Aggregate;
 use super::data::Data;
 use super::question::TopSpec;
-use super::top::{Keep, Top};
+use super::top::{RowLimit, Top};
 
 /// A session and its profile.
 pub(crate) struct Staged {
@@ -77,7 +77,7 @@ impl Staged {
 
     /// All rows of them.
     pub(crate) fn top(&self, spec: &TopSpec) -> Top {
-        Top::build(self.data(), &self.fold(), spec, Keep::All { sorted: usize::MAX })
+        Top::build(self.data(), &self.fold(), spec, RowLimit::All { sorted: usize::MAX })
     }
 
     pub(crate) fn data(&self) -> Data<'_> {

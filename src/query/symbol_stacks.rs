@@ -11,7 +11,7 @@ use crate::session::DsoKind;
 
 use super::aggregate::Aggregate;
 use super::data::Data;
-use super::filter_eval::Judge;
+use super::filter_eval::FilterEvaluator;
 
 /// A function as other tools show it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ pub(crate) struct StackSample {
 
 /// Calls `each` for every sample that passes, in order.
 pub fn samples(data: Data<'_>, filter: Option<Arc<Filter>>, mut each: impl FnMut(StackSample)) {
-    let mut judge = filter.map(Judge::new);
+    let mut judge = filter.map(FilterEvaluator::new);
     if let Some(judge) = &mut judge {
         judge.update(data);
     }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::profile::Acc;
 
 use super::aggregate::Aggregate;
-use super::column::{ColumnKey, Group, Sampled};
+use super::column::{ColumnInput, ColumnKey, Group};
 use super::data::Data;
 
 /// Tasks that are told of.
@@ -29,7 +29,7 @@ const KEYS: &[ColumnKey] = &[
 
 /// A task, and its samples.
 #[derive(Clone, Debug)]
-pub struct Whose {
+pub struct TaskSamples {
     /// All that is known of it, but no CPU and no text of a sample.
     pub(crate) group: Group,
     pub(crate) own: Acc,
@@ -38,7 +38,7 @@ pub struct Whose {
 }
 
 /// The heaviest tasks.
-pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<Whose> {
+pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     let tasks = data.session.tasks();
     let mut sums = vec![Acc::default(); tasks.len()];
     let sites = data.profile.sites.all();
@@ -50,9 +50,9 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<Whose> {
     list.truncate(MOST);
     let total = fold.total();
     let one = |(task, own): (usize, Acc)| {
-        let sampled = Sampled { data, task: &tasks[task], cpu: 0, trace: 0, values: None };
+        let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None };
         let group = Group::of(KEYS, &sampled);
-        Whose { group, own, percent: own.percent_of(&total) }
+        TaskSamples { group, own, percent: own.percent_of(&total) }
     };
     list.into_iter().map(one).collect()
 }

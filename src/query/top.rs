@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use crate::profile::{Acc, Site, Sym, SymId};
 
 use super::aggregate::Aggregate;
-use super::column::Sampled;
+use super::column::ColumnInput;
 use super::data::Data;
-use super::field_rows::{Lane, Traced, cpu_of, values_of};
+use super::field_rows::{FieldCombinations, Lane, cpu_of, values_of};
 use super::question::{ColumnKey, TopSpec};
-use super::row::By;
+use super::row::RowOrder;
 pub use super::row::{Group, TopRow};
 use super::site_rows::{self, SiteGroups};
 
@@ -58,7 +58,7 @@ pub struct Top {
     pub(super) n_labels: usize,
     /// For each label a symbol that has it, where labels are not symbols.
     pub(super) sym_of_label: Vec<u32>,
-    /// In a [`Tally`](super::live_rows::Tally)'s rows, the number that each group has there.
+    /// In a [`LiveRows`](super::live_rows::LiveRows)'s rows, the number that each group has there.
     pub(super) tallied: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
     pub(crate) sites: Vec<(u32, Acc)>,
@@ -69,7 +69,7 @@ pub struct Top {
 
 /// Which rows are kept, and how many of them are in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum RowLimit {
     /// The first ones, in order.
     First(usize),
     /// All of them, the first of which are in order.
@@ -83,7 +83,7 @@ fn path_bit(label: u32) -> u64 {
 
 impl Top {
     /// Projects a fold into rows.
-    pub fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Self {
+    pub fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Self {
         let mut top = Self::unsorted(data, fold, spec, &mut Grouping::new(&spec.keys, fold));
         top.sort(data, spec, keep);
         top
@@ -129,19 +129,19 @@ impl Top {
     }
 
     /// Puts rows in order.
-    pub(super) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: Keep) {
+    pub(super) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
-        let by = By { spec, symbol: |label| self.symbol(data, label), groups: &self.groups };
+        let by = RowOrder { spec, symbol: |label| self.symbol(data, label), groups: &self.groups };
         let order = |a: &TopRow, b: &TopRow| by.compare(a, b);
         // A screen shows the first rows of very many: those are picked before they are sorted.
         let first = match keep {
-            Keep::First(n) | Keep::All { sorted: n } => n.min(rows.len()),
+            RowLimit::First(n) | RowLimit::All { sorted: n } => n.min(rows.len()),
         };
         if first < rows.len() {
             rows.select_nth_unstable_by(first, order);
         }
-        if let Keep::First(n) = keep {
+        if let RowLimit::First(n) = keep {
             rows.truncate(n);
         }
         rows[..first].sort_unstable_by(order);
@@ -159,7 +159,7 @@ pub(super) struct Grouping {
     groups: Vec<Arc<Group>>,
     ids: FxHashMap<Arc<Group>, u32>,
     of_task: FxHashMap<(Lane, u32, u32), u32>,
-    traced: Option<Arc<Traced>>,
+    traced: Option<Arc<FieldCombinations>>,
 }
 
 impl Grouping {
@@ -182,7 +182,7 @@ impl Grouping {
         *self.of_task.entry((lane, site.task.0, trace)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
-            let group = Group::of(&self.keys, &Sampled { data, task, cpu: cpu_of(lane), trace, values });
+            let group = Group::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values });
             let next = self.groups.len() as u32;
             *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
                 self.groups.push(group.clone());

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::profile::{Segments, Sym};
 
 use super::question::Order;
-use super::row::{By, TopRow};
+use super::row::{RowOrder, TopRow};
 
 /// What is known of each row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ struct Mark {
 /// The first rows, by their numbers, in an order: brought up to date by the rows that changed. Some more are kept than
 /// are asked for, so that a few that fall behind do not make it necessary to look at all.
 #[derive(Debug, Default)]
-pub(super) struct Foremost {
+pub(super) struct FirstRows {
     by: Option<(Order, bool)>,
     rows: Vec<u32>,
     /// All rows that are not among them come after this one; `None` where there are no others.
@@ -28,7 +28,7 @@ pub(super) struct Foremost {
     marks: Vec<Mark>,
 }
 
-impl Foremost {
+impl FirstRows {
     /// Takes note of a row that changed.
     pub(crate) fn change(&mut self, at: u32) {
         if self.marks.len() <= at as usize {
@@ -44,7 +44,7 @@ impl Foremost {
         &mut self,
         all: &Segments<TopRow>,
         n: usize,
-        by: &By<'a, impl Fn(u32) -> Option<&'a Sym>>,
+        by: &RowOrder<'a, impl Fn(u32) -> Option<&'a Sym>>,
     ) {
         let row = |at: &u32| &all[*at as usize];
         let compare = |a: &u32, b: &u32| by.compare(row(a), row(b));
@@ -139,7 +139,7 @@ mod tests {
         ) {
             let groups: Vec<_> = (0..40).map(|i| Arc::new(Group::staged(ColumnKey::Pid, i * 7 % 40))).collect();
             let mut rows: Segments<TopRow> = Segments::default();
-            let mut foremost = Foremost::default();
+            let mut foremost = FirstRows::default();
             for (changes, n, order) in steps {
                 for (at, weight) in changes {
                     let at = at.min(rows.len());
@@ -154,7 +154,7 @@ mod tests {
                 // Seldom another order than before.
                 let order = if order == 0 { Order::By(ColumnKey::Pid) } else { Order::SelfTime };
                 let spec = TopSpec { order, ..TopSpec::default() };
-                let by = By { spec: &spec, symbol: |_| None, groups: &groups };
+                let by = RowOrder { spec: &spec, symbol: |_| None, groups: &groups };
                 foremost.settle(&rows, n, &by);
                 let mut all: Vec<u32> = (0..).zip(rows.iter()).filter(|(_, row)| row.own.period > 0).map(|(at, _)| at).collect();
                 all.sort_by(|a, b| by.compare(&rows[*a as usize], &rows[*b as usize]));

@@ -11,13 +11,13 @@ pub(crate) const DEPTH: usize = 256;
 
 /// Something that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begin<W, B> {
+pub(crate) struct OpenSpan<W, B> {
     pub(crate) what: W,
     pub(crate) since: u64,
     pub(crate) with: B,
 }
 
-impl<W, B> Begin<W, B> {
+impl<W, B> OpenSpan<W, B> {
     /// How many nanoseconds it has taken up to a time.
     pub(crate) fn took(&self, until: u64) -> u64 {
         until.saturating_sub(self.since)
@@ -27,19 +27,19 @@ impl<W, B> Begin<W, B> {
 /// The spans under way in one lane: a CPU, a thread, an address.
 #[derive(Clone, Debug)]
 struct Lane<W, B> {
-    newest: Begin<W, B>,
+    newest: OpenSpan<W, B>,
     /// What that has begun within, the outermost first.
-    around: Vec<Begin<W, B>>,
+    around: Vec<OpenSpan<W, B>>,
 }
 
 /// Beginnings by lane.
 #[derive(Clone, Debug)]
-pub(crate) struct Begun<L, W, B> {
+pub(crate) struct OpenSpans<L, W, B> {
     lanes: FxHashMap<L, Lane<W, B>>,
     nests: bool,
 }
 
-impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
+impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
     /// In a lane one thing follows the other: where the next begins, the end of the last was not seen.
     pub(crate) fn one_by_one() -> Self {
         Self { lanes: FxHashMap::default(), nests: false }
@@ -55,7 +55,7 @@ impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
         if self.lanes.len() >= MAX {
             self.lanes.clear();
         }
-        let begin = Begin { what, since, with };
+        let begin = OpenSpan { what, since, with };
         let Some(own) = self.lanes.get_mut(&lane) else {
             self.lanes.insert(lane, Lane { newest: begin, around: Vec::new() });
             return 0;
@@ -72,7 +72,7 @@ impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
 
     /// It ends: what began, and how many within it were never seen to end. An end of something else shows, where one
     /// follows the other, that what is under way ended unseen.
-    pub(crate) fn end(&mut self, lane: &L, what: &W) -> Option<(Begin<W, B>, usize)> {
+    pub(crate) fn end(&mut self, lane: &L, what: &W) -> Option<(OpenSpan<W, B>, usize)> {
         let mut missed = 0;
         if self.nests {
             let own = self.lanes.get(lane)?;
@@ -84,7 +84,7 @@ impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
     }
 
     /// Takes out what began last in a lane, whatever it is.
-    pub(crate) fn take(&mut self, lane: &L) -> Option<Begin<W, B>> {
+    pub(crate) fn take(&mut self, lane: &L) -> Option<OpenSpan<W, B>> {
         let own = self.lanes.get_mut(lane)?;
         match own.around.pop() {
             Some(outer) => Some(std::mem::replace(&mut own.newest, outer)),
@@ -93,17 +93,17 @@ impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
     }
 
     /// What something that begins now in a lane is within.
-    pub(crate) fn around(&self, lane: &L) -> Option<&Begin<W, B>> {
+    pub(crate) fn around(&self, lane: &L) -> Option<&OpenSpan<W, B>> {
         self.lanes.get(lane).filter(|own| own.around.len() + 1 < DEPTH).map(|own| &own.newest)
     }
 
     /// What began last in a lane.
-    pub(crate) fn newest(&mut self, lane: &L) -> Option<&mut Begin<W, B>> {
+    pub(crate) fn newest(&mut self, lane: &L) -> Option<&mut OpenSpan<W, B>> {
         self.lanes.get_mut(lane).map(|own| &mut own.newest)
     }
 
     /// All that is under way.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&L, &Begin<W, B>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&L, &OpenSpan<W, B>)> {
         self.lanes.iter().flat_map(|(lane, own)| own.around.iter().chain([&own.newest]).map(move |begin| (lane, begin)))
     }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn one_follows_the_other() {
-        let mut begun = Begun::one_by_one();
+        let mut begun = OpenSpans::one_by_one();
         assert_eq!((begun.begin(1, 'a', 10, ()), begun.begin(2, 'b', 11, ()), begun.begin(1, 'c', 12, ())), (0, 0, 1));
         assert_eq!(begun.end(&2, &'b').map(|(begin, missed)| (begin.took(15), missed)), Some((4, 0)));
         // The end of what was replaced pairs with nothing, and shows that nothing is under way.
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn one_is_within_the_other() {
-        let mut begun = Begun::nested();
+        let mut begun = OpenSpans::nested();
         "abc".chars().zip(1..).for_each(|(what, time)| assert_eq!(begun.begin(0, what, time, ()), 0));
         assert_eq!(begun.around(&0).map(|begin| begin.what), Some('c'));
         assert!(begun.end(&0, &'x').is_none());

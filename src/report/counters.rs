@@ -9,14 +9,14 @@ use crate::panel::{Align, Cell, Column, Table};
 
 /// A counter's value in one run, or in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Value {
+pub struct CounterValue {
     pub raw: u64,
     /// Nanoseconds for which it was wanted, and for which it was on the hardware.
     pub enabled_ns: u64,
     pub running_ns: u64,
 }
 
-impl Value {
+impl CounterValue {
     /// The count over the whole time, had it been counted all of it; `None` when it never was.
     pub(crate) fn scaled(&self) -> Option<f64> {
         match (self.enabled_ns, self.running_ns) {
@@ -71,7 +71,7 @@ impl Mean {
 pub struct Counter {
     pub(crate) name: String,
     /// In each run.
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<CounterValue>,
     /// Why it is not counted.
     pub(crate) refused: Option<String>,
 }
@@ -79,7 +79,7 @@ pub struct Counter {
 impl Counter {
     /// The mean over the runs in which it was counted.
     pub(crate) fn mean(&self) -> Option<Mean> {
-        let runs: Vec<f64> = self.values.iter().filter_map(Value::scaled).collect();
+        let runs: Vec<f64> = self.values.iter().filter_map(CounterValue::scaled).collect();
         (!runs.is_empty()).then(|| Mean::of(&runs))
     }
 
@@ -88,8 +88,9 @@ impl Counter {
     }
 
     fn running(&self) -> f64 {
-        let total = |of: fn(&Value) -> u64| self.values.iter().map(of).sum::<u64>();
-        Value { raw: 0, enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns) }.running_percent()
+        let total = |of: fn(&CounterValue) -> u64| self.values.iter().map(of).sum::<u64>();
+        CounterValue { raw: 0, enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns) }
+            .running_percent()
     }
 }
 
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     fn counter(name: &str, runs: &[(u64, u64, u64)]) -> Counter {
-        let value = |(raw, enabled_ns, running_ns): &(u64, u64, u64)| Value {
+        let value = |(raw, enabled_ns, running_ns): &(u64, u64, u64)| CounterValue {
             raw: *raw,
             enabled_ns: *enabled_ns,
             running_ns: *running_ns,
@@ -192,12 +193,12 @@ mod tests {
 
     #[test]
     fn what_was_counted_for_a_part_of_the_time_is_scaled() {
-        let half = Value { raw: 10, enabled_ns: 100, running_ns: 50 };
+        let half = CounterValue { raw: 10, enabled_ns: 100, running_ns: 50 };
         assert_eq!((half.scaled(), half.running_percent()), (Some(20.0), 50.0));
-        assert_eq!(Value { raw: 10, enabled_ns: 100, running_ns: 0 }.scaled(), None);
+        assert_eq!(CounterValue { raw: 10, enabled_ns: 100, running_ns: 0 }.scaled(), None);
         assert_eq!(
-            half.since(&Value { raw: 4, enabled_ns: 40, running_ns: 20 }),
-            Value { raw: 6, enabled_ns: 60, running_ns: 30 }
+            half.since(&CounterValue { raw: 4, enabled_ns: 40, running_ns: 20 }),
+            CounterValue { raw: 6, enabled_ns: 60, running_ns: 30 }
         );
     }
 

@@ -77,13 +77,13 @@ struct Shape {
     /// Whether chains leave the kernel, or the user's code, out: then perf prints no frame for a sample that was there.
     no_kernel: bool,
     no_user: bool,
-    way: Way,
+    way: AddressForm,
     name: String,
 }
 
 /// How the address of a frame is shown, as perf has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-enum Way {
+enum AddressForm {
     /// As it was sampled.
     #[default]
     Sampled,
@@ -99,7 +99,7 @@ pub struct Printer<'a> {
     shapes: Vec<Shape>,
     nanoseconds: bool,
     /// Text of each frame, by how an event has it, made when it is first met.
-    frames: FxHashMap<(FrameId, Way), Box<str>>,
+    frames: FxHashMap<(FrameId, AddressForm), Box<str>>,
 }
 
 impl<'a> Printer<'a> {
@@ -209,9 +209,9 @@ fn shape(event: &EventDesc, fields: &Fields, width: usize) -> Shape {
     let has = |name: &str, default: bool| fields.has(name, default);
     let ip = has("ip", chain || !is_trace);
     let way = match chain {
-        false => Way::Sampled,
-        true if carries(sample::STACK_USER) => Way::Call,
-        true => Way::InFile,
+        false => AddressForm::Sampled,
+        true if carries(sample::STACK_USER) => AddressForm::Call,
+        true => AddressForm::InFile,
     };
     Shape {
         comm: has("comm", true),
@@ -229,7 +229,7 @@ fn shape(event: &EventDesc, fields: &Fields, width: usize) -> Shape {
         srcline: has("srcline", false),
         chain,
         no_kernel: chain && event.attr.has(Flag::ExcludeCallchainKernel),
-        no_user: way == Way::InFile && event.attr.has(Flag::ExcludeCallchainUser),
+        no_user: way == AddressForm::InFile && event.attr.has(Flag::ExcludeCallchainUser),
         way,
         name: format!("{:>width$}", clean(&event.name)),
     }
@@ -249,9 +249,9 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
         return CUT.to_owned();
     }
     let is_file = matches!(sym.kind, DsoKind::File | DsoKind::Vdso);
-    let ip = one.ip.wrapping_sub(u64::from(shape.way == Way::Call && one.caller && !sym.kind.is_kernel()));
+    let ip = one.ip.wrapping_sub(u64::from(shape.way == AddressForm::Call && one.caller && !sym.kind.is_kernel()));
     let at = map.to_dso(ip);
-    let shown = if shape.way != Way::Sampled && is_file { at } else { ip };
+    let shown = if shape.way != AddressForm::Sampled && is_file { at } else { ip };
     // Of BPF programs the record that told of them has the bounds.
     let start = if sym.kind == DsoKind::Bpf { map.start } else { sym.start };
     let mut out = String::new();

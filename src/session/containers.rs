@@ -91,14 +91,14 @@ pub fn joined(namespace: &str, pod: &str, name: &str) -> String {
 
 /// A container, and the path of the cgroup that holds it and all below.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedContainer {
     pub root: Arc<str>,
     pub container: Arc<Container>,
 }
 
 /// What a path says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct CgroupPlace<'a> {
     pub runtime: Runtime,
     pub id: &'a str,
     /// The part of the path that all of it is below.
@@ -107,7 +107,7 @@ pub struct Place<'a> {
     pub pod: Option<String>,
 }
 
-impl Place<'_> {
+impl CgroupPlace<'_> {
     /// As it is called where nobody tells more.
     pub fn container(&self) -> Container {
         let name = match self.runtime {
@@ -145,15 +145,15 @@ fn unescaped(name: &str) -> String {
 }
 
 /// Whose a cgroup is: containers, the innermost first, and else the unit or the group itself. Nothing of the root.
-pub fn places(path: &str) -> Vec<Place<'_>> {
+pub fn places(path: &str) -> Vec<CgroupPlace<'_>> {
     let parts = parts(path);
-    let mut found: Vec<Place<'_>> = Vec::new();
+    let mut found: Vec<CgroupPlace<'_>> = Vec::new();
     let mut pod = None;
     for (at, (name, end)) in parts.iter().enumerate() {
         pod = pod_of(name, at.checked_sub(1).map_or("", |at| parts[at].0)).or(pod);
         let above: Vec<&str> = parts[..at].iter().map(|(name, _)| *name).collect();
         if let Some((runtime, id)) = container_of(name, &above) {
-            found.push(Place { runtime, id, root: &path[..*end], pod: pod.clone() });
+            found.push(CgroupPlace { runtime, id, root: &path[..*end], pod: pod.clone() });
         }
     }
     found.reverse();
@@ -238,17 +238,17 @@ fn pod_of(name: &str, parent: &str) -> Option<String> {
 }
 
 /// The innermost service or scope, else the slice, else all of the path.
-fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<Place<'a>> {
+fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<CgroupPlace<'a>> {
     let (_, last) = parts.last()?;
     let ends = |kinds: &[&str]| {
         parts.iter().rfind(|(name, _)| kinds.iter().any(|kind| name.ends_with(kind) && name.len() > kind.len()))
     };
     let unit = ends(&[".service", ".scope", ".mount", ".socket", ".swap"]).or_else(|| ends(&[".slice"]));
     Some(match unit {
-        Some((name, end)) => Place { runtime: Runtime::Systemd, id: name, root: &path[..*end], pod: None },
+        Some((name, end)) => CgroupPlace { runtime: Runtime::Systemd, id: name, root: &path[..*end], pod: None },
         None => {
             let begin = parts.first().map_or(0, |(name, end)| end - name.len());
-            Place { runtime: Runtime::Plain, id: &path[begin..*last], root: &path[..*last], pod: None }
+            CgroupPlace { runtime: Runtime::Plain, id: &path[begin..*last], root: &path[..*last], pod: None }
         }
     })
 }
@@ -264,9 +264,9 @@ pub fn may_be_one(path: &str) -> bool {
 }
 
 /// As a file keeps them: text, a container a line, with tabs between.
-pub fn encode<'a>(list: impl Iterator<Item = &'a Named>) -> Vec<u8> {
+pub fn encode<'a>(list: impl Iterator<Item = &'a NamedContainer>) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
-    for Named { root, container: c } in list.take(MAX) {
+    for NamedContainer { root, container: c } in list.take(MAX) {
         let fields = [&**root, c.runtime.word(), &c.id, &c.name, &c.pod, &c.namespace, &c.image];
         let fields: Vec<String> = fields.iter().map(|field| limited(field, 8 * MAX_NAME)).collect();
         out.push_str(&fields.join("\t"));
@@ -285,12 +285,12 @@ fn limited(name: &str, most: usize) -> String {
 }
 
 /// From the features of a file's head, as (bit, bytes).
-pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<Named> {
+pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<NamedContainer> {
     features.iter().find(|(bit, _)| *bit == FEATURE).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
 }
 
 /// From a file; lines that are none are left out.
-pub fn decode(bytes: &[u8]) -> Vec<Named> {
+pub fn decode(bytes: &[u8]) -> Vec<NamedContainer> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
     if lines.next() != Some(HEAD) {
@@ -306,7 +306,7 @@ pub fn decode(bytes: &[u8]) -> Vec<Named> {
 }
 
 /// A container by its names, in the order of their fields; none without a place.
-pub fn named(root: &str, runtime: Runtime, [id, name, pod, namespace, image]: [&str; 5]) -> Option<Named> {
+pub fn named(root: &str, runtime: Runtime, [id, name, pod, namespace, image]: [&str; 5]) -> Option<NamedContainer> {
     let text = |text: &str| -> Arc<str> { limited(text, MAX_NAME).into() };
     let container = Container {
         runtime,
@@ -316,7 +316,8 @@ pub fn named(root: &str, runtime: Runtime, [id, name, pod, namespace, image]: [&
         namespace: text(namespace),
         image: text(image),
     };
-    root.starts_with('/').then(|| Named { root: limited(root, 8 * MAX_NAME).into(), container: Arc::new(container) })
+    root.starts_with('/')
+        .then(|| NamedContainer { root: limited(root, 8 * MAX_NAME).into(), container: Arc::new(container) })
 }
 
 #[cfg(test)]

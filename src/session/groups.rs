@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::containers::{self, Container, Named};
+use super::containers::{self, Container, NamedContainer};
 
 /// From here on ids are ours: of groups whose id no record told. The kernel's are inode numbers.
 const OURS: u64 = 1 << 63;
@@ -25,7 +25,7 @@ pub(super) struct Groups {
     /// Where processes were found; `None` where they are in no group.
     found: FxHashMap<i32, Option<u64>>,
     /// Names by the path that is the container's.
-    named: BTreeMap<Arc<str>, Named>,
+    named: BTreeMap<Arc<str>, NamedContainer>,
 }
 
 impl Groups {
@@ -69,7 +69,7 @@ impl Groups {
     }
 
     /// Learns names; whether a group that is there has another one by that.
-    pub fn name(&mut self, list: Vec<Named>) -> bool {
+    pub fn name(&mut self, list: Vec<NamedContainer>) -> bool {
         self.named.extend(list.into_iter().map(|named| (named.root.clone(), named)));
         let mut changed = false;
         for id in self.by_id.keys().copied().collect::<Vec<_>>() {
@@ -83,7 +83,7 @@ impl Groups {
         changed
     }
 
-    pub fn named(&self) -> impl Iterator<Item = &Named> {
+    pub fn named(&self) -> impl Iterator<Item = &NamedContainer> {
         self.named.values()
     }
 

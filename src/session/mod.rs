@@ -25,7 +25,7 @@ use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
-use containers::{Container, Named};
+use containers::{Container, NamedContainer};
 pub use dso::{Dso, DsoKind, Dsos};
 use host::{Host, Thread};
 use log::Fork;
@@ -341,12 +341,12 @@ impl Session {
     }
 
     /// Learns what containers of a machine are called; whether a known cgroup has another name by that.
-    pub fn name_containers(&mut self, host: u16, list: Vec<Named>) -> bool {
+    pub fn name_containers(&mut self, host: u16, list: Vec<NamedContainer>) -> bool {
         self.hosts.get_mut(usize::from(host)).is_some_and(|host| host.groups.name(list))
     }
 
     /// The containers of a machine whose names were told.
-    pub fn named_containers(&self, host: u16) -> impl Iterator<Item = &Named> {
+    pub fn named_containers(&self, host: u16) -> impl Iterator<Item = &NamedContainer> {
         self.hosts.get(usize::from(host)).into_iter().flat_map(|host| host.groups.named())
     }
 

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
-use crate::session::containers::Named;
+use crate::session::containers::NamedContainer;
 use crate::session::{DsoKind, Origin};
 use crate::symbols::door::Namers;
-use crate::symbols::shipped::Given;
-use crate::symbols::spaces::Walked;
+use crate::symbols::shipped::ShippedTables;
+use crate::symbols::spaces::WalkFigures;
 
 use crate::event::{CallGraph, Event};
-pub use crate::event::{EventState, Rate, Run};
+pub use crate::event::{EventState, Rate, RunState};
 pub use crate::kernel::sys::Counts;
 
 /// The description of a source before the first record.
@@ -180,7 +180,7 @@ pub struct Batch {
     /// Build ids that came up, as (kernel, id, path).
     pub build_ids: Vec<(bool, BuildId, String)>,
     /// Containers whose names came up.
-    pub containers: Vec<Named>,
+    pub containers: Vec<NamedContainer>,
     /// Everything up to this time has now been delivered.
     pub complete_until: Option<u64>,
     /// Ids that began to be used.
@@ -196,10 +196,10 @@ pub struct Batch {
     /// Since when all events that there are by now are measured, where one began to be.
     pub measured_since: Option<u64>,
     /// How stacks were walked since it began, where that has changed.
-    pub walked: Option<Walked>,
+    pub walked: Option<WalkFigures>,
     pub notes: Vec<String>,
     /// The rate or the CPUs have changed.
-    pub changed: Option<Changed>,
+    pub changed: Option<SamplingState>,
     /// (done, all) bytes of a file.
     pub progress: Option<(u64, u64)>,
     /// Replies to controls.
@@ -271,7 +271,7 @@ pub struct CpuCount {
 
 /// Events for analysis units, which others may measure already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shared {
+pub struct SharedEvents {
     pub(crate) events: Vec<Event>,
     /// Those that may not be there on this machine.
     pub(crate) optional: Vec<Event>,
@@ -281,7 +281,7 @@ pub struct Shared {
 
 /// The choice of what is sampled now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct SamplingState {
     /// As [`Info::clock_rate`].
     pub frequency: u64,
     /// As [`Info::has_whole_cpus`].
@@ -293,7 +293,7 @@ pub struct Changed {
     pub events: Vec<EventState>,
 }
 
-impl From<&Info> for Changed {
+impl From<&Info> for SamplingState {
     fn from(info: &Info) -> Self {
         Self {
             frequency: info.clock_rate(),
@@ -349,7 +349,7 @@ pub enum Control {
     /// Makes a probe, as `probe --add` takes it, and measures it.
     Probe(String),
     /// Measures events of analysis units; those that are measured already are shared.
-    Share(Shared),
+    Share(SharedEvents),
     /// Changes an event, by its index.
     Event(usize, Change),
     /// Samples other tasks from now on: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`,
@@ -422,12 +422,12 @@ pub trait Source: Send {
     }
 
     /// What is sampled now, where controls can change it.
-    fn facts(&self) -> Option<Changed> {
+    fn facts(&self) -> Option<SamplingState> {
         None
     }
 
     /// Tables of functions that come with the records, by host.
-    fn given(&self) -> Vec<Arc<Given>> {
+    fn given(&self) -> Vec<Arc<ShippedTables>> {
         Vec::new()
     }
 

@@ -260,7 +260,7 @@ mod tests {
         let path = std::env::current_exe().expect("path");
         let (bytes, segments) = opened(path.to_str().expect("path"));
         let mut bounds = Bounds::of(&bytes, &segments);
-        let mut purse = crate::perfdata::unpack::Purse::new(1 << 28);
+        let mut purse = crate::perfdata::unpack::UnpackBudget::new(1 << 28);
         let table = elf::functions(&bytes, elf::SymbolSection::All, &segments, &mut purse).expect("symbols");
         let ours: Vec<_> = table.iter().filter(|s| memchr::memmem::find(s.name, b"perfprof_tui").is_some()).collect();
         assert!(ours.len() > 1000);

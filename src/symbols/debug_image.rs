@@ -16,7 +16,7 @@ use super::options::SymbolOptions;
 use super::plt;
 use super::table::SymbolTable;
 use crate::kernel::procfs;
-use crate::perfdata::unpack::{self, Purse};
+use crate::perfdata::unpack::{self, UnpackBudget};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoKind};
 
@@ -178,7 +178,7 @@ impl Image {
     ///
     /// # Errors
     /// When it cannot be read, or has none at all.
-    pub fn functions(&self, purse: &mut Purse) -> Result<Functions, ElfError> {
+    pub fn functions(&self, purse: &mut UnpackBudget) -> Result<Functions, ElfError> {
         let (mut tables, mut left_out) = (Vec::new(), self.left_out.clone());
         let found = self.gather(&mut tables, &mut left_out, purse)?;
         let why = left_out.join("; ");
@@ -195,7 +195,7 @@ impl Image {
         &self,
         tables: &mut Vec<SymbolTable>,
         left_out: &mut Vec<String>,
-        purse: &mut Purse,
+        purse: &mut UnpackBudget,
     ) -> Result<Option<Functions>, ElfError> {
         let file = elf::parse(&self.bytes)?;
         let mut add = |tables: &mut Vec<SymbolTable>, made: Result<SymbolTable, ElfError>| match made {
@@ -211,7 +211,7 @@ impl Image {
             Err(_) => false,
         };
         let found = |from: String, whole| Ok(Some(Functions { tables: Vec::new(), from, whole }));
-        let functions = |bytes: &Bytes, kind, purse: &mut Purse| {
+        let functions = |bytes: &Bytes, kind, purse: &mut UnpackBudget| {
             purse.attempt(|purse| elf::functions(bytes, kind, &self.segments, purse))
         };
         add(tables, purse.attempt(|purse| plt::table(&file, &self.segments, purse).map_err(ElfError::from)));
@@ -224,7 +224,7 @@ impl Image {
             return found("symbol table".to_owned(), true);
         }
         let mini = self.mini(&file).is_some_and(|packed| {
-            let unpacked = |purse: &mut Purse| {
+            let unpacked = |purse: &mut UnpackBudget| {
                 let bytes = unpack::xz(MINI, packed, purse)?.into();
                 elf::functions(&bytes, SymbolSection::All, &self.segments, purse)
             };

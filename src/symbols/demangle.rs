@@ -10,7 +10,7 @@ const MAX_PARTS: usize = 1 << 16;
 
 /// The form of readable names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum NameForm {
     /// As they stand in the symbol table.
     Raw,
     /// Without parameter lists, and `<…>` for what a template or generic function was made of.
@@ -22,7 +22,7 @@ pub enum Form {
     Full,
 }
 
-impl Form {
+impl NameForm {
     /// The next one on the screen; raw names stay raw.
     pub(crate) fn next(self) -> Self {
         match self {
@@ -35,16 +35,16 @@ impl Form {
 }
 
 /// The readable form of a symbol name.
-pub(crate) fn demangle(raw: &[u8], form: Form) -> String {
+pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
     let text = String::from_utf8_lossy(&raw[..raw.len().min(MAX_SHOWN)]);
-    if form == Form::Raw || raw.len() > MAX {
+    if form == NameForm::Raw || raw.len() > MAX {
         return text.into_owned();
     }
     // `@plt` and versions stand after a mangled name.
     let (mangled, rest) = text.split_at(text.find('@').unwrap_or(text.len()));
     let name = rust(mangled).or_else(|| cpp(mangled, form));
     match name {
-        Some(name) if form == Form::Short => without_arguments(&name) + rest,
+        Some(name) if form == NameForm::Short => without_arguments(&name) + rest,
         Some(name) => name + rest,
         None => text.into_owned(),
     }
@@ -57,20 +57,20 @@ fn rust(text: &str) -> Option<String> {
     Some(out.0.text)
 }
 
-fn cpp(text: &str, form: Form) -> Option<String> {
+fn cpp(text: &str, form: NameForm) -> Option<String> {
     if !text.starts_with("_Z") && !text.starts_with("__Z") {
         return None;
     }
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(256);
     let symbol = cpp_demangle::Symbol::new_with_options(text.as_bytes(), &parse).ok()?;
     let options = cpp_demangle::DemangleOptions::new();
-    let options = if form == Form::Full { options } else { options.no_params().no_return_type() };
+    let options = if form == NameForm::Full { options } else { options.no_params().no_return_type() };
     let mut out = Limited::default();
     symbol.structured_demangle(&mut out, &options).ok()?;
     let name = out.text;
     // The library writes a comma before an empty parameter pack.
     let mut name = if name.contains(", >") { name.replace(", >", ">") } else { name };
-    if form != Form::Full {
+    if form != NameForm::Full {
         name.truncate(unqualified(&name).len());
     }
     Some(if name.contains(')') { with_suffixes(&name) } else { name })
@@ -253,19 +253,19 @@ mod tests {
             ("memcpy@plt", "memcpy@plt"),
             ("__pfx_schedule", "__pfx_schedule"),
         ] {
-            assert_eq!(demangle(raw.as_bytes(), Form::Plain), want);
+            assert_eq!(demangle(raw.as_bytes(), NameForm::Plain), want);
         }
-        assert_eq!(demangle(b"\xff\x00x", Form::Plain), "\u{fffd}\0x");
+        assert_eq!(demangle(b"\xff\x00x", NameForm::Plain), "\u{fffd}\0x");
     }
 
     #[test]
     fn short_plain_full_and_raw() {
         let raw = b"_ZN4shop6EngineIiE4stepEif";
         let of = |form| demangle(raw, form);
-        assert_eq!(of(Form::Short), "shop::Engine<…>::step");
-        assert_eq!(of(Form::Plain), "shop::Engine<int>::step");
-        assert_eq!(of(Form::Full), "shop::Engine<int>::step(int, float)");
-        assert_eq!(of(Form::Raw).as_bytes(), raw);
+        assert_eq!(of(NameForm::Short), "shop::Engine<…>::step");
+        assert_eq!(of(NameForm::Plain), "shop::Engine<int>::step");
+        assert_eq!(of(NameForm::Full), "shop::Engine<int>::step(int, float)");
+        assert_eq!(of(NameForm::Raw).as_bytes(), raw);
         for (name, want) in [
             ("<ledger::Book<u32> as ledger::Post>::post", "<ledger::Book<…> as ledger::Post>::post"),
             ("std::map<int, std::vector<char>>::find", "std::map<…>::find"),
@@ -326,19 +326,19 @@ mod tests {
         };
         let from = std::time::Instant::now();
         for name in [cpp.clone(), rust(30)] {
-            for form in [Form::Short, Form::Plain, Form::Full] {
+            for form in [NameForm::Short, NameForm::Plain, NameForm::Full] {
                 let shown = demangle(name.as_bytes(), form);
                 assert!(shown.len() <= MAX_SHOWN, "{}", shown.len());
             }
         }
-        assert_eq!(demangle(cpp.as_bytes(), Form::Full), cpp);
-        assert!(demangle(rust(2).as_bytes(), Form::Plain).starts_with("a::f::<(usize, usize), ("), "{}", rust(2));
-        assert_eq!(demangle(rust(30).as_bytes(), Form::Plain), rust(30));
+        assert_eq!(demangle(cpp.as_bytes(), NameForm::Full), cpp);
+        assert!(demangle(rust(2).as_bytes(), NameForm::Plain).starts_with("a::f::<(usize, usize), ("), "{}", rust(2));
+        assert_eq!(demangle(rust(30).as_bytes(), NameForm::Plain), rust(30));
         assert!(from.elapsed() < std::time::Duration::from_secs(10), "{:?}", from.elapsed());
         // A short one of that kind is read.
-        let short = demangle(b"_Z1fSt4pairIiiES_IS0_S0_E", Form::Full);
+        let short = demangle(b"_Z1fSt4pairIiiES_IS0_S0_E", NameForm::Full);
         assert!(short.starts_with("f("), "{short}");
-        assert_eq!(demangle(&[b'x'; 1 << 20], Form::Plain).len(), MAX_SHOWN);
+        assert_eq!(demangle(&[b'x'; 1 << 20], NameForm::Plain).len(), MAX_SHOWN);
     }
 
     /// Numbers as the names of Rust have them: 0 is `_`, 1 is `0_`.
@@ -365,11 +365,11 @@ mod tests {
             "_ZThn16_N1a1bD0Ev",
         ];
         damage::reaching(512, 15, damage::texts(NAMES), |name| {
-            for form in [Form::Short, Form::Full] {
+            for form in [NameForm::Short, NameForm::Full] {
                 demangle(name.as_bytes(), form);
             }
             arguments(&name);
-            demangle(name.as_bytes(), Form::Plain) != name
+            demangle(name.as_bytes(), NameForm::Plain) != name
         });
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gimli::{AbbreviationsCacheStrategy, Dwarf, EndianSlice, RunTimeEndian, Section, Unit};
 
-use crate::perfdata::unpack::{Purse, Refused};
+use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 
 /// Bytes of a unit, an abbreviation and one of its attributes, a range, a line and a file of the line table; vectors
 /// that double included.
@@ -27,7 +27,7 @@ type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 ///
 /// # Errors
 /// When there is not so much left, or tables of abbreviations lie over each other: each is read to its end.
-pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
+pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     all_abbreviations(dwarf, purse)?;
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     purse.take(".debug_aranges", 2 * dwarf.debug_aranges.reader().len() as u64)?;
@@ -51,7 +51,10 @@ pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<
 }
 
 /// What is taken later: it must fit, and is not held yet.
-fn for_a_moment(purse: &mut Purse, take: impl FnOnce(&mut Purse) -> Result<(), Refused>) -> Result<(), Refused> {
+fn for_a_moment(
+    purse: &mut UnpackBudget,
+    take: impl FnOnce(&mut UnpackBudget) -> Result<(), UnpackError>,
+) -> Result<(), UnpackError> {
     let before = purse.taken();
     take(purse)?;
     purse.give_back((purse.taken() - before) as u64);
@@ -59,12 +62,12 @@ fn for_a_moment(purse: &mut Purse, take: impl FnOnce(&mut Purse) -> Result<(), R
 }
 
 /// A unit's lines are parsed when it is looked at; at once when nothing else tells where its code is.
-fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut Purse) -> Result<(), Refused> {
+fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     let Some(program) = &unit.line_program else { return Ok(()) };
     let header = program.header();
     let names = header.file_names().len() + header.include_directories().len();
     purse.take(".debug_line", names as u64 * FILE)?;
-    let take = |purse: &mut Purse| {
+    let take = |purse: &mut UnpackBudget| {
         let mut rows = program.clone().rows();
         while let Ok(Some(_)) = rows.next_row() {
             purse.take(".debug_line", LINE)?;
@@ -80,7 +83,7 @@ fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut Purse) -> Result<
 }
 
 /// Functions and those inlined into them.
-fn functions(unit: &Unit<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
+fn functions(unit: &Unit<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     let mut entries = unit.entries();
     while let Ok(Some(entry)) = entries.next_dfs() {
         if matches!(entry.tag(), gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine) {
@@ -90,7 +93,7 @@ fn functions(unit: &Unit<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
     Ok(())
 }
 
-fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
+fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     let mut tables = BTreeSet::new();
     let mut headers = dwarf.units();
     while let Ok(Some(header)) = headers.next() {
@@ -102,7 +105,7 @@ fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<(), 
     for at in tables {
         let Some(mut table) = all.get(at..).filter(|_| at >= behind) else {
             let why = "its tables lie over each other".to_owned();
-            return Err(Refused::Damaged { what: ".debug_abbrev".to_owned(), why });
+            return Err(UnpackError::Damaged { what: ".debug_abbrev".to_owned(), why });
         };
         while let Some(attributes) = abbreviation(&mut table) {
             purse.take(".debug_abbrev", ABBREVIATION + attributes * ATTRIBUTE)?;

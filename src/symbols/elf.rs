@@ -5,7 +5,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 
 use super::bytes::Bytes;
 use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
-use crate::perfdata::unpack::{Purse, Refused};
+use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::record::kinds::BuildId;
 
 /// A part of a file that could not be read, in words.
@@ -20,7 +20,7 @@ pub enum ElfError {
     #[error("{0}")]
     LeftOut(String),
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] UnpackError),
 }
 
 /// An ELF file, parsed.
@@ -85,7 +85,7 @@ pub(crate) fn functions(
     bytes: &Bytes,
     kind: SymbolSection,
     segments: &Segments,
-    purse: &mut Purse,
+    purse: &mut UnpackBudget,
 ) -> Result<SymbolTable, ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, kind);
@@ -171,7 +171,11 @@ impl<'d> Symbols<'d> {
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    fn functions(&self, to_offset: &dyn Fn(u64) -> Option<u64>, purse: &mut Purse) -> Result<Vec<(u64, u32)>, Refused> {
+    fn functions(
+        &self,
+        to_offset: &dyn Fn(u64) -> Option<u64>,
+        purse: &mut UnpackBudget,
+    ) -> Result<Vec<(u64, u32)>, UnpackError> {
         // Symbols that are no functions take nothing but time.
         let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
         purse.take(self.kind.section(), passed)?;
@@ -256,7 +260,7 @@ impl Order {
 /// The functions of a kernel image (vmlinux) by address, and the address of its `_text`.
 pub(crate) fn kernel(
     bytes: &Bytes,
-    purse: &mut Purse,
+    purse: &mut UnpackBudget,
 ) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, SymbolSection::All);
@@ -304,8 +308,8 @@ mod tests {
     #[test]
     fn our_own_functions_are_found_at_their_offsets() {
         let image = Image::of(map("/proc/self/exe")).expect("elf");
-        let table =
-            functions(&image.bytes, SymbolSection::All, &image.segments, &mut Purse::new(1 << 28)).expect("symbols");
+        let table = functions(&image.bytes, SymbolSection::All, &image.segments, &mut UnpackBudget::new(1 << 28))
+            .expect("symbols");
         assert!(table.len() > 100);
         let names: Vec<String> =
             table.iter().map(|s| super::super::demangle::demangle(s.name, Default::default())).collect();
@@ -319,7 +323,7 @@ mod tests {
     #[test]
     fn a_kernel_image_is_read_by_address() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
-        let (table, text, id) = kernel(&map(path), &mut Purse::new(1 << 28)).expect("symbols");
+        let (table, text, id) = kernel(&map(path), &mut UnpackBudget::new(1 << 28)).expect("symbols");
         let main = table.iter().find(|s| s.name == b"main").expect("main");
         // Linked at a fixed address, far from its offset in the file.
         assert!(main.start >= 0x40_0000 && table.find(main.start + 1).is_some_and(|s| s.name == b"main"));
@@ -332,7 +336,7 @@ mod tests {
         let mut cut = std::fs::read("/bin/true").expect("true");
         for len in [0, 3, 64, 200, cut.len() / 2] {
             cut.truncate(cut.len().min(len.max(1)));
-            let _ = Image::of(cut.clone().into()).map(|image| image.functions(&mut Purse::new(1 << 28)));
+            let _ = Image::of(cut.clone().into()).map(|image| image.functions(&mut UnpackBudget::new(1 << 28)));
         }
     }
 }

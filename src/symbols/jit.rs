@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::find_file::FileSearch;
-use super::jit_functions::Told;
-use super::jit_slice::{PIECE, Read, Slice};
+use super::jit_functions::JitFunctions;
+use super::jit_slice::{PIECE, VisitBudget, VisitEnd};
 use super::jitdump;
 use super::options::SymbolOptions;
 use super::table::Symbol;
@@ -50,7 +50,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Jit {
     files: Vec<Growing>,
-    told: Told,
+    told: JitFunctions,
     state: State,
     /// Bytes that were read of all files.
     read: u64,
@@ -72,7 +72,7 @@ impl Jit {
         // Who a process belongs to is known before its files are opened.
         let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Identity::of_process(pid).ok());
         let (user, state) = (via.map(|who| who.uid), State::Reading);
-        Self { files: Vec::new(), told: Told::new(most), state, read: 0, wanted, live, most, user }
+        Self { files: Vec::new(), told: JitFunctions::new(most), state, read: 0, wanted, live, most, user }
     }
 
     /// Takes note of a jitdump file that turned up later.
@@ -117,7 +117,12 @@ impl Jit {
     ///
     /// # Errors
     /// In words, why a file is not believed or not read further; it is said once.
-    pub(crate) fn read_on(&mut self, dso: &Dso, options: &SymbolOptions, slice: &mut Slice) -> Result<(), String> {
+    pub(crate) fn read_on(
+        &mut self,
+        dso: &Dso,
+        options: &SymbolOptions,
+        slice: &mut VisitBudget,
+    ) -> Result<(), String> {
         let result = self.visit(dso, options, slice);
         self.state = match &result {
             Ok(true) => State::Until(Instant::now() + PATIENCE),
@@ -128,7 +133,7 @@ impl Jit {
     }
 
     /// `true` when all files are read.
-    fn visit(&mut self, dso: &Dso, options: &SymbolOptions, slice: &mut Slice) -> Result<bool, String> {
+    fn visit(&mut self, dso: &Dso, options: &SymbolOptions, slice: &mut VisitBudget) -> Result<bool, String> {
         for (path, dump) in std::mem::take(&mut self.wanted) {
             match FileSearch::new(dso, options).and_then(|places| places.jit(&path, dump)) {
                 Ok(file) => {
@@ -145,13 +150,13 @@ impl Jit {
             let (before, left) = (*upto, slice.bytes);
             let how = read(file, upto, &mut self.told, slice).map_err(|e| e.to_string())?;
             self.read += (left - slice.bytes) as u64;
-            if how == Read::Full || self.read > limit {
+            if how == VisitEnd::Full || self.read > limit {
                 return Err(format!(
                     "what its JIT writes is read no further than {} MB (--memory makes room for more)",
                     before.max(*upto) >> 20
                 ));
             }
-            if how == Read::Part {
+            if how == VisitEnd::Part {
                 return Ok(false);
             }
         }
@@ -163,7 +168,7 @@ impl Jit {
 ///
 /// # Errors
 /// Those of reading it, and when it is no text of lines.
-pub fn read_map(file: &File, upto: &mut u64, told: &mut Told, slice: &mut Slice) -> io::Result<Read> {
+pub fn read_map(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
     if file.metadata()?.len() < *upto {
         // It was begun anew.
         *upto = 0;
@@ -174,22 +179,22 @@ pub fn read_map(file: &File, upto: &mut u64, told: &mut Told, slice: &mut Slice)
         let Some(end) = memchr::memrchr(b'\n', &piece[..n]) else {
             if n < piece.len() {
                 // The beginning of a line, or nothing new.
-                return Ok(Read::All);
+                return Ok(VisitEnd::All);
             }
             let words = format!("a line of its JIT's map is longer than {} KiB: it is read no further", PIECE >> 10);
             return Err(io::Error::other(words));
         };
         if !take_lines(&piece[..end], told) {
-            return Ok(Read::Full);
+            return Ok(VisitEnd::Full);
         }
         *upto += end as u64 + 1;
         if !slice.take(n) {
-            return Ok(Read::Part);
+            return Ok(VisitEnd::Part);
         }
     }
 }
 
-fn take_lines(text: &[u8], told: &mut Told) -> bool {
+fn take_lines(text: &[u8], told: &mut JitFunctions) -> bool {
     text.split(|b| *b == b'\n').all(|line| {
         let mut parts = line.splitn(3, |b| *b == b' ');
         let mut hex =

@@ -27,7 +27,7 @@ struct Entry {
 
 /// Functions by address; a later one takes an earlier one's place.
 #[derive(Debug)]
-pub struct Told {
+pub struct JitFunctions {
     list: BTreeMap<u64, Entry>,
     names: Vec<Vec<u8>>,
     /// Bytes of names, and of those that are still somebody's.
@@ -36,7 +36,7 @@ pub struct Told {
     most: usize,
 }
 
-impl Told {
+impl JitFunctions {
     /// That may take so many bytes.
     pub fn new(most: usize) -> Self {
         Self { list: BTreeMap::new(), names: Vec::new(), written: 0, live: 0, most: most.min(MOST) }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn later_functions_take_the_place_of_earlier_ones() {
-        let mut told = Told::new(1 << 20);
+        let mut told = JitFunctions::new(1 << 20);
         assert!(told.put(0x1000, 0x10, b"first") && told.put(0x1000, 0x20, b"second") && told.put(0x2000, 8, b""));
         let written = told.written;
         assert!(told.put(0x1000, 0x20, b"second") && told.put(0x2000, 9, b"") && told.written == written);
@@ -157,7 +157,7 @@ mod tests {
     /// Whoever writes one function over and over again takes no more room than for one.
     #[test]
     fn names_that_are_nobodys_any_more_take_no_room() {
-        let mut told = Told::new(1 << 20);
+        let mut told = JitFunctions::new(1 << 20);
         for i in 0..100_000u32 {
             assert!(told.put(0x1000, 16, format!("function_number_{i:08}_{}", "x".repeat(200)).as_bytes()), "{i}");
             assert!(told.put(0x2000, 16, b"the same"));
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn there_is_no_more_than_there_may_be() {
         for len in [0, 1, 20, 4096] {
-            let mut told = Told::new(1 << 20);
+            let mut told = JitFunctions::new(1 << 20);
             let taken = (0u64..).take_while(|i| told.put(i * 16, 16, &vec![b'n'; len])).count();
             assert!(told.memory() <= 1 << 20 && taken * (ENTRY + len) > (1 << 20) * 3 / 4, "{len}: {taken}");
             assert_eq!(told.find(16 * 5 + 3).map(|s| s.name.len()), Some(len));
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn names_are_written_anew_when_more_are_nobodys_than_a_block() {
         let name = |n: u8| vec![n; MAX_NAME];
-        let mut told = Told::new(1 << 20);
+        let mut told = JitFunctions::new(1 << 20);
         assert!(told.put(0x1000, 16, &name(0)));
         for n in 1..=17 {
             assert!(told.put(0x2000, 16, &name(n)));
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn room_is_there_to_the_byte() {
         let least = BLOCK + ENTRY;
-        assert!(!Told::new(least - 1).put(1, 1, b"a") && Told::new(least).put(1, 1, b"a"));
-        let mut told = Told::new(1 << 20);
+        assert!(!JitFunctions::new(least - 1).put(1, 1, b"a") && JitFunctions::new(least).put(1, 1, b"a"));
+        let mut told = JitFunctions::new(1 << 20);
         assert!(told.put(1, 1, b"name"));
         let grown = told.names[0].capacity();
         assert_eq!(told.memory(), grown + ENTRY);
@@ -228,7 +228,7 @@ mod tests {
         fn functions_are_found_as_a_plain_map_has_them(
             puts in proptest::collection::vec((0u64..60, 0u64..30, 0usize..4, any::<u8>(), 0..4), 0..60),
         ) {
-            let mut told = Told::new(1 << 20);
+            let mut told = JitFunctions::new(1 << 20);
             let mut plain: BTreeMap<u64, (u64, Vec<u8>)> = BTreeMap::new();
             for (start, size, len, byte, what) in puts {
                 if what == 0 {

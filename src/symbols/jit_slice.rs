@@ -7,18 +7,18 @@ pub(super) const PIECE: usize = 1 << 16;
 
 /// The budget of one visit to files; the next one goes on from there.
 #[derive(Debug)]
-pub struct Slice {
+pub struct VisitBudget {
     pub(super) bytes: usize,
     pub(super) until: Instant,
 }
 
-impl Default for Slice {
+impl Default for VisitBudget {
     fn default() -> Self {
         Self { bytes: 4 * PIECE, until: Instant::now() + Duration::from_millis(5) }
     }
 }
 
-impl Slice {
+impl VisitBudget {
     /// Takes so many bytes of it. `false` when it is used up.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -28,7 +28,7 @@ impl Slice {
 
 /// The point that a visit came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
+pub enum VisitEnd {
     /// Nothing more is there now.
     All,
     /// The slice ended before the file.

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::jit_functions::{MAX_NAME, Told};
-use super::jit_slice::{Read, Slice};
+use super::jit_functions::{JitFunctions, MAX_NAME};
+use super::jit_slice::{VisitBudget, VisitEnd};
 
 /// "JiTD" as a little-endian machine writes it.
 const MAGIC: u32 = 0x4a69_5444;
@@ -21,10 +21,10 @@ const RECORD: usize = 64;
 ///
 /// # Errors
 /// When the file is none of that kind, or a record is damaged.
-pub fn read_on(file: &File, upto: &mut u64, told: &mut Told, slice: &mut Slice) -> io::Result<Read> {
+pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
     let len = file.metadata()?.len();
     if *upto == 0 {
-        let Some(size) = header(file, len)? else { return Ok(Read::All) };
+        let Some(size) = header(file, len)? else { return Ok(VisitEnd::All) };
         *upto = size;
     }
     let mut body = [0; 40 + MAX_NAME];
@@ -41,14 +41,14 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut Told, slice: &mut Slice) 
         let body = &mut body[..(size - HEAD).min((40 + MAX_NAME) as u64) as usize];
         file.read_exact_at(body, *upto + HEAD)?;
         if !take(kind, body, told) {
-            return Ok(Read::Full);
+            return Ok(VisitEnd::Full);
         }
         *upto += size;
         if !slice.take(RECORD + body.len()) {
-            return Ok(Read::Part);
+            return Ok(VisitEnd::Part);
         }
     }
-    Ok(Read::All)
+    Ok(VisitEnd::All)
 }
 
 /// The size of the file's header; `None` while it is not there yet.
@@ -64,7 +64,7 @@ fn header(file: &File, len: u64) -> io::Result<Option<u64>> {
     Ok(Some(u64::from(u32_at(&head, 8)).max(40)))
 }
 
-fn take(kind: u32, body: &[u8], told: &mut Told) -> bool {
+fn take(kind: u32, body: &[u8], told: &mut JitFunctions) -> bool {
     let word = |i: usize| body.get(8 * i..8 * i + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
     match (kind, word(1), word(2), word(3), word(4)) {
         // pid and tid, where it was made, where it runs, its size, its number; its name; its code.
@@ -109,15 +109,15 @@ mod tests {
         head[8] = 40;
         file.write_all(&head).expect("write");
         file.write_all(&record(LOAD, &[0, 0x1000, 0x1000, 0x40, 1], b"Foo.bar(I)V\0", 0x40)).expect("write");
-        let (mut all, mut upto) = (Told::new(1 << 20), 0);
-        let mut read = |file: &File, all: &mut Told| read_on(file, &mut upto, all, &mut Slice::default());
-        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
+        let (mut all, mut upto) = (JitFunctions::new(1 << 20), 0);
+        let mut read = |file: &File, all: &mut JitFunctions| read_on(file, &mut upto, all, &mut VisitBudget::default());
+        assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
         assert_eq!(all.find(0x103f).expect("function").name, b"Foo.bar(I)V");
         let moved = record(MOVE, &[0, 0x1000, 0x1000, 0x8000, 0x40, 1], b"", 0);
         file.write_all(&moved[..20]).expect("half");
-        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
+        assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
         file.write_all(&moved[20..]).expect("rest");
-        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
+        assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
         assert!(all.find(0x1000).is_none());
         assert_eq!(all.find(0x8000).expect("function").name, b"Foo.bar(I)V");
         file.write_all(&[0; 16]).expect("damage");
@@ -128,7 +128,7 @@ mod tests {
     fn what_is_none_is_an_error() {
         let mut file = tempfile::tempfile().expect("file");
         file.write_all(&[1; 100]).expect("write");
-        assert!(read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::default()).is_err());
+        assert!(read_on(&file, &mut 0, &mut JitFunctions::new(1 << 20), &mut VisitBudget::default()).is_err());
     }
 
     /// Millions of empty records, and records as long as there can be: a visit costs what it may.
@@ -141,14 +141,16 @@ mod tests {
         file.write_all(&head).expect("write");
         file.write_all(&record(9, &[], b"", 0).repeat(100_000)).expect("write");
         let mut upto = 0;
-        let mut visit = || read_on(&file, &mut upto, &mut Told::new(1 << 20), &mut Slice::default()).expect("read");
-        assert_eq!((visit(), visit()), (Read::Part, Read::Part));
+        let mut visit =
+            || read_on(&file, &mut upto, &mut JitFunctions::new(1 << 20), &mut VisitBudget::default()).expect("read");
+        assert_eq!((visit(), visit()), (VisitEnd::Part, VisitEnd::Part));
         assert!(upto < 2 * 5000 * 16, "{upto}");
         let long = [9u32.to_le_bytes(), u32::MAX.to_le_bytes()].concat();
         (0..4).for_each(|i| file.write_all_at(&long, 40 + i * u64::from(u32::MAX)).expect("write"));
         file.set_len(1 << 40).expect("a sparse file");
-        let why =
-            read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::default()).expect_err("damaged").to_string();
+        let why = read_on(&file, &mut 0, &mut JitFunctions::new(1 << 20), &mut VisitBudget::default())
+            .expect_err("damaged")
+            .to_string();
         assert!(why.contains("damaged at byte 17179869220"), "{why}");
     }
 }

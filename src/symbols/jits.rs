@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::jit::Jit;
-use super::jit_slice::Slice;
+use super::jit_slice::VisitBudget;
 use super::options::SymbolOptions;
 use super::table::Symbol;
 use crate::session::{Dso, DsoId};
@@ -40,7 +40,7 @@ pub(crate) struct Jits {
 
 /// The outcome of a visit.
 #[derive(Debug)]
-pub(crate) struct Visit {
+pub(crate) struct JitVisit {
     pub(crate) dso: DsoId,
     pub(crate) user: u32,
     /// Bytes that it holds now.
@@ -81,7 +81,7 @@ impl Jits {
     }
 
     /// Visits one process's files, if it is due and its user has no pause.
-    pub(crate) fn visit(&mut self, dso: DsoId, options: &SymbolOptions) -> Option<Visit> {
+    pub(crate) fn visit(&mut self, dso: DsoId, options: &SymbolOptions) -> Option<JitVisit> {
         let one = self.list.get_mut(&dso).filter(|one| one.jit.is_due())?;
         let from = Instant::now();
         if self.pauses.get(&one.jit.user()).is_some_and(|until| from < *until) {
@@ -89,9 +89,9 @@ impl Jits {
         }
         self.round += 1;
         one.visited = self.round;
-        let mut result = one.jit.read_on(&one.dso, options, &mut Slice::default());
+        let mut result = one.jit.read_on(&one.dso, options, &mut VisitBudget::default());
         while !options.live && one.jit.is_behind() && result.is_ok() {
-            result = one.jit.read_on(&one.dso, options, &mut Slice::default());
+            result = one.jit.read_on(&one.dso, options, &mut VisitBudget::default());
         }
         let user = one.jit.user();
         let now = Instant::now();
@@ -99,11 +99,11 @@ impl Jits {
             self.pauses.retain(|_, until| *until > now);
             self.pauses.insert(user, now + PAUSE * (now - from));
         }
-        Some(Visit { dso, user, memory: one.jit.memory(), result })
+        Some(JitVisit { dso, user, memory: one.jit.memory(), result })
     }
 
     /// Visits what was begun: of those whose turn it is, the one whose visit was longest ago.
-    pub(crate) fn read_on(&mut self, options: &SymbolOptions) -> Option<Visit> {
+    pub(crate) fn read_on(&mut self, options: &SymbolOptions) -> Option<JitVisit> {
         let now = Instant::now();
         let paused = |user: u32| self.pauses.get(&user).is_some_and(|until| now < *until);
         let next = self.list.values().filter(|one| one.jit.is_behind() && !paused(one.jit.user()));

@@ -13,14 +13,14 @@ use self_cell::self_cell;
 
 use super::bytes::Bytes;
 use super::debug_image::Image;
-use super::demangle::{Form, demangle};
+use super::demangle::{NameForm, demangle};
 use super::door::Namers;
 use super::dwarf_cost;
 use super::elf::{self, Segments};
 use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
 use crate::kernel::{own_memory, procfs};
-use crate::perfdata::unpack::{self, Purse, Refused};
+use crate::perfdata::unpack::{self, UnpackBudget, UnpackError};
 use crate::session::{Dso, DsoId, DsoKind};
 
 /// A place in the source.
@@ -71,7 +71,7 @@ impl Sections {
     ///
     /// # Errors
     /// When there is no room for what is packed, or it is damaged.
-    fn new(image: &Image, purse: &mut Purse) -> Result<Option<Self>, Refused> {
+    fn new(image: &Image, purse: &mut UnpackBudget) -> Result<Option<Self>, UnpackError> {
         let mut out = Self { main: image.dwarf().clone(), shared: image.shared.clone(), unpacked: BTreeMap::new() };
         let has = elf::parse(&out.main).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
         if !has {
@@ -148,7 +148,7 @@ impl OneFile {
     ///
     /// # Errors
     /// When there is no room for them.
-    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut Purse) -> Result<(Option<Self>, u32), Refused> {
+    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<(Option<Self>, u32), UnpackError> {
         let Ok(image) = Image::open(dso, options) else { return Ok((None, 0)) };
         let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
         for shared in [false, true] {
@@ -241,7 +241,7 @@ impl Lines {
     }
 
     /// Has names made readable in another way from now on.
-    pub(crate) fn set_form(&mut self, form: Form) {
+    pub(crate) fn set_form(&mut self, form: NameForm) {
         self.options.form = form;
     }
 
@@ -268,10 +268,10 @@ impl Lines {
 
     /// Opens a file; others give way to it.
     fn open(&mut self, dso: &Dso) {
-        let mut purse = Purse::new(self.shares.most());
+        let mut purse = UnpackBudget::new(self.shares.most());
         let (file, user) = OneFile::of(dso, &self.options, &mut purse).unwrap_or_else(|why| {
             self.problems.push((dso.id, format!("no lines: {why}")));
-            purse = Purse::new(0);
+            purse = UnpackBudget::new(0);
             (None, 0)
         });
         self.shares.hold(dso.id, user, purse.taken());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::bounds::Bounds;
-use super::demangle::{Form, demangle};
+use super::demangle::{NameForm, demangle};
 use super::table::SymbolTable;
 use crate::session::Dso;
 
@@ -49,7 +49,7 @@ impl LoadedFiles {
         Self { tables, names: FxHashMap::default(), shown: 0, bounds: None, moved: 0 }
     }
 
-    pub(crate) fn find(&mut self, addr: u64, form: Form) -> Option<Symbolized> {
+    pub(crate) fn find(&mut self, addr: u64, form: NameForm) -> Option<Symbolized> {
         let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
         let shown = &mut self.shown;
         let fresh = || -> Arc<str> {

@@ -31,7 +31,7 @@ pub(crate) mod table;
 pub mod unwind;
 pub mod unwind_rows;
 
-pub use demangle::Form;
+pub use demangle::NameForm;
 pub use loaded::Symbolized;
 pub use options::SymbolOptions;
 pub use resolver::Resolver;

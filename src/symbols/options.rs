@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::demangle::Form;
+use super::demangle::NameForm;
 use super::door::Namers;
-use super::shipped::Given;
+use super::shipped::ShippedTables;
 use crate::kernel::privilege;
 use crate::session::Dso;
 
@@ -13,7 +13,7 @@ use crate::session::Dso;
 #[derive(Clone, Debug)]
 pub struct SymbolOptions {
     /// How names are made readable.
-    pub form: Form,
+    pub form: NameForm,
     /// Whether the profiled processes may still be there, so that /proc leads to their files.
     pub live: bool,
     /// Whether the kernel that runs here is the one that was profiled, so that its vDSO is ours.
@@ -35,7 +35,7 @@ pub struct SymbolOptions {
     /// Bytes that names may hold: of the user whose files hold most, what is not asked for gives way.
     pub budget: usize,
     /// Tables that came with the streams that are read, by host.
-    pub given: Vec<Arc<Given>>,
+    pub given: Vec<Arc<ShippedTables>>,
     /// Who made the recordings that are read, and so names files; nobody but the kernel does where it is live.
     pub authors: Namers,
     /// Hosts whose kernel is neither the one that runs here nor that of `kallsyms` and `vmlinux`.
@@ -49,7 +49,7 @@ const BUDGET: usize = 256 << 20;
 
 impl SymbolOptions {
     /// The tables that came with the stream that tells of a DSO.
-    pub(super) fn given(&self, dso: &Dso) -> Option<&Given> {
+    pub(super) fn given(&self, dso: &Dso) -> Option<&ShippedTables> {
         self.given.get(usize::from(dso.host)).map(|given| &**given)
     }
 
@@ -78,7 +78,7 @@ impl SymbolOptions {
     /// For the running machine.
     pub fn live() -> Self {
         Self {
-            form: Form::Plain,
+            form: NameForm::Plain,
             live: true,
             same_kernel: true,
             symfs: None,

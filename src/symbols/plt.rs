@@ -7,13 +7,13 @@ use object::{Object, ObjectSection};
 
 use super::elf::{Elf, Segments};
 use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
-use crate::perfdata::unpack::{Purse, Refused};
+use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 
 /// The stubs of a file at their offsets.
 ///
 /// # Errors
 /// When there is no room for them.
-pub(crate) fn table(file: &Elf<'_>, segments: &Segments, purse: &mut Purse) -> Result<SymbolTable, Refused> {
+pub(crate) fn table(file: &Elf<'_>, segments: &Segments, purse: &mut UnpackBudget) -> Result<SymbolTable, UnpackError> {
     let before = purse.taken() as u64;
     let stubs = match file.architecture() {
         object::Architecture::X86_64 => x86_64(file, purse)?,
@@ -67,7 +67,7 @@ struct Names<'d> {
 }
 
 impl<'d> Names<'d> {
-    fn of(file: &Elf<'d>, purse: &mut Purse) -> Result<Self, Refused> {
+    fn of(file: &Elf<'d>, purse: &mut UnpackBudget) -> Result<Self, UnpackError> {
         const STT_GNU_IFUNC: u8 = 10;
         let data = |name: &str| file.section_by_name(name).and_then(|s| s.data().ok()).unwrap_or_default();
         let mut names = Self { symbols: data(".dynsym"), names: data(".dynstr"), chosen: HashMap::new() };
@@ -95,7 +95,7 @@ impl<'d> Names<'d> {
     }
 
     /// The name of a stub. What is chosen among functions without a name is told by where that happens, as objdump does.
-    fn stub(&self, target: Target, purse: &mut Purse) -> Result<Option<Vec<u8>>, Refused> {
+    fn stub(&self, target: Target, purse: &mut UnpackBudget) -> Result<Option<Vec<u8>>, UnpackError> {
         let name = match target {
             Target::Symbol(number) => self.get(number),
             Target::Chosen(by) => match self.chosen.get(&by).and_then(|number| self.get(*number)) {
@@ -107,13 +107,13 @@ impl<'d> Names<'d> {
     }
 }
 
-fn named(name: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+fn named(name: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     purse.take(".plt", STUB + 2 * name.len() as u64)?;
     Ok([name, b"@plt"].concat())
 }
 
 /// What each slot of the global offset table is for, by `.rela.plt` and `.rela.dyn`.
-fn slots(file: &Elf<'_>, purse: &mut Purse) -> Result<HashMap<u64, Target>, Refused> {
+fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target>, UnpackError> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {
         let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
@@ -126,7 +126,7 @@ fn slots(file: &Elf<'_>, purse: &mut Purse) -> Result<HashMap<u64, Target>, Refu
 }
 
 /// A stub is told by the slot that it jumps through: `jmp *slot(%rip)`.
-fn x86_64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
+fn x86_64(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     let (slots, names) = (slots(file, purse)?, Names::of(file, purse)?);
     let mut out = Vec::new();
     for (name, size) in [(".plt", 16), (".plt.sec", 16), (".plt.got", 0)] {
@@ -147,7 +147,7 @@ fn x86_64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
 }
 
 /// A header of 32 bytes, then a stub of 16 for each relocation of `.rela.plt`, in their order.
-fn aarch64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
+fn aarch64(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     const SIZE: u64 = 16;
     let (Some(plt), Some(relocations)) = (file.section_by_name(".plt"), file.section_by_name(".rela.plt")) else {
         return Ok(Vec::new());
@@ -172,7 +172,7 @@ mod tests {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bin/spin-nopie");
         let bytes = std::fs::read(path).expect("program");
         let file = super::super::elf::parse(&bytes).expect("elf");
-        let table = table(&file, &Segments::of(&file), &mut Purse::new(1 << 20)).expect("room");
+        let table = table(&file, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
         let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
         assert!(!names.is_empty() && names.iter().all(|n| n.ends_with("@plt")), "{names:?}");
     }
@@ -184,7 +184,7 @@ mod tests {
         let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
         let bytes = std::fs::read(path.expect("a C library")).expect("library");
         let file = super::super::elf::parse(&bytes).expect("elf");
-        let table = table(&file, &Segments::of(&file), &mut Purse::new(1 << 20)).expect("room");
+        let table = table(&file, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
         let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
         for want in ["strnlen@plt", "strlen@plt", "memchr@plt"] {
             assert!(names.iter().any(|name| name == want), "{want}: {names:?}");

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use super::bounds::Bounds;
 use super::bytes::Bytes;
 use super::debug_image::{Functions, Image};
-use super::demangle::{Form, demangle};
-use super::jits::{Jits, Visit};
+use super::demangle::{NameForm, demangle};
+use super::jits::{JitVisit, Jits};
 use super::kallsyms::Kallsyms;
 use super::loaded::{LoadedFiles, Symbolized};
 use super::options::{MAX_FILES, SymbolOptions};
@@ -18,7 +18,7 @@ use super::table::{Symbol, SymbolTable};
 use super::{door, elf, find_file};
 use crate::kernel::limits::Rights;
 use crate::kernel::privilege;
-use crate::perfdata::unpack::Purse;
+use crate::perfdata::unpack::UnpackBudget;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -81,7 +81,7 @@ impl Resolver {
     }
 
     /// Has names made readable in another way from now on.
-    pub(crate) fn set_form(&mut self, form: Form) {
+    pub(crate) fn set_form(&mut self, form: NameForm) {
         if self.options.form != form {
             self.options.form = form;
             self.kernels.values_mut().for_each(LoadedFiles::forget_shown);
@@ -195,7 +195,7 @@ impl Resolver {
     }
 
     /// Takes note of what a visit to a JIT's files brought.
-    fn visited(&mut self, visit: Visit) {
+    fn visited(&mut self, visit: JitVisit) {
         self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
         self.problems.extend(visit.result.err().map(|why| (visit.dso, why)));
         self.make_room();
@@ -257,8 +257,8 @@ impl Resolver {
     }
 
     /// What one file may take.
-    fn purse(&self) -> Purse {
-        Purse::new(self.shares.most())
+    fn purse(&self) -> UnpackBudget {
+        UnpackBudget::new(self.shares.most())
     }
 
     fn load_kernel(&mut self, dso: &Dso) -> LoadedFiles {
@@ -363,7 +363,7 @@ mod tests {
         let map = session.user_map(pid, here);
         let found = resolver.resolve(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(here)).expect("name");
         assert!(found.name.contains("names_of_this_very_process"), "{found:?}");
-        let raw = Resolver::new(SymbolOptions { form: Form::Raw, ..SymbolOptions::live() })
+        let raw = Resolver::new(SymbolOptions { form: NameForm::Raw, ..SymbolOptions::live() })
             .resolve(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(here))
             .expect("name");
         assert!(raw.name.starts_with("_ZN") || raw.name.starts_with("_R"), "{raw:?}");

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::table::{Binding, Builder, Raw, SymbolTable};
-use crate::perfdata::unpack::{self, Purse};
+use crate::perfdata::unpack::{self, UnpackBudget};
 use crate::record::kinds::{HEADER, types};
 
 /// Bytes of a piece's payload; a record's size has 16 bits.
@@ -21,11 +21,11 @@ pub const KERNEL: &str = "[kernel]";
 
 /// A file's functions before they are made a table: packed entries of start, end and name.
 #[derive(Debug, Default)]
-pub struct Packed {
+pub struct PackedFunctions {
     plain: Vec<u8>,
 }
 
-impl Packed {
+impl PackedFunctions {
     /// Takes a table's functions in.
     pub fn add(&mut self, table: &SymbolTable) {
         for symbol in table.iter() {
@@ -79,11 +79,11 @@ struct State {
 
 /// The tables of a stream, filled while it is read and asked by those who name addresses.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct ShippedTables {
     state: Mutex<State>,
 }
 
-impl Given {
+impl ShippedTables {
     /// Takes the body of a record in; what makes no sense is left out.
     pub fn record(&self, body: &[u8]) {
         let mut state = self.state.lock();
@@ -112,7 +112,7 @@ impl Given {
     }
 
     /// A file's functions, by its path on the machine that sent them, and where the kernel's text began there.
-    pub fn table(&self, path: &str, purse: &mut Purse) -> Option<(SymbolTable, Option<u64>)> {
+    pub fn table(&self, path: &str, purse: &mut UnpackBudget) -> Option<(SymbolTable, Option<u64>)> {
         let state = self.state.lock();
         let came = state.tables.get(path)?;
         // The table and what it is made from are there together.
@@ -164,14 +164,14 @@ mod tests {
         let names: Vec<(u64, u64, String)> =
             (0..9000u64).map(|i| (i * 64, 40, format!("f{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))).collect();
         let names: Vec<(u64, u64, &str)> = names.iter().map(|(a, s, n)| (*a, *s, n.as_str())).collect();
-        let mut packed = Packed::default();
+        let mut packed = PackedFunctions::default();
         packed.add(&table(&names));
         let mut out = Vec::new();
         packed.encode("/usr/bin/x", 0, &mut out).expect("packed");
-        let mut kernel = Packed::default();
+        let mut kernel = PackedFunctions::default();
         kernel.add(&table(&[(0xffff_ffff_8100_0000, 16, "start_kernel")]));
         kernel.encode(KERNEL, 0xffff_ffff_8100_0000, &mut out).expect("packed");
-        let given = Given::default();
+        let given = ShippedTables::default();
         let (mut rest, mut records) = (out.as_slice(), 0);
         while let Ok(Some((header, body, _))) = split(rest) {
             assert_eq!(header.kind, types::TABLE);
@@ -180,19 +180,19 @@ mod tests {
             records += 1;
         }
         assert!(rest.is_empty() && records > 2, "{records}");
-        let (found, text) = given.table("/usr/bin/x", &mut Purse::new(1 << 20)).expect("there");
+        let (found, text) = given.table("/usr/bin/x", &mut UnpackBudget::new(1 << 20)).expect("there");
         assert_eq!((found.len(), text), (9000, None));
         let symbol = found.find(64 * 77 + 39).expect("inside");
         assert_eq!((symbol.start, symbol.end, symbol.name), (64 * 77, 64 * 77 + 40, names[77].2.as_bytes()));
         assert!(found.find(64 * 77 + 41).is_none());
-        assert_eq!(given.table(KERNEL, &mut Purse::new(1 << 20)).expect("there").1, Some(0xffff_ffff_8100_0000));
-        assert!(given.table("/usr/bin/y", &mut Purse::new(1 << 20)).is_none());
+        assert_eq!(given.table(KERNEL, &mut UnpackBudget::new(1 << 20)).expect("there").1, Some(0xffff_ffff_8100_0000));
+        assert!(given.table("/usr/bin/y", &mut UnpackBudget::new(1 << 20)).is_none());
         // What there is no room for stays packed.
-        assert!(given.table("/usr/bin/x", &mut Purse::new(1 << 18)).is_none());
+        assert!(given.table("/usr/bin/x", &mut UnpackBudget::new(1 << 18)).is_none());
     }
 
     /// A table as bytes of its own, in records.
-    fn sent(given: &Given, path: &str, packed: &[u8]) {
+    fn sent(given: &ShippedTables, path: &str, packed: &[u8]) {
         let head = [&0u64.to_le_bytes()[..], &(path.len() as u32).to_le_bytes(), path.as_bytes(), packed].concat();
         let pieces = head.chunks(PIECE).count();
         for (i, piece) in head.chunks(PIECE).enumerate() {
@@ -203,32 +203,32 @@ mod tests {
 
     #[test]
     fn damaged_tables_harm_nobody() {
-        let mut packed = Packed::default();
+        let mut packed = PackedFunctions::default();
         packed.add(&table(&[(1, 2, "a"), (3, 4, "b")]));
         let mut whole = Vec::new();
         packed.encode("/x", 0, &mut whole).expect("packed");
         let body = Just(whole[HEADER..].to_vec());
         damage::reaching(512, 15, damage::bytes(4, body), |body| {
-            let given = Given::default();
+            let given = ShippedTables::default();
             given.record(&body);
-            given.table("/x", &mut Purse::new(1 << 20)).is_some_and(|(table, _)| !table.is_empty())
+            given.table("/x", &mut UnpackBudget::new(1 << 20)).is_some_and(|(table, _)| !table.is_empty())
         });
     }
 
     #[test]
     fn no_table_unpacks_to_more_than_is_said() {
-        let given = Given::default();
+        let given = ShippedTables::default();
         let packed = |bytes: usize| zstd::bulk::compress(&vec![0; bytes], 3).expect("packed");
         sent(&given, "/small", &packed(18 * 1000));
         sent(&given, "/bomb", &packed(1 << 24));
-        assert!(given.table("/small", &mut Purse::new(1 << 20)).is_some());
-        assert!(given.table("/bomb", &mut Purse::new(1 << 20)).is_none());
+        assert!(given.table("/small", &mut UnpackBudget::new(1 << 20)).is_some());
+        assert!(given.table("/bomb", &mut UnpackBudget::new(1 << 20)).is_none());
     }
 
     #[test]
     fn no_stream_brings_more_than_is_said() {
         const EACH: usize = ENTRY + "/a".len() + 100;
-        let given = Given::default();
+        let given = ShippedTables::default();
         given.state.lock().bytes = MAX_ALL - 2 * EACH;
         let held = || given.state.lock().bytes;
         // The same one again takes the place of the one before.

@@ -11,9 +11,9 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use rustc_hash::FxHashMap;
 
-use crate::kernel::walk::{Ends, Full, Mapping, News, Span, Walker};
+use crate::kernel::walk::{Mapping, NoRoom, ProcessEvent, RowRange, WalkEnds, Walker};
 use crate::kernel::{procfs, thread_cpu_ns};
-pub(crate) use files::{FileTable, Made};
+pub(crate) use files::{FileTable, TableOutcome};
 use files::{Files, Id};
 
 /// How soon what a process has mapped is read again; twice as long each time that nothing is new.
@@ -33,7 +33,7 @@ const KERNEL: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Following {
     /// It does so until nobody can send any more.
-    pub(crate) news: Sender<News>,
+    pub(crate) news: Sender<ProcessEvent>,
     pub(crate) tables: Arc<ArcSwap<Tables>>,
 }
 
@@ -50,10 +50,10 @@ pub(crate) struct Tables {
 
 /// User stacks that the kernel walked by tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkFigures {
     pub(crate) tables: Arc<Tables>,
     /// How the walks ended.
-    pub(crate) ends: Ends,
+    pub(crate) ends: WalkEnds,
 }
 
 /// Follows processes by what is sent to it.
@@ -70,24 +70,24 @@ pub(crate) fn follow(walker: Walker) -> io::Result<Following> {
 
 /// The store of rows and mappings: the kernel, by its walker.
 trait Store {
-    fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full>;
-    fn release(&mut self, spans: &[Span]);
-    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), Full>;
+    fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom>;
+    fn release(&mut self, spans: &[RowRange]);
+    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom>;
     fn forget_process(&mut self, pid: i32);
     /// Bytes that it takes, and may.
     fn held(&self) -> (usize, usize);
 }
 
 impl Store for Walker {
-    fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full> {
+    fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom> {
         self.add(rows)
     }
 
-    fn release(&mut self, spans: &[Span]) {
+    fn release(&mut self, spans: &[RowRange]) {
         self.release(spans);
     }
 
-    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), Full> {
+    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
         self.set_process(pid, mappings)
     }
 
@@ -137,7 +137,7 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    fn run(mut self, news: &Receiver<News>) {
+    fn run(mut self, news: &Receiver<ProcessEvent>) {
         let (mut left, mut since, mut used) = (SAVED_NS, Instant::now(), thread_cpu_ns());
         loop {
             let told = self.changed.map(|since| since + TOLD);
@@ -186,17 +186,17 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    fn take(&mut self, news: News) {
+    fn take(&mut self, news: ProcessEvent) {
         match news {
-            News::Lacks { pid, .. } => self.want(pid),
-            News::Mapped { pid } if self.processes.contains_key(&pid) => {
+            ProcessEvent::Lacks { pid, .. } => self.want(pid),
+            ProcessEvent::Mapped { pid } if self.processes.contains_key(&pid) => {
                 // This is new, whatever was read before.
                 self.processes.entry(pid).and_modify(|process| process.pause = PAUSE);
                 self.want(pid);
             }
-            News::Mapped { .. } => {}
-            News::Forked { parent, child } => self.fork(parent, child),
-            News::Executed { pid } | News::Exited { pid } => self.forget(pid),
+            ProcessEvent::Mapped { .. } => {}
+            ProcessEvent::Forked { parent, child } => self.fork(parent, child),
+            ProcessEvent::Executed { pid } | ProcessEvent::Exited { pid } => self.forget(pid),
         }
     }
 

@@ -7,7 +7,7 @@ mod starts;
 use std::cmp::Ordering;
 
 use super::bytes::Bytes;
-use crate::perfdata::unpack::{Purse, Refused};
+use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use names::{Names, cut};
 use starts::Starts;
 
@@ -176,7 +176,7 @@ impl SymbolTable {
     ///
     /// # Errors
     /// When there is no room for them.
-    pub(crate) fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut Purse) -> Result<(), Refused> {
+    pub(crate) fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
         raw.iter().try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
     }
 

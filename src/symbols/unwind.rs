@@ -18,7 +18,7 @@ use super::debug_image::Image;
 use super::elf::{self, Segments};
 use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
-use crate::perfdata::unpack::{self, Purse};
+use crate::perfdata::unpack::{self, UnpackBudget};
 use crate::record::sample::UserState;
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -27,7 +27,7 @@ const MAX_FRAMES: usize = 1024;
 
 /// The end of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ChainEnd {
     /// At the thread's first function.
     Root,
     /// Where the copy of the stack ends: callers are missing.
@@ -78,7 +78,7 @@ where
 
     /// Opens a file's tables; others give way to them.
     fn open(&mut self, dso: &Dso, options: &SymbolOptions) {
-        let mut purse = Purse::new(self.shares.most());
+        let mut purse = UnpackBudget::new(self.shares.most());
         let opened = load(dso, options, &mut purse);
         self.shares.hold(dso.id, opened.as_ref().map_or(0, |(.., user)| *user), purse.taken());
         self.files.insert(dso.id, opened.map(|(unwinder, segments, _)| Tables { unwinder, segments }));
@@ -94,7 +94,7 @@ where
         from: u64,
         stack: &Copied<'_>,
         out: &mut Vec<u64>,
-    ) -> End {
+    ) -> ChainEnd {
         let mut at = FrameAddress::from_instruction_pointer(from);
         out.push(from);
         let mut read = |address: u64| stack.read(address).ok_or(());
@@ -117,19 +117,19 @@ where
             } else {
                 Some(FrameAddress::from_instruction_pointer(linked))
             };
-            let Some(place) = place else { return End::Lost };
+            let Some(place) = place else { return ChainEnd::Lost };
             match unwinder.unwind_frame(place, &mut regs, &mut self.cache, &mut read) {
                 Ok(Some(caller)) => {
-                    let Some(next) = FrameAddress::from_return_address(caller) else { return End::Root };
+                    let Some(next) = FrameAddress::from_return_address(caller) else { return ChainEnd::Root };
                     out.push(caller);
                     at = next;
                 }
-                Ok(None) => return End::Root,
-                Err(Error::CouldNotReadStack(address)) if stack.is_beyond(address) => return End::Cut,
-                Err(_) => return End::Lost,
+                Ok(None) => return ChainEnd::Root,
+                Err(Error::CouldNotReadStack(address)) if stack.is_beyond(address) => return ChainEnd::Cut,
+                Err(_) => return ChainEnd::Lost,
             }
         }
-        End::Cut
+        ChainEnd::Cut
     }
 }
 
@@ -137,7 +137,7 @@ where
 fn load<U: Unwinder<Module = Module<Section>> + Default>(
     dso: &Dso,
     options: &SymbolOptions,
-    purse: &mut Purse,
+    purse: &mut UnpackBudget,
 ) -> Option<(U, Segments, u32)> {
     let image = Image::open(dso, options).ok()?;
     let debug = image.debug.as_ref().map(|(bytes, _)| bytes);
@@ -147,7 +147,7 @@ fn load<U: Unwinder<Module = Module<Section>> + Default>(
     Some((unwinder, image.segments, image.user))
 }
 
-fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut Purse) -> Option<Module<Section>> {
+fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Option<Module<Section>> {
     let file = elf::parse(bytes).ok()?;
     let mut section = |of: &Bytes, name: &str| -> Option<(Section, Range<u64>)> {
         let file = elf::parse(of).ok()?;
@@ -243,7 +243,7 @@ impl UnwindSpace {
         state: &UserState<'_>,
         find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
         out: &mut Vec<u64>,
-    ) -> Option<End> {
+    ) -> Option<ChainEnd> {
         const ABI_64: u64 = 2;
         if state.abi != ABI_64 {
             return None;

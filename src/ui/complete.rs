@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::filter::capture::Subject;
-use crate::filter::{Expect, FIELDS, Field, Known, TraceField, expected};
+use crate::filter::{ExpectedToken, FIELDS, Field, KnownFields, TraceField, expected};
 use crate::panel::unit::percent;
 use crate::query::column;
-use crate::query::task_choices::Whose;
+use crate::query::task_choices::TaskSamples;
 use crate::query::{Answer, ColumnKey};
 
 /// How many completions are offered.
@@ -17,13 +17,15 @@ pub(crate) fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec
     let (expect, from) = expected(text, traced);
     let typed = text.get(from..).unwrap_or_default().trim_start_matches(['"', '\'']).to_lowercase();
     let all: Vec<(String, String)> = match expect {
-        Expect::Field => {
+        ExpectedToken::Field => {
             let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
             FIELDS.iter().map(|row| (row.1.to_owned(), row.3.to_owned())).chain(own).collect()
         }
-        Expect::Operator(field) => field.operators().iter().map(|op| ((*op).to_owned(), String::new())).collect(),
-        Expect::Connective => ["&&", "||"].iter().map(|op| ((*op).to_owned(), String::new())).collect(),
-        Expect::Value(field) => values(field, answer),
+        ExpectedToken::Operator(field) => {
+            field.operators().iter().map(|op| ((*op).to_owned(), String::new())).collect()
+        }
+        ExpectedToken::Connective => ["&&", "||"].iter().map(|op| ((*op).to_owned(), String::new())).collect(),
+        ExpectedToken::Value(field) => values(field, answer),
     };
     let matches = |(text, _): &(String, String)| text.trim_start_matches('"').to_lowercase().starts_with(&typed);
     (all.into_iter().filter(matches).take(MAX).collect(), from)
@@ -38,8 +40,8 @@ pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (
         return (Vec::new(), from);
     }
     let known = match subject {
-        Subject::Tracepoint(_) => Known::Kernel(traced),
-        Subject::Sampling { .. } => Known::Sampling,
+        Subject::Tracepoint(_) => KnownFields::Kernel(traced),
+        Subject::Sampling { .. } => KnownFields::Sampling,
     };
     let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
     // What every tracepoint has comes last.
@@ -53,7 +55,7 @@ pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (
 /// What may be sampled: the processes and cgroups that were sampled, with their shares, the heaviest first.
 pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
-    for Whose { group, percent, .. } in &answer.tasks {
+    for TaskSamples { group, percent, .. } in &answer.tasks {
         let comm = group.text(ColumnKey::Comm).map(|text| &**text).unwrap_or_default().to_owned();
         if let Some(pid) = group.id(ColumnKey::Pid).filter(|pid| *pid > 0) {
             *weights.entry((format!("pid {pid}"), comm)).or_default() += percent;
@@ -87,7 +89,7 @@ fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
             *weights.entry(value).or_default() += samples.max(1);
         }
     };
-    for Whose { group, own, .. } in &answer.tasks {
+    for TaskSamples { group, own, .. } in &answer.tasks {
         let entry = column::ALL
             .iter()
             .find(|entry| entry.field.is_some_and(|name| FIELDS.iter().any(|row| row.0 == field && row.1 == name)));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::cpu::findings::Finding;
 use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::Times;
+use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::CpuFacts;
 use crate::event::plain;
-use crate::filter::{Diagnostic, Filter, Known, TraceField};
+use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
 use crate::query::Answer;
 use crate::query::answer::Meter;
 use crate::query::cpus::CpuAnswer;
@@ -15,7 +15,7 @@ use crate::session::Origin;
 use crate::source::Info;
 
 use crate::ui::keymap::Keymap;
-use crate::ui::lag::Behind;
+use crate::ui::lag::ViewLag;
 
 /// Filters by the names that they were saved under.
 pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
@@ -28,14 +28,14 @@ pub struct Context {
     /// The machine's CPUs; none of a recording.
     pub(crate) host: Option<Arc<HostView>>,
     /// The time in softirqs, and whether it is being measured.
-    pub(crate) times: Option<Arc<Times>>,
+    pub(crate) times: Option<Arc<HandlerTimes>>,
     pub tracing: bool,
     /// The tracepoints' own fields, which filters may name.
     pub(crate) fields: Arc<Vec<TraceField>>,
     /// CPUs with anomalies, the worst first.
     pub findings: Vec<Finding>,
     /// How far what is seen is behind the machine.
-    pub(crate) behind: Behind,
+    pub(crate) behind: ViewLag,
     pub(crate) keymap: Arc<Keymap>,
     pub(crate) themes: Vec<String>,
     pub saved: SavedFilters,
@@ -60,7 +60,7 @@ impl Context {
             tracing: false,
             fields: Arc::default(),
             findings: Vec::new(),
-            behind: Behind::default(),
+            behind: ViewLag::default(),
             keymap: Arc::default(),
             themes: Vec::new(),
             saved: SavedFilters::new(),
@@ -73,7 +73,7 @@ impl Context {
 
     /// A filter as typed.
     pub(crate) fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {
-        Filter::parse_with(text, Known::These(&self.fields))
+        Filter::parse_with(text, KnownFields::These(&self.fields))
     }
 
     /// The filter of a text: the one before when it is the same.

@@ -15,7 +15,7 @@ use crate::ui::view::{cpus, events, flame, time, top, units};
 
 /// What a click on a hint does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Press {
+pub(crate) enum HintAction {
     Command(&'static Command),
     /// Begins a chord, by its first key.
     Chord(&'static str),
@@ -28,7 +28,7 @@ pub(crate) enum Press {
 pub(crate) struct Hint {
     pub(crate) key: String,
     pub(crate) word: &'static str,
-    pub(crate) press: Press,
+    pub(crate) press: HintAction,
 }
 
 /// Where a hint stands.
@@ -46,12 +46,12 @@ impl PlacedHint {
 }
 
 /// Those that every screen has, in order of what goes last.
-static EVERYWHERE: &[(Press, &str)] = &[
-    (Press::Command(&program::HELP), "help"),
-    (Press::Command(&general::UNDO), "undo"),
-    (Press::Command(&program::PALETTE), "commands"),
-    (Press::Command(&general::SAVE), "save"),
-    (Press::Command(&program::QUIT), "quit"),
+static EVERYWHERE: &[(HintAction, &str)] = &[
+    (HintAction::Command(&program::HELP), "help"),
+    (HintAction::Command(&general::UNDO), "undo"),
+    (HintAction::Command(&program::PALETTE), "commands"),
+    (HintAction::Command(&general::SAVE), "save"),
+    (HintAction::Command(&program::QUIT), "quit"),
 ];
 
 /// Keys of popups: as they are shown, what they do, and which key a click stands for.
@@ -125,7 +125,7 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
         let one = |(key, word, code): &(&str, &'static str, KeyCode)| Hint {
             key: (*key).to_owned(),
             word,
-            press: Press::Key(*code),
+            press: HintAction::Key(*code),
         };
         return keys.iter().map(one).collect();
     }
@@ -143,11 +143,11 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
     own.iter().chain(EVERYWHERE).filter_map(|(press, word)| hint(scene, *press, word)).collect()
 }
 
-fn hint(scene: Scene<'_>, press: Press, mut word: &'static str) -> Option<Hint> {
+fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<Hint> {
     let row = match press {
-        Press::Command(row) => row,
-        Press::Chord(begun) => return Some(Hint { key: shown(begun), word, press }),
-        Press::Key(_) => return None,
+        HintAction::Command(row) => row,
+        HintAction::Chord(begun) => return Some(Hint { key: shown(begun), word, press }),
+        HintAction::Key(_) => return None,
     };
     let mut key = shown(scene.context.keymap.key_of(row)?);
     if row.is(&top::commands::SPLIT) {
@@ -164,7 +164,7 @@ fn hint(scene: Scene<'_>, press: Press, mut word: &'static str) -> Option<Hint> 
 pub(crate) fn laid(scene: Scene<'_>, room: u16) -> Vec<PlacedHint> {
     let mut list = hints(scene);
     let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;
-    let is_help = |hint: &Hint| matches!(hint.press, Press::Command(row) if row.is(&program::HELP));
+    let is_help = |hint: &Hint| matches!(hint.press, HintAction::Command(row) if row.is(&program::HELP));
     let help = list.iter().find(|hint| is_help(hint)).map_or(0, |hint| takes(hint) + 2);
     let all: u16 = list.iter().map(|hint| takes(hint) + 2).sum();
     if all + 1 > room {

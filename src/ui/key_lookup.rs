@@ -4,7 +4,7 @@ use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};
 use crate::ui::command::Invocation;
 use crate::ui::commands;
-use crate::ui::keymap::{Binding, FACTS, Facts, Keymap, LAYERS};
+use crate::ui::keymap::{Binding, FACTS, Keymap, LAYERS, ScreenState};
 use crate::ui::keys;
 use crate::ui::tab::Tab;
 
@@ -44,7 +44,7 @@ impl Keymap {
     }
 
     /// What keys mean on a screen.
-    pub(crate) fn lookup(&self, typed: &str, tab: Tab, facts: &Facts) -> Lookup {
+    pub(crate) fn lookup(&self, typed: &str, tab: Tab, facts: &ScreenState) -> Lookup {
         let mut prefix = false;
         for layer in [Some(tab), None] {
             // What was bound last counts.
@@ -73,7 +73,7 @@ impl Keymap {
     }
 
     /// The keys that can end a begun chord, and what they do.
-    pub(crate) fn continuations(&self, begun: &str, tab: Tab, facts: &Facts) -> Vec<(String, String)> {
+    pub(crate) fn continuations(&self, begun: &str, tab: Tab, facts: &ScreenState) -> Vec<(String, String)> {
         let rest = |keys: &str| keys.strip_prefix(begun)?.strip_prefix(' ').map(str::to_owned);
         let mut out: Vec<(String, String)> = Vec::new();
         for own in self.own.iter().rev().filter(|own| own.layer.is_none_or(|own| own == tab) && own.holds(facts)) {
@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::sample::select;
 
-    const NO_FACTS: Facts = Facts { live: false, frozen: false, filtered: false, comparing: false };
+    const NO_FACTS: ScreenState = ScreenState { live: false, frozen: false, filtered: false, comparing: false };
 
     #[test]
     fn the_users_keys_come_before_the_tables() {
@@ -144,8 +144,8 @@ mod tests {
         map.bind("all", "ctrl-t", "freq 4999", "live && !frozen").expect("bound");
         map.bind("flame", "w", "", "").expect("taken away");
         map.bind("all", "g g", "home", "").expect("bound");
-        let live = Facts { live: true, ..NO_FACTS };
-        let frozen = Facts { frozen: true, ..live };
+        let live = ScreenState { live: true, ..NO_FACTS };
+        let frozen = ScreenState { frozen: true, ..live };
         assert_eq!(map.lookup("ctrl-t", Tab::Top, &live), Lookup::Run(general::FREQ.with("4999")));
         assert_eq!(map.lookup("ctrl-t", Tab::Top, &frozen), Lookup::Nothing);
         assert_eq!(map.lookup("w", Tab::Flame, &live), Lookup::Nothing);

@@ -15,7 +15,7 @@ pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
 
 /// What conditions ask about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct ScreenState {
     pub(crate) live: bool,
     pub(crate) frozen: bool,
     pub(crate) filtered: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Facts {
 }
 
 /// Names of conditions and what they look at.
-pub(crate) type Fact = (&'static str, fn(&Facts) -> bool);
+pub(crate) type Fact = (&'static str, fn(&ScreenState) -> bool);
 pub(crate) const FACTS: &[Fact] = &[
     ("live", |facts| facts.live),
     ("recorded", |facts| !facts.live),
@@ -43,7 +43,7 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    pub(crate) fn holds(&self, facts: &Facts) -> bool {
+    pub(crate) fn holds(&self, facts: &ScreenState) -> bool {
         self.when.iter().all(|(at, wanted)| FACTS[*at].1(facts) == *wanted)
     }
 }

@@ -11,13 +11,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// The age of the view. It counts from the newest that the view holds, not from when it was made.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Behind {
+pub(crate) struct ViewLag {
     clock: Option<Clock>,
     /// How old each view had become when the next one took its place, in nanoseconds.
     became: Stats,
 }
 
-impl Behind {
+impl ViewLag {
     /// What the clock says as a frame is made; none where nothing goes on, or where the view shall stand still.
     pub(crate) fn tick(&mut self, clock: Option<Clock>) {
         if let (Some(before), Some(clock)) = (self.clock, clock)
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_view_is_as_old_as_the_newest_that_it_holds() {
-        let mut behind = Behind::default();
+        let mut behind = ViewLag::default();
         let at = |ms: u64, seen: u64| Some(Clock { now: ms * MS, seen: seen * MS });
         assert_eq!((behind.age(), behind.late(Duration::ZERO), behind.next_second(0)), (None, None, None));
         behind.tick(at(5000, 4900));
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn it_is_late_beyond_the_pace_that_was_asked_for() {
         let late = |ms: u64, refresh: f64| {
-            let mut behind = Behind::default();
+            let mut behind = ViewLag::default();
             behind.tick(Some(Clock { now: (5000 + ms) * MS, seen: 5000 * MS }));
             behind.late(Duration::from_secs_f64(refresh))
         };

@@ -10,7 +10,7 @@ use tui_input::backend::crossterm::EventHandler;
 use crate::event::Event;
 use crate::filter::capture::{self, Subject};
 use crate::filter::program::Offsets;
-use crate::filter::{Filter, Known, TraceField};
+use crate::filter::{Filter, KnownFields, TraceField};
 
 use crate::ui::command::{Argument, ArgumentKind, Command};
 use crate::ui::complete;
@@ -153,7 +153,7 @@ impl Prompt {
         let text = self.input.value();
         self.fault = match self.kind() {
             ArgumentKind::Filter if !text.trim().is_empty() => {
-                let known = Known::These(&context.fields);
+                let known = KnownFields::These(&context.fields);
                 Filter::parse_with(text, known).err().map(|f| (f.line(), f.at, f.len.max(1)))
             }
             ArgumentKind::Capture if !text.trim().is_empty() => {

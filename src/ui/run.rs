@@ -23,7 +23,7 @@ use crate::ui::theme::{Theme, Themes, suited};
 
 /// What happens outside terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outside {
+pub(crate) enum OutsideEvent {
     /// A signal asks us to end.
     Stop,
     /// Another process stopped and continued us.
@@ -37,13 +37,13 @@ pub(crate) enum Outside {
 /// What the loop needs from those who know files and processes.
 pub(crate) trait Driver {
     /// Saves a snapshot under a name, or under one of its choice, of all that is kept or of a range of the
-    /// session's clock; the outcome comes as [`Outside::Saved`].
+    /// session's clock; the outcome comes as [`OutsideEvent::Saved`].
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>);
 
-    /// Writes a text to a file; the outcome comes as [`Outside::Saved`].
+    /// Writes a text to a file; the outcome comes as [`OutsideEvent::Saved`].
     fn write(&mut self, path: PathBuf, text: String);
 
-    /// Keeps the filters that have names; the outcome comes as [`Outside::Saved`].
+    /// Keeps the filters that have names; the outcome comes as [`OutsideEvent::Saved`].
     fn save_filters(&mut self, filters: SavedFilters);
 
     /// Reads a recording and hands it to the engine to compare with.
@@ -68,7 +68,7 @@ pub(crate) fn run(
     app: &mut App,
     themes: &Themes,
     engine: &Engine,
-    outside: &Receiver<Outside>,
+    outside: &Receiver<OutsideEvent>,
     driver: &mut dyn Driver,
 ) -> io::Result<()> {
     let mut screen = term::screen()?;
@@ -111,7 +111,7 @@ pub(crate) fn run(
                 Err(_) => return Ok(()),
             },
             recv(outside) -> what => match what {
-                Ok(Outside::Stop) | Err(_) => return Ok(()),
+                Ok(OutsideEvent::Stop) | Err(_) => return Ok(()),
                 Ok(what) => take_outside(app, &mut screen, what)?,
             },
             recv(late) -> what => if let Ok(what) = what {
@@ -184,13 +184,13 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
     }
 }
 
-fn take_outside(app: &mut App, screen: &mut Screen, what: Outside) -> io::Result<()> {
+fn take_outside(app: &mut App, screen: &mut Screen, what: OutsideEvent) -> io::Result<()> {
     match what {
-        Outside::Saved(Ok(text)) => app.say(text),
-        Outside::Saved(Err(text)) => app.error(text),
-        Outside::Baseline(label) => app.baseline_read(label),
-        Outside::Continued => retake(app, screen)?,
-        Outside::Stop => {}
+        OutsideEvent::Saved(Ok(text)) => app.say(text),
+        OutsideEvent::Saved(Err(text)) => app.error(text),
+        OutsideEvent::Baseline(label) => app.baseline_read(label),
+        OutsideEvent::Continued => retake(app, screen)?,
+        OutsideEvent::Stop => {}
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::ui::context::Context;
 use crate::ui::frame::Surroundings;
-use crate::ui::keymap::Facts;
+use crate::ui::keymap::ScreenState;
 use crate::ui::selection::Selection;
 
 /// Below this size nothing useful fits.
@@ -23,8 +23,8 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     /// What conditions of key bindings ask about.
-    pub(crate) fn key_facts(self) -> Facts {
-        Facts {
+    pub(crate) fn key_facts(self) -> ScreenState {
+        ScreenState {
             live: self.context.info.origin == Origin::Live,
             frozen: self.selection.frozen,
             filtered: self.selection.is_narrowed(),

@@ -7,11 +7,11 @@ use hashbrown::HashSet;
 use crate::event::plain;
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::panel::top::Field;
-use crate::query::diff::Per;
+use crate::query::diff::NormalizeBy;
 use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
 use crate::session::Origin;
 use crate::source::Info;
-use crate::symbols::Form;
+use crate::symbols::NameForm;
 
 use crate::ui::context::Context;
 use crate::ui::range::{Ranges, clause};
@@ -98,14 +98,14 @@ pub struct Selection {
     /// Whether somebody wants it so; else it is what is usual.
     pub(crate) age_chosen: bool,
     pub(crate) baseline: Option<ComparedWith>,
-    pub(crate) per: Per,
+    pub(crate) per: NormalizeBy,
     /// How rows were ordered before differences came.
     pub(crate) order_before: Option<(Order, bool)>,
     /// Whether the flame graph shows time off the CPUs beside the time on them.
     pub(crate) off_cpu: bool,
     pub(crate) rows: RowChoice,
     /// How names are made readable, and whether inlined functions are frames.
-    pub(crate) form: Form,
+    pub(crate) form: NameForm,
     pub(crate) inlined: bool,
     /// Whether the view stands still.
     pub(crate) frozen: bool,
@@ -133,7 +133,7 @@ impl Selection {
             age: usual_age(info),
             age_chosen: false,
             baseline: None,
-            per: Per::Total,
+            per: NormalizeBy::Total,
             order_before: None,
             off_cpu: false,
             rows: RowChoice {
@@ -243,7 +243,14 @@ impl Selection {
         if self.off_cpu && tab == Tab::Flame {
             let filter = self.asked_filter().and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
             let event = context.answer.events.iter().position(|e| e.name == OFF_CPU);
-            return Some(Baseline { event, filter, other: false, per: Per::Nothing, split: None, range: self.range() });
+            return Some(Baseline {
+                event,
+                filter,
+                other: false,
+                per: NormalizeBy::Nothing,
+                split: None,
+                range: self.range(),
+            });
         }
         let mark = self.baseline.as_ref()?;
         let (text, split) = match &mark.of {
@@ -278,7 +285,7 @@ impl Selection {
         if !of.is_empty() {
             commands.push(format!("baseline {of}"));
         }
-        if self.per != Per::Total {
+        if self.per != NormalizeBy::Total {
             commands.push(format!("per {}", self.per.word()));
         }
         commands
@@ -303,7 +310,7 @@ impl Selection {
     /// Which samples count by their age, in words.
     pub(crate) fn age_shown(&self, info: &Info) -> Option<String> {
         let shown = self.range().is_none() && (self.age_chosen || self.age != Age::All);
-        (shown && info.has_times()).then(|| age_words(self.age))
+        (shown && info.has_times()).then(|| describe_age(self.age))
     }
 }
 
@@ -316,7 +323,7 @@ fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
     }
 }
 
-pub(crate) fn age_words(age: Age) -> String {
+pub(crate) fn describe_age(age: Age) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     match age {
         Age::All => "since start".into(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::panel::top::Field;
-use crate::symbols::Form;
+use crate::symbols::NameForm;
 use crate::ui::context::SavedFilters;
 use crate::ui::keymap::Keymap;
 
@@ -29,7 +29,7 @@ pub struct Start {
     /// Commands to run, one after each answer.
     pub exec: Vec<String>,
     /// How names are made readable.
-    pub form: Form,
+    pub form: NameForm,
     /// Whether inlined functions are frames.
     pub inlined: bool,
     /// Filters that were kept, by their names.
@@ -58,7 +58,7 @@ impl Default for Start {
             points: 10.0,
             invocation: vec!["perfprof-tui".to_owned()],
             exec: Vec::new(),
-            form: Form::Plain,
+            form: NameForm::Plain,
             inlined: true,
             saved: SavedFilters::new(),
             theme: String::new(),

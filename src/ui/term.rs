@@ -13,7 +13,7 @@ use ratatui::layout::{Position, Size};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use crate::panel::printable::{Form, Printable};
+use crate::panel::printable::{EscapeForm, Printable};
 
 use crate::ui::paint::Painter;
 
@@ -77,7 +77,7 @@ pub(crate) fn mouse(on: bool) -> io::Result<()> {
 /// Puts a text on the clipboard of the terminal's machine, by OSC 52: that works over ssh.
 pub(crate) fn copy(text: &str) -> io::Result<()> {
     // Where it is pasted nobody looks for names that a shell would obey.
-    let mut plain = Printable::new(Form::Text, Vec::new());
+    let mut plain = Printable::new(EscapeForm::Text, Vec::new());
     plain.write_all(text.as_bytes())?;
     plain.finish()?;
     execute!(io::stdout(), crossterm::clipboard::CopyToClipboard::to_clipboard_from(plain.get_mut()))

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, right, text};
-use super::kit::field::{Num, Text, Than};
+use super::kit::field::{Num, Text, Threshold};
 use super::kit::rowids::id;
 use super::kit::{
     Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
@@ -67,7 +67,7 @@ struct Request {
 #[derive(Debug)]
 struct BlkTrace {
     device: Option<(u32, u32)>,
-    than: Than,
+    than: Threshold,
     fields: [Option<Fields>; 4],
     open: FxHashMap<(i64, i64), Request>,
     stages: BTreeMap<(usize, usize), Stats>,
@@ -86,7 +86,7 @@ impl BlkTrace {
         let device = settings.get("device").map(device).transpose()?;
         Ok(Self {
             device,
-            than: Than::new(settings.than()?),
+            than: Threshold::new(settings.than()?),
             fields: [const { None }; 4],
             open: FxHashMap::default(),
             stages: BTreeMap::new(),
@@ -317,7 +317,7 @@ impl Unit for BlkTrace {
         self.depth.clear();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "requests that were under way then are left out, and queues count from zero again"
     }
 

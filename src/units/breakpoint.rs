@@ -11,8 +11,8 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::select::{self, Selected};
-use super::kit::{Chosen, Context, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::select::{self, SelectedEvent};
+use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
@@ -33,8 +33,8 @@ const MAX_VALUES: usize = 4096;
 
 #[derive(Debug)]
 struct Breakpoint {
-    selected: Vec<Selected>,
-    chosen: Chosen,
+    selected: Vec<SelectedEvent>,
+    chosen: ThreadChoice,
     hits: FxHashMap<(usize, i32, RetainedStack), u64>,
     values: BTreeMap<(usize, u64), (u64, u64)>,
     /// The time of the last reading of each process: hits come in batches.
@@ -51,7 +51,7 @@ impl Breakpoint {
         }
         Ok(Self {
             selected,
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             hits: FxHashMap::default(),
             values: BTreeMap::new(),
             read: FxHashMap::default(),

@@ -4,8 +4,8 @@ use crate::panel::{Align, Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{left, named, right, text};
 use super::kit::counts::Counts;
-use super::kit::select::{self, Selected};
-use super::kit::{Context, Counted, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
+use super::kit::select::{self, SelectedEvent};
+use super::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "stat",
@@ -30,7 +30,7 @@ const STEP_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 struct EventStat {
-    selected: Vec<Selected>,
+    selected: Vec<SelectedEvent>,
     tracepoint: Vec<bool>,
     counts: Counts,
 }
@@ -97,11 +97,11 @@ impl Unit for EventStat {
         self.counts.hit(hit, weight);
     }
 
-    fn count(&mut self, counted: &Counted) {
+    fn count(&mut self, counted: &CountedEvents) {
         self.counts.read(counted);
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts of a recording are too low by them; live counters lose nothing"
     }
 

@@ -7,7 +7,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{left, right, text};
 use super::kit::rowids::id;
-use super::kit::select::{self, Selected};
+use super::kit::select::{self, SelectedEvent};
 use super::kit::{Context, EventRequest, Moment, Sample, Settings, Spec, Stats, Unit, latency};
 
 pub(super) const SPEC: Spec = Spec {
@@ -73,7 +73,7 @@ impl Slots {
 
 #[derive(Debug)]
 struct HrCount {
-    selected: Vec<Selected>,
+    selected: Vec<SelectedEvent>,
     period: u64,
     slots: BTreeMap<(usize, u32), Slots>,
 }
@@ -99,7 +99,7 @@ impl Unit for HrCount {
         slots.count += 1;
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "windows of that time have too few events, on the CPU that lost them"
     }
 

@@ -13,7 +13,7 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, named, right, text, time};
 use super::kit::rowids::id;
-use super::kit::select::{self, Selected};
+use super::kit::select::{self, SelectedEvent};
 use super::kit::{Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, TopN, Unit};
 use crate::panel::Align;
 
@@ -40,7 +40,7 @@ Windows  Longest  sched_switch  Task                           Where
 
 #[derive(Debug)]
 struct HrTimer {
-    selected: Vec<Selected>,
+    selected: Vec<SelectedEvent>,
     rate: Rate,
     when: Option<Expr>,
     /// For each name of the condition the event that it is, `None` for the period.
@@ -80,7 +80,7 @@ impl Scope for Window<'_> {
 
 impl HrTimer {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let selected: Vec<Selected> = select::lists(settings.all("event"))?.into_iter().flatten().collect();
+        let selected: Vec<SelectedEvent> = select::lists(settings.all("event"))?.into_iter().flatten().collect();
         let rate = match (settings.time("period")?, settings.hertz("frequency", 0)?) {
             (Some(ns), _) if ns < 10_000 => return Err("--period: a timer's period is at least 10us".to_owned()),
             (Some(ns), _) => Rate::Period(ns),
@@ -152,7 +152,7 @@ impl HrTimer {
 }
 
 /// How an event is called in a condition.
-fn short(selected: &Selected) -> &str {
+fn short(selected: &SelectedEvent) -> &str {
     let name = selected.title();
     name.rsplit(':').next().unwrap_or(name)
 }
@@ -181,7 +181,7 @@ impl Unit for HrTimer {
         }
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "the windows that they fell into are left out"
     }
 

@@ -257,7 +257,7 @@ impl Unit for KmemLeak {
         self.reader.lost();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "what was freed meanwhile still counts: the note of the survivors says how much may be"
     }
 

@@ -174,7 +174,7 @@ impl Unit for KmemProf {
         self.reader.lost();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts and bytes are too low, and the net growth may be off by them"
     }
 

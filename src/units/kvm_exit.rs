@@ -6,13 +6,13 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
-use super::kit::field::{Num, Than};
+use super::kit::field::{Num, Threshold};
 use super::kit::rowids::id;
 use super::kit::{
-    Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN, Unit, latency,
 };
 
 /// What a unit of KVM says where it saw nothing at all.
@@ -41,15 +41,15 @@ struct Row {
 
 #[derive(Debug)]
 struct KvmExit {
-    chosen: Chosen,
-    than: Than,
+    chosen: ThreadChoice,
+    than: Threshold,
     per_thread: bool,
     format: Option<Arc<Format>>,
     reason: Option<Num>,
     rip: Option<Num>,
     isa: Option<Num>,
     names: FxHashMap<(u64, u64), Arc<str>>,
-    open: Begun<i32, (), ((u64, u64), bool)>,
+    open: OpenSpans<i32, (), ((u64, u64), bool)>,
     rows: FxHashMap<(i32, (u64, u64)), Row>,
     course: Grid<(u64, u64)>,
     slowest: TopN<(i32, (u64, u64), u64)>,
@@ -58,15 +58,15 @@ struct KvmExit {
 impl KvmExit {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            chosen: Chosen::of(settings)?,
-            than: Than::new(settings.than()?),
+            chosen: ThreadChoice::of(settings)?,
+            than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
             format: None,
             reason: None,
             rip: None,
             isa: None,
             names: FxHashMap::default(),
-            open: Begun::one_by_one(),
+            open: OpenSpans::one_by_one(),
             rows: FxHashMap::default(),
             course: Grid::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
@@ -143,7 +143,7 @@ impl Unit for KvmExit {
         self.open.forget();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "exits that were under way then are left out"
     }
 

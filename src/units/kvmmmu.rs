@@ -152,7 +152,7 @@ impl Unit for KvmMmu {
         }
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "pages that were zapped meanwhile still count as alive"
     }
 

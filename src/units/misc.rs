@@ -77,7 +77,7 @@ impl Unit for Misc {
         }
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "they may have told of changes"
     }
 

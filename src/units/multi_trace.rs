@@ -9,13 +9,13 @@ use crate::event::format::Format;
 use crate::event::format::print::call;
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{MOST_ROWS, left, right, text};
 use super::kit::rowids::id;
-use super::kit::select::{self, Selected};
+use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    Bound, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    BoundExpr, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -51,7 +51,7 @@ enum Key {
 
 #[derive(Debug)]
 struct Role {
-    selected: Selected,
+    selected: SelectedEvent,
     step: usize,
     begins: bool,
     ends: bool,
@@ -59,8 +59,8 @@ struct Role {
 
 #[derive(Debug)]
 struct Bindings {
-    key: Option<Bound>,
-    than: Option<Bound>,
+    key: Option<BoundExpr>,
+    than: Option<BoundExpr>,
     format: Option<Arc<Format>>,
     name: Arc<str>,
 }
@@ -97,7 +97,7 @@ struct MultiTrace {
     per_thread: bool,
     events: FxHashMap<u16, Bindings>,
     /// By key: the step that has begun.
-    open: Begun<Key, usize, Seen>,
+    open: OpenSpans<Key, usize, Seen>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
@@ -138,7 +138,7 @@ impl MultiTrace {
             detail: settings.number("detail", 64)? as usize,
             per_thread: settings.has("per-thread"),
             events: FxHashMap::default(),
-            open: Begun::one_by_one(),
+            open: OpenSpans::one_by_one(),
             pairs: BTreeMap::new(),
             rows: FxHashMap::default(),
             unpaired: BTreeMap::new(),
@@ -301,8 +301,10 @@ impl Unit for MultiTrace {
         let role = &self.roles[event.role];
         let traced = role.begins || role.ends;
         let key = role.selected.get("key").unwrap_or(&self.key);
-        let key = traced.then(|| Bound::parse(key, event.format)).transpose().map_err(|why| format!("--key: {why}"))?;
-        let than = self.than.as_ref().filter(|_| role.ends).map(|than| Bound::new(than, event.format)).transpose()?;
+        let key =
+            traced.then(|| BoundExpr::parse(key, event.format)).transpose().map_err(|why| format!("--key: {why}"))?;
+        let than =
+            self.than.as_ref().filter(|_| role.ends).map(|than| BoundExpr::new(than, event.format)).transpose()?;
         let name = role.selected.get("alias").unwrap_or(event.name).into();
         // One event may have several roles: the first has its key.
         self.events.entry(event.number).or_insert(Bindings { key, than, format: event.format.cloned(), name });
@@ -350,7 +352,7 @@ impl Unit for MultiTrace {
         self.open.forget();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "what had begun then is forgotten: no pair spans the gap"
     }
 

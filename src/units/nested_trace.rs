@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{left, right, share, text};
-use super::kit::select::{self, Selected};
+use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    Bound, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -60,18 +60,18 @@ struct Frame {
 
 #[derive(Debug)]
 struct Bindings {
-    key: Bound,
-    label: Option<Bound>,
-    than: Option<Bound>,
+    key: BoundExpr,
+    label: Option<BoundExpr>,
+    than: Option<BoundExpr>,
 }
 
 #[derive(Debug)]
 struct Nested {
-    pairs: Vec<[Selected; 2]>,
+    pairs: Vec<[SelectedEvent; 2]>,
     key: Option<String>,
     than: Option<Expr>,
     events: FxHashMap<(usize, u16), Bindings>,
-    open: Begun<i128, usize, Frame>,
+    open: OpenSpans<i128, usize, Frame>,
     nodes: Vec<Node>,
     index: FxHashMap<(usize, Arc<str>), usize>,
     broken: u64,
@@ -82,7 +82,7 @@ impl Nested {
     fn new(settings: &Settings) -> Result<Self, String> {
         let mut pairs = Vec::new();
         for list in select::lists(settings.all("event"))? {
-            let pair: [Selected; 2] = list.try_into().map_err(|list: Vec<Selected>| {
+            let pair: [SelectedEvent; 2] = list.try_into().map_err(|list: Vec<SelectedEvent>| {
                 format!("each -e names two events, an entry and its exit: {} has {}", list[0].event, list.len())
             })?;
             pairs.push(pair);
@@ -95,7 +95,7 @@ impl Nested {
             key: settings.get("key").map(str::to_owned),
             than: settings.than()?,
             events: FxHashMap::default(),
-            open: Begun::nested(),
+            open: OpenSpans::nested(),
             nodes: vec![Node::default()],
             index: FxHashMap::default(),
             broken: 0,
@@ -222,9 +222,9 @@ impl Unit for Nested {
         let usual = if BY_CPU.contains(&system) { "cpu" } else { "tid" };
         let key = selected.get("key").or(self.key.as_deref()).unwrap_or(usual);
         let bindings = Bindings {
-            key: Bound::parse(key, event.format)?,
-            label: selected.get("comm").map(|label| Bound::parse(label, event.format)).transpose()?,
-            than: self.than.as_ref().filter(|_| end == 1).map(|than| Bound::new(than, event.format)).transpose()?,
+            key: BoundExpr::parse(key, event.format)?,
+            label: selected.get("comm").map(|label| BoundExpr::parse(label, event.format)).transpose()?,
+            than: self.than.as_ref().filter(|_| end == 1).map(|than| BoundExpr::new(than, event.format)).transpose()?,
         };
         self.events.insert((event.role, event.number), bindings);
         Ok(())
@@ -244,7 +244,7 @@ impl Unit for Nested {
         self.open.forget();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "what was open then is left out"
     }
 

@@ -8,8 +8,8 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, text};
 use super::kit::rowids::id;
-use super::kit::select::{self, Selected};
-use super::kit::{Bound, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency};
+use super::kit::select::{self, SelectedEvent};
+use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency};
 
 pub(super) const SPEC: Spec = Spec {
     name: "num-dist",
@@ -35,15 +35,15 @@ const SECONDS: usize = 120;
 
 #[derive(Debug)]
 struct Numbers {
-    num: Bound,
-    key: Option<Bound>,
-    than: Option<Bound>,
+    num: BoundExpr,
+    key: Option<BoundExpr>,
+    than: Option<BoundExpr>,
     name: String,
 }
 
 #[derive(Debug)]
 struct NumDist {
-    selected: Vec<Selected>,
+    selected: Vec<SelectedEvent>,
     num: Option<String>,
     key: Option<String>,
     than: Option<Expr>,
@@ -132,9 +132,9 @@ impl Unit for NumDist {
         let num = own.get("num").or(self.num.as_deref()).unwrap_or("period");
         let key = own.get("key").or(self.key.as_deref());
         let numbers = Numbers {
-            num: Bound::parse(num, event.format)?,
-            key: key.map(|key| Bound::parse(key, event.format)).transpose()?,
-            than: self.than.as_ref().map(|than| Bound::new(than, event.format)).transpose()?,
+            num: BoundExpr::parse(num, event.format)?,
+            key: key.map(|key| BoundExpr::parse(key, event.format)).transpose()?,
+            than: self.than.as_ref().map(|than| BoundExpr::new(than, event.format)).transpose()?,
             name: own.get("alias").map_or_else(|| format!("{} {num}", event.name), str::to_owned),
         };
         self.events.insert(event.number, numbers);
@@ -184,7 +184,7 @@ impl Unit for NumDist {
         }
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "their numbers are missing; the rest is distributed as it came"
     }
 

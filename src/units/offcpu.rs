@@ -11,13 +11,13 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::RetainedStack;
 use crate::query::symbol_stacks::Name;
 use crate::record::Record;
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 use crate::session::DsoKind;
 
 use super::kit::columns::{MOST_ROWS, by_weight, left, right, share, text, time};
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
-use super::kit::{Chosen, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, Unit};
+use super::kit::{Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "offcpu",
@@ -83,9 +83,9 @@ impl Site {
 #[derive(Debug)]
 struct OffCpu {
     reader: SchedReader,
-    chosen: Chosen,
+    chosen: ThreadChoice,
     hz: u64,
-    away: Begun<i32, (), Away>,
+    away: OpenSpans<i32, (), Away>,
     /// By task, its stack, its waker and that one's stack.
     blocked: FxHashMap<Place, (Stats, u64)>,
     hot: FxHashMap<(i32, RetainedStack), u64>,
@@ -100,9 +100,9 @@ impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             reader: SchedReader::default(),
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
-            away: Begun::one_by_one(),
+            away: OpenSpans::one_by_one(),
             blocked: FxHashMap::default(),
             hot: FxHashMap::default(),
             since: 0,
@@ -288,7 +288,7 @@ impl Unit for OffCpu {
         self.away.forget();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "what was blocked then is left out"
     }
 

@@ -9,7 +9,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
 use super::kit::{
-    Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -41,7 +41,7 @@ struct Row {
 #[derive(Debug)]
 struct OnCpu {
     reader: SchedReader,
-    chosen: Chosen,
+    chosen: ThreadChoice,
     current: BTreeMap<u32, (i32, u64)>,
     last_cpu: FxHashMap<i32, u32>,
     rows: FxHashMap<i32, Row>,
@@ -57,7 +57,7 @@ impl OnCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             reader: SchedReader::default(),
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             current: BTreeMap::new(),
             last_cpu: FxHashMap::default(),
             rows: FxHashMap::default(),
@@ -243,7 +243,7 @@ impl Unit for OnCpu {
         }
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "who had the CPU in the gap is not known, and counts as nobody"
     }
 

@@ -12,7 +12,7 @@ use crate::record::Record;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Context, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
@@ -43,7 +43,7 @@ type Region = (u64, u64, Arc<str>);
 
 #[derive(Debug)]
 struct PageFaults {
-    chosen: Chosen,
+    chosen: ThreadChoice,
     stacks: FxHashMap<(i32, RetainedStack), [u64; 2]>,
     mappings: FxHashMap<(i32, Arc<str>), [u64; 2]>,
     areas: FxHashMap<(i32, u64), [u64; 2]>,
@@ -55,7 +55,7 @@ struct PageFaults {
 impl PageFaults {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             stacks: FxHashMap::default(),
             mappings: FxHashMap::default(),
             areas: FxHashMap::default(),

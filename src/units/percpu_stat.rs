@@ -4,7 +4,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{named, right, text};
 use super::kit::counts::Counts;
-use super::kit::{Context, Counted, EventRequest, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, CountedEvents, EventRequest, Moment, Sample, Settings, Spec, Unit};
 use crate::panel::Align;
 
 pub(super) const SPEC: Spec = Spec {
@@ -125,11 +125,11 @@ impl Unit for PercpuStat {
         self.counts.hit(hit, hit.period.max(1));
     }
 
-    fn count(&mut self, counted: &Counted) {
+    fn count(&mut self, counted: &CountedEvents) {
         self.counts.read(counted);
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts of a recording are too low by them; live counters lose nothing"
     }
 

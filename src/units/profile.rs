@@ -12,7 +12,7 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Context, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "profile",
@@ -39,7 +39,7 @@ struct Taken {
 
 #[derive(Debug)]
 struct Profile {
-    chosen: Chosen,
+    chosen: ThreadChoice,
     hz: u64,
     percent: Option<f64>,
     /// The second of each CPU that is not over, with its samples.
@@ -57,7 +57,7 @@ impl Profile {
             percent.ok_or_else(|| format!("--percent {text}: expected a share from 0 to 100"))
         });
         Ok(Self {
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             hz: settings.hertz("frequency", 999)?.clamp(1, 50_000),
             percent: percent.transpose()?,
             second: FxHashMap::default(),
@@ -112,7 +112,7 @@ impl Unit for Profile {
         self.settle(over);
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "shares are those of the samples that came"
     }
 

@@ -7,11 +7,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::panel::{Body, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, right, task, text, time};
-use super::kit::field::Than;
+use super::kit::field::Threshold;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit,
-    latency,
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN,
+    Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -110,8 +110,8 @@ struct Slow {
 #[derive(Debug)]
 struct RunDelay {
     reader: SchedReader,
-    chosen: Chosen,
-    than: Than,
+    chosen: ThreadChoice,
+    than: Threshold,
     per_cpu: bool,
     waiting: FxHashMap<i32, Wait>,
     /// Who has called sched_yield and has not left its CPU since.
@@ -132,8 +132,8 @@ impl RunDelay {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             reader: SchedReader::default(),
-            chosen: Chosen::of(settings)?,
-            than: Than::new(settings.than()?),
+            chosen: ThreadChoice::of(settings)?,
+            than: Threshold::new(settings.than()?),
             per_cpu: settings.has("per-cpu"),
             waiting: FxHashMap::default(),
             yielding: FxHashSet::default(),
@@ -393,7 +393,7 @@ impl Unit for RunDelay {
         self.cpus.clear();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "waits that were under way then are left out"
     }
 

@@ -6,14 +6,14 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::Record;
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text};
-use super::kit::field::{Num, Than};
+use super::kit::field::{Num, Threshold};
 use super::kit::rowids::id;
 use super::kit::{
-    ByContainer, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit,
-    errno, latency,
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN,
+    Unit, errno, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -45,12 +45,12 @@ struct Row {
 
 #[derive(Debug)]
 struct Syscalls {
-    chosen: Chosen,
-    than: Than,
+    chosen: ThreadChoice,
+    than: Threshold,
     per_thread: bool,
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
-    open: Begun<i32, i64, ()>,
+    open: OpenSpans<i32, i64, ()>,
     rows: FxHashMap<(i32, i64), Row>,
     threads: FxHashMap<i32, Stats>,
     containers: ByContainer,
@@ -61,12 +61,12 @@ struct Syscalls {
 impl Syscalls {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            chosen: Chosen::of(settings)?,
-            than: Than::new(settings.than()?),
+            chosen: ThreadChoice::of(settings)?,
+            than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
             enter: None,
             exit: None,
-            open: Begun::one_by_one(),
+            open: OpenSpans::one_by_one(),
             rows: FxHashMap::default(),
             threads: FxHashMap::default(),
             containers: ByContainer::default(),
@@ -279,7 +279,7 @@ impl Unit for Syscalls {
         self.open.forget();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "calls that were under way then are not counted"
     }
 

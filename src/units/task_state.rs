@@ -10,10 +10,11 @@ use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
-use super::kit::field::Than;
+use super::kit::field::Threshold;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
-    Chosen, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency, rowids,
+    Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN, Unit, latency,
+    rowids,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -113,10 +114,10 @@ struct Slow {
 #[derive(Debug)]
 struct TaskState {
     reader: SchedReader,
-    chosen: Chosen,
+    chosen: ThreadChoice,
     stack: bool,
     only: Vec<ThreadState>,
-    than: Than,
+    than: Threshold,
     tasks: FxHashMap<i32, Now>,
     rows: FxHashMap<i32, Row>,
     /// Where the CPUs' switches began: who left at the first one had been running.
@@ -138,10 +139,10 @@ impl TaskState {
         only.extend(settings.has("uninterruptible").then_some(ThreadState::Uninterruptible));
         Ok(Self {
             reader: SchedReader::default(),
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
             only,
-            than: Than::new(settings.than()?),
+            than: Threshold::new(settings.than()?),
             tasks: FxHashMap::default(),
             rows: FxHashMap::default(),
             began: 0,
@@ -441,7 +442,7 @@ impl Unit for TaskState {
         self.current.clear();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "the time of the gap belongs to no state, and periods that it cut are left out"
     }
 

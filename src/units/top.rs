@@ -10,8 +10,8 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, named, right, text};
 use super::kit::rowids::id;
-use super::kit::select::{self, Selected};
-use super::kit::{Bound, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
+use super::kit::select::{self, SelectedEvent};
+use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "top",
@@ -74,8 +74,8 @@ struct Sum {
 
 #[derive(Debug, Default)]
 struct Bindings {
-    key: Option<Bound>,
-    sums: Vec<(usize, Bound)>,
+    key: Option<BoundExpr>,
+    sums: Vec<(usize, BoundExpr)>,
     column: usize,
 }
 
@@ -88,7 +88,7 @@ struct Row {
 
 #[derive(Debug)]
 struct Top {
-    selected: Vec<Selected>,
+    selected: Vec<SelectedEvent>,
     key: String,
     sums: Vec<Sum>,
     stack: bool,
@@ -177,10 +177,10 @@ impl Unit for Top {
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
         let own = &self.selected[event.role];
-        let key = Some(Bound::parse(own.get("key").unwrap_or(&self.key), event.format)?);
+        let key = Some(BoundExpr::parse(own.get("key").unwrap_or(&self.key), event.format)?);
         let mut sums = Vec::new();
         for (i, sum) in self.sums.iter().enumerate().filter(|(_, sum)| sum.role.is_none_or(|r| r == event.role)) {
-            match Bound::parse(&sum.text, event.format) {
+            match BoundExpr::parse(&sum.text, event.format) {
                 Ok(bound) => sums.push((i, bound)),
                 // Of several events some may not have it.
                 Err(why) if sum.role.is_some() || self.selected.len() == 1 => return Err(why),
@@ -223,7 +223,7 @@ impl Unit for Top {
         self.total += 1;
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts and sums are too low by them"
     }
 

@@ -11,7 +11,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::RetainedStack;
 
 use super::kit::columns::{left, right, text};
-use super::kit::select::{self, Selected};
+use super::kit::select::{self, SelectedEvent};
 use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
@@ -51,7 +51,7 @@ struct Line {
 
 #[derive(Debug)]
 struct Trace {
-    selected: Vec<Selected>,
+    selected: Vec<SelectedEvent>,
     stack: bool,
     keep: usize,
     events: FxHashMap<u16, (Arc<str>, Option<Arc<Format>>)>,
@@ -194,7 +194,7 @@ impl Unit for Trace {
         }
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "those events are missing in the log and in the rates"
     }
 

@@ -10,7 +10,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::profile::RetainedStack;
 
 use super::kit::columns::{left, right, text};
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "usdt",
@@ -47,7 +47,7 @@ struct Line {
 struct UsdtUnit {
     /// (name of the event, how it is made, as it is shown)
     probes: Vec<(String, String, String)>,
-    chosen: Chosen,
+    chosen: ThreadChoice,
     stack: bool,
     keep: usize,
     formats: BTreeMap<usize, Arc<Format>>,
@@ -89,7 +89,7 @@ impl UsdtUnit {
         }
         Ok(Self {
             probes,
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
             keep: settings.number("keep", 10_000)? as usize,
             formats: BTreeMap::new(),
@@ -153,7 +153,7 @@ impl Unit for UsdtUnit {
         self.number += 1;
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts are too low by them, and they are missing in the log"
     }
 

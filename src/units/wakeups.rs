@@ -7,14 +7,14 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::RetainedStack;
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
 use super::kit::field::Num;
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader};
 use super::kit::{
-    Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -70,10 +70,10 @@ impl WakeContext {
 struct Wakeups {
     reader: SchedReader,
     flags: [Option<Num>; 3],
-    chosen: Chosen,
+    chosen: ThreadChoice,
     stack: bool,
     pairs: FxHashMap<(i32, i32, WakeContext), Stats>,
-    waking: Begun<i32, (), (i32, i32, WakeContext)>,
+    waking: OpenSpans<i32, (), (i32, i32, WakeContext)>,
     stacks: FxHashMap<(i32, i32, RetainedStack), u64>,
     course: Grid<i32>,
     total: u64,
@@ -84,10 +84,10 @@ impl Wakeups {
         Ok(Self {
             reader: SchedReader::default(),
             flags: [const { None }; 3],
-            chosen: Chosen::of(settings)?,
+            chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
             pairs: FxHashMap::default(),
-            waking: Begun::one_by_one(),
+            waking: OpenSpans::one_by_one(),
             stacks: FxHashMap::default(),
             course: Grid::default(),
             total: 0,
@@ -201,7 +201,7 @@ impl Unit for Wakeups {
         self.waking.forget();
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts are too low, and the times of wake-ups around the gap are left out"
     }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::data;
-use perfprof_tui::cpu::sampler::{Cpus, Slow};
+use perfprof_tui::cpu::sampler::{Cpus, SlowReadings};
+use perfprof_tui::engine::IntakeOptions;
 use perfprof_tui::engine::Request;
-use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Offline};
 use perfprof_tui::engine::view::View;
-use perfprof_tui::event::catalogue::{CatalogueEvent, Sort};
-use perfprof_tui::event::{EventState, Rate, Run};
+use perfprof_tui::event::catalogue::{CatalogueEvent, EventKind};
+use perfprof_tui::event::{EventState, Rate, RunState};
 use perfprof_tui::query::annotate::{self, AnnotatedFunction};
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::{Memory, MemoryShare, Meter};
@@ -45,7 +45,7 @@ fn load(file: &str, kallsyms: &str) -> (Offline, Info) {
     let info = source.info().clone();
     let root = super::symfs();
     let options = SymbolOptions { symfs: Some(root_of(file, &root)), kallsyms: Some(data(kallsyms)), ..recorded() };
-    (offline::load(&mut *source, options, Wants::default()).expect("load"), info)
+    (offline::load(&mut *source, options, IntakeOptions::default()).expect("load"), info)
 }
 
 fn recorded() -> SymbolOptions {
@@ -83,9 +83,11 @@ impl Harness {
         let entry = |line: &str| {
             let mut parts = line.splitn(3, ',');
             let (name, word, about) = (parts.next()?, parts.next()?, parts.next()?);
-            let sort = [Sort::Hardware, Sort::Software, Sort::Tracepoint].into_iter().find(|s| s.word() == word)?;
-            let group = if sort == Sort::Tracepoint { name.split(':').next()? } else { "" };
-            let about = if sort == Sort::Tracepoint { String::new() } else { about.trim_matches('"').to_owned() };
+            let sort = [EventKind::Hardware, EventKind::Software, EventKind::Tracepoint]
+                .into_iter()
+                .find(|s| s.word() == word)?;
+            let group = if sort == EventKind::Tracepoint { name.split(':').next()? } else { "" };
+            let about = if sort == EventKind::Tracepoint { String::new() } else { about.trim_matches('"').to_owned() };
             Some(CatalogueEvent { name: name.to_owned(), sort, group: group.to_owned(), about, missing: "" })
         };
         let mut list: Vec<CatalogueEvent> = text.lines().filter_map(entry).collect();
@@ -206,7 +208,7 @@ impl Harness {
             let mut stat = Stat::default();
             stat.parse(&std::fs::read(data(&format!("{name}.proc_stat.{which}"))).expect("readable"));
             cpus.tick(at, &stat);
-            let view = cpus.cut(at, &Slow::default());
+            let view = cpus.cut(at, &SlowReadings::default());
             self.app.set_host(Some(Arc::new(view)));
         }
         self.settle();
@@ -309,7 +311,7 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
     let clock = name == "cpu-clock";
     let state = EventState {
         name: name.to_owned(),
-        run: Run::Running,
+        run: RunState::Running,
         note: None,
         filter: (!clock).then(|| KEPT.to_owned()),
         rate: if clock { Rate::Frequency(999) } else { Rate::Period(1) },

@@ -2,7 +2,7 @@
 
 use perfprof_tui::record::Record;
 use perfprof_tui::units;
-use perfprof_tui::units::kit::Counted;
+use perfprof_tui::units::kit::CountedEvents;
 
 use super::stage::{START, Stage, Value, settings};
 
@@ -64,8 +64,8 @@ fn run_queue(stage: &mut Stage) {
 }
 
 /// A counter that has counted so much by a time, in the time before it.
-pub fn counted(role: usize, cpu: u32, until: u64, ns: u64, n: u64, running_percent: f64) -> Counted {
-    Counted { role, cpu, from: until - ns, until, n, running_percent }
+pub fn counted(role: usize, cpu: u32, until: u64, ns: u64, n: u64, running_percent: f64) -> CountedEvents {
+    CountedEvents { role, cpu, from: until - ns, until, n, running_percent }
 }
 
 /// The story of a unit.

@@ -7,7 +7,7 @@ use perfprof_tui::panel::{Cell, Panel, Rows};
 use perfprof_tui::profile::{Frame, NodeId, Profile, RetainedStack};
 use perfprof_tui::record::Record;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
-use perfprof_tui::units::kit::{Context, Event, Look, Lost, Moment, Sample, Settings, Spec, ThreadNames, Unit};
+use perfprof_tui::units::kit::{Context, Event, Lost, Moment, Sample, Settings, Spec, ThreadNames, Unit, ViewState};
 
 /// A value of a field.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct Stage {
     pub profile: Profile,
     pub names: ThreadNames,
     formats: Vec<Option<Arc<Format>>>,
-    pub look: Look,
+    pub look: ViewState,
     pub now: u64,
     pub since: u64,
     pub points: Vec<(u64, u64)>,
@@ -52,7 +52,7 @@ impl Stage {
             profile: Profile::default(),
             names: ThreadNames::default(),
             formats,
-            look: Look { rows: 100, ..Look::default() },
+            look: ViewState { rows: 100, ..ViewState::default() },
             now: START,
             since: START,
             points: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{self, Nature, absent, allowed, has, skipped};
-use perfprof_tui::engine::{Engine, Notice, Options, Request, Wants};
+use perfprof_tui::engine::{Engine, IntakeOptions, Notice, Options, Request};
 use perfprof_tui::event::spec::{LookupPaths, Rate};
 use perfprof_tui::event::{CallGraph, Event, parse};
 use perfprof_tui::filter::Filter;
@@ -16,7 +16,7 @@ use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::{Answer, Question};
 use perfprof_tui::source::live::attr::Exclude;
 use perfprof_tui::source::live::{LiveConfig, LiveSource, Target};
-use perfprof_tui::source::{Change, Control, Run};
+use perfprof_tui::source::{Change, Control, RunState};
 use perfprof_tui::symbols::SymbolOptions;
 
 // A static probe of this very program, as sdt.h makes them: a note with the place, a counter that says
@@ -127,7 +127,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
         keep: None,
         watched: None,
         own_pid: None,
-        wants: Wants::default(),
+        wants: IntakeOptions::default(),
         refresh: Duration::from_millis(50),
         per_sample: None,
         realtime: None,
@@ -174,7 +174,7 @@ fn samples(answer: &Answer, name: &str) -> u64 {
     answer.events.iter().find(|e| e.name == name).map_or(0, |e| e.total.samples)
 }
 
-fn run_of(answer: &Answer, at: usize) -> Option<Run> {
+fn run_of(answer: &Answer, at: usize) -> Option<RunState> {
     Some(answer.events.get(at)?.meter.as_ref()?.state.run.clone())
 }
 
@@ -240,7 +240,7 @@ fn events_come_rest_and_go_while_it_runs() {
     );
 
     change(&engine, 1, Change::Pause(true)).expect("paused");
-    wait(&engine, "said paused", |a| run_of(a, 1) == Some(Run::Paused));
+    wait(&engine, "said paused", |a| run_of(a, 1) == Some(RunState::Paused));
     let rest = wait(&engine, "nothing comes", |a| event(a, HIT).meter.is_some_and(|m| m.rate == 0.0));
     change(&engine, 1, Change::Pause(false)).expect("goes on");
     wait(&engine, "more", |a| event(a, HIT).total.samples > event(&rest, HIT).total.samples);
@@ -257,15 +257,15 @@ fn events_come_rest_and_go_while_it_runs() {
     change(&engine, 1, Change::Rate(Rate::Period(0))).expect("counted only");
     wait(&engine, "no more samples", |a| event(a, HIT).meter.is_some_and(|m| m.sampled == 0.0 && m.rate > 0.0));
     change(&engine, 1, Change::Stop).expect("stopped");
-    wait(&engine, "said stopped", |a| run_of(a, 1) == Some(Run::Stopped));
+    wait(&engine, "said stopped", |a| run_of(a, 1) == Some(RunState::Stopped));
     control(&engine, Control::Add(HIT.to_owned())).expect("again");
-    let answer = wait(&engine, "runs again", |a| run_of(a, 1) == Some(Run::Running));
+    let answer = wait(&engine, "runs again", |a| run_of(a, 1) == Some(RunState::Running));
     assert_eq!(answer.events.iter().filter(|e| e.name == HIT).count(), 1, "in its old place");
 
     control(&engine, Control::Pause(true)).expect("all");
-    wait(&engine, "all rest", |a| (0..2).all(|i| run_of(a, i) == Some(Run::Paused)));
+    wait(&engine, "all rest", |a| (0..2).all(|i| run_of(a, i) == Some(RunState::Paused)));
     control(&engine, Control::Pause(false)).expect("all");
-    wait(&engine, "all go on", |a| (0..2).all(|i| run_of(a, i) == Some(Run::Running)));
+    wait(&engine, "all go on", |a| (0..2).all(|i| run_of(a, i) == Some(RunState::Running)));
     for (bad, words) in [
         (Change::Modifiers("z".into()), "modifiers are"),
         (Change::Rate(Rate::Frequency(1 << 40)), "max_sample_rate"),
@@ -274,7 +274,7 @@ fn events_come_rest_and_go_while_it_runs() {
         let error = change(&engine, 1, bad.clone()).expect_err("refused");
         assert!(error.contains(words), "{bad:?}: {error}");
     }
-    assert_eq!(run_of(&engine.answer(), 1), Some(Run::Running), "what runs goes on");
+    assert_eq!(run_of(&engine.answer(), 1), Some(RunState::Running), "what runs goes on");
     assert!(change(&engine, 99, Change::Stop).is_err());
     load.end();
     engine.stop();
@@ -295,7 +295,7 @@ fn switches_that_are_added_tell_the_time_off_the_cpus() {
     let error = change(&engine, 2, Change::Pause(true)).expect_err("made of others");
     assert!(error.contains("made of others"), "{error}");
     change(&engine, 3, Change::Stop).expect("its own place");
-    wait(&engine, "stopped", |a| run_of(a, 3) == Some(Run::Stopped) && run_of(a, 1) == Some(Run::Running));
+    wait(&engine, "stopped", |a| run_of(a, 3) == Some(RunState::Stopped) && run_of(a, 1) == Some(RunState::Running));
     engine.stop();
 }
 
@@ -441,7 +441,7 @@ fn samples_are_expected_of_a_clock_that_runs_whole() {
     change(&engine, 0, Change::Pause(true)).expect("paused");
     wait(&engine, "nothing to expect", |a| cpus(a) == (0, false));
     change(&engine, 0, Change::Pause(false)).expect("goes on");
-    let answer = wait(&engine, "runs", |a| run_of(a, 0) == Some(Run::Running));
+    let answer = wait(&engine, "runs", |a| run_of(a, 0) == Some(RunState::Running));
     assert_eq!(cpus(&answer), (0, false), "the window has the pause in it");
     control(&engine, Control::Target(format!("tid {}", load.tid))).expect("attached");
     let answer = wait(&engine, "attached", |a| !a.target.is_empty());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{self, allowed, program, run, skipped};
 use perfprof_tui::kernel::identity::Identity;
-use perfprof_tui::perfdata::unpack::Purse;
+use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::session::{Dso, Origin, Session};
 use perfprof_tui::symbols::code::{self, Listing};
 use perfprof_tui::symbols::debug_image::Image;
@@ -124,7 +124,7 @@ fn mapped(pid: i32, file: &Path) -> Dso {
 fn listed(dso: &Dso) -> Listing {
     let options = SymbolOptions::live();
     let image = Image::open(dso, &options).expect("image");
-    let tables = image.functions(&mut Purse::new(64 << 20)).expect("functions").tables;
+    let tables = image.functions(&mut UnpackBudget::new(64 << 20)).expect("functions").tables;
     let at = tables.iter().flat_map(|table| table.iter()).find(|symbol| symbol.name == b"spin").expect("spin").start;
     let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
     let listing = code::list(dso, at, &mut resolver, &mut lines, &options).expect("listing");

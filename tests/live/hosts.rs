@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::session::{Session, Work, instead_of_ssh};
 use crate::common::{self, data, program};
-use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::SymbolOptions;
@@ -38,7 +38,7 @@ fn ahead(file: &Path, dir: &Path) -> PathBuf {
 fn load(files: &[PathBuf]) -> offline::Offline {
     let mut source = recording::open(files).expect("opens");
     let symbols = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
-    offline::load(&mut *source, symbols, Wants::default()).expect("loads")
+    offline::load(&mut *source, symbols, IntakeOptions::default()).expect("loads")
 }
 
 /// (sort keys, samples) of the report's rows, in their order.

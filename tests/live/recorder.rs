@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::common::{allowed, program, run, skipped};
-use perfprof_tui::engine::{Engine, Options, Wants};
+use perfprof_tui::engine::{Engine, IntakeOptions, Options};
 use perfprof_tui::event::parse;
 use perfprof_tui::event::spec::{LookupPaths, Rate};
 use perfprof_tui::kernel::limits::Rights;
@@ -78,7 +78,7 @@ fn the_last_seconds_are_kept_whole() {
         keep: Some(KEEP),
         watched: None,
         own_pid: None,
-        wants: Wants::default(),
+        wants: IntakeOptions::default(),
         refresh: Duration::from_millis(50),
         per_sample: None,
         realtime: None,

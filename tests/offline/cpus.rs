@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::common::data;
 use crate::common::harness::Harness;
-use perfprof_tui::cpu::softirq::{Pairs, SoftirqRecord, What, Which};
-use perfprof_tui::engine::Wants;
+use perfprof_tui::cpu::softirq::{Handler, Pairs, SoftirqEvent, SoftirqRecord};
+use perfprof_tui::engine::IntakeOptions;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::SymbolOptions;
@@ -94,7 +94,7 @@ fn the_selection_is_seen_without_colours() {
 fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     let mut source = recording::open(&[data("softirqs.data")]).expect("open");
     let options = SymbolOptions { same_kernel: false, ..SymbolOptions::live() };
-    let loaded = offline::load(&mut *source, options, Wants::default()).expect("load");
+    let loaded = offline::load(&mut *source, options, IntakeOptions::default()).expect("load");
     let times = loaded.ingest.core().derived().times().expect("tracepoints");
     let ours: BTreeMap<(u32, String, u32), (u64, u64, u64)> = times
         .list
@@ -102,8 +102,8 @@ fn times_in_softirqs_are_what_perf_script_adds_up_to() {
         .filter(|(_, time)| time.runs.n > 0)
         .map(|((cpu, what), time)| {
             let (kind, number) = match what {
-                What::Softirq(v) => ("softirq", *v),
-                What::Irq(line) => ("irq", *line),
+                Handler::Softirq(v) => ("softirq", *v),
+                Handler::Irq(line) => ("irq", *line),
             };
             ((*cpu, kind.to_owned(), number), (time.runs.n, time.runs.sum, time.runs.max))
         })
@@ -136,8 +136,8 @@ fn the_vector_that_takes_most_time_is_named_while_it_is_measured() {
     for (second, (vector, ms)) in (0..20).flat_map(|second| [(second, (1, 40)), (second, (8, 400))]) {
         let seen = |which| SoftirqRecord { which, number: vector, name: None };
         let at = second * 1_000_000_000 + u64::from(vector) * 50_000_000;
-        pairs.add(32, at, seen(Which::Entry));
-        pairs.add(32, at + ms * 1_000_000, seen(Which::Exit));
+        pairs.add(32, at, seen(SoftirqEvent::Entry));
+        pairs.add(32, at + ms * 1_000_000, seen(SoftirqEvent::Exit));
     }
     let mut harness = incident(120, 30).host("ipvs-busy");
     let named = |harness: &Harness| harness.app.context.findings.first().and_then(|finding| finding.vector);

@@ -10,7 +10,7 @@ use perfprof_tui::perfdata::read::Recording;
 use perfprof_tui::perfdata::stream::StreamWriter;
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::symbols::kallsyms::Kallsyms;
-use perfprof_tui::symbols::shipped::{KERNEL, Packed};
+use perfprof_tui::symbols::shipped::{KERNEL, PackedFunctions};
 
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -37,7 +37,7 @@ fn made() -> Vec<u8> {
     let sections = rec.features.carried(false);
     let mut writer = StreamWriter::start(Box::new(kept.clone()), &rec.events, &sections).expect("written");
     let kallsyms = Kallsyms::read(&data("ipvs-cpu32.kallsyms")).expect("names");
-    let mut packed = Packed::default();
+    let mut packed = PackedFunctions::default();
     packed.add(&kallsyms.table);
     let mut tables = Vec::new();
     packed.encode(KERNEL, kallsyms.text.unwrap_or(0), &mut tables).expect("packed");

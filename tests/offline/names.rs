@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 use crate::common::{self, data, program, run, skipped, symfs};
 use perfprof_tui::engine::fetch;
-use perfprof_tui::perfdata::unpack::Purse;
+use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::{BuildId, FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
@@ -39,7 +39,7 @@ fn recorded() -> SymbolOptions {
 /// All four functions of the program are found, in the order of their addresses, and from where.
 fn functions(name: &str, options: &SymbolOptions) -> (Vec<String>, String) {
     let image = Image::open(&dso(&data("names").join(name)), options).expect("image");
-    let functions = image.functions(&mut Purse::new(1 << 28)).expect("functions");
+    let functions = image.functions(&mut UnpackBudget::new(1 << 28)).expect("functions");
     let wanted = ["hash_block", "sort_keys", "copy_rows", "write_log"];
     let mut found: Vec<String> = functions
         .tables
@@ -77,7 +77,11 @@ fn a_debug_file_with_another_checksum_is_not_believed() {
     std::fs::create_dir(dir.path().join(".debug")).expect("dir");
     let debug = dir.path().join(".debug/flat4-debuglink.debug");
     let from = |dso: &Dso| {
-        Image::open(dso, &recorded()).expect("image").functions(&mut Purse::new(1 << 28)).expect("functions").from
+        Image::open(dso, &recorded())
+            .expect("image")
+            .functions(&mut UnpackBudget::new(1 << 28))
+            .expect("functions")
+            .from
     };
     std::fs::copy(data("names/.debug/flat4-debuglink.debug"), &debug).expect("copy");
     assert!(from(&dso(&program)).contains("debug file"));
@@ -181,7 +185,7 @@ fn addresses_get_names_as_pprof_wants_them() {
         String::from_utf8(output.stdout).expect("utf8")
     };
     let image = Image::open(&dso(&binary), &recorded()).expect("image");
-    let tables = image.functions(&mut Purse::new(1 << 28)).expect("functions").tables;
+    let tables = image.functions(&mut UnpackBudget::new(1 << 28)).expect("functions").tables;
     let starts: BTreeMap<String, u64> =
         tables.iter().flat_map(|t| t.iter()).map(|s| (String::from_utf8_lossy(s.name).into_owned(), s.start)).collect();
     let outer = image.segments.to_address(starts["outer_hot"]).expect("address");
@@ -246,7 +250,7 @@ fn functions_without_symbols_are_those_that_the_program_had() {
     };
     let (bounded, named) = (rows(root.path(), &[]), rows(whole.path(), &[]));
     let image = Image::of(std::fs::read(&stripped).expect("file").into()).expect("elf");
-    let tables = image.functions(&mut Purse::new(1 << 24)).expect("symbols").tables;
+    let tables = image.functions(&mut UnpackBudget::new(1 << 24)).expect("symbols").tables;
     let start = |name: &str| -> String {
         let mut all = tables.iter().flat_map(|table| table.iter());
         let symbol = all.find(|symbol| symbol.name == name.as_bytes()).expect("a symbol");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::data;
-use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::source::{Batch, Progress, recording};
@@ -12,7 +12,7 @@ use perfprof_tui::symbols::SymbolOptions;
 fn load(file: &Path, addresses: bool) -> offline::Offline {
     let mut source = recording::open(&[file.to_owned()]).expect("opens");
     let symbols = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
-    offline::load(&mut *source, symbols, Wants { addresses, ..Wants::default() }).expect("loads")
+    offline::load(&mut *source, symbols, IntakeOptions { addresses, ..IntakeOptions::default() }).expect("loads")
 }
 
 /// The raw samples of a recording between two times: when, who, at which address, by which chain.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::common;
 use crate::common::harness::Harness;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent};
-use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::profile::Loss;
 use perfprof_tui::query::Answer;
-use perfprof_tui::query::heat::{By, Heat, SECOND};
+use perfprof_tui::query::heat::{Heat, HeatBy, SECOND};
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
 use perfprof_tui::source::{Batch, Progress, recording};
@@ -34,7 +34,7 @@ fn heat(h: &Harness) -> Arc<Heat> {
 fn a_periodic_burst_is_a_stripe_at_its_offset() {
     let h = Harness::open("burst.data", "kallsyms", 120, 60).keys("fcomm == burst<ret>3");
     let map = heat(&h);
-    assert_eq!((map.by, map.length), (By::Offset, SECOND));
+    assert_eq!((map.by, map.length), (HeatBy::Offset, SECOND));
     // A column begins where the session does; the recording says how its clock stands to the wall's.
     let phase = h.app.context.answer.wall_start % SECOND;
     assert!(phase > 0);
@@ -96,7 +96,7 @@ fn each_map_in_each_depth_of_colour() {
         h.app.resize(76, 16);
         h.settle();
         h = h.keys("/estimation_timer<ret>3");
-        for (by, word) in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
+        for (by, word) in HeatBy::ALL.iter().filter(|(by, _)| *by != HeatBy::Latency) {
             assert_eq!(heat(&h).by, *by);
             insta::assert_snapshot!(format!("map-{word}-{name}"), styled(&h.buffer_in(depth)));
             h = h.keys("<tab>");
@@ -220,7 +220,7 @@ fn recordings_without_time_without_samples_or_out_of_order() {
     assert!(told("no-time.data").contains("do not say when they were taken: record with perf record -T"));
     assert!(told("corpus/empty.data").contains("There are no samples of this event"));
     let shuffled = Harness::open("corpus/synth-shuffled.data", "kallsyms", 90, 24).keys("i3");
-    for _ in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
+    for _ in HeatBy::ALL.iter().filter(|(by, _)| *by != HeatBy::Latency) {
         let map = heat(&shuffled);
         assert_eq!(map.sum(0..usize::MAX), shuffled.app.context.answer.unfiltered.samples);
     }
@@ -234,7 +234,7 @@ fn recordings_without_time_without_samples_or_out_of_order() {
 fn a_snapshot_keeps_losses_and_marks() {
     let load = |path: &std::path::Path| {
         let mut source = recording::open(&[path.to_owned()]).expect("opens");
-        offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, Wants::default())
+        offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, IntakeOptions::default())
             .expect("loads")
     };
     let before = load(&common::data("corpus/synth-throttle.data"));
@@ -264,7 +264,8 @@ fn a_snapshot_keeps_losses_and_marks() {
 #[test]
 fn a_snapshot_says_how_many_samples_it_has() {
     let mut source = recording::open(&[common::data("switches.data")]).expect("opens");
-    let loaded = offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, Wants::default());
+    let loaded =
+        offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, IntakeOptions::default());
     let moment = loaded.expect("loads").ingest.core().moment();
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("switches.data");

@@ -18,7 +18,7 @@ use crate::lang::quantity;
 
 pub(crate) use machine::{Cpus, List, Probe, Stat};
 pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
-pub(crate) use recording::{Diff, DiffFormat, NameArgs, PerArg, Recording, Report, Script, Which};
+pub(crate) use recording::{Diff, DiffFormat, NameArgs, PerArg, Recording, Report, SampleSelection, Script};
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{Live, Open, View};
 
@@ -149,7 +149,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) recording: Recording,
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: SampleSelection,
     #[arg(long, value_parser = export_format())]
     pub(crate) to: &'static export::Format,
     /// The file to write; - for standard output

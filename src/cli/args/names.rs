@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{NameArgs, Recording, Which};
+use super::{NameArgs, Recording, SampleSelection};
 
 /// How a function is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -27,7 +27,7 @@ pub(crate) struct Annotate {
     #[command(flatten)]
     pub(crate) names: NameArgs,
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: SampleSelection,
     /// Do not show source lines
     #[arg(long)]
     pub(crate) no_source: bool,

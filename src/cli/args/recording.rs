@@ -95,7 +95,7 @@ pub(crate) struct Diff {
     #[command(flatten)]
     pub(crate) names: NameArgs,
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: SampleSelection,
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: DiffFormat,
     /// What weights are divided by before they are compared
@@ -120,7 +120,7 @@ pub(crate) struct Diff {
 
 /// Which samples count. Each option is a clause; all must hold.
 #[derive(Debug, Default, ClapArgs)]
-pub(crate) struct Which {
+pub(crate) struct SampleSelection {
     /// Only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]
     pub(crate) filter: Option<String>,
@@ -162,7 +162,7 @@ pub(crate) struct Report {
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: SampleSelection,
     /// Print instead how many samples each CPU gave, and how many it would have given when busy
     #[arg(long, conflicts_with = "filter")]
     pub(crate) coverage: bool,
@@ -211,7 +211,7 @@ pub(crate) struct Script {
     #[command(flatten)]
     pub(crate) recording: Recording,
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: SampleSelection,
     /// Fields to print: comm, pid, tid, cpu, time, period, event, trace, ip, sym, symoff, dso, addr;
     /// +FIELD and -FIELD change the default
     #[arg(short = 'F', long = "fields", value_name = "FIELDS")]

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::filter::{Filter, Known};
+use crate::filter::{Filter, KnownFields};
 use crate::lang::nearest;
 use crate::lang::quantity;
 use crate::panel::top::Field;
@@ -205,7 +205,7 @@ impl ConfigReader<'_> {
     fn filters(&mut self, value: &Spanned<DeValue<'_>>) {
         for (name, value) in self.entries("filters", value) {
             let Some(text) = self.string(name, value) else { continue };
-            match Filter::parse_with(&text, Known::Any) {
+            match Filter::parse_with(&text, KnownFields::Any) {
                 Ok(_) => drop(self.config.filters.insert(name.to_owned(), text)),
                 Err(fault) => self.fault(value, format!("{name}: {}", fault.line())),
             }
@@ -247,7 +247,7 @@ mod tests {
     use crate::damage;
     use crate::ui::commands::program;
     use crate::ui::key_lookup::Lookup;
-    use crate::ui::keymap::Facts;
+    use crate::ui::keymap::ScreenState;
     use crate::ui::tab::Tab;
 
     #[test]
@@ -275,7 +275,10 @@ mod tests {
             (Some("record"), "quiet", 1),
         ];
         assert_eq!(options, wanted);
-        assert_eq!(config.keymap.lookup("ctrl-t", Tab::Top, &Facts::default()), Lookup::Run((&program::TIME).into()));
+        assert_eq!(
+            config.keymap.lookup("ctrl-t", Tab::Top, &ScreenState::default()),
+            Lookup::Run((&program::TIME).into())
+        );
         assert_eq!(config.filters["web"], "comm == nginx");
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::perfdata::read::PIPE_HEADER;
-use crate::perfdata::unpack::{self, Purse};
+use crate::perfdata::unpack::{self, UnpackBudget};
 use crate::record::kinds::{HEADER, Header, types};
 use crate::record::sample::Layout;
 use crate::source::recording;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: args::Demo) -> anyhow::Result<u8> {
         return Err(super::Usage(format!("--speed {}: expected more than 0, 100 at most", args.speed)).into());
     }
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let stream = unpack::zstd("the demo", INCIDENT, &mut Purse::new(MOST))?;
+    let stream = unpack::zstd("the demo", INCIDENT, &mut UnpackBudget::new(MOST))?;
     let speed = args.speed;
     std::thread::Builder::new().name("demo".to_owned()).spawn(move || {
         // The reader may leave before the end.
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_incident_is_played_whole() {
-        let stream = unpack::zstd("the demo", INCIDENT, &mut Purse::new(MOST)).expect("packed");
+        let stream = unpack::zstd("the demo", INCIDENT, &mut UnpackBudget::new(MOST)).expect("packed");
         let (read, write) = rustix::pipe::pipe().expect("pipe");
         let wanted = stream.clone();
         let player = std::thread::spawn(move || play(&stream, 100.0, write));

@@ -1,15 +1,15 @@
 //! CPUs by hand, and which of them are anomalies.
 
 use super::*;
-use crate::cpu::softirq::{Pairs, SoftirqRecord, Which};
+use crate::cpu::softirq::{Pairs, SoftirqEvent, SoftirqRecord};
 
 fn host(soft: &[f32]) -> HostView {
     let row = |(cpu, soft): (u32, &f32)| CpuRow { cpu, online: true, soft_window: *soft, ..CpuRow::default() };
     HostView { rows: (0..).zip(soft).map(row).collect(), ..HostView::default() }
 }
 
-fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> Facts<'a> {
-    Facts { host: Some(host), samples, times: None, own: 0.0, points: 10.0, before: &[] }
+fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> FindingInput<'a> {
+    FindingInput { host: Some(host), samples, times: None, own: 0.0, points: 10.0, before: &[] }
 }
 
 /// Peers at 10, 12, 14, 16 and 98: their median is 14, their MAD 2, their mean 30. 3.5·2/0.6745 is 10.38.
@@ -39,8 +39,8 @@ fn far_above_its_peers() {
     let nine = host(&[0.0, 9.0, 1.0]);
     let known = findings(facts(&host(&[0.0, 25.0]), None));
     assert!(findings(facts(&nine, None)).is_empty());
-    assert_eq!(findings(Facts { before: &known, ..facts(&nine, None) }).len(), 1, "it stays a while");
-    assert!(findings(Facts { host: None, ..facts(&host(&[]), None) }).is_empty());
+    assert_eq!(findings(FindingInput { before: &known, ..facts(&nine, None) }).len(), 1, "it stays a while");
+    assert!(findings(FindingInput { host: None, ..facts(&host(&[]), None) }).is_empty());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_the_samples_say_where_the_ticks_do_not() {
     };
     let mut rows: Vec<CpuSamples> = (0..32).map(idle).collect();
     rows.push(CpuSamples { cpu: 32, counts, ..CpuSamples::default() });
-    let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 400, name: "estimation_timer".into() };
+    let behind = cpus::SlotFunction { slot: cpus::of_vector(1), samples: 400, name: "estimation_timer".into() };
     let answer = CpuAnswer {
         rows,
         window: 1_000_000_000,
@@ -73,8 +73,8 @@ fn what_the_samples_say_where_the_ticks_do_not() {
 #[test]
 fn missing_ticks_and_samples_and_its_own_past() {
     let mut view = host(&[0.0]);
-    let past = |soft, busy| Past { soft, busy, ..Past::default() };
-    view.rows[0].history = vec![Past { missing: 38.0, ..past(1.0, 50.0) }; 50];
+    let past = |soft, busy| CpuInterval { soft, busy, ..CpuInterval::default() };
+    view.rows[0].history = vec![CpuInterval { missing: 38.0, ..past(1.0, 50.0) }; 50];
     view.rows[0].missing_window = 38.0;
     let row =
         |n| CpuSamples { cpu: 0, counts: std::array::from_fn(|i| if i == 0 { n } else { 0 }), ..Default::default() };
@@ -92,7 +92,7 @@ fn missing_ticks_and_samples_and_its_own_past() {
     assert_eq!(kinds(&view, 5000), [FindingKind::MissingTicks]);
     assert_eq!(kinds(&view, 1000), [FindingKind::MissingSamples], "what was counted is more than what ran");
     let few = answer(1000);
-    let but_for_us = Facts { own: 45.0, ..facts(&view, Some(&few)) };
+    let but_for_us = FindingInput { own: 45.0, ..facts(&view, Some(&few)) };
     assert!(findings(but_for_us).is_empty(), "1000 samples are more than half of 5 % of the time");
     view.rows[0].missing_window = 0.0;
     view.rows[0].soft_window = 30.0;
@@ -111,7 +111,8 @@ fn a_few_samples_say_nothing_of_shares() {
         };
         let rows = vec![row(0, 0, 1000), row(1, soft, user), row(2, 0, 1000)];
         let answer = CpuAnswer { rows, window: 2_000_000_000, frequency, whole: true, ..CpuAnswer::default() };
-        findings(Facts { host: None, samples: Some(&answer), times: None, own: 0.0, points: 10.0, before: &[] }).len()
+        findings(FindingInput { host: None, samples: Some(&answer), times: None, own: 0.0, points: 10.0, before: &[] })
+            .len()
     };
     assert_eq!([with(100, 10, 10), with(100, 10, 9)], [1, 0], "20 of 200 are enough");
     assert_eq!([with(5000, 50, 50), with(5000, 50, 49)], [1, 0], "and so are 100 of any number");
@@ -148,13 +149,14 @@ fn a_cpu_alone_needs_twice_the_points_and_a_past_needs_time() {
     // Of its own past all but the newest seconds count, from twice as many on.
     let past = |seconds: usize| {
         let mut view = host(&[15.0]);
-        view.rows[0].history = vec![Past { soft: 1.0, ..Past::default() }; seconds];
+        view.rows[0].history = vec![CpuInterval { soft: 1.0, ..CpuInterval::default() }; seconds];
         findings(facts(&view, None)).len()
     };
     assert_eq!([past(2 * WINDOW - 1), past(2 * WINDOW)], [0, 1]);
     let mut view = host(&[15.0]);
     // In the newest ten seconds it was as high as it is: they are not what it is compared with.
-    view.rows[0].history = [[Past::default(); WINDOW], [Past { soft: 15.0, ..Past::default() }; WINDOW]].concat();
+    view.rows[0].history =
+        [[CpuInterval::default(); WINDOW], [CpuInterval { soft: 15.0, ..CpuInterval::default() }; WINDOW]].concat();
     assert_eq!(findings(facts(&view, None))[0].text, "CPU 0 softirq 15 %, before 0 %");
     let offline = HostView { rows: vec![CpuRow { soft_window: 90.0, ..CpuRow::default() }], ..HostView::default() };
     assert!(findings(facts(&offline, None)).is_empty());
@@ -165,8 +167,8 @@ fn missing_ticks_from_their_points_on() {
     let ran = sampled(&[500]);
     let of = |seconds: usize, missing: f32, before: &[Finding]| {
         let mut view = host(&[0.0]);
-        (view.rows[0].history, view.rows[0].missing_window) = (vec![Past::default(); seconds], missing);
-        findings(Facts { before, ..facts(&view, Some(&ran)) })
+        (view.rows[0].history, view.rows[0].missing_window) = (vec![CpuInterval::default(); seconds], missing);
+        findings(FindingInput { before, ..facts(&view, Some(&ran)) })
     };
     assert_eq!([of(3, 10.0, &[]).len(), of(3, 9.9, &[]).len(), of(2, 50.0, &[]).len()], [1, 0, 0]);
     let known = of(3, 10.0, &[]);
@@ -182,12 +184,12 @@ fn missing_samples_against_how_busy_it_was() {
     // Half busy: 1000 a second for ten seconds are 5000 samples.
     let of = |seconds: usize, busy: f32, own: f64, came: u64, idle: u64| {
         let mut view = host(&[0.0]);
-        view.rows[0].history = vec![Past { busy, ..Past::default() }; seconds];
+        view.rows[0].history = vec![CpuInterval { busy, ..CpuInterval::default() }; seconds];
         let mut counts = [0; cpus::SLOTS];
         (counts[cpus::USER], counts[cpus::IDLE]) = (came, idle);
         let rows = vec![CpuSamples { cpu: 0, counts, ..CpuSamples::default() }];
         let answer = CpuAnswer { rows, window: 10_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() };
-        findings(Facts { own, ..facts(&view, Some(&answer)) })
+        findings(FindingInput { own, ..facts(&view, Some(&answer)) })
             .into_iter()
             .map(|f| (f.text, f.share))
             .collect::<Vec<_>>()
@@ -205,7 +207,7 @@ fn missing_samples_against_how_busy_it_was() {
 #[test]
 fn the_worst_is_first_and_ties_are_broken() {
     let mut view = host(&[0.0, 40.0, 0.0, 40.0, 0.0, 60.0]);
-    (view.rows[3].missing_window, view.rows[3].history) = (40.0, vec![Past::default(); 3]);
+    (view.rows[3].missing_window, view.rows[3].history) = (40.0, vec![CpuInterval::default(); 3]);
     let ran = sampled(&[0, 0, 0, 500]);
     let order: Vec<_> = findings(facts(&view, Some(&ran))).into_iter().map(|f| (f.cpu, f.kind)).collect();
     assert_eq!(
@@ -226,15 +228,15 @@ fn sampled(user: &[u64]) -> CpuAnswer {
 }
 
 /// So many milliseconds of each second in a vector of a CPU, for half a minute.
-fn timed(list: &[(u32, u32, u64)]) -> Times {
+fn timed(list: &[(u32, u32, u64)]) -> HandlerTimes {
     let mut pairs = Pairs::default();
     pairs.begin(0);
     for second in 0..30 {
         for (nth, (cpu, vector, ms)) in (0..).zip(list) {
             let at = second * 1_000_000_000 + nth * 1_000_000;
             let seen = |which| SoftirqRecord { which, number: *vector, name: None };
-            pairs.add(*cpu, at, seen(Which::Entry));
-            pairs.add(*cpu, at + ms * 1_000_000, seen(Which::Exit));
+            pairs.add(*cpu, at, seen(SoftirqEvent::Entry));
+            pairs.add(*cpu, at + ms * 1_000_000, seen(SoftirqEvent::Exit));
         }
     }
     pairs.until(30_000_000_000);
@@ -244,12 +246,12 @@ fn timed(list: &[(u32, u32, u64)]) -> Times {
 /// A CPU without a tick while it idles, or waits for a disk, has nothing missing that ran.
 #[test]
 fn ticks_of_idle_cpus_are_not_missed() {
-    let of = |user: u64, times: Option<&Times>, busy: f32| {
+    let of = |user: u64, times: Option<&HandlerTimes>, busy: f32| {
         let mut view = host(&[0.0, 0.0]);
-        let past = Past { busy, missing: 28.0, ..Past::default() };
+        let past = CpuInterval { busy, missing: 28.0, ..CpuInterval::default() };
         (view.rows[1].history, view.rows[1].missing_window) = (vec![past; 12], 28.0);
         let samples = sampled(&[0, user]);
-        let found = findings(Facts { times, ..facts(&view, Some(&samples)) });
+        let found = findings(FindingInput { times, ..facts(&view, Some(&samples)) });
         found.into_iter().filter(|f| f.kind == FindingKind::MissingTicks).count()
     };
     assert_eq!([of(0, None, 0.0), of(99, None, 0.0), of(100, None, 0.0)], [0, 0, 1], "from ten points on");
@@ -263,7 +265,8 @@ fn where_the_time_is_measured_it_names_the_vector() {
     let view = host(&[0.0, 45.0, 0.0]);
     let mut counts = [0; cpus::SLOTS];
     (counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (450, 550);
-    let behind = |vector, name: &str| cpus::Behind { slot: cpus::of_vector(vector), samples: 9, name: name.into() };
+    let behind =
+        |vector, name: &str| cpus::SlotFunction { slot: cpus::of_vector(vector), samples: 9, name: name.into() };
     let samples = CpuAnswer {
         rows: vec![CpuSamples { cpu: 1, counts, ..CpuSamples::default() }],
         window: 1_000_000_000,
@@ -273,7 +276,8 @@ fn where_the_time_is_measured_it_names_the_vector() {
         behind: vec![behind(3, "virtnet_poll"), behind(8, "tick_nohz_handler")],
         ..CpuAnswer::default()
     };
-    let of = |times: Option<&Times>| findings(Facts { times, ..facts(&view, Some(&samples)) }).swap_remove(0);
+    let of =
+        |times: Option<&HandlerTimes>| findings(FindingInput { times, ..facts(&view, Some(&samples)) }).swap_remove(0);
     let by_samples = of(None);
     assert_eq!(by_samples.text, "CPU 1 softirq 45 %, peers 0 %; NET_RX (virtnet_poll)");
     let by_time = of(Some(&timed(&[(1, 3, 200), (1, 8, 230)])));
@@ -284,7 +288,7 @@ fn where_the_time_is_measured_it_names_the_vector() {
     // What is not charged to any tick is an anomaly by its time alone.
     let quiet = host(&[0.0, 0.0, 0.0]);
     let times = timed(&[(2, 8, 300)]);
-    let found = findings(Facts { times: Some(&times), ..facts(&quiet, None) });
+    let found = findings(FindingInput { times: Some(&times), ..facts(&quiet, None) });
     assert_eq!(found[0].text, "CPU 2 softirq 30 %, peers 0 %; HRTIMER");
 }
 
@@ -304,10 +308,11 @@ fn text_without_keys_speaks_of_none() {
 #[test]
 fn who_is_throttled_is_a_finding_of_no_cpu() {
     let throttled = |percent: f64| HostView {
-        quotas: vec![Throttled { name: "shop/cart-7d9/app".into(), percent, ms: 312.4 }],
+        quotas: vec![ThrottledGroup { name: "shop/cart-7d9/app".into(), percent, ms: 312.4 }],
         ..host(&[0.0, 0.0])
     };
-    let found = |percent: f64, before: &[Finding]| findings(Facts { before, ..facts(&throttled(percent), None) });
+    let found =
+        |percent: f64, before: &[Finding]| findings(FindingInput { before, ..facts(&throttled(percent), None) });
     let first = found(38.2, &[]);
     assert_eq!((first.len(), first[0].cpu, first[0].kind), (1, NO_CPU, FindingKind::Quota));
     assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms a second");

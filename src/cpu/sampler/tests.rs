@@ -19,7 +19,7 @@ fn the_founding_incident_by_its_missing_ticks() {
     assert_eq!(before.cpus.len(), 34);
     let mut cpus = Cpus::new(100, Topology::default());
     cpus.tick(SECOND, &before);
-    cpus.cut(SECOND, &Slow::default());
+    cpus.cut(SECOND, &SlowReadings::default());
     let other = after.cpus[0].1.since(&before.cpus[0].1).total();
     // The neighbour's ticks say how long it took.
     let end = SECOND + other * SECOND / 100;
@@ -29,7 +29,7 @@ fn the_founding_incident_by_its_missing_ticks() {
     last.parse(&read("ipvs-idle.proc_softirqs.after"));
     assert_eq!(first.cpus.len(), 128, "all that could be there");
     cpus.softirqs.update(&first, SECOND);
-    let view = cpus.cut(end, &Slow { softirqs: Some(&last), ..Slow::default() });
+    let view = cpus.cut(end, &SlowReadings { softirqs: Some(&last), ..SlowReadings::default() });
     let (hot, cool) = (view.row(32).expect("there"), view.row(31).expect("there"));
     assert_eq!(hot.shares[Ticks::SOFTIRQ], 0.0);
     assert!(hot.shares[Ticks::IDLE] > 99.0, "{hot:?}");
@@ -44,7 +44,7 @@ fn the_founding_incident_by_its_missing_ticks() {
 fn shares_are_of_the_ticks_and_guests_are_users() {
     let mut cpus = Cpus::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(0, [0; 10])]));
-    cpus.cut(SECOND, &Slow::default());
+    cpus.cut(SECOND, &SlowReadings::default());
     let mut ticks = [0u64; 10];
     for tenth in 1..=10u64 {
         // A burst in one tenth of the second.
@@ -54,7 +54,7 @@ fn shares_are_of_the_ticks_and_guests_are_users() {
         ticks[Ticks::IDLE] += if tenth == 4 { 0 } else { 7 };
         cpus.tick(SECOND + tenth * SECOND / 10, &stat(&[(0, ticks)]));
     }
-    let view = cpus.cut(2 * SECOND, &Slow::default());
+    let view = cpus.cut(2 * SECOND, &SlowReadings::default());
     let row = &view.rows[0];
     let share = |i: usize| (row.shares[i] * 1.02).round();
     assert_eq!([share(Ticks::USER), share(Ticks::GUEST), share(Ticks::SOFTIRQ)], [20.0, 10.0, 9.0]);
@@ -69,16 +69,16 @@ fn cpus_come_and_go_and_counters_start_anew() {
     let idle = |n| [0, 0, 0, n, 0, 0, 0, 0, 0, 0];
     cpus.tick(SECOND, &stat(&[(0, idle(1000)), (1, idle(5))]));
     cpus.tick(2 * SECOND, &stat(&[(0, idle(3))]));
-    let view = cpus.cut(2 * SECOND, &Slow::default());
+    let view = cpus.cut(2 * SECOND, &SlowReadings::default());
     assert_eq!(view.rows.iter().map(|r| (r.cpu, r.online)).collect::<Vec<_>>(), [(0, true), (1, false)]);
     cpus.tick(3 * SECOND, &stat(&[(0, idle(103)), (1, idle(9))]));
-    let view = cpus.cut(3 * SECOND, &Slow::default());
+    let view = cpus.cut(3 * SECOND, &SlowReadings::default());
     // What was counted before the reset is no part of the interval in which it came.
     let mut reset = Cpus::new(100, Topology::default());
     reset.tick(SECOND, &stat(&[(0, [900, 0, 0, 0, 0, 0, 0, 0, 0, 0])]));
     reset.tick(2 * SECOND, &stat(&[(0, [20, 0, 0, 30, 0, 0, 0, 0, 0, 0])]));
     reset.tick(3 * SECOND, &stat(&[(0, [40, 0, 0, 110, 0, 0, 0, 0, 0, 0])]));
-    let row = &reset.cut(3 * SECOND, &Slow::default()).rows[0];
+    let row = &reset.cut(3 * SECOND, &SlowReadings::default()).rows[0];
     assert_eq!((row.shares[Ticks::USER], row.shares[Ticks::IDLE], row.missing), (20.0, 80.0, 0.0));
     assert_eq!((view.rows[0].shares[Ticks::IDLE], view.rows[0].missing), (100.0, 0.0));
     assert!(view.rows[1].online && view.rows[1].history.is_empty());
@@ -91,7 +91,7 @@ fn a_cpu_whose_ticks_stand_still_has_shares_of_nothing() {
     let mut cpus = Cpus::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(0, [7; 10])]));
     cpus.tick(2 * SECOND, &stat(&[(0, [7; 10])]));
-    let row = &cpus.cut(2 * SECOND, &Slow::default()).rows[0];
+    let row = &cpus.cut(2 * SECOND, &SlowReadings::default()).rows[0];
     assert_eq!((row.shares, row.missing), ([0.0; 10], 100.0));
 }
 
@@ -106,25 +106,25 @@ fn spent(at: u64, kinds: &[(usize, u64)]) -> [u64; 10] {
 fn shares_peaks_and_what_is_missing_over_the_window() {
     let mut cpus = Cpus::new(100, Topology::default());
     cpus.tick(SECOND, &stat(&[(3, [0; 10])]));
-    cpus.cut(SECOND, &Slow::default());
+    cpus.cut(SECOND, &SlowReadings::default());
     // Twelve seconds of 60 idle, 10 waiting, 20 user, 10 softirq; in the last two 20 of 100 ticks do not come.
     let kinds = [(Ticks::IDLE, 60), (Ticks::IOWAIT, 10), (Ticks::USER, 20), (Ticks::SOFTIRQ, 6), (Ticks::IRQ, 4)];
     let mut view = HostView::default();
     for second in 1..=10u64 {
         cpus.tick((1 + second) * SECOND, &stat(&[(3, spent(second, &kinds))]));
-        view = cpus.cut((1 + second) * SECOND, &Slow::default());
+        view = cpus.cut((1 + second) * SECOND, &SlowReadings::default());
     }
     let row = view.row(3).expect("there").clone();
     assert_eq!((row.cpu, row.online, row.busy(), row.soft(), row.missing), (3, true, 30.0, 10.0, 0.0));
     assert_eq!((row.soft_window, row.missing_window, row.peak, row.history.len()), (10.0, 0.0, 10.0, 10));
-    assert_eq!(row.history[9], Past { busy: 30.0, soft: 10.0, missing: 0.0, peak: 10.0 });
+    assert_eq!(row.history[9], CpuInterval { busy: 30.0, soft: 10.0, missing: 0.0, peak: 10.0 });
     assert_eq!((view.at, view.interval), (11 * SECOND, SECOND));
     let mut ticks = spent(10, &kinds);
     for second in 11..=12u64 {
         ticks[Ticks::IDLE] += 60;
         ticks[Ticks::USER] += 20;
         cpus.tick((1 + second) * SECOND, &stat(&[(3, ticks)]));
-        view = cpus.cut((1 + second) * SECOND, &Slow::default());
+        view = cpus.cut((1 + second) * SECOND, &SlowReadings::default());
     }
     let row = view.row(3).expect("there");
     assert_eq!((row.missing, row.missing_window, row.soft(), row.soft_window), (20.0, 4.0, 0.0, 8.0));
@@ -132,19 +132,19 @@ fn shares_peaks_and_what_is_missing_over_the_window() {
     // One tick and a half that did not come are rounding.
     ticks[Ticks::IDLE] += 99;
     cpus.tick(14 * SECOND, &stat(&[(3, ticks)]));
-    assert_eq!(cpus.cut(14 * SECOND, &Slow::default()).rows[0].missing, 0.0);
+    assert_eq!(cpus.cut(14 * SECOND, &SlowReadings::default()).rows[0].missing, 0.0);
     ticks[Ticks::IDLE] += 98;
     cpus.tick(15 * SECOND, &stat(&[(3, ticks)]));
-    assert_eq!(cpus.cut(15 * SECOND, &Slow::default()).rows[0].missing, 2.0);
+    assert_eq!(cpus.cut(15 * SECOND, &SlowReadings::default()).rows[0].missing, 2.0);
     for second in 15..100u64 {
         ticks[Ticks::IDLE] += 100;
         cpus.tick((1 + second) * SECOND, &stat(&[(3, ticks)]));
-        view = cpus.cut((1 + second) * SECOND, &Slow::default());
+        view = cpus.cut((1 + second) * SECOND, &SlowReadings::default());
     }
     assert_eq!(view.rows[0].history.len(), HISTORY);
     // Without a reading in between an interval says nothing new.
     let before = view.rows[0].clone();
-    assert_eq!(cpus.cut(101 * SECOND, &Slow::default()).rows[0], before);
+    assert_eq!(cpus.cut(101 * SECOND, &SlowReadings::default()).rows[0], before);
 }
 
 #[test]
@@ -152,16 +152,16 @@ fn a_peak_is_of_a_tenth_and_no_shorter() {
     let mut cpus = Cpus::new(1000, Topology::default());
     let soft = |n| spent(n, &[(Ticks::SOFTIRQ, 1)]);
     cpus.tick(SECOND, &stat(&[(0, soft(0))]));
-    cpus.cut(SECOND, &Slow::default());
+    cpus.cut(SECOND, &SlowReadings::default());
     // Within 49 ms nothing is said; after 50 ms it is.
     cpus.tick(SECOND + SHORTEST_NS - 1, &stat(&[(0, soft(20))]));
     cpus.tick(SECOND + SHORTEST_NS, &stat(&[(0, soft(20))]));
     cpus.tick(SECOND + 2 * SHORTEST_NS, &stat(&[(0, soft(25))]));
-    let row = cpus.cut(SECOND + 2 * SHORTEST_NS, &Slow::default()).rows[0].clone();
+    let row = cpus.cut(SECOND + 2 * SHORTEST_NS, &SlowReadings::default()).rows[0].clone();
     assert_eq!(row.peak, 40.0, "20 of 50 ticks");
     // More ticks than there was time for are all of it.
     cpus.tick(SECOND + 3 * SHORTEST_NS, &stat(&[(0, soft(99))]));
-    assert_eq!(cpus.cut(SECOND + 3 * SHORTEST_NS, &Slow::default()).rows[0].peak, 100.0);
+    assert_eq!(cpus.cut(SECOND + 3 * SHORTEST_NS, &SlowReadings::default()).rows[0].peak, 100.0);
 }
 
 fn matrix(cpus: &[u32], rows: &[(&str, &[u64])]) -> Matrix {
@@ -182,13 +182,13 @@ fn counters_become_rates() {
     let first = (matrix(&[0, 1], &[("TIMER", &[100, 200]), ("RCU", &[5, 5])]), matrix(&[0, 1], &[("24", &[1, 2])]));
     cpus.cut(
         SECOND,
-        &Slow {
+        &SlowReadings {
             softirqs: Some(&first.0),
             interrupts: Some(&first.1),
             softnet: &[softnet(1, 1), softnet(0, 0)],
             ksoftirqd: &[(1, 0)],
             drops: (10, 20),
-            ..Slow::default()
+            ..SlowReadings::default()
         },
     );
     cpus.tick(3 * SECOND, &busy(2));
@@ -198,7 +198,7 @@ fn counters_become_rates() {
     );
     let view = cpus.cut(
         3 * SECOND,
-        &Slow {
+        &SlowReadings {
             softirqs: Some(&second.0),
             interrupts: Some(&second.1),
             softnet: &[softnet(0, 4), softnet(5, 9)],
@@ -228,7 +228,7 @@ fn counters_become_rates() {
     );
     assert_eq!((view.drops, view.pressure.len(), view.running, view.blocked), ((2.0, 0.0), 1, 1, 0));
     // What was counted comes to nothing when nothing is read.
-    let view = cpus.cut(4 * SECOND, &Slow { drops: (14, 20), ..Slow::default() });
+    let view = cpus.cut(4 * SECOND, &SlowReadings { drops: (14, 20), ..SlowReadings::default() });
     assert_eq!((view.drops, view.rows[0].vectors.len(), view.rows.len()), ((0.0, 0.0), 2, 2));
 }
 
@@ -242,7 +242,7 @@ fn what_is_special_about_a_cpu() {
     assert_eq!(cpus.topology().offline, [0, 2]);
     cpus.tick(SECOND, &stat(&[(1, [0; 10])]));
     cpus.tick(2 * SECOND, &stat(&[(1, spent(1, &[(Ticks::USER, 100)]))]));
-    let view = cpus.cut(2 * SECOND, &Slow { mhz: &[(1, 5)], ..Slow::default() });
+    let view = cpus.cut(2 * SECOND, &SlowReadings { mhz: &[(1, 5)], ..SlowReadings::default() });
     let rows: Vec<_> =
         view.rows.iter().map(|row| (row.cpu, row.online, row.isolated, row.nohz_full, row.mhz)).collect();
     assert_eq!(rows, [(0, false, false, false, None), (1, true, true, false, Some(5)), (2, false, false, true, None)]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cpu::sampler::NetRates;
-use crate::cpu::softirq::{Pairs, SoftirqRecord, Which};
+use crate::cpu::softirq::{Pairs, SoftirqEvent, SoftirqRecord};
 use crate::filter::Filter;
 use crate::session::machine::topology::CpuPlace;
 
@@ -11,7 +11,7 @@ fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
     let mut counts = [0; cpus::SLOTS];
     (counts[cpus::of_vector(1)], counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (48, 9, 43);
     let row = CpuSamples { cpu: 32, counts, ..CpuSamples::default() };
-    let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 44, name: "estimation_timer".into() };
+    let behind = cpus::SlotFunction { slot: cpus::of_vector(1), samples: 44, name: "estimation_timer".into() };
     let answer = CpuAnswer {
         rows: vec![row],
         window: 1_000_000_000,
@@ -23,7 +23,7 @@ fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
     };
     let facts = CpuFacts { samples: Some(&answer), ..CpuFacts::default() };
     assert_eq!(
-        facts.cpu_words(32),
+        facts.cpu_text(32),
         "CPU 32: 57.0 % softirq = 48.0 % TIMER (estimation_timer 44.0 %) + 9.0 % NET_RX, 0.0 % irq; \
          100 samples of 200 if busy"
     );
@@ -81,19 +81,19 @@ fn host() -> HostView {
 }
 
 /// CPU 1 ran TIMER for 3 of 10 µs in two runs, raised 1 µs before the first, and line 24 for 1 µs.
-fn times() -> Times {
+fn times() -> HandlerTimes {
     let mut pairs = Pairs::default();
     pairs.begin(0);
     for (time, which, number) in [
-        (1000, Which::Raise, 1),
-        (2000, Which::Entry, 1),
-        (4000, Which::Exit, 1),
-        (5000, Which::Entry, 1),
-        (6000, Which::Exit, 1),
-        (7000, Which::IrqEntry, 24),
-        (8000, Which::IrqExit, 24),
-        (8000, Which::IrqEntry, 30),
-        (8500, Which::IrqExit, 30),
+        (1000, SoftirqEvent::Raise, 1),
+        (2000, SoftirqEvent::Entry, 1),
+        (4000, SoftirqEvent::Exit, 1),
+        (5000, SoftirqEvent::Entry, 1),
+        (6000, SoftirqEvent::Exit, 1),
+        (7000, SoftirqEvent::IrqEntry, 24),
+        (8000, SoftirqEvent::IrqExit, 24),
+        (8000, SoftirqEvent::IrqEntry, 30),
+        (8500, SoftirqEvent::IrqExit, 30),
     ] {
         let name = (number == 24).then_some(&b"eth0-rx"[..]);
         pairs.add(1, time, SoftirqRecord { which, number, name });
@@ -106,7 +106,7 @@ fn samples() -> CpuAnswer {
     let mut counts = [0; cpus::SLOTS];
     (counts[cpus::of_vector(1)], counts[cpus::USER], counts[cpus::KERNEL], counts[cpus::IDLE], counts[cpus::IRQ]) =
         (50, 20, 10, 15, 5);
-    let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 40, name: "run_timers".into() };
+    let behind = cpus::SlotFunction { slot: cpus::of_vector(1), samples: 40, name: "run_timers".into() };
     let row = CpuSamples { cpu: 1, counts, peak: 66.0, ..CpuSamples::default() };
     CpuAnswer {
         rows: vec![row],
@@ -246,7 +246,7 @@ fn samples_stand_in_where_nothing_was_read() {
     let unknown = CpuAnswer { frequency: 0, ..samples.clone() };
     let facts = CpuFacts { samples: Some(&unknown), ..CpuFacts::default() };
     assert_eq!(facts.value(CpuColumn::Given, 1), None);
-    assert!(!facts.cpu_words(1).contains("if busy"));
+    assert!(!facts.cpu_text(1).contains("if busy"));
 }
 
 #[test]
@@ -266,9 +266,9 @@ fn every_cell_in_words() {
             "CPU 1: 50 % of the samples that it gives when it is busy throughout; idle CPUs may give none",
         ),
     ] {
-        assert_eq!(facts.cell_words(column, 1), words);
+        assert_eq!(facts.cell_text(column, 1), words);
     }
-    let timer = facts.cell_words(CpuColumn::Timed(1), 1);
+    let timer = facts.cell_text(CpuColumn::Timed(1), 1);
     let title = facts.title(CpuColumn::Timed(1));
     assert_eq!(
         timer,
@@ -277,29 +277,29 @@ fn every_cell_in_words() {
         )
     );
     assert_eq!(
-        facts.cell_words(CpuColumn::IrqTimed, 1),
+        facts.cell_text(CpuColumn::IrqTimed, 1),
         "interrupt 24 (eth0-rx) on CPU 1: 10.0 % of 10.0 µs, 1 runs, avg 1.00 µs, p99 1.00 µs, max 1.00 µs"
     );
-    assert_eq!(facts.cell_words(CpuColumn::IrqTimed, 2), "no interrupt handler has run on CPU 2 since measuring began");
-    assert!(facts.cell_words(CpuColumn::Timed(3), 1).ends_with("it has not run since measuring began"));
-    assert!(facts.cell_words(CpuColumn::Share(Ticks::USER), 1).ends_with("on CPU 1: 12.5 % of its ticks (/proc/stat)"));
+    assert_eq!(facts.cell_text(CpuColumn::IrqTimed, 2), "no interrupt handler has run on CPU 2 since measuring began");
+    assert!(facts.cell_text(CpuColumn::Timed(3), 1).ends_with("it has not run since measuring began"));
+    assert!(facts.cell_text(CpuColumn::Share(Ticks::USER), 1).ends_with("on CPU 1: 12.5 % of its ticks (/proc/stat)"));
     assert!(
-        facts.cell_words(CpuColumn::Mhz, 1).ends_with(" on CPU 1: 2,400")
-            || facts.cell_words(CpuColumn::Mhz, 1).ends_with(" on CPU 1: 2400")
+        facts.cell_text(CpuColumn::Mhz, 1).ends_with(" on CPU 1: 2,400")
+            || facts.cell_text(CpuColumn::Mhz, 1).ends_with(" on CPU 1: 2400")
     );
-    assert_eq!(facts.cell_words(CpuColumn::Cpu, 2), "CPU 2  offline nohz_full");
+    assert_eq!(facts.cell_text(CpuColumn::Cpu, 2), "CPU 2  offline nohz_full");
     let alone = CpuFacts { samples: Some(&samples), ..CpuFacts::default() };
-    assert!(alone.cell_words(CpuColumn::Share(Ticks::USER), 1).ends_with("on CPU 1: 20.0 % of its samples"));
-    assert!(alone.cell_words(CpuColumn::Timed(1), 1).ends_with("its time is known in a second"));
-    assert!(alone.cell_words(CpuColumn::IrqTimed, 1).ends_with("its time is known in a second"));
-    assert!(alone.cell_words(CpuColumn::Missing, 1).ends_with("not known here"));
-    assert_eq!(alone.cell_words(CpuColumn::Cpu, 1), "CPU 1: a recording does not say more of it");
+    assert!(alone.cell_text(CpuColumn::Share(Ticks::USER), 1).ends_with("on CPU 1: 20.0 % of its samples"));
+    assert!(alone.cell_text(CpuColumn::Timed(1), 1).ends_with("its time is known in a second"));
+    assert!(alone.cell_text(CpuColumn::IrqTimed, 1).ends_with("its time is known in a second"));
+    assert!(alone.cell_text(CpuColumn::Missing, 1).ends_with("not known here"));
+    assert_eq!(alone.cell_text(CpuColumn::Cpu, 1), "CPU 1: a recording does not say more of it");
     assert_eq!(
-        (alone.cpu_words(7), facts.irq_words(9)),
+        (alone.cpu_text(7), facts.irq_text(9)),
         ("CPU 7: no samples".into(), "no interrupt handler has run on CPU 9 since measuring began".into())
     );
     assert_eq!(
-        facts.cpu_words(1),
+        facts.cpu_text(1),
         "CPU 1: 50.0 % softirq = 50.0 % TIMER (run_timers 40.0 %), 5.0 % irq; 100 samples of 200 if busy"
     );
 }

@@ -26,7 +26,7 @@ pub(super) enum Due {
 
 /// An answer that was given: when it was begun and done, what CPU time it took, and up to when what it holds is whole.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
+pub(super) struct GivenAnswer {
     pub(crate) began: u64,
     pub(crate) done: u64,
     pub(crate) cpu: u64,
@@ -104,8 +104,8 @@ impl AnswerClock {
     }
 
     /// Plans the next one. The age of a view counts from the newest that it holds, and ends when the next is there.
-    pub(super) fn answered(&mut self, given: Given, refresh: u64) {
-        let Given { began, done, cpu, upto } = given;
+    pub(super) fn answered(&mut self, given: GivenAnswer, refresh: u64) {
+        let GivenAnswer { began, done, cpu, upto } = given;
         let refresh = if self.live && self.is_young(began) { YOUNG_INTERVAL_NS } else { refresh };
         let share = if self.live { (cpu * DUTY).min(OLDEST_NS) } else { cpu * DUTY };
         let refresh = if self.live { refresh - (refresh / 6).min(SPARE_NS) } else { refresh };
@@ -148,7 +148,7 @@ mod tests {
             now += 50 * MS;
             assert!(round < 2 || (899 * MS..=900 * MS).contains(&(now - shown)), "{} ms", (now - shown) / MS);
             shown = upto;
-            due.answered(Given { began, done: now, cpu: MS, upto }, SECOND);
+            due.answered(GivenAnswer { began, done: now, cpu: MS, upto }, SECOND);
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
     fn a_share_of_the_cpu_is_of_its_time_and_no_reason_to_be_old() {
         let next = |cpu: u64, took: u64, refresh: u64| {
             let (mut due, began) = old();
-            due.answered(Given { began, done: began + took, cpu, upto: began }, refresh);
+            due.answered(GivenAnswer { began, done: began + took, cpu, upto: began }, refresh);
             due.at(false).expect("live") - began
         };
         // What the machine kept it waiting for is nobody's share.
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_recording_is_read_rather_than_shown() {
         let mut due = AnswerClock::new(false, 0);
-        due.answered(Given { began: 0, done: 200 * MS, cpu: 150 * MS, upto: 0 }, 100 * MS);
+        due.answered(GivenAnswer { began: 0, done: 200 * MS, cpu: 150 * MS, upto: 0 }, 100 * MS);
         assert_eq!((due.at(true), due.at(false)), (Some(3 * SECOND), None));
         assert_eq!((due.step(3 * SECOND - 1, true), due.step(3 * SECOND, false)), (Due::Wait, Due::Answer));
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn questions_are_answered_from_what_is_there_and_records_come_in_between() {
         let (mut due, now) = old();
-        due.answered(Given { began: now, done: now + 20 * MS, cpu: 15 * MS, upto: now }, SECOND);
+        due.answered(GivenAnswer { began: now, done: now + 20 * MS, cpu: 15 * MS, upto: now }, SECOND);
         due.question(now + 20 * MS);
         assert_eq!((due.step(now + 34 * MS, true), due.step(now + 35 * MS, true)), (Due::Wait, Due::Answer));
     }
@@ -194,7 +194,7 @@ mod tests {
             (Due::Wait, Due::Answer)
         );
         let (mut due, now) = old();
-        due.answered(Given { began: now, done: now + MS, cpu: MS, upto: now - 5 * SECOND }, SECOND);
+        due.answered(GivenAnswer { began: now, done: now + MS, cpu: MS, upto: now - 5 * SECOND }, SECOND);
         let pace = SECOND - (SECOND / 6).min(SPARE_NS);
         assert_eq!(due.at(true), Some(now - pace / 2 + pace));
     }
@@ -203,7 +203,7 @@ mod tests {
     fn a_young_session_does_not_ask_and_one_that_ended_tells_the_rest_at_once() {
         let mut due = AnswerClock::new(true, 0);
         assert_eq!(due.step(0, false), Due::Answer);
-        due.answered(Given { began: 0, done: MS, cpu: MS, upto: 0 }, SECOND);
+        due.answered(GivenAnswer { began: 0, done: MS, cpu: MS, upto: 0 }, SECOND);
         assert_eq!(due.at(false), Some(YOUNG_INTERVAL_NS - YOUNG_INTERVAL_NS / 6));
         due.end();
         assert_eq!((due.at(true), due.at(false), due.step(MS, false)), (Some(0), None, Due::Answer));

@@ -11,15 +11,15 @@ use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::{Answer, Progress};
 use crate::session::TimeMark;
 
-use super::Worker;
-use super::answer_clock::{Due, Given};
+use super::Aggregator;
+use super::answer_clock::{Due, GivenAnswer};
 
 /// Marks with their times counted from the session's start.
 fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
     marks.iter().map(|mark| TimeMark { at: mark.at.saturating_sub(start), ..mark.clone() }).collect()
 }
 
-impl Worker {
+impl Aggregator {
     pub(super) fn publish_if_due(&mut self) {
         let now = monotonic_ns();
         let fresh = self.fresh_data || self.fresh_question;
@@ -42,7 +42,7 @@ impl Worker {
         if fresh {
             let _ = self.links.notices.send(Notice::Answer);
         }
-        let given = Given { began: now, done: monotonic_ns(), cpu: thread_cpu_ns() - spent, upto: self.upto };
+        let given = GivenAnswer { began: now, done: monotonic_ns(), cpu: thread_cpu_ns() - spent, upto: self.upto };
         self.due.answered(given, self.options.refresh.as_nanos() as u64);
     }
 

@@ -2,19 +2,19 @@
 
 use std::collections::HashSet;
 
-use crate::engine::shares::Whole;
+use crate::engine::shares::MemoryLimit;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::profile::{CHUNK, Site};
 use crate::query::answer::{Memory, MemoryShare};
 
-use super::Worker;
+use super::Aggregator;
 
 /// How often the program's memory is looked at.
 const LOOK_NS: u64 = 100_000_000;
 /// Of the samples, the part that goes at once: the past is forgotten step by step.
 const STEP: usize = 8;
 
-impl Worker {
+impl Aggregator {
     /// Gives up what is older than is to be kept, and the oldest samples when the program has more memory than it may
     /// have, with the stacks that only they had.
     pub(super) fn keep_budget(&mut self) {
@@ -23,7 +23,7 @@ impl Worker {
         }
         self.drop_old();
         let now = monotonic_ns();
-        if now >= self.next_look && Whole(self.options.memory).is_bounded() {
+        if now >= self.next_look && MemoryLimit(self.options.memory).is_bounded() {
             self.next_look = now + LOOK_NS;
             // Without /proc what is known has to do.
             let private = own_memory::private().unwrap_or_else(|| self.used());
@@ -37,7 +37,7 @@ impl Worker {
 
     /// Has samples and stacks leave room for whatever else is private; `private` is all of it.
     fn keep_within(&mut self, private: usize) {
-        let whole = Whole(self.options.memory);
+        let whole = MemoryLimit(self.options.memory);
         if private <= whole.0 {
             return;
         }
@@ -79,7 +79,7 @@ impl Worker {
         ];
         let own = own.into_iter().map(|(name, bytes)| MemoryShare { name, bytes });
         Memory {
-            bound: Some(self.options.memory).filter(|memory| Whole(*memory).is_bounded()),
+            bound: Some(self.options.memory).filter(|memory| MemoryLimit(*memory).is_bounded()),
             private: own_memory::private().unwrap_or(0),
             parts: own.chain(self.links.held.parts()).collect(),
         }

@@ -13,21 +13,21 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::cpu::softirq::Times;
+use crate::cpu::softirq::HandlerTimes;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::CpuCounts;
-use crate::query::stable_order::Steady;
+use crate::query::stable_order::StableOrder;
 use crate::query::{Answer, Data, Question};
 use crate::session::{TimeMark, marks};
-use crate::source::{Changed, Control, Counts, Info, Run, Waker};
-use crate::symbols::spaces::Walked;
+use crate::source::{Control, Counts, Info, RunState, SamplingState, Waker};
+use crate::symbols::spaces::WalkFigures;
 
 use crate::engine::events::Events;
 
 use crate::engine::fetch;
-use crate::engine::shares::Held;
-use crate::engine::symbolizer::{Lined, LookedUp, Symbolizer};
+use crate::engine::shares::ThreadMemory;
+use crate::engine::symbolizer::{FoundLines, LookedUp, Symbolizer};
 use crate::engine::urgency::Urgency;
 use crate::engine::view::View;
 use crate::engine::{Feed, Notice, Options, Request};
@@ -39,7 +39,7 @@ use answer_clock::AnswerClock;
 const MAX_NOTES: usize = 100;
 
 /// The channels of the worker.
-pub struct Links {
+pub struct AggregatorLinks {
     pub batches: Receiver<Feed>,
     pub recycle: Sender<Vec<u8>>,
     pub requests: Receiver<Request>,
@@ -49,24 +49,24 @@ pub struct Links {
     pub notices: Sender<Notice>,
     pub answer: Arc<ArcSwap<Answer>>,
     /// The time in softirqs, where the session's own events tell it.
-    pub times: Arc<ArcSwapOption<Times>>,
+    pub times: Arc<ArcSwapOption<HandlerTimes>>,
     /// What analysis units say.
     pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
     pub symbolizer: Symbolizer,
     /// Fetches debug files, where there are servers for them.
-    pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
+    pub fetcher: Option<(Sender<fetch::WantedFile>, Receiver<fetch::Fetched>)>,
     pub queue_full: Arc<AtomicU64>,
     /// Has the source hand over what it has.
     pub wanted: Arc<AtomicBool>,
     /// Up to when what was published tells all.
     pub seen: Arc<AtomicU64>,
     /// What other threads hold.
-    pub held: Arc<Held>,
+    pub held: Arc<ThreadMemory>,
 }
 
 /// The owner of the profile.
-pub struct Worker {
-    links: Links,
+pub struct Aggregator {
+    links: AggregatorLinks,
     options: Options,
     ingest: Ingest,
     events: Events,
@@ -80,19 +80,19 @@ pub struct Worker {
     notes: Vec<String>,
     question: Arc<Question>,
     view: View,
-    steady: Steady,
+    steady: StableOrder,
     cpus: Option<CpuCounts>,
     frozen_at: Option<u64>,
     /// When samples were forgotten on request, or 0.
     cleared_at: u64,
     /// What is sampled, without the events, and since when that is so.
-    facts: Changed,
+    facts: SamplingState,
     changed_at: u64,
     /// CPU-nanoseconds times Hz so far, for the expected number of samples.
     expected: f64,
     expected_at: u64,
     ended: Option<String>,
-    walked: Option<Walked>,
+    walked: Option<WalkFigures>,
     live: bool,
     started: u64,
     due: AnswerClock,
@@ -112,14 +112,14 @@ enum Event {
     Feed(Feed),
     Request(Request),
     Names(LookedUp),
-    Lines(Lined),
+    Lines(FoundLines),
     Fetched(fetch::Fetched),
     Timeout,
     Gone,
 }
 
-impl Worker {
-    pub fn new(info: &Info, options: Options, links: Links) -> Self {
+impl Aggregator {
+    pub fn new(info: &Info, options: Options, links: AggregatorLinks) -> Self {
         let now = monotonic_ns();
         let mut ingest = Ingest::new(info, options.own_pid, options.wants);
         ingest.complete_chains(options.symbols.clone());
@@ -139,11 +139,11 @@ impl Worker {
             notes: info.notes.clone(),
             question: Arc::default(),
             view: View::default(),
-            steady: Steady::default(),
+            steady: StableOrder::default(),
             cpus: None,
             frozen_at: None,
             cleared_at: 0,
-            facts: Changed { events: Vec::new(), ..Changed::from(info) },
+            facts: SamplingState { events: Vec::new(), ..SamplingState::from(info) },
             changed_at: 0,
             expected: 0.0,
             expected_at: now,
@@ -256,11 +256,11 @@ impl Worker {
     }
 
     /// Takes in what became of the source's events.
-    fn follow_events(&mut self, counts: Option<Vec<Counts>>, changed: Option<Changed>) {
+    fn follow_events(&mut self, counts: Option<Vec<Counts>>, changed: Option<SamplingState>) {
         self.events.know(&self.ingest.core().events);
         if let Some(mut changed) = changed {
             let states = std::mem::take(&mut changed.events);
-            let rests = !states.is_empty() && states.iter().all(|state| state.run != Run::Running);
+            let rests = !states.is_empty() && states.iter().all(|state| state.run != RunState::Running);
             self.ingest.core_mut().profile.gaps.rest(monotonic_ns(), rests);
             self.events.set_states(&states, self.ingest.core().slots());
             if changed != self.facts {

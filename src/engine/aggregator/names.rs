@@ -8,16 +8,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::Notice;
 use crate::engine::fetch::Fetched;
-use crate::engine::symbolizer::{Job, LineJob, Lined, ListJob, LookedUp, Wanted};
+use crate::engine::symbolizer::{FoundLines, Job, LineJob, ListJob, LookedUp, WantedName};
 use crate::kernel::monotonic_ns;
 use crate::profile::{FrameId, Profile, SymId};
 use crate::query::annotate::{self, AnnotatedFunction};
-use crate::query::answer::{Answer, Broken};
+use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
-use crate::symbols::Form;
+use crate::symbols::NameForm;
 
-use super::Worker;
+use super::Aggregator;
 use super::answer_clock::MIN_INTERVAL_NS;
 
 /// How often frames of a JIT are asked for again that it had not told of yet, and how many times.
@@ -69,7 +69,7 @@ fn unlooked(profile: &Profile, since: Option<(u32, u64)>) -> Vec<u32> {
     }
 }
 
-impl Worker {
+impl Aggregator {
     /// Sends frames without a name to the symbolizer.
     pub(super) fn seek_names(&mut self) {
         let core = self.ingest.core_mut();
@@ -83,14 +83,14 @@ impl Worker {
         if frames.is_empty() {
             return;
         }
-        let frames: Vec<Wanted> = frames.iter().map(|frame| self.wanted(*frame)).collect();
+        let frames: Vec<WantedName> = frames.iter().map(|frame| self.wanted(*frame)).collect();
         self.names.sought += frames.len();
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, anew: None, frames });
     }
 
     /// What is to be looked up for a frame.
-    fn wanted(&mut self, frame: FrameId) -> Wanted {
+    fn wanted(&mut self, frame: FrameId) -> WantedName {
         let core = self.ingest.core();
         let one = core.profile.frames.get(frame);
         let (id, at) = one.place(&core.session.dsos);
@@ -103,7 +103,7 @@ impl Worker {
         let known = dsos[slot].take().filter(|dso| dso.via == now.via && dso.dump == now.dump);
         let dso = known.unwrap_or_else(|| Arc::new(now.clone()));
         dsos[slot] = Some(dso.clone());
-        Wanted { frame, dso, at }
+        WantedName { frame, dso, at }
     }
 
     /// Asks again for what a JIT may have told of by now.
@@ -205,7 +205,7 @@ impl Worker {
     }
 
     /// Has all names made readable in another way.
-    pub(super) fn rename(&mut self, form: Form) {
+    pub(super) fn rename(&mut self, form: NameForm) {
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
         let _ =
@@ -253,7 +253,7 @@ impl Worker {
         if list.is_empty() {
             return;
         }
-        let frames: Vec<Wanted> = list.into_iter().map(|frame| self.wanted(frame)).collect();
+        let frames: Vec<WantedName> = list.into_iter().map(|frame| self.wanted(frame)).collect();
         for part in frames.chunks(LINES_AT_ONCE) {
             self.names.lines_asked += 1;
             let _ =
@@ -261,7 +261,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn lines(&mut self, lined: Lined) {
+    pub(super) fn lines(&mut self, lined: FoundLines) {
         self.names.lines_asked = self.names.lines_asked.saturating_sub(1);
         let core = self.ingest.core_mut();
         let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
@@ -282,10 +282,10 @@ impl Worker {
     }
 
     /// DSOs whose user stacks seem to have no frame pointers, the one with most samples first.
-    pub(super) fn broken_stacks(&self) -> Option<Broken> {
+    pub(super) fn broken_stacks(&self) -> Option<BrokenStacks> {
         let core = self.ingest.core();
         let (dso, percent) = core.chains.as_ref()?.broken()?;
-        Some(Broken { dso: core.session.dsos.get(dso).short.clone(), percent })
+        Some(BrokenStacks { dso: core.session.dsos.get(dso).short.clone(), percent })
     }
 
     /// Of the stacks that were copied, how many were longer than the copy, in percent.

@@ -6,9 +6,9 @@ use crate::engine::{Notice, Offline, UnitAnswer, UnitRequest};
 use crate::ingest::unit_events::shared;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
-use crate::units::kit::{Look, Settings, Spec};
+use crate::units::kit::{Settings, Spec, ViewState};
 
-use super::Worker;
+use super::Aggregator;
 
 /// Units of recordings have numbers from here on.
 const RECORDED: u64 = 1 << 32;
@@ -27,7 +27,7 @@ impl Looked {
     }
 }
 
-impl Worker {
+impl Aggregator {
     pub(super) fn unit_request(&mut self, request: UnitRequest) {
         match request {
             UnitRequest::Start(spec, settings) => {
@@ -56,7 +56,7 @@ impl Worker {
         self.due.now();
     }
 
-    fn look(&mut self, id: u64, look: Look) {
+    fn look(&mut self, id: u64, look: ViewState) {
         match self.units.recorded.iter_mut().find(|(own, _)| *own == id) {
             // A recording has one unit.
             Some((_, loaded)) => loaded.ingest.core_mut().units.look(1, look),

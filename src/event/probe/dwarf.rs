@@ -9,7 +9,7 @@ use gimli::{
 };
 use object::Object;
 
-use crate::perfdata::unpack::{self, Purse};
+use crate::perfdata::unpack::{self, UnpackBudget};
 
 use super::args::{Parameter, Parameters};
 
@@ -48,7 +48,7 @@ impl DebugInfo {
         let bytes = std::fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok().filter(|file| file.is_little_endian())?;
         file.section_by_name(".debug_info")?;
-        let mut purse = Purse::new(MAX_UNPACKED);
+        let mut purse = UnpackBudget::new(MAX_UNPACKED);
         let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
             let data = file.section_by_name(id.name()).and_then(|s| unpack::section(&s, &mut purse).ok());
             Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))

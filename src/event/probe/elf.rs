@@ -7,7 +7,7 @@ use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use crate::lang::nearest;
-use crate::perfdata::unpack::{self, Purse};
+use crate::perfdata::unpack::{self, UnpackBudget};
 
 use super::usdt::{self, Usdt};
 
@@ -54,8 +54,9 @@ impl Elf {
             .collect();
         functions.sort();
         functions.dedup();
-        let notes =
-            file.section_by_name(".note.stapsdt").and_then(|s| unpack::section(&s, &mut Purse::new(MAX_NOTES)).ok());
+        let notes = file
+            .section_by_name(".note.stapsdt")
+            .and_then(|s| unpack::section(&s, &mut UnpackBudget::new(MAX_NOTES)).ok());
         let base = file.section_by_name(".stapsdt.base").map(|s| s.address());
         let is_64 = file.is_64();
         let probes = notes.map(|notes| usdt::parse(&notes, base, is_64, &to_offset)).unwrap_or_default();

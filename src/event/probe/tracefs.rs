@@ -12,7 +12,7 @@ pub(crate) const KERNEL: &str = "kprobe_events";
 
 /// A probe that is there, whoever made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct ExistingProbe {
     pub(crate) group: String,
     pub(crate) name: String,
     /// Its place and arguments, as the kernel tells them.
@@ -21,14 +21,14 @@ pub(crate) struct Known {
     pub(crate) file: &'static str,
 }
 
-impl Known {
+impl ExistingProbe {
     pub(crate) fn event(&self) -> String {
         format!("{}:{}", self.group, self.name)
     }
 }
 
 /// All probes. A kernel without one of the kinds has none of it.
-pub(crate) fn list(root: &Path) -> io::Result<Vec<Known>> {
+pub(crate) fn list(root: &Path) -> io::Result<Vec<ExistingProbe>> {
     let mut out = Vec::new();
     for file in [KERNEL, USER] {
         let text = match fs::read_to_string(root.join(file)) {
@@ -40,7 +40,7 @@ pub(crate) fn list(root: &Path) -> io::Result<Vec<Known>> {
             let (head, what) = line.split_once(' ')?;
             let (group, name) = head.split_once(':')?.1.split_once('/')?;
             let (group, name, what) = (group.to_owned(), name.to_owned(), what.to_owned());
-            Some(Known { group, name, what, file })
+            Some(ExistingProbe { group, name, what, file })
         };
         out.extend(text.lines().filter_map(one));
     }
@@ -78,7 +78,7 @@ const BETWEEN: Duration = Duration::from_millis(25);
 
 /// Takes probes away that match; returns those that are gone. Those that stay in use stay, and the first one is the
 /// error.
-pub(crate) fn remove(root: &Path, matches: &dyn Fn(&Known) -> bool) -> Result<Vec<Known>, String> {
+pub(crate) fn remove(root: &Path, matches: &dyn Fn(&ExistingProbe) -> bool) -> Result<Vec<ExistingProbe>, String> {
     let known = list(root).map_err(|error| format!("probes cannot be listed: {error}"))?;
     let mut failed = None;
     let mut gone = Vec::new();
@@ -91,7 +91,7 @@ pub(crate) fn remove(root: &Path, matches: &dyn Fn(&Known) -> bool) -> Result<Ve
     failed.map_or(Ok(gone), Err)
 }
 
-fn remove_one(root: &Path, probe: &Known) -> Result<(), String> {
+fn remove_one(root: &Path, probe: &ExistingProbe) -> Result<(), String> {
     let line = format!("-:{}/{}", probe.group, probe.name);
     for _ in 0..TRIES {
         match write(&root.join(probe.file), &line) {
@@ -134,7 +134,7 @@ mod tests {
         fs::write(dir.path().join(USER), "p:old/one /bin/y:0x0000000000000010 a=%di:u64\n").expect("written");
         add(dir.path(), &probe).expect("added");
         let found = list(dir.path()).expect("listed");
-        let events: Vec<String> = found.iter().map(Known::event).collect();
+        let events: Vec<String> = found.iter().map(ExistingProbe::event).collect();
         assert_eq!(
             (events, found[0].what.as_str()),
             (vec!["old:one".into(), "g:n".into()], "/bin/y:0x0000000000000010 a=%di:u64")

@@ -6,14 +6,14 @@ use crate::damage;
 use crate::lang::lex::MAX_DEPTH;
 
 fn ok(text: &str) -> Filter {
-    parse(text, Known::These(&[])).unwrap_or_else(|e| panic!("{e}"))
+    parse(text, KnownFields::These(&[])).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
 fn fields_of_tracepoints() {
     let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text };
     let known = [field("prev_comm", true), field("prev_pid", false), field("common_flags", false)];
-    let with = |text: &str| parse(text, Known::These(&known));
+    let with = |text: &str| parse(text, KnownFields::These(&known));
     let f = with("prev_comm ~ \"kworker*\" && prev_pid in -3--1,7 || common_flags & 0x14 && prev_pid != -1")
         .expect("parses");
     let a = f.atoms();
@@ -31,8 +31,8 @@ fn fields_of_tracepoints() {
         assert!(fault.contains(words), "{text}: {fault}");
     }
     for text in ["prev_pid == 1", "a & 4", "comm == x && whatever ~ \"a*\"", "b in 1-3", "c > -1"] {
-        assert!(parse(text, Known::Any).is_ok(), "{text}");
-        assert!(parse(text, Known::These(&[])).is_err(), "{text}");
+        assert!(parse(text, KnownFields::Any).is_ok(), "{text}");
+        assert!(parse(text, KnownFields::These(&[])).is_err(), "{text}");
     }
 }
 
@@ -78,12 +78,12 @@ fn faults_point_at_the_place() {
         ("pid == 1 &&", 11, "expected a field"),
         ("time > soon", 7, "seconds"),
     ] {
-        let fault = parse(text, Known::These(&[])).expect_err(text);
+        let fault = parse(text, KnownFields::These(&[])).expect_err(text);
         assert_eq!(fault.at, at, "{text}: {fault}");
         assert!(fault.line().contains(words), "{text}: {fault}");
     }
-    assert!(parse(&"(".repeat(100_000), Known::Any).is_err());
-    assert!(parse(&["pid == 1"; 65].join(" && "), Known::Any).is_err());
+    assert!(parse(&"(".repeat(100_000), KnownFields::Any).is_err());
+    assert!(parse(&["pid == 1"; 65].join(" && "), KnownFields::Any).is_err());
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn each_operator_has_its_values() {
     assert!(!ok("pid > 18446744073709551615").atoms()[0].number(u64::MAX));
     let known = [TraceField { name: "n".into(), kind: "int".into(), text: false }];
     let signed = |text: &str| {
-        let filter = parse(text, Known::These(&known)).expect(text);
+        let filter = parse(text, KnownFields::These(&known)).expect(text);
         [-3i64, -2, -1, 0, 1, 2].map(|n| filter.eval(u64::from(filter.atoms()[0].signed(n))))
     };
     for (text, want) in [
@@ -171,7 +171,7 @@ fn times_have_units() {
 /// Where the fields of tracepoints are not known yet, what is compared with says what a field is.
 #[test]
 fn a_field_is_what_it_is_compared_with() {
-    let field = |text: &str| parse(text, Known::Any).expect(text).atoms()[0].field;
+    let field = |text: &str| parse(text, KnownFields::Any).expect(text).atoms()[0].field;
     for text in
         ["a == 1", "a in 1-3", "a in -3,4", "a & 4", "a < 5", "a > -1", "a <= 1", "a >= 1", "a == 0x10", "a != -7"]
     {
@@ -185,9 +185,13 @@ fn a_field_is_what_it_is_compared_with() {
 #[test]
 fn as_deep_and_as_many_as_is_allowed() {
     let deep = |n: usize| format!("{}pid == 1{}", "(".repeat(n), ")".repeat(n));
-    assert!(parse(&deep(MAX_DEPTH - 1), Known::Any).is_ok() && parse(&deep(MAX_DEPTH), Known::Any).is_err());
+    assert!(
+        parse(&deep(MAX_DEPTH - 1), KnownFields::Any).is_ok() && parse(&deep(MAX_DEPTH), KnownFields::Any).is_err()
+    );
     let many = |n: usize| vec!["(pid == 1)"; n].join(" || ");
-    assert!(parse(&many(MAX_ATOMS), Known::Any).is_ok() && parse(&many(MAX_ATOMS + 1), Known::Any).is_err());
+    assert!(
+        parse(&many(MAX_ATOMS), KnownFields::Any).is_ok() && parse(&many(MAX_ATOMS + 1), KnownFields::Any).is_err()
+    );
 }
 
 #[test]
@@ -204,23 +208,23 @@ fn what_is_a_word_is_no_list_and_no_operator() {
         ("pid == 1 ; x", 9, "no meaning"),
         ("irqs_off", 0, "no field is called irqs_off"),
     ] {
-        let fault = parse(text, Known::These(&[])).expect_err(text);
+        let fault = parse(text, KnownFields::These(&[])).expect_err(text);
         assert!(fault.at == at && fault.line().contains(words), "{text}: {} {}", fault.at, fault.line());
     }
-    let kernel = |text: &str| parse(text, Known::Kernel(&[])).expect_err(text).line();
+    let kernel = |text: &str| parse(text, KnownFields::Kernel(&[])).expect_err(text).line();
     assert!(kernel("stack ~ x").contains("f filters what is shown by it"));
     assert!(kernel("nothing == 1").contains("no field is called nothing"));
-    assert!(parse("irqs_off && comm == x", Known::Sampling).is_ok());
+    assert!(parse("irqs_off && comm == x", KnownFields::Sampling).is_ok());
     // The kernel's own field of a name goes before ours.
     let own = [TraceField { name: "cpu".into(), kind: "char[]".into(), text: true }];
-    assert_eq!(parse("cpu == x", Known::Kernel(&own)).expect("parses").atoms()[0].field, Field::TraceText);
-    assert!(parse("cpu == x", Known::These(&own)).is_err());
+    assert_eq!(parse("cpu == x", KnownFields::Kernel(&own)).expect("parses").atoms()[0].field, Field::TraceText);
+    assert!(parse("cpu == x", KnownFields::These(&own)).is_err());
 }
 
 #[test]
 fn no_text_panics() {
     damage::reaching(512, 20, damage::texts(FILTERS), |text| {
-        let _ = parse(&text, Known::These(&[])).map_err(|f| f.to_string());
-        parse(&text, Known::Any).map_err(|f| f.to_string()).is_ok()
+        let _ = parse(&text, KnownFields::These(&[])).map_err(|f| f.to_string());
+        parse(&text, KnownFields::Any).map_err(|f| f.to_string()).is_ok()
     });
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::filter::{Filter, Known};
+use crate::filter::{Filter, KnownFields};
 
 /// A task that runs, and where.
 #[derive(Clone, Debug)]
@@ -210,7 +210,7 @@ proptest! {
             2 => format!("!({})", parts.join(" && ")),
             _ => format!("{} && ({})", parts[0], parts.join(" || ")),
         };
-        let filter = Filter::parse_with(&text, Known::Sampling).expect("parses");
+        let filter = Filter::parse_with(&text, KnownFields::Sampling).expect("parses");
         let program = assemble(&filter.expr, &filter.atoms, &offsets()).expect("assembles");
         for task in tasks {
             let bits = filter.atoms.iter().enumerate().fold(0u64, |bits, (i, atom)| bits | u64::from(says(atom, &task)) << i);
@@ -249,7 +249,7 @@ fn groups_are_compared_by_their_ids() {
 fn no_more_constants_than_there_is_room_for() {
     let of = |n: usize| {
         let list: Vec<String> = (0..n).map(|i| (2 * i).to_string()).collect();
-        let filter = Filter::parse_with(&format!("pid in {}", list.join(",")), Known::Sampling).expect("parses");
+        let filter = Filter::parse_with(&format!("pid in {}", list.join(",")), KnownFields::Sampling).expect("parses");
         assemble(&filter.expr, &filter.atoms, &offsets())
     };
     assert!(of(MAX_CONSTANTS / 2).is_ok());

@@ -2,9 +2,9 @@
 
 use crate::profile::SiteId;
 use crate::record::Sample;
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
-use super::{Finder, Found, Series, SeriesInput, Took};
+use super::{Finder, Series, SeriesInput, SeriesList, SiteDuration};
 use crate::ingest::switches::Switches;
 
 /// The name of the event; its periods are nanoseconds.
@@ -15,15 +15,15 @@ pub const NAME: &str = "off-cpu";
 struct OffCpu {
     switches: Switches,
     /// When each thread left, and from where.
-    away: Begun<i32, (), SiteId>,
+    away: OpenSpans<i32, (), SiteId>,
 }
 
 pub(super) const FIND: Finder = among;
 
 /// None where no switches are recorded, or their fields are not known.
-fn among(place: &SeriesInput<'_>) -> Found {
+fn among(place: &SeriesInput<'_>) -> SeriesList {
     let found = if place.has(NAME) { None } else { Switches::among(place.events, place.tracing, place.origin) };
-    found.map(|switches| Box::new(OffCpu { switches, away: Begun::one_by_one() }) as _).into_iter().collect()
+    found.map(|switches| Box::new(OffCpu { switches, away: OpenSpans::one_by_one() }) as _).into_iter().collect()
 }
 
 impl Series for OffCpu {
@@ -35,7 +35,7 @@ impl Series for OffCpu {
         vec![self.switches.event]
     }
 
-    fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<Took> {
+    fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration> {
         let switch = self.switches.read(event, sample.raw)?;
         let back = self.came(switch.next, sample.time);
         // The idle tasks, which are all thread 0, are never away.
@@ -45,7 +45,7 @@ impl Series for OffCpu {
         back
     }
 
-    fn came(&mut self, tid: i32, time: u64) -> Option<Took> {
+    fn came(&mut self, tid: i32, time: u64) -> Option<SiteDuration> {
         self.away.take(&tid).map(|away| (away.with, away.took(time)))
     }
 

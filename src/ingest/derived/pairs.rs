@@ -6,9 +6,9 @@ use crate::event::format::{Field, Format};
 use crate::event::plain;
 use crate::profile::SiteId;
 use crate::record::Sample;
-use crate::record::open_spans::Begun;
+use crate::record::open_spans::OpenSpans;
 
-use super::{Finder, Found, Series, SeriesInput, Took};
+use super::{Finder, Series, SeriesInput, SeriesList, SiteDuration};
 use crate::ingest::tracepoints;
 
 /// What tells that an end belongs to a beginning, by fields that both have.
@@ -46,14 +46,14 @@ struct Pairing {
     fields: [Vec<Field>; 2],
     big: bool,
     name: String,
-    begun: Begun<[u64; 2], [u64; 2], SiteId>,
+    begun: OpenSpans<[u64; 2], [u64; 2], SiteId>,
 }
 
 pub(super) const FIND: Finder = among;
 
 /// The pairs among some events.
-fn among(place: &SeriesInput<'_>) -> Found {
-    let mut found: Found = Vec::new();
+fn among(place: &SeriesInput<'_>) -> SeriesList {
+    let mut found: SeriesList = Vec::new();
     let mut add = |begin: &str, end: &str, key: Key, name: &str| {
         // Most sessions have neither: the formats need not be looked for.
         let there = |name: &str| place.events.iter().any(|event| plain(&event.name) == name);
@@ -88,7 +88,7 @@ impl Pairing {
             fields: [of(&first)?, of(&second)?],
             big: first.big,
             name: name.to_owned(),
-            begun: if matches!(key, Key::WithinCpu(_)) { Begun::nested() } else { Begun::one_by_one() },
+            begun: if matches!(key, Key::WithinCpu(_)) { OpenSpans::nested() } else { OpenSpans::one_by_one() },
         })
     }
 
@@ -115,7 +115,7 @@ impl Series for Pairing {
         vec![self.begin, self.end]
     }
 
-    fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<Took> {
+    fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration> {
         if event != self.begin && event != self.end {
             return None;
         }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::cpu::softirq::{EVENTS, Pairs, SoftirqReader, Times, Which};
+use crate::cpu::softirq::{EVENTS, HandlerTimes, Pairs, SoftirqEvent, SoftirqReader};
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
 use crate::source::Info;
 
-use super::{Finder, Found, Series, SeriesInput, Took};
+use super::{Finder, Series, SeriesInput, SeriesList, SiteDuration};
 use crate::ingest::tracepoints;
 
 const NAME: &str = "softirqs";
@@ -28,7 +28,7 @@ impl SoftirqTrace {
     }
 
     pub(crate) fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
-        let readers: BTreeMap<u16, SoftirqReader> = Which::ALL
+        let readers: BTreeMap<u16, SoftirqReader> = SoftirqEvent::ALL
             .into_iter()
             .zip(EVENTS)
             .filter_map(|(which, name)| {
@@ -37,7 +37,8 @@ impl SoftirqTrace {
             })
             .collect();
         let has = |which| readers.values().any(|r| r.which() == which);
-        let paired = has(Which::Entry) && has(Which::Exit) || has(Which::IrqEntry) && has(Which::IrqExit);
+        let paired = has(SoftirqEvent::Entry) && has(SoftirqEvent::Exit)
+            || has(SoftirqEvent::IrqEntry) && has(SoftirqEvent::IrqExit);
         paired.then(|| Self { readers, pairs: Pairs::default() })
     }
 
@@ -52,7 +53,7 @@ impl SoftirqTrace {
 pub(super) const FIND: Finder = among;
 
 /// None of several machines: it is counted by CPU number, which all of them have.
-fn among(place: &SeriesInput<'_>) -> Found {
+fn among(place: &SeriesInput<'_>) -> SeriesList {
     let wanted = !place.several_hosts && !place.has(NAME);
     let found = wanted.then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
     found.map(|trace| Box::new(trace) as _).into_iter().collect()
@@ -71,7 +72,7 @@ impl Series for SoftirqTrace {
         self.readers.keys().copied().collect()
     }
 
-    fn sample(&mut self, event: u16, sample: &Sample<'_>, _site: Option<SiteId>) -> Option<Took> {
+    fn sample(&mut self, event: u16, sample: &Sample<'_>, _site: Option<SiteId>) -> Option<SiteDuration> {
         self.add(event, sample);
         None
     }
@@ -83,7 +84,7 @@ impl Series for SoftirqTrace {
         }
     }
 
-    fn times(&self) -> Option<Times> {
+    fn times(&self) -> Option<HandlerTimes> {
         Some(self.pairs.snapshot())
     }
 

@@ -8,7 +8,7 @@ use crate::event::format::Format;
 use crate::event::plain;
 use crate::ingest::unit_events::{is_named, is_pattern, shown};
 use crate::units::kit::field::Num;
-use crate::units::kit::{Bound, Event as Bindable, Look, Spec, Unit};
+use crate::units::kit::{BoundExpr, Event as Bindable, Spec, Unit, ViewState};
 
 use super::{MAX_UNITS, Role, Running, SEVERAL_HOSTS, Units};
 
@@ -28,7 +28,7 @@ impl Units {
             spec,
             unit,
             roles,
-            look: Look { rows: 200, ..Look::default() },
+            look: ViewState { rows: 200, ..ViewState::default() },
             since: now,
             measured: 0,
             fresh: false,
@@ -94,7 +94,7 @@ impl Units {
                 if taken || !is_named(&own.want, name) || self.routes[at].contains(&(i, role)) {
                     continue;
                 }
-                let filter = own.want.filter.as_deref().map(|text| Bound::parse(text, format)).transpose();
+                let filter = own.want.filter.as_deref().map(|text| BoundExpr::parse(text, format)).transpose();
                 let bound = running.unit.bind(&Bindable { role, number: event, name: plain(name), format }).and(filter);
                 match bound {
                     Ok(filter) => {

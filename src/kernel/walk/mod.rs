@@ -38,7 +38,7 @@ pub(crate) const FRAMES: usize = 127;
 
 /// The place of a file's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct RowRange {
     pub(crate) chunk: u32,
     pub(crate) first: u32,
     pub(crate) n: u32,
@@ -52,12 +52,12 @@ pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) bias: u64,
-    pub(crate) span: Option<Span>,
+    pub(crate) span: Option<RowRange>,
 }
 
 /// The reason why there is no room for rows or mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Full {
+pub(crate) enum NoRoom {
     #[error("the tables of unwinding have no more room: their limit is reached")]
     Limit,
     #[error("the kernel has no room for the tables of unwinding: {0}")]
@@ -67,7 +67,7 @@ pub(crate) enum Full {
 /// The end of a walk, as the program says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Why {
+pub(crate) enum WalkEnd {
     /// A table says that nobody called.
     Complete = 1,
     /// It has as many frames as a walk may have.
@@ -86,7 +86,7 @@ pub(crate) enum Why {
     LastFrame = 8,
 }
 
-impl Why {
+impl WalkEnd {
     const ALL: [Self; 8] = [
         Self::Complete,
         Self::Full,
@@ -124,10 +124,10 @@ impl Why {
 
 /// The number of walks that ended in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ends([u64; Why::ALL.len()]);
+pub(crate) struct WalkEnds([u64; WalkEnd::ALL.len()]);
 
-impl Ends {
-    pub(crate) fn count(&mut self, why: Why) {
+impl WalkEnds {
+    pub(crate) fn count(&mut self, why: WalkEnd) {
         self.0[why as usize - 1] += 1;
     }
 
@@ -135,14 +135,17 @@ impl Ends {
         self.0.iter().sum()
     }
 
-    pub(crate) fn of(&self, why: Why) -> u64 {
+    pub(crate) fn of(&self, why: WalkEnd) -> u64 {
         self.0[why as usize - 1]
     }
 
     /// The ways that occurred, in percent of all.
-    pub(crate) fn percents(&self) -> impl Iterator<Item = (Why, f64)> {
+    pub(crate) fn percents(&self) -> impl Iterator<Item = (WalkEnd, f64)> {
         let all = self.all().max(1) as f64;
-        Why::ALL.into_iter().map(move |why| (why, 100.0 * self.of(why) as f64 / all)).filter(|(_, share)| *share > 0.0)
+        WalkEnd::ALL
+            .into_iter()
+            .map(move |why| (why, 100.0 * self.of(why) as f64 / all))
+            .filter(|(_, share)| *share > 0.0)
     }
 
     /// Those whose callers are missing, in percent of all.
@@ -164,7 +167,7 @@ pub(crate) mod lack {
 
 /// News of processes that the rings tell, which their tables have to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum News {
+pub(crate) enum ProcessEvent {
     /// A walk lacked something, by the bits of [`lack`].
     Lacks {
         pid: i32,
@@ -238,7 +241,7 @@ impl Walker {
     /// # Errors
     /// [`LoadError`] has the verifier's last words where it refused the program.
     pub fn load(limit: usize) -> Result<Self, LoadError> {
-        let object::Linked { program, mut maps } = object::link(OBJECT)?;
+        let object::LoadedObject { program, mut maps } = object::link(OBJECT)?;
         let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
         let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
         let next = bpf_calls::map(&array, None)?;
@@ -275,7 +278,7 @@ impl Walker {
     }
 
     /// Takes in the rows of a file, sorted by their pc. They may come to lie in several places, in their order.
-    pub(crate) fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full> {
+    pub(crate) fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom> {
         let mut spans = Vec::new();
         let mut left = rows;
         while !left.is_empty() {
@@ -294,7 +297,7 @@ impl Walker {
     }
 
     /// Places rows, as many as can lie together.
-    fn place(&mut self, rows: &[u64]) -> Result<Span, Full> {
+    fn place(&mut self, rows: &[u64]) -> Result<RowRange, NoRoom> {
         let blocks = u32::try_from(rows.len().div_ceil(BLOCK)).unwrap_or(u32::MAX).min(BLOCKS);
         let range = match self.rows.get(blocks, self.chunks.as_fd())? {
             Some(range) => range,
@@ -302,7 +305,7 @@ impl Walker {
             None => {
                 let longest = self.rows.longest();
                 let range = if longest > 0 { self.rows.get(longest, self.chunks.as_fd())? } else { None };
-                range.ok_or(Full::Limit)?
+                range.ok_or(NoRoom::Limit)?
             }
         };
         let rows = &rows[..rows.len().min(range.n as usize * BLOCK)];
@@ -310,11 +313,11 @@ impl Walker {
         // The index has half a word for each block; neighbours in a word may belong to others.
         self.rows.index(range.array, ROWS, range.first, rows.chunks(BLOCK).map(|block| block[0] as u32));
         let first = range.first * BLOCK as u32;
-        Ok(Span { chunk: range.array, first, n: rows.len() as u32, pc: rows[0] as u32 })
+        Ok(RowRange { chunk: range.array, first, n: rows.len() as u32, pc: rows[0] as u32 })
     }
 
     /// Takes rows away that no process has any more.
-    pub(crate) fn release(&mut self, spans: &[Span]) {
+    pub(crate) fn release(&mut self, spans: &[RowRange]) {
         for span in spans {
             let (first, n) = (span.first / BLOCK as u32, span.n.div_ceil(BLOCK as u32));
             self.rows.give_back(Range { array: span.chunk, first, n });
@@ -322,15 +325,15 @@ impl Walker {
     }
 
     /// What a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
-    pub(crate) fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), Full> {
+    pub(crate) fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
         let mappings = &mappings[..mappings.len().min(MAX_MAPPINGS)];
         if mappings.is_empty() {
             self.forget_process(tgid);
             return Ok(());
         }
-        let range = self.mappings.get(mappings.len() as u32, self.pieces.as_fd())?.ok_or(Full::Limit)?;
+        let range = self.mappings.get(mappings.len() as u32, self.pieces.as_fd())?.ok_or(NoRoom::Limit)?;
         let words = mappings.iter().flat_map(|m| {
-            let span = m.span.unwrap_or(Span { chunk: 0, first: 0, n: 0, pc: 0 });
+            let span = m.span.unwrap_or(RowRange { chunk: 0, first: 0, n: 0, pc: 0 });
             let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
             [m.start, m.end, m.bias, pair(span.chunk, span.first), pair(span.n, 0)]
         });

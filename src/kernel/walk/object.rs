@@ -7,7 +7,7 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget, 
 use rustc_hash::FxHashMap;
 
 use crate::kernel::bpf_calls::LoadError;
-use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, PERF_EVENT_ARRAY, Runs, Shared, Types};
+use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, MappedValue, PERF_EVENT_ARRAY, ProgramType, Types};
 use crate::kernel::cpus;
 use crate::kernel::sys::Errno;
 
@@ -17,7 +17,7 @@ const FUNCTION: u64 = 4 << 12;
 
 /// A program in the kernel, and its maps by their names.
 #[derive(Debug)]
-pub(crate) struct Linked {
+pub(crate) struct LoadedObject {
     pub(crate) program: OwnedFd,
     pub(crate) maps: FxHashMap<String, OwnedFd>,
 }
@@ -28,7 +28,7 @@ fn odd(what: &str) -> LoadError {
 }
 
 /// Makes the maps of an object and loads its program.
-pub(crate) fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
+pub(crate) fn link(bytes: &[u8]) -> Result<LoadedObject, LoadError> {
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| odd(&error.to_string()))?;
     let section = |name: &str| file.section_by_name(name).ok_or_else(|| odd(name));
     let data = |name: &str| section(name).and_then(|s| s.data().map_err(|_| odd(name)));
@@ -60,8 +60,9 @@ pub(crate) fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
     let places = [("perf_event", 0), (".text", text_at as u32)];
     let functions = functions(data(".BTF")?, data(".BTF.ext")?, &places).ok_or_else(|| odd("types of functions"))?;
     let types = Types { btf: btf.as_fd(), functions: &functions };
-    let program = bpf_calls::load(&Code { runs: Runs::Sample, instructions: &code, licence, types: Some(types) })?;
-    Ok(Linked { program, maps })
+    let program =
+        bpf_calls::load(&Code { runs: ProgramType::Sample, instructions: &code, licence, types: Some(types) })?;
+    Ok(LoadedObject { program, maps })
 }
 
 fn u64s(bytes: &[u8]) -> Vec<u64> {
@@ -85,8 +86,8 @@ fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashM
             of.entries = cpus::possible() as u32;
         }
         // What they are like is learned from one of them, which is not kept.
-        let inner = if of.kind == ARRAY_OF_MAPS { Some(Shared::new(field(5)? as usize)?) } else { None };
-        maps.insert(name, bpf_calls::map(&of, inner.as_ref().map(Shared::fd))?);
+        let inner = if of.kind == ARRAY_OF_MAPS { Some(MappedValue::new(field(5)? as usize)?) } else { None };
+        maps.insert(name, bpf_calls::map(&of, inner.as_ref().map(MappedValue::fd))?);
     }
     Ok(maps)
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::kernel::bpf_calls::{self, Shared};
+use crate::kernel::bpf_calls::{self, MappedValue};
 use crate::kernel::sys::Errno;
 
 /// For how long a range that was given back may still be read: a program runs for microseconds.
@@ -23,7 +23,7 @@ pub(crate) struct Range {
 /// Arrays of one size, of so many units of so many words each.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    arrays: Vec<Shared>,
+    arrays: Vec<MappedValue>,
     units: u32,
     unit_words: usize,
     bytes: usize,
@@ -61,7 +61,7 @@ impl Pool {
 
     fn grow(&mut self, maps: BorrowedFd<'_>) -> Result<(), Errno> {
         let array = self.arrays.len() as u32;
-        let shared = Shared::new(self.bytes)?;
+        let shared = MappedValue::new(self.bytes)?;
         bpf_calls::put(maps, array, [shared.fd().as_raw_fd() as u32, 0, 0, 0])?;
         self.arrays.push(shared);
         self.free.push(Range { array, first: 0, n: self.units });

@@ -23,7 +23,7 @@ fn what_the_verifier_refuses_is_said_in_its_words() {
     }
     let code = [0x95];
     let refused = bpf_calls::load(&bpf_calls::Code {
-        runs: bpf_calls::Runs::Sample,
+        runs: bpf_calls::ProgramType::Sample,
         instructions: &code,
         licence: c"GPL",
         types: None,
@@ -43,16 +43,16 @@ fn rows_and_mappings_have_room_up_to_the_limit() {
     };
     let rows = |n: u64| (0..n).map(|i| (i * 4) | (5 << 32)).collect::<Vec<u64>>();
     let one = walker.add(&rows(100)).expect("room");
-    assert_eq!(one, [Span { chunk: 0, first: 0, n: 100, pc: 0 }]);
+    assert_eq!(one, [RowRange { chunk: 0, first: 0, n: 100, pc: 0 }]);
     // What does not fit behind it lies in the next chunk, whole if it can.
     let big = walker.add(&rows(ROWS as u64 - 10)).expect("room");
-    assert_eq!(big, [Span { chunk: 1, first: 0, n: ROWS as u32 - 10, pc: 0 }]);
+    assert_eq!(big, [RowRange { chunk: 1, first: 0, n: ROWS as u32 - 10, pc: 0 }]);
     let rest = ROWS as u64 - 128;
     let left = walker.add(&rows(rest)).expect("room");
-    assert_eq!(left, [Span { chunk: 0, first: 128, n: rest as u32, pc: 0 }]);
-    assert_eq!(walker.add(&rows(1)), Err(Full::Limit));
+    assert_eq!(left, [RowRange { chunk: 0, first: 128, n: rest as u32, pc: 0 }]);
+    assert_eq!(walker.add(&rows(1)), Err(NoRoom::Limit));
     walker.release(&big);
-    assert_eq!(walker.add(&rows(1)), Err(Full::Limit), "a program may still read it");
+    assert_eq!(walker.add(&rows(1)), Err(NoRoom::Limit), "a program may still read it");
     std::thread::sleep(std::time::Duration::from_millis(1100));
     assert_eq!(walker.add(&rows(1)).map(|spans| spans[0].chunk), Ok(1));
     assert_eq!(walker.held() / CHUNK_BYTES, 2);

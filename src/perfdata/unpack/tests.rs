@@ -6,14 +6,14 @@ use std::io::Write;
 /// Sixteen megabytes of nothing, packed into next to nothing.
 const SIZE: usize = 16 << 20;
 
-fn refused(result: Result<Vec<u8>, Refused>) -> String {
+fn refused(result: Result<Vec<u8>, UnpackError>) -> String {
     result.expect_err("refused").to_string()
 }
 
 #[test]
 fn what_unpacks_to_more_than_its_share_is_refused_by_name() {
     let packed = ::zstd::bulk::compress(&vec![0; SIZE], 3).expect("packed");
-    let mut purse = Purse::new(SIZE + 1);
+    let mut purse = UnpackBudget::new(SIZE + 1);
     assert_eq!(zstd("a table", &packed, &mut purse).expect("fits").len(), SIZE);
     assert_eq!((purse.taken(), purse.left()), (SIZE, 1));
     let why = refused(zstd("a table", &packed, &mut purse));
@@ -23,12 +23,12 @@ fn what_unpacks_to_more_than_its_share_is_refused_by_name() {
     let mut writer = lzma_rust2::XzWriter::new(&mut xzs, options).expect("xz");
     writer.write_all(&vec![0; SIZE]).expect("write");
     writer.finish().expect("finish");
-    assert_eq!(xz("mini", &xzs, &mut Purse::new(SIZE + 1)).expect("fits").len(), SIZE);
-    let mut small = Purse::new(SIZE / 4);
+    assert_eq!(xz("mini", &xzs, &mut UnpackBudget::new(SIZE + 1)).expect("fits").len(), SIZE);
+    let mut small = UnpackBudget::new(SIZE / 4);
     assert!(refused(xz("mini", &xzs, &mut small)).contains("more than its share"));
     assert!(small.taken() <= SIZE / 4);
-    assert!(refused(xz("mini", b"no xz at all", &mut Purse::new(SIZE))).contains("cannot be unpacked"));
-    assert!(refused(zstd("x", b"no zstd at all", &mut Purse::new(SIZE))).contains("cannot be unpacked"));
+    assert!(refused(xz("mini", b"no xz at all", &mut UnpackBudget::new(SIZE))).contains("cannot be unpacked"));
+    assert!(refused(zstd("x", b"no zstd at all", &mut UnpackBudget::new(SIZE))).contains("cannot be unpacked"));
 }
 
 /// A block of an xz file that asks for a dictionary of 4 GiB: no room is made for it.
@@ -44,14 +44,14 @@ fn a_dictionary_is_bounded() {
     let mut crc = flate2::Crc::new();
     crc.update(&xzs[12..20]);
     xzs[20..24].copy_from_slice(&crc.sum().to_le_bytes());
-    let why = refused(xz("mini", &xzs, &mut Purse::new(1 << 30)));
+    let why = refused(xz("mini", &xzs, &mut UnpackBudget::new(1 << 30)));
     assert!(why.contains("memory"), "{why}");
 }
 
 #[test]
 fn a_purse_gives_no_more_than_it_has() {
-    let purse = |purse: &Purse| (purse.left(), purse.taken());
-    let mut p = Purse::new(100);
+    let purse = |purse: &UnpackBudget| (purse.left(), purse.taken());
+    let mut p = UnpackBudget::new(100);
     p.take("a", 30).expect("there");
     p.take("b", 20).expect("there");
     assert_eq!(purse(&p), (50, 50));
@@ -64,7 +64,7 @@ fn a_purse_gives_no_more_than_it_has() {
     p.take("a", 7).expect("there");
     let kept = p.attempt(|p| p.take("b", 10).map(|()| "made"));
     assert_eq!((kept.ok(), purse(&p)), (Some("made"), (83, 17)));
-    let failed: Result<(), Refused> = p.attempt(|p| p.take("b", 23).and_then(|()| p.take("c", 1000)));
+    let failed: Result<(), UnpackError> = p.attempt(|p| p.take("b", 23).and_then(|()| p.take("c", 1000)));
     assert_eq!((failed.is_err(), purse(&p)), (true, (83, 17)));
     let why = p.take("a table", (5 << 20) + 1).expect_err("too much").to_string();
     assert!(why.starts_with("a table would take 6 MB"), "{why}");
@@ -96,7 +96,7 @@ fn program(kind: Option<u32>, claimed: u64, packed: &[u8]) -> Vec<u8> {
 /// What its section holds, or why it stays packed; and what is left of a purse of 4096 bytes.
 fn unpacked(kind: Option<u32>, claimed: u64, packed: &[u8]) -> (Result<Vec<u8>, String>, usize) {
     use object::Object;
-    let mut purse = Purse::new(4096);
+    let mut purse = UnpackBudget::new(4096);
     let program = program(kind, claimed, packed);
     let file = object::File::parse(&*program).expect("a program");
     let one = file.section_by_name(".data").expect("a section");
@@ -143,7 +143,7 @@ impl Read for Zeros {
 #[test]
 fn room_for_what_does_not_say_how_much_it_is_is_taken_by_and_by() {
     let drained = |size: usize, share: usize| {
-        let mut purse = Purse::new(share);
+        let mut purse = UnpackBudget::new(share);
         let out = drain("zeros", Zeros { left: size }, &mut purse);
         (out.map(|out| out.len()).ok(), purse.taken())
     };
@@ -166,6 +166,6 @@ fn windows_are_as_large_as_what_is_left() {
     encoder.window_log(24).expect("a window");
     encoder.write_all(&vec![0; 20 << 20]).expect("packed");
     let packed = encoder.finish().expect("packed");
-    assert_eq!(zstd("t", &packed, &mut Purse::new(40 << 20)).expect("fits").len(), 20 << 20);
-    assert!(refused(zstd("t", &packed, &mut Purse::new(4 << 20))).contains("cannot be unpacked"));
+    assert_eq!(zstd("t", &packed, &mut UnpackBudget::new(40 << 20)).expect("fits").len(), 20 << 20);
+    assert!(refused(zstd("t", &packed, &mut UnpackBudget::new(4 << 20))).contains("cannot be unpacked"));
 }

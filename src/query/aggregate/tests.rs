@@ -211,7 +211,7 @@ fn whom_a_fold_serves() {
         !fold.serves(1, Some(&a), &[ColumnKey::Cpu], None) && !fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(6))
     );
     assert!(Aggregate::like(&fold).serves(1, Some(&a), &[], None));
-    assert_eq!(fold.judge().map(Judge::filter), Some(&a));
+    assert_eq!(fold.judge().map(FilterEvaluator::filter), Some(&a));
     assert!(Aggregate::new(1, None).told_apart(&[ColumnKey::Cpu]).judge().is_none());
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::query::heaviest_chain::Heavy;
+use crate::query::heaviest_chain::HeavyTrees;
 use crate::query::staged::Staged;
 use crate::query::{ColumnKey, Top, TopRow, TopSpec};
 
@@ -13,7 +13,7 @@ use crate::query::{ColumnKey, Top, TopRow, TopSpec};
 type Weights = BTreeMap<Vec<String>, Acc>;
 
 /// The tree of a row, stack by stack.
-pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Tree {
+pub(crate) fn built(data: Data<'_>, top: &Top, row: &TopRow, reach: TreeKind) -> Tree {
     let (mut tree, mut edges, mut path) = (Tree::default(), Edges::default(), Vec::new());
     let profile = data.profile;
     let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
@@ -107,9 +107,9 @@ proptest! {
                 };
                 (0..=path.len()).for_each(|n| *want.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
             }
-            let tree = built(staged.data(), &top, row, Reach { direction, inclusive });
+            let tree = built(staged.data(), &top, row, TreeKind { direction, inclusive });
             prop_assert_eq!(paths(&staged, &tree), want.clone());
-            let heavy = Heavy::new(staged.data(), &top, Reach { direction, inclusive }, f64::from(least));
+            let heavy = HeavyTrees::new(staged.data(), &top, TreeKind { direction, inclusive }, f64::from(least));
             want.retain(|path, acc| path.is_empty() || acc.percent_of(&top.total) >= f64::from(least));
             prop_assert_eq!(paths(&staged, &heavy.trees(&[row])[0]), want);
         }

@@ -51,7 +51,7 @@ fn samples_by_context_and_the_function_behind() {
     assert_eq!((row.vector(), row.peak), (Some(1), 100.0));
     assert_eq!(row.history, [0.0, 100.0, 0.0]);
     assert!(dispatches("__netif_receive_skb_core.constprop.0") && !dispatches("br_handle_frame"));
-    let est = Behind { slot: timer, samples: 10, name: "est".into() };
+    let est = SlotFunction { slot: timer, samples: 10, name: "est".into() };
     assert_eq!(answer.behind(3, timer), Some(&est));
     assert_eq!((answer.behind(0, timer), answer.rows.len()), (None, 2));
 }
@@ -81,7 +81,7 @@ fn what_a_cpu_was_busy_with() {
     row.counts[SOFTIRQ + 1..].fill(0);
     assert_eq!((row.vector(), row.percent(31 * 3)), (None, 300.0));
     assert_eq!(CpuSamples::default().percent(2), 200.0);
-    let behind = vec![Behind { slot: IRQ, samples: 4, name: "nvme_irq".into() }];
+    let behind = vec![SlotFunction { slot: IRQ, samples: 4, name: "nvme_irq".into() }];
     let rows = vec![row.clone(), CpuSamples { cpu: 9, counts: [2; SLOTS], ..CpuSamples::default() }];
     let answer = CpuAnswer { rows, window: 2_500_000_000, frequency: 99, cpu: Some(5), behind, ..CpuAnswer::default() };
     assert_eq!((answer.expected(), answer.at_work()), (247.5, 31 - 4 + 30 - 2));

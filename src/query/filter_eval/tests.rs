@@ -141,7 +141,7 @@ fn each_clause_on_a_machine_at_work() {
 fn a_verdict_follows_the_names() {
     let mut staged = crate::query::staged::Staged::default();
     staged.sample(1, 1, &["old", "leaf"], 5);
-    let judge = |text: &str| Judge::new(Arc::new(Filter::parse(text).expect("parses")));
+    let judge = |text: &str| FilterEvaluator::new(Arc::new(Filter::parse(text).expect("parses")));
     for (text, before, after, changed) in [
         ("sym == new", Verdict::No, Verdict::Yes, true),
         ("stack == old", Verdict::Yes, Verdict::Yes, false),
@@ -180,7 +180,7 @@ fn fields_of_tracepoints_where_they_lie() {
     }
     staged.profile.push(1, site, 1, 0, 1);
     let count = |text: &str| -> u64 {
-        let filter = Arc::new(Filter::parse_with(text, crate::filter::Known::Any).expect("parses"));
+        let filter = Arc::new(Filter::parse_with(text, crate::filter::KnownFields::Any).expect("parses"));
         let mut fold = super::super::Aggregate::new(1, Some(filter));
         fold.update(staged.data(), 0..u64::MAX);
         fold.total().samples
@@ -219,7 +219,7 @@ fn a_verdict_follows_ids() {
     let mut staged = crate::query::staged::Staged::default();
     staged.site(2, &["gone"]);
     staged.sample(1, 1, &["here"], 5);
-    let mut judge = Judge::new(Arc::new(Filter::parse("pid == 1").expect("parses")));
+    let mut judge = FilterEvaluator::new(Arc::new(Filter::parse("pid == 1").expect("parses")));
     judge.follow(staged.data());
     assert_eq!(judge.verdicts, [Verdict::No, Verdict::Yes]);
     staged.profile.compact(&mut staged.session);

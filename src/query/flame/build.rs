@@ -8,7 +8,7 @@ use crate::profile::{Acc, FrameId, NodeId, Segments, SymId, Trie};
 use crate::query::aggregate::Aggregate;
 use crate::query::collapse::{collapse, joined};
 use crate::query::data::Data;
-use crate::query::diff::Per;
+use crate::query::diff::NormalizeBy;
 use crate::query::symbol_stacks::{Name, name};
 use crate::session::{DsoKind, Session, Task};
 
@@ -279,9 +279,9 @@ pub(super) fn totals(trie: &Trie, own: Weights) -> Weights {
 }
 
 /// What a tree is compared with, before its weights are added up.
-pub(super) struct Before {
+pub(super) struct FlameBaseline {
     pub(super) own: Weights,
-    pub(super) per: Per,
+    pub(super) per: NormalizeBy,
     pub(super) scale: (u64, u64),
     pub(super) seconds: (f64, f64),
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{Both, Class, Edit};
-use crate::query::diff::{Per, Verdict};
+use super::{Class, Edit, WeightPair};
+use crate::query::diff::{NormalizeBy, Verdict};
 
 mod expand;
 mod group;
@@ -19,7 +19,7 @@ pub use positions::layout;
 
 /// Which way stacks are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum FlameDirection {
     /// From the root to the leaves.
     Roots,
     /// From the leaves to their callers.
@@ -31,7 +31,7 @@ pub enum Way {
 /// What of a flame graph is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameSpec {
-    pub way: Way,
+    pub way: FlameDirection,
     /// Names from the root of the view to the zoomed frame.
     pub zoom: Vec<Arc<str>>,
     pub edits: Vec<Edit>,
@@ -59,10 +59,10 @@ pub struct Block {
     pub(crate) name: Arc<str>,
     pub(crate) dso: Arc<str>,
     pub(crate) class: Class,
-    pub(crate) own: Both,
-    pub(crate) total: Both,
+    pub(crate) own: WeightPair,
+    pub(crate) total: WeightPair,
     /// The weight of the frame that it stands on.
-    pub(crate) parent: Both,
+    pub(crate) parent: WeightPair,
     /// Whether its share of everything has changed; `None` when nothing is compared.
     pub(crate) verdict: Option<Verdict>,
     /// Index of the block that it stands on; none for those that stand on the ground.
@@ -91,8 +91,8 @@ impl Block {
 pub struct Flame {
     pub(crate) blocks: Vec<Block>,
     /// The weight of everything, and of what is zoomed into.
-    pub(crate) total: Both,
-    pub(crate) zoomed: Both,
+    pub(crate) total: WeightPair,
+    pub(crate) zoomed: WeightPair,
     /// Share of the zoomed weight whose stacks are drawn as far as cells allow, in percent: to the last frame, to the
     /// module of it, or to where less than a cell is left. The rest is cut off or has no name.
     pub(crate) drawn: f64,
@@ -102,13 +102,13 @@ pub struct Flame {
     pub(crate) rows: usize,
     pub(crate) depth: usize,
     /// What the search found: its share of everything (each stack once), and how many frames.
-    pub(crate) found: Option<(Both, usize)>,
+    pub(crate) found: Option<(WeightPair, usize)>,
     /// The zoom that still exists.
     pub(crate) zoom: Vec<Arc<str>>,
     /// Frames in all.
     pub(crate) frames: usize,
     /// What it is compared with, in words; `None` when with nothing.
-    pub(crate) versus: Option<Per>,
+    pub(crate) versus: Option<NormalizeBy>,
     /// By what weights of now and then are multiplied to become widths.
     pub(crate) scale: (u64, u64),
     /// How many seconds it was then and is now.
@@ -127,10 +127,12 @@ impl Flame {
     }
 
     /// A weight then and now, in the unit of the comparison.
-    pub(crate) fn values(&self, both: Both) -> (f64, f64) {
+    pub(crate) fn values(&self, both: WeightPair) -> (f64, f64) {
         match (self.versus, self.sides) {
-            (Some(Per::Total), _) => (both.old.percent_of(&self.total.old), both.new.percent_of(&self.total.new)),
-            (Some(Per::Second), (old, new)) => {
+            (Some(NormalizeBy::Total), _) => {
+                (both.old.percent_of(&self.total.old), both.new.percent_of(&self.total.new))
+            }
+            (Some(NormalizeBy::Second), (old, new)) => {
                 let each = |period: u64, seconds: f64| if seconds > 0.0 { period as f64 / seconds } else { 0.0 };
                 (each(both.old.period, old), each(both.new.period, new))
             }
@@ -140,7 +142,7 @@ impl Flame {
 
     /// How much of a frame's width is difference: none when nothing changed, all when it is new or
     /// gone. Both sides scaled as the comparison says.
-    pub(crate) fn changed(&self, both: Both) -> f64 {
+    pub(crate) fn changed(&self, both: WeightPair) -> f64 {
         let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);
         if new == old { 0.0 } else { (new - old) / (new + old) }
     }

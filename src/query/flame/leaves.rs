@@ -1,7 +1,7 @@
 //! The ends of stacks, by name, with which a graph from the leaves begins. Made once for a tree, when such a graph is
 //! first asked for.
 
-use super::{Both, Class, FlameTree};
+use super::{Class, FlameTree, WeightPair};
 
 /// The nodes with weight of their own.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub struct Leaves {
     pub(crate) groups: Vec<Leaf>,
     /// The same by the alphabet, as indices.
     pub(crate) by_name: Vec<u32>,
-    pub(crate) total: Both,
+    pub(crate) total: WeightPair,
     starts: Vec<u32>,
     nodes: Vec<u32>,
 }
@@ -21,12 +21,12 @@ pub(crate) struct Leaf {
     pub(crate) name: u32,
     /// That of all of them; of several the first one.
     pub(crate) class: Class,
-    pub(crate) total: Both,
+    pub(crate) total: WeightPair,
 }
 
 impl Leaves {
     pub(super) fn new(tree: &FlameTree) -> Self {
-        let ends: Vec<(u32, Both)> =
+        let ends: Vec<(u32, WeightPair)> =
             (1..tree.len() as u32).map(|n| (n, tree.own(n))).filter(|(_, own)| !own.is_zero()).collect();
         let mut slots = vec![u32::MAX; tree.names().len()];
         let (mut groups, mut counts): (Vec<Leaf>, Vec<u32>) = Default::default();
@@ -35,7 +35,7 @@ impl Leaves {
             let slot = &mut slots[name as usize];
             if *slot == u32::MAX {
                 *slot = groups.len() as u32;
-                groups.push(Leaf { name, class: tree.class(*node), total: Both::default() });
+                groups.push(Leaf { name, class: tree.class(*node), total: WeightPair::default() });
                 counts.push(0);
             }
             let group = &mut groups[*slot as usize];

@@ -11,7 +11,7 @@ use super::aggregate::Aggregate;
 use super::changes::{Change, Changes};
 use super::context::{IRQ, SOFTIRQ, is_system_vector};
 use super::data::Data;
-use super::diff::{Per, Side};
+use super::diff::{NormalizeBy, Side};
 use super::symbol_stacks::Name;
 
 mod build;
@@ -19,7 +19,7 @@ pub mod layout;
 pub mod leaves;
 mod weights;
 
-use build::{Before, NOWHERE, Namer, totals};
+use build::{FlameBaseline, NOWHERE, Namer, totals};
 use leaves::Leaves;
 use weights::Weights;
 
@@ -97,13 +97,13 @@ impl Class {
 
 /// A weight now, and in what it is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Both {
+pub struct WeightPair {
     pub(crate) new: Acc,
     /// Nothing when there is no comparison.
     pub(crate) old: Acc,
 }
 
-impl Both {
+impl WeightPair {
     pub(crate) fn is_zero(&self) -> bool {
         self.new.is_zero() && self.old.is_zero()
     }
@@ -114,14 +114,14 @@ impl Both {
     }
 }
 
-impl std::ops::AddAssign for Both {
+impl std::ops::AddAssign for WeightPair {
     fn add_assign(&mut self, other: Self) {
         self.new += other.new;
         self.old += other.old;
     }
 }
 
-impl std::iter::Sum for Both {
+impl std::iter::Sum for WeightPair {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::default(), |mut sum, both| {
             sum += both;
@@ -134,7 +134,7 @@ impl std::iter::Sum for Both {
 #[derive(Debug)]
 struct Then {
     total: Weights,
-    per: Per,
+    per: NormalizeBy,
     /// By what weights of now and then are multiplied to become widths.
     scale: (u64, u64),
     /// How many seconds it was then and is now.
@@ -168,11 +168,11 @@ struct Says {
 }
 
 /// Whole factors that make two sides comparable, small enough that no product overflows.
-fn scale(new: &Side, old: &Side, per: Per) -> (u64, u64) {
+fn scale(new: &Side, old: &Side, per: NormalizeBy) -> (u64, u64) {
     let (a, b) = match per {
-        Per::Total => (new.total.period, old.total.period),
-        Per::Second => ((new.seconds * 1e3) as u64, (old.seconds * 1e3) as u64),
-        Per::Nothing => (1, 1),
+        NormalizeBy::Total => (new.total.period, old.total.period),
+        NormalizeBy::Second => ((new.seconds * 1e3) as u64, (old.seconds * 1e3) as u64),
+        NormalizeBy::Nothing => (1, 1),
     };
     let (a, b) = (a.max(1), b.max(1));
     let shift = 32u32.saturating_sub(a.max(b).leading_zeros());
@@ -210,23 +210,23 @@ impl FlameTree {
     }
 
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
-    pub fn compare(new: FlameStacks<'_>, old: FlameStacks<'_>, per: Per, edits: &[Edit]) -> Self {
+    pub fn compare(new: FlameStacks<'_>, old: FlameStacks<'_>, per: NormalizeBy, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let now = namer.add(new.data, new.fold, &mut trie);
         let then = namer.add(old.data, old.fold, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);
-        let before = Before { own: then, per, scale: scale(&new.side, &old.side, per), seconds };
+        let before = FlameBaseline { own: then, per, scale: scale(&new.side, &old.side, per), seconds };
         Self::whole(namer, trie, now, Some(before))
     }
 
-    fn whole(mut namer: Namer, mut trie: Trie, mut own: Weights, mut then: Option<Before>) -> Self {
+    fn whole(mut namer: Namer, mut trie: Trie, mut own: Weights, mut then: Option<FlameBaseline>) -> Self {
         if namer.edits.contains(&Edit::CollapseChains) {
             let mut sides: Vec<&mut Weights> =
                 std::iter::once(&mut own).chain(then.as_mut().map(|then| &mut then.own)).collect();
             namer.collapse(&mut trie, &mut sides);
         }
         let total = totals(&trie, own);
-        let then = then.map(|Before { own, per, scale, seconds }| {
+        let then = then.map(|FlameBaseline { own, per, scale, seconds }| {
             let total = totals(&trie, own);
             Then { total, per, scale, seconds }
         });
@@ -366,24 +366,24 @@ impl FlameTree {
     }
 
     /// What ends in a node, now and then: what its children leave of it.
-    pub(crate) fn own(&self, node: u32) -> Both {
+    pub(crate) fn own(&self, node: u32) -> WeightPair {
         let left = |total: &Weights| {
             let mut left = total.get(node);
             self.children(node).for_each(|child| left -= total.get(child));
             left
         };
         let old = self.then.as_ref().map_or_else(Acc::default, |then| left(&then.total));
-        Both { new: left(&self.total), old }
+        WeightPair { new: left(&self.total), old }
     }
 
     /// What goes through a node, now and then.
-    pub(crate) fn total(&self, node: u32) -> Both {
+    pub(crate) fn total(&self, node: u32) -> WeightPair {
         let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
-        Both { new: self.total.get(node), old }
+        WeightPair { new: self.total.get(node), old }
     }
 
     /// How wide a weight is drawn: of a comparison, both sides together.
-    pub(crate) fn width(&self, both: Both) -> u128 {
+    pub(crate) fn width(&self, both: WeightPair) -> u128 {
         let (new, old) = self.scale();
         u128::from(both.new.period) * u128::from(new) + u128::from(both.old.period) * u128::from(old)
     }
@@ -399,7 +399,7 @@ impl FlameTree {
     }
 
     /// How sides are compared, if they are.
-    pub(crate) fn per(&self) -> Option<Per> {
+    pub(crate) fn per(&self) -> Option<NormalizeBy> {
         self.then.as_ref().map(|then| then.per)
     }
 
@@ -411,9 +411,9 @@ impl FlameTree {
 
     /// Weight of all stacks through a function that matches, each stack counted once, and how many
     /// frames match.
-    pub(crate) fn share(&self, matches: &[bool]) -> (Both, usize) {
+    pub(crate) fn share(&self, matches: &[bool]) -> (WeightPair, usize) {
         let mut inside = vec![false; self.len()];
-        let (mut sum, mut count) = (Both::default(), 0);
+        let (mut sum, mut count) = (WeightPair::default(), 0);
         for i in 1..self.len() as u32 {
             let up = inside[self.parent(i) as usize];
             let (own, total) = (matches[self.name(i) as usize], self.total(i));

@@ -67,24 +67,24 @@ fn frames_are_of_their_file_and_of_what_they_run_inside() {
 fn sides_in_whole_factors() {
     let side = |period, seconds| Side { total: Acc { samples: 1, period }, seconds };
     let (new, old) = (side(7, 2.5), side(9, 4.0));
-    assert_eq!(scale(&new, &old, Per::Total), (9, 7));
-    assert_eq!(scale(&new, &old, Per::Second), (4000, 2500));
-    assert_eq!(scale(&new, &old, Per::Nothing), (1, 1));
-    assert_eq!(scale(&side(0, 0.0), &side(0, 0.0), Per::Total), (1, 1));
-    assert_eq!(scale(&side(3, 0.0), &side(5 << 40, 0.0), Per::Total), (5 << 29, 1));
-    assert_eq!(scale(&side(5 << 40, 0.0), &side(3 << 20, 0.0), Per::Total), (3 << 9, 5 << 29));
-    assert_eq!(scale(&side(u32::MAX.into(), 0.0), &side(5, 0.0), Per::Total), (5, u32::MAX.into()));
+    assert_eq!(scale(&new, &old, NormalizeBy::Total), (9, 7));
+    assert_eq!(scale(&new, &old, NormalizeBy::Second), (4000, 2500));
+    assert_eq!(scale(&new, &old, NormalizeBy::Nothing), (1, 1));
+    assert_eq!(scale(&side(0, 0.0), &side(0, 0.0), NormalizeBy::Total), (1, 1));
+    assert_eq!(scale(&side(3, 0.0), &side(5 << 40, 0.0), NormalizeBy::Total), (5 << 29, 1));
+    assert_eq!(scale(&side(5 << 40, 0.0), &side(3 << 20, 0.0), NormalizeBy::Total), (3 << 9, 5 << 29));
+    assert_eq!(scale(&side(u32::MAX.into(), 0.0), &side(5, 0.0), NormalizeBy::Total), (5, u32::MAX.into()));
 }
 
 #[test]
 fn weights_of_both_sides() {
-    let both = |new: (u64, u64), old: (u64, u64)| Both {
+    let both = |new: (u64, u64), old: (u64, u64)| WeightPair {
         new: Acc { samples: new.0, period: new.1 },
         old: Acc { samples: old.0, period: old.1 },
     };
     let [none, new, old] = [both((0, 0), (0, 0)), both((1, 5), (0, 0)), both((0, 0), (2, 7))];
     assert_eq!([none, new, old].map(|both| both.is_zero()), [true, false, false]);
-    assert_eq!([new, old, old].into_iter().sum::<Both>(), both((1, 5), (4, 14)));
+    assert_eq!([new, old, old].into_iter().sum::<WeightPair>(), both((1, 5), (4, 14)));
     assert_eq!(new.percent_of(&both((9, 20), (1, 1))), 25.0);
 }
 
@@ -99,8 +99,8 @@ fn a_tree_says_what_it_is_compared_with() {
     );
     let side = |period, seconds| Side { total: Acc { samples: 1, period }, seconds };
     let stacks = |side| FlameStacks { data: staged.data(), fold: &fold, side };
-    let both = FlameTree::compare(stacks(side(7, 2.0)), stacks(side(9, 3.0)), Per::Total, &[]);
-    assert_eq!((both.per(), both.seconds(), both.scale()), (Some(Per::Total), (3.0, 2.0), (9, 7)));
+    let both = FlameTree::compare(stacks(side(7, 2.0)), stacks(side(9, 3.0)), NormalizeBy::Total, &[]);
+    assert_eq!((both.per(), both.seconds(), both.scale()), (Some(NormalizeBy::Total), (3.0, 2.0), (9, 7)));
     let stack = [name("t", DsoKind::Unknown, "")];
     assert!(!FlameTree::of_names(std::iter::once((&stack[..], Acc::one(1)))).is_empty());
 }
@@ -178,13 +178,17 @@ fn path(one: &One, edits: &[Edit]) -> Option<Path> {
 }
 
 /// What goes through each path and what ends there.
-fn plain(new: &[One], old: &[One], edits: &[Edit]) -> BTreeMap<Path, (Both, Both)> {
-    let mut sums: BTreeMap<Path, (Both, Both)> = BTreeMap::new();
+fn plain(new: &[One], old: &[One], edits: &[Edit]) -> BTreeMap<Path, (WeightPair, WeightPair)> {
+    let mut sums: BTreeMap<Path, (WeightPair, WeightPair)> = BTreeMap::new();
     let sides = new.iter().map(|one| (one, true)).chain(old.iter().map(|one| (one, false)));
     for (one, is_new) in sides {
         let Some(path) = path(one, edits) else { continue };
         let acc = Acc::one(one.2);
-        let both = if is_new { Both { new: acc, ..Both::default() } } else { Both { old: acc, ..Both::default() } };
+        let both = if is_new {
+            WeightPair { new: acc, ..WeightPair::default() }
+        } else {
+            WeightPair { old: acc, ..WeightPair::default() }
+        };
         (1..=path.len()).for_each(|n| sums.entry(path[..n].to_vec()).or_default().0 += both);
         sums.entry(path).or_default().1 += both;
     }
@@ -232,7 +236,7 @@ proptest! {
         let before = FlameStacks { data: then.data(), fold: &old_fold, side: side(&old_fold, 3.0) };
         for (tree, old) in [
             (FlameTree::build(now.data(), &new_fold, &edits), &[][..]),
-            (FlameTree::compare(stacks, before, Per::Second, &edits), &old[..]),
+            (FlameTree::compare(stacks, before, NormalizeBy::Second, &edits), &old[..]),
         ] {
             let nodes = 1..tree.len() as u32;
             let sums = plain(&new, old, &edits);
@@ -244,7 +248,7 @@ proptest! {
             let paths: std::collections::BTreeSet<&Path> = all.iter().collect();
             prop_assert_eq!(paths.len(), all.len());
 
-            let width = |both: Both| match tree.per() {
+            let width = |both: WeightPair| match tree.per() {
                 None => u128::from(both.new.period),
                 Some(_) => u128::from(both.new.period) * 3000 + u128::from(both.old.period) * 2000,
             };
@@ -261,7 +265,7 @@ proptest! {
             let text = |n: &u32| (tree.names()[*n as usize].text.clone(), tree.names()[*n as usize].dso.clone());
             prop_assert!(names.is_sorted_by_key(text));
 
-            let mut ends: BTreeMap<(String, String), Both> = BTreeMap::new();
+            let mut ends: BTreeMap<(String, String), WeightPair> = BTreeMap::new();
             for (path, (_, own)) in sums.iter().filter(|(_, (_, own))| !own.is_zero()) {
                 *ends.entry(path[path.len() - 1].clone()).or_default() += *own;
             }
@@ -282,7 +286,7 @@ proptest! {
             for letter in ["a", "lib", "sh"] {
                 let matches: Vec<bool> = tree.names().iter().map(|name| name.text.contains(letter)).collect();
                 let is = |frame: &(String, String)| frame.0.contains(letter);
-                let through = sums.iter().filter(|(path, _)| path.iter().any(is)).map(|(_, (_, own))| *own).sum::<Both>();
+                let through = sums.iter().filter(|(path, _)| path.iter().any(is)).map(|(_, (_, own))| *own).sum::<WeightPair>();
                 let frames = sums.keys().filter(|path| path.last().is_some_and(is)).count();
                 prop_assert_eq!(tree.share(&matches), (through, frames));
             }

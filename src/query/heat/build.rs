@@ -5,29 +5,29 @@ use std::ops::Range;
 use crate::profile::Chunk;
 use crate::query::aggregate::Aggregate;
 use crate::query::data::Data;
-use crate::query::filter_eval::Judge;
+use crate::query::filter_eval::FilterEvaluator;
 use crate::query::parallel::shared;
 
-use super::lanes::{LaneKind, Leaves, half_octave, lanes};
-use super::{By, Heat, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
+use super::lanes::{LaneKind, SiteLanes, half_octave, lanes};
+use super::{Heat, HeatBy, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
 
 /// Samples that are worth a thread.
 const EACH: usize = 1 << 18;
 
 /// What a map is made from: the fold's and the other filter's verdicts are up to date with the data.
 #[derive(Clone, Copy, Debug)]
-pub struct Work<'a> {
+pub struct HeatInput<'a> {
     pub data: Data<'a>,
     pub event: usize,
     pub fold: &'a Aggregate,
-    pub lit: Option<&'a Judge>,
+    pub lit: Option<&'a FilterEvaluator>,
     /// Absolute position after the last sample.
     pub end: u64,
 }
 
 /// The map of an event's samples; `before` are the rows of the last one, `leaves` what it has looked up.
-pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut Leaves) -> Heat {
-    let Work { data, event, fold, .. } = work;
+pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut SiteLanes) -> Heat {
+    let HeatInput { data, event, fold, .. } = work;
     let columns = spec.columns.clamp(1, MAX_COLUMNS);
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
     heat.total = fold.total().samples;
@@ -38,7 +38,7 @@ pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut Leav
     (heat.from, heat.until) = (oldest.saturating_sub(data.start), newest.saturating_sub(data.start));
     let spec = HeatSpec { rows: spec.rows.clamp(1, MAX_ROWS), ..spec.clone() };
     let (lanes, rows) = lanes(data, event, fold, &spec, before, leaves);
-    heat.rows = if spec.by == By::Offset { spec.rows } else { lanes.len() };
+    heat.rows = if spec.by == HeatBy::Offset { spec.rows } else { lanes.len() };
     heat.lanes = lanes;
     heat.first = spec.page.unwrap_or((heat.until / heat.length + 1).saturating_sub(columns as u64));
     let pass = Pass::new(work, &heat, &rows);
@@ -52,7 +52,7 @@ pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut Leav
 
 /// One pass over the columns.
 struct Pass<'a> {
-    work: Work<'a>,
+    work: HeatInput<'a>,
     rows: &'a LaneKind,
     n_rows: usize,
     length: u64,
@@ -64,7 +64,7 @@ struct Pass<'a> {
 type Cells = (Vec<u32>, Vec<u32>);
 
 impl<'a> Pass<'a> {
-    fn new(work: Work<'a>, heat: &Heat, rows: &'a LaneKind) -> Self {
+    fn new(work: HeatInput<'a>, heat: &Heat, rows: &'a LaneKind) -> Self {
         let begin = work.data.start.saturating_add(heat.column_time(0));
         let span = (heat.columns as u64).saturating_mul(heat.length);
         Self { work, rows, n_rows: heat.rows, length: heat.length, begin, span }

@@ -9,7 +9,7 @@ use crate::profile::{NodeId, SiteId, SymId};
 use crate::query::aggregate::Aggregate;
 use crate::query::data::Data;
 
-use super::{By, HeatSpec};
+use super::{HeatBy, HeatSpec};
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,14 +63,14 @@ pub(crate) fn lanes(
     fold: &Aggregate,
     spec: &HeatSpec,
     before: &[Lane],
-    leaves: &mut Leaves,
+    leaves: &mut SiteLanes,
 ) -> (Vec<Lane>, LaneKind) {
     match spec.by {
-        By::Offset => (Vec::new(), LaneKind::Offset),
-        By::Cpu => by_cpu(data, spec.rows),
-        By::Latency => by_weight(data, event, spec.rows),
-        By::Process => by_process(data, fold, spec, before),
-        By::Dso | By::Function => by_leaf(data, fold, spec, before, leaves),
+        HeatBy::Offset => (Vec::new(), LaneKind::Offset),
+        HeatBy::Cpu => by_cpu(data, spec.rows),
+        HeatBy::Latency => by_weight(data, event, spec.rows),
+        HeatBy::Process => by_process(data, fold, spec, before),
+        HeatBy::Dso | HeatBy::Function => by_leaf(data, fold, spec, before, leaves),
     }
 }
 
@@ -129,17 +129,17 @@ const UNMET: u32 = u32::MAX;
 
 /// The DSO or function of each site, kept from map to map: only what is new is looked up.
 #[derive(Debug, Default)]
-pub struct Leaves {
+pub struct SiteLanes {
     /// The kind, and the names and the profile's epoch that they are of.
-    of: Option<(By, u64, u64)>,
+    of: Option<(HeatBy, u64, u64)>,
     of_site: Vec<u32>,
     of_sym: Vec<u32>,
     by_label: FxHashMap<Arc<str>, u32>,
     lanes: Vec<Lane>,
 }
 
-impl Leaves {
-    fn update(&mut self, data: Data<'_>, by: By) {
+impl SiteLanes {
+    fn update(&mut self, data: Data<'_>, by: HeatBy) {
         let of = Some((by, data.profile.frames.names(), data.profile.epoch()));
         if self.of != of {
             *self = Self { of, ..Self::default() };
@@ -168,7 +168,7 @@ fn by_leaf(
     fold: &Aggregate,
     spec: &HeatSpec,
     before: &[Lane],
-    leaves: &mut Leaves,
+    leaves: &mut SiteLanes,
 ) -> (Vec<Lane>, LaneKind) {
     leaves.update(data, spec.by);
     let mut totals = vec![0; leaves.lanes.len()];
@@ -220,10 +220,10 @@ fn leaf(data: Data<'_>, stack: NodeId) -> Option<SymId> {
     (stack != NodeId::ROOT).then(|| data.profile.frames.sym_of(frame))
 }
 
-fn text_of(data: Data<'_>, sym: Option<SymId>, by: By) -> (Arc<str>, &'static str) {
+fn text_of(data: Data<'_>, sym: Option<SymId>, by: HeatBy) -> (Arc<str>, &'static str) {
     let Some(sym) = sym else { return ("[unknown]".into(), "dso") };
     let sym = data.profile.frames.sym(sym);
-    if by == By::Dso { (sym.dso_name.clone(), "dso") } else { (sym.name().into(), "sym") }
+    if by == HeatBy::Dso { (sym.dso_name.clone(), "dso") } else { (sym.name().into(), "sym") }
 }
 
 /// The rows that there is room for, those with the most samples, and the row of each group. Those that were

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::filter::Filter;
 
-pub use build::{Work, build};
-pub use lanes::{Lane, Leaves, half_octave, least_of};
+pub use build::{HeatInput, build};
+pub use lanes::{Lane, SiteLanes, half_octave, least_of};
 pub use levels::{Levels, Scale};
 
 /// Nanoseconds of a second.
@@ -49,7 +49,7 @@ pub(crate) const LENGTHS: &[u64] = &[
 
 /// What the rows of a map are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum By {
+pub enum HeatBy {
     /// Offsets inside a column.
     #[default]
     Offset,
@@ -62,7 +62,7 @@ pub enum By {
     Latency,
 }
 
-impl By {
+impl HeatBy {
     /// All, with the words that they are asked for by.
     pub const ALL: &'static [(Self, &'static str)] = &[
         (Self::Offset, "offset"),
@@ -90,7 +90,7 @@ impl By {
 /// Which part of the session is mapped, and how finely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatSpec {
-    pub by: By,
+    pub by: HeatBy,
     /// Nanoseconds of a column.
     pub length: u64,
     /// The first column, counted from the session's start; when `None` the newest sample is in the last one.
@@ -104,7 +104,7 @@ pub struct HeatSpec {
 /// A map. Cells are numbers of samples, column after column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
-    pub by: By,
+    pub by: HeatBy,
     pub length: u64,
     /// The first column, counted from the session's start.
     pub first: u64,
@@ -165,7 +165,7 @@ impl Heat {
     /// order of time, else it is when their column begins.
     pub fn time(&self, cell: usize) -> u64 {
         let (column, row) = (cell / self.rows.max(1), cell % self.rows.max(1));
-        let offset = if self.by == By::Offset { self.offset(row) } else { 0 };
+        let offset = if self.by == HeatBy::Offset { self.offset(row) } else { 0 };
         self.column_time(column).saturating_add(offset)
     }
 
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn a_kind_of_rows_has_one_word_and_comes_round_again() {
-        for (at, (by, word)) in By::ALL.iter().enumerate() {
-            assert_eq!((by.word(), By::parse(word)), (*word, Some(*by)));
-            assert_eq!(by.next(), By::ALL.get(at + 1).map_or(By::Offset, |row| row.0));
+        for (at, (by, word)) in HeatBy::ALL.iter().enumerate() {
+            assert_eq!((by.word(), HeatBy::parse(word)), (*word, Some(*by)));
+            assert_eq!(by.next(), HeatBy::ALL.get(at + 1).map_or(HeatBy::Offset, |row| row.0));
         }
-        assert_eq!(By::parse("processes"), None);
+        assert_eq!(HeatBy::parse("processes"), None);
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(sums, [13 + 14 + 15, 21 + 22, 0, 0]);
         assert_eq!(heat.sum_of(1..3, 1..3), 16 + 17 + 20 + 21);
         assert_eq!((heat.column_time(0), heat.column_time(2), heat.offset(1), heat.offset(3)), (3500, 4900, 175, 525));
-        let by_cpu = Heat { by: By::Cpu, ..heat.clone() };
+        let by_cpu = Heat { by: HeatBy::Cpu, ..heat.clone() };
         assert_eq!((heat.time(7), by_cpu.time(7), heat.time(8)), (4725, 4200, 4900));
         assert_eq!([0, 4199, 4200, 4900, 9999].map(|ns| heat.column_at(ns)), [0, 0, 1, 2, 2]);
         let at = [0, 3499, 3500, 3675, 4724, 4725, 5599, 5600, 9999].map(|ns| heat.cell_at(ns));

@@ -8,15 +8,15 @@ use proptest::prelude::*;
 use crate::filter::Filter;
 use crate::profile::{Acc, CHUNK, FrameId};
 use crate::query::chains::tests::built;
-use crate::query::chains::{Reach, Tree};
-use crate::query::flame::layout::{FlameSpec, Way, layout};
+use crate::query::chains::{Tree, TreeKind};
+use crate::query::flame::layout::{FlameDirection, FlameSpec, layout};
 use crate::query::flame::{Edit, FlameTree};
-use crate::query::live_rows::Tally;
+use crate::query::live_rows::LiveRows;
 use crate::query::staged::Staged;
 use crate::symbols::lines::InlinedFrame;
 
-use super::Standing;
-use crate::query::{Aggregate, ColumnKey, Direction, Keep, Order, Top, TopRow, TopSpec};
+use super::KeptRows;
+use crate::query::{Aggregate, ColumnKey, Direction, Order, RowLimit, Top, TopRow, TopSpec};
 
 /// Something that happens between two answers.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ fn paths(staged: &Staged, tree: &Tree) -> Vec<(usize, u32, Acc)> {
 /// What follows, and what it is asked.
 struct Screen {
     fold: Aggregate,
-    rows: Standing,
+    rows: KeptRows,
     flame: FlameTree,
     edits: Vec<Edit>,
     spec: TopSpec,
@@ -111,7 +111,7 @@ impl Screen {
         let filter = filter.map(|text| Arc::new(Filter::parse(text).expect("filter")));
         Self {
             fold: Aggregate::new(0, filter.clone()).told_apart(keys),
-            rows: Standing::default(),
+            rows: KeptRows::default(),
             flame: FlameTree::default(),
             edits: Vec::new(),
             spec: TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() },
@@ -128,7 +128,7 @@ impl Screen {
             true => self.flame = FlameTree::build(staged.data(), &self.fold, &self.edits),
             false => self.flame.follow(staged.data(), &news),
         }
-        self.rows.top(staged.data(), &self.fold, &self.spec, Keep::All { sorted: usize::MAX })
+        self.rows.top(staged.data(), &self.fold, &self.spec, RowLimit::All { sorted: usize::MAX })
     }
 
     /// The same question put to somebody who has seen nothing before.
@@ -136,17 +136,17 @@ impl Screen {
         let top = self.look(staged);
         let mut fold = Aggregate::new(0, self.filter.clone()).told_apart(&self.spec.keys);
         fold.update(staged.data(), self.from..u64::MAX);
-        let want = Top::build(staged.data(), &fold, &self.spec, Keep::All { sorted: usize::MAX });
+        let want = Top::build(staged.data(), &fold, &self.spec, RowLimit::All { sorted: usize::MAX });
         assert_eq!((top.total, top.n_rows), (want.total, want.n_rows));
         assert_eq!(sums(staged, &top), sums(staged, &want));
         let ids = |top: &Top| top.rows.iter().map(|row| row.id).collect::<Vec<_>>();
         assert_eq!(ids(&top), ids(&want), "the order");
-        let mut walked = Tally::walked(staged.data(), &fold, &self.spec);
-        let walked = walked.top(staged.data(), &fold, &self.spec, Keep::All { sorted: usize::MAX });
+        let mut walked = LiveRows::walked(staged.data(), &fold, &self.spec);
+        let walked = walked.top(staged.data(), &fold, &self.spec, RowLimit::All { sorted: usize::MAX });
         assert_eq!((sums(staged, &walked), ids(&walked)), (sums(staged, &want), ids(&want)), "site by site");
         for (row, anew) in top.rows.iter().zip(&want.rows) {
             for direction in [Direction::Callers, Direction::Callees] {
-                let reach = Reach { direction, inclusive: self.spec.children };
+                let reach = TreeKind { direction, inclusive: self.spec.children };
                 let want = paths(staged, &built(staged.data(), &want, anew, reach));
                 let mut trees = self.rows.trees(&self.fold);
                 let tree = trees.tree(staged.data(), &top, row, reach);
@@ -159,7 +159,7 @@ impl Screen {
 
 impl Screen {
     fn check_flame(&self, anew: &FlameTree) {
-        for way in [Way::Roots, Way::Leaves, Way::Around("a|c".into())] {
+        for way in [FlameDirection::Roots, FlameDirection::Leaves, FlameDirection::Around("a|c".into())] {
             for by_weight in [true, false] {
                 let (edits, find) = (self.edits.clone(), Some("b".to_owned()));
                 let spec = FlameSpec {
@@ -263,7 +263,7 @@ fn the_first_of_very_many_rows() {
             let mut screen = Screen::new(None, &[ColumnKey::Sym], true);
             screen.spec = TopSpec { order, reversed, ..screen.spec };
             let whole = screen.look(&staged);
-            let first = screen.rows.top(staged.data(), &screen.fold, &screen.spec, Keep::First(n));
+            let first = screen.rows.top(staged.data(), &screen.fold, &screen.spec, RowLimit::First(n));
             assert_eq!(first.n_rows, 520);
             let names = |top: &Top, n: usize| top.rows.iter().take(n).map(|row| row.id).collect::<Vec<_>>();
             assert_eq!(names(&first, usize::MAX), names(&whole, n), "{order:?} {reversed} {n}");

@@ -4,20 +4,20 @@ use super::*;
 use crate::profile::{Frame, NodeId, Site};
 use crate::query::compare::compare;
 use crate::query::diff::Side;
-use crate::query::kept_rows::Standing;
+use crate::query::kept_rows::KeptRows;
 use crate::query::staged::Staged;
-use crate::query::{ColumnKey, Direction, Keep, TopSpec};
+use crate::query::{ColumnKey, Direction, RowLimit, TopSpec};
 use crate::session::MapId;
 
-const ALL: Keep = Keep::All { sorted: usize::MAX };
+const ALL: RowLimit = RowLimit::All { sorted: usize::MAX };
 
 fn question(order: Order, direction: Direction) -> Question {
     let top = TopSpec { keys: vec![ColumnKey::Sym], children: true, order, reversed: false, origins: false };
     Question { top, direction, ..Question::default() }
 }
 
-fn listed(staged: &Staged, question: &Question) -> Listed {
-    let (fold, mut rows) = (staged.fold(), Standing::default());
+fn listed(staged: &Staged, question: &Question) -> ScreenLines {
+    let (fold, mut rows) = (staged.fold(), KeptRows::default());
     let top = rows.top(staged.data(), &fold, &question.top, ALL);
     lines(staged.data(), &top, question, &mut rows.trees(&fold))
 }
@@ -246,7 +246,7 @@ fn what_is_gone_has_a_line_without_weight() {
     let shown = |per, limit_percent| {
         let mut q = question(Order::SelfTime, Direction::Callers);
         (q.limit_percent, q.expand_all) = (limit_percent, true);
-        let (fold, mut now_rows) = (now.fold(), Standing::default());
+        let (fold, mut now_rows) = (now.fold(), KeptRows::default());
         let (old, new) = (then.top(&q.top), now_rows.top(now.data(), &fold, &q.top, ALL));
         let side = |top: &Top| Side { total: top.total, seconds: 2.0 };
         let old = TableSide { data: then.data(), top: &old, side: side(&old) };
@@ -267,10 +267,10 @@ fn what_is_gone_has_a_line_without_weight() {
         ". m 0 100 0 0",
         ". b 0 0 40 0",
     ];
-    assert_eq!(shown(Per::Total, 0.0), all);
+    assert_eq!(shown(NormalizeBy::Total, 0.0), all);
     // Now or then as much as the limit; the row of m counts what it called.
     let some = ["v c 87 87 10 87", "  . m 0 87", ". a 8 8 50 8", ". m 0 100 0 0", ". b 0 0 40 0"];
-    assert_eq!(shown(Per::Total, 50.0), some);
+    assert_eq!(shown(NormalizeBy::Total, 50.0), some);
     let plain = ["v c 87 87 10 174", "  . m 0 87", ". m 0 100 0 0", ". b 0 0 40 0"];
-    assert_eq!(shown(Per::Nothing, 10.0), plain);
+    assert_eq!(shown(NormalizeBy::Nothing, 10.0), plain);
 }

@@ -84,7 +84,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
         let rows: Vec<String> = top.rows.iter().filter_map(name).collect();
         (rows.join(" "), top.n_rows)
     };
-    let all = Keep::All { sorted: usize::MAX };
+    let all = RowLimit::All { sorted: usize::MAX };
     let sym = [ColumnKey::Sym];
     assert_eq!(order(&sym, Order::SelfTime, false, all).0, "y c b d a");
     assert_eq!(order(&sym, Order::Children, false, all).0, "a y c b d");
@@ -92,9 +92,9 @@ fn rows_come_in_the_order_that_is_asked_for() {
     assert_eq!(order(&sym, Order::SelfTime, true, all).0, "a b d c y");
     assert_eq!(order(&sym, Order::By(ColumnKey::Sym), false, all).0, "a b c d y");
     assert_eq!(order(&sym, Order::By(ColumnKey::Dso), false, all).0, "c b d a y");
-    assert_eq!(order(&sym, Order::SelfTime, false, Keep::First(2)), ("y c".to_owned(), 5));
-    assert_eq!(order(&sym, Order::SelfTime, false, Keep::First(9)), ("y c b d a".to_owned(), 5));
-    let some = order(&sym, Order::SelfTime, false, Keep::All { sorted: 2 }).0;
+    assert_eq!(order(&sym, Order::SelfTime, false, RowLimit::First(2)), ("y c".to_owned(), 5));
+    assert_eq!(order(&sym, Order::SelfTime, false, RowLimit::First(9)), ("y c b d a".to_owned(), 5));
+    let some = order(&sym, Order::SelfTime, false, RowLimit::All { sorted: 2 }).0;
     assert!(some.starts_with("y c ") && some.len() == "y c b d a".len(), "{some}");
     let tasks = [ColumnKey::Pid, ColumnKey::Sym];
     assert_eq!(order(&tasks, Order::By(ColumnKey::Pid), false, all).0, "b y c a y a d");

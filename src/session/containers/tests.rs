@@ -121,7 +121,7 @@ fn whatever_a_file_has_is_read() {
     damage::reaching(256, 40, file(), |bytes| {
         let list = decode(&bytes);
         assert_eq!(decode(&encode(list.iter())), list);
-        for Named { root, container } in &list {
+        for NamedContainer { root, container } in &list {
             assert!(root.starts_with('/') && !root.contains(char::is_control), "{root:?}");
             assert!(container.name.len() <= MAX_NAME && !container.name.contains(char::is_control));
         }

@@ -41,7 +41,7 @@ pub fn is_limit(text: &str) -> bool {
 
 /// A group that was kept from the CPUs in an interval.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Throttled {
+pub struct ThrottledGroup {
     /// Its container, pod or unit.
     pub name: Arc<str>,
     /// Of the periods in which it ran.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
-use crate::session::containers::{Container, Named, Place, Runtime, places};
+use crate::session::containers::{CgroupPlace, Container, NamedContainer, Runtime, places};
 use crate::symbols::door::{Door, Namers, Purpose};
 
 /// Larger files are nobody's state, in bytes.
@@ -74,7 +74,7 @@ impl Reader {
 
     /// The innermost container that a cgroup belongs to, by the names that are found; where none are, by those of its
     /// path, and whether they were found. `None` of what is no container.
-    pub fn name(&mut self, path: &str, pid: impl Fn() -> Option<i32>) -> Option<(Named, bool)> {
+    pub fn name(&mut self, path: &str, pid: impl Fn() -> Option<i32>) -> Option<(NamedContainer, bool)> {
         let places = places(path);
         for place in &places {
             if let Some((runtime, names)) = self.state(path, place, &pid) {
@@ -83,10 +83,15 @@ impl Reader {
         }
         let innermost = places.first().filter(|place| place.runtime.is_container())?;
         let told = matches!(innermost.runtime, Runtime::Lxc | Runtime::Machine);
-        Some((Named { root: innermost.root.into(), container: Arc::new(innermost.container()) }, told))
+        Some((NamedContainer { root: innermost.root.into(), container: Arc::new(innermost.container()) }, told))
     }
 
-    fn state(&mut self, path: &str, place: &Place<'_>, pid: &dyn Fn() -> Option<i32>) -> Option<(Runtime, Names)> {
+    fn state(
+        &mut self,
+        path: &str,
+        place: &CgroupPlace<'_>,
+        pid: &dyn Fn() -> Option<i32>,
+    ) -> Option<(Runtime, Names)> {
         let id = place.id;
         let home = home_of(path, &self.root);
         let containerd = |reader: &Self| reader.containerd(None, id, pid).map(|names| (Runtime::Containerd, names));
@@ -194,7 +199,7 @@ fn shim_folder(pid: i32) -> Option<Opened> {
     Opened::with(&PathBuf::from(format!("/proc/{shim}/cwd/..")), namers)
 }
 
-fn named(place: &Place<'_>, runtime: Runtime, names: Names) -> Named {
+fn named(place: &CgroupPlace<'_>, runtime: Runtime, names: Names) -> NamedContainer {
     let of_path = place.container();
     let or = |name: String, other: &Arc<str>| if name.is_empty() { other.clone() } else { name.into() };
     let id = if place.runtime == Runtime::Plain { names.name.as_str().into() } else { of_path.id.clone() };
@@ -206,7 +211,7 @@ fn named(place: &Place<'_>, runtime: Runtime, names: Names) -> Named {
         namespace: names.namespace.into(),
         image: names.image.into(),
     };
-    Named { root: place.root.into(), container: Arc::new(container) }
+    NamedContainer { root: place.root.into(), container: Arc::new(container) }
 }
 
 /// A user's own folder, where runtimes without root keep their state, and the user.

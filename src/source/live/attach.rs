@@ -9,12 +9,12 @@ use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::source::{Counts, CpuCount, EventState, FreshId, Handover, Run};
+use crate::source::{Counts, CpuCount, EventState, FreshId, Handover, RunState};
 
-use super::attr::{self, Common, Have};
+use super::attr::{self, CommonAttrs, KernelFeatures};
 use super::error::OpenError;
 use super::event_slot::Slot;
-use super::stack_walks::Walks;
+use super::stack_walks::StackWalks;
 use super::strings::{OpenedEvent, Strings};
 
 /// A CPU's ring and the event that owns it.
@@ -26,7 +26,7 @@ pub(crate) struct CpuRing {
 
 /// The task or cgroup that an event is opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum EventTarget {
     /// A task, or -1 for all.
     Task(i32),
     /// Index of a cgroup.
@@ -35,12 +35,12 @@ pub(crate) enum Who {
 
 /// One open event.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenEvent {
     pub(crate) fd: OwnedFd,
     /// `None` for a task's own side-band dummy.
     pub(crate) event: Option<u16>,
     pub(crate) cpu: u32,
-    pub(crate) who: Who,
+    pub(crate) who: EventTarget,
     pub(crate) id: u64,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct Attachment {
     pub(crate) sys: Box<dyn Sys>,
     pub(crate) rights: Rights,
     pub(crate) slots: Vec<Slot>,
-    pub(crate) common: Common,
-    pub(crate) have: Have,
+    pub(crate) common: CommonAttrs,
+    pub(crate) have: KernelFeatures,
     pub(crate) pages: usize,
     pub(crate) rings: BTreeMap<u32, CpuRing>,
-    pub(crate) opened: Vec<Opened>,
+    pub(crate) opened: Vec<OpenEvent>,
     pub(crate) cgroups: Vec<OwnedFd>,
     /// Whether side-band comes from events on the tasks, not on the CPUs.
     pub(crate) by_task: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Attachment {
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
     /// What walks user stacks in the kernel, while that is asked for.
-    pub(crate) walks: Option<Walks>,
+    pub(crate) walks: Option<StackWalks>,
     /// What reads the strings that system calls are given.
     pub(crate) strings: Strings,
 }
@@ -87,7 +87,7 @@ impl Attachment {
         sys: Box<dyn Sys>,
         rights: Rights,
         events: Vec<Event>,
-        common: Common,
+        common: CommonAttrs,
         pages: usize,
         by_task: bool,
     ) -> Self {
@@ -96,7 +96,7 @@ impl Attachment {
             rights,
             slots: events.into_iter().map(Slot::new).collect(),
             common,
-            have: Have::default(),
+            have: KernelFeatures::default(),
             pages,
             rings: BTreeMap::new(),
             opened: Vec::new(),
@@ -134,17 +134,17 @@ impl Attachment {
 
     /// Opens a CPU's ring and its events on `who`. Threads that have ended and CPUs that went offline meanwhile are
     /// skipped; `Ok(false)` says that this one was.
-    pub(crate) fn open(&mut self, cpu: u32, who: Who) -> Result<bool, OpenError> {
+    pub(crate) fn open(&mut self, cpu: u32, who: EventTarget) -> Result<bool, OpenError> {
         if !self.rings.contains_key(&cpu) {
             let pid = match who {
-                Who::Task(pid) if self.by_task => pid,
+                EventTarget::Task(pid) if self.by_task => pid,
                 _ => -1,
             };
             if !self.open_ring(cpu, pid)? {
                 return Ok(false);
             }
         } else if self.by_task {
-            let Who::Task(pid) = who else { return Ok(false) };
+            let EventTarget::Task(pid) = who else { return Ok(false) };
             match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
                 Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(false),
                 Err(errno) => return Err(OpenError::open("dummy", &self.owner_attr(), errno, &self.rights)),
@@ -152,7 +152,7 @@ impl Attachment {
                     self.redirect(&fd, cpu)?;
                     self.report_owner(&fd);
                     self.enable(&fd);
-                    self.opened.push(Opened { fd, event: None, cpu, who, id: 0 });
+                    self.opened.push(OpenEvent { fd, event: None, cpu, who, id: 0 });
                 }
             }
         }
@@ -191,7 +191,7 @@ impl Attachment {
     }
 
     /// Opens some of the events; the ring must be there.
-    pub(crate) fn open_slots(&mut self, which: &[usize], cpu: u32, who: Who) -> Result<bool, OpenError> {
+    pub(crate) fn open_slots(&mut self, which: &[usize], cpu: u32, who: EventTarget) -> Result<bool, OpenError> {
         let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
         for i in which.iter().copied() {
             if !self.slots[i].wants(cpu) {
@@ -242,12 +242,18 @@ impl Attachment {
     }
 
     /// Opens one event, falling back where there is a way; `None` when the task or the CPU is gone.
-    fn open_event(&mut self, i: usize, cpu: u32, who: Who, leader: Option<usize>) -> Result<Option<usize>, OpenError> {
+    fn open_event(
+        &mut self,
+        i: usize,
+        cpu: u32,
+        who: EventTarget,
+        leader: Option<usize>,
+    ) -> Result<Option<usize>, OpenError> {
         loop {
             let attr = self.attr(i);
             let (pid, cgroup) = match who {
-                Who::Task(pid) => (pid, None),
-                Who::Cgroup(g) => (-1, Some(self.cgroups[g].as_fd())),
+                EventTarget::Task(pid) => (pid, None),
+                EventTarget::Cgroup(g) => (-1, Some(self.cgroups[g].as_fd())),
             };
             let leader = leader.and_then(|at| self.opened.get(at)).map(|o| o.fd.as_fd());
             match self.sys.open(&attr, pid, cpu as i32, leader, cgroup) {
@@ -261,7 +267,7 @@ impl Attachment {
                     }
                     self.read_strings(i, cpu, id, &attr);
                     self.fresh_ids.push(fresh(id, i as u16, &attr));
-                    self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
+                    self.opened.push(OpenEvent { fd, event: Some(i as u16), cpu, who, id });
                     return Ok(Some(self.opened.len() - 1));
                 }
                 Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(None),
@@ -324,7 +330,7 @@ impl Attachment {
     /// Starts all events that are open and do not rest.
     pub(crate) fn enable_all(&self) {
         for open in &self.opened {
-            if open.event.is_none_or(|i| self.slots[usize::from(i)].run == Run::Running) {
+            if open.event.is_none_or(|i| self.slots[usize::from(i)].run == RunState::Running) {
                 self.enable(&open.fd);
             }
         }
@@ -334,8 +340,8 @@ impl Attachment {
     pub(crate) fn pause(&mut self, slot: usize, on: bool) {
         let run = &mut self.slots[slot].run;
         match (&run, on) {
-            (Run::Running, true) => *run = Run::Paused,
-            (Run::Paused, false) => *run = Run::Running,
+            (RunState::Running, true) => *run = RunState::Paused,
+            (RunState::Paused, false) => *run = RunState::Running,
             _ => return,
         }
         for open in self.opened.iter().filter(|o| o.event == Some(slot as u16)) {
@@ -356,16 +362,17 @@ impl Attachment {
     }
 
     /// Closes events, keeping what they counted.
-    pub(crate) fn close(&mut self, which: impl Fn(&Opened) -> bool) {
-        let (gone, kept): (Vec<Opened>, Vec<Opened>) = std::mem::take(&mut self.opened).into_iter().partition(which);
+    pub(crate) fn close(&mut self, which: impl Fn(&OpenEvent) -> bool) {
+        let (gone, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
+            std::mem::take(&mut self.opened).into_iter().partition(which);
         self.opened = kept;
         self.retire(&gone);
         let Self { strings, opened, slots, .. } = self;
-        let of = |o: &Opened| o.event.map(|i| slots[usize::from(i)].event.attr.config);
+        let of = |o: &OpenEvent| o.event.map(|i| slots[usize::from(i)].event.attr.config);
         strings.keep(|number| opened.iter().any(|o| of(o) == Some(number)));
     }
 
-    fn retire(&mut self, gone: &[Opened]) {
+    fn retire(&mut self, gone: &[OpenEvent]) {
         for open in gone {
             if let Some(i) = open.event {
                 let counts = self.read(open);
@@ -376,7 +383,7 @@ impl Attachment {
 
     /// Replaces the open events of some slots by fresh ones, as the slots want them now. Both run for a
     /// moment; the handover says whose samples count when. What fails leaves all as it was.
-    pub(crate) fn reopen(&mut self, which: &[usize], whos: &[Who]) -> Result<Handover, OpenError> {
+    pub(crate) fn reopen(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
         let (old, reported) = (self.opened.len(), self.fresh_ids.len());
         let cpus: Vec<u32> = self.rings.keys().copied().collect();
         for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
@@ -388,13 +395,14 @@ impl Attachment {
         }
         let mut fresh = self.opened.split_off(old);
         for open in &fresh {
-            if open.event.is_some_and(|i| self.slots[usize::from(i)].run == Run::Running) {
+            if open.event.is_some_and(|i| self.slots[usize::from(i)].run == RunState::Running) {
                 self.enable(&open.fd);
             }
         }
         let at = crate::kernel::monotonic_ns();
-        let is_old = |open: &Opened| open.event.is_some_and(|i| which.contains(&usize::from(i)));
-        let (gone, kept): (Vec<Opened>, Vec<Opened>) = std::mem::take(&mut self.opened).into_iter().partition(is_old);
+        let is_old = |open: &OpenEvent| open.event.is_some_and(|i| which.contains(&usize::from(i)));
+        let (gone, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
+            std::mem::take(&mut self.opened).into_iter().partition(is_old);
         self.opened = kept;
         self.retire(&gone);
         for open in fresh.iter().filter(|_| !gone.is_empty()) {
@@ -404,13 +412,13 @@ impl Attachment {
                 before.value = before.value.wrapping_sub(beside);
             }
         }
-        let ids = |list: &[Opened]| list.iter().map(|open| open.id).collect();
+        let ids = |list: &[OpenEvent]| list.iter().map(|open| open.id).collect();
         let handover = Handover { at, old: ids(&gone), new: if gone.is_empty() { Vec::new() } else { ids(&fresh) } };
         self.opened.append(&mut fresh);
         Ok(handover)
     }
 
-    fn read(&self, open: &Opened) -> Counts {
+    fn read(&self, open: &OpenEvent) -> Counts {
         let mut counts = self.sys.counts(open.fd.as_fd(), self.owner_attr().read_format).unwrap_or_default();
         if self.common.tasks {
             // A task's event waits on every CPU but the one that the task is on.

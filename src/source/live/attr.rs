@@ -19,7 +19,7 @@ pub struct Exclude {
 
 /// Settings common to all events of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Common {
+pub(crate) struct CommonAttrs {
     pub(crate) rate: Rate,
     pub(crate) chains: CallGraph,
     pub(crate) exclude: Exclude,
@@ -35,20 +35,20 @@ pub(crate) struct Common {
 
 /// Newer kernel features, given up one after the other when an open says EINVAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Have {
+pub(crate) struct KernelFeatures {
     pub(crate) lost: bool,
     pub(crate) cgroup: bool,
     pub(crate) bpf_event: bool,
     pub(crate) ksymbol: bool,
 }
 
-impl Default for Have {
+impl Default for KernelFeatures {
     fn default() -> Self {
         Self { lost: true, cgroup: true, bpf_event: true, ksymbol: true }
     }
 }
 
-impl Have {
+impl KernelFeatures {
     /// Gives up the newest feature that is left (6.0, 5.7, 5.1, 5.1); `None` when none is.
     pub(crate) fn less(self) -> Option<Self> {
         if self.lost {
@@ -71,7 +71,7 @@ const SW_FAULTS: [u64; 3] = [2, 5, 6];
 /// The fields that every sample of ours has, so that one layout decodes them all fast.
 const FIELDS: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
 
-fn base(common: &Common, have: Have) -> Attr {
+fn base(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let mut attr = Attr {
         sample_type: FIELDS | if common.cgroups && have.cgroup { sample::CGROUP } else { 0 },
         read_format: read_format::TOTAL_TIME_ENABLED
@@ -89,7 +89,7 @@ fn base(common: &Common, have: Have) -> Attr {
 }
 
 /// The attr of an event.
-pub(crate) fn event(event: &Event, common: &Common, have: Have) -> Attr {
+pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let own = &event.attr;
     let mut attr = Attr {
         kind: own.kind,
@@ -172,7 +172,7 @@ pub(crate) fn event(event: &Event, common: &Common, have: Have) -> Attr {
 
 /// Whether a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
 /// would be set for everybody who traces that.
-pub(crate) fn walks(event: &Event, common: &Common) -> bool {
+pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
     common.chains == CallGraph::Tables && !common.exclude.user && may_be_walked(event)
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn may_be_walked(event: &Event) -> bool {
 }
 
 /// The event by which that program writes what it found, before each sample.
-pub(crate) fn walked(common: &Common) -> Attr {
+pub(crate) fn walked(common: &CommonAttrs) -> Attr {
     let mut attr = Attr {
         kind: TYPE_SOFTWARE,
         config: SW_BPF_OUTPUT,
@@ -200,12 +200,12 @@ pub(crate) fn walked(common: &Common) -> Attr {
 }
 
 /// How often an event is sampled.
-pub(crate) fn rate(event: &Event, common: &Common) -> Rate {
-    Rate::of(&self::event(event, common, Have::default()))
+pub(crate) fn rate(event: &Event, common: &CommonAttrs) -> Rate {
+    Rate::of(&self::event(event, common, KernelFeatures::default()))
 }
 
 /// The dummy that owns a ring and brings in the side-band records.
-pub(crate) fn owner(common: &Common, have: Have) -> Attr {
+pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..base(common, have) };
     for flag in [Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task] {
         attr.set(flag, true);
@@ -244,7 +244,7 @@ pub(crate) fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usi
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) const COMMON: Common = Common {
+    pub(crate) const COMMON: CommonAttrs = CommonAttrs {
         rate: Rate::Frequency(999),
         chains: CallGraph::Fp,
         exclude: Exclude { kernel: false, user: false, guest: false, idle: false },
@@ -257,23 +257,23 @@ pub(super) mod tests {
 
     #[test]
     fn clocks_have_a_frequency_and_tracepoints_take_every_hit() {
-        let clock = event(&Event::cpu_clock(), &COMMON, Have::default());
+        let clock = event(&Event::cpu_clock(), &COMMON, KernelFeatures::default());
         assert!(clock.has(Flag::Freq) && clock.period_or_freq == 999 && clock.sample_type & sample::CALLCHAIN != 0);
         let mut tp = Event::cpu_clock();
         tp.attr.kind = TYPE_TRACEPOINT;
         let seldom = |mut e: Event| {
             e.attr.period_or_freq = 10;
-            event(&e, &COMMON, Have::default()).sample_type & sample::PERIOD
+            event(&e, &COMMON, KernelFeatures::default()).sample_type & sample::PERIOD
         };
         assert_eq!((seldom(tp.clone()), seldom(Event::cpu_clock())), (0, sample::PERIOD));
-        let tp = event(&tp, &COMMON, Have::default());
+        let tp = event(&tp, &COMMON, KernelFeatures::default());
         assert_eq!(tp.sample_type & sample::PERIOD, sample::PERIOD);
         assert!(!tp.has(Flag::Freq) && tp.period_or_freq == 1 && tp.sample_type & sample::RAW != 0);
     }
 
     #[test]
     fn all_newer_features_can_be_given_up() {
-        let mut have = Have::default();
+        let mut have = KernelFeatures::default();
         let mut steps = 0;
         while let Some(less) = have.less() {
             have = less;

@@ -81,7 +81,7 @@ impl Slot {
 
     /// What a filter that was just put in place of another comes to, and whether it holds already: one of
     /// the same shape needs new parameters only.
-    pub(crate) fn filter_words(&mut self, before: Option<&Capture>) -> (String, bool) {
+    pub(crate) fn describe_filter(&mut self, before: Option<&Capture>) -> (String, bool) {
         let name = &self.event.name;
         let Some(filter) = &self.event.filter else {
             self.program = None;
@@ -113,7 +113,7 @@ impl Slot {
 mod tests {
     use super::*;
     use crate::kernel::fake::FakeSys;
-    use crate::source::live::attach::Who;
+    use crate::source::live::attach::EventTarget;
     use crate::source::live::attach::tests::attachment;
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         let sys = FakeSys::new(|_, _, _| Ok(()));
         let log = sys.log.clone();
         let mut a = attachment(sys, vec![event.clone()], 0);
-        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
         a.enable_all();
         let log = log.lock().join("; ");
         let (set, run) = (log.find("filter a == 1").expect("set"), log.rfind("enable").expect("enabled"));
@@ -134,7 +134,7 @@ mod tests {
             (Errno::INVAL, "does not understand"),
         ] {
             let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).refuse_filters(errno), vec![event.clone()], 0);
-            let error = a.open(0, Who::Task(-1)).expect_err("refused").to_string();
+            let error = a.open(0, EventTarget::Task(-1)).expect_err("refused").to_string();
             assert!(error.contains(words) && error.contains("a == 1"), "{error}");
         }
     }
@@ -152,7 +152,10 @@ mod tests {
             (Errno::NOMEM.into(), "the kernel says"),
         ] {
             let sys = FakeSys::new(|_, _, _| Ok(())).refuse_programs(error);
-            let said = attachment(sys, vec![event.clone()], 0).open(0, Who::Task(-1)).expect_err("refused").to_string();
+            let said = attachment(sys, vec![event.clone()], 0)
+                .open(0, EventTarget::Task(-1))
+                .expect_err("refused")
+                .to_string();
             assert!(said.contains(words) && said.contains("pid == 1"), "{said}");
         }
     }

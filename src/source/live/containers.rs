@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use crate::kernel::cgroup;
-use crate::session::containers::Named;
+use crate::session::containers::NamedContainer;
 use crate::source::containers::Reader;
 
 /// How often cgroups are looked through at most; and one in so many parts of the time is what that may take.
@@ -20,16 +20,16 @@ const TRIES: u32 = 8;
 
 /// A container that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
-    pub named: Named,
+pub struct RunningContainer {
+    pub named: NamedContainer,
     /// Its directory in the tree of perf events; none where it is in others only.
     pub place: Option<PathBuf>,
 }
 
 /// What has changed since it was looked last.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct News {
-    pub came: Vec<Running>,
+pub struct ContainerChanges {
+    pub came: Vec<RunningContainer>,
     pub went: Vec<Arc<str>>,
 }
 
@@ -40,12 +40,12 @@ pub struct Scanner {
     /// Whether the first of them is that of perf events.
     samples: bool,
     reader: Reader,
-    known: HashMap<String, Known>,
+    known: HashMap<String, CgroupState>,
 }
 
 /// What is known of a cgroup: how often it was asked whose it is, and whether there is more to come to know.
 #[derive(Debug)]
-struct Known {
+struct CgroupState {
     tries: u32,
     open: bool,
     told: bool,
@@ -61,8 +61,8 @@ impl Scanner {
     }
 
     /// The containers that came, or whose names came, and those that went.
-    pub fn look(&mut self) -> News {
-        let (mut there, mut news) = (HashSet::new(), News::default());
+    pub fn look(&mut self) -> ContainerChanges {
+        let (mut there, mut news) = (HashSet::new(), ContainerChanges::default());
         for (at, tree) in self.trees.clone().into_iter().enumerate() {
             for (name, dir) in cgroup::below(&tree) {
                 let path = format!("/{name}");
@@ -83,8 +83,8 @@ impl Scanner {
         news
     }
 
-    fn meet(&mut self, path: String, dir: PathBuf, place: Option<PathBuf>) -> Option<Running> {
-        let known = self.known.entry(path.clone()).or_insert(Known { tries: 0, open: true, told: false });
+    fn meet(&mut self, path: String, dir: PathBuf, place: Option<PathBuf>) -> Option<RunningContainer> {
+        let known = self.known.entry(path.clone()).or_insert(CgroupState { tries: 0, open: true, told: false });
         if !known.open {
             return None;
         }
@@ -96,14 +96,14 @@ impl Scanner {
         let fresh = is_named || known.tries == 1;
         known.open = more_to_come && (found.is_some() || crate::session::containers::may_be_one(&path));
         known.told |= found.is_some();
-        found.filter(|_| fresh).map(|(named, _)| Running { named, place })
+        found.filter(|_| fresh).map(|(named, _)| RunningContainer { named, place })
     }
 }
 
 /// The thread that looks.
 #[derive(Debug)]
 pub struct Watch {
-    news: Receiver<News>,
+    news: Receiver<ContainerChanges>,
     /// It ends when this goes.
     _alive: Sender<()>,
 }
@@ -120,7 +120,7 @@ impl Watch {
             loop {
                 let began = Instant::now();
                 let found = scanner.look();
-                if found != News::default() && tell.send(found).is_err() {
+                if found != ContainerChanges::default() && tell.send(found).is_err() {
                     return;
                 }
                 let pause = PAUSE.max(began.elapsed() * DUTY);
@@ -134,7 +134,7 @@ impl Watch {
     }
 
     /// What came since the last call.
-    pub fn news(&self) -> impl Iterator<Item = News> {
+    pub fn news(&self) -> impl Iterator<Item = ContainerChanges> {
         self.news.try_iter()
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(asked(&scanner), 500 + 1, "each is looked up once");
         assert_eq!((news.came.len(), news.went.len()), (500, 0));
         assert!(news.came.iter().all(|one| one.place.is_some() && one.named.container.name.starts_with("web-")));
-        assert_eq!(scanner.look(), News::default());
+        assert_eq!(scanner.look(), ContainerChanges::default());
         assert_eq!(asked(&scanner), 500 + 1, "what is known is not looked up again");
         std::fs::remove_dir(tree.path().join("docker").join(format!("{:064x}", 7))).expect("removed");
         assert_eq!(scanner.look().went, [Arc::from(format!("/docker/{:064x}", 7))]);
@@ -195,7 +195,9 @@ mod tests {
         let id = "e".repeat(64);
         std::fs::create_dir_all(tree.path().join("docker").join(&id)).expect("made");
         let mut scanner = Scanner::of(vec![tree.path().to_owned()], false, Reader::below(disk.path().to_owned()));
-        let name = |news: News| news.came.first().map(|one| (one.named.container.name.to_string(), one.place.clone()));
+        let name = |news: ContainerChanges| {
+            news.came.first().map(|one| (one.named.container.name.to_string(), one.place.clone()))
+        };
         assert_eq!(name(scanner.look()), Some((id[..12].to_owned(), None)));
         assert_eq!(name(scanner.look()), None);
         let state = disk.path().join("var/lib/docker/containers").join(&id);

@@ -4,7 +4,7 @@ use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
-use crate::source::{Batch, Change, Control, Rate, Run};
+use crate::source::{Batch, Change, Control, Rate, RunState};
 
 use super::attach::ByCpu;
 use super::event_slot::Slot;
@@ -70,7 +70,7 @@ impl LiveSource {
                 let slot = &mut self.attachment.slots[*at];
                 match before.get(*at).filter(|before| before.is_open()) {
                     Some(before) => slot.event = before.event.clone(),
-                    None => slot.run = Run::Refused(why.clone()),
+                    None => slot.run = RunState::Refused(why.clone()),
                 }
             }
         }
@@ -100,7 +100,7 @@ impl LiveSource {
         let mut place = |event: Event| match slots.iter().position(|s| s.event.name == event.name) {
             Some(at) => {
                 let slot = &mut slots[at];
-                slot.run = Run::Running;
+                slot.run = RunState::Running;
                 // The user's own event goes on as it was.
                 if event.for_units || slot.event.for_units {
                     slot.event = Event { group: slot.event.group, ..event };
@@ -160,7 +160,7 @@ impl LiveSource {
             Change::Filter(text) => {
                 let before = slot.event.filter.take();
                 capture::set(&mut slot.event, text.as_deref(), &LookupPaths::system()).map_err(|fault| fault.line())?;
-                let (words, stored) = slot.filter_words(before.as_ref());
+                let (words, stored) = slot.describe_filter(before.as_ref());
                 if stored {
                     return Ok(Done::Already(words));
                 }
@@ -196,23 +196,23 @@ impl LiveSource {
             }
             Change::Pause(on) => {
                 self.attachment.pause(at, *on);
-                return Ok(Done::Already(self.pause_words(at)));
+                return Ok(Done::Already(self.describe_pause(at)));
             }
             Change::Start => {
-                slot.run = Run::Running;
+                slot.run = RunState::Running;
                 format!("measuring {name} again")
             }
             Change::Stop => {
-                slot.run = Run::Stopped;
+                slot.run = RunState::Stopped;
                 format!("{name} is not measured any more; its samples stay")
             }
         }))
     }
 
-    fn pause_words(&self, slot: usize) -> String {
+    fn describe_pause(&self, slot: usize) -> String {
         let slot = &self.attachment.slots[slot];
         match slot.run {
-            Run::Paused => format!("{} is paused", slot.event.name),
+            RunState::Paused => format!("{} is paused", slot.event.name),
             _ => format!("{} goes on", slot.event.name),
         }
     }

@@ -7,15 +7,15 @@ use crate::kernel::attr::Flag;
 use crate::kernel::bpf::LoadedProgram;
 use crate::kernel::cpus;
 use crate::kernel::sys::Counts;
-use crate::source::{EventState, Run};
+use crate::source::{EventState, RunState};
 
-use super::attr::{self, Common};
+use super::attr::{self, CommonAttrs};
 
 /// An event's place in the session.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) event: Event,
-    pub(crate) run: Run,
+    pub(crate) run: RunState,
     /// What was done instead of what was asked for.
     pub(crate) note: Option<String>,
     /// What events counted that are closed by now, less what their followers counted beside them.
@@ -26,12 +26,12 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new(event: Event) -> Self {
-        Self { event, run: Run::Running, note: None, before: Counts::default(), program: None }
+        Self { event, run: RunState::Running, note: None, before: Counts::default(), program: None }
     }
 
     /// Whether it is open, counting or not.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.run, Run::Running | Run::Paused)
+        matches!(self.run, RunState::Running | RunState::Paused)
     }
 
     /// Whether it is there for its counts, which are to be read.
@@ -44,7 +44,7 @@ impl Slot {
         self.is_open() && self.event.wants(cpu)
     }
 
-    pub(crate) fn state(&self, common: &Common) -> EventState {
+    pub(crate) fn state(&self, common: &CommonAttrs) -> EventState {
         EventState {
             name: self.event.name.clone(),
             run: self.run.clone(),

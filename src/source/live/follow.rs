@@ -3,7 +3,7 @@
 use crate::kernel::{cgroup, cpus, procfs};
 use crate::source::Batch;
 
-use super::attach::Who;
+use super::attach::EventTarget;
 use super::{LiveSource, OpenError, Target, containers, drain};
 
 impl LiveSource {
@@ -22,18 +22,18 @@ impl LiveSource {
         }
     }
 
-    pub(super) fn whos(&self) -> Vec<Who> {
+    pub(super) fn whos(&self) -> Vec<EventTarget> {
         match &self.target {
-            Target::System => vec![Who::Task(-1)],
-            Target::Cgroups(groups) => (0..groups.len()).map(Who::Cgroup).collect(),
+            Target::System => vec![EventTarget::Task(-1)],
+            Target::Cgroups(groups) => (0..groups.len()).map(EventTarget::Cgroup).collect(),
             Target::Containers(_, groups) => {
-                (0..groups.len()).filter(|at| groups[*at].is_some()).map(Who::Cgroup).collect()
+                (0..groups.len()).filter(|at| groups[*at].is_some()).map(EventTarget::Cgroup).collect()
             }
-            _ => self.known_tasks.iter().map(|tid| Who::Task(*tid)).collect(),
+            _ => self.known_tasks.iter().map(|tid| EventTarget::Task(*tid)).collect(),
         }
     }
 
-    pub(super) fn open_cpu(&mut self, cpu: u32, whos: &[Who]) -> Result<(), OpenError> {
+    pub(super) fn open_cpu(&mut self, cpu: u32, whos: &[EventTarget]) -> Result<(), OpenError> {
         let had = self.attachment.rings.contains_key(&cpu);
         for who in whos {
             self.attachment.open(cpu, *who)?;
@@ -63,7 +63,7 @@ impl LiveSource {
         self.known_tasks = now;
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
         for (tid, cpu) in fresh.iter().flat_map(|tid| cpus.iter().map(move |cpu| (*tid, *cpu))) {
-            if let Err(error) = self.attachment.open(cpu, Who::Task(tid)) {
+            if let Err(error) = self.attachment.open(cpu, EventTarget::Task(tid)) {
                 batch.notes.push(error.to_string().replace('\n', " "));
                 return;
             }
@@ -74,12 +74,12 @@ impl LiveSource {
     }
 
     /// Opens events on containers that came, where they are what is sampled, and closes those of containers that went.
-    pub(super) fn follow_containers(&mut self, news: &containers::News, batch: &mut Batch) {
+    pub(super) fn follow_containers(&mut self, news: &containers::ContainerChanges, batch: &mut Batch) {
         let (gone, fresh) = self.target.follow(news);
         if gone.is_empty() && fresh.is_empty() {
             return;
         }
-        self.attachment.close(|open| matches!(open.who, Who::Cgroup(at) if gone.contains(&at)));
+        self.attachment.close(|open| matches!(open.who, EventTarget::Cgroup(at) if gone.contains(&at)));
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
         for (at, dir) in fresh {
             // One that has ended meanwhile is no loss.
@@ -90,7 +90,7 @@ impl LiveSource {
                 None => groups.push(fd),
             }
             for cpu in &cpus {
-                if let Err(error) = self.attachment.open(*cpu, Who::Cgroup(at)) {
+                if let Err(error) = self.attachment.open(*cpu, EventTarget::Cgroup(at)) {
                     batch.notes.push(error.to_string().replace('\n', " "));
                     return;
                 }

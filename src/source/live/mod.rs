@@ -30,7 +30,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use crate::event::{CallGraph, Event};
 use crate::kernel::attr::Flag;
 use crate::kernel::limits::{self, Rights};
-use crate::kernel::spawn::{self, Held};
+use crate::kernel::spawn::{self, HeldCommand};
 use crate::kernel::sys::Sys;
 use crate::kernel::{cgroup, cpus, monotonic_ns};
 use crate::perfdata::EventDesc;
@@ -38,12 +38,12 @@ use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
 
-use super::{Batch, Changed, Control, Handover, Info, Progress, Source, SourceError, Waker};
+use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, Waker};
 use attach::{Attachment, CpuRing};
-use attr::{Common, Exclude, Rate};
+use attr::{CommonAttrs, Exclude, Rate};
 pub(crate) use error::OpenError;
 use event_slot::Slot;
-use stack_walks::Walks;
+use stack_walks::StackWalks;
 pub use stack_walks::tables_of;
 pub use target::Target;
 
@@ -80,7 +80,7 @@ pub struct LiveConfig {
     pub target: Target,
     pub cpus: Option<Vec<u32>>,
     /// The command to start and follow to its end.
-    pub command: Option<Held>,
+    pub command: Option<HeldCommand>,
     /// Whether events may flood the machine.
     pub force: bool,
     /// Bytes of the kernel's memory that unwind tables may take.
@@ -95,7 +95,7 @@ pub struct LiveSource {
     chosen: Option<Vec<u32>>,
     known_tasks: Vec<i32>,
     child: Option<Child>,
-    held: Option<Held>,
+    held: Option<HeldCommand>,
     epoll: OwnedFd,
     /// Ends a wait early.
     wake: Arc<OwnedFd>,
@@ -118,7 +118,7 @@ pub struct LiveSource {
     /// Whether what followed tasks start is followed, too.
     inherit: bool,
     tables: usize,
-    flood: throttle::Guard,
+    flood: throttle::FloodGuard,
     probes: probes::Probes,
     /// What finds containers and their names, where samples tell cgroups.
     containers: Option<containers::Watch>,
@@ -135,7 +135,7 @@ impl LiveSource {
             false => (config.chains.without_tables(), None, None),
         };
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
-        let common = Common {
+        let common = CommonAttrs {
             rate: config.rate,
             chains,
             exclude: config.exclude,
@@ -181,7 +181,7 @@ impl LiveSource {
             handovers: Vec::new(),
             inherit: config.inherit,
             tables: config.tables,
-            flood: throttle::Guard::new(config.force),
+            flood: throttle::FloodGuard::new(config.force),
             probes: probes::Probes::default(),
             containers: None,
             stopping: None,
@@ -212,7 +212,7 @@ impl LiveSource {
 
     /// The process id of the command, when there is one.
     pub(crate) fn command_pid(&self) -> Option<i32> {
-        self.held.as_ref().map(Held::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
+        self.held.as_ref().map(HeldCommand::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
     }
 
     /// Has counts read so often that an interval ends with a reading.
@@ -264,7 +264,8 @@ impl LiveSource {
             self.child = Some(held.release().map_err(SourceError::Command)?);
         }
         batch.bytes.append(&mut self.first);
-        let news: Vec<containers::News> = self.containers.iter().flat_map(containers::Watch::news).collect();
+        let news: Vec<containers::ContainerChanges> =
+            self.containers.iter().flat_map(containers::Watch::news).collect();
         for news in news {
             self.follow_containers(&news, batch);
             batch.containers.extend(news.came.into_iter().map(|running| running.named));
@@ -334,7 +335,7 @@ impl LiveSource {
         self.next_housekeeping = now + HOUSEKEEPING_NS;
         let (counts, by_cpu) = self.attachment.counts();
         batch.counts = Some(counts);
-        batch.walked = self.attachment.walks.as_mut().and_then(Walks::tell);
+        batch.walked = self.attachment.walks.as_mut().and_then(StackWalks::tell);
         self.hold_back(by_cpu, batch);
         self.follow_tasks(batch);
         self.follow_cpus(batch);
@@ -354,7 +355,7 @@ impl LiveSource {
         }
     }
 
-    fn changed(&self) -> Changed {
+    fn changed(&self) -> SamplingState {
         (&info(&self.attachment, &self.target, &self.chosen, self.info.start)).into()
     }
 
@@ -403,7 +404,7 @@ impl Source for LiveSource {
         Waker::new(self.wake.clone())
     }
 
-    fn facts(&self) -> Option<Changed> {
+    fn facts(&self) -> Option<SamplingState> {
         Some(self.changed())
     }
 
@@ -426,7 +427,7 @@ impl Drop for LiveSource {
 }
 
 /// Reads a ring; `read` is room for what is joined first.
-fn drain(cpu: u32, ring: &mut CpuRing, walks: Option<&mut Walks>, read: &mut Vec<u8>, out: &mut Vec<u8>) {
+fn drain(cpu: u32, ring: &mut CpuRing, walks: Option<&mut StackWalks>, read: &mut Vec<u8>, out: &mut Vec<u8>) {
     let Some(walks) = walks else {
         ring.ring.drain(out);
         return;

@@ -9,7 +9,7 @@ use crate::kernel::sys::{Ioctl, Sys};
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 
 use super::attr;
-use super::attr::{Common, Exclude, Have, Rate};
+use super::attr::{CommonAttrs, Exclude, KernelFeatures, Rate};
 
 /// Above this share of a CPU sampling is refused unless forced.
 pub(crate) const REFUSE_PERCENT: f64 = 50.0;
@@ -30,7 +30,7 @@ pub(crate) fn per_sample(sys: &dyn Sys) -> Duration {
 
 fn measure(sys: &dyn Sys) -> Option<Duration> {
     let quiet = best_speed();
-    let common = Common {
+    let common = CommonAttrs {
         rate: Rate::Frequency(PROBE_HZ),
         chains: CallGraph::None,
         exclude: Exclude::default(),
@@ -43,7 +43,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
     let mut probe = attr::event(
         &Event::cpu_clock(),
         &common,
-        Have { lost: false, cgroup: false, bpf_event: false, ksymbol: false },
+        KernelFeatures { lost: false, cgroup: false, bpf_event: false, ksymbol: false },
     );
     probe.set(crate::kernel::attr::Flag::ExcludeKernel, true);
     let fd = sys.open(&probe, 0, -1, None, None).ok()?;

@@ -49,7 +49,7 @@ impl Probes {
 }
 
 /// Probes of sessions that have ended without taking them away.
-pub(crate) fn left_over() -> Vec<tracefs::Known> {
+pub(crate) fn left_over() -> Vec<tracefs::ExistingProbe> {
     let Ok(root) = LookupPaths::system().tracefs else { return Vec::new() };
     let mut known = tracefs::list(&root).unwrap_or_default();
     known.retain(is_left_over);
@@ -57,7 +57,7 @@ pub(crate) fn left_over() -> Vec<tracefs::Known> {
 }
 
 /// Whether the session that made a probe is gone.
-pub(crate) fn is_left_over(known: &tracefs::Known) -> bool {
+pub(crate) fn is_left_over(known: &tracefs::ExistingProbe) -> bool {
     let pid = known.group.strip_prefix(GROUP).and_then(|pid| pid.parse::<i32>().ok());
     pid.is_some_and(|pid| crate::kernel::procfs::threads(pid).is_empty())
 }

@@ -3,16 +3,16 @@
 
 use crate::event::spec::LookupPaths;
 use crate::event::{Event, parse};
-use crate::source::{Rate, Run, Shared};
+use crate::source::{Rate, RunState, SharedEvents};
 
-use super::attr::{self, Common};
+use super::attr::{self, CommonAttrs};
 use super::control::line;
 use super::event_slot::Slot;
 use super::{LiveSource, desc};
 
 impl LiveSource {
     /// Measures what analysis units want. The words say what they miss of the user's own events.
-    pub(super) fn share(&mut self, shared: &Shared) -> Result<String, String> {
+    pub(super) fn share(&mut self, shared: &SharedEvents) -> Result<String, String> {
         let mut events = shared.events.clone();
         for (text, stack, optional) in &shared.probes {
             // What names the file itself says what is wrong with any probe of it.
@@ -86,7 +86,7 @@ impl LiveSource {
             }
             Err(why) => {
                 for slot in self.attachment.slots.iter_mut().filter(|slot| slot.event.name == name) {
-                    slot.run = Run::Refused(why.clone());
+                    slot.run = RunState::Refused(why.clone());
                 }
                 self.attachment.slots.truncate(known);
                 self.attachment.notes.push(why);
@@ -117,7 +117,7 @@ fn joined(own: &Event, wanted: &Event) -> Event {
 }
 
 /// What a unit that wants an event misses of the user's own.
-fn missed(slot: &Slot, wanted: &Event, common: &Common) -> Option<String> {
+fn missed(slot: &Slot, wanted: &Event, common: &CommonAttrs) -> Option<String> {
     let own = slot.state(common);
     let filter = own.filter.as_ref().map(|filter| format!("only where {filter}"));
     let cpus = (!own.cpus.is_empty()).then(|| format!("on CPU {} only", own.cpus));
@@ -129,7 +129,7 @@ fn missed(slot: &Slot, wanted: &Event, common: &Common) -> Option<String> {
         _ => None,
     };
     let chains = (!own.chains.is_on() && !wanted.no_chains).then(|| "without call chains".to_owned());
-    let paused = (own.run == Run::Paused).then(|| "and paused".to_owned());
+    let paused = (own.run == RunState::Paused).then(|| "and paused".to_owned());
     let all: Vec<String> = [filter, cpus, seldom, chains, paused].into_iter().flatten().collect();
     (!all.is_empty()).then(|| format!("{} is measured {}: the unit gets no more than that", own.name, all.join(", ")))
 }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_missed_of_the_users_own() {
-        let common = Common { rate: Rate::Frequency(999), ..super::super::attr::tests::COMMON };
+        let common = CommonAttrs { rate: Rate::Frequency(999), ..super::super::attr::tests::COMMON };
         let said = |own: Event| missed(&Slot::new(own), &event(Rate::Period(1), None), &common);
         assert_eq!(said(event(Rate::Period(1), None)), None);
         let filtered = said(event(Rate::Period(1), Some("prev_pid == 1"))).expect("less");

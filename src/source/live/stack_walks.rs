@@ -13,11 +13,11 @@ use crate::event::CallGraph;
 use crate::kernel::attr::{Attr, sample};
 use crate::kernel::procfs;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::kernel::walk::{Ends, FRAMES, News, Program, Walker, Why, lack};
+use crate::kernel::walk::{FRAMES, ProcessEvent, Program, WalkEnd, WalkEnds, Walker, lack};
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::CONTEXT_USER;
-use crate::symbols::spaces::{self, Following, Tables, Walked};
+use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 
 use super::capture::refused_program;
 use super::error::OpenError;
@@ -38,7 +38,10 @@ pub fn tables_of(memory: usize) -> usize {
 
 /// How user stacks are taken where that is asked for, with what does it; and what there is to say of it. Tables may take
 /// so many bytes of the kernel's memory.
-pub(super) fn wanted(way: CallGraph, limit: usize) -> Result<(CallGraph, Option<Walks>, Option<String>), OpenError> {
+pub(super) fn wanted(
+    way: CallGraph,
+    limit: usize,
+) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
     let start = || {
         let otherwise = "--call-graph fp takes stacks by frame pointers.";
         if !procfs::sees_all_processes() {
@@ -48,7 +51,7 @@ pub(super) fn wanted(way: CallGraph, limit: usize) -> Result<(CallGraph, Option<
         let walker = Walker::load(limit).map_err(|error| refused_program(&error, otherwise))?;
         let program = walker.program();
         let following = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;
-        Ok(Walks::new(program, following))
+        Ok(StackWalks::new(program, following))
     };
     match way {
         CallGraph::Tables | CallGraph::Auto => match start() {
@@ -68,24 +71,24 @@ pub(super) fn wanted(way: CallGraph, limit: usize) -> Result<(CallGraph, Option<
 
 /// The program that walks, and what it writes.
 #[derive(Debug)]
-pub(crate) struct Walks {
+pub(crate) struct StackWalks {
     pub(crate) program: Arc<Program>,
     /// The event of each ring by which the program writes.
     writers: BTreeMap<u32, OwnedFd>,
-    pub(crate) pairs: Pairs,
+    pub(crate) pairs: WalkJoiner,
     tables: Arc<ArcSwap<Tables>>,
-    told: Walked,
+    told: WalkFigures,
 }
 
-impl Walks {
+impl StackWalks {
     fn new(program: Arc<Program>, following: Following) -> Self {
-        let (pairs, tables) = (Pairs::new(following.news), following.tables);
-        Self { program, writers: BTreeMap::new(), pairs, tables, told: Walked::default() }
+        let (pairs, tables) = (WalkJoiner::new(following.news), following.tables);
+        Self { program, writers: BTreeMap::new(), pairs, tables, told: WalkFigures::default() }
     }
 
     /// What there is to say, where it is not what was said last.
-    pub(crate) fn tell(&mut self) -> Option<Walked> {
-        let now = Walked { tables: self.tables.load_full(), ends: self.pairs.ends };
+    pub(crate) fn tell(&mut self) -> Option<WalkFigures> {
+        let now = WalkFigures { tables: self.tables.load_full(), ends: self.pairs.ends };
         let fresh = now.ends != self.told.ends || !Arc::ptr_eq(&now.tables, &self.told.tables);
         fresh.then(|| self.told.clone_from(&now))?;
         Some(now)
@@ -117,23 +120,23 @@ impl Walks {
 
 /// Joins walks to samples.
 #[derive(Debug)]
-pub(crate) struct Pairs {
-    news: Sender<News>,
+pub(crate) struct WalkJoiner {
+    news: Sender<ProcessEvent>,
     /// Ids of the program's records.
     writers: FxHashSet<u64>,
     /// Where the call chain begins in the records of each id.
     samples: FxHashMap<u64, usize>,
     /// Of each ring the walk whose sample is not read yet.
     waiting: BTreeMap<u32, Vec<u8>>,
-    told: FxHashSet<News>,
+    told: FxHashSet<ProcessEvent>,
     /// Processes whose tables were asked for, and whether one is among them for the first time.
     asked: FxHashSet<i32>,
     asked_anew: bool,
-    pub(crate) ends: Ends,
+    pub(crate) ends: WalkEnds,
 }
 
-impl Pairs {
-    fn new(news: Sender<News>) -> Self {
+impl WalkJoiner {
+    fn new(news: Sender<ProcessEvent>) -> Self {
         Self {
             news,
             writers: FxHashSet::default(),
@@ -142,7 +145,7 @@ impl Pairs {
             told: FxHashSet::default(),
             asked: FxHashSet::default(),
             asked_anew: false,
-            ends: Ends::default(),
+            ends: WalkEnds::default(),
         }
     }
 
@@ -186,14 +189,14 @@ impl Pairs {
     /// Sees how a walk ended, and what it lacked.
     fn look(&mut self, record: &[u8]) {
         let Some([why, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
-        if let Some(why) = Why::of(*why) {
+        if let Some(why) = WalkEnd::of(*why) {
             self.ends.count(why);
         }
         let what = lacked & (lack::PROCESS | lack::MAPPING);
         if what != 0 {
             let pid = number(record, TASK_AT);
             self.asked_anew |= self.asked.insert(pid);
-            self.send(News::Lacks { pid, what });
+            self.send(ProcessEvent::Lacks { pid, what });
         }
     }
 
@@ -206,23 +209,23 @@ impl Pairs {
     fn tell(&mut self, header: Header, body: &[u8]) {
         let (pid, second, tid) = (number(body, 0), number(body, 4), number(body, 8));
         let news = match header.kind {
-            types::FORK if pid != second => News::Forked { parent: second, child: pid },
+            types::FORK if pid != second => ProcessEvent::Forked { parent: second, child: pid },
             types::EXIT if pid == tid => {
                 self.asked.remove(&pid);
-                News::Exited { pid }
+                ProcessEvent::Exited { pid }
             }
             types::COMM if header.misc & misc::COMM_EXEC != 0 => {
                 self.asked.remove(&pid);
-                News::Executed { pid }
+                ProcessEvent::Executed { pid }
             }
-            types::MMAP | types::MMAP2 if pid > 0 && header.misc & misc::MMAP_DATA == 0 => News::Mapped { pid },
+            types::MMAP | types::MMAP2 if pid > 0 && header.misc & misc::MMAP_DATA == 0 => ProcessEvent::Mapped { pid },
             _ => return,
         };
         self.send(news);
     }
 
     /// Says each thing once for each time that a ring is read.
-    fn send(&mut self, news: News) {
+    fn send(&mut self, news: ProcessEvent) {
         if self.told.insert(news) {
             // Who made the tables has gone only when all ends.
             let _ = self.news.send(news);

@@ -11,7 +11,7 @@ use crate::event::strings::Strings as Fields;
 use crate::event::{Event, format::Format, tracepoint};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
 use crate::kernel::bpf_calls::LoadError;
-use crate::kernel::strings::{Outlets, Written};
+use crate::kernel::strings::{ProgramOutputs, StringLayout};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, Header, types};
@@ -27,14 +27,14 @@ const WRITTEN_AT: usize = HEADER + 20;
 pub(crate) struct Strings {
     /// What records of each tracepoint have, by its number; `None` where that is no string.
     fields: FxHashMap<u64, Option<Fields>>,
-    outlets: Option<Outlets>,
+    outlets: Option<ProgramOutputs>,
     /// The event of each ring by which programs write.
     writers: BTreeMap<u32, OwnedFd>,
     /// Of each tracepoint with strings the event that has the program. It runs wherever the call is made, so one is
     /// enough, and that one never counts.
     carriers: FxHashMap<u64, OwnedFd>,
     has_failed: bool,
-    pub(crate) joints: Joints,
+    pub(crate) joints: StringJoiner,
 }
 
 impl Strings {
@@ -55,7 +55,7 @@ impl Strings {
     fn try_open(&mut self, sys: &dyn Sys, number: u64, fields: &Fields, at: &OpenedEvent<'_>) -> Result<(), LoadError> {
         let outlets = match &mut self.outlets {
             Some(outlets) => outlets,
-            none => none.insert(Outlets::new()?),
+            none => none.insert(ProgramOutputs::new()?),
         };
         if !self.writers.contains_key(&at.cpu) {
             let writer = sys.open(at.writer, -1, at.cpu as i32, None, None)?;
@@ -115,14 +115,14 @@ struct Joint {
 
 /// Joins strings to samples.
 #[derive(Debug, Default)]
-pub(crate) struct Joints {
+pub(crate) struct StringJoiner {
     writers: FxHashSet<u64>,
     samples: FxHashMap<u64, Joint>,
     /// Of each ring what was written last.
     waiting: BTreeMap<u32, Vec<u8>>,
 }
 
-impl Joints {
+impl StringJoiner {
     fn learn(&mut self, id: u64, tracepoint: u64, fields: &Fields, attr: &Attr) {
         use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, RAW, READ, STREAM_ID, TID, TIME};
         let has = attr.sample_type;
@@ -181,10 +181,10 @@ impl Joint {
         let (raw, rest) = record.get(raw_at + 4..)?.split_at_checked(size)?;
         let mut whole = raw.get(..self.at)?.to_vec();
         let written = waiting.get(WRITTEN_AT..).unwrap_or_default();
-        let is_its = Written::of(written) == Some(self.tracepoint)
+        let is_its = StringLayout::of(written) == Some(self.tracepoint)
             && record.get(HEADER + 16..HEADER + 24) == waiting.get(TASK_AT..TASK_AT + 8);
         let mut texts = Vec::new();
-        let layout = Written::new(self.strings);
+        let layout = StringLayout::new(self.strings);
         for i in 0..self.strings {
             let text =
                 Some(written).filter(|_| is_its).and_then(|written| layout.string(written, i)).unwrap_or_default();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn written(task: u64, tag: u64, strings: [&[u8]; 2]) -> Vec<u8> {
-        let layout = Written::new(2);
+        let layout = StringLayout::new(2);
         let mut bytes = tag.to_le_bytes().to_vec();
         for string in strings {
             let length = if string.is_empty() { -14 } else { string.len() as i64 };
@@ -263,7 +263,7 @@ mod tests {
 
     /// The strings of the samples that come out.
     fn read(pieces: &[Vec<u8>]) -> Vec<[Option<String>; 2]> {
-        let mut joints = Joints::default();
+        let mut joints = StringJoiner::default();
         joints.writers.insert(9);
         let fields = Fields { addresses: vec![16, 24], at: 32 };
         joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
@@ -315,7 +315,7 @@ mod tests {
     fn damaged_records_pass_as_they_are() {
         let mut short = call(5);
         short[HEADER + 6 * 8] = 200;
-        let mut joints = Joints::default();
+        let mut joints = StringJoiner::default();
         joints.learn(1, CALL, &Fields { addresses: vec![16], at: 32 }, &Attr { sample_type: KIND, ..Attr::default() });
         let mut out = short.clone();
         joints.join(0, &mut out, 0);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::kernel::{cgroup, procfs};
 use crate::lang::nearest;
 
-use super::containers::{News, Scanner};
+use super::containers::{ContainerChanges, Scanner};
 use super::error::OpenError;
 use super::wanted::{Group, Wanted};
 
@@ -100,7 +100,7 @@ impl Target {
     }
 
     /// Follows containers that come and go: which places of groups are free now, and which are taken by new ones.
-    pub fn follow(&mut self, news: &News) -> (Vec<usize>, Vec<(usize, PathBuf)>) {
+    pub fn follow(&mut self, news: &ContainerChanges) -> (Vec<usize>, Vec<(usize, PathBuf)>) {
         let Self::Containers(wanted, groups) = self else { return Default::default() };
         let is_gone = |group: &Option<Group>| group.as_ref().is_some_and(|group| news.went.contains(&group.root));
         let gone: Vec<usize> = (0..groups.len()).filter(|at| is_gone(&groups[*at])).collect();

@@ -16,7 +16,7 @@ const HIT_SECONDS_BARE: f64 = 0.5e-6;
 
 /// Watches how often events hit on each CPU.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct FloodGuard {
     off: bool,
     /// Counts of each slot by CPU, and when.
     last: ByCpu,
@@ -25,7 +25,7 @@ pub(crate) struct Guard {
     slowed: BTreeSet<usize>,
 }
 
-impl Guard {
+impl FloodGuard {
     pub(crate) fn new(off: bool) -> Self {
         Self { off, last: ByCpu::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
     }

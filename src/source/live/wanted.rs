@@ -8,7 +8,7 @@ use crate::filter::equals;
 use crate::lang::nearest;
 use crate::session::containers::Container;
 
-use super::containers::{Running, Scanner};
+use super::containers::{RunningContainer, Scanner};
 use super::error::OpenError;
 
 /// What is asked for.
@@ -69,9 +69,10 @@ impl Wanted {
     ///
     /// # Errors
     /// When nothing does, and it is no pattern that something may come to match.
-    pub fn running(&self, scanner: &mut Scanner) -> Result<Vec<Running>, OpenError> {
+    pub fn running(&self, scanner: &mut Scanner) -> Result<Vec<RunningContainer>, OpenError> {
         let all = scanner.look().came;
-        let found: Vec<Running> = all.iter().filter(|running| self.is(&running.named.container)).cloned().collect();
+        let found: Vec<RunningContainer> =
+            all.iter().filter(|running| self.is(&running.named.container)).cloned().collect();
         if found.is_empty() && !self.is_pattern {
             let of = |container: &Container| match self.namespace {
                 Some(_) => container.pod.to_string(),
@@ -98,7 +99,7 @@ impl Wanted {
         if found.is_empty() || found.iter().any(|running| running.place.is_some()) {
             return Ok(None);
         }
-        let one = |running: &Running| {
+        let one = |running: &RunningContainer| {
             let Container { name, pod, namespace, .. } = &*running.named.container;
             let clauses = [("container", name), ("pod", pod), ("namespace", namespace)];
             let clauses = clauses.into_iter().filter(|(_, value)| !value.is_empty());
@@ -135,7 +136,7 @@ pub struct Group {
 }
 
 impl Group {
-    pub fn of(running: &Running) -> Option<Self> {
+    pub fn of(running: &RunningContainer) -> Option<Self> {
         Some(Self { root: running.named.root.clone(), dir: running.place.clone()? })
     }
 }

@@ -15,10 +15,10 @@ use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, number
 use crate::perfdata::swap::Swapper;
 use crate::perfdata::{EventDesc, features};
 use crate::record::kinds::{BuildId, HEADER, Header, types};
-use crate::symbols::shipped::Given;
+use crate::symbols::shipped::ShippedTables;
 
-use super::reader::{ByteSource, Filled, PIECE};
-use packed::{Packed, is_compressed};
+use super::reader::{ByteSource, FillOutcome, PIECE};
+use packed::{PackedRecord, is_compressed};
 
 /// Compressed data is unpacked in steps of so many bytes, whatever a record of it becomes in the end.
 const STEP: usize = 1 << 20;
@@ -27,14 +27,14 @@ const PROOF: usize = 4;
 
 /// The words and build ids beside records.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct SideData {
     pub(crate) notes: Vec<String>,
     pub(crate) build_ids: Vec<(bool, BuildId, String)>,
 }
 
 /// The outcome of [`Input::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ReadOutcome {
     Records,
     NotYet,
     End,
@@ -44,7 +44,7 @@ pub(crate) enum Found {
 pub(crate) struct Input {
     pub(crate) rec: Recording,
     /// Tables of functions that come with the records.
-    pub(crate) given: Arc<Given>,
+    pub(crate) given: Arc<ShippedTables>,
     reader: ByteSource,
     /// Bytes that were read and not stepped over yet.
     carry: Vec<u8>,
@@ -53,7 +53,7 @@ pub(crate) struct Input {
     ended: bool,
     swapper: Option<Swapper>,
     zstd: Option<Decoder<'static>>,
-    packed: Option<Packed>,
+    packed: Option<PackedRecord>,
     /// Decompressed bytes that hold no whole record yet.
     plain: Vec<u8>,
     /// The compressed data is damaged: what follows of it is lost.
@@ -119,7 +119,7 @@ impl Input {
     }
 
     /// Reads the head of a stream: everything before its first real record.
-    pub(crate) fn head(&mut self, beside: &mut Beside) -> std::io::Result<()> {
+    pub(crate) fn head(&mut self, beside: &mut SideData) -> std::io::Result<()> {
         loop {
             // What is compressed are ordinary records, of events that are known by then.
             while !self.drop_skipped() && !self.is_compressed() && self.special(beside) {}
@@ -138,14 +138,14 @@ impl Input {
                 self.carry.drain(..size.min(self.carry.len()));
                 continue;
             }
-            self.ended = self.reader.fill(&mut self.carry)? == Filled::End;
+            self.ended = self.reader.fill(&mut self.carry)? == FillOutcome::End;
         }
         self.events_known();
         Ok(())
     }
 
     /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>, beside: &mut Beside) -> Found {
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>, beside: &mut SideData) -> ReadOutcome {
         loop {
             if !self.plain.is_empty() || self.packed.is_some() {
                 let used = self.whole_records();
@@ -154,7 +154,7 @@ impl Input {
                     out.extend_from_slice(&self.plain[..used]);
                     self.plain.drain(..used);
                     self.finish(&mut out[from..]);
-                    return Found::Records;
+                    return ReadOutcome::Records;
                 }
                 if self.packed.is_some() {
                     self.unpack(beside);
@@ -164,8 +164,8 @@ impl Input {
             if (self.carry.len() < PIECE || self.stuck) && !self.ended {
                 self.stuck = false;
                 match self.reader.fill(&mut self.carry) {
-                    Ok(Filled::End) => self.ended = true,
-                    Ok(Filled::NotYet) if self.carry.is_empty() => return Found::NotYet,
+                    Ok(FillOutcome::End) => self.ended = true,
+                    Ok(FillOutcome::NotYet) if self.carry.is_empty() => return ReadOutcome::NotYet,
                     Ok(_) => {}
                     // What came before is read all the same.
                     Err(error) => {
@@ -189,7 +189,7 @@ impl Input {
             let used = self.step();
             if used > 0 {
                 self.hand_over(used, out);
-                return Found::Records;
+                return ReadOutcome::Records;
             }
             if self.damage.is_some() || self.special(beside) {
                 continue;
@@ -199,7 +199,7 @@ impl Input {
             }
             self.stuck = true;
             if matches!(self.reader, ByteSource::Pipe { .. }) {
-                return Found::NotYet;
+                return ReadOutcome::NotYet;
             }
         }
     }
@@ -299,7 +299,7 @@ impl Input {
     }
 
     /// Looks for the next run of plausible records. `false` when none is here.
-    fn resume(&mut self, beside: &mut Beside) -> bool {
+    fn resume(&mut self, beside: &mut SideData) -> bool {
         let Some(began) = self.damage else { return true };
         let from = if self.offset(0) == began { 8 } else { 0 };
         let found = (from..self.carry.len()).step_by(8).find(|at| self.plausible(&self.carry[*at..]));
@@ -355,7 +355,7 @@ impl Input {
 
     /// Takes a record that is not for the profile off the front. `false` when there is none, or
     /// not all of it yet.
-    fn special(&mut self, beside: &mut Beside) -> bool {
+    fn special(&mut self, beside: &mut SideData) -> bool {
         let Some(header) = Header::read(&self.carry).map(|h| self.header(h)) else { return false };
         let size = usize::from(header.size);
         if !is_special(header.kind) || size < HEADER || self.carry.len() < size {
@@ -399,7 +399,7 @@ impl Input {
         true
     }
 
-    fn give_up(&mut self, beside: &mut Beside) -> bool {
+    fn give_up(&mut self, beside: &mut SideData) -> bool {
         beside.notes.push(format!("cut short at byte {}: the tracing data is incomplete", self.offset(0)));
         self.carry.clear();
         true
@@ -417,7 +417,7 @@ impl Input {
         }
     }
 
-    fn end(&mut self, beside: &mut Beside) -> Found {
+    fn end(&mut self, beside: &mut SideData) -> ReadOutcome {
         if let Some(began) = self.damage.take_if(|_| self.cut) {
             beside.notes.push(format!("cut short at byte {began}: the last record is incomplete"));
         } else if let Some(began) = self.damage.take() {
@@ -432,7 +432,7 @@ impl Input {
         self.carry.clear();
         self.plain.clear();
         self.skip = 0;
-        Found::End
+        ReadOutcome::End
     }
 }
 

@@ -18,10 +18,10 @@ use crate::record::kinds::BuildId;
 use crate::session::Origin;
 use crate::session::marks::{self, TimeMark};
 use crate::symbols::door::Namers;
-use crate::symbols::shipped::Given;
+use crate::symbols::shipped::ShippedTables;
 
 use super::{Batch, Control, Info, Progress, Source, SourceError};
-use input::{Beside, Found, Input};
+use input::{Input, ReadOutcome, SideData};
 
 use merge::Turns;
 
@@ -37,7 +37,7 @@ pub(crate) struct RecordingSource {
     info: Info,
     /// Build ids of inputs of other machines than the first, until their first records.
     late_ids: HashMap<usize, BuildIds>,
-    beside: Beside,
+    beside: SideData,
     stopped: bool,
 }
 
@@ -46,7 +46,7 @@ impl RecordingSource {
     /// should know of those that are missing.
     pub(crate) fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
         let (hosts, host_of) = hosts::of(&inputs, named);
-        let mut beside = Beside { notes, ..Beside::default() };
+        let mut beside = SideData { notes, ..SideData::default() };
         let mut events: Vec<EventDesc> = Vec::new();
         let mut places = Vec::new();
         for input in &mut inputs {
@@ -102,7 +102,7 @@ fn describe(
     inputs: &[Input],
     events: Vec<EventDesc>,
     inputs_events: Vec<(Vec<u16>, Vec<EventDesc>)>,
-    beside: &mut Beside,
+    beside: &mut SideData,
 ) -> Info {
     let rec = &inputs[0].rec;
     let text = |bit| rec.features.text(bit, rec.big).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Source for RecordingSource {
         }
     }
 
-    fn given(&self) -> Vec<Arc<Given>> {
+    fn given(&self) -> Vec<Arc<ShippedTables>> {
         let first_of = |host: usize| self.info.host_of.iter().position(|of| usize::from(*of) == host).unwrap_or(0);
         (0..self.info.hosts.len().max(1)).map(|host| self.inputs[first_of(host)].given.clone()).collect()
     }
@@ -175,9 +175,9 @@ impl Source for RecordingSource {
         let Some(i) = next else { return Ok(Progress::More) };
         batch.input = i as u16;
         match self.inputs[i].next(&mut batch.bytes, &mut self.beside) {
-            Found::Records => self.turns.brought(i),
-            Found::NotYet => {}
-            Found::End => {
+            ReadOutcome::Records => self.turns.brought(i),
+            ReadOutcome::NotYet => {}
+            ReadOutcome::End => {
                 self.turns.end(i);
                 batch.input_done = true;
             }

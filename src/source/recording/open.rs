@@ -14,8 +14,8 @@ use crate::source::{Source, SourceError};
 use crate::symbols::door::{self, Door, Namers, Purpose};
 
 use super::RecordingSource;
-use super::input::{Beside, Input};
-use super::reader::{ByteSource, Filled, PIECE, read_some};
+use super::input::{Input, SideData};
+use super::reader::{ByteSource, FillOutcome, PIECE, read_some};
 
 /// As much of a file's beginning as is needed to know what it is.
 const HEAD: usize = 64 << 10;
@@ -132,7 +132,7 @@ fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
     loop {
         let filled = reader.fill(&mut head)?;
         let known = is_stream(&head) || head.len() >= ENOUGH && is_perf(&head) || head.len() >= HEAD / 4;
-        if known || filled == Filled::End || head.len() >= ENOUGH && filled == Filled::NotYet {
+        if known || filled == FillOutcome::End || head.len() >= ENOUGH && filled == FillOutcome::NotYet {
             break;
         }
     }
@@ -214,7 +214,7 @@ fn records(file: File) -> Result<Input, ReadError> {
 
 fn stream(rec: Recording, reader: ByteSource) -> Result<Input, ReadError> {
     let mut input = Input::new(rec, reader);
-    let mut beside = Beside::default();
+    let mut beside = SideData::default();
     input.head(&mut beside)?;
     input.rec.warnings.append(&mut beside.notes);
     if input.rec.events.is_empty() {

@@ -24,7 +24,7 @@ pub(crate) enum ByteSource {
 
 /// The outcome of [`ByteSource::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filled {
+pub(crate) enum FillOutcome {
     Some,
     /// Nothing yet, more may come.
     NotYet,
@@ -33,19 +33,19 @@ pub(crate) enum Filled {
 
 impl ByteSource {
     /// Appends up to [`PIECE`] bytes to `out`.
-    pub(crate) fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<Filled> {
+    pub(crate) fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<FillOutcome> {
         match self {
             Self::File { file, at, end } => {
                 let want = (*end - *at).min(PIECE as u64) as usize;
                 if want == 0 {
-                    return Ok(Filled::End);
+                    return Ok(FillOutcome::End);
                 }
                 let before = out.len();
                 out.reserve(want);
                 let n = rustix::io::retry_on_intr(|| rustix::io::pread(&*file, spare_capacity(out), *at))?.min(want);
                 out.truncate(before + n);
                 *at += n as u64;
-                Ok(if n == 0 { Filled::End } else { Filled::Some })
+                Ok(if n == 0 { FillOutcome::End } else { FillOutcome::Some })
             }
             Self::Stream { stream, at, failed } => {
                 let (n, error) = read_some(stream, PIECE, out);
@@ -53,25 +53,25 @@ impl ByteSource {
                 *failed = failed.take().or(error);
                 match (n, failed.take_if(|_| n == 0)) {
                     (0, Some(error)) => Err(error),
-                    (0, None) => Ok(Filled::End),
-                    _ => Ok(Filled::Some),
+                    (0, None) => Ok(FillOutcome::End),
+                    _ => Ok(FillOutcome::Some),
                 }
             }
             Self::Pipe { pipe, ahead, at } => {
                 if !ahead.is_empty() {
                     *at += ahead.len() as u64;
                     out.append(ahead);
-                    return Ok(Filled::Some);
+                    return Ok(FillOutcome::Some);
                 }
                 if !is_ready(pipe)? {
-                    return Ok(Filled::NotYet);
+                    return Ok(FillOutcome::NotYet);
                 }
                 let before = out.len();
                 out.resize(before + (PIECE >> 4), 0);
                 let n = pipe.read(&mut out[before..])?;
                 out.truncate(before + n);
                 *at += n as u64;
-                Ok(if n == 0 { Filled::End } else { Filled::Some })
+                Ok(if n == 0 { FillOutcome::End } else { FillOutcome::Some })
             }
         }
     }

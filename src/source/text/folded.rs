@@ -72,7 +72,7 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
 
 /// The stack of the line before: its text, and the end and id of each frame.
 #[derive(Debug, Default)]
-pub(crate) struct Last {
+pub(crate) struct LastStack {
     text: Vec<u8>,
     ends: Vec<(usize, u32)>,
 }

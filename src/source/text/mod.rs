@@ -89,7 +89,7 @@ pub(crate) struct TextNames {
     frames: HashMap<Box<[u8]>, u32>,
     comms: HashMap<Box<[u8]>, Arc<str>>,
     events: HashMap<Box<[u8]>, u16>,
-    last: folded::Last,
+    last: folded::LastStack,
 }
 
 impl TextNames {

@@ -6,7 +6,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 
 use super::Machine;
 use crate::kernel::procfs;
-use crate::perfdata::unpack::Purse;
+use crate::perfdata::unpack::UnpackBudget;
 use crate::session::{Dso, DsoKind};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::debug_image::Image;
@@ -74,7 +74,7 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result
         let image =
             door::own(path).and_then(|file| Bytes::of(&file)).map_err(|e| format!("{}: {e}", path.display()))?;
         let file = elf::parse(&image).map_err(|e| e.to_string())?;
-        let text = elf::kernel(&image, &mut Purse::new(options.budget / 2)).ok().and_then(|(_, text, _)| text);
+        let text = elf::kernel(&image, &mut UnpackBudget::new(options.budget / 2)).ok().and_then(|(_, text, _)| text);
         let moved = dso.text.zip(text).map_or(0, |(then, here)| then.wrapping_sub(here));
         let at = start.wrapping_sub(moved);
         let section = file.sections().find(|s| s.address() != 0 && at.wrapping_sub(s.address()) < s.size());

@@ -6,13 +6,13 @@ use crate::symbols::door;
 use std::io::Write;
 use std::path::Path;
 
-fn name(told: &Told, at: u64) -> Option<String> {
+fn name(told: &JitFunctions, at: u64) -> Option<String> {
     told.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned())
 }
 
 #[test]
 fn lines_and_what_is_none() {
-    let mut all = Told::new(1 << 20);
+    let mut all = JitFunctions::new(1 << 20);
     take_lines(b"1000 10 a b\nnonsense\n2000 20 old\n2000 20 LazyCompile:*fib /app/x.js:1\n3000 x y\n", &mut all);
     assert_eq!(name(&all, 0x100f).as_deref(), Some("a b"));
     assert_eq!(name(&all, 0x2001).as_deref(), Some("LazyCompile:*fib /app/x.js:1"));
@@ -23,13 +23,13 @@ fn lines_and_what_is_none() {
 #[test]
 fn a_map_is_read_on_as_it_grows() {
     let mut file = tempfile::tempfile().expect("file");
-    let (mut all, mut upto) = (Told::new(1 << 20), 0);
-    let mut read = |file: &File, all: &mut Told| read_map(file, &mut upto, all, &mut Slice::default());
+    let (mut all, mut upto) = (JitFunctions::new(1 << 20), 0);
+    let mut read = |file: &File, all: &mut JitFunctions| read_map(file, &mut upto, all, &mut VisitBudget::default());
     file.write_all(b"1000 10 first\n2000 10 half").expect("write");
-    assert_eq!(read(&file, &mut all).expect("read"), Read::All);
+    assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
     assert_eq!((name(&all, 0x1000).as_deref(), name(&all, 0x2000)), (Some("first"), None));
     file.write_all(b" and whole\n").expect("write");
-    assert_eq!(read(&file, &mut all).expect("read"), Read::All);
+    assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
     assert_eq!(name(&all, 0x2000).as_deref(), Some("half and whole"));
     file.write_all(&[b'x'; PIECE]).expect("write");
     let why = read(&file, &mut all).expect_err("no line of a JIT").to_string();
@@ -41,22 +41,22 @@ fn a_visit_ends_with_its_slice_and_the_next_goes_on() {
     let mut file = tempfile::tempfile().expect("file");
     let text: String = (0..50_000).map(|i| format!("{:x} 10 function_{i}\n", 0x1000 + i * 16)).collect();
     file.write_all(text.as_bytes()).expect("write");
-    let (mut all, mut upto, mut visits) = (Told::new(16 << 20), 0, 1);
-    while read_map(&file, &mut upto, &mut all, &mut Slice::default()).expect("read") == Read::Part {
+    let (mut all, mut upto, mut visits) = (JitFunctions::new(16 << 20), 0, 1);
+    while read_map(&file, &mut upto, &mut all, &mut VisitBudget::default()).expect("read") == VisitEnd::Part {
         visits += 1;
         assert!(upto <= visits * 4 * PIECE as u64);
     }
     assert!(visits as usize > text.len() / (4 * PIECE), "{visits}");
     assert_eq!(name(&all, 0x1000 + 49_999 * 16).as_deref(), Some("function_49999"));
-    let mut small = Told::new(1 << 20);
-    let mut long = Slice { bytes: usize::MAX, until: Instant::now() + Duration::from_secs(600) };
-    assert_eq!(read_map(&file, &mut 0, &mut small, &mut long).expect("read"), Read::Full);
+    let mut small = JitFunctions::new(1 << 20);
+    let mut long = VisitBudget { bytes: usize::MAX, until: Instant::now() + Duration::from_secs(600) };
+    assert_eq!(read_map(&file, &mut 0, &mut small, &mut long).expect("read"), VisitEnd::Full);
     assert!(small.memory() <= 1 << 20);
 }
 
 #[test]
 fn sizes_are_hexadecimal_and_names_are_lines() {
-    let mut all = Told::new(1 << 20);
+    let mut all = JitFunctions::new(1 << 20);
     assert!(take_lines(
         b"0x1000 0x10 with a sign\n2000 10 ended \r\n3000 10  \n4000 10\nffffffff81000000 8 far",
         &mut all
@@ -64,39 +64,39 @@ fn sizes_are_hexadecimal_and_names_are_lines() {
     let names: Vec<_> = [0x100f, 0x1010, 0x200f, 0x3000, 0x4000].map(|at| name(&all, at)).into_iter().collect();
     assert_eq!(names, [Some("with a sign".into()), None, Some("ended".into()), None, None]);
     assert_eq!(name(&all, 0xffff_ffff_8100_0007).as_deref(), Some("far"));
-    assert!(!take_lines(b"1 2 no room", &mut Told::new(0)));
+    assert!(!take_lines(b"1 2 no room", &mut JitFunctions::new(0)));
 }
 
 #[test]
 fn a_slice_ends_with_its_bytes_and_with_its_time() {
     let before = Instant::now();
-    let slice = Slice::default();
+    let slice = VisitBudget::default();
     assert!(slice.bytes == 4 * PIECE && slice.until >= before + Duration::from_millis(5));
     let far = Instant::now() + Duration::from_secs(600);
-    let mut slice = Slice { bytes: 10, until: far };
+    let mut slice = VisitBudget { bytes: 10, until: far };
     assert_eq!(([3, 6, 1].map(|n| slice.take(n)), slice.bytes), ([true, true, false], 0));
-    assert!(!Slice { bytes: 10, until: far }.take(11));
-    assert!(!Slice { bytes: 10, until: before }.take(1));
+    assert!(!VisitBudget { bytes: 10, until: far }.take(11));
+    assert!(!VisitBudget { bytes: 10, until: before }.take(1));
 }
 
 /// A visit that may take as long as it likes.
-fn long() -> Slice {
-    Slice { bytes: usize::MAX, until: Instant::now() + Duration::from_secs(600) }
+fn long() -> VisitBudget {
+    VisitBudget { bytes: usize::MAX, until: Instant::now() + Duration::from_secs(600) }
 }
 
 #[test]
 fn a_map_that_is_begun_anew_is_read_anew() {
     let mut file = tempfile::tempfile().expect("file");
-    let (mut all, mut upto, mut slice) = (Told::new(1 << 20), 0, long());
+    let (mut all, mut upto, mut slice) = (JitFunctions::new(1 << 20), 0, long());
     file.write_all(b"1000 10 first\n2000 10 second\n").expect("write");
-    assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), Read::All);
+    assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, usize::MAX - slice.bytes), (29, 29));
     // Nothing new is nothing to read.
-    assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), Read::All);
+    assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, usize::MAX - slice.bytes), (29, 29));
     file.set_len(0).expect("emptied");
     file.write_all_at(b"3000 10 anew\n", 0).expect("write");
-    assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), Read::All);
+    assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, name(&all, 0x3000).as_deref()), (13, Some("anew")));
 }
 
@@ -122,7 +122,7 @@ impl Stage {
         std::fs::write(self.at("a.map"), bytes).expect("write");
     }
 
-    fn visit(&self, jit: &mut Jit, slice: &mut Slice) -> Result<(), String> {
+    fn visit(&self, jit: &mut Jit, slice: &mut VisitBudget) -> Result<(), String> {
         jit.read_on(&self.dso, &self.options, slice)
     }
 }
@@ -143,7 +143,7 @@ fn a_file_is_waited_for_and_read_on() {
     // Who has more than one visit can read is behind until the last.
     let text: String = (0..6000).map(|i| format!("{:x} 10 function_{i}\n", 0x2000 + i * 16)).collect();
     stage.write(text.as_bytes());
-    stage.visit(&mut jit, &mut Slice { bytes: 1, ..long() }).expect("a piece");
+    stage.visit(&mut jit, &mut VisitBudget { bytes: 1, ..long() }).expect("a piece");
     assert!(jit.is_due() && jit.is_behind() && jit.find(0x2000 + 5999 * 16).is_none());
     stage.visit(&mut jit, &mut long()).expect("the rest");
     assert!(!jit.is_behind() && jit.find(0x2000 + 5999 * 16).is_some());

@@ -9,7 +9,7 @@ use object::{Object, ObjectSegment, SegmentFlags};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
-use crate::kernel::walk::{Mapping, Span};
+use crate::kernel::walk::{Mapping, RowRange};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::{door, elf, unwind_rows};
 
@@ -32,14 +32,14 @@ type Key = Option<(u64, u64, i64, i64, u64)>;
 pub(crate) struct FileTable {
     /// The path by which it was first met.
     pub(crate) name: Arc<str>,
-    pub(crate) made: Made,
+    pub(crate) made: TableOutcome,
     /// Processes that have it mapped.
     pub(crate) processes: usize,
 }
 
 /// The outcome of making a file's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum TableOutcome {
     /// So many rows of a section.
     Of(&'static str, usize),
     /// Why there are none.
@@ -52,7 +52,7 @@ pub(crate) enum Made {
 struct Table {
     told: FileTable,
     /// In order of their addresses; none where the file has no table.
-    spans: Vec<Span>,
+    spans: Vec<RowRange>,
     /// Of the segments with code: offset and size in the file, and what is to be added to an offset to come to what
     /// rows count.
     segments: Vec<(u64, u64, u64)>,
@@ -124,16 +124,16 @@ impl Files {
                 match store.add(&rows.rows) {
                     Ok(found) => {
                         spans = found;
-                        Made::Of(rows.section, rows.rows.len())
+                        TableOutcome::Of(rows.section, rows.rows.len())
                     }
                     Err(_) => {
                         self.drop_idle(usize::MAX, rows.rows.len(), store);
                         self.waiting.insert(id);
-                        Made::Full(rows.rows.len())
+                        TableOutcome::Full(rows.rows.len())
                     }
                 }
             }
-            Err(why) => Made::Without(why.to_string()),
+            Err(why) => TableOutcome::Without(why.to_string()),
         };
         let told = FileTable { name: name.into(), made, processes: 0 };
         self.tables.insert(id, Table { told, spans, segments, digest, idle_since: self.turn });
@@ -208,7 +208,7 @@ impl Files {
                 // Its room is wanted; whoever waits asks for it, and drops this one.
                 self.room_since.get_or_insert_with(Instant::now);
             }
-            if matches!(table.told.made, Made::Full(_)) {
+            if matches!(table.told.made, TableOutcome::Full(_)) {
                 self.forget(*id);
             }
         }

@@ -26,31 +26,31 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     }
     let (pid, mut spaces) = (std::process::id() as i32, spaces(1 << 40));
     let later = || Instant::now() + LONG_PAUSE;
-    spaces.take(News::Mapped { pid });
+    spaces.take(ProcessEvent::Mapped { pid });
     assert!(spaces.due.is_empty(), "nobody has sampled it");
-    spaces.take(News::Lacks { pid, what: 1 });
+    spaces.take(ProcessEvent::Lacks { pid, what: 1 });
     spaces.step(later());
     let mapped = spaces.store.processes[&pid].clone();
     assert!(mapped.iter().any(|mapping| mapping.span.is_some()));
     let told = spaces.tables.load();
     assert_eq!((told.processes, told.limit), (1, 8 << 40));
-    assert!(told.files.iter().any(|file| matches!(file.made, Made::Of(".eh_frame", rows) if rows > 100)));
+    assert!(told.files.iter().any(|file| matches!(file.made, TableOutcome::Of(".eh_frame", rows) if rows > 100)));
     let tables = spaces.store.used.len();
-    spaces.take(News::Forked { parent: pid, child: 1 << 30 });
+    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
     assert_eq!(spaces.store.processes[&(1 << 30)], mapped);
     assert_eq!(spaces.store.used.len(), tables, "a child has its parent's");
-    spaces.take(News::Executed { pid: 1 << 30 });
+    spaces.take(ProcessEvent::Executed { pid: 1 << 30 });
     assert!(!spaces.store.processes.contains_key(&(1 << 30)));
     // What is lost of a process's end is found by and by.
-    spaces.take(News::Forked { parent: pid, child: 1 << 30 });
+    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
     spaces.step(Instant::now() + SWEEP);
     assert_eq!(spaces.processes.keys().copied().collect::<Vec<i32>>(), [pid]);
-    spaces.take(News::Exited { pid });
+    spaces.take(ProcessEvent::Exited { pid });
     spaces.step(later());
     assert!(spaces.store.processes.is_empty() && spaces.tables.load().files.is_empty());
     // What it was of is kept for the next one.
     assert_eq!(spaces.store.used.len(), tables);
-    spaces.take(News::Lacks { pid, what: 1 });
+    spaces.take(ProcessEvent::Lacks { pid, what: 1 });
     spaces.step(later());
     assert_eq!(spaces.store.used.len(), tables);
 }
@@ -61,10 +61,10 @@ fn who_had_no_room_is_served_when_there_is_some() {
         return;
     }
     let (pid, mut spaces) = (std::process::id() as i32, spaces(0));
-    spaces.take(News::Lacks { pid, what: 1 });
+    spaces.take(ProcessEvent::Lacks { pid, what: 1 });
     spaces.step(Instant::now() + LONG_PAUSE);
     assert!(spaces.store.processes[&pid].iter().all(|mapping| mapping.span.is_none()));
-    let full = |file: &FileTable| matches!(file.made, Made::Full(_));
+    let full = |file: &FileTable| matches!(file.made, TableOutcome::Full(_));
     assert!(spaces.tables.load().files.iter().any(full));
     spaces.store.room = 1 << 40;
     // Somebody's end makes room.

@@ -103,7 +103,7 @@ fn of_symbols_at_one_address_the_best_or_the_last() {
 #[test]
 fn copied_names_are_paid_for_to_the_byte() {
     let list = [raw(1, 0, "ab", Binding::Local), raw(2, 0, "cde", Binding::Local)];
-    let fits = |bytes| SymbolTable::charge_names(&list, ".symtab", &mut Purse::new(bytes)).is_ok();
+    let fits = |bytes| SymbolTable::charge_names(&list, ".symtab", &mut UnpackBudget::new(bytes)).is_ok();
     assert_eq!((fits(6), fits(7)), (false, true));
 }
 

@@ -100,7 +100,7 @@ impl Stage {
     }
 
     /// Walks from registers, each (place, value), up a stack; addresses in the program are from its first function on.
-    fn walk(&mut self, registers: &[(u32, u64)], stack: &[u64], full: bool) -> Option<(Vec<u64>, End)> {
+    fn walk(&mut self, registers: &[(u32, u64)], stack: &[u64], full: bool) -> Option<(Vec<u64>, ChainEnd)> {
         let mut registers = registers.to_vec();
         registers.sort_unstable();
         let bytes = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
@@ -142,7 +142,7 @@ fn x86_64_stack() -> Vec<u64> {
 fn each_caller_by_the_rule_of_its_call() {
     let registers = [(x86::BP, 0xdead_0000), (x86::SP, SP), (x86::IP, MAPPED + 4), (0, 1), (3, 3), (16, 8)];
     let whole = x86_64().walk(&registers, &x86_64_stack(), true);
-    assert_eq!(whole, Some((vec![0x04, 0x20, 0x28, 0x38], End::Root)));
+    assert_eq!(whole, Some((vec![0x04, 0x20, 0x28, 0x38], ChainEnd::Root)));
 }
 
 #[test]
@@ -151,11 +151,11 @@ fn what_was_not_copied_is_told_from_what_leads_nowhere() {
     let mut stack = x86_64_stack();
     stack.truncate(7);
     // The third one's return address lies right behind the copy.
-    assert_eq!(x86_64().walk(&registers, &stack, true), Some((vec![0x04, 0x20, 0x28], End::Cut)));
-    assert_eq!(x86_64().walk(&registers, &stack, false), Some((vec![0x04, 0x20, 0x28], End::Lost)));
+    assert_eq!(x86_64().walk(&registers, &stack, true), Some((vec![0x04, 0x20, 0x28], ChainEnd::Cut)));
+    assert_eq!(x86_64().walk(&registers, &stack, false), Some((vec![0x04, 0x20, 0x28], ChainEnd::Lost)));
     // A frame below the stack is none, however much of that was copied.
     stack[3] = SP - 8;
-    assert_eq!(x86_64().walk(&registers, &stack, true), Some((vec![0x04, 0x20, 0x28], End::Lost)));
+    assert_eq!(x86_64().walk(&registers, &stack, true), Some((vec![0x04, 0x20, 0x28], ChainEnd::Lost)));
     assert_eq!(x86_64().walk(&registers[..2], &stack, true), None, "where it was is not known");
 }
 
@@ -167,9 +167,9 @@ fn code_without_a_file_is_walked_by_frame_pointers() {
     let mut three = chain(3);
     // The first one of a thread has no caller.
     three[5] = 0;
-    assert_eq!(x86_64().walk(&registers, &three, true), Some((vec![0x5_0000, 0x5_0001, 0x5_0002], End::Root)));
+    assert_eq!(x86_64().walk(&registers, &three, true), Some((vec![0x5_0000, 0x5_0001, 0x5_0002], ChainEnd::Root)));
     let (deep, end) = x86_64().walk(&registers, &chain(2000), true).expect("a walk");
-    assert_eq!((deep.len(), end), (1024, End::Cut));
+    assert_eq!((deep.len(), end), (1024, ChainEnd::Cut));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn arm_goes_by_link_register_frame_and_stack_pointer() {
     let stack = [7, 7, SP + 0x100, MAPPED + 0x28, SP + 0x200, MAPPED + 0x38, 7, 7, 0, 0];
     let registers = [(arm::FP, SP + 16), (arm::LR, MAPPED + 0x18), (arm::SP, SP), (arm::PC, MAPPED + 4), (3, 9)];
     let walked = Stage::new(183, X30, &functions).walk(&registers, &stack, true);
-    assert_eq!(walked, Some((vec![0x04, 0x18, 0x28, 0x38], End::Root)));
+    assert_eq!(walked, Some((vec![0x04, 0x18, 0x28, 0x38], ChainEnd::Root)));
 }
 
 #[test]

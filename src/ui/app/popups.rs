@@ -8,7 +8,7 @@ use crate::ui::app::App;
 use crate::ui::command::Invocation;
 use crate::ui::commands::{self, general, program};
 use crate::ui::draw::{footer, header, layout, popups};
-use crate::ui::footer_keys::{self, Press};
+use crate::ui::footer_keys::{self, HintAction};
 use crate::ui::keys;
 use crate::ui::popup::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
 use crate::ui::tab::Tab;
@@ -208,11 +208,11 @@ impl App {
         finding
     }
 
-    fn press(&mut self, press: &Press) {
+    fn press(&mut self, press: &HintAction) {
         match press {
-            Press::Command(row) => self.run(*row),
-            Press::Chord(begun) => (*begun).clone_into(&mut self.frame.chord),
-            Press::Key(code) => self.key(KeyEvent::new(*code, KeyModifiers::NONE)),
+            HintAction::Command(row) => self.run(*row),
+            HintAction::Chord(begun) => (*begun).clone_into(&mut self.frame.chord),
+            HintAction::Key(code) => self.key(KeyEvent::new(*code, KeyModifiers::NONE)),
         }
     }
 

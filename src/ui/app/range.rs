@@ -5,7 +5,7 @@ use crate::panel::unit::clock;
 use crate::query::range;
 use crate::session::{Origin, TimeMark, marks};
 use crate::ui::popup::Popup;
-use crate::ui::view::time::state::Spot;
+use crate::ui::view::time::state::MapPoint;
 
 use crate::ui::app::App;
 use crate::ui::range::{clause, label};
@@ -54,7 +54,7 @@ impl App {
         let (first, last) = (start + self.context.answer.kept_from, start + self.context.answer.elapsed_ns);
         let list = match range::parse(rest, first, last) {
             Ok(list) => list,
-            Err(range::Wrong::NoRange) => {
+            Err(range::RangeError::NoRange) => {
                 return self.error(format!("{text} is no range: FROM,UNTIL in seconds from the start, or 10%-20%"));
             }
             Err(wrong) => return self.error(format!("{text}: {wrong}")),
@@ -64,7 +64,7 @@ impl App {
         let until = if until >= last { until.saturating_add(1) } else { until };
         let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
         if until <= from {
-            return self.error(format!("{text}: {}", range::Wrong::Reversed));
+            return self.error(format!("{text}: {}", range::RangeError::Reversed));
         }
         self.go_to_range((from, until));
         if from > self.context.answer.elapsed_ns || until <= self.context.answer.kept_from {
@@ -122,7 +122,7 @@ impl App {
         let columns = crate::ui::view::time::layout::room(self.scene(), &self.views.time).0 as u64;
         let column = mark.at / self.views.time.length.max(1);
         self.views.time.page = Some(column / columns * columns);
-        self.views.time.cursor = Some(Spot { at: mark.at, row: 0 });
+        self.views.time.cursor = Some(MapPoint { at: mark.at, row: 0 });
         self.views.time.anchor = None;
         self.frame.tab = Tab::Time;
         let kept = mark.at >= self.context.answer.kept_from || self.context.info.origin == Origin::Recorded;

@@ -2,15 +2,15 @@
 //! screen and key it came from.
 
 use crate::panel::top::Field;
-use crate::query::diff::Per;
-use crate::query::heat::{By, Scale};
+use crate::query::diff::NormalizeBy;
+use crate::query::heat::{HeatBy, Scale};
 use crate::query::{Age, ChainMode, Direction, Order};
 use crate::ui::app::App;
 use crate::ui::selection::{ComparedWith, NoticeSubject, Zoom};
 use crate::ui::tab::Tab;
 use crate::ui::view::cpus::state::Page;
 use crate::ui::view::flame::state::FlameView;
-use crate::ui::view::time::state::Spot;
+use crate::ui::view::time::state::MapPoint;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::view::units::state::Arrangement;
 
@@ -64,7 +64,7 @@ view! {
     sorted: bool, selection.rows.sorted, "columns";
     dismissed: hashbrown::HashSet<NoticeSubject>, selection.dismissed, "message that was dismissed";
     baseline: Option<ComparedWith>, selection.baseline, "comparison";
-    per: Per, selection.per, "comparison";
+    per: NormalizeBy, selection.per, "comparison";
     order_before: Option<(Order, bool)>, selection.order_before, "comparison";
     columns: Vec<Field>, selection.rows.columns, "columns";
     children: bool, selection.rows.children, "columns";
@@ -76,10 +76,10 @@ view! {
     flame: FlameView, views.flame.place, "flame graph";
     icicle: bool, views.flame.icicle, "flame graph";
     off_cpu: bool, selection.off_cpu, "time off the CPUs";
-    by: By, views.time.by, "rows of the map";
+    by: HeatBy, views.time.by, "rows of the map";
     length: u64, views.time.length, "columns of the map";
     scale: Scale, views.time.scale, "colours of the map";
-    anchor: Option<Spot>, views.time.anchor, "selection";
+    anchor: Option<MapPoint>, views.time.anchor, "selection";
     whole: bool, views.time.whole, "selection";
     cpu_page: Option<Page>, views.cpus.page, "columns of CPUs";
     cpu_order: crate::cpu::table::CpuColumn, views.cpus.order, "order of CPUs";
@@ -93,7 +93,7 @@ struct Cursors {
     tab: Tab,
     top: TopScreen,
     flame: Option<u64>,
-    time: Option<Spot>,
+    time: Option<MapPoint>,
     page: Option<u64>,
 }
 

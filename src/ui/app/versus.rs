@@ -4,7 +4,7 @@ use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;
-use crate::query::diff::Per;
+use crate::query::diff::NormalizeBy;
 use crate::query::{Age, Order, range};
 use crate::session::Origin;
 use crate::ui::view::units::state::quoted;
@@ -13,7 +13,7 @@ use crate::ui::view::{cpus, events, flame, time, units};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::range::label;
-use crate::ui::selection::{BaselineSource, ComparedWith, WINDOWS, age_words};
+use crate::ui::selection::{BaselineSource, ComparedWith, WINDOWS, describe_age};
 use crate::ui::tab::Tab;
 
 impl App {
@@ -26,7 +26,7 @@ impl App {
         if let Some(range) = text.strip_prefix("range ").map(|r| range::parse(r, 0, self.context.answer.elapsed_ns)) {
             return match range.as_deref() {
                 Ok(&[range]) => self.compare_range(range),
-                Err(wrong @ range::Wrong::Reversed) => self.error(format!("{text}: {wrong}")),
+                Err(wrong @ range::RangeError::Reversed) => self.error(format!("{text}: {wrong}")),
                 _ => self.error(format!("{text}: expected range FROM,UNTIL in seconds from the start")),
             };
         }
@@ -88,11 +88,13 @@ impl App {
 
     pub(crate) fn set_per(&mut self, text: Option<String>) {
         let next = match self.selection.per {
-            Per::Total => Per::Second,
-            Per::Second => Per::Nothing,
-            Per::Nothing => Per::Total,
+            NormalizeBy::Total => NormalizeBy::Second,
+            NormalizeBy::Second => NormalizeBy::Nothing,
+            NormalizeBy::Nothing => NormalizeBy::Total,
         };
-        let named = |text: &str| [Per::Total, Per::Second, Per::Nothing].into_iter().find(|per| per.word() == text);
+        let named = |text: &str| {
+            [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing].into_iter().find(|per| per.word() == text)
+        };
         self.selection.per = match text.as_deref().map(str::trim) {
             None => next,
             Some(text) => match named(text) {
@@ -108,12 +110,12 @@ impl App {
             let at =
                 WINDOWS.iter().position(|a| std::mem::discriminant(a) == std::mem::discriminant(&self.selection.age));
             (self.selection.age, self.selection.age_chosen) = (WINDOWS[(at.unwrap_or(0) + 1) % WINDOWS.len()], true);
-            return self.say(age_words(self.selection.age));
+            return self.say(describe_age(self.selection.age));
         };
         match parse_age(&text) {
             Some(age) => {
                 (self.selection.age, self.selection.age_chosen) = (age, true);
-                self.say(age_words(age));
+                self.say(describe_age(age));
             }
             None => self.error(format!("{text}: expected all, last SECONDS or half SECONDS")),
         }

@@ -19,7 +19,7 @@ use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
 
-use crate::ui::view::events::draw::rate_words;
+use crate::ui::view::events::draw::describe_rate;
 use crate::ui::widget::put;
 
 /// One piece of the header; pieces of low weight go first when there is no room.
@@ -131,7 +131,7 @@ fn hosts(scene: Scene<'_>) -> String {
 fn rate(scene: Scene<'_>) -> String {
     let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.rate);
     let recorded = || scene.recorded_event().map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
-    running.or_else(recorded).map(rate_words).unwrap_or_default()
+    running.or_else(recorded).map(describe_rate).unwrap_or_default()
 }
 
 /// What is sampled, in words, which may have changed since the start; of a recording its file's name.

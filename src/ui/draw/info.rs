@@ -2,7 +2,7 @@
 
 use crate::panel::text::{clean, width};
 use crate::panel::unit::{bytes, percent, thousands};
-use crate::symbols::spaces::{Made, Walked};
+use crate::symbols::spaces::{TableOutcome, WalkFigures};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
@@ -56,7 +56,7 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
 }
 
 /// How stacks are walked by tables, and of what files those are.
-fn walks(walked: &Walked, row: &mut impl FnMut(&str, &str)) {
+fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
     let ends = &walked.ends;
     let mut label = format!("stacks {}", thousands(ends.all()));
     for (why, share) in ends.percents() {
@@ -71,11 +71,11 @@ fn walks(walked: &Walked, row: &mut impl FnMut(&str, &str)) {
     for file in &tables.files {
         let name = file.name.rsplit('/').next().unwrap_or_default();
         let made = match &file.made {
-            Made::Of(section, rows) => {
+            TableOutcome::Of(section, rows) => {
                 format!("{} rows of {section}, {}", thousands(*rows as u64), bytes(8 * *rows as u64))
             }
-            Made::Without(why) => format!("none: {why}; by frame pointers"),
-            Made::Full(rows) => format!("no room for its {} rows; by frame pointers", thousands(*rows as u64)),
+            TableOutcome::Without(why) => format!("none: {why}; by frame pointers"),
+            TableOutcome::Full(rows) => format!("no room for its {} rows; by frame pointers", thousands(*rows as u64)),
         };
         let processes = if file.processes == 1 { "process" } else { "processes" };
         row(&format!("table {name}"), &format!("{made}; {} {processes} ({})", file.processes, file.name));

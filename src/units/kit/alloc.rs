@@ -6,8 +6,8 @@ use crate::profile::RetainedStack;
 use crate::query::symbol_stacks::Name;
 use crate::session::Session;
 
-use super::field::{Bound, Num};
-use super::select::{self, Selected};
+use super::field::{BoundExpr, Num};
+use super::select::{self, SelectedEvent};
 use super::{Context, Event, EventRequest, Sample, Settings};
 
 /// Bytes that no address space has more of: what is said to be larger is a lie, of which sums stay small enough.
@@ -112,8 +112,8 @@ const KERNEL_FREE: &[&str] = &["kmem:kfree", "kmem:kmem_cache_free"];
 
 #[derive(Clone, Debug)]
 enum Role {
-    Alloc(Selected),
-    Free(Selected),
+    Alloc(SelectedEvent),
+    Free(SelectedEvent),
     /// A function of the library is called, or returns.
     Call(usize),
     Return(usize),
@@ -121,8 +121,8 @@ enum Role {
 
 #[derive(Debug)]
 enum Fields {
-    Alloc { at: Bound, bytes: Bound },
-    Free { at: Bound },
+    Alloc { at: BoundExpr, bytes: BoundExpr },
+    Free { at: BoundExpr },
     Call { args: [Option<Num>; 2] },
     Return { value: Num },
 }
@@ -152,7 +152,7 @@ pub(crate) struct AllocReader {
 impl AllocReader {
     pub(crate) fn new(settings: &Settings) -> Result<Self, String> {
         let (allocs, frees) = (settings.all("alloc"), settings.all("free"));
-        let flat = |lists: Vec<Vec<Selected>>| lists.into_iter().flatten().collect::<Vec<Selected>>();
+        let flat = |lists: Vec<Vec<SelectedEvent>>| lists.into_iter().flatten().collect::<Vec<SelectedEvent>>();
         let (allocs, frees) = (flat(select::lists(allocs)?), flat(select::lists(frees)?));
         if allocs.is_empty() != frees.is_empty() {
             return Err("--alloc and --free go together".to_owned());
@@ -179,7 +179,7 @@ impl AllocReader {
             }
             true
         } else {
-            let named = |event: &&str| Selected { event: (*event).to_owned(), ..Selected::default() };
+            let named = |event: &&str| SelectedEvent { event: (*event).to_owned(), ..SelectedEvent::default() };
             roles.extend(KERNEL_ALLOC.iter().map(|event| Role::Alloc(named(event))));
             roles.extend(KERNEL_FREE.iter().map(|event| Role::Free(named(event))));
             false
@@ -234,11 +234,11 @@ impl AllocReader {
     pub(crate) fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
         let fields = match &self.roles[event.role] {
             Role::Alloc(selected) => Fields::Alloc {
-                at: Bound::parse(selected.get("ptr").unwrap_or("ptr"), event.format)?,
-                bytes: Bound::parse(selected.get("size").unwrap_or("bytes_alloc"), event.format)?,
+                at: BoundExpr::parse(selected.get("ptr").unwrap_or("ptr"), event.format)?,
+                bytes: BoundExpr::parse(selected.get("size").unwrap_or("bytes_alloc"), event.format)?,
             },
             Role::Free(selected) => {
-                Fields::Free { at: Bound::parse(selected.get("ptr").unwrap_or("ptr"), event.format)? }
+                Fields::Free { at: BoundExpr::parse(selected.get("ptr").unwrap_or("ptr"), event.format)? }
             }
             Role::Call(_) => {
                 let args = ["a0", "a1"].map(|name| Num::of(event.format, name).ok());

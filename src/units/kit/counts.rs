@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Counted, Grid, Sample};
+use super::{CountedEvents, Grid, Sample};
 
 /// What was counted.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ impl Counts {
     }
 
     /// A counter was read.
-    pub(crate) fn read(&mut self, counted: &Counted) {
-        let Counted { role, cpu, from, until, n, running_percent } = *counted;
+    pub(crate) fn read(&mut self, counted: &CountedEvents) {
+        let CountedEvents { role, cpu, from, until, n, running_percent } = *counted;
         *self.sums.entry((role, cpu)).or_default() += n;
         // It happened at some time since the last reading.
         self.course.spread_value(&role, from, until, n as f64);

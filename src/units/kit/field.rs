@@ -106,13 +106,13 @@ enum Slot {
 
 /// An expression over the fields of one event.
 #[derive(Clone, Debug)]
-pub(crate) struct Bound {
+pub(crate) struct BoundExpr {
     expr: Expr,
     slots: Vec<Slot>,
     big: bool,
 }
 
-impl Bound {
+impl BoundExpr {
     /// Parses an expression and finds its names among the fields of an event.
     pub(crate) fn parse(text: &str, format: Option<&Arc<Format>>) -> Result<Self, String> {
         let expr = expr::parse(text).map_err(|fault| fault.to_string())?;
@@ -164,7 +164,7 @@ impl Bound {
 }
 
 struct At<'a> {
-    bound: &'a Bound,
+    bound: &'a BoundExpr,
     hit: &'a Sample<'a>,
     names: &'a ThreadNames,
     latency: Option<u64>,
@@ -203,12 +203,12 @@ impl Scope for At<'_> {
 
 /// A threshold on latencies, where one was given, bound to the event that ends them.
 #[derive(Debug)]
-pub(crate) struct Than {
+pub(crate) struct Threshold {
     expr: Option<Expr>,
-    bound: Option<Bound>,
+    bound: Option<BoundExpr>,
 }
 
-impl Than {
+impl Threshold {
     pub(crate) fn new(expr: Option<Expr>) -> Self {
         Self { expr, bound: None }
     }
@@ -219,7 +219,7 @@ impl Than {
     }
 
     pub(crate) fn bind(&mut self, format: Option<&Arc<Format>>) -> Result<(), String> {
-        self.bound = self.expr.as_ref().map(|expr| Bound::new(expr, format)).transpose()?;
+        self.bound = self.expr.as_ref().map(|expr| BoundExpr::new(expr, format)).transpose()?;
         Ok(())
     }
 

@@ -114,7 +114,7 @@ impl Unit for Accesses {
         self.add(hit, cx);
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "shares are those of the samples that came"
     }
 

@@ -36,12 +36,12 @@ use crate::record::Record;
 use crate::session::{DsoKind, Session};
 
 pub(crate) use containers::ByContainer;
-pub(crate) use field::Bound;
+pub(crate) use field::BoundExpr;
 pub(crate) use grid::Grid;
 pub use histogram::Stats;
 pub use names::ThreadNames;
 pub use settings::{Opt, Settings};
-pub(crate) use target::Chosen;
+pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
 
 /// A unit's description, of which the command line, the palette and the manual's page are made.
@@ -173,7 +173,7 @@ impl Sample<'_> {
 
 /// How often a counted event has happened on a CPU between two readings of its counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct CountedEvents {
     /// Which of [`Unit::event_requests`].
     pub role: usize,
     pub cpu: u32,
@@ -219,7 +219,7 @@ impl Context<'_> {
 
 /// What is looked at on the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct ViewState {
     /// The row under the cursor of each panel, where one was chosen.
     pub selected: Vec<Option<u64>>,
     /// Rows of a log that are wanted.
@@ -238,7 +238,7 @@ pub struct Moment<'a> {
     pub start: u64,
     pub since: u64,
     pub now: u64,
-    pub look: &'a Look,
+    pub look: &'a ViewState,
 }
 
 impl Moment<'_> {
@@ -323,7 +323,7 @@ pub trait Unit: Send + Sync + Debug {
     fn record(&mut self, _hit: &Sample<'_>, _cx: &mut Context<'_>) {}
 
     /// A counter was read.
-    fn count(&mut self, _counted: &Counted) {}
+    fn count(&mut self, _counted: &CountedEvents) {}
 
     /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
     fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {}
@@ -335,7 +335,7 @@ pub trait Unit: Send + Sync + Debug {
     fn lost(&mut self, _lost: &Lost) {}
 
     /// What losses do to the figures, in words.
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts are too low by them"
     }
 

@@ -4,7 +4,7 @@ use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
 
 use super::columns::{named, right, text};
 use super::counts::Counts;
-use super::{Context, Counted, Event, EventRequest, Moment, Sample, Unit};
+use super::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
 
 /// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
@@ -70,11 +70,11 @@ impl Unit for Ratios {
         self.counts.hit(hit, hit.period.max(1));
     }
 
-    fn count(&mut self, counted: &Counted) {
+    fn count(&mut self, counted: &CountedEvents) {
         self.counts.read(counted);
     }
 
-    fn loss_words(&self) -> &'static str {
+    fn loss_text(&self) -> &'static str {
         "counts of a recording are too low by them; live counters lose nothing"
     }
 

@@ -11,7 +11,7 @@ use crate::lang::lex::Lexicon;
 
 /// An event as it was selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Selected {
+pub(crate) struct SelectedEvent {
     pub(crate) event: String,
     pub(crate) filter: Option<String>,
     pub(crate) attributes: Vec<(String, String)>,
@@ -32,7 +32,7 @@ const ATTRIBUTES: &[(&str, bool)] = &[
     ("top-add", true),
 ];
 
-impl Selected {
+impl SelectedEvent {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
@@ -65,25 +65,25 @@ fn is_word(c: char) -> bool {
 }
 
 /// Reads a list.
-pub(crate) fn parse(text: &str) -> Result<Vec<Selected>, Diagnostic> {
+pub(crate) fn parse(text: &str) -> Result<Vec<SelectedEvent>, Diagnostic> {
     LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part)).collect()
 }
 
 /// All lists of `-e`.
-pub(crate) fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<Selected>>, String> {
+pub(crate) fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<SelectedEvent>>, String> {
     texts.map(|text| parse(text).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
 /// All events of all lists; an error where none is named.
-pub(crate) fn flat(settings: &super::Settings) -> Result<Vec<Selected>, String> {
-    let all: Vec<Selected> = lists(settings.all("event"))?.into_iter().flatten().collect();
+pub(crate) fn flat(settings: &super::Settings) -> Result<Vec<SelectedEvent>, String> {
+    let all: Vec<SelectedEvent> = lists(settings.all("event"))?.into_iter().flatten().collect();
     if all.is_empty() {
         return Err("name events with -e, e.g. -e sched:sched_wakeup,raw_syscalls:sys_enter".to_owned());
     }
     Ok(all)
 }
 
-fn one(text: &str, part: Range<usize>) -> Result<Selected, Diagnostic> {
+fn one(text: &str, part: Range<usize>) -> Result<SelectedEvent, Diagnostic> {
     let whole = text[part.clone()].trim();
     if whole.is_empty() {
         return Err(Diagnostic::new(text, part.start, 1, "an event is missing here, e.g. sched:sched_switch"));
@@ -91,7 +91,7 @@ fn one(text: &str, part: Range<usize>) -> Result<Selected, Diagnostic> {
     let mut parts = LEXICON.split(text, part, "/")?.into_iter();
     let event = parts.next().map_or("", |name| text[name].trim());
     let Some(filter) = parts.next().filter(|_| event.contains(':') && !event.starts_with("mem:")) else {
-        return Ok(Selected { event: whole.to_owned(), ..Selected::default() });
+        return Ok(SelectedEvent { event: whole.to_owned(), ..SelectedEvent::default() });
     };
     let filter = Some(unquoted(&text[filter]).to_owned()).filter(|filter| !filter.is_empty());
     let mut attributes = Vec::new();
@@ -109,7 +109,7 @@ fn one(text: &str, part: Range<usize>) -> Result<Selected, Diagnostic> {
         }
         attributes.push(((*known).to_owned(), value.unwrap_or_default().to_owned()));
     }
-    Ok(Selected { event: event.to_owned(), filter, attributes })
+    Ok(SelectedEvent { event: event.to_owned(), filter, attributes })
 }
 
 fn unquoted(text: &str) -> &str {

@@ -2,7 +2,7 @@
 
 use crate::filter::expr::Expr;
 use crate::lang::nearest;
-use crate::lang::quantity::{self, Wrong};
+use crate::lang::quantity::{self, QuantityError};
 
 use super::field;
 
@@ -114,7 +114,7 @@ impl Settings {
         self.quantity(name, |text| quantity::time_by(text, 1))
     }
 
-    fn quantity<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, Wrong>) -> Result<Option<T>, String> {
+    fn quantity<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, QuantityError>) -> Result<Option<T>, String> {
         self.get(name).map(|text| read(text).map_err(|why| format!("--{name} {text}: {why}"))).transpose()
     }
 

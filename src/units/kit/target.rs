@@ -7,12 +7,12 @@ use super::{Context, Settings};
 
 /// A choice of threads; all of them where nothing was chosen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Chosen {
+pub(crate) struct ThreadChoice {
     tids: FxHashSet<i32>,
     comms: Option<GlobSet>,
 }
 
-impl Chosen {
+impl ThreadChoice {
     pub(crate) fn of(settings: &Settings) -> Result<Self, String> {
         let comms = settings.get("comm").map(|list| {
             let mut set = GlobSetBuilder::new();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crossbeam_channel::unbounded;
 
 use super::*;
-use crate::engine::aggregator::Links;
-use crate::engine::{Options, Wants, symbolizer};
+use crate::engine::aggregator::AggregatorLinks;
+use crate::engine::{IntakeOptions, Options, symbolizer};
 use crate::perfdata::EventDesc;
 use crate::profile::{CHUNK, FrameId, NodeId, SiteId};
 use crate::record::Record;
@@ -19,7 +19,7 @@ use crate::symbols::SymbolOptions;
 const BYTES: usize = CHUNK * 24;
 const SECOND: u64 = 1_000_000_000;
 
-fn worker(memory: usize, keep: Option<u64>) -> Worker {
+fn worker(memory: usize, keep: Option<u64>) -> Aggregator {
     let events = vec![EventDesc { name: "cycles".into(), attr: Default::default(), ids: vec![] }];
     let info = Info { events, ..Info::new(Origin::Recorded) };
     let symbols = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
@@ -29,13 +29,13 @@ fn worker(memory: usize, keep: Option<u64>) -> Worker {
         keep,
         watched: None,
         own_pid: None,
-        wants: Wants::default(),
+        wants: IntakeOptions::default(),
         refresh: Duration::from_secs(1),
         per_sample: None,
         realtime: None,
         no_inline: true,
     };
-    let links = Links {
+    let links = AggregatorLinks {
         batches: unbounded().1,
         recycle: unbounded().0,
         requests: unbounded().1,
@@ -52,10 +52,10 @@ fn worker(memory: usize, keep: Option<u64>) -> Worker {
         seen: Default::default(),
         held: Default::default(),
     };
-    Worker::new(&info, options, links)
+    Aggregator::new(&info, options, links)
 }
 
-impl Worker {
+impl Aggregator {
     /// Full chunks, one a second, each with a process of its own.
     fn fill(&mut self, chunks: std::ops::Range<u64>) {
         for chunk in chunks {

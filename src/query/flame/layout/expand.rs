@@ -1,15 +1,15 @@
 //! The neighbours of groups: which of them stand on each other.
 
 use super::group::{Group, GroupStep, Members};
-use super::positions::{CELL, Layout, Spot};
-use crate::query::flame::Both;
+use super::positions::{BlockPlace, CELL, Layout};
+use crate::query::flame::WeightPair;
 
 /// Cells of a program's frame at least; smaller ones share one.
 const PROGRAM: u128 = 3 * CELL as u128;
 
 impl<'a> Layout<'a> {
     /// The groups that stand on a group. Programs do by weight, and those too small for a frame of their own share one.
-    pub(super) fn standing_on(&mut self, group: &Group<'a>, step: GroupStep, spot: Spot) -> Vec<Group<'a>> {
+    pub(super) fn standing_on(&mut self, group: &Group<'a>, step: GroupStep, spot: BlockPlace) -> Vec<Group<'a>> {
         let mut groups = self.expand(group, step);
         let ground = matches!(&group.members, Members::List(list) if matches!(list[..], [(0, _)]));
         if step != GroupStep::Callees || !ground && !matches!(group.members, Members::Programs(_)) {
@@ -35,8 +35,8 @@ impl<'a> Layout<'a> {
             return self.ends();
         }
         let mut groups: Vec<Group<'a>> = Vec::new();
-        let mut lists: Vec<Vec<(u32, Both)>> = Vec::new();
-        let mut put = |slots: &mut [u32], node: u32, through: Both, own: Both| {
+        let mut lists: Vec<Vec<(u32, WeightPair)>> = Vec::new();
+        let mut put = |slots: &mut [u32], node: u32, through: WeightPair, own: WeightPair| {
             let name = tree.name(node);
             let slot = &mut slots[name as usize];
             if *slot == u32::MAX {
@@ -45,8 +45,8 @@ impl<'a> Layout<'a> {
                     name,
                     small: 0,
                     class: tree.class(node),
-                    own: Both::default(),
-                    total: Both::default(),
+                    own: WeightPair::default(),
+                    total: WeightPair::default(),
                     members: Members::List(Vec::new()),
                 });
                 lists.push(Vec::new());
@@ -58,12 +58,12 @@ impl<'a> Layout<'a> {
             lists[*slot as usize].push((node, through));
         };
         let slots = &mut self.slots;
-        let mut go = |node: u32, through: Both| match step {
+        let mut go = |node: u32, through: WeightPair| match step {
             GroupStep::Callers => {
                 let parent = tree.parent(node);
                 // The thread at the root is the last caller.
                 if parent != 0 {
-                    put(slots, parent, through, Both::default());
+                    put(slots, parent, through, WeightPair::default());
                 }
             }
             GroupStep::Callees => {

@@ -1,17 +1,17 @@
 //! Groups of frames: those with one name under one parent.
 
-use crate::query::flame::{Both, Class, FlameTree};
+use crate::query::flame::{Class, FlameTree, WeightPair};
 
 /// Tree nodes with the weight that comes through each.
 #[derive(Clone)]
 pub(super) enum Members<'a> {
-    List(Vec<(u32, Both)>),
+    List(Vec<(u32, WeightPair)>),
     /// Nodes in which stacks end: their own weight counts.
     Ends(&'a [u32]),
     /// All nodes in which stacks end.
     AllEnds,
     /// Programs that share a frame, which is zoomed into: they stand on it themselves.
-    Programs(Vec<(u32, Both)>),
+    Programs(Vec<(u32, WeightPair)>),
 }
 
 /// Frames with one name under one parent.
@@ -20,8 +20,8 @@ pub(super) struct Group<'a> {
     /// How many programs share the frame that bears this one's name; 0 for a frame of its own.
     pub(super) small: usize,
     pub(super) class: Class,
-    pub(super) own: Both,
-    pub(super) total: Both,
+    pub(super) own: WeightPair,
+    pub(super) total: WeightPair,
     pub(super) members: Members<'a>,
 }
 
@@ -33,8 +33,8 @@ impl<'a> Group<'a> {
             name,
             small: small.len(),
             class,
-            own: Both::default(),
-            total: Both::default(),
+            own: WeightPair::default(),
+            total: WeightPair::default(),
             members: Members::AllEnds,
         };
         let mut nodes = Vec::new();

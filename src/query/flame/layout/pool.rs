@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::query::flame::{Both, Class};
+use crate::query::flame::{Class, WeightPair};
 use crate::query::symbol_stacks::Name;
 use crate::session::DsoKind;
 
 use super::Block;
 use super::group::Group;
-use super::positions::{CELL, Layout, Placed, Spot, id};
+use super::positions::{BlockPlace, CELL, Layout, PlacedGroup, id};
 
 /// Neighbours that are too narrow to draw.
 pub(super) struct Pool<'a> {
     /// Of which module they are all; none where they are of several.
     pub(super) module: Option<Name>,
-    pub(super) sum: Both,
+    pub(super) sum: WeightPair,
     pub(super) frames: Vec<Group<'a>>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn module_name(of: &Name) -> &str {
 impl<'a> Layout<'a> {
     /// What is too narrow to be drawn: by modules that have room, in the order of the spec, and what is left.
     pub(super) fn pools(&self, narrow: Vec<Group<'a>>, width: u128, whole: u128) -> Vec<Pool<'a>> {
-        let mut rest = Pool { module: None, sum: Both::default(), frames: Vec::new() };
+        let mut rest = Pool { module: None, sum: WeightPair::default(), frames: Vec::new() };
         let mut modules: FxHashMap<&Arc<str>, Pool<'a>> = FxHashMap::default();
         for child in narrow {
             let name = &self.tree.names()[child.name as usize];
@@ -36,7 +36,7 @@ impl<'a> Layout<'a> {
                 true => &mut rest,
                 false => modules.entry(&name.dso).or_insert_with(|| Pool {
                     module: Some(name.clone()),
-                    sum: Both::default(),
+                    sum: WeightPair::default(),
                     frames: Vec::new(),
                 }),
             };
@@ -62,7 +62,13 @@ impl<'a> Layout<'a> {
     }
 
     /// Draws several frames as one block; where it has room for more, what they have in common stands on it.
-    pub(super) fn pool(&mut self, pool: Pool<'a>, parent: Both, at: Spot, row: i32) -> Option<Placed<'a>> {
+    pub(super) fn pool(
+        &mut self,
+        pool: Pool<'a>,
+        parent: WeightPair,
+        at: BlockPlace,
+        row: i32,
+    ) -> Option<PlacedGroup<'a>> {
         let has_room = u64::from(at.x1 - at.x0) >= CELL;
         if !has_room {
             self.narrow += pool.sum;
@@ -101,7 +107,7 @@ impl<'a> Layout<'a> {
             found: false,
         });
         self.reach(at.depth);
-        let spot = Spot { block: Some(self.out.blocks.len() - 1), id, ..at };
-        has_room.then_some(Placed { group: shared, spot, above: None })
+        let spot = BlockPlace { block: Some(self.out.blocks.len() - 1), id, ..at };
+        has_room.then_some(PlacedGroup { group: shared, spot, above: None })
     }
 }

@@ -1,17 +1,17 @@
 //! The way from a tree to blocks: row by row, from cumulative sums.
 
 use crate::query::diff::{Verdict, verdict};
-use crate::query::flame::{Both, Class, FlameTree};
+use crate::query::flame::{Class, FlameTree, WeightPair};
 use crate::query::search::{pattern, shown};
 
 use super::group::{Group, GroupStep, Members};
-use super::{Block, Flame, FlameSpec, SMALL, Way};
+use super::{Block, Flame, FlameDirection, FlameSpec, SMALL};
 
 pub(super) const CELL: u64 = 8;
 
 /// Where a group is drawn: the block that it is, which frame of its stacks, and its eighths of a cell.
 #[derive(Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct BlockPlace {
     pub(super) block: Option<usize>,
     pub(super) id: u64,
     /// Frames from the anchor, as rows would be counted if no two shared one.
@@ -21,9 +21,9 @@ pub(super) struct Spot {
 }
 
 /// What was drawn and may have something standing on it, where that has been looked up.
-pub(super) struct Placed<'a> {
+pub(super) struct PlacedGroup<'a> {
     pub(super) group: Group<'a>,
-    pub(super) spot: Spot,
+    pub(super) spot: BlockPlace,
     pub(super) above: Option<Vec<Group<'a>>>,
 }
 
@@ -34,8 +34,8 @@ pub(super) struct Layout<'a> {
     /// Slot of each name while children are grouped; `u32::MAX` between uses.
     pub(super) slots: Vec<u32>,
     /// What ends in frames that share a row with the next one, and what leaves the picture in less than a cell.
-    pub(super) passed: Both,
-    pub(super) narrow: Both,
+    pub(super) passed: WeightPair,
+    pub(super) narrow: WeightPair,
     /// The frames furthest from the anchor: of callers, and of callees.
     pub(super) up: usize,
     pub(super) down: usize,
@@ -58,8 +58,8 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         spec,
         matches,
         slots: vec![u32::MAX; tree.names().len()],
-        passed: Both::default(),
-        narrow: Both::default(),
+        passed: WeightPair::default(),
+        narrow: WeightPair::default(),
         up: 0,
         down: 0,
         out: Flame::default(),
@@ -74,19 +74,20 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         l.out.found = Some(tree.share(&l.matches));
     }
     match &spec.way {
-        Way::Roots => l.tower(Members::List(vec![(0, tree.total(0))]), tree.total(0), GroupStep::Callees),
-        Way::Leaves => {
+        FlameDirection::Roots => l.tower(Members::List(vec![(0, tree.total(0))]), tree.total(0), GroupStep::Callees),
+        FlameDirection::Leaves => {
             l.tower(Members::AllEnds, tree.leaves().total, GroupStep::Callers);
         }
-        Way::Around(text) => l.sandwich(&text.clone()),
+        FlameDirection::Around(text) => l.sandwich(&text.clone()),
     }
     l.out
 }
 
 impl<'a> Layout<'a> {
     /// The whole graph in one direction, its zoomed frame as wide as the screen.
-    pub(super) fn tower(&mut self, members: Members<'a>, total: Both, step: GroupStep) {
-        let mut base = Group { name: u32::MAX, small: 0, class: Class::Thread, own: Both::default(), total, members };
+    pub(super) fn tower(&mut self, members: Members<'a>, total: WeightPair, step: GroupStep) {
+        let mut base =
+            Group { name: u32::MAX, small: 0, class: Class::Thread, own: WeightPair::default(), total, members };
         let (mut spot, spec) = (self.ground(), self.spec);
         for (row, name) in (0..).zip(&spec.zoom) {
             let groups = self.standing_on(&base, step, spot);
@@ -95,7 +96,7 @@ impl<'a> Layout<'a> {
                 _ => **name == *SMALL,
             };
             let Some(next) = groups.into_iter().find(is_meant) else { break };
-            spot = self.put(&next, Vec::new(), base.total, Spot { depth: row, ..spot }, row);
+            spot = self.put(&next, Vec::new(), base.total, BlockPlace { depth: row, ..spot }, row);
             base = next.entered();
             self.out.zoom.push(name.clone());
         }
@@ -106,13 +107,20 @@ impl<'a> Layout<'a> {
     }
 
     /// All of the width, and nothing below.
-    pub(super) fn ground(&self) -> Spot {
-        Spot { block: None, id: 0, depth: -1, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
+    pub(super) fn ground(&self) -> BlockPlace {
+        BlockPlace { block: None, id: 0, depth: -1, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
     }
 
     /// Draws a group as a block, and `chain` in its row; `at` is what it stands on, where, and how deep it is. Returns
     /// its own spot.
-    pub(super) fn put(&mut self, group: &Group<'a>, chain: Vec<u32>, parent: Both, at: Spot, row: i32) -> Spot {
+    pub(super) fn put(
+        &mut self,
+        group: &Group<'a>,
+        chain: Vec<u32>,
+        parent: WeightPair,
+        at: BlockPlace,
+        row: i32,
+    ) -> BlockPlace {
         let tree = self.tree;
         let name = &tree.names()[group.name as usize];
         let block = Block {
@@ -140,7 +148,7 @@ impl<'a> Layout<'a> {
             small: group.small,
             processes: 0,
         };
-        let spot = Spot { block: Some(self.out.blocks.len()), id: block.id, ..at };
+        let spot = BlockPlace { block: Some(self.out.blocks.len()), id: block.id, ..at };
         self.out.blocks.push(block);
         self.reach(at.depth);
         spot
@@ -153,8 +161,8 @@ impl<'a> Layout<'a> {
     }
 
     /// Lays out what stands on a group, level by level.
-    pub(super) fn fill(&mut self, base: Group<'a>, spot: Spot, step: GroupStep, rows: impl Iterator<Item = i32>) {
-        let mut level = vec![Placed { group: base, spot, above: None }];
+    pub(super) fn fill(&mut self, base: Group<'a>, spot: BlockPlace, step: GroupStep, rows: impl Iterator<Item = i32>) {
+        let mut level = vec![PlacedGroup { group: base, spot, above: None }];
         for row in rows {
             let mut next = Vec::new();
             for placed in level {
@@ -168,8 +176,8 @@ impl<'a> Layout<'a> {
     }
 
     /// Draws what stands on one group, in one row: what has room for itself, then modules, then all the rest.
-    pub(super) fn children(&mut self, on: Placed<'a>, step: GroupStep, row: i32, next: &mut Vec<Placed<'a>>) {
-        let Placed { group, spot, above } = on;
+    pub(super) fn children(&mut self, on: PlacedGroup<'a>, step: GroupStep, row: i32, next: &mut Vec<PlacedGroup<'a>>) {
+        let PlacedGroup { group, spot, above } = on;
         let above = above.unwrap_or_else(|| self.standing_on(&group, step, spot));
         let (width, whole) = (u128::from(spot.x1 - spot.x0), self.width(group.total).max(1));
         let at = |sum: u128| spot.x0 + ((width * sum + whole / 2) / whole) as u32;
@@ -180,19 +188,26 @@ impl<'a> Layout<'a> {
         for child in wide {
             let (from, total) = (sum, child.total);
             sum += self.width(total);
-            let here = Spot { x0: at(from), x1: at(sum), depth, ..spot };
+            let here = BlockPlace { x0: at(from), x1: at(sum), depth, ..spot };
             next.push(self.place(child, group.total, here, step, row));
         }
         for pool in self.pools(narrow, width, whole) {
             let from = sum;
             sum += self.width(pool.sum);
-            let here = Spot { x0: at(from), x1: at(sum), depth, ..spot };
+            let here = BlockPlace { x0: at(from), x1: at(sum), depth, ..spot };
             next.extend(self.pool(pool, group.total, here, row));
         }
     }
 
     /// Draws a group, and in its row those that all but half a cell of it goes on to; the last of them comes back.
-    pub(super) fn place(&mut self, child: Group<'a>, parent: Both, at: Spot, step: GroupStep, row: i32) -> Placed<'a> {
+    pub(super) fn place(
+        &mut self,
+        child: Group<'a>,
+        parent: WeightPair,
+        at: BlockPlace,
+        step: GroupStep,
+        row: i32,
+    ) -> PlacedGroup<'a> {
         let (mut child, mut at, mut chain, mut above) = (child, at, Vec::new(), None);
         while chain.len() + 1 < self.spec.a_row && child.class != Class::Thread {
             let list = self.expand(&child, step);
@@ -216,7 +231,7 @@ impl<'a> Layout<'a> {
             child = next;
         }
         let spot = self.put(&child, chain, parent, at, row);
-        Placed { group: child, spot, above }
+        PlacedGroup { group: child, spot, above }
     }
 
     /// Callers above and callees below: the outermost occurrences below count each stack once.
@@ -252,7 +267,7 @@ impl<'a> Layout<'a> {
         };
         self.out.zoomed = total;
         let ground = self.ground();
-        let spot = self.put(&anchor, Vec::new(), self.out.total, Spot { depth: 0, ..ground }, 0);
+        let spot = self.put(&anchor, Vec::new(), self.out.total, BlockPlace { depth: 0, ..ground }, 0);
         if members.iter().any(|(n, _)| tree.name(*n) != anchor.name) {
             self.out.blocks[0].name = shown(text).into();
         }
@@ -267,7 +282,7 @@ impl<'a> Layout<'a> {
     }
 
     pub(super) fn count_drawn(&mut self) {
-        let width = |both: Both| self.width(both) as f64;
+        let width = |both: WeightPair| self.width(both) as f64;
         let zoomed = width(self.out.zoomed).max(1.0);
         let skip = self.out.zoom.len().saturating_sub(1);
         let own = |of: &dyn Fn(&Block) -> bool| -> f64 {
@@ -275,7 +290,7 @@ impl<'a> Layout<'a> {
         };
         let (named, modules) = match self.spec.way {
             // Callers have no weight of their own: every stack whose last caller is drawn.
-            Way::Leaves => {
+            FlameDirection::Leaves => {
                 let last = self.out.blocks.iter().filter(|b| b.class == Class::Thread);
                 (last.map(|b| width(b.total)).sum(), 0.0)
             }
@@ -289,11 +304,11 @@ impl<'a> Layout<'a> {
         self.out.rows = far(1) + far(-1) + 1;
     }
 
-    pub(super) fn width(&self, both: Both) -> u128 {
+    pub(super) fn width(&self, both: WeightPair) -> u128 {
         self.tree.width(both)
     }
 
-    pub(super) fn verdict(&self, total: Both) -> Option<Verdict> {
+    pub(super) fn verdict(&self, total: WeightPair) -> Option<Verdict> {
         self.out.versus?;
         let whole = self.out.total;
         Some(verdict((total.old, whole.old), (total.new, whole.new)))

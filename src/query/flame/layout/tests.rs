@@ -36,12 +36,12 @@ fn folded(data: Data<'_>) -> Aggregate {
     fold
 }
 
-fn compared(old: &[&str], new: &[&str], per: Per) -> FlameTree {
+fn compared(old: &[&str], new: &[&str], per: NormalizeBy) -> FlameTree {
     compared_over(old, new, per, (1.0, 1.0))
 }
 
 /// The tree of one profile beside another's, of so many seconds each.
-fn compared_over(old: &[&str], new: &[&str], per: Per, seconds: (f64, f64)) -> FlameTree {
+fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f64)) -> FlameTree {
     let (old, new) = (recorded(old), recorded(new));
     let data = |of: &'static [String], p| Data {
         session: of_session(p),
@@ -70,7 +70,7 @@ fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
     FlameTree::build(data, &folded(data), edits)
 }
 
-fn spec(way: Way) -> FlameSpec {
+fn spec(way: FlameDirection) -> FlameSpec {
     FlameSpec { way, zoom: Vec::new(), edits: Vec::new(), width: 80, height: 40, by_weight: true, find: None, a_row: 1 }
 }
 
@@ -87,20 +87,20 @@ fn named(list: &[(i32, &str, u64)]) -> Vec<(i32, String, u64)> {
 fn from_the_root_from_the_leaves_and_around() {
     let stacks = ["ab", "ab", "ac", "abc"];
     let tree = tree(&stacks, &[]);
-    let roots = layout(&tree, &spec(Way::Roots));
+    let roots = layout(&tree, &spec(FlameDirection::Roots));
     assert_eq!(shape(&roots), named(&[(0, "t", 4), (1, "a", 4), (2, "b", 3), (2, "c", 1), (3, "c", 1)]));
     assert_eq!(roots.drawn, 100.0);
-    let leaves = layout(&tree, &spec(Way::Leaves));
+    let leaves = layout(&tree, &spec(FlameDirection::Leaves));
     let rows: Vec<_> = shape(&leaves).into_iter().filter(|(row, ..)| *row < 2).collect();
     assert_eq!(rows, named(&[(0, "b", 2), (0, "c", 2), (1, "a", 2), (1, "a", 1), (1, "b", 1)]));
-    let around = layout(&tree, &spec(Way::Around("^b$".into())));
+    let around = layout(&tree, &spec(FlameDirection::Around("^b$".into())));
     assert_eq!(shape(&around), named(&[(0, "b", 3), (1, "c", 1), (-1, "a", 3), (-2, "t", 3)]));
 }
 
 #[test]
 fn edits_change_stacks() {
     let of = |stacks: &[&str], edits: &[Edit]| {
-        shape(&layout(&tree(stacks, edits), &spec(Way::Roots)))
+        shape(&layout(&tree(stacks, edits), &spec(FlameDirection::Roots)))
             .into_iter()
             .map(|(r, n, s)| format!("{r}{n}{s}"))
             .collect::<Vec<_>>()
@@ -115,7 +115,7 @@ fn edits_change_stacks() {
 
 #[test]
 fn chains_of_single_children_are_one_frame() {
-    let flame = layout(&tree(&["abcd", "abce", "ab"], &[Edit::CollapseChains]), &spec(Way::Roots));
+    let flame = layout(&tree(&["abcd", "abce", "ab"], &[Edit::CollapseChains]), &spec(FlameDirection::Roots));
     let want = [(0, "t", 3), (1, "a › b", 3), (2, "c", 2), (3, "d", 1), (3, "e", 1)];
     assert_eq!(shape(&flame), named(&want));
 }
@@ -124,14 +124,14 @@ fn chains_of_single_children_are_one_frame() {
 fn a_comparison_draws_both_sides_and_says_what_is_new_or_gone() {
     let old: Vec<&str> = ["ab"; 60].into_iter().chain(["ac"; 60]).collect();
     let new: Vec<&str> = ["ab"; 30].into_iter().chain(["ad"; 30]).collect();
-    let flame = layout(&compared(&old, &new, Per::Total), &spec(Way::Roots));
+    let flame = layout(&compared(&old, &new, NormalizeBy::Total), &spec(FlameDirection::Roots));
     let of = |name: &str| flame.blocks.iter().find(|b| &*b.name == name).expect("block");
     assert_eq!(["b", "c", "d"].map(|n| of(n).verdict.map(Verdict::sign)), [Some("~"), Some("-"), Some("+")]);
     assert_eq!(["b", "c", "d"].map(|n| flame.changed(of(n).total)), [0.0, -1.0, 1.0]);
     // Shares: half of everything is the same, a quarter of the width is gone and a quarter new.
     let cells = ["b", "c", "d"].map(|n| of(n).x1 - of(n).x0);
     assert_eq!(cells, [of("a").x1 / 2, of("a").x1 / 4, of("a").x1 / 4]);
-    let flame = layout(&compared(&old, &new, Per::Nothing), &spec(Way::Roots));
+    let flame = layout(&compared(&old, &new, NormalizeBy::Nothing), &spec(FlameDirection::Roots));
     assert!((flame.changed(flame.blocks[0].total) + 1.0 / 3.0).abs() < 1e-9);
 }
 
@@ -140,13 +140,13 @@ fn a_zoom_shows_what_stands_on_it_however_deep_it_is() {
     let deep: String = ('A'..='Z').chain('a'..='z').collect();
     let tree = tree(&[&deep], &[]);
     let zoom = std::iter::once("t".into()).chain(deep.chars().take(45).map(|c| c.to_string().into())).collect();
-    let flame = layout(&tree, &FlameSpec { zoom, height: 20, ..spec(Way::Roots) });
+    let flame = layout(&tree, &FlameSpec { zoom, height: 20, ..spec(FlameDirection::Roots) });
     assert_eq!((flame.zoom.len(), flame.blocks.last().map(|b| b.name.to_string())), (46, Some("z".into())));
 }
 
 #[test]
 fn each_root_stands_on_the_ground() {
-    let flame = layout(&tree(&["a", "b"], &[]), &spec(Way::Leaves));
+    let flame = layout(&tree(&["a", "b"], &[]), &spec(FlameDirection::Leaves));
     let on: Vec<_> = flame.blocks.iter().map(|b| (b.name.to_string(), b.below)).collect();
     assert_eq!(on[..2], [("a".into(), None), ("b".into(), None)]);
 }
@@ -154,7 +154,7 @@ fn each_root_stands_on_the_ground() {
 #[test]
 fn a_search_counts_nested_matches_once() {
     let tree = tree(&["aba", "ab", "c"], &[]);
-    let flame = layout(&tree, &FlameSpec { find: Some("a".into()), ..spec(Way::Roots) });
+    let flame = layout(&tree, &FlameSpec { find: Some("a".into()), ..spec(FlameDirection::Roots) });
     let (acc, frames) = flame.found.expect("found");
     assert_eq!((acc.new.samples, frames), (2, 2));
 }
@@ -163,7 +163,7 @@ fn a_search_counts_nested_matches_once() {
 fn what_is_too_narrow_is_pooled_and_still_covers_its_place() {
     let stacks: Vec<String> = (0..500u32).map(|i| char::from_u32(0x4e00 + i).expect("char").to_string()).collect();
     let tree = tree(&stacks.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
-    let flame = layout(&tree, &spec(Way::Roots));
+    let flame = layout(&tree, &spec(FlameDirection::Roots));
     let last = flame.blocks.last().expect("pool");
     assert_eq!((last.pooled, last.x0, last.x1, flame.drawn, flame.named), (500, 0, 640, 0.0, 0.0));
     assert_eq!(flame.blocks.len(), 2);
@@ -283,25 +283,25 @@ proptest! {
         let tree = tree(&list, &[]);
         let (mut want, rows, cells) = (Vec::new(), i32::from(height), u32::from(width));
         let around = ["^a$", "[bc]"][way % 2];
-        let spec = FlameSpec { width, height, by_weight, ..spec([Way::Roots, Way::Leaves, Way::Around(around.into())][way.min(2)].clone()) };
+        let spec = FlameSpec { width, height, by_weight, ..spec([FlameDirection::Roots, FlameDirection::Leaves, FlameDirection::Around(around.into())][way.min(2)].clone()) };
         let flame = layout(&tree, &spec);
         let rows: Vec<i32> = (0..rows).collect();
         let (ends, mut narrow): (u64, u64);
         let mut zoomed = stacks.len() as u64;
         match &spec.way {
-            Way::Roots => {
+            FlameDirection::Roots => {
                 let paths: Vec<String> = stacks.iter().map(|s| format!("t{s}")).collect();
                 narrow = plain(&paths, None, cells, &rows, by_weight, &mut want);
                 ends = want.iter().filter(|p| p.pooled == 0).map(|p| p.own).sum();
             }
-            Way::Leaves => {
+            FlameDirection::Leaves => {
                 let paths: Vec<String> = stacks.iter().map(|s| reversed(s)).collect();
                 narrow = plain(&paths, None, cells, &rows, by_weight, &mut want);
                 // All that begins at a leaf ends there; only callers come after it.
                 want.iter_mut().for_each(|p| p.own = if p.row == 0 { p.total } else { 0 });
                 ends = want.iter().filter(|p| p.name == "t").map(|p| p.total).sum();
             }
-            Way::Around(_) => {
+            FlameDirection::Around(_) => {
                 let is = |c: char| if way == 2 { c == 'a' } else { c == 'b' || c == 'c' };
                 let found: Vec<(&str, &str)> = stacks.iter().filter_map(|s| s.find(is).map(|at| s.split_at(at))).collect();
                 let below: Vec<String> = found.iter().map(|(_, rest)| rest[1..].to_owned()).collect();
@@ -334,7 +334,7 @@ proptest! {
 #[test]
 fn edges_are_rounded_and_one_cell_is_wide_enough() {
     let edges = |stacks: &[&str], width, by_weight| {
-        let flame = layout(&tree(stacks, &[]), &FlameSpec { width, by_weight, ..spec(Way::Roots) });
+        let flame = layout(&tree(stacks, &[]), &FlameSpec { width, by_weight, ..spec(FlameDirection::Roots) });
         let shown = flame.blocks.iter().filter(|b| b.row == 1).map(|b| format!("{} {}-{}", b.name, b.x0, b.x1));
         shown.collect::<Vec<_>>().join(", ")
     };
@@ -355,12 +355,12 @@ fn a_frame_is_the_same_whatever_its_weight() {
         };
         blocks.iter().map(|b| ((b.row, path(b)), b.id)).collect()
     };
-    for way in [Way::Roots, Way::Leaves, Way::Around("^b$".into())] {
+    for way in [FlameDirection::Roots, FlameDirection::Leaves, FlameDirection::Around("^b$".into())] {
         let (few, many) = (ids(&["cbab"], way.clone()), ids(&["cbab", "cbab", "cbad", "dbae"], way));
         assert!(few.iter().all(|(at, id)| many.get(at) == Some(id)), "{few:?} {many:?}");
     }
     // The caller and the callee of one name are two.
-    let around = ids(&["aba"], Way::Around("^b$".into()));
+    let around = ids(&["aba"], FlameDirection::Around("^b$".into()));
     assert_ne!(around[&(1, "ab".to_owned())], around[&(-1, "ab".to_owned())]);
 }
 
@@ -369,7 +369,7 @@ fn a_zoom_goes_as_far_as_it_is_there() {
     let stacks = ["abc", "abd", "ab", "e"];
     let zoomed = |zoom: &[&str], height| {
         let zoom = zoom.iter().map(|name| (*name).into()).collect();
-        let flame = layout(&tree(&stacks, &[]), &FlameSpec { zoom, height, ..spec(Way::Roots) });
+        let flame = layout(&tree(&stacks, &[]), &FlameSpec { zoom, height, ..spec(FlameDirection::Roots) });
         let zoom = flame.zoom.iter().map(|name| &**name).collect::<Vec<_>>().join("");
         (
             zoom,
@@ -384,7 +384,8 @@ fn a_zoom_goes_as_far_as_it_is_there() {
     let (zoom, frames, drawn) = zoomed(&["t", "a"], 1);
     assert_eq!((&*zoom, &*frames), ("ta", "0t4 1a3 2b3"));
     assert!((drawn - 100.0 / 3.0).abs() < 1e-9, "{drawn}");
-    let flame = layout(&tree(&stacks, &[]), &FlameSpec { zoom: vec!["t".into(), "a".into()], ..spec(Way::Roots) });
+    let flame =
+        layout(&tree(&stacks, &[]), &FlameSpec { zoom: vec!["t".into(), "a".into()], ..spec(FlameDirection::Roots) });
     assert_eq!((flame.zoomed.new.samples, flame.total.new.samples), (3, 4));
     assert!(flame.blocks.iter().take(3).all(|b| (b.x0, b.x1) == (0, 640)));
 }
@@ -392,11 +393,11 @@ fn a_zoom_goes_as_far_as_it_is_there() {
 /// A thread of the name is no function.
 #[test]
 fn around_a_function_that_is_called_like_its_thread() {
-    let flame = layout(&tree(&["atb", "c"], &[]), &spec(Way::Around("^t$".into())));
+    let flame = layout(&tree(&["atb", "c"], &[]), &spec(FlameDirection::Around("^t$".into())));
     assert_eq!(shape(&flame), named(&[(0, "t", 1), (1, "b", 1), (-1, "a", 1), (-2, "t", 1)]));
-    let one = layout(&tree(&["ab", "cb"], &[]), &spec(Way::Around(crate::query::search::exactly("b"))));
+    let one = layout(&tree(&["ab", "cb"], &[]), &spec(FlameDirection::Around(crate::query::search::exactly("b"))));
     assert_eq!(one.blocks[0].name.to_string(), "b");
-    let several = layout(&tree(&["ab", "cb"], &[]), &spec(Way::Around("(?-i)^[ac]$".into())));
+    let several = layout(&tree(&["ab", "cb"], &[]), &spec(FlameDirection::Around("(?-i)^[ac]$".into())));
     assert_eq!(several.blocks[0].name.to_string(), "^[ac]$");
 }
 
@@ -404,29 +405,29 @@ fn around_a_function_that_is_called_like_its_thread() {
 fn values_and_changes_in_each_unit() {
     let old: Vec<&str> = ["a"; 6].into_iter().chain(["b"; 2]).collect();
     let new: Vec<&str> = ["a"; 10].into_iter().chain(["b"; 30]).collect();
-    let flame = |per, seconds| layout(&compared_over(&old, &new, per, seconds), &spec(Way::Roots));
+    let flame = |per, seconds| layout(&compared_over(&old, &new, per, seconds), &spec(FlameDirection::Roots));
     let of = |flame: &Flame| {
         let a = flame.blocks.iter().find(|b| &*b.name == "a").expect("block").total;
         let (old, new) = flame.values(a);
         (old, new, (flame.changed(a) * 1e6).round() / 1e6)
     };
     // Periods of 60 then and 100 now, of 80 and 400 in all.
-    assert_eq!(of(&flame(Per::Total, (2.0, 4.0))), (75.0, 25.0, -0.5));
-    assert_eq!(of(&flame(Per::Second, (2.0, 5.0))), (30.0, 20.0, -0.2));
-    assert_eq!(of(&flame(Per::Second, (0.5, 0.0))).0, 120.0);
-    assert_eq!(of(&flame(Per::Second, (0.0, 2.0))).0, 0.0);
-    assert_eq!(of(&flame(Per::Nothing, (2.0, 4.0))), (60.0, 100.0, 0.25));
-    let flame = layout(&tree(&["a", "b"], &[]), &spec(Way::Roots));
+    assert_eq!(of(&flame(NormalizeBy::Total, (2.0, 4.0))), (75.0, 25.0, -0.5));
+    assert_eq!(of(&flame(NormalizeBy::Second, (2.0, 5.0))), (30.0, 20.0, -0.2));
+    assert_eq!(of(&flame(NormalizeBy::Second, (0.5, 0.0))).0, 120.0);
+    assert_eq!(of(&flame(NormalizeBy::Second, (0.0, 2.0))).0, 0.0);
+    assert_eq!(of(&flame(NormalizeBy::Nothing, (2.0, 4.0))), (60.0, 100.0, 0.25));
+    let flame = layout(&tree(&["a", "b"], &[]), &spec(FlameDirection::Roots));
     assert_eq!(of(&flame), (0.0, 10.0, 1.0));
-    assert_eq!((flame.changed(Both::default()), flame.blocks[0].verdict), (0.0, None));
+    assert_eq!((flame.changed(WeightPair::default()), flame.blocks[0].verdict), (0.0, None));
 }
 
 #[test]
 fn a_hundred_thousand_children_and_a_very_deep_stack() {
     let deep: String = "ab".repeat(50_000);
     let tree = tree(&[&deep], &[]);
-    assert_eq!(layout(&tree, &spec(Way::Roots)).frames, 100_001);
-    assert!(!layout(&tree, &spec(Way::Leaves)).blocks.is_empty());
+    assert_eq!(layout(&tree, &spec(FlameDirection::Roots)).frames, 100_001);
+    assert!(!layout(&tree, &spec(FlameDirection::Leaves)).blocks.is_empty());
 }
 
 proptest! {
@@ -435,8 +436,8 @@ proptest! {
     #[test]
     fn a_profile_against_itself_shows_no_difference(stacks in proptest::collection::vec("[a-e]{1,8}", 1..30)) {
         let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
-        for per in [Per::Total, Per::Second, Per::Nothing] {
-            let flame = layout(&compared(&list, &list, per), &spec(Way::Roots));
+        for per in [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing] {
+            let flame = layout(&compared(&list, &list, per), &spec(FlameDirection::Roots));
             prop_assert!(flame.blocks.iter().all(|b| flame.changed(b.total) == 0.0 && b.verdict == Some(Verdict::Noise)));
         }
     }
@@ -446,7 +447,7 @@ proptest! {
     fn blocks_stand_where_their_weights_put_them(stacks in proptest::collection::vec("[a-e]{1,6}", 1..60), width in 10u16..120, by_weight: bool) {
         let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
         let tree = tree(&list, &[]);
-        let flame = layout(&tree, &FlameSpec { width, by_weight, ..spec(Way::Roots) });
+        let flame = layout(&tree, &FlameSpec { width, by_weight, ..spec(FlameDirection::Roots) });
         prop_assert_eq!(flame.total.new.samples as usize, stacks.len());
         for b in &flame.blocks {
             prop_assert!(b.x0 < b.x1 && b.x1 <= u32::from(width) * 8);
@@ -470,7 +471,7 @@ proptest! {
     #[test]
     fn inverting_keeps_the_whole(stacks in proptest::collection::vec("[a-e]{1,6}", 1..60)) {
         let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
-        let flame = layout(&tree(&list, &[]), &FlameSpec { width: 400, ..spec(Way::Leaves) });
+        let flame = layout(&tree(&list, &[]), &FlameSpec { width: 400, ..spec(FlameDirection::Leaves) });
         let first: u64 = flame.blocks.iter().filter(|b| b.row == 0).map(|b| b.total.new.samples).sum();
         prop_assert_eq!(first as usize, stacks.len());
         for c in "abcde".chars() {

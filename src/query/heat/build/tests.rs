@@ -9,7 +9,7 @@ use crate::profile::{CHUNK, Loss, NodeId, Site};
 use crate::query::staged::Staged;
 use proptest::prelude::*;
 
-fn spec(by: By, page: Option<u64>, columns: usize, rows: usize) -> HeatSpec {
+fn spec(by: HeatBy, page: Option<u64>, columns: usize, rows: usize) -> HeatSpec {
     HeatSpec { by, length: SECOND, page, columns, rows, lit: None }
 }
 
@@ -31,7 +31,7 @@ fn mapped(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, kept: Option<Arc<Fi
     if durations {
         staged.profile.set_durations(0);
     }
-    asked(&staged, 0, spec, kept, u64::MAX, &mut Leaves::default())
+    asked(&staged, 0, spec, kept, u64::MAX, &mut SiteLanes::default())
 }
 
 /// When the sessions here start.
@@ -44,14 +44,14 @@ fn asked(
     spec: &HeatSpec,
     kept: Option<Arc<Filter>>,
     end: u64,
-    leaves: &mut Leaves,
+    leaves: &mut SiteLanes,
 ) -> Heat {
     let data = Data { start: START, ..staged.data() };
     let mut fold = Aggregate::new(event, kept);
     fold.update(data, 0..end);
-    let mut lit = spec.lit.clone().map(Judge::new);
+    let mut lit = spec.lit.clone().map(FilterEvaluator::new);
     lit.iter_mut().for_each(|judge| _ = judge.update(data));
-    build(Work { data, event, fold: &fold, lit: lit.as_ref(), end }, spec, &[], leaves)
+    build(HeatInput { data, event, fold: &fold, lit: lit.as_ref(), end }, spec, &[], leaves)
 }
 
 fn filter(text: &str) -> Option<Arc<Filter>> {
@@ -63,7 +63,7 @@ fn a_burst_in_every_second_is_a_line_across() {
     let ms = SECOND / 1000;
     let samples: Vec<_> =
         (0..6).flat_map(|s| [(s * SECOND + 250 * ms, 0, 1, 1), (s * SECOND + 251 * ms, 1, 2, 1)]).collect();
-    let page = spec(By::Offset, Some(1), 4, 20);
+    let page = spec(HeatBy::Offset, Some(1), 4, 20);
     let heat = map(&samples, &page);
     for column in 0..4 {
         let hit: Vec<usize> = (0..20).filter(|row| heat.cell(column, *row) > 0).collect();
@@ -84,28 +84,28 @@ fn a_burst_in_every_second_is_a_line_across() {
 fn rows_are_what_was_asked_for() {
     let samples = [(0, 3, 7, 1500), (1, 7, 7, 90_000), (SECOND, 3, 8, 1500), (SECOND, 3, 9, 1500)];
     let labels = |heat: &Heat| heat.lanes.iter().map(|l| l.label.to_string()).collect::<Vec<_>>().join("|");
-    let cpus = map(&samples, &spec(By::Cpu, Some(0), 2, 9));
+    let cpus = map(&samples, &spec(HeatBy::Cpu, Some(0), 2, 9));
     assert_eq!((labels(&cpus).as_str(), &cpus.cells[..]), ("CPU 3|CPU 7", &[1, 1, 2, 0][..]));
-    assert_eq!(labels(&map(&samples, &spec(By::Cpu, Some(0), 2, 1))), "CPU 3-7");
-    let tasks = map(&samples, &spec(By::Process, Some(0), 2, 2));
+    assert_eq!(labels(&map(&samples, &spec(HeatBy::Cpu, Some(0), 2, 1))), "CPU 3-7");
+    let tasks = map(&samples, &spec(HeatBy::Process, Some(0), 2, 2));
     assert_eq!((tasks.lanes.len(), &tasks.cells[..]), (2, &[2, 0, 0, 2][..]));
     assert_eq!(tasks.lanes[0].expression.as_deref(), Some("pid == 7"));
-    let took = map(&samples, &spec(By::Latency, Some(0), 2, 40));
+    let took = map(&samples, &spec(HeatBy::Latency, Some(0), 2, 40));
     assert_eq!((took.rows, took.cell(0, 0), took.cell(0, took.rows - 1)), (12, 1, 1));
-    assert_eq!(mapped(&samples, &spec(By::Latency, Some(0), 2, 40), None, false).rows, 0);
+    assert_eq!(mapped(&samples, &spec(HeatBy::Latency, Some(0), 2, 40), None, false).rows, 0);
 }
 
 #[test]
 fn samples_out_of_order_and_a_recording_of_years() {
     let late = [(9 * SECOND, 0, 1, 1), (SECOND, 0, 1, 1), (5 * SECOND, 0, 1, 1)];
-    let heat = map(&late, &spec(By::Offset, None, 4, 2));
+    let heat = map(&late, &spec(HeatBy::Offset, None, 4, 2));
     assert_eq!((heat.from, heat.until, heat.first, heat.sum(0..usize::MAX)), (SECOND, 9 * SECOND, 6, 1));
     let year = 365 * 86_400 * SECOND;
     let long = [(0, 0, 1, 1), (40 * year, 0, 1, 1), (40 * year + 1, 0, 1, 1)];
-    let years = HeatSpec { length: year, ..spec(By::Offset, None, 50, 20) };
+    let years = HeatSpec { length: year, ..spec(HeatBy::Offset, None, 50, 20) };
     let heat = map(&long, &years);
     assert_eq!((heat.first, heat.cell(0, 0), heat.cell(40, 0)), (0, 1, 2));
-    let seconds = map(&long, &spec(By::Offset, None, 50, 20));
+    let seconds = map(&long, &spec(HeatBy::Offset, None, 50, 20));
     assert_eq!((seconds.first, seconds.sum(0..usize::MAX)), (40 * year / SECOND - 49, 2));
 }
 
@@ -114,15 +114,15 @@ fn it_ends_with_the_last_sample_while_it_stands_still() {
     let mut staged = Staged::default();
     let site = staged.site(1, &[]);
     [100, 900, 400, 2000].iter().for_each(|time| staged.profile.push(START + time, site, 1, 0, 0));
-    let page = HeatSpec { length: 10, ..spec(By::Offset, None, 30, 1) };
+    let page = HeatSpec { length: 10, ..spec(HeatBy::Offset, None, 30, 1) };
     let at = |end| {
-        let heat = asked(&staged, 0, &page, None, end, &mut Leaves::default());
+        let heat = asked(&staged, 0, &page, None, end, &mut SiteLanes::default());
         (heat.from, heat.until, heat.first, heat.sum(0..30), heat.total)
     };
     assert_eq!(at(3), (100, 400, 11, 1, 3), "the last one that came");
     assert_eq!(at(4), (100, 2000, 171, 1, 4));
     staged.profile.push(START + 700, site, 1, 0, 0);
-    let whole = asked(&staged, 0, &page, None, 5, &mut Leaves::default());
+    let whole = asked(&staged, 0, &page, None, 5, &mut SiteLanes::default());
     assert_eq!((whole.until, whole.total), (2000, 5), "what is whole ends with the newest");
 }
 
@@ -147,13 +147,13 @@ fn losses_are_where_they_were() {
     staged.profile.gaps.rest(START + 70, false);
     let page = |by| {
         let spec = HeatSpec { length: 1000, ..spec(by, Some(2), 3, 4) };
-        asked(&staged, 0, &spec, None, u64::MAX, &mut Leaves::default())
+        asked(&staged, 0, &spec, None, u64::MAX, &mut SiteLanes::default())
     };
-    let cpus = page(By::Cpu);
+    let cpus = page(HeatBy::Cpu);
     assert_eq!((cpus.lost, cpus.lost_cells, cpus.rows), (vec![8, 9, 11], vec![1, 2, 5], 2));
-    let offsets = page(By::Offset);
+    let offsets = page(HeatBy::Offset);
     assert_eq!((offsets.lost, offsets.lost_cells, offsets.gaps), (vec![8, 9, 11], vec![0, 3, 4, 11], vec![(40, 70)]));
-    assert_eq!((page(By::Process).lost, page(By::Process).lost_cells), (vec![8, 9, 11], vec![]));
+    assert_eq!((page(HeatBy::Process).lost, page(HeatBy::Process).lost_cells), (vec![8, 9, 11], vec![]));
 }
 
 #[test]
@@ -164,12 +164,15 @@ fn rows_of_neighbours_and_of_what_is_shorter() {
         let lane = |lane: Lane| format!("{}: {}", lane.label, lane.expression.unwrap_or_default());
         (heat.lanes.into_iter().map(lane).collect::<Vec<_>>().join("; "), heat.cells)
     };
-    assert_eq!(of(By::Cpu, 2), ("CPU 3-8: cpu in 3-8; CPU 9-20: cpu in 9-20".into(), vec![3, 2]));
-    assert_eq!(of(By::Cpu, 3), ("CPU 3-7: cpu in 3-7; CPU 8-9: cpu in 8-9; CPU 20: cpu in 20".into(), vec![2, 2, 1]));
+    assert_eq!(of(HeatBy::Cpu, 2), ("CPU 3-8: cpu in 3-8; CPU 9-20: cpu in 9-20".into(), vec![3, 2]));
+    assert_eq!(
+        of(HeatBy::Cpu, 3),
+        ("CPU 3-7: cpu in 3-7; CPU 8-9: cpu in 8-9; CPU 20: cpu in 20".into(), vec![2, 2, 1])
+    );
     let took =
         "16 ns: period >= 16 && period < 23; 12 ns: period >= 12 && period < 16; 8 ns: period >= 0 && period < 12";
-    assert_eq!(of(By::Latency, 3), (took.into(), vec![1, 0, 4]));
-    assert_eq!(of(By::Latency, 9).1, [1, 0, 2, 1, 0, 1]);
+    assert_eq!(of(HeatBy::Latency, 3), (took.into(), vec![1, 0, 4]));
+    assert_eq!(of(HeatBy::Latency, 9).1, [1, 0, 2, 1, 0, 1]);
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn a_process_is_called_after_its_main_thread() {
         let site = staged.profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
         staged.profile.push(START + time as u64, site, 1, 0, 0);
     }
-    let heat = asked(&staged, 0, &spec(By::Process, Some(0), 1, 9), None, u64::MAX, &mut Leaves::default());
+    let heat = asked(&staged, 0, &spec(HeatBy::Process, Some(0), 1, 9), None, u64::MAX, &mut SiteLanes::default());
     let lanes: Vec<_> = heat.lanes.iter().map(|lane| (&*lane.label, lane.expression.as_deref())).collect();
     let want =
         [("swapper", Some("pid == 0")), ("main 5", Some("pid == 5")), ("alone 8", Some("pid == 8")), ("gone -1", None)];
@@ -201,7 +204,7 @@ fn a_process_is_called_after_its_main_thread() {
 
 #[test]
 fn functions_are_looked_up_once_until_names_change() {
-    let (mut staged, mut leaves) = (Staged::default(), Leaves::default());
+    let (mut staged, mut leaves) = (Staged::default(), SiteLanes::default());
     let mut of = |staged: &Staged, by| {
         let heat = asked(staged, 0, &spec(by, Some(0), 1, 9), None, u64::MAX, &mut leaves);
         let lane =
@@ -211,26 +214,26 @@ fn functions_are_looked_up_once_until_names_change() {
     for stack in [&["old"][..], &["old"], &["old"], &["main", "lib:work"], &["main", "lib:work"], &[]] {
         staged.sample(START, 1, stack, 1);
     }
-    let (first, label) = of(&staged, By::Function);
+    let (first, label) = of(&staged, HeatBy::Function);
     assert_eq!(first, r#"3 sym == "old", 2 sym == "work", 1 [unknown]"#);
     staged.sample(START, 1, &["main"], 1);
-    let (second, same) = of(&staged, By::Function);
+    let (second, same) = of(&staged, HeatBy::Function);
     assert_eq!(second, r#"3 sym == "old", 2 sym == "work", 1 [unknown], 1 sym == "main""#);
     assert!(Arc::ptr_eq(&label, &same), "not looked up again");
     let app = staged.session.dsos.all().iter().find(|dso| &*dso.short == "app").expect("app").clone();
     staged.profile.frames.set_named(crate::profile::FrameId(0), &app, "new".into());
-    assert_eq!(of(&staged, By::Function).0, r#"3 sym == "new", 2 sym == "work", 1 [unknown], 1 sym == "main""#);
-    assert_eq!(of(&staged, By::Dso).0, r#"4 dso == "app", 2 dso == "lib", 1 [unknown]"#);
+    assert_eq!(of(&staged, HeatBy::Function).0, r#"3 sym == "new", 2 sym == "work", 1 [unknown], 1 sym == "main""#);
+    assert_eq!(of(&staged, HeatBy::Dso).0, r#"4 dso == "app", 2 dso == "lib", 1 [unknown]"#);
 }
 
 #[test]
 fn a_map_has_bounds() {
     let of = |columns, rows| {
-        let heat = map(&[(0, 0, 1, 1)], &spec(By::Offset, None, columns, rows));
+        let heat = map(&[(0, 0, 1, 1)], &spec(HeatBy::Offset, None, columns, rows));
         (heat.by, heat.columns, heat.rows, heat.cells.len())
     };
-    assert_eq!((of(0, 0), of(5000, 5000)), ((By::Offset, 1, 1, 1), (By::Offset, 4096, 1024, 4096 * 1024)));
-    assert_eq!(map(&[(0, 0, 1, 1)], &spec(By::Cpu, None, 3, 0)).by, By::Cpu);
+    assert_eq!((of(0, 0), of(5000, 5000)), ((HeatBy::Offset, 1, 1, 1), (HeatBy::Offset, 4096, 1024, 4096 * 1024)));
+    assert_eq!(map(&[(0, 0, 1, 1)], &spec(HeatBy::Cpu, None, 3, 0)).by, HeatBy::Cpu);
 }
 
 #[test]
@@ -239,8 +242,8 @@ fn what_threads_count_is_added_up() {
     let site = staged.site(1, &[]);
     let n = 33 * CHUNK as u64;
     (0..n).for_each(|i| staged.profile.push(START + i, site, 1, (i % 5) as u16, u16::from(i % 7 == 0)));
-    let page = HeatSpec { length: n / 4, lit: filter("cpu in 2-9"), ..spec(By::Cpu, Some(0), 4, 9) };
-    let heat = asked(&staged, 0, &page, None, u64::MAX, &mut Leaves::default());
+    let page = HeatSpec { length: n / 4, lit: filter("cpu in 2-9"), ..spec(HeatBy::Cpu, Some(0), 4, 9) };
+    let heat = asked(&staged, 0, &page, None, u64::MAX, &mut SiteLanes::default());
     let mut want = vec![0; 20];
     (0..n).filter(|i| i % 7 != 0).for_each(|i| want[(i * 4 / n) as usize * 5 + (i % 5) as usize] += 1);
     let lit: Vec<u32> = want.iter().enumerate().map(|(cell, n)| if cell % 5 < 2 { 0 } else { *n }).collect();
@@ -256,14 +259,14 @@ type Clause = (&'static str, fn(&One) -> bool);
 const STACKS: [&[&str]; 4] = [&[], &["main", "lib:work"], &["main"], &["main", "lib:work", "lib:poll"]];
 
 /// What a row says of a sample.
-fn label(by: By, one: &One) -> String {
+fn label(by: HeatBy, one: &One) -> String {
     match by {
-        By::Cpu => format!("CPU {}", one.1),
-        By::Process if one.2 == 0 => "swapper".into(),
-        By::Process => format!(":{0} {0}", one.2),
-        By::Function => ["[unknown]", "work", "main", "poll"][one.4].into(),
-        By::Dso => ["[unknown]", "lib", "app", "lib"][one.4].into(),
-        By::Offset | By::Latency => String::new(),
+        HeatBy::Cpu => format!("CPU {}", one.1),
+        HeatBy::Process if one.2 == 0 => "swapper".into(),
+        HeatBy::Process => format!(":{0} {0}", one.2),
+        HeatBy::Function => ["[unknown]", "work", "main", "poll"][one.4].into(),
+        HeatBy::Dso => ["[unknown]", "lib", "app", "lib"][one.4].into(),
+        HeatBy::Offset | HeatBy::Latency => String::new(),
     }
 }
 
@@ -277,16 +280,16 @@ proptest! {
         samples in proptest::collection::vec((0u64..9 * SECOND, 0u16..40, 1i32..30, 1u64..1_000_000), 0..200),
         rows in 1usize..50, cut in 0usize..400, upto in 0usize..400,
     ) {
-        for (by, _) in By::ALL {
+        for (by, _) in HeatBy::ALL {
             let heat = map(&samples, &spec(*by, Some(0), 9, rows));
             prop_assert_eq!(heat.sum(0..usize::MAX), samples.len() as u64, "{:?}", by);
             prop_assert!(heat.rows <= rows);
         }
-        let heat = map(&samples, &spec(By::Offset, Some(0), 9, rows));
+        let heat = map(&samples, &spec(HeatBy::Offset, Some(0), 9, rows));
         if !samples.is_empty() {
             let (from, until) = (cut.min(upto).min(9 * rows), cut.max(upto).min(9 * rows));
             let clause = format!("time >= {}ns && time < {}ns", heat.time(from), heat.time(until));
-            let filtered = filtered(&samples, &spec(By::Offset, Some(0), 9, rows), filter(&clause));
+            let filtered = filtered(&samples, &spec(HeatBy::Offset, Some(0), 9, rows), filter(&clause));
             prop_assert_eq!(heat.sum(from..until), filtered.total);
             prop_assert_eq!(filtered.sum(0..usize::MAX), filtered.total);
         }
@@ -314,8 +317,8 @@ proptest! {
             let site = staged.site(*pid, STACKS[*stack]);
             staged.profile.push(START + time, site, *weight, *cpu, *event);
         }
-        let mut leaves = Leaves::default();
-        for (by, _) in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
+        let mut leaves = SiteLanes::default();
+        for (by, _) in HeatBy::ALL.iter().filter(|(by, _)| *by != HeatBy::Latency) {
             let spec = HeatSpec { by: *by, length, page: Some(page), columns, rows, lit: filter(CLAUSES[lit].0) };
             let heat = asked(&staged, 1, &spec, filter(CLAUSES[clause].0), u64::MAX, &mut leaves);
             let kept: Vec<&One> = samples.iter().filter(|one| one.5 == 1 && CLAUSES[clause].1(one)).collect();
@@ -325,9 +328,9 @@ proptest! {
             let mut order: Vec<_> = sums.into_iter().map(|(label, n)| (std::cmp::Reverse(n), label)).collect();
             order.sort();
             let mut labels: Vec<String> = order.into_iter().map(|(_, label)| label).collect();
-            if *by == By::Offset {
+            if *by == HeatBy::Offset {
                 labels.clear();
-            } else if *by == By::Cpu {
+            } else if *by == HeatBy::Cpu {
                 let cpus: std::collections::BTreeSet<String> = samples.iter().map(|one| label(*by, one)).collect();
                 labels = cpus.into_iter().collect();
             } else if labels.len() > rows {
@@ -335,14 +338,14 @@ proptest! {
                 labels.push("others".into());
             }
             prop_assert_eq!(heat.lanes.iter().map(|lane| lane.label.to_string()).collect::<Vec<_>>(), labels.clone());
-            let n = if *by == By::Offset { rows } else { labels.len() };
+            let n = if *by == HeatBy::Offset { rows } else { labels.len() };
             let (mut cells, mut bright) = (vec![0; columns * n], vec![0; columns * n]);
             for one in kept {
                 let Some(after) = one.0.checked_sub(page * length).filter(|after| *after < length * columns as u64) else {
                     continue;
                 };
                 let row = match by {
-                    By::Offset => (after % length) as usize * rows / length as usize,
+                    HeatBy::Offset => (after % length) as usize * rows / length as usize,
                     _ => labels.iter().position(|l| *l == label(*by, one)).unwrap_or(n - 1),
                 };
                 let cell = (after / length) as usize * n + row;

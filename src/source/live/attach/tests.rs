@@ -20,7 +20,7 @@ pub(crate) fn rights(paranoid: i64) -> Rights {
 }
 
 pub(crate) fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
-    let common = Common {
+    let common = CommonAttrs {
         rate: Rate::Frequency(999),
         chains: crate::event::CallGraph::Fp,
         exclude: Exclude::default(),
@@ -42,7 +42,7 @@ fn without_a_pmu_cycles_become_cpu_clock() {
     for errno in [Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV] {
         let sys = FakeSys::new(move |attr, _, _| if attr.kind == TYPE_HARDWARE { Err(errno) } else { Ok(()) });
         let mut a = attachment(sys, vec![Event::cycles()], 0);
-        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
         assert_eq!(a.slots[0].event.name, "cpu-clock");
         assert!(a.slots[0].note.as_ref().is_some_and(|n| n.contains("cycles")));
         assert_eq!(a.fresh_ids.len(), 2, "the event's and the dummy's");
@@ -54,8 +54,11 @@ fn a_cpu_that_went_offline_meanwhile_is_skipped() {
     let at =
         |ring: bool| FakeSys::new(move |attr, _, _| if is_dummy(attr) == ring { Err(Errno::NODEV) } else { Ok(()) });
     for ring in [false, true] {
-        assert_eq!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(4095, Who::Task(-1)), Ok(false));
-        assert!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(0, Who::Task(-1)).is_err(), "it is online");
+        assert_eq!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(4095, EventTarget::Task(-1)), Ok(false));
+        assert!(
+            attachment(at(ring), vec![Event::cpu_clock()], 0).open(0, EventTarget::Task(-1)).is_err(),
+            "it is online"
+        );
     }
 }
 
@@ -65,7 +68,7 @@ fn precision_is_given_up_before_the_event() {
     event.attr.set_precise(2);
     let sys = FakeSys::new(|attr, _, _| if attr.precise() > 0 { Err(Errno::OPNOTSUPP) } else { Ok(()) });
     let mut a = attachment(sys, vec![event], 0);
-    assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+    assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
     assert_eq!((a.slots[0].event.name.as_str(), a.slots[0].note.clone()), ("cycles", None));
 }
 
@@ -73,8 +76,8 @@ fn precision_is_given_up_before_the_event() {
 fn an_old_kernel_gets_the_features_that_it_knows() {
     let sys = FakeSys::new(|attr, _, _| if attr.read_format & 16 != 0 { Err(Errno::INVAL) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
-    assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
-    assert_eq!(a.have, Have { lost: false, cgroup: true, bpf_event: true, ksymbol: true });
+    assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
+    assert_eq!(a.have, KernelFeatures { lost: false, cgroup: true, bpf_event: true, ksymbol: true });
     assert_eq!(a.counts().0[0].lost, 0);
 }
 
@@ -82,12 +85,12 @@ fn an_old_kernel_gets_the_features_that_it_knows() {
 fn an_event_that_is_refused_takes_nothing_from_the_others() {
     let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_BREAKPOINT { Err(Errno::INVAL) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
-    assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+    assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
     let mut event = Event::cpu_clock();
     event.attr.kind = TYPE_BREAKPOINT;
     a.slots.push(Slot::new(event));
-    assert!(a.reopen(&[1], &[Who::Task(-1)]).is_err());
-    assert_eq!(a.have, Have::default(), "losses are still counted");
+    assert!(a.reopen(&[1], &[EventTarget::Task(-1)]).is_err());
+    assert_eq!(a.have, KernelFeatures::default(), "losses are still counted");
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn without_rights_to_the_kernel_user_code_is_sampled() {
     let sys = FakeSys::new(|attr, _, _| if attr.has(Flag::ExcludeKernel) { Ok(()) } else { Err(Errno::ACCESS) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 2);
     a.by_task = true;
-    assert_eq!(a.open(0, Who::Task(7)), Ok(true));
+    assert_eq!(a.open(0, EventTarget::Task(7)), Ok(true));
     assert!(a.notes[0].contains("user code only") && a.notes.len() == 1);
 }
 
@@ -111,18 +114,23 @@ fn each_errno_is_an_error_with_a_remedy() {
         (Errno::TOOBIG, 0, "the kernel says"),
     ] {
         let sys = FakeSys::new(move |attr, _, _| if is_dummy(attr) { Ok(()) } else { Err(errno) });
-        let error = attachment(sys, vec![Event::cpu_clock()], paranoid).open(0, Who::Task(-1)).expect_err("refused");
+        let error =
+            attachment(sys, vec![Event::cpu_clock()], paranoid).open(0, EventTarget::Task(-1)).expect_err("refused");
         assert!(error.to_string().contains(words), "{errno:?}: {error}");
     }
     let sys = FakeSys::new(|attr, _, _| if attr.has(Flag::Freq) { Err(Errno::INVAL) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
     a.common.rate = Rate::Frequency(200_000);
-    assert!(a.open(0, Who::Task(-1)).expect_err("too fast").to_string().contains("perf_event_max_sample_rate"));
+    assert!(a.open(0, EventTarget::Task(-1)).expect_err("too fast").to_string().contains("perf_event_max_sample_rate"));
     let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_BREAKPOINT { Err(Errno::NOSPC) } else { Ok(()) });
     let mut event = Event::cpu_clock();
     event.attr.kind = TYPE_BREAKPOINT;
     assert!(
-        attachment(sys, vec![event], 0).open(0, Who::Task(-1)).expect_err("slots").to_string().contains("x86 has 4")
+        attachment(sys, vec![event], 0)
+            .open(0, EventTarget::Task(-1))
+            .expect_err("slots")
+            .to_string()
+            .contains("x86 has 4")
     );
 }
 use crate::kernel::attr::TYPE_BREAKPOINT;
@@ -132,44 +140,44 @@ fn one_event_takes_over_from_another_and_paused_ones_stay_so() {
     let sys = FakeSys::new(|attr, _, _| if attr.period_or_freq == 7 { Err(Errno::INVAL) } else { Ok(()) });
     let log = sys.log.clone();
     let mut a = attachment(sys, vec![Event::cpu_clock(), Event::cpu_clock()], 0);
-    assert_eq!(a.open(2, Who::Task(-1)), Ok(true));
+    assert_eq!(a.open(2, EventTarget::Task(-1)), Ok(true));
     let id = |a: &Attachment, slot| a.opened.iter().find(|o| o.event == Some(slot)).expect("open").id;
     let (first, second) = (id(&a, 0), id(&a, 1));
     a.pause(1, true);
     log.lock().clear();
-    let handover = a.reopen(&[1], &[Who::Task(-1)]).expect("reopened");
+    let handover = a.reopen(&[1], &[EventTarget::Task(-1)]).expect("reopened");
     assert_eq!((handover.old, handover.new, id(&a, 0)), (vec![second], vec![id(&a, 1)], first));
     assert!(!log.lock().iter().any(|l| l == "enable"), "it was resting");
     a.pause(1, false);
-    assert_eq!((a.slots[1].run.clone(), log.lock().last().cloned()), (Run::Running, Some("enable".into())));
+    assert_eq!((a.slots[1].run.clone(), log.lock().last().cloned()), (RunState::Running, Some("enable".into())));
     a.slots[1].event.attr.period_or_freq = 7;
     let now = id(&a, 1);
-    assert!(a.reopen(&[1], &[Who::Task(-1)]).is_err());
+    assert!(a.reopen(&[1], &[EventTarget::Task(-1)]).is_err());
     assert_eq!((id(&a, 0), id(&a, 1), a.opened.len()), (first, now, 2), "as it was");
-    a.slots[1].run = Run::Stopped;
-    assert_eq!(a.reopen(&[1], &[Who::Task(-1)]).map(|h| (h.old, h.new)), Ok((vec![now], Vec::new())));
+    a.slots[1].run = RunState::Stopped;
+    assert_eq!(a.reopen(&[1], &[EventTarget::Task(-1)]).map(|h| (h.old, h.new)), Ok((vec![now], Vec::new())));
     a.slots[0].event.cpus = Some(vec![5]);
-    assert_eq!(a.reopen(&[0], &[Who::Task(-1)]).map(|h| h.old), Ok(vec![first]));
+    assert_eq!(a.reopen(&[0], &[EventTarget::Task(-1)]).map(|h| h.old), Ok(vec![first]));
     assert!(a.opened.is_empty(), "no CPU of its own is sampled");
 }
 
 #[test]
 fn rings_shrink_under_the_memory_limit() {
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(16), vec![Event::cpu_clock()], 0);
-    assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+    assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
     assert_eq!((a.pages, a.notes.len()), (16, 1));
     // What the kernel grants two CPUs: -m 512 must leave the second one its ring.
     let two = 2 * 516 * 1024 / rustix::param::page_size();
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).budget(two), vec![Event::cpu_clock()], 0);
     a.pages = 512;
-    assert_eq!([a.open(0, Who::Task(-1)), a.open(1, Who::Task(-1))], [Ok(true), Ok(true)]);
+    assert_eq!([a.open(0, EventTarget::Task(-1)), a.open(1, EventTarget::Task(-1))], [Ok(true), Ok(true)]);
     let share = a.rights.ring_share();
     assert_eq!(
         (a.pages, a.notes.len(), a.common.watermark as usize),
         (share, 1, share * rustix::param::page_size() / 2)
     );
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(2), vec![Event::cpu_clock()], 0);
-    assert!(a.open(0, Who::Task(-1)).expect_err("too small").to_string().contains("perf_event_mlock_kb"));
+    assert!(a.open(0, EventTarget::Task(-1)).expect_err("too small").to_string().contains("perf_event_mlock_kb"));
 }
 
 #[test]
@@ -177,9 +185,9 @@ fn a_thread_that_ended_is_skipped() {
     let sys = FakeSys::new(|_, pid, _| if pid == 9 { Err(Errno::SRCH) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
     a.by_task = true;
-    assert_eq!(a.open(0, Who::Task(9)), Ok(false));
-    assert_eq!(a.open(0, Who::Task(8)), Ok(true));
-    assert_eq!(a.open(0, Who::Task(9)), Ok(false));
+    assert_eq!(a.open(0, EventTarget::Task(9)), Ok(false));
+    assert_eq!(a.open(0, EventTarget::Task(8)), Ok(true));
+    assert_eq!(a.open(0, EventTarget::Task(9)), Ok(false));
 }
 
 #[test]
@@ -191,7 +199,7 @@ fn a_group_has_its_first_event_as_leader_and_one_ring() {
         e
     };
     let mut a = attachment(sys, vec![group(Event::cpu_clock()), group(Event::cpu_clock())], 0);
-    assert_eq!(a.open(3, Who::Task(-1)), Ok(true));
+    assert_eq!(a.open(3, EventTarget::Task(-1)), Ok(true));
     let log = log.lock();
     assert_eq!(log.iter().filter(|l| l.starts_with("map")).count(), 1);
     assert_eq!(log.iter().filter(|l| *l == "set_output").count(), 2);

@@ -35,18 +35,18 @@ fn sampled(mode: u16, ip: u64, pid: i32, chain: &[u64]) -> Vec<u8> {
 
 fn walked(pid: i32, lacks: u8, frames: &[u64]) -> Vec<u8> {
     let size = 4 + 8 * frames.len() as u64;
-    let head = [WRITER, task(pid), size | (u64::from(lacks) << 8 | Why::Complete as u64) << 32];
+    let head = [WRITER, task(pid), size | (u64::from(lacks) << 8 | WalkEnd::Complete as u64) << 32];
     record(types::SAMPLE, 0, &[&head, frames].concat())
 }
 
 struct Joined {
-    walks: Pairs,
-    news: crossbeam_channel::Receiver<News>,
+    walks: WalkJoiner,
+    news: crossbeam_channel::Receiver<ProcessEvent>,
 }
 
 fn start() -> Joined {
     let (sender, news) = crossbeam_channel::unbounded();
-    let mut walks = Pairs::new(sender);
+    let mut walks = WalkJoiner::new(sender);
     walks.writers.insert(WRITER);
     walks.samples.insert(SAMPLE, chain_at(LAYOUT.sample_type).expect("known"));
     Joined { walks, news }
@@ -86,7 +86,7 @@ fn a_walk_completes_the_sample_behind_it() {
     );
     let whole = [kernel.as_slice(), &[CONTEXT_USER, 0x30]].concat();
     assert_eq!(chains, [vec![CONTEXT_USER, 0x10, 0x20], whole, kernel.to_vec()]);
-    assert_eq!(joined.walks.ends.of(Why::Complete), 2);
+    assert_eq!(joined.walks.ends.of(WalkEnd::Complete), 2);
 }
 
 #[test]
@@ -133,15 +133,15 @@ fn tables_are_asked_for_once_a_round() {
     let map = record(types::MMAP2, 0, &[word(7, 7), 0x1000, 0x1000, 0, 0, 0, 0, 0]);
     let gone = |tid| record(types::EXIT, 0, &[word(5, 1), word(tid, 1), 0]);
     joined.read(0, &[fork(7), thread, exec, map, gone(6), gone(5)]);
-    let news: Vec<News> = joined.news.try_iter().collect();
+    let news: Vec<ProcessEvent> = joined.news.try_iter().collect();
     assert_eq!(
         news,
         [
-            News::Lacks { pid: 5, what: lack::PROCESS },
-            News::Forked { parent: 5, child: 7 },
-            News::Executed { pid: 7 },
-            News::Mapped { pid: 7 },
-            News::Exited { pid: 5 },
+            ProcessEvent::Lacks { pid: 5, what: lack::PROCESS },
+            ProcessEvent::Forked { parent: 5, child: 7 },
+            ProcessEvent::Executed { pid: 7 },
+            ProcessEvent::Mapped { pid: 7 },
+            ProcessEvent::Exited { pid: 5 },
         ]
     );
     joined.read(0, &[lacks]);

@@ -5,10 +5,10 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 use crate::perfdata::bytes::Bytes;
 use crate::record::kinds::{Header, types};
 
-use super::{Beside, Input, STEP};
+use super::{Input, STEP, SideData};
 
 /// A record of compressed data.
-pub(super) struct Packed {
+pub(super) struct PackedRecord {
     /// Where it lies in the file.
     at: u64,
     data: Vec<u8>,
@@ -30,14 +30,14 @@ impl Input {
         } else {
             body
         };
-        self.packed = (!self.broken).then(|| Packed { at: self.offset(0), data: data.to_vec(), upto: 0 });
+        self.packed = (!self.broken).then(|| PackedRecord { at: self.offset(0), data: data.to_vec(), upto: 0 });
     }
 
     /// Unpacks a step of the compressed data that is here.
-    pub(super) fn unpack(&mut self, beside: &mut Beside) {
-        let Some(Packed { at, data, upto }) = self.packed.take() else { return };
+    pub(super) fn unpack(&mut self, beside: &mut SideData) {
+        let Some(PackedRecord { at, data, upto }) = self.packed.take() else { return };
         match self.inflate(&data, upto) {
-            Ok(Some(upto)) => self.packed = Some(Packed { at, data, upto }),
+            Ok(Some(upto)) => self.packed = Some(PackedRecord { at, data, upto }),
             Ok(None) => {}
             Err(why) => {
                 beside

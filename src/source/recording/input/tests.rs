@@ -40,12 +40,12 @@ fn input_in(bytes: Vec<u8>, rec: Recording) -> Input {
     Input::new(rec, ByteSource::Stream { stream, at: AT, failed: None })
 }
 
-fn drain(input: &mut Input) -> (Vec<u8>, Beside) {
-    let (mut out, mut beside) = (Vec::new(), Beside::default());
+fn drain(input: &mut Input) -> (Vec<u8>, SideData) {
+    let (mut out, mut beside) = (Vec::new(), SideData::default());
     for _ in 0..10_000 {
         let mut some = Vec::new();
         match input.next(&mut some, &mut beside) {
-            Found::End => return (out, beside),
+            ReadOutcome::End => return (out, beside),
             _ => out.extend(some),
         }
     }
@@ -225,7 +225,7 @@ fn records_beside_the_profile_are_taken_in() {
     ]
     .concat();
     let mut input = input_in(bytes, Recording::default());
-    let mut beside = Beside::default();
+    let mut beside = SideData::default();
     input.head(&mut beside).expect("read");
     let events: Vec<_> =
         input.rec.events.iter().map(|e| (e.name.as_str(), e.ids.clone(), e.attr.sample_type)).collect();
@@ -239,12 +239,12 @@ fn records_beside_the_profile_are_taken_in() {
 fn what_comes_before_any_event_is_none_of_ours() {
     let attr = with_body(types::HEADER_ATTR, &Attr { sample_type: 7, ..Attr::default() }.encode());
     let mut input = input_in([&comms(0..3)[..], &attr, &comms(3..5)].concat(), Recording::default());
-    input.head(&mut Beside::default()).expect("read");
+    input.head(&mut SideData::default()).expect("read");
     assert_eq!((input.rec.events.len(), numbers_of(&drain(&mut input).0)), (1, vec![3, 4]));
     // A sample is where the head ends, described or not.
     let sample = with_body(types::SAMPLE, &[8; 8]);
     let mut input = input_in([&sample[..], &comms(1..2)].concat(), Recording::default());
-    input.head(&mut Beside::default()).expect("read");
+    input.head(&mut SideData::default()).expect("read");
     assert_eq!(numbers_of(&drain(&mut input).0), [8, 1]);
 }
 
@@ -281,12 +281,12 @@ fn a_record_that_becomes_much_comes_step_by_step() {
     assert!(packed.len() < 1 << 15);
     let attr = with_body(types::HEADER_ATTR, &Attr { sample_type: 7, ..Attr::default() }.encode());
     let stream = [attr, with_body(types::COMPRESSED, &packed), comm(4)].concat();
-    let (mut input, mut beside) = (input_in(stream, Recording::default()), Beside::default());
+    let (mut input, mut beside) = (input_in(stream, Recording::default()), SideData::default());
     input.head(&mut beside).expect("read");
     let (mut all, mut most, mut last) = (0, 0, Vec::new());
     for _ in 0..1000 {
         let mut some = Vec::new();
-        if input.next(&mut some, &mut beside) == Found::End {
+        if input.next(&mut some, &mut beside) == ReadOutcome::End {
             break;
         }
         (all, most) = (all + some.len(), most.max(some.len()));

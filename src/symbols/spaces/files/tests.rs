@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::kernel::walk::Full;
+use crate::kernel::walk::NoRoom;
 
 /// Room for so many rows; what is released is free at once.
 #[derive(Debug, Default)]
@@ -15,20 +15,20 @@ pub(crate) struct Counter {
 }
 
 impl Store for Counter {
-    fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full> {
+    fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom> {
         if self.used.values().sum::<usize>() + rows.len() > self.room {
-            return Err(Full::Limit);
+            return Err(NoRoom::Limit);
         }
         self.next += 1;
         self.used.insert(self.next, rows.len());
-        Ok(vec![Span { chunk: self.next, first: 0, n: rows.len() as u32, pc: rows[0] as u32 }])
+        Ok(vec![RowRange { chunk: self.next, first: 0, n: rows.len() as u32, pc: rows[0] as u32 }])
     }
 
-    fn release(&mut self, spans: &[Span]) {
+    fn release(&mut self, spans: &[RowRange]) {
         spans.iter().for_each(|span| assert!(self.used.remove(&span.chunk).is_some(), "released twice"));
     }
 
-    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), Full> {
+    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
         self.processes.insert(pid, mappings.to_vec());
         Ok(())
     }
@@ -42,8 +42,8 @@ impl Store for Counter {
     }
 }
 
-fn table(spans: Vec<Span>, segments: Vec<(u64, u64, u64)>) -> Table {
-    let told = FileTable { name: "x".into(), made: Made::Of(".eh_frame", 9), processes: 0 };
+fn table(spans: Vec<RowRange>, segments: Vec<(u64, u64, u64)>) -> Table {
+    let told = FileTable { name: "x".into(), made: TableOutcome::Of(".eh_frame", 9), processes: 0 };
     Table { told, spans, segments, digest: None, idle_since: 0 }
 }
 
@@ -59,7 +59,7 @@ fn key(number: u64) -> Key {
     Some((1, number, 0, 0, 0))
 }
 
-fn made(files: &Files, id: Id) -> &Made {
+fn made(files: &Files, id: Id) -> &TableOutcome {
     &files.tables[&id].told.made
 }
 
@@ -73,11 +73,11 @@ fn what_is_the_same_is_made_once() {
     assert_ne!(one, other);
     files.take(&[one, other]);
     files.take(&[one]);
-    let told: Vec<(usize, Made)> = files.told().into_iter().map(|told| (told.processes, told.made)).collect();
+    let told: Vec<(usize, TableOutcome)> = files.told().into_iter().map(|told| (told.processes, told.made)).collect();
     let rows = store.used[&1];
-    assert_eq!(told, [(2, Made::Of(".eh_frame", rows)), (1, Made::Of(".eh_frame", rows))]);
+    assert_eq!(told, [(2, TableOutcome::Of(".eh_frame", rows)), (1, TableOutcome::Of(".eh_frame", rows))]);
     let text = files.make(key(4), "/etc/passwd".to_owned(), &Bytes::from(b"root".to_vec()), &mut store);
-    assert!(matches!(made(&files, text), Made::Without(_)));
+    assert!(matches!(made(&files, text), TableOutcome::Without(_)));
 }
 
 #[test]
@@ -96,23 +96,23 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
     files.take(&ids[..1]);
     files.give_up(&ids[..1]);
     let waits = make(&mut files, &mut store, 4);
-    assert!(matches!(made(&files, waits), Made::Full(_)));
+    assert!(matches!(made(&files, waits), TableOutcome::Full(_)));
     assert!(!files.tables.contains_key(&ids[2]) && files.tables.contains_key(&ids[0]), "one was enough");
     let at = files.next().expect("there is room, after a rest");
     assert!(at > Instant::now());
     assert_eq!(files.take_waiting().into_iter().collect::<Vec<Id>>(), [waits]);
     assert_eq!(files.next(), None);
     let now = make(&mut files, &mut store, 4);
-    assert!(matches!(made(&files, now), Made::Of(..)) && now != waits);
+    assert!(matches!(made(&files, now), TableOutcome::Of(..)) && now != waits);
     files.give_up(&[waits]);
     assert!(!files.tables.contains_key(&waits));
     // The first one's room is the next to be had; then nobody has any that is idle, until somebody ends.
     let hungry = make(&mut files, &mut store, 5);
-    assert!(matches!(made(&files, hungry), Made::Full(_)) && !files.tables.contains_key(&ids[0]));
+    assert!(matches!(made(&files, hungry), TableOutcome::Full(_)) && !files.tables.contains_key(&ids[0]));
     files.take_waiting();
     let (served, last) = (make(&mut files, &mut store, 5), make(&mut files, &mut store, 6));
-    assert!(matches!(made(&files, served), Made::Of(..)));
-    assert!(matches!(made(&files, last), Made::Full(_)) && files.next().is_none());
+    assert!(matches!(made(&files, served), TableOutcome::Of(..)));
+    assert!(matches!(made(&files, last), TableOutcome::Full(_)) && files.next().is_none());
     files.give_up(&ids[1..2]);
     assert!(files.next().is_some());
 }
@@ -130,7 +130,7 @@ fn placed(table: &Table, map: &procfs::ProcMapping) -> Vec<(u64, u64, u64, Optio
 
 #[test]
 fn a_mapping_is_walked_by_the_rows_of_its_segment() {
-    let span = |chunk, pc| Span { chunk, first: 0, n: 9, pc };
+    let span = |chunk, pc| RowRange { chunk, first: 0, n: 9, pc };
     // The second segment lies a page further on in memory than in the file.
     let segments = vec![(0x1000, 0x2000, 0), (0x3000, 0x2000, 0x1000)];
     let mut table = table(vec![span(0, 0x1000)], segments);
@@ -158,7 +158,7 @@ fn segments_of_this_program_are_where_its_code_is() {
     let Ok(file) = file else { return };
     let bytes = Bytes::of(&file).expect("read");
     let rows = unwind_rows::of(&bytes).expect("rows");
-    let span = Span { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
+    let span = RowRange { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
     let table = table(vec![span], code(&bytes, rows.base));
     let mut out = Vec::new();
     table.place(map, &mut out);

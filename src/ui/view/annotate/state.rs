@@ -25,7 +25,7 @@ pub(crate) struct Annotated {
 
 /// What a key asks of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum AnnotateRequest {
     Nothing,
     Leave,
     /// Take another function apart, at an address of the same DSO.
@@ -141,12 +141,12 @@ impl Annotated {
     }
 
     /// Follows the jump or enters the call under the cursor.
-    fn enter(&mut self, height: usize) -> Wish {
-        let Some(Ok(listing)) = self.listing.clone() else { return Wish::Nothing };
-        let Some(ListingRow::Code { index, .. }) = self.rows.get(self.cursor) else { return Wish::Nothing };
+    fn enter(&mut self, height: usize) -> AnnotateRequest {
+        let Some(Ok(listing)) = self.listing.clone() else { return AnnotateRequest::Nothing };
+        let Some(ListingRow::Code { index, .. }) = self.rows.get(self.cursor) else { return AnnotateRequest::Nothing };
         if let Some((_, to)) = self.arrow() {
             self.go(to, height);
-            return Wish::Nothing;
+            return AnnotateRequest::Nothing;
         }
         let one = &listing.instructions[*index];
         match (&one.callee, one.flow) {
@@ -156,11 +156,11 @@ impl Annotated {
                 self.back.push((from, listing, self.cursor));
                 (self.listing, self.rows, self.moved) = (None, Vec::new(), false);
                 self.hits = Arc::default();
-                Wish::List(target, at)
+                AnnotateRequest::List(target, at)
             }
-            (None, Flow::Call(_)) => Wish::Say("nobody knows the function that is called there"),
-            (None, Flow::Away) => Wish::Say("where that leads is known only while it runs"),
-            _ => Wish::Say("only jumps and calls lead somewhere"),
+            (None, Flow::Call(_)) => AnnotateRequest::Say("nobody knows the function that is called there"),
+            (None, Flow::Away) => AnnotateRequest::Say("where that leads is known only while it runs"),
+            _ => AnnotateRequest::Say("only jumps and calls lead somewhere"),
         }
     }
 
@@ -176,7 +176,7 @@ impl Annotated {
         true
     }
 
-    pub(crate) fn key(&mut self, name: &str, height: usize) -> Wish {
+    pub(crate) fn key(&mut self, name: &str, height: usize) -> AnnotateRequest {
         let page = height.max(2) as isize - 1;
         match name {
             "up" | "k" => self.step(-1, height),
@@ -201,11 +201,11 @@ impl Annotated {
             "." => self.bytes = !self.bytes,
             "enter" | "right" => return self.enter(height),
             "left" | "backspace" | "u" if self.leave(height) => {}
-            "Y" | "y" => return Wish::Copy,
-            "esc" | "q" | "A" | "left" | "backspace" | "u" => return Wish::Leave,
+            "Y" | "y" => return AnnotateRequest::Copy,
+            "esc" | "q" | "A" | "left" | "backspace" | "u" => return AnnotateRequest::Leave,
             _ => {}
         }
-        Wish::Nothing
+        AnnotateRequest::Nothing
     }
 }
 
@@ -242,13 +242,16 @@ mod tests {
         assert_eq!(screen.cursor, 1);
         screen.set_hits(hits(&[(4, 9), (8, 15)]), 10);
         assert_eq!((screen.cursor, screen.arrow()), (2, Some((2, 1))));
-        assert_eq!((screen.key("n", 10), screen.cursor), (Wish::Nothing, 1));
+        assert_eq!((screen.key("n", 10), screen.cursor), (AnnotateRequest::Nothing, 1));
         screen.set_hits(hits(&[(8, 50)]), 10);
         assert_eq!(screen.cursor, 1, "it was moved by hand");
         screen.key("end", 10);
         let other = AnnotatedFunction { function: "other".into(), dso: "d".into() };
-        assert_eq!(screen.key("enter", 10), Wish::List(other, 64));
-        assert_eq!((screen.key("left", 10), screen.target.clone(), screen.cursor), (Wish::Nothing, target, 3));
-        assert_eq!(screen.key("left", 10), Wish::Leave);
+        assert_eq!(screen.key("enter", 10), AnnotateRequest::List(other, 64));
+        assert_eq!(
+            (screen.key("left", 10), screen.target.clone(), screen.cursor),
+            (AnnotateRequest::Nothing, target, 3)
+        );
+        assert_eq!(screen.key("left", 10), AnnotateRequest::Leave);
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::engine::Request;
 use crate::event::CallGraph;
-use crate::panel::listing::{Shape, text};
+use crate::panel::listing::{ListingOptions, text};
 use crate::profile::frames::SymState;
 use crate::query::annotate::AnnotatedFunction;
 use crate::session::Origin;
 use crate::source::Control;
-use crate::symbols::Form;
+use crate::symbols::NameForm;
 use crate::symbols::code::Listing;
 use crate::ui::app::App;
 use crate::ui::app::Effect;
@@ -17,7 +17,7 @@ use crate::ui::draw::layout;
 use crate::ui::popup::Popup;
 use crate::ui::tab::Tab;
 use crate::ui::view::annotate::draw as drawn;
-use crate::ui::view::annotate::state::{Annotated, Wish};
+use crate::ui::view::annotate::state::{AnnotateRequest, Annotated};
 
 impl App {
     /// Opens the function under the cursor, or the one that is named.
@@ -102,16 +102,16 @@ impl App {
     }
 
     /// Whether the annotated function stays on the screen.
-    pub(crate) fn carry_out(&mut self, wish: Wish, screen: &Annotated) -> bool {
+    pub(crate) fn carry_out(&mut self, wish: AnnotateRequest, screen: &Annotated) -> bool {
         match wish {
-            Wish::Nothing => {}
-            Wish::Leave => return false,
-            Wish::List(target, at) => self.request(Request::List(target, Some(at))),
-            Wish::Say(text) => self.say(text),
-            Wish::Copy => {
+            AnnotateRequest::Nothing => {}
+            AnnotateRequest::Leave => return false,
+            AnnotateRequest::List(target, at) => self.request(Request::List(target, Some(at))),
+            AnnotateRequest::Say(text) => self.say(text),
+            AnnotateRequest::Copy => {
                 if let Some(Ok(listing)) = &screen.listing {
                     let event = self.context.answer.events.get(self.selection.event).map_or("", |event| &event.name);
-                    let shape = Shape { raw: screen.bytes };
+                    let shape = ListingOptions { raw: screen.bytes };
                     self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, shape)));
                     self.say("copied");
                 }
@@ -127,10 +127,10 @@ impl App {
         self.selection.form = self.selection.form.next();
         self.request(Request::Names(self.selection.form));
         self.say(match self.selection.form {
-            Form::Raw => "names are shown as they are in the files (--no-demangle)",
-            Form::Short => "names without what templates were made of",
-            Form::Plain => "names without parameters, as perf has them",
-            Form::Full => "names with all parameters",
+            NameForm::Raw => "names are shown as they are in the files (--no-demangle)",
+            NameForm::Short => "names without what templates were made of",
+            NameForm::Plain => "names without parameters, as perf has them",
+            NameForm::Full => "names with all parameters",
         });
     }
 

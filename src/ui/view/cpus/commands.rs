@@ -4,7 +4,7 @@ use crate::ui::act::Act::Plain;
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::commands::{general, program};
-use crate::ui::footer_keys::Press::{self, Command};
+use crate::ui::footer_keys::HintAction::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "CPUs" on Cpus {
@@ -32,7 +32,7 @@ pub(crate) static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub(crate) static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&SOFTIRQ_TIME), "time softirqs"),
@@ -42,7 +42,7 @@ pub(crate) static FOOTER: &[(Press, &str)] = &[
 ];
 
 /// Those of a recording, of which nothing more is measured.
-pub(crate) static FOOTER_RECORDED: &[(Press, &str)] = &[
+pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),
     (Command(&PAGE), "columns"),

@@ -8,14 +8,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::cpu::softirq::{SECONDS, What};
+use crate::cpu::softirq::{Handler, SECONDS};
 use crate::cpu::table::{CpuColumn, CpuFacts};
 use crate::panel::text::{width, wrap};
 use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
 use crate::query::heat::least_of;
 use crate::session::Origin;
-use crate::session::machine::quota::Throttled;
+use crate::session::machine::quota::ThrottledGroup;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::cpus::state::CpusScreen;
@@ -35,7 +35,7 @@ pub(crate) fn draw(
     buffer: &mut Buffer,
 ) {
     let Some(cpu) = cpu else { return };
-    let mut lines: Vec<(String, Style)> = vec![(facts.cell_words(view.column, cpu), theme.text)];
+    let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), theme.text)];
     if scene.context.info.is_of_many() {
         lines.push((
             format!("CPU {cpu} of all machines together: open one recording alone to tell them apart"),
@@ -49,15 +49,15 @@ pub(crate) fn draw(
         Some(first) if first == f => (format!("! {}", f.kind.keys(live)), theme.error),
         _ => (format!("! {}: {}", f.text, f.kind.keys(live)), theme.error),
     }));
-    lines.extend(quota_words(facts).map(|text| (text, theme.warning)));
+    lines.extend(describe_quota(facts).map(|text| (text, theme.warning)));
     if facts.samples.is_some() {
-        lines.push((facts.cpu_words(cpu), theme.dim));
+        lines.push((facts.cpu_text(cpu), theme.dim));
     }
     lines.push((legend(scene, view, facts), theme.dim));
     if view.column != CpuColumn::Cpu && facts.host.is_some() {
-        lines.push((facts.place_words(cpu), theme.dim));
+        lines.push((facts.place_text(cpu), theme.dim));
     }
-    lines.extend(machine_words(facts).map(|text| (text, theme.dim)));
+    lines.extend(describe_machine(facts).map(|text| (text, theme.dim)));
     // Over several lines only where none goes for that.
     let room = usize::from(area.width.saturating_sub(2));
     let broken: Vec<(String, Style)> = lines
@@ -112,7 +112,7 @@ fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
 }
 
 /// The machine as a whole.
-fn machine_words(facts: &CpuFacts<'_>) -> Option<String> {
+fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
     let host = facts.host?;
     let mut words = vec![format!("{} tasks run or want to, {} wait for a disk", host.running, host.blocked)];
     for (name, pressure) in &host.pressure {
@@ -129,9 +129,9 @@ fn machine_words(facts: &CpuFacts<'_>) -> Option<String> {
 const MOST_GROUPS: usize = 3;
 
 /// Who is kept from the CPUs by a quota.
-fn quota_words(facts: &CpuFacts<'_>) -> Option<String> {
+fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
     let list = &facts.host?.quotas;
-    let one = |group: &Throttled| {
+    let one = |group: &ThrottledGroup| {
         format!("{} {} of periods, {:.0} ms a second", group.name, percent(group.percent), group.ms)
     };
     let mut words: Vec<String> = list.iter().take(MOST_GROUPS).map(one).collect();
@@ -160,7 +160,7 @@ fn durations(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, a
     let bars: String = histogram.iter().map(|(_, level)| LEVELS[usize::from(*level)]).collect();
     put(buffer, area, 1, 0, &format!("durations {first} {bars} {last}"), theme.text);
     let CpuColumn::Timed(vector) = view.column else { return 1 };
-    let time = facts.times.and_then(|t| t.get(cpu, What::Softirq(vector as u32)));
+    let time = facts.times.and_then(|t| t.get(cpu, Handler::Softirq(vector as u32)));
     let Some(time) = time.filter(|_| area.height > LEAST_MAP) else { return 1 };
     1 + map(theme, &time.map, Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer)
 }

@@ -21,7 +21,7 @@ use crate::ui::widget::rows::LEVELS;
 
 /// Where a column stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Span {
+pub(crate) struct CpuColumnSpan {
     pub(crate) column: CpuColumn,
     pub(crate) x: u16,
     pub(crate) width: u16,
@@ -29,8 +29,8 @@ pub(crate) struct Span {
 
 /// What fits where.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
-    pub(crate) spans: Vec<Span>,
+pub(crate) struct CpusLayout {
+    pub(crate) spans: Vec<CpuColumnSpan>,
     /// The stacked bar and the history, as (x, width).
     pub(crate) bar: Option<(u16, u16)>,
     pub(crate) history: Option<(u16, u16)>,
@@ -45,10 +45,18 @@ pub(crate) struct Plan {
 }
 
 /// Plans the screen.
-pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> Plan {
+pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
     let area = scene.area();
     if scene.is_too_small() {
-        return Plan { spans: Vec::new(), bar: None, history: None, overview: false, rows: 0, words: 0, more: false };
+        return CpusLayout {
+            spans: Vec::new(),
+            bar: None,
+            history: None,
+            overview: false,
+            rows: 0,
+            words: 0,
+            more: false,
+        };
     }
     let table = places(scene, area).table;
     let facts = scene.context.facts();
@@ -62,18 +70,18 @@ pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> Plan {
     let room = usize::from(table.height.saturating_sub(1 + words));
     let overview = n > room && room > 3;
     let (spans, bar, history, more) = spans(view, &facts, table.width);
-    Plan { spans, bar, history, overview, rows: (room - usize::from(overview)).min(n.max(1)), words, more }
+    CpusLayout { spans, bar, history, overview, rows: (room - usize::from(overview)).min(n.max(1)), words, more }
 }
 
 type Place = Option<(u16, u16)>;
 
-fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Place, Place, bool) {
+fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<CpuColumnSpan>, Place, Place, bool) {
     let mut x = 2;
     let mut out = Vec::new();
     for column in view.common(facts, screen) {
         let width = column.column().width;
         if x + width < screen {
-            out.push(Span { column, x, width });
+            out.push(CpuColumnSpan { column, x, width });
             x += width + 1;
         }
     }
@@ -98,7 +106,7 @@ fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Pl
     let from = (0..own.len()).find(|from| from + fits(*from) > at).unwrap_or(0);
     let shown = if own.is_empty() { 0 } else { fits(from) };
     for i in from..from + shown {
-        out.push(Span { column: own[i], x: x + 1, width: widths[i] - 1 });
+        out.push(CpuColumnSpan { column: own[i], x: x + 1, width: widths[i] - 1 });
         x += widths[i];
     }
     (out, bar, history, from + shown < own.len())
@@ -177,7 +185,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rec
     }
 }
 
-fn heading(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, plan: &Plan, area: Rect, buffer: &mut Buffer) {
+fn heading(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, plan: &CpusLayout, area: Rect, buffer: &mut Buffer) {
     for span in &plan.spans {
         let ordered = span.column == view.order && (view.order != CpuColumn::Cpu || view.reversed);
         let arrow = match (ordered, view.reversed) {
@@ -232,7 +240,7 @@ fn row(
     view: &CpusScreen,
     theme: &Theme,
     facts: &CpuFacts<'_>,
-    plan: &Plan,
+    plan: &CpusLayout,
     (cpu, selected): (u32, bool),
     line: Rect,
     buffer: &mut Buffer,
@@ -257,7 +265,7 @@ fn cell(
     theme: &Theme,
     facts: &CpuFacts<'_>,
     (cpu, selected): (u32, bool),
-    span: &Span,
+    span: &CpuColumnSpan,
     line: Rect,
     buffer: &mut Buffer,
 ) {

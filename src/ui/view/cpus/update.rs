@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::cpu::findings::{self, Facts, FindingKind, NO_CPU};
+use crate::cpu::findings::{self, FindingInput, FindingKind, NO_CPU};
 use crate::cpu::sampler::HostView;
-use crate::cpu::softirq::Times;
+use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::CpuColumn;
 use crate::lang::quantity;
 use crate::query::Order;
@@ -28,7 +28,7 @@ impl App {
     }
 
     /// New times in softirqs.
-    pub fn set_times(&mut self, times: Option<Arc<Times>>) {
+    pub fn set_times(&mut self, times: Option<Arc<HandlerTimes>>) {
         if !self.selection.frozen {
             self.context.times = times;
         }
@@ -55,7 +55,7 @@ impl App {
         let known = self.context.facts();
         // The samples of one process say nothing of how busy a CPU is.
         let samples = known.samples.filter(|samples| samples.whole);
-        let facts = Facts {
+        let facts = FindingInput {
             host: known.host,
             samples,
             times: known.times.filter(|_| self.context.tracing),

@@ -1,18 +1,18 @@
 //! Commands of the events' screen, and what those of every screen mean here.
 
-use crate::source::{Change, Run};
+use crate::source::{Change, RunState};
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Press::{self, Chord, Command};
+use crate::ui::footer_keys::HintAction::{self, Chord, Command};
 
 commands! { GROUP "Events" on Events {
     ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"
         => Plain(|app| app.enter_item());
     STOP "event-stop" ["del", "x"] "stop it; its samples stay" => Plain(|app| app.change_own(|_| Ok(Change::Stop)));
-    PAUSE "event-pause" ["e p"] "let it rest, or go on" => Plain(|app| app.change_own(|meter| Ok(Change::Pause(meter.state.run == Run::Running))));
+    PAUSE "event-pause" ["e p"] "let it rest, or go on" => Plain(|app| app.change_own(|meter| Ok(Change::Pause(meter.state.run == RunState::Running))));
     RATE "event-rate" ["e r"] "sample it so often: 999 a second, 1/100 of its hits, or 0: only counted"
         (Argument::of("hz|1/n", "Hz, or 1/N", ArgumentKind::Rate)) => Given(|app, text| app.rate_event(text));
     MODIFIERS "event-modifiers" ["e m"] "u, k, I and the like: what of it is measured"
@@ -39,7 +39,7 @@ pub(crate) static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub(crate) static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ENTER), "start/show"),
     (Command(&STOP), "stop"),
     (Command(&general::SEARCH), "search"),
@@ -49,7 +49,7 @@ pub(crate) static FOOTER: &[(Press, &str)] = &[
 ];
 
 /// Those of a recording, of which nothing can be changed.
-pub(crate) static FOOTER_RECORDED: &[(Press, &str)] = &[
+pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
     (Command(&ENTER), "its samples"),
     (Command(&general::INFO), "recording"),
     (Command(&general::FILTER), "filter"),

@@ -8,14 +8,14 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::event::CallGraph;
-use crate::event::catalogue::Sort;
+use crate::event::catalogue::EventKind;
 use crate::event::plain;
 use crate::panel::text::{fit, fit_end, width, wrap};
 use crate::panel::unit::{duration, percent, short, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
-use crate::source::{Rate, Run};
+use crate::source::{Rate, RunState};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::events::state::{EventRow, EventsScreen, NO_TRACEPOINTS};
@@ -26,7 +26,7 @@ use crate::ui::widget::rows::LEVELS;
 
 /// A column of the measured events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+pub(crate) enum EventColumn {
     Name,
     State,
     Rate,
@@ -38,7 +38,7 @@ pub(crate) enum Figure {
     History,
 }
 
-impl Figure {
+impl EventColumn {
     const fn column(self) -> Column {
         let (name, title, align, width) = match self {
             Self::Name => ("event", "Event", Align::Left, 0),
@@ -55,22 +55,22 @@ impl Figure {
     }
 }
 
-const FIGURES: [Figure; 9] = [
-    Figure::Name,
-    Figure::State,
-    Figure::Rate,
-    Figure::Sampled,
-    Figure::Count,
-    Figure::Samples,
-    Figure::Lost,
-    Figure::Cost,
-    Figure::History,
+const FIGURES: [EventColumn; 9] = [
+    EventColumn::Name,
+    EventColumn::State,
+    EventColumn::Rate,
+    EventColumn::Sampled,
+    EventColumn::Count,
+    EventColumn::Samples,
+    EventColumn::Lost,
+    EventColumn::Cost,
+    EventColumn::History,
 ];
 
 /// What fits where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) figures: Vec<(Figure, u16, u16)>,
+pub(crate) struct EventsLayout {
+    pub(crate) figures: Vec<(EventColumn, u16, u16)>,
     /// Lines of measured events.
     pub(crate) own: usize,
     /// Lines of the catalogue.
@@ -80,9 +80,9 @@ pub(crate) struct Plan {
 }
 
 /// Plans the screen.
-pub(crate) fn plan(scene: Scene<'_>) -> Plan {
+pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
     if scene.is_too_small() {
-        return Plan { figures: Vec::new(), own: 0, listed: 0, words: 0 };
+        return EventsLayout { figures: Vec::new(), own: 0, listed: 0, words: 0 };
     }
     let table = places(scene, scene.area()).table;
     let words = match table.height {
@@ -94,17 +94,23 @@ pub(crate) fn plan(scene: Scene<'_>) -> Plan {
     let room = usize::from(table.height.saturating_sub(2 + words));
     let all = EventsScreen::own(&scene.context.answer.events).count();
     let own = all.min((room / 2).max(1)).min(room);
-    Plan { figures: figures(table.width), own, listed: room - own, words }
+    EventsLayout { figures: figures(table.width), own, listed: room - own, words }
 }
 
 /// The columns that fit; what matters least goes first.
-fn figures(width: u16) -> Vec<(Figure, u16, u16)> {
+fn figures(width: u16) -> Vec<(EventColumn, u16, u16)> {
     let mut shown = FIGURES.to_vec();
     let name = 24;
-    let need = |shown: &[Figure]| shown.iter().map(|f| f.column().width + 1).sum::<u16>() + 2 + name;
-    for drop in
-        [Figure::History, Figure::Samples, Figure::Sampled, Figure::Count, Figure::Cost, Figure::Lost, Figure::Rate]
-    {
+    let need = |shown: &[EventColumn]| shown.iter().map(|f| f.column().width + 1).sum::<u16>() + 2 + name;
+    for drop in [
+        EventColumn::History,
+        EventColumn::Samples,
+        EventColumn::Sampled,
+        EventColumn::Count,
+        EventColumn::Cost,
+        EventColumn::Lost,
+        EventColumn::Rate,
+    ] {
         if need(&shown) > width {
             shown.retain(|f| *f != drop);
         }
@@ -113,7 +119,7 @@ fn figures(width: u16) -> Vec<(Figure, u16, u16)> {
     let mut x = 2;
     let mut out = Vec::new();
     for figure in shown {
-        let cells = if figure == Figure::Name { spare } else { figure.column().width };
+        let cells = if figure == EventColumn::Name { spare } else { figure.column().width };
         out.push((figure, x, cells.min(width.saturating_sub(x))));
         x += cells + 1;
     }
@@ -133,7 +139,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<Event
 }
 
 /// The measured events in sight: the one under the cursor among them.
-fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &Plan) -> Vec<usize> {
+fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &EventsLayout) -> Vec<usize> {
     let all: Vec<usize> = EventsScreen::own(&scene.context.answer.events).collect();
     let at = match view.item(&scene.context.answer.events) {
         Some(EventRow::Own(event)) => all.iter().position(|e| *e == event).unwrap_or(0),
@@ -189,7 +195,15 @@ fn heading(scene: Scene<'_>, view: &EventsScreen) -> String {
     }
 }
 
-fn own(scene: Scene<'_>, theme: &Theme, plan: &Plan, event: usize, here: bool, line: Rect, buffer: &mut Buffer) {
+fn own(
+    scene: Scene<'_>,
+    theme: &Theme,
+    plan: &EventsLayout,
+    event: usize,
+    here: bool,
+    line: Rect,
+    buffer: &mut Buffer,
+) {
     let Some(info) = scene.context.answer.events.get(event) else { return };
     if here {
         put(buffer, line, 0, 0, "›", theme.title);
@@ -200,42 +214,42 @@ fn own(scene: Scene<'_>, theme: &Theme, plan: &Plan, event: usize, here: bool, l
     for (figure, x, cells) in &plan.figures {
         let room = usize::from(*cells);
         let (text, style) = match (figure, &info.meter, scene.context.info.origin) {
-            (Figure::State, None, Origin::Live) => ("made of others".to_owned(), theme.dim),
+            (EventColumn::State, None, Origin::Live) => ("made of others".to_owned(), theme.dim),
             _ => figure_text(theme, info, *figure, room),
         };
         let pad = if figure.column().align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
-        let style = if here && *figure == Figure::Name { theme.selected } else { style };
+        let style = if here && *figure == EventColumn::Name { theme.selected } else { style };
         put(buffer, line, x + pad as u16, 0, &text, style);
     }
 }
 
-fn figure_text(theme: &Theme, info: &EventInfo, figure: Figure, room: usize) -> (String, Style) {
+fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize) -> (String, Style) {
     let dim = |text: &str| (text.to_owned(), theme.dim);
     let number = |value: f64| if value == 0.0 { ("0".to_owned(), theme.dim) } else { (short(value), theme.text) };
     let meter = info.meter.as_ref();
     match (figure, meter) {
-        (Figure::Name, _) => (fit(&info.name, room).into_owned(), theme.text),
-        (Figure::Samples, _) => number(info.total.samples as f64),
-        (Figure::Lost, _) if info.lost > 0 => (short(info.lost as f64), theme.error),
-        (Figure::Lost, _) => dim("0"),
-        (Figure::State, None) => dim("recorded"),
+        (EventColumn::Name, _) => (fit(&info.name, room).into_owned(), theme.text),
+        (EventColumn::Samples, _) => number(info.total.samples as f64),
+        (EventColumn::Lost, _) if info.lost > 0 => (short(info.lost as f64), theme.error),
+        (EventColumn::Lost, _) => dim("0"),
+        (EventColumn::State, None) => dim("recorded"),
         (_, None) => dim("-"),
-        (Figure::State, Some(meter)) => {
+        (EventColumn::State, Some(meter)) => {
             let (text, style) = state(theme, meter);
             (fit_end(&text, room).into_owned(), style)
         }
         // Clocks count nanoseconds.
-        (Figure::Rate, Some(m)) if is_clock(info) => (duration(m.rate as u64), theme.text),
-        (Figure::Count, Some(m)) if is_clock(info) => (duration(m.count), theme.text),
-        (Figure::Rate, Some(m)) => number(m.rate),
-        (Figure::Sampled, Some(m)) => number(m.sampled),
-        (Figure::Count, Some(m)) => number(m.count as f64),
-        (Figure::Cost, Some(m)) => match m.cost_percent {
+        (EventColumn::Rate, Some(m)) if is_clock(info) => (duration(m.rate as u64), theme.text),
+        (EventColumn::Count, Some(m)) if is_clock(info) => (duration(m.count), theme.text),
+        (EventColumn::Rate, Some(m)) => number(m.rate),
+        (EventColumn::Sampled, Some(m)) => number(m.sampled),
+        (EventColumn::Count, Some(m)) => number(m.count as f64),
+        (EventColumn::Cost, Some(m)) => match m.cost_percent {
             cost if cost >= 10.0 => (percent(cost), theme.error),
             0.0 => dim("-"),
             cost => (percent(cost), theme.text),
         },
-        (Figure::History, Some(m)) => (history(m, room), theme.bar),
+        (EventColumn::History, Some(m)) => (history(m, room), theme.bar),
     }
 }
 
@@ -244,7 +258,7 @@ fn is_clock(event: &EventInfo) -> bool {
 }
 
 /// How often an event is sampled.
-pub(crate) fn rate_words(rate: Rate) -> String {
+pub(crate) fn describe_rate(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => format!("{hz} Hz"),
         Rate::Period(0) => "counted".to_owned(),
@@ -255,15 +269,15 @@ pub(crate) fn rate_words(rate: Rate) -> String {
 
 /// Whether it runs, and how often it is sampled.
 fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
-    let rate = rate_words(meter.state.rate);
+    let rate = describe_rate(meter.state.rate);
     match &meter.state.run {
-        Run::Running if meter.running_percent < 99.5 && meter.running_percent > 0.0 => {
+        RunState::Running if meter.running_percent < 99.5 && meter.running_percent > 0.0 => {
             (format!("◐ {rate} {:.0} %", meter.running_percent), theme.warning)
         }
-        Run::Running => (format!("● {rate}"), theme.good),
-        Run::Paused => ("‖ paused".to_owned(), theme.warning),
-        Run::Stopped => ("■ stopped".to_owned(), theme.dim),
-        Run::Refused(_) => ("✗ refused".to_owned(), theme.error),
+        RunState::Running => (format!("● {rate}"), theme.good),
+        RunState::Paused => ("‖ paused".to_owned(), theme.warning),
+        RunState::Stopped => ("■ stopped".to_owned(), theme.dim),
+        RunState::Refused(_) => ("✗ refused".to_owned(), theme.error),
     }
 }
 
@@ -298,7 +312,7 @@ fn entry(
             let mark = if view.is_open(*g) { "▾" } else { "▸" };
             put(buffer, line, 2, 0, &fit(&format!("{mark} {}", group.title()), room), name_style);
             let n = group.entries.len();
-            let what = if group.sort == Sort::Tracepoint { "tracepoint" } else { "event" };
+            let what = if group.sort == EventKind::Tracepoint { "tracepoint" } else { "event" };
             let text = format!("{n} {what}{}", if n == 1 { "" } else { "s" });
             put(buffer, line, 3 + room as u16, 0, &text, theme.dim);
         }
@@ -333,10 +347,10 @@ fn cursor_line(
 ) -> Vec<(String, Style)> {
     match item {
         Some(EventRow::Own(event)) => {
-            scene.context.answer.events.get(*event).map(|e| own_words(theme, e, room)).unwrap_or_default()
+            scene.context.answer.events.get(*event).map(|e| event_line(theme, e, room)).unwrap_or_default()
         }
         Some(EventRow::Entry(e)) => {
-            view.entry(*e).map(|e| entry_words(view, theme, &e.name, &e.about, room)).unwrap_or_default()
+            view.entry(*e).map(|e| catalogue_line(view, theme, &e.name, &e.about, room)).unwrap_or_default()
         }
         Some(EventRow::Group(_)) | None => vec![
             (
@@ -348,7 +362,7 @@ fn cursor_line(
     }
 }
 
-fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Style)> {
+fn event_line(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Style)> {
     let Some(meter) = &event.meter else {
         let mut lines = vec![(format!("{} samples of {}", thousands(event.total.samples), event.name), theme.text)];
         lines.extend(event.note.iter().flat_map(|note| wrap(note, room)).map(|text| (text, theme.warning)));
@@ -356,7 +370,7 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
     };
     let state = &meter.state;
     let mut lines = Vec::new();
-    if let Run::Refused(why) = &state.run {
+    if let RunState::Refused(why) = &state.run {
         lines.extend(wrap(why, room).into_iter().map(|text| (text, theme.error)));
     }
     let cpus = if state.cpus.is_empty() { String::new() } else { format!(", on CPU {}", state.cpus) };
@@ -374,7 +388,7 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
     if let Some(filter) = &state.filter {
         lines.push((format!("the kernel keeps only: {filter}"), theme.warning));
     }
-    if meter.running_percent < 99.5 && state.run == Run::Running && meter.running_percent > 0.0 {
+    if meter.running_percent < 99.5 && state.run == RunState::Running && meter.running_percent > 0.0 {
         let text = format!("counted {:.1} % of the time: more events than counters", meter.running_percent);
         lines.push((text, theme.warning));
     }
@@ -385,7 +399,7 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
     lines
 }
 
-fn entry_words(view: &EventsScreen, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
+fn catalogue_line(view: &EventsScreen, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
     let looked_up = view.looked_up.as_ref().filter(|(known, _)| known == name);
     let Some(format) = looked_up.and_then(|(_, format)| format.as_ref()) else {
         return wrap(about, room).into_iter().map(|text| (text, theme.text)).collect();
@@ -400,7 +414,7 @@ fn entry_words(view: &EventsScreen, theme: &Theme, name: &str, about: &str, room
 
 /// The measured events as text.
 pub(crate) fn text(scene: Scene<'_>) -> String {
-    let figures: Vec<Figure> = FIGURES.into_iter().filter(|f| *f != Figure::History).collect();
+    let figures: Vec<EventColumn> = FIGURES.into_iter().filter(|f| *f != EventColumn::History).collect();
     let theme = Theme::new(Depth::None);
     let row = |event: usize| -> Option<Vec<Cell>> {
         let info = scene.context.answer.events.get(event)?;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use crate::event::catalogue::{CatalogueEvent, Sort};
+use crate::event::catalogue::{CatalogueEvent, EventKind};
 use crate::event::format::Format;
 use crate::lang::quantity;
 use crate::query::answer::EventInfo;
-use crate::source::{Rate, Run};
+use crate::source::{Rate, RunState};
 use crate::ui::fuzzy::Fuzzy;
 
 /// A line of the screen.
@@ -25,7 +25,7 @@ pub(crate) enum EventRow {
 /// Events of one sort and subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    pub(crate) sort: Sort,
+    pub(crate) sort: EventKind,
     pub(crate) name: String,
     /// Its entries in the catalogue.
     pub(crate) entries: std::ops::Range<usize>,
@@ -63,7 +63,7 @@ pub(crate) const NO_TRACEPOINTS: &str =
 impl EventsScreen {
     /// Whether the machine has shown any, as far as is known.
     pub(crate) fn has_tracepoints(&self) -> bool {
-        let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == Sort::Tracepoint);
+        let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == EventKind::Tracepoint);
         self.catalogue.as_ref().is_none_or(any)
     }
 
@@ -122,7 +122,7 @@ impl EventsScreen {
     /// The session's events that are worth a line: those that were stopped only while they have samples.
     pub(crate) fn own(events: &[EventInfo]) -> impl Iterator<Item = usize> + '_ {
         let shown = |event: &EventInfo| match event.meter.as_ref().map(|m| &m.state.run) {
-            Some(Run::Stopped) => event.total.samples > 0,
+            Some(RunState::Stopped) => event.total.samples > 0,
             Some(_) => true,
             None => !event.name.starts_with("dummy"),
         };
@@ -199,7 +199,7 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
 mod tests {
     use super::*;
 
-    fn entry(name: &str, sort: Sort, group: &str) -> CatalogueEvent {
+    fn entry(name: &str, sort: EventKind, group: &str) -> CatalogueEvent {
         CatalogueEvent { name: name.into(), sort, group: group.into(), about: "counts".into(), missing: "" }
     }
 
@@ -208,10 +208,10 @@ mod tests {
         let mut screen = EventsScreen::default();
         assert!(screen.items(&[]).is_empty());
         screen.set_catalogue(Arc::new(vec![
-            entry("cpu-clock", Sort::Software, ""),
-            entry("irq:softirq_entry", Sort::Tracepoint, "irq"),
-            entry("sched:sched_stat_wait", Sort::Tracepoint, "sched"),
-            entry("sched:sched_switch", Sort::Tracepoint, "sched"),
+            entry("cpu-clock", EventKind::Software, ""),
+            entry("irq:softirq_entry", EventKind::Tracepoint, "irq"),
+            entry("sched:sched_stat_wait", EventKind::Tracepoint, "sched"),
+            entry("sched:sched_switch", EventKind::Tracepoint, "sched"),
         ]));
         assert_eq!(screen.items(&[]), [EventRow::Group(0), EventRow::Group(1), EventRow::Group(2)]);
         assert_eq!((screen.groups[0].title(), screen.groups[2].title()), ("software events".into(), "sched".into()));

@@ -7,7 +7,7 @@ use crate::event::{Event, plain};
 use crate::ingest::tracepoints;
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
-use crate::source::{Change, Control, Run};
+use crate::source::{Change, Control, RunState};
 use crate::ui::app::update::cpu_list;
 use crate::ui::command::Command;
 use crate::ui::commands::general;
@@ -114,7 +114,7 @@ impl App {
                 self.start_event(name);
             }
             Some(EventRow::Own(event)) => match self.context.meter(event) {
-                Some(Meter { state, .. }) if !matches!(state.run, Run::Running | Run::Paused) => {
+                Some(Meter { state, .. }) if !matches!(state.run, RunState::Running | RunState::Paused) => {
                     self.control(Control::Event(event, Change::Start));
                 }
                 Some(Meter { state, .. }) if state.for_units => {
@@ -197,7 +197,7 @@ impl App {
 
     /// Lets everything rest or go on: what runs decides.
     pub(crate) fn pause_all(&mut self) {
-        let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == Run::Running);
+        let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == RunState::Running);
         let on = self.context.answer.events.iter().any(runs);
         self.control(Control::Pause(on));
     }

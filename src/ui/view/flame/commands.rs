@@ -2,13 +2,13 @@
 
 use crate::query::ColumnKey;
 use crate::query::flame::Edit;
-use crate::query::flame::layout::Way;
+use crate::query::flame::layout::FlameDirection;
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Press::{self, Chord, Command};
+use crate::ui::footer_keys::HintAction::{self, Chord, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Flame graph" on Flame {
@@ -23,7 +23,7 @@ commands! { GROUP "Flame graph" on Flame {
     FLIP "flip" ["e u"] "put the root at the bottom, or on top"
         => Plain(|app| app.views.flame.icicle = !app.views.flame.icicle);
     LEAVES "leaves" ["R"] "start from the leaves, or from the root" => Plain(|app| app.views.flame.change(|place| {
-        place.way = if place.way == Way::Leaves { Way::Roots } else { Way::Leaves };
+        place.way = if place.way == FlameDirection::Leaves { FlameDirection::Roots } else { FlameDirection::Leaves };
         place.zoom.clear();
     }));
     AROUND "around" ["w"] "callers above and callees below a function" (Argument::of("regex", "around", ArgumentKind::Pattern))
@@ -67,7 +67,7 @@ pub(crate) static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub(crate) static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&ZOOM), "zoom"),
     (Command(&general::SEARCH), "search"),
     (Command(&AROUND), "around"),

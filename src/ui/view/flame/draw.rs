@@ -10,10 +10,10 @@ use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
 use crate::query::ChainMode;
-use crate::query::diff::Versus;
-use crate::query::diff::{Per, Verdict};
+use crate::query::diff::RowDiff;
+use crate::query::diff::{NormalizeBy, Verdict};
 use crate::query::flame::layout::{Block, Flame};
-use crate::query::flame::{Both, Class};
+use crate::query::flame::{Class, WeightPair};
 use crate::query::search::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
@@ -257,7 +257,14 @@ fn shade(name: &str) -> usize {
     (rustc_hash::FxBuildHasher.hash_one(name) >> 40) as usize
 }
 
-fn label((block, whole): (&Block, &Both), room: usize, style: Style, theme: &Theme, place: Rect, buffer: &mut Buffer) {
+fn label(
+    (block, whole): (&Block, &WeightPair),
+    room: usize,
+    style: Style,
+    theme: &Theme,
+    place: Rect,
+    buffer: &mut Buffer,
+) {
     let share = percent(block.total.percent_of(whole));
     let share = match block.processes {
         0 | 1 => share,
@@ -344,9 +351,9 @@ fn on_and_off(block: &Block, room: usize, theme: &Theme) -> String {
 }
 
 /// A block's total beside what it was, in the unit of the comparison.
-fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> Versus {
+fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> RowDiff {
     let (old, new) = flame.values(block.total);
-    Versus { old, new, verdict, per: flame.versus.unwrap_or(Per::Total) }
+    RowDiff { old, new, verdict, per: flame.versus.unwrap_or(NormalizeBy::Total) }
 }
 
 /// The line under the graph: what is under the cursor.
@@ -386,7 +393,7 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
         return Some(compared(flame, block, verdict, room));
     }
     // What it is a share of is said where it is not all.
-    let part = |of: &Both, word: &str| match *of == flame.total {
+    let part = |of: &WeightPair, word: &str| match *of == flame.total {
         true => String::new(),
         false => format!("  of {word} {}", percent(block.total.percent_of(of))),
     };

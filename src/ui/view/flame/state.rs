@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::query::flame::layout::{Block, Flame, FlameSpec, SMALL, Way};
+use crate::query::flame::layout::{Block, Flame, FlameDirection, FlameSpec, SMALL};
 use crate::query::flame::{Class, Edit};
 use crate::query::search::shown;
 
 /// Which stacks are drawn, and what was changed of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameView {
-    pub(crate) way: Way,
+    pub(crate) way: FlameDirection,
     /// Names from the root to the frame that is as wide as the screen.
     pub zoom: Vec<Arc<str>>,
     /// Edits of the stacks, in their order.
@@ -18,7 +18,7 @@ pub struct FlameView {
 
 impl Default for FlameView {
     fn default() -> Self {
-        Self { way: Way::Roots, zoom: Vec::new(), edits: Vec::new() }
+        Self { way: FlameDirection::Roots, zoom: Vec::new(), edits: Vec::new() }
     }
 }
 
@@ -180,7 +180,7 @@ impl FlameScreen {
 
     /// The row of the tree that stands first on the screen, for a graph of so many rows.
     pub(crate) fn first_row(&self, flame: &Flame, height: u16) -> i32 {
-        if matches!(self.place.way, Way::Around(_)) {
+        if matches!(self.place.way, FlameDirection::Around(_)) {
             let above = flame.blocks.iter().map(|b| -b.row).max().unwrap_or(0);
             return -above.min(i32::from(height) / 2);
         }
@@ -193,7 +193,7 @@ impl FlameScreen {
     pub(crate) fn y_of(&self, flame: &Flame, row: i32, height: u16) -> Option<u16> {
         let y = row - self.first_row(flame, height);
         let y = u16::try_from(y).ok().filter(|y| *y < height)?;
-        let sandwich = matches!(self.place.way, Way::Around(_));
+        let sandwich = matches!(self.place.way, FlameDirection::Around(_));
         Some(if self.icicle || sandwich { y } else { height - 1 - y })
     }
 
@@ -201,9 +201,9 @@ impl FlameScreen {
     pub(crate) fn edits_as_commands(&self) -> Vec<String> {
         let mut words: Vec<String> = self.place.edits.iter().map(Edit::as_command).collect();
         match &self.place.way {
-            Way::Roots => {}
-            Way::Leaves => words.push("leaves".into()),
-            Way::Around(text) => words.push(format!("around {}", shown(text))),
+            FlameDirection::Roots => {}
+            FlameDirection::Leaves => words.push("leaves".into()),
+            FlameDirection::Around(text) => words.push(format!("around {}", shown(text))),
         }
         words
     }

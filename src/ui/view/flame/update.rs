@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ratatui::layout::Rect;
 
 use crate::filter::equals;
-use crate::query::flame::layout::{Block, Flame, FlameSpec, Way};
+use crate::query::flame::layout::{Block, Flame, FlameDirection, FlameSpec};
 use crate::query::flame::{Class, Edit};
 use crate::query::search::{exactly, pattern};
-use crate::query::task_choices::Whose;
+use crate::query::task_choices::TaskSamples;
 use crate::query::{ChainMode, ColumnKey};
 use crate::session::Origin;
 use crate::session::containers::joined;
@@ -50,7 +50,7 @@ impl App {
     /// Moves along the stack by some rows, down (1) or up (-1) on the screen.
     pub(crate) fn along_flame(&mut self, down: i32, rows: usize) {
         let view = &self.views.flame;
-        let roots_above = view.icicle || matches!(view.place.way, Way::Around(_));
+        let roots_above = view.icicle || matches!(view.place.way, FlameDirection::Around(_));
         let step = if roots_above { down } else { -down };
         self.in_flame(|view, flame| view.far(flame, step, rows));
     }
@@ -96,7 +96,8 @@ impl App {
     pub(crate) fn next_ground(&mut self) {
         let edits = &self.views.flame.place.edits;
         let now = edits.iter().find(|edit| GROUNDS.contains(edit));
-        let contained = |whose: &Whose| whose.group.text(ColumnKey::Container).is_some_and(|name| !name.is_empty());
+        let contained =
+            |whose: &TaskSamples| whose.group.text(ColumnKey::Container).is_some_and(|name| !name.is_empty());
         let (next, words) = match now {
             None => (Some(Edit::Processes), "each process for itself"),
             Some(Edit::Processes) if self.context.answer.tasks.iter().any(contained) => {
@@ -118,7 +119,9 @@ impl App {
         let here = || self.flame_function().map(|name| exactly(&name));
         let Some(text) = text.or_else(here) else { return self.ask_for(&AROUND, String::new()) };
         match pattern(&text) {
-            Ok(_) => self.views.flame.change(|place| (place.way, place.zoom) = (Way::Around(text), Vec::new())),
+            Ok(_) => {
+                self.views.flame.change(|place| (place.way, place.zoom) = (FlameDirection::Around(text), Vec::new()))
+            }
             Err(error) => self.error(error),
         }
     }
@@ -126,7 +129,7 @@ impl App {
     pub(crate) fn flame_zoom(&mut self) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let Some(index) = self.views.flame.index(&flame) else { return };
-        if matches!(self.views.flame.place.way, Way::Around(_)) {
+        if matches!(self.views.flame.place.way, FlameDirection::Around(_)) {
             let name = flame.blocks[index].name.to_string();
             return self.flame_around(Some(exactly(&name)));
         }
@@ -152,7 +155,8 @@ impl App {
             _ => Some(("stack", &block.name)),
         };
         let only = only.map(|(field, value)| (format!("{field} {value}"), equals(field, value))).or_else(|| {
-            let ground = ground.filter(|_| key == ColumnKey::Comm && self.views.flame.place.way == Way::Roots)?;
+            let ground =
+                ground.filter(|_| key == ColumnKey::Comm && self.views.flame.place.way == FlameDirection::Roots)?;
             self.of_ground(&ground)
         });
         match only {
@@ -179,8 +183,9 @@ impl App {
 
     /// The same of a container, by all parts of its name.
     fn of_container(&self, ground: &str) -> Option<(String, String)> {
-        let part =
-            |whose: &Whose, key: ColumnKey| whose.group.text(key).map(|text| text.to_string()).unwrap_or_default();
+        let part = |whose: &TaskSamples, key: ColumnKey| {
+            whose.group.text(key).map(|text| text.to_string()).unwrap_or_default()
+        };
         const KEYS: [ColumnKey; 3] = [ColumnKey::Namespace, ColumnKey::Pod, ColumnKey::Container];
         let parts = self.context.answer.tasks.iter().map(|whose| KEYS.map(|key| part(whose, key)));
         let found = parts.into_iter().find(|[namespace, pod, name]| joined(namespace, pod, name) == ground)?;

@@ -5,7 +5,7 @@ use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::command::Argument;
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Press::{self, Command};
+use crate::ui::footer_keys::HintAction::{self, Command};
 
 commands! { GROUP "Time" on Time {
     LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));
@@ -35,7 +35,7 @@ pub(crate) static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub(crate) static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&COLUMNS), "select"),
     (Command(&ENTER), "only this time"),
     (Command(&BASELINE), "compare with it"),

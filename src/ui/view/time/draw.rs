@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{duration, percent, thousands};
-use crate::query::heat::{By, Heat, SECOND};
+use crate::query::heat::{Heat, HeatBy, SECOND};
 use crate::session::Origin;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
@@ -51,7 +51,7 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
         });
     }
     match heat.by {
-        By::Latency if heat.rows == 0 => Some(
+        HeatBy::Latency if heat.rows == 0 => Some(
             "These samples do not say how long something took. Tab: other events, as off-cpu or softirq-time. y: other rows",
         ),
         _ if heat.rows == 0 => Some("No sample passes the filter: ⌫ takes it back."),
@@ -62,7 +62,7 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
 /// What rows, columns and colours are.
 fn legend(view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let rows = match heat.by {
-        By::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
+        HeatBy::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
         by => format!("rows by {}", by.word()),
     };
     let mut x = 1 + put(buffer, area, 1, 0, &format!("{rows}, columns {}", length(heat.length)), theme.text) + 2;
@@ -121,19 +121,19 @@ fn names(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, theme: &Theme, area: 
             return;
         }
         let room = usize::from(area.width).saturating_sub(2);
-        if heat.by == By::Offset {
+        if heat.by == HeatBy::Offset {
             if y % 4 == 0 {
                 let text = duration(heat.offset(row));
                 put(buffer, area, 1, y, &format!("{text:>room$}"), theme.dim);
             }
             continue;
         }
-        let sparse = heat.by == By::Latency && y % 2 == 1;
+        let sparse = heat.by == HeatBy::Latency && y % 2 == 1;
         let Some(lane) = heat.lanes.get(row).filter(|_| !sparse || usize::from(y) == cursor) else { continue };
         let style = if usize::from(y) == cursor { theme.title } else { theme.text };
         let label = clean(&lane.label);
         let text = fit(&label, room);
-        let pad = if heat.by == By::Latency { room.saturating_sub(width(&text)) } else { 0 };
+        let pad = if heat.by == HeatBy::Latency { room.saturating_sub(width(&text)) } else { 0 };
         put(buffer, area, 1 + pad as u16, y, &text, style);
     }
 }

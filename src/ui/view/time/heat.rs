@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::query::heat::{By, Heat};
+use crate::query::heat::{Heat, HeatBy};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::time::state::Selection;
@@ -123,7 +123,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut B
 fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
     let heat = map.heat;
     let (begin, end) = match heat.by {
-        By::Offset => {
+        HeatBy::Offset => {
             let cell = column * heat.rows + row;
             (heat.time(cell), heat.time((cell + map.rows_a_line).min((column + 1) * heat.rows)))
         }

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::query::heat::{By, Heat};
+use crate::query::heat::{Heat, HeatBy};
 use crate::ui::draw::layout::places;
 use crate::ui::scene::Scene;
 use crate::ui::view::time::state::TimeScreen;
@@ -14,9 +14,9 @@ const BELOW: u16 = 2;
 /// Cells before the map, for what its rows are.
 fn left(view: &TimeScreen, width: u16) -> u16 {
     match view.by {
-        By::Offset | By::Latency => 9,
-        By::Cpu => 12,
-        By::Process | By::Dso | By::Function => (width / 4).clamp(12, 32),
+        HeatBy::Offset | HeatBy::Latency => 9,
+        HeatBy::Cpu => 12,
+        HeatBy::Process | HeatBy::Dso | HeatBy::Function => (width / 4).clamp(12, 32),
     }
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
 /// Rows of the map in a line of the screen: names need a line each.
 pub(crate) fn rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: u16) -> usize {
     match view.by {
-        By::Offset | By::Latency if scene.context.fine => 2,
-        By::Cpu if scene.context.fine && scene.context.info.n_cpus > usize::from(height) => 2,
+        HeatBy::Offset | HeatBy::Latency if scene.context.fine => 2,
+        HeatBy::Cpu if scene.context.fine && scene.context.info.n_cpus > usize::from(height) => 2,
         _ => 1,
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::query::heat::{By, Heat, LENGTHS, Levels, SECOND, Scale};
+use crate::query::heat::{Heat, HeatBy, LENGTHS, Levels, SECOND, Scale};
 
 /// A place on the map: nanoseconds from the session's start, so that it stays where it is when the map is drawn
 /// in another size, and the row where rows are no offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct MapPoint {
     pub at: u64,
     pub(crate) row: usize,
 }
@@ -15,7 +15,7 @@ pub struct Spot {
 /// The time screen.
 #[derive(Clone, Debug)]
 pub struct TimeScreen {
-    pub(crate) by: By,
+    pub(crate) by: HeatBy,
     /// Nanoseconds of a column.
     pub length: u64,
     /// Whether that was chosen, by the user or for all that a recording has.
@@ -23,15 +23,15 @@ pub struct TimeScreen {
     /// The first column of the page; the newest columns while `None`.
     pub(crate) page: Option<u64>,
     /// That of the newest sample while it was not moved.
-    pub cursor: Option<Spot>,
+    pub cursor: Option<MapPoint>,
     /// Where the selection began.
-    pub(crate) anchor: Option<Spot>,
+    pub(crate) anchor: Option<MapPoint>,
     /// Whole columns are selected.
     pub(crate) whole: bool,
     pub(crate) scale: Scale,
     /// What the colours stand for; kept while they serve, so that one high cell does not repaint the map.
     pub(crate) levels: Levels,
-    levels_of: Option<(By, u64, usize, Scale)>,
+    levels_of: Option<(HeatBy, u64, usize, Scale)>,
     /// Highlights the samples of a function or of a search: the clause, and what it is called.
     pub highlight: Option<(String, String)>,
 }
@@ -39,7 +39,7 @@ pub struct TimeScreen {
 impl Default for TimeScreen {
     fn default() -> Self {
         Self {
-            by: By::Offset,
+            by: HeatBy::Offset,
             length: SECOND,
             chosen: false,
             page: None,
@@ -71,7 +71,7 @@ impl Selection {
     /// Whether a cell is in it.
     pub(crate) fn has(&self, heat: &Heat, column: usize, row: usize) -> bool {
         match heat.by {
-            By::Offset => self.span.contains(&(column * heat.rows + row)),
+            HeatBy::Offset => self.span.contains(&(column * heat.rows + row)),
             _ => self.span.contains(&column) && self.rows.as_ref().is_none_or(|rows| rows.contains(&row)),
         }
     }
@@ -79,16 +79,16 @@ impl Selection {
 
 impl TimeScreen {
     /// Where the cursor is.
-    pub(crate) fn spot(&self, heat: &Heat) -> Spot {
-        let spot = self.cursor.unwrap_or(Spot { at: heat.until, row: 0 });
-        Spot { row: spot.row.min(heat.rows.saturating_sub(1)), ..spot }
+    pub(crate) fn spot(&self, heat: &Heat) -> MapPoint {
+        let spot = self.cursor.unwrap_or(MapPoint { at: heat.until, row: 0 });
+        MapPoint { row: spot.row.min(heat.rows.saturating_sub(1)), ..spot }
     }
 
     /// The cell under the cursor.
     pub(crate) fn cell(&self, heat: &Heat) -> usize {
         let spot = self.spot(heat);
         match heat.by {
-            By::Offset => heat.cell_at(spot.at),
+            HeatBy::Offset => heat.cell_at(spot.at),
             _ => heat.column_at(spot.at) * heat.rows + spot.row,
         }
     }
@@ -102,7 +102,7 @@ impl TimeScreen {
             a.min(b)..a.max(b) + 1
         };
         let span = columns(here.at, other.at);
-        if heat.by == By::Offset {
+        if heat.by == HeatBy::Offset {
             let (a, b) = (heat.cell_at(here.at), heat.cell_at(other.at));
             let cells = if self.whole { span.start * heat.rows..span.end * heat.rows } else { a.min(b)..a.max(b) + 1 };
             let (from, until) = (heat.time(cells.start), heat.time(cells.end));
@@ -136,7 +136,7 @@ impl TimeScreen {
         }
         let width = columns.max(1) as u64;
         self.page = Some(at / self.length / width * width);
-        self.cursor = Some(Spot { at, row: self.cursor.map_or(0, |spot| spot.row) });
+        self.cursor = Some(MapPoint { at, row: self.cursor.map_or(0, |spot| spot.row) });
     }
 }
 
@@ -169,23 +169,23 @@ mod tests {
         assert_eq!([2 * SECOND, 200_000_000, 0].map(usual), [200_000_000, 20_000_000, LENGTHS[0]]);
     }
 
-    fn heat(by: By) -> Heat {
+    fn heat(by: HeatBy) -> Heat {
         Heat { by, first: 10, columns: 5, rows: 4, length: SECOND, until: 12 * SECOND, ..Heat::default() }
     }
 
-    fn spot(at: u64, row: usize) -> Option<Spot> {
-        Some(Spot { at, row })
+    fn spot(at: u64, row: usize) -> Option<MapPoint> {
+        Some(MapPoint { at, row })
     }
 
     #[test]
     fn the_selection_is_in_order_of_time() {
         let mut screen = TimeScreen::default();
-        assert_eq!(screen.selected(&heat(By::Offset)).span, 8..9);
+        assert_eq!(screen.selected(&heat(HeatBy::Offset)).span, 8..9);
         (screen.anchor, screen.cursor) = (spot(13 * SECOND, 0), spot(11 * SECOND + SECOND / 2, 0));
-        let selected = screen.selected(&heat(By::Offset));
+        let selected = screen.selected(&heat(HeatBy::Offset));
         assert_eq!((selected.span, selected.from), (6..13, 11 * SECOND + SECOND / 2));
         screen.whole = true;
-        let selected = screen.selected(&heat(By::Offset));
+        let selected = screen.selected(&heat(HeatBy::Offset));
         assert_eq!((selected.from, selected.until), (11 * SECOND, 14 * SECOND));
     }
 
@@ -193,7 +193,7 @@ mod tests {
     fn where_rows_are_no_offsets_it_is_a_rectangle() {
         let mut screen =
             TimeScreen { anchor: spot(13 * SECOND, 3), cursor: spot(11 * SECOND, 1), ..TimeScreen::default() };
-        let map = heat(By::Cpu);
+        let map = heat(HeatBy::Cpu);
         let selected = screen.selected(&map);
         assert_eq!((selected.span.clone(), selected.rows.clone()), (1..4, Some(1..4)));
         assert!(selected.has(&map, 1, 1) && !selected.has(&map, 1, 0) && !selected.has(&map, 4, 2));

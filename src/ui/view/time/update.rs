@@ -1,11 +1,11 @@
 //! What the time screen does: the cursor, selections and the way into them, zooming, what is highlighted.
 
 use crate::filter::equals;
-use crate::query::heat::{By, Heat, HeatSpec, SECOND, Scale, offset_rows};
+use crate::query::heat::{Heat, HeatBy, HeatSpec, SECOND, Scale, offset_rows};
 use crate::source::Rate;
 use crate::ui::commands::general;
 use crate::ui::view::time::layout;
-use crate::ui::view::time::state::{Spot, fitting, usual};
+use crate::ui::view::time::state::{MapPoint, fitting, usual};
 
 use crate::ui::app::App;
 use crate::ui::tab::Tab;
@@ -15,7 +15,7 @@ impl App {
     pub(crate) fn heat_spec(&self) -> HeatSpec {
         let room = layout::room(self.scene(), &self.views.time);
         let rows = match self.views.time.by {
-            By::Offset => offset_rows(room.1, self.event_rate(), self.views.time.length),
+            HeatBy::Offset => offset_rows(room.1, self.event_rate(), self.views.time.length),
             _ => room.1,
         };
         let lit = self.views.time.highlight.as_ref().map(|(clause, _)| clause.clone());
@@ -40,7 +40,7 @@ impl App {
 
     pub(crate) fn first_time(&mut self) {
         self.views.time.page = Some(0);
-        self.views.time.cursor = Some(Spot { at: self.context.answer.kept_from, row: 0 });
+        self.views.time.cursor = Some(MapPoint { at: self.context.answer.kept_from, row: 0 });
     }
 
     pub(crate) fn turn_scale(&mut self) {
@@ -96,10 +96,10 @@ impl App {
     }
 
     pub(crate) fn time_rows(&mut self, text: Option<&str>) {
-        let next = match text.map(By::parse) {
+        let next = match text.map(HeatBy::parse) {
             Some(Some(by)) => by,
             Some(None) => {
-                let known: Vec<&str> = By::ALL.iter().map(|row| row.1).collect();
+                let known: Vec<&str> = HeatBy::ALL.iter().map(|row| row.1).collect();
                 return self.error(format!("{} is none of {}", text.unwrap_or_default(), known.join(", ")));
             }
             None => self.views.time.by.next(),
@@ -109,7 +109,7 @@ impl App {
         // Where rows are no offsets a whole recording is best seen at once.
         let columns = layout::room(self.scene(), &self.views.time).0;
         self.views.time.length = match (&self.context.answer.ended, next) {
-            (Some(_), by) if by != By::Offset => fitting(self.context.answer.elapsed_ns, columns),
+            (Some(_), by) if by != HeatBy::Offset => fitting(self.context.answer.elapsed_ns, columns),
             (Some(_), _) => usual(self.context.answer.elapsed_ns),
             (None, _) => SECOND,
         };
@@ -128,7 +128,7 @@ impl App {
         let spot = self.views.time.spot(&heat);
         let n = heat.rows as i64;
         let (column, row) = match heat.by {
-            By::Offset => {
+            HeatBy::Offset => {
                 let at = self.views.time.cell(&heat) as i64 + columns * n + rows;
                 (at.div_euclid(n), at.rem_euclid(n))
             }
@@ -143,7 +143,7 @@ impl App {
             self.views.time.page = Some(column / width * width);
         }
         let there = Heat { first: column, columns: 1, lanes: Vec::new(), cells: Vec::new(), ..(*heat).clone() };
-        self.views.time.cursor = Some(Spot { at: there.time(row as usize), row: row as usize });
+        self.views.time.cursor = Some(MapPoint { at: there.time(row as usize), row: row as usize });
     }
 
     pub(crate) fn turn_time(&mut self, by: i64) {
@@ -152,7 +152,7 @@ impl App {
         if next.saturating_mul(heat.length) <= heat.until && next != heat.first {
             self.views.time.page = Some(next);
             self.views.time.cursor =
-                Some(Spot { at: next.saturating_mul(heat.length), row: self.views.time.spot(&heat).row });
+                Some(MapPoint { at: next.saturating_mul(heat.length), row: self.views.time.spot(&heat).row });
         }
     }
 
@@ -187,14 +187,14 @@ impl App {
     }
 
     /// The place on the map under the mouse.
-    fn spot_at(&self, x: u16, y: u16) -> Option<Spot> {
+    fn spot_at(&self, x: u16, y: u16) -> Option<MapPoint> {
         let heat = self.context.answer.heat.as_ref()?;
         let (column, row) = layout::hit(self.scene(), &self.views.time, x, y)?;
         let at = match heat.by {
-            By::Offset => heat.time(column * heat.rows + row),
+            HeatBy::Offset => heat.time(column * heat.rows + row),
             _ => heat.column_time(column),
         };
-        Some(Spot { at, row })
+        Some(MapPoint { at, row })
     }
 
     pub(crate) fn click_time(&mut self, x: u16, y: u16) {

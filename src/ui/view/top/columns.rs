@@ -6,7 +6,7 @@ use crate::ui::widget::rows::{BAR, BARRED};
 
 /// A column on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TopColumnSpan {
     pub(crate) field: Field,
     pub(crate) x: u16,
     pub(crate) width: u16,
@@ -62,7 +62,7 @@ pub(crate) fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone)
 }
 
 /// The columns that fit. What matters least goes first.
-pub(crate) fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
+pub(crate) fn spans(width: u16, chosen: &[Field]) -> Vec<TopColumnSpan> {
     let mut shown: Vec<Field> = chosen.to_vec();
     let has_names = chosen.contains(&Field::Key(ColumnKey::Sym));
     let mut bar: u16 = if width >= BARRED { BAR } else { 0 };
@@ -101,7 +101,7 @@ pub(crate) fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
     for (i, field) in shown.iter().enumerate() {
         let bar = if Some(i) == barred { bar } else { 0 };
         let width = fixed(*field) + bar + if Some(*field) == subject { spare } else { 0 };
-        spans.push(Span { field: *field, x, width, bar });
+        spans.push(TopColumnSpan { field: *field, x, width, bar });
         x += width + 1;
     }
     spans

@@ -5,7 +5,7 @@ use crate::ui::act::Act::{Asked, Given, Plain};
 use crate::ui::act::commands;
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::{general, program};
-use crate::ui::footer_keys::Press::{self, Command};
+use crate::ui::footer_keys::HintAction::{self, Command};
 use crate::ui::popup::Popup;
 
 commands! { CHAINS "Call chains" {
@@ -60,7 +60,7 @@ commands! { TABLE "Table" {
 }}
 
 /// The keys of most use, at the bottom.
-pub(crate) static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&TOGGLE), "callers"),
     (Command(&ORDER_RIGHT), "order"),
     (Command(&SPLIT), "split"),

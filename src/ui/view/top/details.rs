@@ -39,7 +39,7 @@ fn hotter(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
 fn place(scene: Scene<'_>, view: &TopScreen) -> String {
     let upto = scene.context.answer.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
     let of = rows::place(upto, scene.context.answer.rows);
-    let split = scene.split_words();
+    let split = scene.describe_split();
     if split.is_empty() || scene.frame.size.0 < 100 { of } else { format!("{of} {split}") }
 }
 

@@ -16,7 +16,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
 
-use crate::ui::view::top::columns::{self, Span};
+use crate::ui::view::top::columns::{self, TopColumnSpan};
 use crate::ui::widget::put;
 use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 
@@ -52,7 +52,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect
     }
 }
 
-fn heading(scene: Scene<'_>, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Buffer) {
+fn heading(scene: Scene<'_>, theme: &Theme, spans: &[TopColumnSpan], area: Rect, buffer: &mut Buffer) {
     let subject = columns::subject(spans.iter().map(|span| span.field));
     for span in spans {
         let column = span.field.column();
@@ -111,7 +111,7 @@ pub(crate) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Bu
 
 /// Where columns stand.
 struct Places<'a> {
-    spans: &'a [Span],
+    spans: &'a [TopColumnSpan],
     area: Rect,
     /// The share, in percent, of which a bar is full.
     full: f64,
@@ -210,7 +210,7 @@ impl Row<'_> {
     }
 
     /// A share, and behind the last of them the bar of the one that rows are ordered by.
-    fn share(&self, scene: Scene<'_>, theme: &Theme, span: &Span, full: f64, row: Rect, buffer: &mut Buffer) {
+    fn share(&self, scene: Scene<'_>, theme: &Theme, span: &TopColumnSpan, full: f64, row: Rect, buffer: &mut Buffer) {
         let line = self.line;
         let value = span.field.cell(line);
         if let Cell::Percent(percent) = value
@@ -225,7 +225,7 @@ impl Row<'_> {
     }
 }
 
-fn cell(span: &Span, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) {
+fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) {
     let room = usize::from(span.width - span.bar);
     let text = cell.text();
     let text = fit(&text, room);
@@ -241,7 +241,7 @@ fn symbol(
     scene: Scene<'_>,
     view: &TopScreen,
     theme: &Theme,
-    (span, more): (&Span, u16),
+    (span, more): (&TopColumnSpan, u16),
     line: &TopLine,
     row: Rect,
     buffer: &mut Buffer,

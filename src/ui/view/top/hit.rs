@@ -3,7 +3,7 @@
 use crate::panel::top::Field;
 use crate::ui::draw::layout;
 use crate::ui::scene::Scene;
-use crate::ui::view::top::columns::{self, Span};
+use crate::ui::view::top::columns::{self, TopColumnSpan};
 use crate::ui::view::top::state::TopScreen;
 
 /// What lies under the mouse.
@@ -16,7 +16,7 @@ pub(crate) enum TopHit {
 }
 
 /// The columns of the table, with their places.
-fn spans(scene: Scene<'_>, width: u16) -> Vec<Span> {
+fn spans(scene: Scene<'_>, width: u16) -> Vec<TopColumnSpan> {
     columns::spans(width, &scene.selection.fields())
 }
 

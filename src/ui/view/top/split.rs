@@ -5,7 +5,7 @@ use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::ColumnKey;
 use crate::query::column::traced;
-use crate::query::task_choices::Whose;
+use crate::query::task_choices::TaskSamples;
 use crate::session::containers::joined;
 use crate::ui::scene::Scene;
 
@@ -38,7 +38,7 @@ pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
 
 impl Scene<'_> {
     /// What rows of one function are told apart by, in words; empty when by nothing.
-    pub(crate) fn split_words(self) -> &'static str {
+    pub(crate) fn describe_split(self) -> &'static str {
         let splits = self.splits();
         self.split_now(&splits).map_or("", |at| splits[at].0)
     }
@@ -67,7 +67,7 @@ impl Scene<'_> {
         });
         let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
         let has = |key: ColumnKey| {
-            let has = |whose: &Whose| whose.group.text(key).is_some_and(|text| !text.is_empty());
+            let has = |whose: &TaskSamples| whose.group.text(key).is_some_and(|text| !text.is_empty());
             self.context.answer.tasks.iter().any(has)
         };
         splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));

@@ -6,7 +6,7 @@ use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::app::Effect;
 use crate::ui::commands::general;
-use crate::ui::footer_keys::Press::{self, Command};
+use crate::ui::footer_keys::HintAction::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Units" on Units {
@@ -53,7 +53,7 @@ pub(crate) static HERE: Acts = &[
 ];
 
 /// The keys of most use, at the bottom.
-pub(crate) static FOOTER: &[(Press, &str)] = &[
+pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&general::UNIT), "add unit"),
     (Command(&PANEL), "next panel"),
     (Command(&ENTER), "enter"),

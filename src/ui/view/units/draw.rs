@@ -34,7 +34,7 @@ pub(crate) enum UnitsHit {
 
 /// Where things stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Plan {
+struct UnitsLayout {
     units: Vec<(u16, u16, u64)>,
     titles: Vec<(u16, u16, usize)>,
     main: Rect,
@@ -43,11 +43,11 @@ struct Plan {
     notes: Rect,
 }
 
-fn plan(units: &UnitsScreen, area: Rect) -> Plan {
-    let Some(unit) = units.unit() else { return Plan::default() };
+fn plan(units: &UnitsScreen, area: Rect) -> UnitsLayout {
+    let Some(unit) = units.unit() else { return UnitsLayout::default() };
     // Of a unit that is gone back to, no panels have come yet.
     let panel = units.view().map_or(0, |view| view.panel).min(unit.panels.len().saturating_sub(1));
-    let mut plan = Plan::default();
+    let mut plan = UnitsLayout::default();
     let mut x = 1;
     for answer in units.answers.iter() {
         let wide = width(answer.name) as u16 + 2;

@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::panel::{Body, Panel};
-use crate::units::kit::Look;
+use crate::units::kit::ViewState;
 use crate::units::{self, UNITS};
 
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
@@ -39,7 +39,7 @@ pub struct UnitsScreen {
     pub(crate) added: Vec<String>,
     views: HashMap<u64, UnitView>,
     /// What was last said to the engine.
-    sent: Option<(u64, Look)>,
+    sent: Option<(u64, ViewState)>,
 }
 
 impl UnitsScreen {
@@ -172,7 +172,7 @@ impl UnitsScreen {
             let selected =
                 view.map(|view| view.panels.iter().map(|panel| panel.selected).collect()).unwrap_or_default();
             let baseline = view.is_some_and(|view| view.baseline);
-            (id, Look { selected, rows: LOG_ROWS, baseline })
+            (id, ViewState { selected, rows: LOG_ROWS, baseline })
         });
         if look == self.sent {
             return None;

@@ -29,7 +29,7 @@ fn first_of(view: &PanelView, area: Rect, rows: usize, cursor: Option<usize>) ->
 
 /// A column's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
+struct UnitColumnSpan {
     column: usize,
     x: u16,
     cells: u16,
@@ -43,7 +43,7 @@ const NARROW: u16 = 14;
 const SUBJECT: u16 = 24;
 
 /// The columns of a panel in a place: the last cell is the scroll bar's, and the share that rows are ordered by has a bar.
-fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<Span> {
+fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
     let is_share = |column: usize| {
         let cells = rows.table.rows.iter().filter_map(|row| row.get(column));
         matches!(cells.into_iter().find(|cell| **cell != Cell::Empty), Some(Cell::Percent(_)))
@@ -61,7 +61,7 @@ fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<Span> {
 
 /// The columns that fit, each with its place and width: texts are narrowed first, then columns go by their rank, the
 /// first and the subject never. Columns keep their width while figures change.
-fn spans(columns: &[Column], area: u16) -> Vec<Span> {
+fn spans(columns: &[Column], area: u16) -> Vec<UnitColumnSpan> {
     let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
     let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);
     let least = |i: usize| match columns[i].width {
@@ -92,7 +92,7 @@ fn spans(columns: &[Column], area: u16) -> Vec<Span> {
     for (i, cells) in shown.into_iter().zip(grown) {
         let more = if columns[i].width == 0 { spare / flexible.max(1) } else { 0 };
         let cells = (cells + more).min(area.saturating_sub(x));
-        out.push(Span { column: i, x, cells, bar: 0 });
+        out.push(UnitColumnSpan { column: i, x, cells, bar: 0 });
         x += cells + 1;
     }
     out
@@ -134,7 +134,8 @@ impl UnitTable<'_> {
             self.row(list[i], theme, &spans, line, buffer);
             if self.main && cursor == Some(i) {
                 put(buffer, line, 0, 0, "›", theme.title);
-                let is_course = |span: &&Span| matches!(self.cell(list[i], span.column), Some(Cell::Course(_)));
+                let is_course =
+                    |span: &&UnitColumnSpan| matches!(self.cell(list[i], span.column), Some(Cell::Course(_)));
                 let courses = spans.iter().filter(is_course).map(|span| span.x..span.x + span.cells);
                 let bars = spans.iter().filter(|span| span.bar > 0);
                 let bars = bars.map(|span| span.x + span.cells - span.bar + 1..span.x + span.cells);
@@ -145,7 +146,7 @@ impl UnitTable<'_> {
         scroll_bar(theme, (first, list.len()), body, buffer);
     }
 
-    fn heading(&self, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Buffer) {
+    fn heading(&self, theme: &Theme, spans: &[UnitColumnSpan], area: Rect, buffer: &mut Buffer) {
         for span in spans {
             let column = &self.rows.table.columns[span.column];
             let (ordered, turned) =
@@ -169,7 +170,7 @@ impl UnitTable<'_> {
         self.rows.table.rows[row].get(column)
     }
 
-    fn row(&self, row: usize, theme: &Theme, spans: &[Span], line: Rect, buffer: &mut Buffer) {
+    fn row(&self, row: usize, theme: &Theme, spans: &[UnitColumnSpan], line: Rect, buffer: &mut Buffer) {
         for span in spans {
             let Some(cell) = self.cell(row, span.column) else { continue };
             let column = &self.rows.table.columns[span.column];

@@ -37,7 +37,7 @@ fn row(flame: &Flame, row: i32) -> Vec<(&str, u64, usize)> {
 fn many_small_programs_are_drawn_as_one() {
     let (staged, fold) = busy();
     let spec = FlameSpec {
-        way: Way::Roots,
+        way: FlameDirection::Roots,
         zoom: Vec::new(),
         edits: Vec::new(),
         width: 80,
@@ -75,7 +75,7 @@ fn narrow_functions_are_drawn_as_their_module() {
     }
     staged.sample(1, 1, &["main", "work"], 900);
     let fold = staged.fold();
-    let flame = seen(&staged, &fold, &spec(Way::Roots));
+    let flame = seen(&staged, &fold, &spec(FlameDirection::Roots));
     let of = |row| flame.blocks.iter().filter(move |b| b.row == row).map(|b| (&*b.name, b.is_module(), b.class));
     let want = [
         ("work", false, Class::User),
@@ -94,7 +94,7 @@ fn narrow_functions_are_drawn_as_their_module() {
 #[test]
 fn frames_with_one_way_on_share_a_row() {
     let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
-    let of = |a_row| layout(&tree(&stacks, &[]), &FlameSpec { a_row, width: 20, ..spec(Way::Roots) });
+    let of = |a_row| layout(&tree(&stacks, &[]), &FlameSpec { a_row, width: 20, ..spec(FlameDirection::Roots) });
     let (folded, whole) = (of(9), of(1));
     let text = |flame: &Flame| {
         let one = |b: &Block| {
@@ -115,10 +115,12 @@ fn frames_with_one_way_on_share_a_row() {
         assert_eq!(id(&folded, name), id(&whole, name), "{name}");
     }
     // What a search finds in it is found, and half a cell is nowhere passed over.
-    let found =
-        layout(&tree(&stacks, &[]), &FlameSpec { find: Some("^b$".into()), a_row: 9, width: 20, ..spec(Way::Roots) });
+    let found = layout(
+        &tree(&stacks, &[]),
+        &FlameSpec { find: Some("^b$".into()), a_row: 9, width: 20, ..spec(FlameDirection::Roots) },
+    );
     assert_eq!(found.blocks.iter().map(|b| b.found).collect::<Vec<_>>(), [false, true, false, false]);
-    let wide = layout(&tree(&stacks, &[]), &FlameSpec { a_row: 9, width: 80, ..spec(Way::Roots) });
+    let wide = layout(&tree(&stacks, &[]), &FlameSpec { a_row: 9, width: 80, ..spec(FlameDirection::Roots) });
     assert_eq!(text(&wide), "0t 100, 1ab 100, 2cd 98, 2z 2, 3x 60, 3y 38");
 }
 
@@ -128,7 +130,7 @@ fn a_zoom_passes_through_shared_rows() {
     let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
     let of = |zoom: &[&str]| {
         let zoom = zoom.iter().map(|name| (*name).into()).collect();
-        layout(&tree(&stacks, &[]), &FlameSpec { zoom, a_row: 9, width: 20, ..spec(Way::Roots) })
+        layout(&tree(&stacks, &[]), &FlameSpec { zoom, a_row: 9, width: 20, ..spec(FlameDirection::Roots) })
     };
     let zoomed = of(&["t", "a", "b", "c", "d"]);
     assert_eq!((zoomed.zoom.len(), zoomed.zoomed.new.samples, zoomed.depth), (5, 98, 6));
@@ -146,5 +148,5 @@ fn threads_are_their_programs() {
         staged.profile.push(1, site, 10, 0, 0);
     }
     let fold = staged.fold();
-    assert_eq!(row(&seen(&staged, &fold, &spec(Way::Roots)), 0), [("rustc", 30, 1)]);
+    assert_eq!(row(&seen(&staged, &fold, &spec(FlameDirection::Roots)), 0), [("rustc", 30, 1)]);
 }

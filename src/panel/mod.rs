@@ -53,6 +53,11 @@ impl Panel {
         Self { title: title.into(), note: String::new(), body }
     }
 
+    /// A flame graph.
+    pub fn flame(title: impl Into<String>, measure: Measure, stacks: Vec<stacks::Stack>) -> Self {
+        Self::new(title, Body::Flame(Arc::new(Stacks::new(measure, stacks))))
+    }
+
     /// The same with something to know.
     pub fn noted(self, note: impl Into<String>) -> Self {
         Self { note: note.into(), ..self }

@@ -50,6 +50,14 @@ impl Column {
         Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0 }
     }
 
+    /// The same of another unit than nanoseconds, whose name ends its own.
+    pub fn of_unit(mut self, suffix: &str) -> Self {
+        if let Some(name) = self.name.strip_suffix("_ns") {
+            self.name = format!("{name}{suffix}").into();
+        }
+        self
+    }
+
     /// The same with a rank.
     pub fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Cell, Measure, Panel};
 
-use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::columns::{by_weight, text};
 use super::kit::field::{Num, Text, Threshold};
 use super::kit::rowids::id;
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -111,8 +111,7 @@ impl BlkTrace {
         let size = request.bytes.max(1).next_power_of_two().ilog2();
         let size = self.by_size.entry((size, request.write)).or_default();
         for stats in [&mut self.whole, &mut task.0, &mut device.0, size] {
-            stats.add(ns);
-            stats.than += u64::from(above);
+            stats.add_than(ns, above);
         }
         self.latencies.add(&(ns.max(1).ilog2()), hit.time, 1.0);
         cx.point(hit.time, ns);
@@ -128,99 +127,61 @@ impl BlkTrace {
     }
 
     fn stage_panel(&self) -> Panel {
-        let mut columns = vec![left("from", "From", 10), left("to", "To", 10)];
-        columns.extend(latency::columns(self.than.is_set()));
-        let mut rows = Rows::new(columns);
-        for ((from, to), stats) in &self.stages {
-            let mut cells = vec![text(STAGES[*from].1), text(STAGES[*to].1)];
-            cells.extend(latency::cells(stats, self.than.is_set()));
-            rows.push(id(&(from, to)), cells);
-        }
-        let mut cells = vec![text("end"), text("to end")];
-        cells.extend(latency::cells(&self.whole, self.than.is_set()));
-        rows.push(u64::MAX, cells);
+        let stages = self.stages.iter().map(|((from, to), stats)| {
+            let row = id(&(from, to));
+            (row, STAGES[*from].1, STAGES[*to].1, stats)
+        });
         let note = match self.open.len() {
             0 => String::new(),
             n => format!("{n} requests are under way"),
         };
-        Panel::new("Stages", Body::Table(rows)).noted(note)
+        Sheet::of(stages.chain([(u64::MAX, "end", "to end", &self.whole)]), |(row, ..)| row)
+            .left("from", "From", 10, |(_, from, ..)| text(from))
+            .left("to", "To", 10, |(_, _, to, _)| text(to))
+            .latency(self.than.is_set(), |(.., stats)| stats)
+            .whole("Stages")
+            .noted(note)
     }
 
     fn tasks(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = super::kit::columns::task().to_vec();
-        columns.extend([left("way", "Way", 6), right("bytes", "Bytes", 9)]);
-        columns.extend(latency::columns(self.than.is_set()));
-        let mut list: Vec<_> = self.by_task.iter().collect();
-        list.sort_by_key(|(key, (stats, _))| (std::cmp::Reverse(stats.sum), **key));
-        let mut rows = Rows::new(columns);
-        for (key, (stats, bytes)) in list {
-            let mut cells = vec![text(at.comm(key.0)), Cell::Id(key.0.into()), text(way(key.1)), Cell::Bytes(*bytes)];
-            cells.extend(latency::cells(stats, self.than.is_set()));
-            rows.push(id(key), cells);
-        }
-        Panel::new("Who asked", Body::Table(rows.limited(MOST_ROWS)))
+        Sheet::of(by_weight(&self.by_task, |(stats, _)| stats.sum), |(key, _)| id(key))
+            .task(at, |((tid, _), _)| *tid)
+            .left("way", "Way", 6, |((_, write), _)| text(way(*write)))
+            .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
+            .latency(self.than.is_set(), |(_, (stats, _))| stats)
+            .panel("Who asked")
     }
 
     fn sizes(&self) -> Panel {
-        let mut columns = vec![right("upto", "Up to", 9), left("way", "Way", 6)];
-        columns.extend(latency::columns(self.than.is_set()));
-        let mut rows = Rows::new(columns);
-        for ((power, write), stats) in &self.by_size {
-            let mut cells = vec![Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX)), text(way(*write))];
-            cells.extend(latency::cells(stats, self.than.is_set()));
-            rows.push(id(&(power, write)), cells);
-        }
-        Panel::new("Sizes", Body::Table(rows))
+        Sheet::of(&self.by_size, |(key, _)| id(key))
+            .right("upto", "Up to", 9, |((power, _), _)| Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX)))
+            .left("way", "Way", 6, |((_, write), _)| text(way(*write)))
+            .latency(self.than.is_set(), |(_, stats)| stats)
+            .whole("Sizes")
     }
 
     fn devices(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = vec![
-            left("device", "Device", 10),
-            left("way", "Way", 6),
-            right("bytes", "Bytes", 9),
-            right("bytes_s", "A second", 9),
-            right("depth", "Depth now", 9),
-        ];
-        columns.extend(latency::columns(self.than.is_set()));
-        let mut rows = Rows::new(columns);
-        for ((dev, write), (stats, bytes)) in &self.by_device {
-            let depth = self.depth.get(dev).copied().unwrap_or(0);
-            let mut cells = vec![
-                text(dev_name(*dev)),
-                text(way(*write)),
-                Cell::Bytes(*bytes),
-                Cell::Bytes((*bytes as f64 / at.seconds()) as u64),
-                Cell::Count(depth as u64),
-            ];
-            cells.extend(latency::cells(stats, self.than.is_set()));
-            rows.push(id(&(dev, write)), cells);
-        }
-        Panel::new("Devices", Body::Table(rows))
+        let depth = |dev: &i64| self.depth.get(dev).copied().unwrap_or(0);
+        Sheet::of(&self.by_device, |(key, _)| id(key))
+            .left("device", "Device", 10, |((dev, _), _)| text(dev_name(*dev)))
+            .left("way", "Way", 6, |((_, write), _)| text(way(*write)))
+            .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
+            .right("bytes_s", "A second", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
+            .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev) as u64))
+            .latency(self.than.is_set(), |(_, (stats, _))| stats)
+            .whole("Devices")
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(vec![
-            right("time_ns", "At", 9),
-            right("ns", "Took", 9),
-            left("task", "Who asked", 22),
-            left("device", "Device", 8),
-            right("sector", "Sector", 14),
-            right("bytes", "Bytes", 9),
-            left("way", "Way", 6),
-        ]);
-        for (ns, number, (request, dev, sector, time)) in self.slowest.iter() {
-            let cells = vec![
-                Cell::Time(at.after(*time)),
-                Cell::Time(ns),
-                text(at.task(request.tid)),
-                text(dev_name(*dev)),
-                Cell::Id(*sector),
-                Cell::Bytes(request.bytes),
-                text(way(request.write)),
-            ];
-            rows.push(number, cells);
-        }
-        Panel::new("Slowest", Body::Table(rows))
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., (_, _, _, time))| Cell::Time(at.after(*time)))
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
+            .left("task", "Who asked", 22, |(.., (request, ..))| text(at.task(request.tid)))
+            .left("device", "Device", 8, |(.., (_, dev, ..))| text(dev_name(*dev)))
+            .right("sector", "Sector", 14, |(.., (_, _, sector, _))| Cell::Id(*sector))
+            .right("bytes", "Bytes", 9, |(.., (request, ..))| Cell::Bytes(request.bytes))
+            .left("way", "Way", 6, |(.., (request, ..))| text(way(request.write)))
+            .whole("Slowest")
     }
 }
 

@@ -1,18 +1,17 @@
 //! `breakpoint`: who reads, writes or executes an address, by stack, and which values were there.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::columns::{by_weight, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
+use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
@@ -97,53 +96,30 @@ impl Unit for Breakpoint {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut list: Vec<(&(usize, i32, RetainedStack), &u64)> = self.hits.iter().collect();
-        list.sort_by_key(|(key, n)| (std::cmp::Reverse(**n), **key));
-        let mut rows = Rows::new(vec![
-            right("hits", "Hits", 10),
-            right("share_pct", "Share", 8),
-            left("where", "Watched", 22),
-            left("task", "Task", 22),
-            left("stack", "Where", 0),
-        ]);
-        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), u64> = BTreeMap::new();
-        for ((role, tid, pin), n) in list {
-            *by_comm.entry((at.comm(*tid), *pin)).or_default() += n;
-            let cells = vec![
-                Cell::Count(*n),
-                share(*n, self.total),
-                text(self.selected[*role].title()),
-                text(at.task(*tid)),
-                text(at.line(*pin)),
-            ];
-            rows.push(id(&(role, tid, pin)), cells);
-        }
-        let mut values = Rows::new(vec![
-            left("where", "Watched", 22),
-            right("value", "Value", 20),
-            right("hex", "Hex", 18),
-            right("times", "Seen", 8),
-            right("last_ns", "Last at", 9),
-        ]);
-        let mut seen: Vec<_> = self.values.iter().collect();
-        seen.sort_by_key(|(key, (n, last))| (std::cmp::Reverse((*last, *n)), **key));
-        for ((role, value), (n, last)) in seen {
-            let cells = vec![
-                text(self.selected[*role].title()),
-                Cell::Count(*value),
-                Cell::Address(*value),
-                Cell::Count(*n),
-                Cell::Time(at.after(*last)),
-            ];
-            values.push(id(&(role, value)), cells);
-        }
-        let stacks = by_comm.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
-        let label = |role: &usize| self.selected[*role].title().to_owned();
+        let title = |role: &usize| self.selected[*role].title();
+        let hits = Sheet::of(by_weight(&self.hits, |n| **n), |(key, _)| id(key))
+            .right("hits", "Hits", 10, |(_, n)| Cell::Count(*n))
+            .share(|(_, n)| *n, self.total)
+            .left("where", "Watched", 22, |((role, ..), _)| text(title(role)))
+            .left("task", "Task", 22, |((_, tid, _), _)| text(at.task(*tid)))
+            .left("stack", "Where", 0, |((_, _, pin), _)| text(at.line(*pin)))
+            .panel("Hits by stack");
+        let values = Sheet::of(by_weight(&self.values, |(n, last)| (*last, *n)), |(key, _)| id(key))
+            .left("where", "Watched", 22, |((role, _), _)| text(title(role)))
+            .right("value", "Value", 20, |((_, value), _)| Cell::Count(*value))
+            .right("hex", "Hex", 18, |((_, value), _)| Cell::Address(*value))
+            .right("times", "Seen", 8, |(_, (n, _))| Cell::Count(*n))
+            .right("last_ns", "Last at", 9, |(_, (_, last))| Cell::Time(at.after(*last)))
+            .panel("Values seen");
+        let stacks = self.hits.iter().map(|((_, tid, pin), n)| (*tid, *pin, *n, *n));
         vec![
-            Panel::new("Hits by stack", Body::Table(rows.limited(MOST_ROWS))),
-            Panel::new("Values seen", Body::Table(values.limited(MOST_ROWS))),
-            Panel::new("Hits as a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))),
-            Panel::new("Hits over time", self.course.series(at.start, Measure::Count, 4, label)),
+            hits,
+            values,
+            at.flame("Hits as a flame graph", Measure::Count, stacks),
+            Panel::new(
+                "Hits over time",
+                self.course.series(at.start, Measure::Count, 4, |role| title(role).to_owned()),
+            ),
         ]
     }
 

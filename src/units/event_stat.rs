@@ -1,11 +1,11 @@
 //! `stat`: how often events happen, by CPU and over time.
 
-use crate::panel::{Align, Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Align, Body, Cell, Measure, Panel};
 
-use super::kit::columns::{left, named, right, text};
+use super::kit::columns::{named, text};
 use super::kit::counts::Counts;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "stat",
@@ -42,43 +42,22 @@ impl EventStat {
     }
 
     fn events(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(vec![
-            left("event", "Event", 28),
-            right("count", "Count", 14),
-            right("rate", "A second", 12),
-            left("course", "Course", 60),
-        ]);
-        for (role, selected) in self.selected.iter().enumerate() {
-            let total = self.counts.total(role);
-            let course: Vec<f32> =
-                self.counts.course.row(&role).unwrap_or_default().iter().map(|v| *v as f32).collect();
-            let tail = course.len().saturating_sub(60);
-            rows.push(
-                role as u64,
-                vec![
-                    text(selected.title()),
-                    Cell::Count(total),
-                    Cell::Number(total as f64 / at.seconds()),
-                    Cell::Course(course[tail..].into()),
-                ],
-            );
-        }
-        let note = self.counts.partly.map(|least| {
-            format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
-        });
-        Panel::new("Events", Body::Table(rows)).noted(note.unwrap_or_default())
+        Sheet::of(0..self.selected.len(), |role| role as u64)
+            .left("event", "Event", 28, |role| text(self.selected[role].title()))
+            .right("count", "Count", 14, |role| Cell::Count(self.counts.total(role)))
+            .right("rate", "A second", 12, |role| Cell::Number(self.counts.total(role) as f64 / at.seconds()))
+            .left("course", "Course", 60, |role| self.counts.course.course(&role, 60))
+            .whole("Events")
+            .noted(self.counts.note())
     }
 
     fn cpus(&self) -> Panel {
-        let mut columns = vec![right("cpu", "CPU", 5)];
-        columns.extend(self.selected.iter().map(|selected| named(selected.title(), Align::Right, 14)));
-        let mut rows = Rows::new(columns);
-        for cpu in self.counts.cpus() {
-            let mut cells = vec![Cell::Id(cpu.into())];
-            cells.extend((0..self.selected.len()).map(|role| Cell::Count(self.counts.of(role, cpu))));
-            rows.push(u64::from(cpu), cells);
-        }
-        Panel::new("By CPU", Body::Table(rows))
+        let roles = 0..self.selected.len();
+        let event = |role: usize| named(self.selected[role].title(), Align::Right, 14);
+        Sheet::of(self.counts.cpus(), |cpu| cpu.into())
+            .right("cpu", "CPU", 5, |cpu| Cell::Id(cpu.into()))
+            .each(roles, event, |cpu, role| Cell::Count(self.counts.of(role, cpu)))
+            .whole("By CPU")
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::panel::{Body, Cell, Panel, Rows};
+use crate::panel::{Cell, Panel};
 
-use super::kit::columns::{by_weight, left, right, text};
+use super::kit::columns::by_weight;
 use super::kit::field::Num;
-use super::kit::{Context, Event, EventRequest, Moment, Sample, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Moment, Sample, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "forks",
@@ -46,17 +46,11 @@ impl Unit for Forks {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut rows = Rows::new(vec![
-            left("comm", "Comm", 16),
-            right("tid", "TID", 8),
-            right("forks", "Forks", 9),
-            right("last", "Last child", 10),
-        ]);
-        for (tid, (forks, child)) in by_weight(self.counts.clone(), |(forks, _)| *forks) {
-            let cells = vec![text(at.comm(tid)), Cell::Id(tid.into()), Cell::Count(forks), Cell::Id(child.into())];
-            rows.push(tid as u64, cells);
-        }
-        vec![Panel::new("Who forks", Body::Table(rows))]
+        let table = Sheet::of(by_weight(&self.counts, |(forks, _)| *forks), |(tid, _)| *tid as u64)
+            .task(at, |(tid, _)| *tid)
+            .right("forks", "Forks", 9, |(_, (forks, _))| Cell::Count(*forks))
+            .right("last", "Last child", 10, |(_, (_, child))| Cell::Id((*child).into()));
+        vec![table.whole("Who forks")]
     }
 
     fn reset(&mut self, _now: u64) {

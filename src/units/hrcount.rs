@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::panel::heatmap::{HeatRow, Heatmap};
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Body, Cell, Measure, Panel};
 
-use super::kit::columns::{left, right, text};
+use super::kit::columns::text;
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, EventRequest, Moment, Sample, Settings, Spec, Stats, Unit, latency};
+use super::kit::{Context, EventRequest, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency};
 
 pub(super) const SPEC: Spec = Spec {
     name: "hrcount",
@@ -105,43 +105,32 @@ impl Unit for HrCount {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let now = at.now / self.period;
-        let mut columns = vec![left("event", "Event", 28), right("cpu", "CPU", 4), right("events", "Events", 12)];
-        columns.extend(latency::columns(false).into_iter().filter(|c| !matches!(&*c.name, "calls" | "total_ns")).map(
-            |mut c| {
-                c.name = c.name.trim_end_matches("_ns").to_owned().into();
-                c
-            },
-        ));
-        columns.extend([
-            right("bursts", "Bursts", 8),
-            right("busiest_ns", "Busiest at", 10),
-            right("windows", "Windows", 10),
-        ]);
-        let (mut rows, mut strip) = (Rows::new(columns), Vec::new());
+        let mut strip = Vec::new();
         let from = now.saturating_sub(STRIP as u64) + 1;
         for ((role, cpu), slots) in &mut self.slots {
             slots.turn(now, self.period);
-            let stats = &slots.stats;
-            let name = self.selected[*role].title();
-            let mut cells = vec![text(name), Cell::Id((*cpu).into()), Cell::Count(stats.sum + slots.count)];
-            cells.extend(latency::cells_of(stats, false, Cell::Count).into_iter().skip(2));
-            cells.extend([Cell::Count(slots.bursts), Cell::Time(at.after(slots.most.1)), Cell::Count(stats.n)]);
-            rows.push(id(&(role, cpu)), cells);
             let mut line = vec![0.0; STRIP];
             for (window, count) in &slots.strip {
                 if let Some(cell) = window.checked_sub(from).and_then(|i| line.get_mut(i as usize)) {
                     *cell = *count as f32;
                 }
             }
-            strip.push(HeatRow { label: format!("{name} CPU {cpu}"), cells: line });
+            strip.push(HeatRow { label: format!("{} CPU {cpu}", self.selected[*role].title()), cells: line });
         }
         let start = at.after(from * self.period);
         let map = Heatmap { measure: Measure::Count, start, step: self.period, rows: strip };
+        // They are no times, and how many there are stands beside them.
+        let spread = latency::columns(false).into_iter().skip(2).map(|column| column.of_unit(""));
+        let table = Sheet::of(&self.slots, |(key, _)| id(key))
+            .left("event", "Event", 28, |((role, _), _)| text(self.selected[*role].title()))
+            .right("cpu", "CPU", 4, |((_, cpu), _)| Cell::Id((*cpu).into()))
+            .right("events", "Events", 12, |(_, slots)| Cell::Count(slots.stats.sum + slots.count))
+            .columns(spread, |(_, slots)| latency::cells_of(&slots.stats, false, Cell::Count).into_iter().skip(2))
+            .right("bursts", "Bursts", 8, |(_, slots)| Cell::Count(slots.bursts))
+            .right("busiest_ns", "Busiest at", 10, |(_, slots)| Cell::Time(at.after(slots.most.1)))
+            .right("windows", "Windows", 10, |(_, slots)| Cell::Count(slots.stats.n));
         vec![
-            Panel::new(
-                format!("Events in windows of {}", crate::panel::unit::duration(self.period)),
-                Body::Table(rows),
-            ),
+            table.whole(format!("Events in windows of {}", crate::panel::unit::duration(self.period))),
             Panel::new("The newest windows", Body::Heatmap(map)),
         ]
     }

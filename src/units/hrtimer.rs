@@ -1,21 +1,17 @@
 //! `hrtimer`: who runs when, in a window of time, a condition over counts of events holds; or when a timer is late
 //! because interrupts were off.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
 use crate::filter::expr::{self, Expr, Scope, Value};
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Align, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{MOST_ROWS, left, named, right, text, time};
+use super::kit::columns::{by_weight, named, text, time};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, TopN, Unit};
-use crate::panel::Align;
+use super::kit::{Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, TopN, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "hrtimer",
@@ -186,44 +182,34 @@ impl Unit for HrTimer {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut columns = vec![right("windows", "Windows", 9), right("longest_ns", "Longest", 9)];
-        columns.extend(self.event_columns());
-        columns.extend([left("task", "Task", 24), left("stack", "Where", 0)]);
-        let mut list: Vec<(&(i32, RetainedStack), &Held)> = self.held.iter().collect();
-        list.sort_by_key(|(key, held)| (std::cmp::Reverse((held.times, held.longest)), **key));
-        let mut rows = Rows::new(columns);
-        for ((tid, pin), held) in &list {
-            let mut cells = vec![Cell::Count(held.times), time(held.longest)];
-            cells.extend(held.most.iter().map(|n| Cell::Count(*n)));
-            cells.extend([text(at.task(*tid)), text(at.line(*pin))]);
-            rows.push(id(&(tid, pin)), cells);
-        }
+        let list = by_weight(&self.held, |held| (held.times, held.longest));
         let total: u64 = list.iter().map(|(_, held)| held.times).sum();
         let note = format!("the condition held in {total} of {} windows", self.windows);
-        let stacks: BTreeMap<(Arc<str>, RetainedStack), u64> =
-            list.iter().fold(BTreeMap::new(), |mut all, ((tid, pin), held)| {
-                *all.entry((at.comm(*tid), *pin)).or_default() += held.times;
-                all
-            });
-        let flame = stacks.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
-        let mut columns = vec![right("time_ns", "At", 9), right("cpu", "CPU", 4)];
-        columns.extend(self.event_columns());
-        columns.extend([left("task", "Task", 24), left("stack", "Where", 0)]);
-        let mut worst = Rows::new(columns);
-        for (_, number, (cpu, tid, when, counts, pin)) in self.longest.iter() {
-            let mut cells = vec![Cell::Time(at.after(*when)), Cell::Id((*cpu).into())];
-            cells.extend(counts.iter().map(|n| Cell::Count(*n)));
-            cells.extend([text(at.task(*tid)), text(at.line(*pin))]);
-            worst.push(number, cells);
-        }
+        let count = |n: &u64| Cell::Count(*n);
+        let stacks = list.iter().map(|((tid, pin), held)| (*tid, *pin, held.times, held.times));
+        let flame = at.flame("Flame graph of windows", Measure::Count, stacks);
+        let by_stack = Sheet::of(list, |(key, _)| id(key))
+            .right("windows", "Windows", 9, |(_, held)| Cell::Count(held.times))
+            .right("longest_ns", "Longest", 9, |(_, held)| time(held.longest))
+            .columns(self.event_columns(), |(_, held)| held.most.iter().map(count))
+            .left("task", "Task", 24, |((tid, _), _)| text(at.task(*tid)))
+            .left("stack", "Where", 0, |((_, pin), _)| text(at.line(*pin)))
+            .panel("By stack");
+        let worst = Sheet::of(self.longest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., (_, _, when, ..))| Cell::Time(at.after(*when)))
+            .right("cpu", "CPU", 4, |(.., (cpu, ..))| Cell::Id((*cpu).into()))
+            .columns(self.event_columns(), |(.., (_, _, _, counts, _))| counts.iter().map(count))
+            .left("task", "Task", 24, |(.., (_, tid, ..))| text(at.task(*tid)))
+            .left("stack", "Where", 0, |(.., (.., pin))| text(at.line(*pin)))
+            .whole("Worst windows");
         vec![
-            Panel::new("By stack", Body::Table(rows.limited(MOST_ROWS))).noted(note),
-            Panel::new("Worst windows", Body::Table(worst)),
+            by_stack.noted(note),
+            worst,
             Panel::new(
                 "Windows by CPU and time",
                 self.map.map(at.start, Measure::Count, 64, |cpu| format!("CPU {cpu}")),
             ),
-            Panel::new("Flame graph of windows", Body::Flame(Arc::new(Stacks::new(Measure::Count, flame)))),
+            flame,
         ]
     }
 

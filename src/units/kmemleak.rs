@@ -1,15 +1,15 @@
 //! `kmemleak`: what was allocated and is still there: by stack, with its age and growth.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
 use super::kit::alloc::{self, AllocEvent, AllocReader};
-use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
-use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
+use super::kit::columns::{by_weight, text, time};
+use super::kit::{
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "kmemleak",
@@ -128,57 +128,35 @@ impl KmemLeak {
 
     fn table(&self, at: &Moment<'_>, survivors: &FxHashMap<RetainedStack, (u64, u64, u64)>) -> Panel {
         let total: u64 = survivors.values().map(|(bytes, ..)| bytes).sum();
-        let mut columns = vec![
-            right("bytes", "Survives", 9),
-            right("share_pct", "Share", 8),
-            right("objects", "Objects", 9),
-            right("oldest_ns", "Oldest", 8),
-            right("growth_bytes_s", "A second", 10),
-            right("allocs", "Allocated", 10),
-            right("frees", "Freed", 10),
-        ];
-        if self.has_baseline {
-            columns.push(right("since_baseline", "Δ baseline", 11));
-        }
-        columns.extend([left("course", "Course", 24), left("comm", "Comm", 16), left("stack", "Allocated in", 0)]);
-        let delta = |pin: &RetainedStack| self.rows.get(pin).map_or(0, |row| row.bytes.saturating_sub(row.baseline));
         let eighth = (self.course.columns_until(at.now) as u64 * self.course.step()) as f64 / 8e9;
-        let grows =
-            |pin: &RetainedStack| self.rows.get(pin).map_or(0.0, |row| self.growth(pin, row.bytes, at.now) / eighth);
-        let mut list: Vec<_> = survivors.iter().map(|(pin, of)| (pin, of, grows(pin))).collect();
-        list.sort_by(|a, b| {
-            let by = |(pin, (bytes, ..), growth): &(&RetainedStack, &(u64, u64, u64), f64)| {
-                let first = if self.has_baseline { delta(pin) } else { *growth as u64 };
-                (std::cmp::Reverse((first, *bytes)), **pin)
-            };
-            by(a).cmp(&by(b))
-        });
-        let mut rows = Rows::new(columns);
-        for (pin, (bytes, objects, oldest), growth) in list {
+        let rows = survivors.iter().map(|(pin, of)| {
             let row = self.rows.get(pin).copied().unwrap_or_default();
-            let mut cells = vec![
-                Cell::Bytes(*bytes),
-                share(*bytes, total),
-                Cell::Count(*objects),
-                time(*oldest),
-                if growth >= 0.5 { Cell::Bytes(growth as u64) } else { Cell::Empty },
-                Cell::Count(row.allocs),
-                Cell::Count(row.frees),
-            ];
-            if self.has_baseline {
-                let delta = row.bytes as i64 - row.baseline as i64;
-                let sign = if delta < 0 { "-" } else { "+" };
-                cells.push(text(format!("{sign}{}", crate::panel::unit::bytes(delta.unsigned_abs()))));
-            }
-            let course: Vec<f32> = self.course.row(pin).unwrap_or_default().iter().map(|v| *v as f32).collect();
-            let tail = course.len().saturating_sub(24);
-            cells.extend([
-                Cell::Course(course[tail..].into()),
-                text(at.comm(row.tid)),
-                text(alloc::site(&at.frames(*pin))),
-            ]);
-            rows.push(u64::from(pin.0), cells);
-        }
+            (pin, (row, *of, self.growth(pin, row.bytes, at.now) / eighth))
+        });
+        let list = by_weight(rows, |(row, (bytes, ..), growth)| {
+            let grown = if self.has_baseline { row.bytes.saturating_sub(row.baseline) } else { *growth as u64 };
+            (grown, *bytes)
+        });
+        let delta = |row: Row| {
+            let delta = row.bytes as i64 - row.baseline as i64;
+            let sign = if delta < 0 { "-" } else { "+" };
+            text(format!("{sign}{}", crate::panel::unit::bytes(delta.unsigned_abs())))
+        };
+        let growth = |growth: f64| if growth >= 0.5 { Cell::Bytes(growth as u64) } else { Cell::Empty };
+        let sheet = Sheet::of(list, |(pin, _)| pin.0.into())
+            .right("bytes", "Survives", 9, |(_, (_, (bytes, ..), _))| Cell::Bytes(bytes))
+            .share(|(_, (_, (bytes, ..), _))| bytes, total)
+            .right("objects", "Objects", 9, |(_, (_, (_, objects, _), _))| Cell::Count(objects))
+            .right("oldest_ns", "Oldest", 8, |(_, (_, (.., oldest), _))| time(oldest))
+            .right("growth_bytes_s", "A second", 10, |(_, (.., by))| growth(by))
+            .right("allocs", "Allocated", 10, |(_, (row, ..))| Cell::Count(row.allocs))
+            .right("frees", "Freed", 10, |(_, (row, ..))| Cell::Count(row.frees))
+            .when(self.has_baseline, |sheet| {
+                sheet.right("since_baseline", "Δ baseline", 11, |(_, (row, ..))| delta(row))
+            })
+            .left("course", "Course", 24, |(pin, _)| self.course.course(pin, 24))
+            .left("comm", "Comm", 16, |(_, (row, ..))| text(at.comm(row.tid)))
+            .left("stack", "Allocated in", 0, |(pin, _)| text(alloc::site(&at.frames(*pin))));
         let mut note = self.reader.source_label();
         if self.unsure > 0 {
             let (mut n, mut unsure) = (0u64, 0u64);
@@ -193,23 +171,24 @@ impl KmemLeak {
         if self.over > 0 {
             note = format!("{note}; {} blocks were too many to be followed", self.over);
         }
-        Panel::new("Survivors", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+        sheet.panel("Survivors").noted(note)
     }
 
     fn totals(&self, survivors: &FxHashMap<RetainedStack, (u64, u64, u64)>) -> Panel {
         let sum = |of: fn(&Row) -> u64| self.rows.values().map(of).sum::<u64>();
-        let mut rows =
-            Rows::new(vec![left("what", "What", 28), right("objects", "Objects", 14), right("bytes", "Bytes", 12)]);
-        let mut row = |id: u64, what: &str, objects: u64, bytes: Option<u64>| {
-            rows.push(id, vec![text(what), Cell::Count(objects), bytes.map_or(Cell::Empty, Cell::Bytes)]);
-        };
-        row(0, "allocated", sum(|row| row.allocs), Some(sum(|row| row.alloc_bytes)));
-        row(1, "freed", sum(|row| row.frees), None);
         let (bytes, objects) = survivors.values().fold((0, 0), |(b, n), (bytes, objects, _)| (b + bytes, n + objects));
-        row(2, "survives", objects, Some(bytes));
-        row(3, "freed, not seen allocated", self.unknown_frees, None);
-        row(4, "allocated again, not seen freed", self.replaced, None);
-        Panel::new("Totals", Body::Table(rows))
+        let list = [
+            ("allocated", sum(|row| row.allocs), Some(sum(|row| row.alloc_bytes))),
+            ("freed", sum(|row| row.frees), None),
+            ("survives", objects, Some(bytes)),
+            ("freed, not seen allocated", self.unknown_frees, None),
+            ("allocated again, not seen freed", self.replaced, None),
+        ];
+        Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
+            .left("what", "What", 28, |(_, (what, ..))| text(*what))
+            .right("objects", "Objects", 14, |(_, (_, objects, _))| Cell::Count(*objects))
+            .right("bytes", "Bytes", 12, |(_, (.., bytes))| bytes.map_or(Cell::Empty, Cell::Bytes))
+            .whole("Totals")
     }
 }
 
@@ -268,15 +247,13 @@ impl Unit for KmemLeak {
         for block in self.blocks.values().filter(|block| chosen.is_none_or(|pin| pin == block.stack)) {
             ages.add(at.now.saturating_sub(block.time));
         }
-        let stacks = survivors.iter().map(|(pin, (bytes, objects, _))| {
-            let tid = self.rows.get(pin).map_or(0, |row| row.tid);
-            at.stack(at.comm(tid), *pin, *bytes, *objects)
-        });
-        let flame = Stacks::new(Measure::Bytes, stacks.collect());
+        let stacks = survivors
+            .iter()
+            .map(|(pin, (bytes, objects, _))| (self.rows.get(pin).map_or(0, |row| row.tid), *pin, *bytes, *objects));
         vec![
             self.table(at, &survivors),
             self.totals(&survivors),
-            Panel::new("Survivors as a flame graph", Body::Flame(Arc::new(flame))),
+            at.flame("Survivors as a flame graph", Measure::Bytes, stacks),
             latency::by_powers("Ages", &ages, Measure::Time),
             Panel::new("Bytes over time", self.total.series(at.start, Measure::Bytes, 1, |_| "survives".to_owned())),
         ]

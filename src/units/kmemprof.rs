@@ -1,15 +1,15 @@
 //! `kmemprof`: where memory is allocated and freed, how much of it and for how long.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
 use super::kit::alloc::{self, AllocEvent, AllocReader};
-use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
-use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
+use super::kit::columns::{by_weight, text, time};
+use super::kit::{
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "kmemprof",
@@ -68,64 +68,36 @@ impl KmemProf {
 
     fn alloc_panel(&self, at: &Moment<'_>) -> Panel {
         let total: u64 = self.allocs.values().map(|row| row.bytes).sum();
-        let mut rows = Rows::new(vec![
-            right("bytes", "Bytes", 9),
-            right("share_pct", "Share", 8),
-            right("allocs", "Times", 10),
-            right("bytes_s", "A second", 9),
-            right("mean_bytes", "Mean", 8),
-            right("freed", "Freed", 10),
-            right("net", "Net", 9),
-            right("life_ns", "Lives p50", 9),
-            left("comm", "Comm", 16),
-            left("stack", "Allocated in", 0),
-        ]);
-        let mut list: Vec<(&RetainedStack, &Row)> = self.allocs.iter().filter(|(_, row)| row.allocs > 0).collect();
-        list.sort_by_key(|(pin, row)| (std::cmp::Reverse(row.bytes), **pin));
-        for (pin, row) in list {
+        let net = |row: &Row| {
             let net = row.bytes as i64 - row.freed_bytes as i64;
             let sign = if net < 0 { "-" } else { "" };
-            rows.push(
-                pin.0.into(),
-                vec![
-                    Cell::Bytes(row.bytes),
-                    share(row.bytes, total),
-                    Cell::Count(row.allocs),
-                    Cell::Bytes((row.bytes as f64 / at.seconds()) as u64),
-                    Cell::Bytes(row.bytes / row.allocs.max(1)),
-                    Cell::Count(row.freed),
-                    text(format!("{sign}{}", crate::panel::unit::bytes(net.unsigned_abs()))),
-                    time(row.lives.quantile(0.5)),
-                    text(at.comm(row.tid)),
-                    text(alloc::site(&at.frames(*pin))),
-                ],
-            );
-        }
-        Panel::new("Allocations", Body::Table(rows.limited(MOST_ROWS))).noted(self.reader.source_label())
+            text(format!("{sign}{}", crate::panel::unit::bytes(net.unsigned_abs())))
+        };
+        let allocated = self.allocs.iter().filter(|(_, row)| row.allocs > 0);
+        Sheet::of(by_weight(allocated, |row| row.bytes), |(pin, _)| pin.0.into())
+            .right("bytes", "Bytes", 9, |(_, row)| Cell::Bytes(row.bytes))
+            .share(|(_, row)| row.bytes, total)
+            .right("allocs", "Times", 10, |(_, row)| Cell::Count(row.allocs))
+            .right("bytes_s", "A second", 9, |(_, row)| Cell::Bytes((row.bytes as f64 / at.seconds()) as u64))
+            .right("mean_bytes", "Mean", 8, |(_, row)| Cell::Bytes(row.bytes / row.allocs.max(1)))
+            .right("freed", "Freed", 10, |(_, row)| Cell::Count(row.freed))
+            .right("net", "Net", 9, |(_, row)| net(row))
+            .right("life_ns", "Lives p50", 9, |(_, row)| time(row.lives.quantile(0.5)))
+            .left("comm", "Comm", 16, |(_, row)| text(at.comm(row.tid)))
+            .left("stack", "Allocated in", 0, |(pin, _)| text(alloc::site(&at.frames(*pin))))
+            .panel("Allocations")
+            .noted(self.reader.source_label())
     }
 
     fn free_panel(&self, at: &Moment<'_>) -> Panel {
         let total: u64 = self.frees.values().map(|(bytes, ..)| bytes).sum();
-        let mut rows = Rows::new(vec![
-            right("bytes", "Bytes", 9),
-            right("share_pct", "Share", 8),
-            right("frees", "Times", 10),
-            left("comm", "Comm", 16),
-            left("stack", "Freed in", 0),
-        ]);
-        let mut list: Vec<(&RetainedStack, &(u64, u64, i32))> = self.frees.iter().collect();
-        list.sort_by_key(|(pin, (bytes, n, _))| (std::cmp::Reverse((*bytes, *n)), **pin));
-        for (pin, (bytes, n, tid)) in list {
-            let cells = vec![
-                Cell::Bytes(*bytes),
-                share(*bytes, total),
-                Cell::Count(*n),
-                text(at.comm(*tid)),
-                text(at.line(*pin)),
-            ];
-            rows.push(pin.0.into(), cells);
-        }
-        Panel::new("Releases", Body::Table(rows.limited(MOST_ROWS)))
+        Sheet::of(by_weight(&self.frees, |(bytes, n, _)| (*bytes, *n)), |(pin, _)| pin.0.into())
+            .right("bytes", "Bytes", 9, |(_, (bytes, ..))| Cell::Bytes(*bytes))
+            .share(|(_, (bytes, ..))| *bytes, total)
+            .right("frees", "Times", 10, |(_, (_, n, _))| Cell::Count(*n))
+            .left("comm", "Comm", 16, |(_, (.., tid))| text(at.comm(*tid)))
+            .left("stack", "Freed in", 0, |(pin, _)| text(at.line(*pin)))
+            .panel("Releases")
     }
 }
 
@@ -179,24 +151,16 @@ impl Unit for KmemProf {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let graph = |list: Vec<(RetainedStack, i32, u64, u64)>| {
-            let stacks = list.into_iter().map(|(pin, tid, bytes, n)| at.stack(at.comm(tid), pin, bytes, n)).collect();
-            Body::Flame(Arc::new(Stacks::new(Measure::Bytes, stacks)))
-        };
-        let allocs = self.allocs.iter().map(|(pin, row)| (*pin, row.tid, row.bytes, row.allocs)).collect();
+        let allocs = self.allocs.iter().map(|(pin, row)| (row.tid, *pin, row.bytes, row.allocs));
         let chosen = at.selected(0).and_then(|row| self.allocs.get(&RetainedStack(row as u32)));
-        let mut lives = Stats::default();
-        match chosen {
-            Some(row) => lives.merge(&row.lives),
-            None => self.allocs.values().for_each(|row| lives.merge(&row.lives)),
-        }
+        let lives = chosen.map_or_else(|| self.allocs.values().map(|row| &row.lives).sum(), |row| row.lives.clone());
         let course = self.course.series(at.start, Measure::Bytes, 2, |name| (*name).to_owned());
         vec![
             self.alloc_panel(at),
             self.free_panel(at),
             latency::by_powers("Sizes", &self.sizes, Measure::Bytes),
             latency::by_powers("Lifetimes", &lives, Measure::Time),
-            Panel::new("Allocations as a flame graph", graph(allocs)),
+            at.flame("Allocations as a flame graph", Measure::Bytes, allocs),
             Panel::new("Bytes over time", course),
         ]
     }

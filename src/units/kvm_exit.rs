@@ -5,14 +5,15 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Cell, Measure, Panel};
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::columns::{by_weight, share, text};
 use super::kit::field::{Num, Threshold};
 use super::kit::rowids::id;
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit,
+    latency,
 };
 
 /// What a unit of KVM says where it saw nothing at all.
@@ -129,8 +130,7 @@ impl Unit for KvmExit {
         let ((key, guest_kernel), ns) = (exit.with, exit.took(hit.time));
         let above = self.than.is_exceeded(hit, cx.names, ns);
         let row = self.rows.entry((if self.per_thread { hit.tid } else { 0 }, key)).or_default();
-        row.stats.add(ns);
-        row.stats.than += u64::from(above);
+        row.stats.add_than(ns, above);
         row.guest_kernel += if guest_kernel { ns } else { 0 };
         self.course.add(&key, hit.time, 1.0);
         cx.point(hit.time, ns);
@@ -148,44 +148,24 @@ impl Unit for KvmExit {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut columns = vec![left("reason", "Reason", 24)];
-        if self.per_thread {
-            columns.extend(super::kit::columns::task());
-        }
-        columns.extend(latency::columns(self.than.is_set()));
-        columns.push(right("gsys_pct", "%gsys", 8));
-        let mut list: Vec<_> = self.rows.iter().collect();
-        list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
-        let (mut rows, mut all) = (Rows::new(columns), Stats::default());
         let chosen = at.selected(0);
-        for (key, row) in list {
-            let mut cells = vec![text(self.name(key.1))];
-            if self.per_thread {
-                cells.extend([text(at.comm(key.0)), Cell::Id(key.0.into())]);
-            }
-            cells.extend(latency::cells(&row.stats, self.than.is_set()));
-            cells.push(share(row.guest_kernel, row.stats.sum));
-            rows.push(id(key), cells);
-            if chosen.is_none_or(|chosen| chosen == id(key)) {
-                all.merge(&row.stats);
-            }
-        }
-        let mut slow = Rows::new(vec![
-            right("time_ns", "At", 9),
-            left("task", "vCPU thread", 24),
-            left("reason", "Reason", 24),
-            right("ns", "Took", 9),
-        ]);
-        for (ns, number, (tid, key, time)) in self.slowest.iter() {
-            slow.push(
-                number,
-                vec![Cell::Time(at.after(*time)), text(at.task(*tid)), text(self.name(*key)), Cell::Time(ns)],
-            );
-        }
+        let list = by_weight(&self.rows, |row| row.stats.sum);
+        let shown = list.iter().filter(|(key, _)| chosen.is_none_or(|chosen| chosen == id(key)));
+        let all = shown.map(|(_, row)| &row.stats).sum();
+        let exits = Sheet::of(list, |(key, _)| id(key))
+            .left("reason", "Reason", 24, |((_, reason), _)| text(self.name(*reason)))
+            .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
+            .latency(self.than.is_set(), |(_, row)| &row.stats)
+            .right("gsys_pct", "%gsys", 8, |(_, row)| share(row.guest_kernel, row.stats.sum));
+        let slowest = Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., (.., time))| Cell::Time(at.after(*time)))
+            .left("task", "vCPU thread", 24, |(.., (tid, ..))| text(at.task(*tid)))
+            .left("reason", "Reason", 24, |(.., (_, reason, _))| text(self.name(*reason)))
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns));
         vec![
-            Panel::new("Exits", Body::Table(rows.limited(MOST_ROWS))).noted(self.nothing()),
+            exits.panel("Exits").noted(self.nothing()),
             latency::by_powers("Distribution", &all, Measure::Time),
-            Panel::new("Slowest", Body::Table(slow)),
+            slowest.whole("Slowest"),
             Panel::new(
                 "Exits over time",
                 self.course.series(at.start, Measure::Count, 16, |key| self.name(*key).to_string()),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Cell, Measure, Panel};
 
-use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::columns::text;
 use super::kit::field::Num;
 use super::kit::rowids::id;
-use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, Unit};
 use super::kvm_exit::NO_GUEST;
 
 pub(super) const SPEC: Spec = Spec {
@@ -157,55 +157,32 @@ impl Unit for KvmMmu {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut rows = Rows::new(vec![
-            right("generation", "Generation", 10),
-            right("level", "Level", 6),
-            right("alive", "Alive", 10),
-            right("made", "Made", 10),
-            right("reused", "Reused", 10),
-            right("zapped", "Zapped", 10),
-            right("entries", "Entries set", 12),
-        ]);
         let mut alive: BTreeMap<(u64, u8), u64> = BTreeMap::new();
         self.pages
             .keys()
             .for_each(|(generation, _, role)| *alive.entry((*generation, level_of(*role))).or_default() += 1);
-        for ((generation, level), count) in &self.counts {
-            let cells = vec![
-                Cell::Count(*generation),
-                Cell::Id((*level).into()),
-                Cell::Count(alive.get(&(*generation, *level)).copied().unwrap_or(0)),
-                Cell::Count(count.made),
-                Cell::Count(count.reused),
-                Cell::Count(count.zapped),
-                Cell::Count(count.entries),
-            ];
-            rows.push(id(&(generation, level)), cells);
-        }
-        let mut pages: Vec<(&(u64, u64, u32), &Page)> = self.pages.iter().collect();
-        pages.sort_by_key(|(key, page)| (page.since, **key));
-        let mut list = Rows::new(vec![
-            right("age_ns", "Age", 9),
-            right("gfn", "Guest frame", 18),
-            right("level", "Level", 6),
-            right("role", "Role", 12),
-            right("entries", "Entries set", 12),
-            left("range", "Guest addresses", 40),
-        ]);
-        for ((_, gfn, role), page) in pages {
-            let level = level_of(*role);
+        let table = Sheet::of(&self.counts, |(key, _)| id(key))
+            .right("generation", "Generation", 10, |((generation, _), _)| Cell::Count(*generation))
+            .right("level", "Level", 6, |((_, level), _)| Cell::Id((*level).into()))
+            .right("alive", "Alive", 10, |(key, _)| Cell::Count(alive.get(key).copied().unwrap_or(0)))
+            .right("made", "Made", 10, |(_, count)| Cell::Count(count.made))
+            .right("reused", "Reused", 10, |(_, count)| Cell::Count(count.reused))
+            .right("zapped", "Zapped", 10, |(_, count)| Cell::Count(count.zapped))
+            .right("entries", "Entries set", 12, |(_, count)| Cell::Count(count.entries));
+        let range = |gfn: u64, level: u8| {
             let size = 1u64.checked_shl(12 + 9 * u32::from(level)).unwrap_or(u64::MAX);
             let from = gfn << 12;
-            let cells = vec![
-                Cell::Time(at.now.saturating_sub(page.since)),
-                Cell::Address(*gfn),
-                Cell::Id(level.into()),
-                Cell::Address((*role).into()),
-                Cell::Count(page.entries),
-                text(format!("{from:#x} to {:#x}", from.saturating_add(size - 1))),
-            ];
-            list.push(id(&(gfn, role)), cells);
-        }
+            format!("{from:#x} to {:#x}", from.saturating_add(size - 1))
+        };
+        let mut pages: Vec<(&(u64, u64, u32), &Page)> = self.pages.iter().collect();
+        pages.sort_by_key(|(key, page)| (page.since, **key));
+        let pages = Sheet::of(pages, |((_, gfn, role), _)| id(&(gfn, role)))
+            .right("age_ns", "Age", 9, |(_, page)| Cell::Time(at.now.saturating_sub(page.since)))
+            .right("gfn", "Guest frame", 18, |((_, gfn, _), _)| Cell::Address(*gfn))
+            .right("level", "Level", 6, |((.., role), _)| Cell::Id(level_of(*role).into()))
+            .right("role", "Role", 12, |((.., role), _)| Cell::Address((*role).into()))
+            .right("entries", "Entries set", 12, |(_, page)| Cell::Count(page.entries))
+            .left("range", "Guest addresses", 40, |((_, gfn, role), _)| text(range(*gfn, level_of(*role))));
         let mut note = String::new();
         if self.unknown > 0 {
             note = format!("{} pages were zapped that were made before it ran", self.unknown);
@@ -217,8 +194,8 @@ impl Unit for KvmMmu {
             note = format!("{note} {} pages were too many to be followed", self.over);
         }
         vec![
-            Panel::new("Shadow pages", Body::Table(rows)).noted(note),
-            Panel::new("Pages, the oldest first", Body::Table(list.limited(MOST_ROWS))),
+            table.whole("Shadow pages").noted(note),
+            pages.panel("Pages, the oldest first"),
             Panel::new(
                 "Pages over time, by level",
                 self.course.series(at.start, Measure::Count, 8, |level| format!("level {level}")),

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::panel::{Body, Cell, Panel, Rows};
+use crate::panel::{Body, Cell, Panel};
 use crate::record::Record;
 
-use super::kit::columns::{left, right, text};
-use super::kit::{Context, EventRequest, Moment, Settings, Spec, Unit};
+use super::kit::columns::text;
+use super::kit::{Context, EventRequest, Moment, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "misc",
@@ -82,15 +82,15 @@ impl Unit for Misc {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut log = Rows::new(vec![right("time_ns", "At", 9), left("kind", "What", 14), left("text", "Which", 0)]);
-        for (number, time, kind, words) in self.log.iter().skip(self.log.len().saturating_sub(at.look.rows)) {
-            log.push(*number, vec![Cell::Time(at.after(*time)), text(*kind), text(words.as_str())]);
-        }
-        let mut rows = Rows::new(vec![left("kind", "What", 20), right("times", "Times", 12)]);
-        for (i, (kind, n)) in self.counts.iter().enumerate() {
-            rows.push(i as u64, vec![text(*kind), Cell::Count(*n)]);
-        }
-        vec![Panel::new("Log", Body::Log(log)), Panel::new("Counts", Body::Table(rows))]
+        let newest = self.log.iter().skip(self.log.len().saturating_sub(at.look.rows));
+        let log = Sheet::of(newest, |(number, ..)| *number)
+            .right("time_ns", "At", 9, |(_, time, ..)| Cell::Time(at.after(*time)))
+            .left("kind", "What", 14, |(_, _, kind, _)| text(*kind))
+            .left("text", "Which", 0, |(.., words)| text(words.as_str()));
+        let counts = Sheet::of(self.counts.iter().enumerate(), |(i, _)| i as u64)
+            .left("kind", "What", 20, |(_, (kind, _))| text(*kind))
+            .right("times", "Times", 12, |(_, (_, n))| Cell::Count(*n));
+        vec![Panel::new("Log", Body::Log(log.rows())), counts.whole("Counts")]
     }
 
     fn reset(&mut self, _now: u64) {

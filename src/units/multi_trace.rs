@@ -8,14 +8,15 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::event::format::print::call;
 use crate::filter::expr::{Expr, Value};
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Cell, Measure, Panel};
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::columns::{by_weight, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    BoundExpr, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    BoundExpr, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit,
+    latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -166,8 +167,7 @@ impl MultiTrace {
             lists.push(self.rows.entry((pair.0, pair.1, seen.tid)).or_default());
         }
         for stats in lists {
-            stats.add(ns);
-            stats.than += u64::from(above);
+            stats.add_than(ns, above);
         }
         self.map.add(&seen.cpu, seen.time, ns as f64);
         cx.point(seen.time, ns);
@@ -203,92 +203,59 @@ impl MultiTrace {
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = vec![left("from", "From", 26), left("to", "To", 26)];
-        if self.per_thread {
-            columns.extend(super::kit::columns::task());
-        }
-        columns.extend(latency::columns(self.than.is_some()));
-        let mut list: Vec<((u16, u16, i32), &Stats)> = match self.per_thread {
+        let list: Vec<((u16, u16, i32), &Stats)> = match self.per_thread {
             true => self.rows.iter().map(|(key, stats)| (*key, stats)).collect(),
             false => self.pairs.iter().map(|((a, b), stats)| ((*a, *b, 0), stats)).collect(),
         };
-        list.sort_by_key(|(key, stats)| (std::cmp::Reverse(stats.sum), *key));
-        let mut rows = Rows::new(columns);
-        for ((from, to, tid), stats) in list {
-            let mut cells = vec![text(self.name(from)), text(self.name(to))];
-            if self.per_thread {
-                cells.extend([text(at.comm(tid)), Cell::Id(tid.into())]);
-            }
-            cells.extend(latency::cells(stats, self.than.is_some()));
-            rows.push(id(&(from, to, tid)), cells);
-        }
         let note = match self.key_chosen || self.roles.iter().any(|role| role.selected.has("key")) {
             true => format!("paired by {}", self.key),
             false => "paired by tid, the thread that hits: --key chooses something else".to_owned(),
         };
-        let open = self.open.len();
-        let note = format!("{note}; {open} begun and not ended");
-        Panel::new("Pairs", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+        Sheet::of(by_weight(list, |stats| stats.sum), |(key, _)| id(&key))
+            .left("from", "From", 26, |((from, ..), _)| text(self.name(from)))
+            .left("to", "To", 26, |((_, to, _), _)| text(self.name(to)))
+            .when(self.per_thread, |sheet| sheet.task(at, |((.., tid), _)| tid))
+            .latency(self.than.is_some(), |(_, stats)| stats)
+            .panel("Pairs")
+            .noted(format!("{note}; {} begun and not ended", self.open.len()))
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(vec![
-            right("time_ns", "At", 9),
-            right("ns", "Took", 9),
-            left("key", "Key", 12),
-            left("from", "From", 26),
-            left("from_task", "Task", 22),
-            right("from_cpu", "CPU", 4),
-            left("to", "To", 26),
-            left("to_task", "Task", 22),
-            right("to_cpu", "CPU", 4),
-        ]);
-        for (ns, number, slow) in self.slowest.iter() {
-            let key = match &slow.key {
-                Key::Int(n) => n.to_string(),
-                Key::Text(text) => text.to_string(),
-            };
-            let end = |seen: &Seen| [text(self.name(seen.event)), text(at.task(seen.tid)), Cell::Id(seen.cpu.into())];
-            let mut cells = vec![Cell::Time(at.after(slow.second.time)), Cell::Time(ns), text(key)];
-            cells.extend(end(&slow.first));
-            cells.extend(end(&slow.second));
-            rows.push(number, cells);
-        }
-        Panel::new("Slowest", Body::Table(rows))
+        let key = |slow: &Slow| match &slow.key {
+            Key::Int(n) => n.to_string(),
+            Key::Text(text) => text.to_string(),
+        };
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., slow)| Cell::Time(at.after(slow.second.time)))
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
+            .left("key", "Key", 12, |(.., slow)| text(key(slow)))
+            .left("from", "From", 26, |(.., slow)| text(self.name(slow.first.event)))
+            .left("from_task", "Task", 22, |(.., slow)| text(at.task(slow.first.tid)))
+            .right("from_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.first.cpu.into()))
+            .left("to", "To", 26, |(.., slow)| text(self.name(slow.second.event)))
+            .left("to_task", "Task", 22, |(.., slow)| text(at.task(slow.second.tid)))
+            .right("to_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.second.cpu.into()))
+            .whole("Slowest")
     }
 
     fn timeline(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(vec![
-            right("after_ns", "After", 9),
-            right("cpu", "CPU", 4),
-            left("task", "Task", 22),
-            left("event", "Event", 26),
-            left("text", "What", 0),
-        ]);
         let chosen = at.selected(1);
         let found = self.slowest.iter().find(|(_, number, _)| chosen == Some(*number));
-        let Some((_, _, slow)) = found.or_else(|| self.slowest.iter().next()) else {
-            return Panel::new("In between", Body::Table(rows));
+        let slow = found.or_else(|| self.slowest.iter().next()).map(|(.., slow)| slow);
+        let seen =
+            slow.into_iter().flat_map(|slow| [&slow.first].into_iter().chain(&slow.between).chain([&slow.second]));
+        let began = slow.map_or(0, |slow| slow.first.time);
+        let sheet = Sheet::of(seen.enumerate(), |(i, _)| i as u64)
+            .right("after_ns", "After", 9, |(_, seen)| Cell::Time(seen.time.saturating_sub(began)))
+            .right("cpu", "CPU", 4, |(_, seen)| Cell::Id(seen.cpu.into()))
+            .left("task", "Task", 22, |(_, seen)| text(at.task(seen.tid)))
+            .left("event", "Event", 26, |(_, seen)| text(self.name(seen.event)))
+            .left("text", "What", 0, |(_, seen)| text(self.event_text(seen)));
+        let note = match slow.map_or(0, |slow| slow.more) {
+            0 => String::new(),
+            more => format!("{more} more events were in between: --detail keeps more"),
         };
-        let ends = [&slow.first].into_iter().chain(&slow.between).chain([&slow.second]);
-        for (i, seen) in ends.enumerate() {
-            rows.push(
-                i as u64,
-                vec![
-                    Cell::Time(seen.time.saturating_sub(slow.first.time)),
-                    Cell::Id(seen.cpu.into()),
-                    text(at.task(seen.tid)),
-                    text(self.name(seen.event)),
-                    text(self.event_text(seen)),
-                ],
-            );
-        }
-        let note = if slow.more > 0 {
-            format!("{} more events were in between: --detail keeps more", slow.more)
-        } else {
-            String::new()
-        };
-        Panel::new("What was in between", Body::Table(rows)).noted(note)
+        sheet.whole(if slow.is_some() { "What was in between" } else { "In between" }).noted(note)
     }
 }
 
@@ -358,11 +325,7 @@ impl Unit for MultiTrace {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let chosen = at.selected(0).and_then(|row| self.pairs.iter().find(|((a, b), _)| id(&(*a, *b, 0i32)) == row));
-        let mut all = Stats::default();
-        match chosen {
-            Some((_, stats)) => all.merge(stats),
-            None => self.pairs.values().for_each(|stats| all.merge(stats)),
-        }
+        let all = chosen.map_or_else(|| self.pairs.values().sum(), |(_, stats)| stats.clone());
         vec![
             self.table(at),
             self.slow(at),
@@ -387,17 +350,16 @@ impl Unit for MultiTrace {
 
 impl MultiTrace {
     fn unpaired_panel(&self) -> Panel {
-        let mut rows =
-            Rows::new(vec![left("event", "Event", 32), right("replaced", "Replaced", 12), right("open", "Open", 12)]);
         let mut open: BTreeMap<u16, u64> = BTreeMap::new();
         self.open.iter().for_each(|(_, one)| *open.entry(one.with.event).or_default() += 1);
         let mut events: Vec<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();
         events.sort_unstable();
         events.dedup();
-        for event in events {
-            let count = |map: &BTreeMap<u16, u64>| Cell::Count(map.get(&event).copied().unwrap_or(0));
-            rows.push(event.into(), vec![text(self.name(event)), count(&self.unpaired), count(&open)]);
-        }
-        Panel::new("Unpaired", Body::Table(rows))
+        let count = |map: &BTreeMap<u16, u64>, event| Cell::Count(map.get(&event).copied().unwrap_or(0));
+        Sheet::of(events, |event| event.into())
+            .left("event", "Event", 32, |event| text(self.name(event)))
+            .right("replaced", "Replaced", 12, |event| count(&self.unpaired, event))
+            .right("open", "Open", 12, |event| count(&open, event))
+            .whole("Unpaired")
     }
 }

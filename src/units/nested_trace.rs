@@ -8,10 +8,10 @@ use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{left, right, share, text};
+use super::kit::columns::{share, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -158,8 +158,7 @@ impl Nested {
         let than = self.events.get(&(2 * pair + 1, hit.event)).and_then(|event| event.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
         let node = &mut self.nodes[frame.node];
-        node.stats.add(ns);
-        node.stats.than += u64::from(above);
+        node.stats.add_than(ns, above);
         node.own += ns.saturating_sub(frame.inside);
         cx.point(hit.time, ns);
         if (self.than.is_none() || above) && self.slowest.takes(ns) {
@@ -168,35 +167,27 @@ impl Nested {
     }
 
     fn tree(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = latency::columns(self.than.is_some());
-        columns.extend([
-            right("own_ns", "Own", 9),
-            right("own_pct", "Own", 7),
-            right("of_time_pct", "Of time", 8),
-            left("name", "What", 0),
-        ]);
-        let mut rows = Rows::new(columns);
         let heaviest = |list: &[usize]| {
             let mut list = list.to_vec();
             list.sort_by_key(|node| (self.nodes[*node].stats.sum, std::cmp::Reverse(*node)));
             list
         };
-        let mut stack = heaviest(&self.nodes[0].children);
-        let span = at.now.saturating_sub(at.since);
+        let (mut list, mut stack) = (Vec::new(), heaviest(&self.nodes[0].children));
         while let Some(i) = stack.pop() {
-            let node = &self.nodes[i];
-            let mut cells = latency::cells(&node.stats, self.than.is_some());
-            cells.extend([
-                Cell::Time(node.own),
-                share(node.own, node.stats.sum),
-                share(node.stats.sum, span),
-                text(node.name.clone()),
-            ]);
-            rows.push_below(node.depth, i as u64, cells);
-            stack.extend(heaviest(&node.children));
+            list.push((i, &self.nodes[i]));
+            stack.extend(heaviest(&self.nodes[i].children));
         }
+        let depth = list.iter().map(|(_, node)| node.depth).collect();
+        let span = at.now.saturating_sub(at.since);
+        let rows = Sheet::of(list, |(i, _)| i as u64)
+            .latency(self.than.is_some(), |(_, node)| &node.stats)
+            .right("own_ns", "Own", 9, |(_, node)| Cell::Time(node.own))
+            .right("own_pct", "Own", 7, |(_, node)| share(node.own, node.stats.sum))
+            .right("of_time_pct", "Of time", 8, |(_, node)| share(node.stats.sum, span))
+            .left("name", "What", 0, |(_, node)| text(node.name.clone()))
+            .rows();
         let note = if self.broken > 0 { format!("{} entries never ended", self.broken) } else { String::new() };
-        Panel::new("Tree", Body::Tree(rows)).noted(note)
+        Panel::new("Tree", Body::Tree(Rows { depth, ..rows })).noted(note)
     }
 
     fn path(&self, mut node: usize) -> String {
@@ -250,33 +241,15 @@ impl Unit for Nested {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let chosen = at.selected(0).and_then(|node| self.nodes.get(node as usize));
-        let mut all = Stats::default();
-        match chosen {
-            Some(node) => all.merge(&node.stats),
-            None => self.nodes[0].children.iter().for_each(|node| all.merge(&self.nodes[*node].stats)),
-        }
-        let mut rows = Rows::new(vec![
-            right("time_ns", "At", 9),
-            right("ns", "Took", 9),
-            right("cpu", "CPU", 4),
-            left("task", "Task", 22),
-            left("path", "What", 0),
-        ]);
-        for (ns, number, (node, time, cpu, tid)) in self.slowest.iter() {
-            let cells = vec![
-                Cell::Time(at.after(*time)),
-                Cell::Time(ns),
-                Cell::Id((*cpu).into()),
-                text(at.task(*tid)),
-                text(self.path(*node)),
-            ];
-            rows.push(number, cells);
-        }
-        vec![
-            self.tree(at),
-            Panel::new("Slowest", Body::Table(rows)),
-            latency::by_powers("Distribution", &all, Measure::Time),
-        ]
+        let outermost = || self.nodes[0].children.iter().map(|node| &self.nodes[*node].stats).sum();
+        let all = chosen.map_or_else(outermost, |node| node.stats.clone());
+        let slowest = Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., (_, time, ..))| Cell::Time(at.after(*time)))
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
+            .right("cpu", "CPU", 4, |(.., (_, _, cpu, _))| Cell::Id((*cpu).into()))
+            .left("task", "Task", 22, |(.., (.., tid))| text(at.task(*tid)))
+            .left("path", "What", 0, |(.., (node, ..))| text(self.path(*node)));
+        vec![self.tree(at), slowest.whole("Slowest"), latency::by_powers("Distribution", &all, Measure::Time)]
     }
 
     fn reset(&mut self, _now: u64) {

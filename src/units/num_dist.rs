@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::filter::expr::{Expr, Value};
 use crate::panel::series::{Series, SeriesLine};
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Body, Cell, Measure, Panel};
 
-use super::kit::columns::{MOST_ROWS, left, text};
+use super::kit::columns::{by_weight, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency};
+use super::kit::{
+    BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "num-dist",
@@ -81,29 +83,17 @@ impl NumDist {
     }
 
     fn table(&self) -> Panel {
-        let mut columns = vec![left("event", "Event", 28)];
-        columns.extend(self.key.as_ref().map(|_| left("key", "Key", 20)));
-        columns.extend(latency::columns(self.than.is_some()));
-        for column in &mut columns {
-            // They are of any unit.
-            if let Some(name) = column.name.strip_suffix("_ns") {
-                column.name = name.to_owned().into();
-            }
-        }
-        let mut list: Vec<(&(u16, String), &Stats)> = self.rows.iter().collect();
-        list.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(b.0)));
-        let mut rows = Rows::new(columns);
-        for ((event, key), stats) in list {
-            let mut cells = vec![text(self.events[event].name.as_str())];
-            cells.extend(self.key.as_ref().map(|_| text(key.as_str())));
-            cells.extend(latency::cells_of(stats, self.than.is_some(), Cell::Count));
-            rows.push(id(&(event, key)), cells);
-        }
+        // They are of any unit.
+        let spread = latency::columns(self.than.is_some()).into_iter().map(|column| column.of_unit(""));
+        let sheet = Sheet::of(by_weight(&self.rows, |stats| stats.sum), |(key, _)| id(key))
+            .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
+            .when(self.key.is_some(), |sheet| sheet.left("key", "Key", 20, |((_, key), _)| text(key.as_str())))
+            .columns(spread, |(_, stats)| latency::cells_of(stats, self.than.is_some(), Cell::Count));
         let note = match self.no_value {
             0 => String::new(),
             n => format!("{n} records had no such number, or one below zero"),
         };
-        Panel::new("Distributions", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+        sheet.panel("Distributions").noted(note)
     }
 
     fn course(&self, at: &Moment<'_>) -> Panel {
@@ -175,8 +165,7 @@ impl Unit for NumDist {
         let course = self.seconds.back_mut().map(|(_, stats)| stats);
         let lists = [Some(self.rows.entry(key).or_default()), Some(self.all.entry(hit.event).or_default()), course];
         for stats in lists.into_iter().flatten() {
-            stats.add(value);
-            stats.than += u64::from(above);
+            stats.add_than(value, above);
         }
         cx.point(hit.time, value);
         if self.than.is_none() || above {
@@ -197,17 +186,12 @@ impl Unit for NumDist {
             panels.push(latency::by_steps("Equal steps", stats, Measure::Count));
         }
         panels.push(self.course(at));
-        let mut rows = Rows::new(vec![
-            super::kit::columns::right("time_ns", "At", 9),
-            left("event", "Event", 28),
-            left("task", "Task", 24),
-            super::kit::columns::right("value", "Value", 16),
-        ]);
-        for (value, number, (event, time, tid)) in self.greatest.iter() {
-            let name = text(self.events[event].name.as_str());
-            rows.push(number, vec![Cell::Time(at.after(*time)), name, text(at.task(*tid)), Cell::Count(value)]);
-        }
-        panels.push(Panel::new("Greatest", Body::Table(rows)));
+        let greatest = Sheet::of(self.greatest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., (_, time, _))| Cell::Time(at.after(*time)))
+            .left("event", "Event", 28, |(.., (event, ..))| text(self.events[event].name.as_str()))
+            .left("task", "Task", 24, |(.., (.., tid))| text(at.task(*tid)))
+            .right("value", "Value", 16, |(value, ..)| Cell::Count(value));
+        panels.push(greatest.whole("Greatest"));
         panels
     }
 

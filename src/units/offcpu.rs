@@ -7,17 +7,19 @@ use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
 use crate::panel::stacks::Stack;
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::query::symbol_stacks::Name;
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 use crate::session::DsoKind;
 
-use super::kit::columns::{MOST_ROWS, by_weight, left, right, share, text, time};
+use super::kit::columns::{by_weight, text, time};
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
-use super::kit::{Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, Unit};
+use super::kit::{
+    Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "offcpu",
@@ -142,37 +144,22 @@ impl OffCpu {
 
     fn table(&self, sites: &[(u64, SiteName, Site)]) -> Panel {
         let total: u64 = sites.iter().map(|(.., site)| site.blocked.sum).sum();
-        let mut rows = Rows::new(vec![
-            right("blocked_ns", "Blocked", 9),
-            right("share_pct", "Share", 8),
-            right("d_ns", "of it D", 9).ranked(4),
-            right("times", "Times", 8).ranked(2),
-            right("mean_ns", "Mean", 8),
-            right("max_ns", "Max", 8).ranked(3),
-            left("comm", "Who", 16),
-            left("wakers", "Woken by", 24).ranked(1),
-            left("stack", "Blocked in", 0),
-        ]);
-        for (key, (comm, stack), site) in sites {
-            let stats = &site.blocked;
-            rows.push(
-                *key,
-                vec![
-                    time(stats.sum),
-                    share(stats.sum, total),
-                    time(site.uninterruptible),
-                    Cell::Count(stats.n),
-                    time(stats.mean() as u64),
-                    time(stats.max),
-                    text(comm.clone()),
-                    text(site.wakers_text()),
-                    text(stack.clone()),
-                ],
-            );
-        }
-        let now = self.away.len();
-        Panel::new("Blocked", Body::Table(rows.limited(MOST_ROWS)))
-            .noted(format!("{now} tasks are blocked now; they count when they are woken"))
+        Sheet::of(sites, |(key, ..)| *key)
+            .right("blocked_ns", "Blocked", 9, |(.., site)| time(site.blocked.sum))
+            .share(|(.., site)| site.blocked.sum, total)
+            .right("d_ns", "of it D", 9, |(.., site)| time(site.uninterruptible))
+            .ranked(4)
+            .right("times", "Times", 8, |(.., site)| Cell::Count(site.blocked.n))
+            .ranked(2)
+            .right("mean_ns", "Mean", 8, |(.., site)| time(site.blocked.mean() as u64))
+            .right("max_ns", "Max", 8, |(.., site)| time(site.blocked.max))
+            .ranked(3)
+            .left("comm", "Who", 16, |(_, (comm, _), _)| text(comm.clone()))
+            .left("wakers", "Woken by", 24, |(.., site)| text(site.wakers_text()))
+            .ranked(1)
+            .left("stack", "Blocked in", 0, |(_, (_, stack), _)| text(stack.clone()))
+            .panel("Blocked")
+            .noted(format!("{} tasks are blocked now; they count when they are woken", self.away.len()))
     }
 
     /// Who ended the sleep of the chosen site, or of all.
@@ -183,28 +170,15 @@ impl OffCpu {
             site.wakers.iter().for_each(|(name, stats)| all.entry(name).or_default().merge(stats));
         }
         let total: u64 = all.values().map(|stats| stats.sum).sum();
-        let mut list: Vec<(&SiteName, Stats)> = all.into_iter().collect();
-        list.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(b.0)));
-        let mut rows = Rows::new(vec![
-            right("blocked_ns", "Blocked", 9),
-            right("share_pct", "Share", 8),
-            right("times", "Times", 8),
-            left("waker", "Woken by", 16),
-            left("waker_stack", "In", 0),
-        ]);
-        for (name, stats) in list {
-            let (waker, stack) = name;
-            let cells = [
-                time(stats.sum),
-                share(stats.sum, total),
-                Cell::Count(stats.n),
-                text(waker.clone()),
-                text(stack.clone()),
-            ];
-            rows.push(id(name), cells.into());
-        }
+        let list = by_weight(all, |stats| stats.sum);
+        let sheet = Sheet::of(&list, |(name, _)| id(name))
+            .right("blocked_ns", "Blocked", 9, |(_, stats)| time(stats.sum))
+            .share(|(_, stats)| stats.sum, total)
+            .right("times", "Times", 8, |(_, stats)| Cell::Count(stats.n))
+            .left("waker", "Woken by", 16, |((waker, _), _)| text(waker.clone()))
+            .left("waker_stack", "In", 0, |((_, stack), _)| text(stack.clone()));
         let whom = chosen.map(|(_, (comm, _), _)| format!(" of {comm} in that place")).unwrap_or_default();
-        Panel::new(format!("Wakers{whom}"), Body::Table(rows.limited(MOST_ROWS)))
+        sheet.panel(format!("Wakers{whom}"))
     }
 
     /// By who is blocked, in which stack, and who woke it, in which.
@@ -236,8 +210,8 @@ impl OffCpu {
             both.push(hot);
         }
         vec![
-            Panel::new("Blocked and woken, a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, blocked)))),
-            Panel::new("Hot and cold, a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, both)))),
+            Panel::flame("Blocked and woken, a flame graph", Measure::Time, blocked),
+            Panel::flame("Hot and cold, a flame graph", Measure::Time, both),
         ]
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Cell, Measure, Panel};
 
-use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
+use super::kit::columns::{by_weight, share, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -127,91 +127,60 @@ impl OnCpu {
                 by_cpu.entry(*cpu).or_default().push((*ns, *tid));
             }
         }
-        let mut rows = Rows::new(vec![
-            right("cpu", "CPU", 4),
-            right("busy_ns", "Busy", 9),
-            right("busy_pct", "Busy", 8),
-            right("switches", "Switches", 9),
-            right("tasks", "Tasks", 6),
-            left("now", "Now", 22),
-            left("most", "Most", 0),
-        ]);
-        for (cpu, mut list) in by_cpu {
-            list.sort_by(|a, b| b.cmp(a));
-            let busy: u64 = list.iter().map(|(ns, _)| ns).sum();
-            let most: Vec<String> = list
-                .iter()
-                .take(4)
-                .map(|(ns, tid)| {
-                    format!(
-                        "{} {}",
-                        at.task(*tid),
-                        crate::panel::unit::percent(100.0 * *ns as f64 / span.max(1) as f64)
-                    )
-                })
-                .collect();
-            let now = self.current.get(&cpu).map_or(0, |(tid, _)| *tid);
-            rows.push(
-                cpu.into(),
-                vec![
-                    Cell::Id(cpu.into()),
-                    Cell::Time(busy),
-                    share(busy, span),
-                    Cell::Count(self.switches.get(&cpu).copied().unwrap_or(0)),
-                    Cell::Count(list.len() as u64),
-                    if now == 0 { text("idle") } else { text(at.task(now)) },
-                    text(most.join("  ")),
-                ],
-            );
-        }
+        let by_cpu: Vec<_> = by_cpu
+            .into_iter()
+            .map(|(cpu, mut list)| {
+                list.sort_by(|a, b| b.cmp(a));
+                (cpu, list.iter().map(|(ns, _)| ns).sum::<u64>(), list)
+            })
+            .collect();
+        let now = |cpu: u32| match self.current.get(&cpu) {
+            None | Some((0, _)) => text("idle"),
+            Some((tid, _)) => text(at.task(*tid)),
+        };
+        let most = |list: &[(u64, i32)]| {
+            let percent = |ns: u64| crate::panel::unit::percent(100.0 * ns as f64 / span.max(1) as f64);
+            let words: Vec<String> =
+                list.iter().take(4).map(|(ns, tid)| format!("{} {}", at.task(*tid), percent(*ns))).collect();
+            text(words.join("  "))
+        };
+        let sheet = Sheet::of(&by_cpu, |(cpu, ..)| (*cpu).into())
+            .right("cpu", "CPU", 4, |(cpu, ..)| Cell::Id((*cpu).into()))
+            .right("busy_ns", "Busy", 9, |(_, busy, _)| Cell::Time(*busy))
+            .right("busy_pct", "Busy", 8, |(_, busy, _)| share(*busy, span))
+            .right("switches", "Switches", 9, |(cpu, ..)| Cell::Count(self.switches.get(cpu).copied().unwrap_or(0)))
+            .right("tasks", "Tasks", 6, |(.., list)| Cell::Count(list.len() as u64))
+            .left("now", "Now", 22, |(cpu, ..)| now(*cpu))
+            .left("most", "Most", 0, |(.., list)| most(list));
         let note = if self.missed > 0 {
             format!("{} switches were not recorded: that time counts as nobody's", self.missed)
         } else {
             String::new()
         };
-        Panel::new("CPUs", Body::Table(rows)).noted(note)
+        sheet.whole("CPUs").noted(note)
     }
 
     fn by_task(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
         let span = at.now.saturating_sub(self.since);
-        let mut columns = task().to_vec();
-        columns.extend([
-            right("ran_ns", "Ran", 9),
-            right("ran_pct", "Of a CPU", 9),
-            right("runs", "Runs", 8),
-            right("mean_ns", "Mean run", 9),
-            right("p99_ns", "p99", 8),
-            right("max_ns", "Longest", 9),
-            right("migrations", "Moved", 7),
-            left("cpus", "On CPUs", 0),
-        ]);
-        let mut list: Vec<_> = all.iter().collect();
-        list.sort_by_key(|(tid, (ns, _))| (std::cmp::Reverse(*ns), **tid));
-        let mut rows = Rows::new(columns);
-        let nothing = Row::default();
-        for (tid, (ns, on)) in list {
-            let row = self.rows.get(tid).unwrap_or(&nothing);
-            let mut on: Vec<(&u32, &u64)> = on.iter().collect();
-            on.sort_by_key(|(cpu, ns)| (std::cmp::Reverse(**ns), **cpu));
+        let cpus = |on: &BTreeMap<u32, u64>| {
+            let on = by_weight(on, |ns| **ns).into_iter().take(8);
             let words: Vec<String> =
-                on.iter().take(8).map(|(cpu, ns)| format!("{cpu}:{}", crate::panel::unit::duration(**ns))).collect();
-            rows.push(
-                *tid as u64,
-                vec![
-                    text(at.comm(*tid)),
-                    Cell::Id((*tid).into()),
-                    Cell::Time(*ns),
-                    share(*ns, span),
-                    Cell::Count(row.runs.n),
-                    time(row.runs.mean() as u64),
-                    time(row.runs.quantile(0.99)),
-                    time(row.runs.max),
-                    Cell::Count(row.migrations),
-                    text(words.join(" ")),
-                ],
-            );
-        }
-        Panel::new("Tasks", Body::Table(rows.limited(MOST_ROWS)))
+                on.map(|(cpu, ns)| format!("{cpu}:{}", crate::panel::unit::duration(*ns))).collect();
+            text(words.join(" "))
+        };
+        let nothing = Row::default();
+        let row = |tid: &i32| self.rows.get(tid).unwrap_or(&nothing);
+        Sheet::of(by_weight(all, |(ns, _)| *ns), |(tid, _)| *tid as u64)
+            .task(at, |(tid, _)| *tid)
+            .right("ran_ns", "Ran", 9, |(_, (ns, _))| Cell::Time(*ns))
+            .right("ran_pct", "Of a CPU", 9, |(_, (ns, _))| share(*ns, span))
+            .right("runs", "Runs", 8, |(tid, _)| Cell::Count(row(tid).runs.n))
+            .right("mean_ns", "Mean run", 9, |(tid, _)| time(row(tid).runs.mean() as u64))
+            .right("p99_ns", "p99", 8, |(tid, _)| time(row(tid).runs.quantile(0.99)))
+            .right("max_ns", "Longest", 9, |(tid, _)| time(row(tid).runs.max))
+            .right("migrations", "Moved", 7, |(tid, _)| Cell::Count(row(tid).migrations))
+            .left("cpus", "On CPUs", 0, |(_, (_, on))| cpus(on))
+            .panel("Tasks")
     }
 }
 
@@ -249,11 +218,8 @@ impl Unit for OnCpu {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let all = self.with_current(at.now);
-        let mut runs = Stats::default();
-        match at.selected(1).and_then(|row| self.rows.get(&(row as i32))) {
-            Some(row) => runs.merge(&row.runs),
-            None => self.rows.values().for_each(|row| runs.merge(&row.runs)),
-        }
+        let chosen = at.selected(1).and_then(|row| self.rows.get(&(row as i32)));
+        let runs = chosen.map_or_else(|| self.rows.values().map(|row| &row.runs).sum(), |row| row.runs.clone());
         vec![
             self.cpus(at, &all),
             self.by_task(at, &all),

@@ -1,18 +1,18 @@
 //! `page-faults`: which code touches memory that is not there yet, minor and major, by stack, mapping and address.
 
-use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Column, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
-use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::columns::{by_weight, left, right, text};
 use super::kit::rowids::id;
-use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
+use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
@@ -90,63 +90,21 @@ impl PageFaults {
         if address >> 63 == 1 { "[kernel]".into() } else { "[unknown]".into() }
     }
 
-    fn rows<K: Copy + Ord>(list: Vec<(K, [u64; 2])>) -> Vec<(K, [u64; 2])> {
-        let mut list = list;
-        list.sort_by(|a, b| (b.1[0] + b.1[1]).cmp(&(a.1[0] + a.1[1])).then_with(|| a.0.cmp(&b.0)));
-        list
-    }
-
-    fn columns(tail: Vec<crate::panel::Column>) -> Vec<crate::panel::Column> {
-        let mut columns = vec![
-            right("faults", "Faults", 10),
-            right("share_pct", "Share", 8),
-            right("minor", "Minor", 10),
-            right("major", "Major", 8),
-        ];
-        columns.extend(tail);
-        columns
-    }
-
-    fn cells(&self, n: [u64; 2], tail: Vec<Cell>) -> Vec<Cell> {
-        let all = n[0] + n[1];
-        let mut cells =
-            vec![Cell::Count(all), share(all, self.total[0] + self.total[1]), Cell::Count(n[0]), Cell::Count(n[1])];
-        cells.extend(tail);
-        cells
-    }
-
-    fn by_stack(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(Self::columns(vec![left("task", "Task", 22), left("stack", "Where", 0)]));
-        for ((tid, pin), n) in Self::rows(self.stacks.iter().map(|(key, n)| (*key, *n)).collect()) {
-            rows.push(id(&(tid, pin)), self.cells(n, vec![text(at.task(tid)), text(at.line(pin))]));
-        }
-        Panel::new("By stack", Body::Table(rows.limited(MOST_ROWS)))
-    }
-
-    fn by_mapping(&self, at: &Moment<'_>) -> Panel {
-        let mut list: Vec<_> = self.mappings.iter().collect();
-        list.sort_by(|a, b| (b.1[0] + b.1[1]).cmp(&(a.1[0] + a.1[1])).then_with(|| a.0.cmp(b.0)));
-        let mut rows = Rows::new(Self::columns(vec![left("process", "Process", 22), left("mapping", "Mapping", 0)]));
-        for ((pid, name), n) in list {
-            rows.push(id(&(pid, name)), self.cells(*n, vec![text(at.task(*pid)), text(name.clone())]));
-        }
-        Panel::new("By mapping", Body::Table(rows.limited(MOST_ROWS)))
-    }
-
-    fn by_address(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(Self::columns(vec![
-            left("process", "Process", 22),
-            right("from", "From", 18),
-            right("to", "To", 18),
-        ]));
-        for ((pid, area), n) in Self::rows(self.areas.iter().map(|(key, n)| (*key, *n)).collect()) {
-            let (from, to) = (area << AREA, (area << AREA) + ((1 << AREA) - 1));
-            rows.push(
-                id(&(pid, area)),
-                self.cells(n, vec![text(at.task(pid)), Cell::Address(from), Cell::Address(to)]),
-            );
-        }
-        Panel::new("By address, 2 MiB each", Body::Table(rows.limited(MOST_ROWS)))
+    /// A table of faults by a key, which the last columns are of.
+    fn by<K: Ord + Hash, const N: usize>(
+        &self,
+        title: &str,
+        map: &FxHashMap<K, [u64; 2]>,
+        columns: [Column; N],
+        cells: impl Fn(&K) -> [Cell; N],
+    ) -> Panel {
+        Sheet::of(by_weight(map, |[minor, major]| minor + major), |(key, _)| id(key))
+            .right("faults", "Faults", 10, |(_, [minor, major])| Cell::Count(minor + major))
+            .share(|(_, [minor, major])| minor + major, self.total.iter().sum())
+            .right("minor", "Minor", 10, |(_, [minor, _])| Cell::Count(*minor))
+            .right("major", "Major", 8, |(_, [_, major])| Cell::Count(*major))
+            .columns(columns, |(key, _)| cells(key))
+            .panel(title)
     }
 }
 
@@ -188,16 +146,18 @@ impl Unit for PageFaults {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), u64> = BTreeMap::new();
-        for ((tid, pin), n) in &self.stacks {
-            *by_comm.entry((at.comm(*tid), *pin)).or_default() += n[0] + n[1];
-        }
-        let stacks = by_comm.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
+        let place = [left("task", "Task", 22), left("stack", "Where", 0)];
+        let mapping = [left("process", "Process", 22), left("mapping", "Mapping", 0)];
+        let area = [left("process", "Process", 22), right("from", "From", 18), right("to", "To", 18)];
+        let stacks = self.stacks.iter().map(|((tid, pin), [minor, major])| (*tid, *pin, minor + major, minor + major));
         vec![
-            self.by_stack(at),
-            self.by_mapping(at),
-            self.by_address(at),
-            Panel::new("Faults as a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))),
+            self.by("By stack", &self.stacks, place, |(tid, pin)| [text(at.task(*tid)), text(at.line(*pin))]),
+            self.by("By mapping", &self.mappings, mapping, |(pid, name)| [text(at.task(*pid)), text(name.clone())]),
+            self.by("By address, 2 MiB each", &self.areas, area, |(pid, area)| {
+                let (from, to) = (area << AREA, (area << AREA) + ((1 << AREA) - 1));
+                [text(at.task(*pid)), Cell::Address(from), Cell::Address(to)]
+            }),
+            at.flame("Faults as a flame graph", Measure::Count, stacks),
             Panel::new("Faults over time", self.course.series(at.start, Measure::Count, 2, |kind| (*kind).to_owned())),
         ]
     }

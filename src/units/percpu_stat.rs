@@ -1,11 +1,10 @@
 //! `percpu-stat`: what each CPU is busy with, as a grid of rates: switches, faults, interrupts, packets, pages.
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Align, Body, Cell, Measure, Panel};
 
-use super::kit::columns::{named, right, text};
+use super::kit::columns::named;
 use super::kit::counts::Counts;
 use super::kit::{Context, CountedEvents, EventRequest, Moment, Sample, Settings, Spec, Unit};
-use crate::panel::Align;
 
 pub(super) const SPEC: Spec = Spec {
     name: "percpu-stat",
@@ -70,21 +69,12 @@ impl PercpuStat {
     }
 
     fn grid(&self, at: &Moment<'_>) -> Panel {
-        let shown: Vec<usize> = (0..self.metrics.len()).filter(|role| self.there[*role]).collect();
-        let mut columns = vec![right("cpu", "CPU", 4)];
-        columns.extend(shown.iter().map(|role| named(self.metrics[*role].1, Align::Right, 10)));
-        let mut rows = Rows::new(columns);
-        let seconds = at.seconds();
-        let cell = |role: usize, count: u64| Cell::Number(self.times(role, count) / seconds);
-        for cpu in self.counts.cpus() {
-            let mut cells = vec![Cell::Id(cpu.into())];
-            cells.extend(shown.iter().map(|role| cell(*role, self.counts.of(*role, cpu))));
-            rows.push(u64::from(cpu), cells);
-        }
-        let mut cells = vec![text("all")];
-        cells.extend(shown.iter().map(|role| cell(*role, self.counts.total(*role))));
-        rows.push(u64::MAX, cells);
-        Panel::new("A second on each CPU", Body::Table(rows))
+        let shown = (0..self.metrics.len()).filter(|role| self.there[*role]);
+        let rate = |cpu, role| Cell::Number(self.times(role, self.counts.on(role, cpu)) / at.seconds());
+        self.counts
+            .sheet(4)
+            .each(shown, |role| named(self.metrics[role].1, Align::Right, 10), rate)
+            .whole("A second on each CPU")
     }
 
     fn history(&self, at: &Moment<'_>) -> Panel {

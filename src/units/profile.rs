@@ -7,12 +7,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Rate;
 use crate::lang::quantity;
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::columns::{by_weight, share, text};
 use super::kit::rowids::id;
-use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
+use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "profile",
@@ -126,9 +126,8 @@ impl Unit for Profile {
             }
         }
         let mut functions: BTreeMap<(Arc<str>, Arc<str>), (u64, u64)> = BTreeMap::new();
-        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), u64> = BTreeMap::new();
         let mut frames: FxHashMap<RetainedStack, Vec<crate::query::symbol_stacks::Name>> = FxHashMap::default();
-        for ((tid, pin), n) in &self.counts {
+        for ((_, pin), n) in &self.counts {
             let names = frames.entry(*pin).or_insert_with(|| at.frames(*pin));
             let mut seen = FxHashSet::default();
             for (i, name) in names.iter().rev().enumerate() {
@@ -137,35 +136,22 @@ impl Unit for Profile {
                 // A function that calls itself counts once.
                 entry.1 += if seen.insert((&name.text, &name.dso)) { *n } else { 0 };
             }
-            *by_comm.entry((at.comm(*tid), *pin)).or_default() += n;
         }
-        let mut list: Vec<_> = functions.into_iter().collect();
-        list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        let mut rows = Rows::new(vec![
-            right("self_pct", "Self", 8),
-            right("samples", "Samples", 9),
-            right("children_pct", "Children", 9),
-            left("dso", "DSO", 24),
-            left("function", "Function", 0),
-        ]);
-        for ((name, dso), (own, children)) in list {
-            let cells = vec![
-                share(own, self.total),
-                Cell::Count(own),
-                share(children, self.total),
-                text(dso.clone()),
-                text(name.clone()),
-            ];
-            rows.push(id(&(&name, &dso)), cells);
-        }
-        let stacks = by_comm.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
+        let functions = Sheet::of(by_weight(&functions, |of| **of), |(key, _)| id(key))
+            .right("self_pct", "Self", 8, |(_, (own, _))| share(*own, self.total))
+            .right("samples", "Samples", 9, |(_, (own, _))| Cell::Count(*own))
+            .right("children_pct", "Children", 9, |(_, (_, children))| share(*children, self.total))
+            .left("dso", "DSO", 24, |((_, dso), _)| text(dso.clone()))
+            .left("function", "Function", 0, |((name, _), _)| text(name.clone()))
+            .panel("Functions");
+        let stacks = self.counts.iter().map(|((tid, pin), n)| (*tid, *pin, *n, *n));
         let note = match self.percent {
             Some(percent) => format!("{} samples of seconds below {percent} % are left out", self.left_out),
             None => String::new(),
         };
         vec![
-            Panel::new("Functions", Body::Table(rows.limited(MOST_ROWS))).noted(note),
-            Panel::new("Flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))),
+            functions.noted(note),
+            at.flame("Flame graph", Measure::Count, stacks),
             Panel::new(
                 "Busy, by CPU and second",
                 self.busy.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}")),

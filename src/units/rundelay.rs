@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::panel::{Body, Measure, Panel, Rows};
+use crate::panel::{Cell, Measure, Panel};
 
-use super::kit::columns::{MOST_ROWS, left, right, task, text, time};
+use super::kit::columns::{by_weight, text, time};
 use super::kit::field::Threshold;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN,
-    Unit, latency,
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
+    TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -91,9 +91,7 @@ struct Row {
 
 impl Row {
     fn all(&self) -> Stats {
-        let mut all = Stats::default();
-        self.by.iter().for_each(|stats| all.merge(stats));
-        all
+        self.by.iter().sum()
     }
 }
 
@@ -214,8 +212,7 @@ impl RunDelay {
         let above = self.than.is_exceeded(&own, cx.names, ns);
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
         let stats = &mut self.rows.entry(key).or_default().by[wait.why as usize];
-        stats.add(ns);
-        stats.than += u64::from(above);
+        stats.add_than(ns, above);
         cx.point(hit.time, ns);
         self.map.spread(&hit.cpu, wait.since, hit.time);
         let mut longest: Option<(i32, u64)> = None;
@@ -240,53 +237,39 @@ impl RunDelay {
     }
 
     fn threads(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = if self.per_cpu { vec![right("cpu", "CPU", 5)] } else { task().to_vec() };
-        columns.extend(latency::columns(self.than.is_set()));
-        columns.extend([
-            right("wakeup_ns", "Wake-up", 9),
-            right("preempted_ns", "Preempted", 9),
-            right("yielded_ns", "Yielded", 9),
-            right("now_ns", "Now", 8),
-        ]);
-        let mut list: Vec<(&i32, &Row, Stats)> = self.rows.iter().map(|(key, row)| (key, row, row.all())).collect();
-        list.sort_by_key(|(key, _, all)| (std::cmp::Reverse(all.sum), **key));
-        let mut rows = Rows::new(columns);
-        for (key, row, all) in &list {
-            let mut cells = match self.per_cpu {
-                true => vec![crate::panel::Cell::Id((**key).into())],
-                false => vec![text(at.comm(**key)), crate::panel::Cell::Id((**key).into())],
-            };
-            cells.extend(latency::cells(all, self.than.is_set()));
-            cells.extend(Why::ALL.map(|why| time(row.by[why as usize].sum)));
-            let now = self.waiting.get(*key).filter(|_| !self.per_cpu);
-            cells.push(now.map_or(crate::panel::Cell::Empty, |wait| time(at.now.saturating_sub(wait.since))));
-            rows.push(**key as u64, cells);
-        }
+        let (by_cpu, than) = (self.per_cpu, self.than.is_set());
+        let mut list: Vec<(i32, &Row, Stats)> = self.rows.iter().map(|(key, row)| (*key, row, row.all())).collect();
+        list.sort_by_key(|(key, _, all)| (std::cmp::Reverse(all.sum), *key));
+        let by = |row: &Row, why: Why| time(row.by[why as usize].sum);
+        let now = |key: i32| {
+            let wait = self.waiting.get(&key).filter(|_| !by_cpu);
+            wait.map_or(Cell::Empty, |wait| time(at.now.saturating_sub(wait.since)))
+        };
+        let sheet = Sheet::of(&list, |(key, ..)| *key as u64)
+            .when(by_cpu, |sheet| sheet.right("cpu", "CPU", 5, |(cpu, ..)| Cell::Id((*cpu).into())))
+            .when(!by_cpu, |sheet| sheet.task(at, |(tid, ..)| *tid))
+            .latency(than, |(.., all)| all)
+            .right("wakeup_ns", "Wake-up", 9, |(_, row, _)| by(row, Why::Wakeup))
+            .right("preempted_ns", "Preempted", 9, |(_, row, _)| by(row, Why::Preempted))
+            .right("yielded_ns", "Yielded", 9, |(_, row, _)| by(row, Why::Yielded))
+            .right("now_ns", "Now", 8, |(key, ..)| now(*key));
         let note = match self.missed {
             0 => String::new(),
             n => format!("{n} switches not recorded: waits end when their CPU idles"),
         };
-        Panel::new(if self.per_cpu { "CPUs" } else { "Threads" }, Body::Table(rows.limited(MOST_ROWS))).noted(note)
+        sheet.panel(if by_cpu { "CPUs" } else { "Threads" }).noted(note)
     }
 
     fn reasons(&self) -> Panel {
-        let mut columns = vec![left("reason", "Reason", 12)];
-        columns.extend(latency::columns(self.than.is_set()));
-        let mut rows = Rows::new(columns);
-        let mut whole = Stats::default();
-        for why in Why::ALL {
-            let mut stats = Stats::default();
-            self.rows.values().for_each(|row| stats.merge(&row.by[why as usize]));
-            whole.merge(&stats);
-            let mut cells = vec![text(why.label())];
-            cells.extend(latency::cells(&stats, self.than.is_set()));
-            rows.push(why as u64, cells);
-        }
-        let mut cells = vec![text("all")];
-        cells.extend(latency::cells(&whole, self.than.is_set()));
-        rows.push(3, cells);
+        let of = |why: Why| self.rows.values().map(|row| &row.by[why as usize]).sum::<Stats>();
+        let mut list = Why::ALL.map(|why| (why.label(), of(why))).to_vec();
+        list.push(("all", list.iter().map(|(_, stats)| stats).sum()));
         let note = if self.tells_yields { "" } else { "yields count as preempted: sched_yield was not recorded" };
-        Panel::new("Reasons", Body::Table(rows)).noted(note)
+        Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
+            .left("reason", "Reason", 12, |(_, (reason, _))| text(*reason))
+            .latency(self.than.is_set(), |(_, (_, stats))| stats)
+            .whole("Reasons")
+            .noted(note)
     }
 
     fn runners(&self, at: &Moment<'_>) -> Panel {
@@ -295,48 +278,27 @@ impl RunDelay {
         for ((_, runner), ns) in self.meanwhile.iter().filter(|((key, _), _)| selected.is_none_or(|s| s == *key)) {
             *sums.entry(*runner).or_default() += ns;
         }
-        let mut list: Vec<(i32, u64)> = sums.into_iter().collect();
-        list.sort_by_key(|(tid, ns)| (std::cmp::Reverse(*ns), *tid));
-        let total = list.iter().map(|(_, ns)| ns).sum();
-        let mut rows = Rows::new(
-            task().into_iter().chain([right("total_ns", "Ran", 9), right("share_pct", "Share", 8)]).collect(),
-        );
-        for (tid, ns) in list {
-            let id = crate::panel::Cell::Id(tid.into());
-            rows.push(tid as u64, vec![text(at.comm(tid)), id, time(ns), super::kit::columns::share(ns, total)]);
-        }
+        let total = sums.values().sum();
+        let sheet = Sheet::of(by_weight(sums, |ns| *ns), |(tid, _)| tid as u64)
+            .task(at, |(tid, _)| tid)
+            .right("total_ns", "Ran", 9, |(_, ns)| time(ns))
+            .share(|(_, ns)| ns, total);
         let who = selected.filter(|_| !self.per_cpu).map(|tid| format!(" {}", at.task(tid))).unwrap_or_default();
-        Panel::new(format!("Ran while{who} waited"), Body::Table(rows.limited(MOST_ROWS)))
+        sheet.panel(format!("Ran while{who} waited"))
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = vec![right("time_ns", "At", 9)];
-        columns.extend(task());
-        columns.extend([
-            right("cpu", "CPU", 4),
-            right("delay_ns", "Waited", 8),
-            left("reason", "Reason", 10),
-            left("runner", "Who ran longest", 24),
-            right("runner_ns", "For", 8),
-        ]);
-        let mut rows = Rows::new(columns);
-        for (ns, id, slow) in self.slowest.iter() {
-            let (runner, ran) = slow.runner.map_or((text("–"), time(0)), |(tid, ns)| (text(at.task(tid)), time(ns)));
-            rows.push(
-                id,
-                vec![
-                    crate::panel::Cell::Time(at.after(slow.end)),
-                    text(at.comm(slow.tid)),
-                    crate::panel::Cell::Id(slow.tid.into()),
-                    crate::panel::Cell::Id(slow.cpu.into()),
-                    time(ns),
-                    text(slow.why.label()),
-                    runner,
-                    ran,
-                ],
-            );
-        }
-        Panel::new("Longest waits", Body::Table(rows))
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., slow)| Cell::Time(at.after(slow.end)))
+            .task(at, |(.., slow)| slow.tid)
+            .right("cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.cpu.into()))
+            .right("delay_ns", "Waited", 8, |(ns, ..)| time(ns))
+            .left("reason", "Reason", 10, |(.., slow)| text(slow.why.label()))
+            .left("runner", "Who ran longest", 24, |(.., slow)| {
+                slow.runner.map_or(text("–"), |(tid, _)| text(at.task(tid)))
+            })
+            .right("runner_ns", "For", 8, |(.., slow)| time(slow.runner.map_or(0, |(_, ns)| ns)))
+            .whole("Longest waits")
     }
 }
 
@@ -398,11 +360,8 @@ impl Unit for RunDelay {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut stats = Stats::default();
-        match at.selected(0).and_then(|id| self.rows.get(&(id as i32))) {
-            Some(row) => stats.merge(&row.all()),
-            None => self.rows.values().for_each(|row| stats.merge(&row.all())),
-        }
+        let chosen = at.selected(0).and_then(|id| self.rows.get(&(id as i32)));
+        let stats = chosen.map_or_else(|| self.rows.values().flat_map(|row| &row.by).sum(), Row::all);
         let powers = latency::by_powers("Distribution", &stats, Measure::Time);
         let map = self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
         let sums: Vec<(i32, Stats)> = match self.per_cpu {

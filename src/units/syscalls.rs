@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Cell, Measure, Panel};
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{MOST_ROWS, left, right, share, task, text};
+use super::kit::columns::{by_weight, share, text};
 use super::kit::field::{Num, Threshold};
 use super::kit::rowids::id;
 use super::kit::{
-    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN,
-    Unit, errno, latency,
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
+    TopN, Unit, errno, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -94,8 +94,7 @@ impl Syscalls {
         };
         let ns = begin.took(hit.time);
         let above = self.than.is_exceeded(hit, cx.names, ns);
-        row.stats.add(ns);
-        row.stats.than += u64::from(above);
+        row.stats.add_than(ns, above);
         self.threads.entry(hit.tid).or_default().add(ns);
         self.course.add(&number, hit.time, 1.0);
         cx.point(hit.time, ns);
@@ -105,17 +104,6 @@ impl Syscalls {
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = vec![left("call", "Call", 20)];
-        if self.per_thread {
-            columns.extend(task());
-        }
-        columns.extend(latency::columns(self.than.is_set()));
-        columns.extend([
-            right("errors", "Errors", 8),
-            left("errno", "Most often", 14),
-            right("now", "Now", 5),
-            right("oldest_ns", "Oldest", 9),
-        ]);
         let mut now: FxHashMap<(i32, i64), (u64, u64)> = FxHashMap::default();
         for (tid, begin) in self.open.iter() {
             let key = (if self.per_thread { *tid } else { 0 }, begin.what);
@@ -124,43 +112,36 @@ impl Syscalls {
         }
         let nothing = Row::default();
         let keys = self.rows.keys().chain(now.keys().filter(|key| !self.rows.contains_key(key)));
-        let mut list: Vec<(&(i32, i64), &Row)> =
-            keys.map(|key| (key, self.rows.get(key).unwrap_or(&nothing))).collect();
-        list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
-        let mut rows = Rows::new(columns);
-        for (key, row) in list {
-            let mut cells = vec![text(name(key.1))];
-            if self.per_thread {
-                cells.extend([text(at.comm(key.0)), Cell::Id(key.0.into())]);
-            }
-            let first = cells.len();
-            cells.extend(latency::cells(&row.stats, self.than.is_set()));
-            cells[first] = Cell::Count(row.stats.n + row.before);
-            let errors: u64 = row.errors.values().sum();
+        let list = by_weight(keys.map(|key| (key, self.rows.get(key).unwrap_or(&nothing))), |row| row.stats.sum);
+        let most = |row: &Row| {
             let most = row.errors.iter().max_by_key(|(number, n)| (**n, std::cmp::Reverse(**number)));
-            let (n, oldest) = now.get(key).copied().unwrap_or_default();
-            cells.push(if errors > 0 { Cell::Count(errors) } else { Cell::Empty });
-            cells.push(most.map_or(Cell::Empty, |(number, _)| text(errno::name(*number))));
-            cells.push(if n > 0 { Cell::Count(n) } else { Cell::Empty });
-            cells.push(if n > 0 { Cell::Time(oldest) } else { Cell::Empty });
-            rows.push(id(key), cells);
-        }
+            most.map_or(Cell::Empty, |(number, _)| text(errno::name(*number)))
+        };
+        let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
+        // Those that had begun before count, and have no time.
+        let spread = |row: &Row| {
+            let mut cells = latency::cells(&row.stats, self.than.is_set());
+            cells[0] = Cell::Count(row.stats.n + row.before);
+            cells
+        };
+        let sheet = Sheet::of(list, |(key, _)| id(key))
+            .left("call", "Call", 20, |((_, call), _)| text(name(*call)))
+            .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
+            .columns(latency::columns(self.than.is_set()), |(_, row)| spread(row))
+            .right("errors", "Errors", 8, |(_, row)| some(row.errors.values().sum()))
+            .left("errno", "Most often", 14, |(_, row)| most(row))
+            .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
+            .right("oldest_ns", "Oldest", 9, |(key, _)| now.get(key).map_or(Cell::Empty, |(_, ns)| Cell::Time(*ns)));
         let before: u64 = self.rows.values().map(|row| row.before).sum();
         let note = if before > 0 {
             format!("{before} calls had begun before: they count, and have no time")
         } else {
             String::new()
         };
-        Panel::new("Calls", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+        sheet.panel("Calls").noted(note)
     }
 
     fn errors(&self, chosen: Option<&Row>) -> Panel {
-        let mut rows = Rows::new(vec![
-            left("call", "Call", 20),
-            left("errno", "Error", 18),
-            right("errors", "Times", 10),
-            right("share_pct", "Of calls", 9),
-        ]);
         let mut list: Vec<(i64, u32, u64, u64)> = Vec::new();
         for ((_, number), row) in &self.rows {
             if chosen.is_none_or(|chosen| std::ptr::eq(chosen, row)) {
@@ -169,64 +150,43 @@ impl Syscalls {
             }
         }
         list.sort_by_key(|(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
-        for (number, error, n, calls) in list {
-            let cells = vec![text(name(number)), text(errno::name(error)), Cell::Count(n), share(n, calls)];
-            rows.push(id(&(number, error)), cells);
-        }
-        Panel::new("Errors", Body::Table(rows.limited(MOST_ROWS)))
+        Sheet::of(list, |(number, error, ..)| id(&(number, error)))
+            .left("call", "Call", 20, |(number, ..)| text(name(number)))
+            .left("errno", "Error", 18, |(_, error, ..)| text(errno::name(error)))
+            .right("errors", "Times", 10, |(_, _, n, _)| Cell::Count(n))
+            .right("share_pct", "Of calls", 9, |(_, _, n, calls)| share(n, calls))
+            .panel("Errors")
     }
 
     fn under_way(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = task().to_vec();
-        columns.extend([left("call", "Call", 20), right("so_far_ns", "So far", 9)]);
         let mut list: Vec<_> = self.open.iter().collect();
         list.sort_by_key(|(tid, begin)| (begin.since, **tid));
-        let mut rows = Rows::new(columns);
-        for (tid, begin) in list {
-            let so_far = Cell::Time(begin.took(at.now));
-            rows.push(*tid as u64, vec![text(at.comm(*tid)), Cell::Id((*tid).into()), text(name(begin.what)), so_far]);
-        }
-        Panel::new("Under way", Body::Table(rows.limited(MOST_ROWS)))
+        Sheet::of(list, |(tid, _)| *tid as u64)
+            .task(at, |(tid, _)| *tid)
+            .left("call", "Call", 20, |(_, begin)| text(name(begin.what)))
+            .right("so_far_ns", "So far", 9, |(_, begin)| Cell::Time(begin.took(at.now)))
+            .panel("Under way")
     }
 
     fn by_thread(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = task().to_vec();
-        columns.extend(latency::columns(false));
-        let mut list: Vec<(&i32, &Stats)> = self.threads.iter().collect();
-        list.sort_by_key(|(tid, stats)| (std::cmp::Reverse(stats.sum), **tid));
-        let mut rows = Rows::new(columns);
-        for (tid, stats) in list {
-            let mut cells = vec![text(at.comm(*tid)), Cell::Id((*tid).into())];
-            cells.extend(latency::cells(stats, false));
-            rows.push(*tid as u64, cells);
-        }
-        Panel::new("Threads", Body::Table(rows.limited(MOST_ROWS)))
+        Sheet::of(by_weight(&self.threads, |stats| stats.sum), |(tid, _)| *tid as u64)
+            .task(at, |(tid, _)| *tid)
+            .latency(false, |(_, stats)| stats)
+            .panel("Threads")
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = vec![right("time_ns", "At", 9)];
-        columns.extend(task());
-        columns.extend([left("call", "Call", 20), right("ns", "Took", 9), left("result", "Result", 20)]);
-        let mut rows = Rows::new(columns);
-        for (ns, number, (tid, call, time, result)) in self.slowest.iter() {
-            let result = if (-4095..0).contains(result) {
-                format!("-{}", errno::name(result.unsigned_abs() as u32))
-            } else {
-                result.to_string()
-            };
-            rows.push(
-                number,
-                vec![
-                    Cell::Time(at.after(*time)),
-                    text(at.comm(*tid)),
-                    Cell::Id((*tid).into()),
-                    text(name(*call)),
-                    Cell::Time(ns),
-                    text(result),
-                ],
-            );
-        }
-        Panel::new("Slowest", Body::Table(rows))
+        let result = |result: i64| match result {
+            -4095..0 => format!("-{}", errno::name(result.unsigned_abs() as u32)),
+            result => result.to_string(),
+        };
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., (_, _, time, _))| Cell::Time(at.after(*time)))
+            .task(at, |(.., (tid, ..))| *tid)
+            .left("call", "Call", 20, |(.., (_, call, ..))| text(name(*call)))
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
+            .left("result", "Result", 20, |(.., (.., of))| text(result(*of)))
+            .whole("Slowest")
     }
 }
 
@@ -286,11 +246,7 @@ impl Unit for Syscalls {
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let chosen =
             at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
-        let mut all = Stats::default();
-        match chosen {
-            Some(row) => all.merge(&row.stats),
-            None => self.rows.values().for_each(|row| all.merge(&row.stats)),
-        }
+        let all = chosen.map_or_else(|| self.rows.values().map(|row| &row.stats).sum(), |row| row.stats.clone());
         let containers = self.containers.panel(at, self.threads.iter().map(|(tid, stats)| (*tid, stats)), false);
         let mut panels = vec![
             self.table(at),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
-use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
+use super::kit::columns::{MOST_ROWS, by_weight, right, share, text, time};
 use super::kit::field::Threshold;
+use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
-    Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, TopN, Unit, latency,
-    rowids,
+    Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -190,8 +190,7 @@ impl TaskState {
         }
         let above = self.than.is_exceeded(&Sample { tid, ..*hit }, cx.names, ns);
         let stats = row.periods.entry(before.state).or_default();
-        stats.add(ns);
-        stats.than += u64::from(above);
+        stats.add_than(ns, above);
         if before.state.sleeps() {
             self.blocked.entry((tid, before.state, before.stack)).or_default().add(ns);
         }
@@ -258,8 +257,6 @@ impl TaskState {
 
     fn by_task(&self, at: &Moment<'_>) -> Panel {
         let states: Vec<ThreadState> = ThreadState::ALL.into_iter().filter(|state| self.shows(*state)).collect();
-        let mut columns = task().to_vec();
-        columns.extend([left("state", "Now", 4), right("so_far_ns", "So far", 8), right("total_ns", "Known", 8)]);
         const NAMES: [(&str, &str); 9] = [
             ("r_ns", "r_pct"),
             ("rd_ns", "rd_pct"),
@@ -271,10 +268,6 @@ impl TaskState {
             ("p_ns", "p_pct"),
             ("unknown_ns", "unknown_pct"),
         ];
-        for state in &states {
-            let (ns, percent) = NAMES[*state as usize];
-            columns.extend([right(ns, state.letter(), 8), right(percent, "", 7)]);
-        }
         let mut list: Vec<(i32, [u64; 9])> =
             self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now))).collect();
         let weight = |spent: &[u64; 9]| -> u64 {
@@ -287,69 +280,53 @@ impl TaskState {
         };
         list.retain(|(_, spent)| self.only.is_empty() || weight(spent) > 0);
         list.sort_by_key(|(tid, spent)| (std::cmp::Reverse(weight(spent)), *tid));
-        let mut rows = Rows::new(columns);
-        for (tid, spent) in list {
-            let total: u64 = spent.iter().sum();
-            let now = self.tasks.get(&tid);
-            let mut cells = vec![
-                text(at.comm(tid)),
-                Cell::Id(tid.into()),
-                now.map_or(text("–"), |now| text(now.state.letter())),
-                now.map_or(Cell::Empty, |now| Cell::Time(at.now.saturating_sub(now.since))),
-                Cell::Time(total),
-            ];
-            for state in &states {
-                let ns = spent[*state as usize];
-                cells.extend([time(ns), share(ns, total)]);
-            }
-            rows.push(tid as u64, cells);
-        }
+        let now = |tid: i32| self.tasks.get(&tid);
+        let so_far = |now: &Now| Cell::Time(at.now.saturating_sub(now.since));
+        let in_state = |(_, spent): (i32, [u64; 9])| {
+            let total = spent.iter().sum();
+            let pair = move |state: &ThreadState| [time(spent[*state as usize]), share(spent[*state as usize], total)];
+            states.iter().flat_map(pair)
+        };
+        let columns = states.iter().flat_map(|state| {
+            let (ns, percent) = NAMES[*state as usize];
+            [right(ns, state.letter(), 8), right(percent, "", 7)]
+        });
+        let sheet = Sheet::of(list, |(tid, _)| tid as u64)
+            .task(at, |(tid, _)| tid)
+            .left("state", "Now", 4, |(tid, _)| text(now(tid).map_or("–", |now| now.state.letter())))
+            .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
+            .right("total_ns", "Known", 8, |(_, spent)| Cell::Time(spent.iter().sum()))
+            .columns(columns, in_state);
         let note = match self.missed {
             0 => String::new(),
             n => format!("{n} switches from idle were not recorded: those tasks count as running since they could"),
         };
-        Panel::new("Tasks", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+        sheet.panel("Tasks").noted(note)
     }
 
     fn periods(&self, at: &Moment<'_>) -> Panel {
         let selected = at.selected(0).map(|id| id as i32).filter(|tid| self.rows.contains_key(tid));
-        let mut columns = task().to_vec();
-        columns.push(left("state", "St", 3));
-        columns.extend(latency::columns(self.than.is_set()));
         let mut list: Vec<(i32, ThreadState, &Stats)> = Vec::new();
         for (tid, row) in self.rows.iter().filter(|(tid, _)| selected.is_none_or(|s| s == **tid)) {
             list.extend(row.periods.iter().map(|(state, stats)| (*tid, *state, stats)));
         }
         list.sort_by_key(|(tid, state, stats)| (std::cmp::Reverse(stats.sum), *tid, *state));
-        let mut rows = Rows::new(columns);
-        for (tid, state, stats) in list {
-            let mut cells = vec![text(at.comm(tid)), Cell::Id(tid.into()), text(state.letter())];
-            cells.extend(latency::cells(stats, self.than.is_set()));
-            rows.push(rowids::id(&(tid, state)), cells);
-        }
+        let sheet = Sheet::of(list, |(tid, state, _)| id(&(tid, state)))
+            .task(at, |(tid, ..)| tid)
+            .left("state", "St", 3, |(_, state, _)| text(state.letter()))
+            .latency(self.than.is_set(), |(.., stats)| stats);
         let who = selected.map(|tid| format!(" of {}", at.task(tid))).unwrap_or_default();
-        Panel::new(format!("Periods{who}"), Body::Table(rows.limited(MOST_ROWS)))
+        sheet.panel(format!("Periods{who}"))
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = vec![right("time_ns", "Until", 9)];
-        columns.extend(task());
-        columns.extend([left("state", "St", 3), right("ns", "For", 8), left("stack", "Where", 0)]);
-        let mut rows = Rows::new(columns);
-        for (ns, id, slow) in self.slowest.iter() {
-            rows.push(
-                id,
-                vec![
-                    Cell::Time(at.after(slow.end)),
-                    text(at.comm(slow.tid)),
-                    Cell::Id(slow.tid.into()),
-                    text(slow.state.letter()),
-                    time(ns),
-                    text(at.line(slow.stack)),
-                ],
-            );
-        }
-        Panel::new("Longest periods", Body::Table(rows))
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "Until", 9, |(.., slow)| Cell::Time(at.after(slow.end)))
+            .task(at, |(.., slow)| slow.tid)
+            .left("state", "St", 3, |(.., slow)| text(slow.state.letter()))
+            .right("ns", "For", 8, |(ns, ..)| time(ns))
+            .left("stack", "Where", 0, |(.., slow)| text(at.line(slow.stack)))
+            .whole("Longest periods")
     }
 
     /// Sleep by where it began; what is under way included.
@@ -372,27 +349,15 @@ impl TaskState {
             let entry = by_place.entry((at.comm(*tid), *state, *pin)).or_default();
             *entry = (entry.0 + ns, entry.1 + n);
         }
-        let mut places: Vec<_> = by_place.into_iter().collect();
-        places.sort_by_key(|((comm, state, pin), (ns, _))| (std::cmp::Reverse(*ns), comm.clone(), *state, *pin));
-        let mut rows = Rows::new(vec![
-            right("total_ns", "Asleep", 9),
-            right("calls", "Times", 8),
-            left("state", "St", 3),
-            left("comm", "Comm", 16),
-            left("stack", "Where", 0),
-        ]);
-        for ((comm, state, pin), (ns, n)) in places.iter().take(MOST_ROWS) {
-            let id = rowids::id(&(comm, state, pin));
-            rows.push(
-                id,
-                vec![time(*ns), Cell::Count(*n), text(state.letter()), text(comm.clone()), text(at.line(*pin))],
-            );
-        }
+        let places = by_weight(&by_place, |(ns, _)| *ns);
         let flame = places.iter().map(|((comm, _, pin), (ns, n))| at.stack(comm.clone(), *pin, *ns, *n)).collect();
-        vec![
-            Panel::new("Stacks that sleep", Body::Table(rows)),
-            Panel::new("Sleep as a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, flame)))),
-        ]
+        let sheet = Sheet::of(places.into_iter().take(MOST_ROWS), |(key, _)| id(key))
+            .right("total_ns", "Asleep", 9, |(_, (ns, _))| time(*ns))
+            .right("calls", "Times", 8, |(_, (_, n))| Cell::Count(*n))
+            .left("state", "St", 3, |((_, state, _), _)| text(state.letter()))
+            .left("comm", "Comm", 16, |((comm, ..), _)| text(comm.clone()))
+            .left("stack", "Where", 0, |((.., pin), _)| text(at.line(*pin)));
+        vec![sheet.whole("Stacks that sleep"), Panel::flame("Sleep as a flame graph", Measure::Time, flame)]
     }
 }
 

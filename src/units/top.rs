@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::filter::expr::Value;
-use crate::panel::{Align, Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Align, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{MOST_ROWS, left, named, right, text};
+use super::kit::columns::{by_weight, named, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "top",
@@ -136,37 +136,29 @@ impl Top {
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
-        let mut columns = vec![named(&self.key, if self.is_task() { Align::Right } else { Align::Left }, 24)];
-        columns.push(left("comm", "Comm", 16));
-        columns.extend(self.names.iter().map(|name| named(name, Align::Right, 14)));
-        columns.extend(self.sums.iter().map(|sum| named(&sum.text, Align::Right, 14)));
-        columns.extend([
-            right("rate", "A second", 10),
-            right("share_pct", "Share", 8),
-            right("ever", "Since start", 12),
-        ]);
-        let mut list: Vec<(&Key, &Row, Vec<u64>)> =
-            self.rows.iter().map(|(key, row)| (key, row, self.order(row))).collect();
-        list.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.0.cmp(b.0)));
-        let mut rows = Rows::new(columns);
-        for (key, row, _) in list {
-            let hits: u64 = row.hits.iter().sum();
-            let mut cells = vec![text(key.text()), text(at.comm(row.tid))];
-            cells.extend((0..self.names.len()).map(|i| Cell::Count(row.hits.get(i).copied().unwrap_or(0))));
-            cells.extend((0..self.sums.len()).map(|i| Cell::Count(row.sums.get(i).copied().unwrap_or(0))));
-            cells.push(Cell::Number(hits as f64 / at.seconds()));
-            cells.push(Cell::Percent(100.0 * hits as f64 / self.total.max(1) as f64));
-            cells.push(Cell::Count(self.ever.get(key).copied().unwrap_or(0) + hits));
-            rows.push(id(key), cells);
-        }
-        Panel::new(format!("By {}", self.key), Body::Table(rows.limited(MOST_ROWS)))
+        let align = if self.is_task() { Align::Right } else { Align::Left };
+        let number = |name: &str| named(name, Align::Right, 14);
+        let hits = |row: &Row| row.hits.iter().sum::<u64>();
+        let at_place = |of: &[u64], i: usize| Cell::Count(of.get(i).copied().unwrap_or(0));
+        Sheet::of(by_weight(&self.rows, |row| self.order(row)), |(key, _)| id(key))
+            .column(named(&self.key, align, 24), |(key, _)| text(key.text()))
+            .left("comm", "Comm", 16, |(_, row)| text(at.comm(row.tid)))
+            .each(0..self.names.len(), |i| number(&self.names[i]), |(_, row), i| at_place(&row.hits, i))
+            .each(0..self.sums.len(), |i| number(&self.sums[i].text), |(_, row), i| at_place(&row.sums, i))
+            .right("rate", "A second", 10, |(_, row)| Cell::Number(hits(row) as f64 / at.seconds()))
+            .right("share_pct", "Share", 8, |(_, row)| {
+                Cell::Percent(100.0 * hits(row) as f64 / self.total.max(1) as f64)
+            })
+            .right("ever", "Since start", 12, |(key, row)| {
+                Cell::Count(self.ever.get(key).copied().unwrap_or(0) + hits(row))
+            })
+            .panel(format!("By {}", self.key))
     }
 
     fn flame(&self, at: &Moment<'_>) -> Panel {
         let chosen = at.selected(0);
         let own = self.stacks.iter().filter(|((key, ..), _)| chosen.is_none_or(|row| row == id(key)));
-        let stacks = own.map(|((_, tid, pin), n)| at.stack(at.comm(*tid), *pin, *n, *n)).collect();
-        Panel::new("Stacks of the row", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks))))
+        at.flame("Stacks of the row", Measure::Count, own.map(|((_, tid, pin), n)| (*tid, *pin, *n, *n)))
     }
 }
 

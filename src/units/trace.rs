@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
 use crate::event::format::print::call;
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{left, right, text};
+use super::kit::columns::{by_weight, text};
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "trace",
@@ -91,56 +91,31 @@ impl Trace {
     }
 
     fn log(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(vec![
-            right("time_ns", "Time", 14),
-            right("cpu", "CPU", 4),
-            left("comm", "Comm", 16),
-            right("tid", "TID", 8).ranked(1),
-            left("event", "Event", 26),
-            left("text", "What", 0),
-        ]);
         let skip = self.lines.len().saturating_sub(at.look.rows);
-        for line in self.lines.iter().skip(skip) {
-            let seconds = at.after(line.time);
-            rows.push(
-                line.number,
-                vec![
-                    text(format!("{}.{:06}", seconds / 1_000_000_000, seconds / 1000 % 1_000_000)),
-                    Cell::Id(line.cpu.into()),
-                    text(at.comm(line.tid)),
-                    Cell::Id(line.tid.into()),
-                    text(self.name(line.event)),
-                    text(self.event_text(line)),
-                ],
-            );
-        }
+        let clock = |time: u64| {
+            let ns = at.after(time);
+            format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
+        };
+        let rows = Sheet::of(self.lines.iter().skip(skip), |line| line.number)
+            .right("time_ns", "Time", 14, |line| text(clock(line.time)))
+            .right("cpu", "CPU", 4, |line| Cell::Id(line.cpu.into()))
+            .task(at, |line| line.tid)
+            .ranked(1)
+            .left("event", "Event", 26, |line| text(self.name(line.event)))
+            .left("text", "What", 0, |line| text(self.event_text(line)))
+            .rows();
         let gone = self.number - self.lines.len() as u64 + skip as u64;
         let note = if gone > 0 { format!("{gone} older events are not shown") } else { String::new() };
         Panel::new("Log", Body::Log(rows)).noted(note)
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(vec![
-            left("event", "Event", 32),
-            right("hits", "Hits", 12),
-            right("rate", "A second", 12),
-            left("course", "Course", 40),
-        ]);
-        let mut list: Vec<(&u16, &u64)> = self.counts.iter().collect();
-        list.sort_by_key(|(event, hits)| (std::cmp::Reverse(**hits), **event));
-        for (event, hits) in list {
-            let course: Vec<f32> = self.rates.row(event).unwrap_or_default().iter().map(|v| *v as f32).collect();
-            rows.push(
-                u64::from(*event),
-                vec![
-                    text(self.name(*event)),
-                    Cell::Count(*hits),
-                    Cell::Number(*hits as f64 / at.seconds()),
-                    Cell::Course(course.into()),
-                ],
-            );
-        }
-        Panel::new("Rates", Body::Table(rows))
+        Sheet::of(by_weight(&self.counts, |hits| **hits), |(event, _)| u64::from(*event))
+            .left("event", "Event", 32, |(event, _)| text(self.name(*event)))
+            .right("hits", "Hits", 12, |(_, hits)| Cell::Count(*hits))
+            .right("rate", "A second", 12, |(_, hits)| Cell::Number(*hits as f64 / at.seconds()))
+            .left("course", "Course", 40, |(event, _)| self.rates.course(event, usize::MAX))
+            .whole("Rates")
     }
 
     fn stack_of(&self, at: &Moment<'_>) -> Panel {
@@ -149,12 +124,11 @@ impl Trace {
             self.lines.get(usize::try_from(number.checked_sub(first)?).ok()?)
         });
         let line = chosen.or_else(|| self.lines.back());
-        let mut rows = Rows::new(vec![left("function", "Function", 48), left("dso", "DSO", 0)]);
         let frames = line.map(|line| at.frames(line.stack)).unwrap_or_default();
-        for (i, name) in frames.into_iter().rev().enumerate() {
-            rows.push(i as u64, vec![text(name.text), text(name.dso)]);
-        }
-        Panel::new("Stack of the event under the cursor", Body::Table(rows))
+        Sheet::of(frames.iter().rev().enumerate(), |(i, _)| i as u64)
+            .left("function", "Function", 48, |(_, name)| text(name.text.clone()))
+            .left("dso", "DSO", 0, |(_, name)| text(name.dso.clone()))
+            .whole("Stack of the event under the cursor")
     }
 }
 
@@ -201,9 +175,9 @@ impl Unit for Trace {
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let mut panels = vec![self.log(at), self.table(at)];
         if self.stack || self.selected.iter().any(|selected| selected.has("stack")) {
-            let all = self.stacks.iter().map(|((tid, pin), n)| at.stack(at.comm(*tid), *pin, *n, *n)).collect();
+            let all = self.stacks.iter().map(|((tid, pin), n)| (*tid, *pin, *n, *n));
             panels.push(self.stack_of(at));
-            panels.push(Panel::new("Flame graph of events", Body::Flame(Arc::new(Stacks::new(Measure::Count, all)))));
+            panels.push(at.flame("Flame graph of events", Measure::Count, all));
         }
         panels
     }

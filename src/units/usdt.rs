@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::event::format::Format;
 use crate::event::probe::{as_name, elf::Elf};
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{left, right, text};
-use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, ThreadChoice, Unit};
+use super::kit::columns::{by_weight, text};
+use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "usdt",
@@ -158,48 +158,24 @@ impl Unit for UsdtUnit {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut rows = Rows::new(vec![
-            left("probe", "Probe", 40),
-            right("hits", "Hits", 12),
-            right("rate", "A second", 12),
-            left("course", "Course", 40),
-        ]);
-        let mut list: Vec<(&usize, &u64)> = self.counts.iter().collect();
-        list.sort_by_key(|(role, n)| (std::cmp::Reverse(**n), **role));
-        for (role, n) in list {
-            let course: Vec<f32> = self.course.row(role).unwrap_or_default().iter().map(|v| *v as f32).collect();
-            let cells = vec![
-                text(self.probes[*role].2.as_str()),
-                Cell::Count(*n),
-                Cell::Number(*n as f64 / at.seconds()),
-                Cell::Course(course.into()),
-            ];
-            rows.push(*role as u64, cells);
-        }
-        let mut columns = vec![
-            right("time_ns", "At", 9),
-            right("cpu", "CPU", 4),
-            left("task", "Task", 22),
-            left("probe", "Probe", 32),
-        ];
-        columns.extend(self.stack.then(|| left("stack", "Where", 40)));
-        columns.push(left("arguments", "Arguments", 0));
-        let mut log = Rows::new(columns);
-        for line in self.lines.iter().skip(self.lines.len().saturating_sub(at.look.rows)) {
-            let mut cells = vec![
-                Cell::Time(at.after(line.time)),
-                Cell::Id(line.cpu.into()),
-                text(at.task(line.tid)),
-                text(self.probes[line.role].2.as_str()),
-            ];
-            cells.extend(self.stack.then(|| text(at.line(line.stack))));
-            cells.push(text(self.arguments(line)));
-            log.push(line.number, cells);
-        }
+        let name = |role: &usize| text(self.probes[*role].2.as_str());
+        let probes = Sheet::of(by_weight(&self.counts, |n| **n), |(role, _)| *role as u64)
+            .left("probe", "Probe", 40, |(role, _)| name(role))
+            .right("hits", "Hits", 12, |(_, n)| Cell::Count(*n))
+            .right("rate", "A second", 12, |(_, n)| Cell::Number(*n as f64 / at.seconds()))
+            .left("course", "Course", 40, |(role, _)| self.course.course(role, usize::MAX));
+        let newest = self.lines.iter().skip(self.lines.len().saturating_sub(at.look.rows));
+        let log = Sheet::of(newest, |line| line.number)
+            .right("time_ns", "At", 9, |line| Cell::Time(at.after(line.time)))
+            .right("cpu", "CPU", 4, |line| Cell::Id(line.cpu.into()))
+            .left("task", "Task", 22, |line| text(at.task(line.tid)))
+            .left("probe", "Probe", 32, |line| name(&line.role))
+            .when(self.stack, |sheet| sheet.left("stack", "Where", 40, |line| text(at.line(line.stack))))
+            .left("arguments", "Arguments", 0, |line| text(self.arguments(line)));
         let label = |role: &usize| self.probes[*role].2.clone();
         vec![
-            Panel::new("Probes", Body::Table(rows)),
-            Panel::new("Log", Body::Log(log)),
+            probes.whole("Probes"),
+            Panel::new("Log", Body::Log(log.rows())),
             Panel::new("Hits over time", self.course.series(at.start, Measure::Count, 16, label)),
         ]
     }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
+use super::kit::columns::{by_weight, text, time};
 use super::kit::field::Num;
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, ThreadChoice, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -95,38 +95,19 @@ impl Wakeups {
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(vec![
-            left("waker", "Waker", 24),
-            left("context", "Out of", 10),
-            left("woken", "Wakes", 24),
-            right("times", "Times", 9),
-            right("rate", "A second", 10),
-            right("share_pct", "Share", 8),
-            right("mean_ns", "Until it runs", 14),
-            right("p99_ns", "p99", 8),
-            right("max_ns", "Max", 8),
-        ]);
-        let mut list: Vec<(&(i32, i32, WakeContext), &Stats)> = self.pairs.iter().collect();
         // Wake-ups count when they are seen; until the task runs there is no time.
-        list.sort_by_key(|(key, stats)| (std::cmp::Reverse(stats.n + stats.than), **key));
-        for (key, stats) in list {
-            let n = stats.n + stats.than;
-            rows.push(
-                id(key),
-                vec![
-                    text(at.task(key.0)),
-                    text(key.2.label()),
-                    text(at.task(key.1)),
-                    Cell::Count(n),
-                    Cell::Number(n as f64 / at.seconds()),
-                    share(n, self.total),
-                    time(stats.mean() as u64),
-                    time(stats.quantile(0.99)),
-                    time(stats.max),
-                ],
-            );
-        }
-        Panel::new("Who wakes whom", Body::Table(rows.limited(MOST_ROWS)))
+        let seen = |stats: &Stats| stats.n + stats.than;
+        Sheet::of(by_weight(&self.pairs, |stats| seen(stats)), |(key, _)| id(key))
+            .left("waker", "Waker", 24, |((waker, ..), _)| text(at.task(*waker)))
+            .left("context", "Out of", 10, |((.., context), _)| text(context.label()))
+            .left("woken", "Wakes", 24, |((_, woken, _), _)| text(at.task(*woken)))
+            .right("times", "Times", 9, |(_, stats)| Cell::Count(seen(stats)))
+            .right("rate", "A second", 10, |(_, stats)| Cell::Number(seen(stats) as f64 / at.seconds()))
+            .share(|(_, stats)| seen(stats), self.total)
+            .right("mean_ns", "Until it runs", 14, |(_, stats)| time(stats.mean() as u64))
+            .right("p99_ns", "p99", 8, |(_, stats)| time(stats.quantile(0.99)))
+            .right("max_ns", "Max", 8, |(_, stats)| time(stats.max))
+            .panel("Who wakes whom")
     }
 
     fn by_comm(&self, at: &Moment<'_>) -> Panel {
@@ -134,18 +115,12 @@ impl Wakeups {
         for ((waker, woken, _), stats) in &self.pairs {
             *all.entry((at.comm(*waker), at.comm(*woken))).or_default() += stats.n + stats.than;
         }
-        let mut list: Vec<_> = all.into_iter().collect();
-        list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        let mut rows = Rows::new(vec![
-            left("waker", "Waker", 20),
-            left("woken", "Wakes", 20),
-            right("times", "Times", 10),
-            right("share_pct", "Share", 8),
-        ]);
-        for ((waker, woken), n) in list {
-            rows.push(id(&(&waker, &woken)), vec![text(waker), text(woken), Cell::Count(n), share(n, self.total)]);
-        }
-        Panel::new("By name", Body::Table(rows.limited(MOST_ROWS)))
+        Sheet::of(by_weight(&all, |n| **n), |(key, _)| id(key))
+            .left("waker", "Waker", 20, |((waker, _), _)| text(waker.clone()))
+            .left("woken", "Wakes", 20, |((_, woken), _)| text(woken.clone()))
+            .right("times", "Times", 10, |(_, n)| Cell::Count(*n))
+            .share(|(_, n)| *n, self.total)
+            .panel("By name")
     }
 }
 
@@ -206,8 +181,7 @@ impl Unit for Wakeups {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut all = Stats::default();
-        self.pairs.values().for_each(|stats| all.merge(stats));
+        let all = self.pairs.values().sum();
         let mut panels = vec![
             self.table(at),
             self.by_comm(at),
@@ -229,7 +203,7 @@ impl Unit for Wakeups {
                 stack
             };
             let stacks = self.stacks.iter().map(one).collect();
-            panels.push(Panel::new("Stacks of wakers", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))));
+            panels.push(Panel::flame("Stacks of wakers", Measure::Count, stacks));
         }
         panels
     }

@@ -20,11 +20,6 @@ pub(crate) fn named(name: &str, align: Align, width: u16) -> Column {
     Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0 }
 }
 
-/// `comm`, `tid`.
-pub(crate) fn task() -> [Column; 2] {
-    [left("comm", "Comm", 16), right("tid", "TID", 8)]
-}
-
 pub(crate) fn text(text: impl Into<Arc<str>>) -> Cell {
     Cell::Text(text.into())
 }
@@ -40,9 +35,9 @@ pub(crate) fn share(part: u64, whole: u64) -> Cell {
 }
 
 /// The rows of a map by a weight, the heaviest first; ties by key.
-pub(crate) fn by_weight<K: Ord + Copy, V>(
+pub(crate) fn by_weight<K: Ord + Copy, V, W: Ord>(
     map: impl IntoIterator<Item = (K, V)>,
-    weight: impl Fn(&V) -> u64,
+    weight: impl Fn(&V) -> W,
 ) -> Vec<(K, V)> {
     let mut list: Vec<(K, V)> = map.into_iter().collect();
     list.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Body, Panel, Rows};
+use crate::panel::Panel;
 
-use super::columns::{MOST_ROWS, left, text};
-use super::{Moment, Stats, latency};
+use super::columns::text;
+use super::{Moment, Sheet, Stats};
 
 /// Threads that are remembered; when there are more, all are asked for anew.
 const MAX: usize = 1 << 17;
@@ -41,12 +41,9 @@ impl ByContainer {
         }
         let mut list: Vec<(Option<String>, Stats)> = sums.into_iter().collect();
         list.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(&b.0)));
-        let mut rows = Rows::new([vec![left("container", "Container", 30)], latency::columns(than)].concat());
-        for (at, (words, stats)) in list.into_iter().enumerate() {
-            let mut cells = vec![text(words.unwrap_or_else(|| "–".to_owned()))];
-            cells.extend(latency::cells(&stats, than));
-            rows.push(at as u64, cells);
-        }
-        Some(Panel::new("Containers", Body::Table(rows.limited(MOST_ROWS))))
+        let table = Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
+            .left("container", "Container", 30, |(_, (words, _))| text(words.as_deref().unwrap_or("–")))
+            .latency(than, |(_, (_, stats))| stats);
+        Some(table.panel("Containers"))
     }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{CountedEvents, Grid, Sample};
+use crate::panel::Cell;
+
+use super::columns::text;
+use super::{CountedEvents, Grid, Sample, Sheet};
 
 /// What was counted.
 #[derive(Debug)]
@@ -55,6 +58,26 @@ impl Counts {
 
     pub(crate) fn total(&self, role: usize) -> u64 {
         self.sums.range((role, 0)..=(role, u32::MAX)).map(|(_, n)| n).sum()
+    }
+
+    /// Of a CPU, or of all.
+    pub(crate) fn on(&self, role: usize, cpu: Option<u32>) -> u64 {
+        cpu.map_or_else(|| self.total(role), |cpu| self.of(role, cpu))
+    }
+
+    /// A table by CPU whose last row is of all.
+    pub(crate) fn sheet<'a>(&self, width: u16) -> Sheet<'a, Option<u32>> {
+        let cpus = self.cpus().into_iter().map(Some).chain([None]);
+        Sheet::of(cpus, |cpu| cpu.map_or(u64::MAX, u64::from))
+            .right("cpu", "CPU", width, |cpu| cpu.map_or_else(|| text("all"), |cpu| Cell::Id(cpu.into())))
+    }
+
+    /// What to know of counts that are scaled.
+    pub(crate) fn note(&self) -> String {
+        let note = self.partly.map(|least| {
+            format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
+        });
+        note.unwrap_or_default()
     }
 
     /// Forgets the interval; courses go on.

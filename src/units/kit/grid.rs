@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::panel::heatmap::{HeatRow, Heatmap};
 use crate::panel::series::{Series, SeriesLine};
-use crate::panel::{Body, Measure};
+use crate::panel::{Body, Cell, Measure};
 
 /// The finest column, in nanoseconds, and how many columns there are at most.
 const FINEST_NS: u64 = 10_000_000;
@@ -111,6 +111,12 @@ impl<K: Ord + Clone> Grid<K> {
     /// The rows with their sums.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (&K, f64)> {
         self.rows.iter().map(|(key, row)| (key, row.iter().sum()))
+    }
+
+    /// A row's newest columns as a course.
+    pub(crate) fn course(&self, key: &K, most: usize) -> Cell {
+        let row = self.row(key).unwrap_or_default();
+        Cell::Course(row[row.len().saturating_sub(most)..].iter().map(|value| *value as f32).collect())
     }
 
     /// A row's columns.

@@ -48,6 +48,12 @@ impl Stats {
         self.add_many(value, 1);
     }
 
+    /// Adds a value that is above the threshold or not.
+    pub(crate) fn add_than(&mut self, value: u64, above: bool) {
+        self.add(value);
+        self.than += u64::from(above);
+    }
+
     /// The same value so many times.
     pub(crate) fn add_many(&mut self, value: u64, n: u64) {
         if n == 0 {
@@ -158,6 +164,16 @@ impl Stats {
             out.pop();
         }
         out
+    }
+}
+
+/// The values of all.
+impl<'a> std::iter::Sum<&'a Stats> for Stats {
+    fn sum<I: Iterator<Item = &'a Stats>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, stats| {
+            sum.merge(stats);
+            sum
+        })
     }
 }
 

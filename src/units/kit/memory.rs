@@ -1,17 +1,16 @@
 //! Units about samples of loads and stores: where data came from, what it cost, which functions and addresses.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
-use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::panel::{Cell, Column, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::columns::{MOST_ROWS, left, right, share, text};
+use super::columns::{by_weight, left, right, text};
 use super::rowids::id;
-use super::{Context, EventRequest, Moment, Sample, Stats, Unit, latency};
+use super::{Context, EventRequest, Moment, Sample, Sheet, Stats, Unit, latency};
 
 /// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
 const LEVELS: &[&str] = &[
@@ -84,23 +83,20 @@ impl Accesses {
         lists.into_iter().for_each(|stats| stats.add(hit.weight));
     }
 
-    fn columns(first: Vec<crate::panel::Column>) -> Vec<crate::panel::Column> {
-        let mut columns = first;
-        columns.extend(latency::columns(false));
-        for column in &mut columns {
-            if let Some(name) = column.name.strip_suffix("_ns") {
-                column.name = format!("{name}_cycles").into();
-            }
-        }
-        columns.push(right("share_pct", "Share", 8));
-        columns
-    }
-
-    fn cells(&self, first: Vec<Cell>, stats: &Stats) -> Vec<Cell> {
-        let mut cells = first;
-        cells.extend(latency::cells_of(stats, false, Cell::Count));
-        cells.push(share(stats.sum.max(stats.n), self.all.sum.max(self.all.n)));
-        cells
+    /// A table of accesses by a key, which the first columns are of; what cost most first.
+    fn by<'a, K: Ord + 'a, const N: usize>(
+        &self,
+        map: impl IntoIterator<Item = (&'a K, &'a Stats)>,
+        id: impl Fn(&K) -> u64 + 'a,
+        columns: [Column; N],
+        cells: impl Fn(&K) -> [Cell; N] + 'a,
+    ) -> Sheet<'a, (&'a K, &'a Stats)> {
+        let list = by_weight(map, |stats| (stats.sum, stats.n));
+        let spread = latency::columns(false).into_iter().map(|column| column.of_unit("_cycles"));
+        Sheet::of(list, move |(key, _)| id(key))
+            .columns(columns, move |(key, _)| cells(key))
+            .columns(spread, |(_, stats)| latency::cells_of(stats, false, Cell::Count))
+            .share(|(_, stats)| stats.sum.max(stats.n), self.all.sum.max(self.all.n))
     }
 }
 
@@ -119,36 +115,17 @@ impl Unit for Accesses {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let named = vec![
-            left("level", "Level", 20),
-            left("snoop", "Snoop", 8),
-            left("tlb", "TLB", 14),
-            left("lock", "Lock", 8),
-        ];
-        let mut rows = Rows::new(Self::columns(named));
-        let mut list: Vec<(&u64, &Stats)> = self.sources.iter().collect();
-        list.sort_by_key(|(source, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **source));
-        for (value, stats) in list {
-            rows.push(*value, self.cells(source(*value).map(text).to_vec(), stats));
-        }
-        let mut functions = Rows::new(Self::columns(vec![left("task", "Task", 22), left("stack", "Where", 48)]));
-        let mut list: Vec<(&(i32, RetainedStack), &Stats)> = self.functions.iter().collect();
-        list.sort_by_key(|(key, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **key));
-        for ((tid, pin), stats) in list {
-            let first = vec![text(at.task(*tid)), text(at.line(*pin))];
-            functions.push(id(&(tid, pin)), self.cells(first, stats));
-        }
-        let mut lines = Rows::new(Self::columns(vec![left("process", "Process", 22), right("line", "Cache line", 18)]));
-        let mut list: Vec<(&(i32, u64), &Stats)> = self.lines.iter().collect();
-        list.sort_by_key(|(key, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **key));
-        for ((pid, line), stats) in list {
-            let first: Vec<Cell> = vec![text(Arc::from(&*at.task(*pid))), Cell::Address(*line)];
-            lines.push(id(&(pid, line)), self.cells(first, stats));
-        }
+        let data =
+            [left("level", "Level", 20), left("snoop", "Snoop", 8), left("tlb", "TLB", 14), left("lock", "Lock", 8)];
+        let sources = self.by(&self.sources, |value| *value, data, |value| source(*value).map(text));
+        let place = [left("task", "Task", 22), left("stack", "Where", 48)];
+        let functions = self.by(&self.functions, id, place, |(tid, pin)| [text(at.task(*tid)), text(at.line(*pin))]);
+        let address = [left("process", "Process", 22), right("line", "Cache line", 18)];
+        let lines = self.by(&self.lines, id, address, |(pid, line)| [text(at.task(*pid)), Cell::Address(*line)]);
         vec![
-            Panel::new("Where data came from", Body::Table(rows.limited(MOST_ROWS))),
-            Panel::new("Functions", Body::Table(functions.limited(MOST_ROWS))),
-            Panel::new("Cache lines", Body::Table(lines.limited(MOST_ROWS))),
+            sources.panel("Where data came from"),
+            functions.panel("Functions"),
+            lines.panel("Cache lines"),
             latency::by_powers("Cycles", &self.all, Measure::Count),
         ]
     }

@@ -19,17 +19,19 @@ pub(crate) mod rowids;
 pub(crate) mod sched;
 pub(crate) mod select;
 pub mod settings;
+pub(crate) mod sheet;
 pub(crate) mod target;
 pub(crate) mod top_n;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::event::Rate;
 use crate::event::format::Format;
-use crate::panel::Panel;
 use crate::panel::stacks::Stack;
 use crate::panel::text::BELOW;
+use crate::panel::{Measure, Panel};
 use crate::profile::{Profile, RetainedStack, SymId};
 use crate::query::symbol_stacks::{Name, name_in};
 use crate::record::Record;
@@ -41,6 +43,7 @@ pub(crate) use grid::Grid;
 pub use histogram::Stats;
 pub use names::ThreadNames;
 pub use settings::{Opt, Settings};
+pub(crate) use sheet::Sheet;
 pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
 
@@ -306,6 +309,23 @@ impl Moment<'_> {
         let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
         frames.extend(self.frames(pin));
         Stack { frames, weight, count }
+    }
+
+    /// A flame graph of what threads weigh in their stacks, as (thread, stack, weight, how many things that is);
+    /// threads of one name are one.
+    pub fn flame(
+        &self,
+        title: &str,
+        measure: Measure,
+        stacks: impl IntoIterator<Item = (i32, RetainedStack, u64, u64)>,
+    ) -> Panel {
+        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), (u64, u64)> = BTreeMap::new();
+        for (tid, pin, weight, count) in stacks {
+            let sums = by_comm.entry((self.comm(tid), pin)).or_default();
+            *sums = (sums.0 + weight, sums.1 + count);
+        }
+        let stacks = by_comm.into_iter().map(|((comm, pin), (weight, count))| self.stack(comm, pin, weight, count));
+        Panel::flame(title, measure, stacks.collect())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Units about hits and misses of hardware counters, by CPU.
 
-use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
+use crate::panel::{Align, Cell, Measure, Panel};
 
-use super::columns::{named, right, text};
+use super::columns::named;
 use super::counts::Counts;
 use super::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
 
@@ -30,29 +30,14 @@ impl Ratios {
         Self { counts: Counts::new(1_000_000_000), events, there: vec![false; events.len()], ratios }
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![right("cpu", "CPU", 5)];
-        for (role, (_, title)) in self.events.iter().enumerate() {
-            columns.extend(self.there[role].then(|| named(title, Align::Right, 14)));
+    /// A ratio of a CPU's counts, or of the counts of all. A division by zero is none.
+    fn ratio(&self, ratio: &Ratio, cpu: Option<u32>) -> Cell {
+        let (all, misses) = (self.counts.on(ratio.all, cpu), self.counts.on(ratio.misses, cpu));
+        if self.there[ratio.all] && self.there[ratio.misses] && all > 0 {
+            Cell::Percent(100.0 * all.saturating_sub(misses) as f64 / all as f64)
+        } else {
+            Cell::Empty
         }
-        columns.extend(self.ratios.iter().map(|ratio| named(ratio.title, Align::Right, 10)));
-        columns
-    }
-
-    fn cells(&self, first: Cell, count: &dyn Fn(usize) -> u64) -> Vec<Cell> {
-        let mut cells = vec![first];
-        cells.extend((0..self.events.len()).filter(|role| self.there[*role]).map(|role| Cell::Count(count(role))));
-        for ratio in self.ratios {
-            let (all, misses) = (count(ratio.all), count(ratio.misses));
-            // A division by zero is no ratio.
-            let known = self.there[ratio.all] && self.there[ratio.misses] && all > 0;
-            cells.push(if known {
-                Cell::Percent(100.0 * all.saturating_sub(misses) as f64 / all as f64)
-            } else {
-                Cell::Empty
-            });
-        }
-        cells
     }
 }
 
@@ -79,16 +64,18 @@ impl Unit for Ratios {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut rows = Rows::new(self.columns());
-        for cpu in self.counts.cpus() {
-            rows.push(cpu.into(), self.cells(Cell::Id(cpu.into()), &|role| self.counts.of(role, cpu)));
-        }
-        rows.push(u64::MAX, self.cells(text("all"), &|role| self.counts.total(role)));
-        let note = self.counts.partly.map(|least| {
-            format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
-        });
+        let there = (0..self.events.len()).filter(|role| self.there[*role]);
+        let counts = &self.counts;
+        let table = counts
+            .sheet(5)
+            .each(
+                there,
+                |role| named(self.events[role].1, Align::Right, 14),
+                |cpu, role| Cell::Count(counts.on(role, cpu)),
+            )
+            .each(self.ratios, |ratio| named(ratio.title, Align::Right, 10), |cpu, ratio| self.ratio(ratio, cpu));
         let course = self.counts.course.series(at.start, Measure::Count, 16, |role| self.events[*role].1.to_owned());
-        vec![Panel::new("By CPU", Body::Table(rows)).noted(note.unwrap_or_default()), Panel::new("Course", course)]
+        vec![table.whole("By CPU").noted(self.counts.note()), Panel::new("Course", course)]
     }
 
     fn reset(&mut self, _now: u64) {

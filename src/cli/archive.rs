@@ -12,7 +12,7 @@ const LEAST: u64 = 64 << 20;
 /// Files in it.
 const MAX_FILES: usize = 1 << 16;
 
-/// What may still come of a stream.
+/// A stream that may bring so many bytes more.
 struct Bounded<R> {
     from: R,
     left: u64,

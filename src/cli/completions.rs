@@ -49,7 +49,7 @@ pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// What to say of a word that no page is called by.
+/// The error for a word that no page is called by.
 fn unknown(command: &Command, name: &str) -> String {
     let topics = || manual::pages().filter(|page| page.about.is_some());
     let short = |page: manual::Page| page.name.trim_start_matches("perfprof-tui-");

@@ -89,11 +89,11 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
 
 /// Samples a second of each CPU.
 const RATE: &str = "99";
-/// What is sampled for [`cpus::WINDOW_NS`] takes a small part of this.
+/// Memory of the profile; what is sampled for [`cpus::WINDOW_NS`] takes a small part of this.
 const MEMORY: usize = 64 << 20;
 /// CPUs whose functions are looked for in one interval.
 const MOST_NAMED: usize = 4;
-/// How long names may take.
+/// Time that names may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The samples beside the figures of /proc.
@@ -135,7 +135,7 @@ impl Sampler {
         found
     }
 
-    /// What was sampled up to now, and what is behind the softirqs of a CPU.
+    /// The answer of all that was sampled up to now, with the functions behind the softirqs of a CPU.
     fn answer(&mut self, cpu: Option<u16>) -> Arc<Answer> {
         self.asked += 1;
         self.engine.send(Request::Ask(Arc::new(Question { generation: self.asked, cpu, ..Question::default() })));

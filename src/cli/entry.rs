@@ -43,7 +43,7 @@ fn first_word(words: &[OsString], parser: &clap::Command) -> Option<usize> {
     None
 }
 
-/// Whether the word behind an option is its value.
+/// True if the word behind an option is its value.
 fn wants_value(text: &str, parser: &clap::Command) -> bool {
     let takes = |arg: &clap::Arg| {
         let least = arg.get_num_args().map_or(1, |range| range.min_values());
@@ -69,7 +69,7 @@ fn with_command_first(words: Vec<OsString>, at: usize, command: Option<&str>) ->
     out
 }
 
-/// Whether a word can only mean a recording: it is there, or named as a place is.
+/// True if a word can only mean a recording: it is there, or named as a place is.
 fn is_recording(word: &OsStr) -> bool {
     let text = word.to_string_lossy();
     text == "-" || text.starts_with("ssh://") || text.contains(['/', '.']) || Path::new(word).exists()

@@ -37,7 +37,7 @@ pub(crate) fn code(result: anyhow::Result<u8>) -> ExitCode {
     }
 }
 
-/// Why a command could not be run, where that is what went wrong.
+/// The reason why a command could not be run, where that is the cause.
 fn not_run<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a NotRun> {
     let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     cause.downcast_ref().or_else(|| inner?.downcast_ref())

@@ -70,7 +70,7 @@ fn first_event(loaded: &Offline, events: &[usize]) -> Option<usize> {
     first(&|event| is_chosen(event) && has_chains(event)).or_else(|| first(&is_chosen)).or(events.first().copied())
 }
 
-/// What formats say of a recording.
+/// The description of a recording, as formats have it.
 fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -> anyhow::Result<ExportInput<'a>> {
     let core = loaded.ingest.core();
     let attr = &core.events[event].attr;
@@ -141,7 +141,7 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Why a copy was not made, and what to do.
+/// The reason why a copy was not made, and the remedy.
 fn why(path: &Path, error: &CopyError) -> String {
     match error {
         CopyError::Io(error) => unwritten(path, error),

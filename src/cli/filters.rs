@@ -12,12 +12,12 @@ use super::output::complain;
 
 const NAME: &str = "filters.toml";
 
-/// Where they are kept; `None` without a home.
+/// The file that they are kept in; `None` without a home.
 pub(crate) fn path() -> Option<PathBuf> {
     config::folder().map(|folder| folder.join(NAME))
 }
 
-/// Those that are there, and those of the configuration. A file that cannot be read is said, and left as it is.
+/// Reads those of the file, and those of the configuration. A file that cannot be read is said, and left as it is.
 pub(crate) fn read() -> SavedFilters {
     let mut all = config::get().filters.clone();
     let Some(path) = path() else { return all };

@@ -16,23 +16,23 @@ use super::Usage;
 use super::args::RetentionArgs;
 use super::snapshot::{free_name, save};
 
-/// How snapshots of triggers are named, before the time.
+/// The name of triggers' snapshots, before the time.
 const PREFIX: &str = "perfprof-trigger-";
 
 /// The least that the program may use, and what it may where nothing limits memory.
 const LEAST: usize = 16 << 20;
 const USUAL: usize = 256 << 20;
-/// What rings, and files that are mapped, take beside that of a cgroup.
+/// Room for rings and mapped files beside that of a cgroup.
 const REST: u64 = 64 << 20;
 
-/// What the program may use of a machine's memory, where cgroups may limit it: half of what a cgroup leaves, as what is
+/// The program's share of a machine's memory, where cgroups may limit it: half of what a cgroup leaves, as what is
 /// profiled may be in it, too.
 fn usual(machine: u64, limit: Option<u64>) -> usize {
     let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 2).min(machine / 16);
     usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)
 }
 
-/// What is kept.
+/// The options of retention.
 pub(crate) struct Retention {
     /// Bytes.
     pub(crate) memory: usize,
@@ -125,7 +125,7 @@ impl TriggerFolder {
     }
 }
 
-/// How many snapshots of triggers a directory has, and their bytes.
+/// The number of triggers' snapshots in a directory, and their bytes.
 fn held(dir: &Path) -> io::Result<(usize, u64)> {
     let (mut number, mut bytes) = (0, 0);
     for entry in fs::read_dir(dir)? {

@@ -71,7 +71,7 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files)
 }
 
-/// The same screen on a recording.
+/// Shows a recording on the screen.
 pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);

@@ -105,7 +105,7 @@ struct ManualTable {
     cells: Vec<Vec<Inline>>,
 }
 
-/// What Markdown is written into.
+/// A manual page that Markdown is written into.
 struct RoffWriter<'a> {
     roff: &'a mut Roff,
     line: Vec<Inline>,

@@ -107,7 +107,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// What was typed.
+/// A command line as it was typed.
 enum Parsed {
     Unit(&'static crate::units::kit::Spec, Box<args::unit_args::UnitArgs>),
     Other(Box<Args>),

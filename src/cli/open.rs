@@ -49,7 +49,7 @@ struct KeptSource {
     _unpacked: Option<tempfile::TempDir>,
 }
 
-/// How long is waited for what a recorder that failed has to say.
+/// Time that a failed recorder has for its last words.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
 
 impl Source for KeptSource {
@@ -79,7 +79,7 @@ pub(crate) fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened
     Ok(opened)
 }
 
-/// The same for those who own the screen; what the user should know comes back.
+/// Opens a recording for who owns the screen: notes come back instead of being printed.
 pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     let mut paths = args.paths();
     let remotes = remote::start(&mut paths, &args.there)?;
@@ -149,7 +149,7 @@ impl Opened {
     }
 }
 
-/// Where the names of a recording come from. The running kernel's names serve only when it is the
+/// The sources of a recording's names. The running kernel's names serve only when it is the
 /// kernel that was recorded.
 fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (SymbolOptions, Option<String>) {
     let is_kernel = |(kernel, _, path): &&(bool, _, String)| *kernel && path.starts_with("[kernel.kallsyms]");
@@ -190,7 +190,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     (options, complaint)
 }
 
-/// Whether a recorded kernel is the one that runs here: by its build id, or where that is not known by its release
+/// True if a recorded kernel is the one that runs here: by its build id, or where that is not known by its release
 /// and the machine's name.
 fn is_own(host: &str, kernel: &str, id: Option<BuildId>) -> bool {
     let uname = rustix::system::uname();
@@ -247,7 +247,7 @@ impl SampleSelection {
         filter_of(Some(&clauses.join(" && ")), known)
     }
 
-    /// Whether it may look at tracepoints' own fields.
+    /// True if it may look at tracepoints' own fields.
     pub(crate) fn needs_fields(&self) -> bool {
         let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, KnownFields::Any));
         parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))

@@ -65,7 +65,7 @@ pub(crate) fn timed_csv(table: &Table, time: &str, first: bool) -> String {
     out
 }
 
-/// Whether somebody sits at a terminal, on both sides.
+/// True if somebody sits at a terminal, on both sides.
 pub(crate) fn has_terminal() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
@@ -113,7 +113,7 @@ pub(crate) fn complain(text: &str) {
     }
 }
 
-/// What clap says: help as it is made, and refusals, which repeat what was typed, as text.
+/// Prints what clap says: help as it is made, and refusals, which repeat what was typed, as text.
 pub(crate) fn print_usage(error: &clap::Error) {
     if error.use_stderr() {
         let mut err = Printable::new(EscapeForm::Text, io::stderr().lock());
@@ -123,7 +123,7 @@ pub(crate) fn print_usage(error: &clap::Error) {
     }
 }
 
-/// Whether an error is that nobody reads any more.
+/// True if an error says that nobody reads any more.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -134,7 +134,7 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     show(args, &Table { columns, rows })
 }
 
-/// What a program's debug information says; without it, `else_` says what else there is.
+/// A program's debug information; without it, `else_` says what else there is.
 fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
     // A file that cannot be read lacks more than that.
     Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;

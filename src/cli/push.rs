@@ -25,7 +25,7 @@ const SPOOL: usize = 64 << 20;
 /// The first pause after a failure; it doubles up to the longest.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long the last profiles may take when all is over.
+/// Time that the last profiles may take when all is over.
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Samples and pushes until a signal comes or the command ends.
@@ -104,7 +104,7 @@ fn span(wall_ns: u64, took: Duration) -> (u64, u64) {
     (began / 1_000_000_000, wall_ns.div_ceil(1_000_000_000))
 }
 
-/// How it went.
+/// The outcome of all profiles.
 #[derive(Debug, Default)]
 struct Summary {
     sent: u64,

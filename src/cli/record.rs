@@ -77,7 +77,7 @@ struct Summary {
     bytes: u64,
 }
 
-/// Where records go: a file, or a stream to standard output.
+/// The sink of records: a file, or a stream to standard output.
 enum RecordSink {
     File(Writer),
     Stream(StreamWriter),
@@ -114,12 +114,12 @@ impl RecordSink {
     }
 }
 
-/// What containers are called, where there are any.
+/// The names of containers, where there are any.
 fn names_of(named: &[NamedContainer]) -> Option<Section> {
     (!named.is_empty()).then(|| (containers::FEATURE, containers::encode(named.iter())))
 }
 
-/// What describes the machine and the events.
+/// The sections that describe the machine and the events.
 fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
     let cmdline: Vec<String> = std::env::args().collect();
     let mut sections = features::machine(&cmdline);
@@ -253,7 +253,7 @@ impl Recorder {
         self.writer.finish_round()
     }
 
-    /// What went wrong, and where what was recorded so far can be found.
+    /// The error, with the file that has what was recorded so far.
     fn salvage(&mut self, path: &Path, error: anyhow::Error) -> anyhow::Error {
         if let Some(SourceError::Command(_)) = error.downcast_ref() {
             // Nothing ran that could be recorded.

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, bounded};
 use super::{Usage, usage};
 use crate::kernel::privilege;
 
-/// What runs on the other machine and what brings its words here; ended when it is dropped.
+/// The program on the other machine and ssh, which brings its words here; ended when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Remote {
     child: Child,

@@ -61,7 +61,7 @@ fn own_keys(info: &Info) -> Vec<ColumnKey> {
     if info.is_of_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
 }
 
-/// What a report prints of each event.
+/// The parts of a report on each event.
 struct ReportShape {
     keys: Vec<ColumnKey>,
     children: bool,
@@ -156,7 +156,7 @@ fn is_dummy(event: &EventDesc) -> bool {
     event.is_derived() || event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
 }
 
-/// What the head of a recording says.
+/// Prints the head of a recording.
 fn header(opened: &open::Opened) -> anyhow::Result<u8> {
     for (what, value) in &opened.source.info().facts {
         print(&format!("# {what:18} : {}\n", panel::text::clean(value)))?;

@@ -81,7 +81,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Where figures of one kind go: a file, which has its name when all are there, or standard output.
+/// The sink of figures of one kind: a file, which has its name when all are there, or standard output.
 enum FigureFile {
     Stdout,
     File(PathBuf, Printable<BufWriter<NewFile>>),
@@ -115,7 +115,7 @@ fn failed(path: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("{}", unwritten(path, error))
 }
 
-/// Where figures go.
+/// The sinks of figures.
 struct Outputs {
     folded: Option<FigureFile>,
     points: Option<FigureFile>,

@@ -51,5 +51,5 @@ pub(crate) fn watch_signals(outside: Sender<OutsideEvent>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Whether we are stopping ourselves right now.
+/// True if we are stopping ourselves right now.
 pub(crate) static SUSPENDED: AtomicBool = AtomicBool::new(false);

@@ -73,7 +73,7 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     Ok(StartedSource { source, per_sample, warning })
 }
 
-/// What a user without rights can do all the same, and what would give more.
+/// The commands that work without rights, and the remedy for the others.
 fn what_works(rights: &Rights) -> String {
     let (reason, remedy) = refusal(rights);
     let own: &[(&str, &str)] = match rights.blocked.is_some() || rights.shut_out {
@@ -102,7 +102,7 @@ pub(crate) fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
     Ok(sampling.realtime)
 }
 
-/// What is to be said of a rate, when each sample costs so much; it is refused where it would take half of a CPU.
+/// The warning about a rate, when each sample costs so much; the rate is refused where it would take half of a CPU.
 fn afford(hz: u64, cost: Duration, force: bool) -> anyhow::Result<Option<String>> {
     let percent = overhead::percent(cost, hz);
     let words = format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
@@ -155,7 +155,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
     })
 }
 
-/// What is sampled, and what is only counted.
+/// The events that are sampled, and those that are only counted.
 fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     let mut events = sampled(s)?;
     for name in &s.counted {

@@ -30,7 +30,7 @@ use super::output::{complain, print, print_json, print_json_line, timed_csv};
 use super::source_config;
 use super::usage;
 
-/// What perf stat counts by itself, and what each -d adds.
+/// The events of perf stat, and those that each -d adds.
 const USUAL: &str = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses";
 const DETAILED: [&str; 3] = [
     "L1-dcache-loads,L1-dcache-load-misses,LLC-loads,LLC-load-misses",
@@ -186,7 +186,7 @@ fn end_of(child: &mut Child, signal: i32) -> anyhow::Result<u8> {
     Ok(spawn::describe(child.wait()?).1 as u8)
 }
 
-/// How long a signal may wait to be seen.
+/// The longest time until a signal is seen.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Waits until the command has ended, a signal has come or the time is over.
@@ -210,7 +210,7 @@ fn since(now: CounterRun, then: &CounterRun) -> CounterRun {
     now.into_iter().map(rest).collect()
 }
 
-/// What is printed.
+/// The figures, as they are printed.
 struct Report<'a> {
     args: &'a Stat,
     runs: Vec<CounterRun>,
@@ -275,7 +275,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// What all runs come to.
+    /// Prints the figures of all runs.
     fn end(&self, counters: &Counters) -> anyhow::Result<()> {
         let elapsed = counters::Mean::of(&self.seconds);
         let table = counters::table(&self.places(counters, &self.runs), elapsed.mean);

@@ -26,7 +26,7 @@ pub(crate) struct Parcel {
     pub(crate) until: u64,
 }
 
-/// What is spoken to a store.
+/// The protocol of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoreProtocol {
     Pyroscope,
@@ -38,7 +38,7 @@ enum StoreProtocol {
 /// The method that takes profiles (opentelemetry-proto, collector/profiles/v1development/profiles_service.proto).
 const EXPORT: &str = "opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
 
-/// Where profiles go, and under which name.
+/// A store that profiles go to, and their name there.
 pub(crate) struct Store {
     url: String,
     /// The address as it is shown.
@@ -52,14 +52,14 @@ pub(crate) struct Store {
     rate: u64,
 }
 
-/// Who we are to the store.
+/// The credentials for a store.
 enum Auth {
     /// `USER:PASSWORD`.
     Basic(String),
     Token(String),
 }
 
-/// Where it may stand, beside the file that is named.
+/// The environment variable that it may stand in, beside the file that is named.
 const AUTH: &str = "PERFPROF_PUSH_AUTH";
 
 impl Auth {
@@ -97,7 +97,7 @@ impl Auth {
     }
 }
 
-/// What came of sending one.
+/// The outcome of sending one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SendOutcome {
     Yes,
@@ -177,7 +177,7 @@ impl Store {
         format!("{}/{path}{mark}{query}", base.trim_end_matches('/'))
     }
 
-    /// What is sent of an interval that began so many seconds after 1970.
+    /// The profile of an interval that began so many seconds after 1970.
     pub(crate) fn profile(&self, data: Data<'_>, period: u64, from: u64) -> io::Result<Vec<u8>> {
         let key = |key: &String| if key == "host" { "host.name".to_owned() } else { key.clone() };
         let labels = self.labels.iter().map(|(name, value)| (key(name), value.clone()));
@@ -261,7 +261,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// What is spoken at an address, and that address as curl takes it.
+/// The protocol of an address, and that address as curl takes it.
 fn addressed(url: &str, to: Option<StoreArg>) -> Option<(StoreProtocol, String)> {
     let (scheme, rest) = url.split_once("://").filter(|(_, rest)| !rest.is_empty())?;
     let http = match to {
@@ -278,7 +278,7 @@ fn addressed(url: &str, to: Option<StoreArg>) -> Option<(StoreProtocol, String)>
     is_proper.then(|| (kind, format!("{scheme}://{rest}")))
 }
 
-/// What a status code means for what was sent (RFC 9110, section 15).
+/// The outcome by a status code (RFC 9110, section 15).
 fn judge(code: u16) -> SendOutcome {
     match code {
         200..300 => SendOutcome::Yes,
@@ -287,7 +287,7 @@ fn judge(code: u16) -> SendOutcome {
     }
 }
 
-/// What an answer of gRPC means for what was sent (OTLP specification, "OTLP/gRPC Response").
+/// The outcome by an answer of gRPC (OTLP specification, "OTLP/gRPC Response").
 fn judge_call(answer: &grpc::Answer) -> SendOutcome {
     let Some(status) = answer.status else {
         return match judge(answer.http) {

@@ -13,7 +13,7 @@ use super::flight_recorder::Retention;
 use super::output::complain;
 use super::{signals, source_config};
 
-/// How long a signal may wait to be seen.
+/// The longest time until a signal is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Runs until a signal comes or the command ends.

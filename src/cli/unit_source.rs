@@ -24,7 +24,7 @@ const PAGES: usize = 1024;
 const PAGES_OF_MANY: usize = 256;
 const MANY_CPUS: usize = 32;
 
-/// How often figures are printed: of a time that is given there is one report, unless more are asked for.
+/// The interval of printing: of a time that is given there is one report, unless more are asked for.
 pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
     let own = spec.interval.filter(|_| args.duration.is_none());
     args.interval.or(own.map(Duration::from_secs_f64))

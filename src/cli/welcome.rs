@@ -10,7 +10,7 @@ pub(crate) fn hint() -> Option<&'static str> {
     is_first(&OwnPlace::of_user("XDG_STATE_HOME", ".local/state", "perfprof-tui")?).then_some(HINT)
 }
 
-/// Whether nothing remembers an earlier run. Where it cannot be remembered the hint comes again.
+/// True if nothing remembers an earlier run. Where it cannot be remembered the hint comes again.
 fn is_first(place: &OwnPlace) -> bool {
     if std::fs::symlink_metadata(place.path().join("welcomed")).is_ok() {
         return false;

@@ -129,7 +129,7 @@ impl CpuColumn {
         Column::new(name, title, align, width)
     }
 
-    /// What the column holds, in a word or two.
+    /// The column's contents, in a word or two.
     pub(crate) fn long(self) -> Cow<'static, str> {
         let words = match self {
             Self::Share(_) => {
@@ -156,7 +156,7 @@ impl CpuColumn {
         words.into()
     }
 
-    /// Whether values are shares, from 0 to 100.
+    /// True if values are shares, from 0 to 100.
     pub(crate) fn is_share(self) -> bool {
         matches!(
             self,

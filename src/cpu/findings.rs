@@ -25,7 +25,7 @@ const STAYS: f64 = 0.6;
 /// Of how many expected samples on fewer of them are a finding.
 const MIN_EXPECTED: f64 = 100.0;
 
-/// Why a CPU is an anomaly.
+/// The reason why a CPU is an anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FindingKind {
     Soft,
@@ -36,7 +36,7 @@ pub(crate) enum FindingKind {
 }
 
 impl FindingKind {
-    /// What it may mean and what to do, on the screen; what measures more only where that can be.
+    /// Its meaning and remedy, on the screen; what measures more only where that can be.
     pub(crate) fn keys(self, live: bool) -> &'static str {
         match self {
             Self::Soft if live => "Enter on its vector shows the functions; t measures the time in each",
@@ -76,7 +76,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What it may mean and what to do where there are no keys; `timed` when the time in softirqs is measured already.
+    /// Its meaning and remedy where there are no keys; `timed` when the time in softirqs is measured already.
     pub(crate) fn advice(&self, timed: bool) -> String {
         let cpu = self.cpu;
         match (self.kind, timed) {
@@ -92,7 +92,7 @@ impl Finding {
     }
 }
 
-/// What is looked at.
+/// The figures in which anomalies are sought.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingInput<'a> {
     pub(crate) host: Option<&'a HostView>,
@@ -163,7 +163,7 @@ fn seen<'a>(facts: FindingInput<'a>) -> Vec<Seen<'a>> {
     cpus.into_iter().map(one).collect()
 }
 
-/// Whether a CPU gave samples enough to speak of shares: a few that woke an idle CPU say nothing.
+/// True if a CPU gave samples enough to speak of shares: a few that woke an idle CPU say nothing.
 fn enough(samples: &CpuSamples, facts: FindingInput<'_>) -> bool {
     let expected = expected(facts);
     samples.total() as f64 >= if expected > 0.0 { (expected / 10.0).min(MIN_EXPECTED) } else { 50.0 }
@@ -233,7 +233,8 @@ fn lately(row: &CpuRow, of: impl Fn(&CpuInterval) -> f32) -> f64 {
     window.clone().map(|past| f64::from(of(past))).sum::<f64>() / window.count().max(1) as f64
 }
 
-/// What ran on a CPU as samples or tracepoints say, in percent of its time: the larger; 0 where neither was there.
+/// The share of what ran on a CPU by samples or tracepoints, in percent of its time: the larger; 0 where neither was
+/// there.
 fn ran(facts: FindingInput<'_>, one: &Seen<'_>) -> f64 {
     let expected = if facts.samples.is_some_and(|samples| samples.whole) { expected(facts) } else { 0.0 };
     let at_work = one.samples.map_or(0, |s| s.total() - s.counts[cpus::IDLE]) as f64;

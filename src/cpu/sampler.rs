@@ -133,7 +133,7 @@ impl HostView {
     }
 }
 
-/// What is read once an interval.
+/// The figures that are read once an interval.
 #[derive(Debug, Default)]
 pub struct SlowReadings<'a> {
     /// `None` when they were not read this time.
@@ -215,7 +215,7 @@ impl Rates {
     }
 }
 
-/// How far a counter went. The kernel's interrupt counters have 32 bits on most machines and start
+/// The increase of a counter. The kernel's interrupt counters have 32 bits on most machines and start
 /// again at 0; one that went back by less was reset.
 fn rise(before: u64, now: u64) -> u64 {
     const TURN: u64 = 1 << 32;
@@ -226,7 +226,7 @@ fn rise(before: u64, now: u64) -> u64 {
     }
 }
 
-/// What is kept between readings.
+/// The state between readings: rates and history of each CPU.
 #[derive(Debug)]
 pub struct Cpus {
     /// Ticks in a nanosecond.

@@ -21,7 +21,7 @@ pub(crate) const SECONDS: usize = 60;
 /// Seconds that anomalies are of.
 const RECENT: usize = 10;
 const SECOND: u64 = 1_000_000_000;
-/// What a recording says is bounded: devices by name, vectors, CPUs times vectors and lines.
+/// Bounds of what a recording may bring: devices by name, vectors, CPUs times vectors and lines.
 const MAX_LINES: usize = 4096;
 const MAX_VECTORS: u32 = 64;
 const MAX_CPUS: u32 = 8192;
@@ -48,7 +48,7 @@ impl SoftirqEvent {
     }
 }
 
-/// How to read one of the tracepoints.
+/// The reader of one of the tracepoints.
 #[derive(Clone, Debug)]
 pub(crate) struct SoftirqReader {
     which: SoftirqEvent,
@@ -76,7 +76,7 @@ impl SoftirqReader {
     }
 }
 
-/// What a tracepoint said.
+/// A decoded record of a tracepoint.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftirqRecord<'a> {
     pub which: SoftirqEvent,
@@ -86,7 +86,7 @@ pub struct SoftirqRecord<'a> {
     pub name: Option<&'a [u8]>,
 }
 
-/// What runs: a softirq vector, or the handlers of an interrupt line.
+/// A handler: of a softirq vector, or the handlers of an interrupt line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Handler {
     Softirq(u32),
@@ -116,7 +116,7 @@ impl HandlerTime {
     }
 }
 
-/// What was measured.
+/// The times of all handlers on all CPUs.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerTimes {
     /// Nanoseconds that were measured.
@@ -213,7 +213,7 @@ impl Pairs {
         self.until(time);
     }
 
-    /// What was measured so far, with what is running now.
+    /// The times so far, with those of what is running now.
     pub fn snapshot(&self) -> HandlerTimes {
         let mut times = self.times.clone();
         let now = self.first.unwrap_or(0).saturating_add(times.elapsed);

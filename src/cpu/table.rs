@@ -100,7 +100,7 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// What samples tell of a share of /proc/stat.
+    /// The share by samples beside one of /proc/stat.
     fn sampled_share(&self, share: usize, cpu: u32) -> Option<f64> {
         // Of a machine that /proc was read of, samples say something else.
         let samples = self.sampled(cpu).filter(|_| self.host.is_none())?;
@@ -138,7 +138,7 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
-    /// What a cell says, in words.
+    /// A cell in words.
     pub(crate) fn cell_text(&self, column: CpuColumn, cpu: u32) -> String {
         let title = self.title(column);
         let value = self.value(column, cpu);
@@ -266,7 +266,7 @@ impl<'a> CpuFacts<'a> {
         words
     }
 
-    /// Where a CPU is and what is special about it.
+    /// The place of a CPU (node, package, core), and what is special about it.
     pub(crate) fn place_text(&self, cpu: u32) -> String {
         let Some(row) = self.row(cpu) else { return format!("CPU {cpu}: a recording does not say more of it") };
         let mut words = vec![format!("CPU {cpu}")];

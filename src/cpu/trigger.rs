@@ -12,7 +12,7 @@ use crate::session::machine::Ticks;
 /// A share of a CPU's time in the last interval, in percent.
 type Share = fn(&CpuRow) -> f32;
 
-/// What is watched of each CPU.
+/// The figures of each CPU.
 const SHARES: &[(&str, Share)] = &[
     ("busy%", |row| row.busy()),
     ("user%", |row| row.shares[Ticks::USER] + row.shares[Ticks::NICE]),
@@ -25,7 +25,7 @@ const SHARES: &[(&str, Share)] = &[
     ("missing%", |row| row.missing),
 ];
 
-/// What is watched of the whole machine or the session.
+/// A figure of the whole machine or the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whole {
     /// Tasks that run or want to, and tasks that wait for a disk.
@@ -62,7 +62,7 @@ enum Metric {
     Event(String),
 }
 
-/// Which CPUs a condition is about.
+/// The CPUs that a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Any,
@@ -91,7 +91,7 @@ struct Condition {
     lasts: u64,
 }
 
-/// What a trigger looks at, about once a second.
+/// The figures that a trigger judges, about once a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TriggerInput<'a> {
     /// Nanoseconds of CLOCK_MONOTONIC.
@@ -184,7 +184,7 @@ impl Trigger {
 }
 
 impl Condition {
-    /// Where it holds, and the figure there.
+    /// The CPUs where it holds, and their figures.
     fn holding(&self, facts: TriggerInput<'_>) -> Vec<(u32, f64)> {
         let rows: &[CpuRow] = facts.host.map_or(&[], |host| &host.rows);
         let online = rows.iter().filter(|row| row.online).count();
@@ -291,7 +291,7 @@ fn word<'t>(cursor: &mut Cursor<'t>, what: &str) -> Result<(Piece<'t>, &'t str),
     }
 }
 
-/// What follows `on`.
+/// Reads the CPUs that follow `on`.
 fn on(cursor: &mut Cursor<'_>) -> Result<On, Diagnostic> {
     const EXPECTED: &str = "any cpu, all cpus or cpu N";
     let (place, first) = word(cursor, EXPECTED)?;
@@ -360,7 +360,7 @@ mod tests {
         HostView { rows, running: 5, vectors: vec!["TIMER".into()], pressure, ..HostView::default() }
     }
 
-    /// What happens to a trigger second after second.
+    /// The words of a trigger that fired, second after second.
     fn run(text: &str, seconds: &[&[f32]]) -> Vec<Option<String>> {
         let mut trigger = Trigger::parse(text).expect(text);
         let events = [("sched:sched_switch".to_owned(), 60_000.0)];

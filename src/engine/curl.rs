@@ -76,7 +76,7 @@ pub fn shown(url: &str) -> String {
     }
 }
 
-/// What an address has that must not be shown, in each way in which a message may have it.
+/// The secret parts of an address, in each way in which a message may have it.
 pub(crate) fn secrets(url: &str) -> Vec<String> {
     let (plain, user) = divided(url);
     let password = user.and_then(|user| user.split_once(':')).map(|(_, password)| password);

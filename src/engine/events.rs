@@ -55,7 +55,7 @@ impl Events {
         }
     }
 
-    /// What comes from now on is newer than the view, or is not.
+    /// Sets whether what comes from now on is newer than the view.
     pub(crate) fn freeze(&mut self, on: bool) {
         self.frozen = on;
         self.rows.iter_mut().for_each(|row| row.newer = Acc::default());
@@ -88,7 +88,7 @@ impl Events {
         seen
     }
 
-    /// What each event counted as lost since the start; nothing of a recording's.
+    /// Losses of each event since the start; nothing of a recording's.
     pub(crate) fn lost(&self) -> impl Iterator<Item = u64> + '_ {
         self.rows.iter().map(|row| row.counts.lost)
     }
@@ -168,7 +168,7 @@ pub(crate) fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item 
     }
 }
 
-/// Which hits of an event are sampled, where not all of them are.
+/// The hits of an event that are sampled, where not all of them are.
 fn partial(info: &EventInfo) -> Option<String> {
     let name = plain(&info.name);
     let state = &info.meter.as_ref()?.state;
@@ -182,7 +182,7 @@ fn partial(info: &EventInfo) -> Option<String> {
     }
 }
 
-/// What the samples of an event cost, in percent of each CPU: estimated from how many come.
+/// The cost of an event's samples, in percent of each CPU: estimated from how many come.
 fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 {
     if meter.state.run != RunState::Running {
         return 0.0;

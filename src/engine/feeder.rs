@@ -17,7 +17,7 @@ const HOLD: Duration = Duration::from_millis(600);
 /// In this time after the start every tick is handed over at once.
 const EAGER: Duration = Duration::from_secs(2);
 
-/// What the source's thread has.
+/// The state of the source's thread.
 pub(super) struct Feeder {
     pub(super) source: Box<dyn Source>,
     pub(super) batches: Sender<Feed>,
@@ -35,7 +35,7 @@ pub(super) struct Feeder {
     pub(super) is_bounded: bool,
 }
 
-/// What the source's thread sends.
+/// A message of the source's thread.
 #[derive(Debug)]
 pub enum Feed {
     Batch(Box<Batch>),

@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 4 << 30;
 /// A debug file that is wanted, or was fetched.
 pub type WantedFile = (DsoId, BuildId);
 
-/// What became of a wish: the words say it to the user.
+/// The outcome of fetching a debug file: the words say it to the user.
 #[derive(Debug)]
 pub struct Fetched {
     pub dso: DsoId,
@@ -61,7 +61,7 @@ fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
     Err(last)
 }
 
-/// What debuginfod's client calls such a file.
+/// The name of such a file in the cache of debuginfod's client.
 const NAME: &str = "debuginfo";
 
 fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {

@@ -17,7 +17,7 @@ use crate::session::machine::{Matrix, Pressure, Softnet, Stat, Topology, proc};
 use super::Notice;
 use super::quotas::Quotas;
 
-/// How often /proc/stat is read: its figures are in hundredths of a second.
+/// The interval of reading /proc/stat: its figures are in hundredths of a second.
 const TICK_NS: u64 = 100_000_000;
 /// Reading it may take this part of the time; on machines with hundreds of CPUs it takes long.
 const DUTY: u64 = 400;
@@ -106,7 +106,7 @@ impl HostWatch {
         self.took = monotonic_ns() - before;
     }
 
-    /// How long to wait between two readings of /proc/stat.
+    /// The time between two readings of /proc/stat.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_nanos(TICK_NS.max(self.took * DUTY))
     }
@@ -251,7 +251,7 @@ impl Host {
         Ok(Self { view, interval, stop, thread: Some(thread) })
     }
 
-    /// Where views appear.
+    /// The place where views appear.
     pub(crate) fn shared(&self) -> Arc<ArcSwap<HostView>> {
         self.view.clone()
     }

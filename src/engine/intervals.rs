@@ -36,7 +36,7 @@ impl Slices {
         (profile.len() as u64, profile.ledger.lost())
     }
 
-    /// What queries read of the slice, with all names that can be had.
+    /// The data of the slice for queries, with all names that can be had.
     pub(crate) fn data(&mut self) -> Data<'_> {
         // What has no name is seen by that; why is of no use to somebody far away.
         name_all(self.ingest.core_mut(), &mut self.resolver, &mut Vec::new());

@@ -65,7 +65,7 @@ use shares::{MemoryLimit, ThreadMemory};
 /// Batches in flight between source and worker; one is a tenth of a second.
 const QUEUE: usize = 256;
 
-/// How a session is run.
+/// The settings of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub symbols: SymbolOptions,
@@ -89,7 +89,7 @@ pub struct Options {
     pub realtime: Option<i32>,
 }
 
-/// What the interface can ask of the engine.
+/// A request of the interface to the engine.
 #[derive(Debug)]
 pub enum Request {
     Ask(Arc<Question>),
@@ -121,7 +121,7 @@ pub enum Request {
     Stop,
 }
 
-/// What the interface wants of analysis units.
+/// A request about analysis units.
 #[derive(Clone, Debug)]
 pub enum UnitRequest {
     /// Starts one beside what runs.
@@ -136,7 +136,7 @@ pub enum UnitRequest {
     Reset,
 }
 
-/// What the engine tells the interface beside answers.
+/// News from the engine to the interface beside answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A new answer is there.
@@ -281,13 +281,13 @@ impl Engine {
         })
     }
 
-    /// What time it is, and how old the newest answer; none of a recording.
+    /// The session's time and the newest answer's age; none of a recording.
     pub(crate) fn clock(&self) -> Option<Clock> {
         let seen = self.seen.as_ref()?.load(Ordering::Relaxed);
         Some(Clock { now: monotonic_ns(), seen })
     }
 
-    /// How urgent the thread is that shows a live session.
+    /// The urgency of the thread that shows a live session.
     pub(crate) fn urgency(&self) -> Urgency {
         if self.seen.is_some() { Urgency::of_live(self.realtime) } else { Urgency::usual() }
     }
@@ -325,7 +325,7 @@ impl Engine {
         }
     }
 
-    /// What the units say.
+    /// The units' answers.
     pub(crate) fn units(&self) -> Arc<Vec<UnitAnswer>> {
         self.units.load_full()
     }
@@ -356,14 +356,14 @@ impl Engine {
         let _ = named("events", work);
     }
 
-    /// How often figures of the machine's CPUs are taken.
+    /// Sets the interval at which figures of the machine's CPUs are taken.
     pub(crate) fn set_host_interval(&self, interval: Duration) {
         if let Some(host) = &self.host {
             host.set_interval(interval);
         }
     }
 
-    /// Where news arrive.
+    /// The channel of news.
     pub fn notices(&self) -> &Receiver<Notice> {
         &self.notices
     }

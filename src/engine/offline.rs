@@ -134,7 +134,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Where the frames are that came since the last call.
+    /// The DSOs and addresses of the frames that came since the last call.
     fn fresh(&mut self, ingest: &Ingest) -> Vec<(Arc<Dso>, u64)> {
         let core = ingest.core();
         let from = std::mem::replace(&mut self.upto, core.profile.frames.len());
@@ -205,7 +205,7 @@ pub(super) fn once(notes: Vec<String>) -> Vec<String> {
 /// Frames that are named in the order of their addresses.
 const AT_ONCE: usize = 1 << 16;
 
-/// How long what a JIT has written is waited for that was not read yet, in all.
+/// Time to wait for what a JIT has written and was not read yet, in all.
 const FOR_JITS: Duration = Duration::from_millis(300);
 
 /// Looks the inlined functions and lines of all frames up, each address once.
@@ -270,7 +270,7 @@ impl Offline {
         )
     }
 
-    /// What queries read.
+    /// The data for queries.
     pub fn data(&self) -> Data<'_> {
         let core = self.ingest.core();
         Data {

@@ -15,7 +15,7 @@ const MAX: usize = 2000;
 /// The limit of a group, by version 2 and 1.
 const LIMITS: [&str; 2] = ["cpu.max", "cpu.cfs_quota_us"];
 
-/// What is watched.
+/// The cgroups whose throttling is watched.
 pub struct Quotas {
     trees: Vec<PathBuf>,
     reader: Reader,
@@ -65,7 +65,7 @@ impl Quotas {
         named.or_else(of_path).unwrap_or_else(|| path.to_owned()).into()
     }
 
-    /// What was throttled since it was read last, the worst first.
+    /// The groups that were throttled since the last reading, the worst first.
     pub fn read(&mut self, seconds: f64) -> Vec<ThrottledGroup> {
         let mut list = Vec::new();
         for group in self.groups.values_mut() {

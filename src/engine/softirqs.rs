@@ -23,7 +23,7 @@ use crate::ingest::{Ingest, IntakeOptions};
 
 use super::Notice;
 
-/// How often figures are published.
+/// The interval at which figures are published.
 const PUBLISH_NS: u64 = 1_000_000_000;
 /// Data pages of each ring: a storm of interrupts must not be lost within a tick of 100 ms.
 const PAGES: usize = 256;
@@ -43,7 +43,7 @@ impl Tracer {
         Self::run(None, move || Ok((source, trace)))
     }
 
-    /// The same without waiting: opening takes the kernel a while. What goes wrong is told.
+    /// Starts without waiting, as opening takes the kernel a while; errors come as notices.
     pub(crate) fn spawn(cpus: Option<Vec<u32>>, notices: Sender<Notice>) -> Result<Self, String> {
         Self::run(Some(notices), move || open(cpus))
     }
@@ -66,7 +66,7 @@ impl Tracer {
         Ok(Self { times, stop, thread: Some(thread) })
     }
 
-    /// What was measured so far; nothing in the first second.
+    /// The times measured so far; nothing in the first second.
     pub(crate) fn times(&self) -> Option<Arc<HandlerTimes>> {
         self.times.load_full()
     }

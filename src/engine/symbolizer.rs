@@ -85,7 +85,7 @@ pub struct Symbolizer {
 
 /// Results come in portions, so that the first names do not wait for the last.
 const PORTION: usize = 512;
-/// How often files are read on that are behind.
+/// The interval of reading on in files that are behind.
 const PATIENCE: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -111,8 +111,8 @@ impl Waiting {
         (!stale.is_empty()).then(|| (before, stale.into_values().flatten().collect()))
     }
 
-    /// What is looked up next: all that needs no file to be read, or else what needs one, the kernel's first and then
-    /// the file that most frames wait for.
+    /// The frames to look up next: all that needs no file to be read, or else what needs one, the kernel's first and
+    /// then the file that most frames wait for.
     fn portion(&mut self, has_read: impl Fn(&Dso) -> bool) -> Vec<WantedName> {
         let mut portion = Vec::new();
         let rank = |list: &[WantedName]| {

@@ -17,13 +17,13 @@ use crate::session::TimeMark;
 
 use super::{Notice, Request, Snapshot};
 
-/// How often conditions are looked at: the machine's figures are of a second.
+/// The interval of looking at conditions: the machine's figures are of a second.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Saves a moment's samples of a range of the session's clock; words on what was saved, or on what went wrong.
 pub(crate) type Saver = Arc<dyn Fn(&Snapshot, (u64, u64), &str) -> Result<String, String> + Send + Sync>;
 
-/// What is waited for, and what is done then.
+/// The triggers that are waited for, and the saving that they start.
 #[derive(Clone)]
 pub struct TriggerConfig {
     pub(crate) triggers: Vec<Trigger>,

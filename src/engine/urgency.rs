@@ -6,12 +6,12 @@ use rustix::process::{getpriority_process, setpriority_process};
 use crate::kernel::{monotonic_ns, sched, thread_cpu_ns};
 
 const SECOND: u64 = 1_000_000_000;
-/// How much nicer others have to be than who is waited for: about nine times the weight of an ordinary thread
+/// The niceness by which others stand behind who is waited for: about nine times the weight of an ordinary thread
 /// (`sched_prio_to_weight` in kernel/sched/core.c).
 const AHEAD: i32 = 10;
 /// As nice as it gets.
 const LAST: i32 = 19;
-/// What is ahead of all is so for this CPU time of each second.
+/// CPU time of each second for which a thread may be ahead of all, in nanoseconds.
 const PART: u64 = 300_000_000;
 /// And what is served before all ordinary threads for this.
 const REALTIME_PART: u64 = 200_000_000;
@@ -25,7 +25,7 @@ enum Rank {
     Realtime(i32),
 }
 
-/// What the calling thread spent of its part.
+/// The spent part of the calling thread's time ahead of all.
 #[derive(Debug)]
 pub struct Urgency {
     /// The ranks within its part of a second and beyond; `None` where it may not change them.
@@ -78,7 +78,7 @@ impl Urgency {
         }
     }
 
-    /// Whether something is left of the second's part.
+    /// True if something is left of the second's part.
     fn has_left(&mut self, now: u64, spent: u64) -> bool {
         if now.saturating_sub(self.second.0) >= SECOND {
             self.second = (now, spent);

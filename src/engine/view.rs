@@ -56,7 +56,7 @@ struct Shown {
     versus: Option<(Top, Vec<(SideRow, RowDiff)>)>,
 }
 
-/// What an answer is made of.
+/// The parts of an answer that depend on the view.
 #[derive(Debug, Default)]
 pub struct AnswerParts {
     pub lines: Vec<TopLine>,
@@ -335,7 +335,7 @@ fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
     exact.or_else(near).or_else(sampled).unwrap_or(0)
 }
 
-/// How long one side of a comparison lasted.
+/// The length of one side of a comparison.
 fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) -> f64 {
     let Some((first, last)) = data.profile.span() else { return 0.0 };
     if let Some((from, until)) = if now { question.range } else { baseline.range } {
@@ -363,7 +363,7 @@ struct AnswerJob<'a> {
     old: Option<Old<'a>>,
 }
 
-/// What it is compared with.
+/// The baseline side of a comparison.
 struct Old<'a> {
     stacks: FlameStacks<'a>,
     /// The side that it is compared to.

@@ -20,9 +20,9 @@ pub enum CallGraph {
     Auto,
 }
 
-/// What perf copies when it is not told how much.
+/// Bytes of stack that perf copies by default.
 pub(crate) const STACK: u32 = 8192;
-/// What the kernel copies at most: less than 64 KiB, in whole words.
+/// Bytes of stack that the kernel copies at most: less than 64 KiB, in whole words.
 pub(crate) const MAX_STACK: u32 = 65_528;
 
 impl CallGraph {
@@ -47,7 +47,7 @@ impl CallGraph {
         }
     }
 
-    /// How samples of a recorded event have theirs.
+    /// The call chains of a recorded event's samples.
     pub(crate) fn of(attr: &Attr) -> Self {
         if attr.sample_type & sample::STACK_USER != 0 && attr.stack_user > 0 {
             Self::Dwarf(attr.stack_user)
@@ -60,7 +60,7 @@ impl CallGraph {
         }
     }
 
-    /// What it comes to for events whose stacks no tables lead through.
+    /// The way for events whose stacks no tables lead through.
     pub(crate) fn without_tables(self) -> Self {
         match self {
             Self::Tables | Self::Auto => Self::Fp,

@@ -49,7 +49,7 @@ pub struct CatalogueEvent {
 
 const NO_COUNTERS: &str = "no hardware counters here";
 
-/// What fixed events count (perf_event_open(2), `PERF_COUNT_HW_*` and `PERF_COUNT_SW_*`).
+/// The descriptions of fixed events (perf_event_open(2), `PERF_COUNT_HW_*` and `PERF_COUNT_SW_*`).
 const ABOUT: &[(&str, &str)] = &[
     ("cycles", "CPU cycles, which slow down with the clock"),
     ("instructions", "instructions that were retired"),

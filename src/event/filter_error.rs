@@ -17,7 +17,7 @@ impl Drop for Instance {
     }
 }
 
-/// What the kernel says of a filter of `system:event`: the expression, a caret, the reason. `None` when it
+/// The kernel's error about a filter of `system:event`: the expression, a caret, the reason. `None` when it
 /// takes the filter, or when there is no right to ask.
 pub fn kernel_message(root: &Path, system: &str, event: &str, filter: &str) -> Option<String> {
     let dir = root.join("instances").join(format!("perfprof_{}", std::process::id()));

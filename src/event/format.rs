@@ -84,7 +84,7 @@ impl Format {
         Some(format)
     }
 
-    /// Whether a record names strings by their address.
+    /// True if a record names strings by their address.
     pub(crate) fn names_strings(&self) -> bool {
         self.fields.iter().any(|f| f.kind.contains("char") && f.kind.ends_with('*'))
     }
@@ -93,12 +93,12 @@ impl Format {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// The same, and of a string whose address is recorded the field with its text, where there is one.
+    /// The text, and of a string whose address is recorded the field with its text, where there is one.
     pub(crate) fn said(&self, name: &str) -> Option<&Field> {
         self.field(&text_of(name)).or_else(|| self.field(name))
     }
 
-    /// Whether a field is the text of another.
+    /// True if a field is the text of another.
     pub(crate) fn tells_beside(&self, field: &Field) -> bool {
         self.fields.iter().any(|of| field.name == text_of(&of.name))
     }
@@ -115,7 +115,7 @@ impl Format {
         self.text_with(raw, &|_| None)
     }
 
-    /// The same with the names of the kernel's functions.
+    /// The text, with the names of the kernel's functions.
     pub(crate) fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
         if raw.is_empty() {
             return String::new();
@@ -140,12 +140,12 @@ impl Field {
         raw.get(at..at.checked_add(len)?)
     }
 
-    /// Whether it holds words for people.
+    /// True if it holds words for people.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.shape, Shape::Text | Shape::Located { text: true, .. })
     }
 
-    /// Whether it holds one number.
+    /// True if it holds one number.
     pub(crate) fn is_number(&self) -> bool {
         self.shape == Shape::Number
     }

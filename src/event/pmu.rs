@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::kernel::attr::Attr;
 use crate::lang::quantity;
 
-/// Where PMUs are listed on a live system.
+/// The folder of PMUs on a live system.
 pub(crate) const SYSFS: &str = "/sys/bus/event_source/devices";
 
 /// The reason why a term cannot be set; `name` is the piece at fault.
@@ -31,7 +31,7 @@ pub(crate) fn kind(root: &Path, pmu: &str) -> Option<u32> {
     fs::read_to_string(root.join(pmu).join("type")).ok()?.trim().parse().ok()
 }
 
-/// Whether the machine has hardware counters at all.
+/// True if the machine has hardware counters at all.
 pub(crate) fn has_hardware(root: &Path) -> bool {
     all(root).iter().any(|name| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv"))
 }

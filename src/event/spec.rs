@@ -117,12 +117,12 @@ pub struct Capture {
 }
 
 impl Event {
-    /// Whether it is a timer.
+    /// True if it is a timer.
     pub(crate) fn is_clock(&self) -> bool {
         self.attr.kind == TYPE_SOFTWARE && matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK)
     }
 
-    /// Whether it is wanted on a CPU.
+    /// True if it is wanted on a CPU.
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         let has = |list: &Option<Vec<u32>>| list.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
         has(&self.cpus) && self.filter.as_ref().is_none_or(|filter| has(&filter.cpus))
@@ -197,7 +197,7 @@ impl LookupPaths {
     }
 }
 
-/// What divides a list; all else makes names, terms and modifiers.
+/// The separators of a list; all else makes names, terms and modifiers.
 const LEXICON: Lexicon =
     Lexicon { marks: &[",", "{", "}", "/"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
 

@@ -34,7 +34,7 @@ pub struct EventState {
 }
 
 impl EventState {
-    /// Whether all that it stands for comes: it runs, on all CPUs that are sampled, and nothing is filtered.
+    /// True if all that it stands for comes: it runs, on all CPUs that are sampled, and nothing is filtered.
     pub(crate) fn is_whole(&self) -> bool {
         self.run == RunState::Running && self.filter.is_none() && self.cpus.is_empty()
     }

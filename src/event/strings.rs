@@ -6,7 +6,7 @@ use super::format::{Format, text_of};
 /// A record has no more of them: of all calls `mount` and `request_key` have the most.
 pub(crate) const MOST: usize = 3;
 
-/// Which fields of a record lead to strings, and where their texts are told.
+/// The fields of a record that lead to strings, with the places of their texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
     /// Where the record has each address.
@@ -16,7 +16,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Those of a tracepoint; `None` where it has none, or the kernel tells them.
+    /// The strings of a tracepoint; `None` where it has none, or the kernel tells them.
     pub(crate) fn of(format: &Format) -> Option<Self> {
         let is_call = format.system == "syscalls" && format.name.starts_with("sys_enter_");
         if !is_call || format.fields.iter().any(|field| field.name.ends_with("_val")) {

@@ -26,7 +26,7 @@ const ROUND: usize = 1 << 16;
 
 pub(super) const FORMAT: Format = Format { name: "perfdata", about: "perf.data", writer: FormatWriter::Records };
 
-/// Why a recording could not be written anew.
+/// The reason why a recording could not be written anew.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CopyError {
     #[error(transparent)]
@@ -132,7 +132,7 @@ fn sections(
     sections
 }
 
-/// What the events of groups had counted when the samples that are kept of them were taken: a reader takes the
+/// The counts of groups' events when their kept samples were taken: a reader takes the
 /// difference of two values for a sample's period.
 #[derive(Default)]
 struct Counted(HashMap<(u64, i32), u64>);

@@ -51,7 +51,7 @@ impl Identities {
         self.read = self.dsos.all().len();
     }
 
-    /// What they are: whether of the kernel, the id, the path.
+    /// The identities: whether of the kernel, the id, the path.
     pub(crate) fn list(&self) -> &[(bool, BuildId, String)] {
         &self.list
     }

@@ -27,7 +27,7 @@ pub struct Format {
     pub writer: FormatWriter,
 }
 
-/// What a format is written from.
+/// The writer of a format, by what it is given.
 #[derive(Clone, Copy, Debug)]
 pub enum FormatWriter {
     /// The samples of one event; as text of a form, where it is one.

@@ -22,7 +22,7 @@ use crate::symbols::debug_image;
 
 use super::side::SideWriter;
 
-/// What was written.
+/// The size of what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenSize {
     pub samples: usize,
@@ -37,7 +37,7 @@ pub fn save(moment: &Snapshot, path: &Path, cmdline: &[String], range: Option<(u
     save_host(moment, 0, path, cmdline, range)
 }
 
-/// The same of one of its machines, by its number.
+/// Saves the samples of one machine, by its number.
 pub fn save_host(
     moment: &Snapshot,
     host: u16,
@@ -126,7 +126,7 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
     real.enumerate().map(one).collect()
 }
 
-/// Whether its samples told cgroups.
+/// True if its samples told cgroups.
 fn has_cgroups(moment: &Snapshot) -> bool {
     moment.tasks.iter().any(|task| task.cgroup != 0)
 }

@@ -10,7 +10,7 @@ use super::program::{self, Offsets};
 use super::show::{ShownExpr, for_kernel};
 use super::{Atom, Diagnostic, Expr, Field, Filter, KnownFields, Test, TraceField};
 
-/// Where a clause runs, in words.
+/// The place where a clause runs, in words.
 const BY_KERNEL: &str = "the kernel's filter";
 const BY_ATTR: &str = "bits of the event";
 const BY_CPU: &str = "where it is opened";
@@ -71,7 +71,8 @@ pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture
     }
 }
 
-/// What the kernel's own language says goes to it as it is; what ours says is put in its words.
+/// The capture filter of a tracepoint: text in the kernel's own language goes to it as it is, text in ours is
+/// translated.
 fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<Capture, Diagnostic> {
     let capture = |trace: String| Capture {
         text: trace.clone(),
@@ -89,7 +90,7 @@ fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<C
     trace_filter::check(words, format).map(capture).map_err(|inner| Diagnostic::new(text, 0, text.len(), inner.line()))
 }
 
-/// Whether no parenthesis is closed before it is opened.
+/// True if no parenthesis is closed before it is opened.
 fn balanced(text: &str) -> bool {
     let mut depth = 0i32;
     text.chars().all(|c| {

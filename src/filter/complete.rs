@@ -14,7 +14,7 @@ pub enum ExpectedToken {
     Connective,
 }
 
-/// What is being typed at the end of `text`: what may stand there, and the start of the piece
+/// The token being typed at the end of `text`: the kinds that may stand there, and the start of the piece
 /// that a completion would replace.
 pub fn expected(text: &str, traced: &[TraceField]) -> (ExpectedToken, usize) {
     let pieces = match LEXICON.pieces(text) {

@@ -75,7 +75,7 @@ pub struct TraceField {
     pub(crate) text: bool,
 }
 
-/// Which tracepoint fields may stand in a filter beside [`FIELDS`].
+/// The tracepoint fields that may stand in a filter beside [`FIELDS`].
 #[derive(Clone, Copy, Debug)]
 pub enum KnownFields<'a> {
     These(&'a [TraceField]),
@@ -87,7 +87,7 @@ pub enum KnownFields<'a> {
     Kernel(&'a [TraceField]),
 }
 
-/// Whether views can be filtered by a field of this name, whatever the tracepoints are.
+/// True if views can be filtered by a field of this name, whatever the tracepoints are.
 pub(crate) const fn has_field(name: &str) -> bool {
     let (name, mut row) = (name.as_bytes(), 0);
     while row < FIELDS.len() {
@@ -129,7 +129,7 @@ pub(crate) const FIELDS: &[(Field, &str, FieldType, &str)] = &[
     (Field::Idle, "idle", FieldType::Flag, "the idle task's idle loop"),
 ];
 
-/// What only the kernel knows at the moment of a sample: fields of capture filters.
+/// Fields of capture filters: only the kernel knows them, at the moment of a sample.
 pub(crate) const CAPTURE_FIELDS: &[(Field, &str, FieldType, &str)] = &[
     (Field::IrqsOff, "irqs_off", FieldType::Flag, "interrupts are disabled"),
     (Field::NeedResched, "need_resched", FieldType::Flag, "another task is to run soon"),
@@ -138,10 +138,10 @@ pub(crate) const CAPTURE_FIELDS: &[(Field, &str, FieldType, &str)] = &[
     (Field::Policy, "policy", FieldType::Number, "0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline"),
 ];
 
-/// What samples of events are filtered by in the kernel, beside [`CAPTURE_FIELDS`].
+/// Fields by which the kernel filters samples of events, beside [`CAPTURE_FIELDS`].
 const SAMPLING: &[Field] =
     &[Field::Pid, Field::Tid, Field::Comm, Field::Cpu, Field::Cgroup, Field::User, Field::Kernel, Field::Idle];
-/// What tracepoints are filtered by in the kernel, beside their own fields.
+/// Fields by which the kernel filters tracepoints, beside their own fields.
 const BY_FLAGS: &[Field] =
     &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
 
@@ -197,12 +197,12 @@ impl Field {
         }
     }
 
-    /// Whether the value belongs to the single sample, not to its task and call chain.
+    /// True if the value belongs to the single sample, not to its task and call chain.
     pub(crate) fn per_sample(self) -> bool {
         matches!(self, Self::Cpu | Self::Time | Self::Period | Self::Event) || self.is_traced()
     }
 
-    /// Whether the value is that of the sample's task.
+    /// True if the value is that of the sample's task.
     pub fn is_of_task(self) -> bool {
         matches!(
             self,
@@ -219,7 +219,7 @@ impl Field {
         )
     }
 
-    /// Whether it is one of a tracepoint's own.
+    /// True if it is one of a tracepoint's own.
     pub(crate) fn is_traced(self) -> bool {
         matches!(self, Self::TraceText | Self::TraceNumber)
     }
@@ -258,7 +258,7 @@ impl Atom {
         }
     }
 
-    /// Whether a number that may be below zero holds.
+    /// True if a number that may be below zero holds.
     pub(crate) fn signed(&self, value: i64) -> bool {
         match &self.test {
             Test::Signed(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)),
@@ -315,12 +315,12 @@ impl Filter {
         Self::parse_with(text, KnownFields::These(&[]))
     }
 
-    /// The same where fields of tracepoints may be named.
+    /// Parses a filter that may name fields of tracepoints.
     pub fn parse_with(text: &str, known: KnownFields<'_>) -> Result<Self, Diagnostic> {
         parse::parse(text, known)
     }
 
-    /// As it was typed.
+    /// The text as it was typed.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -334,12 +334,12 @@ impl Filter {
         self.atoms.iter().enumerate().filter(|(_, a)| a.field.per_sample()).fold(0, |mask, (i, _)| mask | 1 << i)
     }
 
-    /// Whether it looks at tracepoints' own fields.
+    /// True if it looks at tracepoints' own fields.
     pub(crate) fn needs_fields(&self) -> bool {
         self.atoms.iter().any(|a| a.field.is_traced())
     }
 
-    /// Whether it looks at call chains.
+    /// True if it looks at call chains.
     pub(crate) fn needs_chains(&self) -> bool {
         self.atoms.iter().any(|a| matches!(a.field, Field::Stack | Field::Context | Field::Softirq))
     }

@@ -87,7 +87,7 @@ const GET_CURRENT_TASK_BTF: i32 = 158;
 
 /// Bytes of a comm, its NUL included.
 const COMM: usize = 16;
-/// Where `struct pt_regs` has what interrupted code ran with, on x86-64.
+/// The offsets in `struct pt_regs` of what interrupted code ran with, on x86-64.
 #[cfg(target_arch = "x86_64")]
 const REGS: Option<(i16, i16)> = Some((136, 144));
 #[cfg(not(target_arch = "x86_64"))]
@@ -362,7 +362,7 @@ fn masked(text: &str, whole: bool) -> Option<([u8; COMM], [u8; COMM])> {
     Some((value, mask))
 }
 
-/// What a glob begins with when it says nothing more.
+/// The prefix that a glob asks for, where it asks for nothing more.
 fn prefix(glob: &str) -> Option<&str> {
     let start = glob.strip_suffix('*')?;
     (!start.contains(['*', '?', '[', '{', '\\'])).then_some(start)

@@ -41,7 +41,7 @@ impl Display for ShownExpr<'_> {
     }
 }
 
-/// What is left of an expression that is denied twice.
+/// The expression without denials of denials.
 fn without_double_negation(expr: &Expr) -> &Expr {
     match expr {
         Expr::Not(inner) => match &**inner {

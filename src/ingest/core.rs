@@ -25,7 +25,7 @@ use super::text::Texts;
 use super::tracing::Tracing;
 use super::unit_feed::{UnitAnswer, Units};
 
-/// What records are applied to.
+/// The state that records are applied to.
 #[derive(Debug)]
 pub struct Core {
     pub session: Session,
@@ -114,12 +114,12 @@ impl Core {
         core
     }
 
-    /// What comes now is of this input.
+    /// Turns to an input: what comes now is of it.
     fn turn_to(&mut self, input: usize) {
         self.hosts.turn_to(input, &mut self.derived, &mut self.session);
     }
 
-    /// What a batch brings beside records.
+    /// Takes in what a batch brings beside records.
     pub(super) fn learn(&mut self, batch: &mut Batch) {
         let states = batch.changed.as_ref().map_or(&[][..], |changed| &changed.events);
         batch.events.drain(..).for_each(|event| self.add_event(event, states));
@@ -163,7 +163,7 @@ impl Core {
         self.units.bind(event, &desc.name, format.as_ref());
     }
 
-    /// What the units have found; where one is chosen, only that one's panels are made.
+    /// The units' answers; where one is chosen, only that one's panels are made.
     pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
         let mut answers = self.units.answers(&self.session, &self.profile, self.start, chosen);
         if let Some(note) = self.short_stacks() {
@@ -173,7 +173,7 @@ impl Core {
         answers
     }
 
-    /// What is wrong with the stacks that units are given.
+    /// The fault of the stacks that units are given, in words.
     fn short_stacks(&self) -> Option<String> {
         /// Stacks longer than the copy, in percent, that are worth a word.
         const CUT: f64 = 25.0;
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    /// The same of all events that are there.
+    /// Binds all units to the events that are there.
     pub(crate) fn bind_all_units(&mut self) {
         (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
     }
@@ -200,7 +200,7 @@ impl Core {
         self.clock.map(usize::from)
     }
 
-    /// Which of the session's events each of the source's is.
+    /// The session's event for each of the source's.
     pub(crate) fn slots(&self) -> &[u16] {
         self.inputs.slots()
     }
@@ -273,12 +273,12 @@ impl Core {
         self.derived.forget(lost);
     }
 
-    /// Which event a record of an input belongs to, and its sample.
+    /// The event that a record of an input belongs to, and its sample.
     pub(crate) fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
         self.inputs.decoder(input).formed(header, body).map(|(form, sample)| (form.event, sample))
     }
 
-    /// What the events of a record's group counted, record by record in order of time; `None` of a record that
+    /// The counts of the events of a record's group, record by record in order of time; `None` of a record that
     /// stands for itself.
     pub(crate) fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<GroupShare>> {
         let (form, sample) = self.inputs.decoder(input).formed(header, body)?;
@@ -431,7 +431,7 @@ impl Core {
         }
     }
 
-    /// What is derived from samples.
+    /// The series derived from samples.
     pub fn derived(&self) -> &Derived {
         &self.derived
     }

@@ -47,7 +47,7 @@ impl Inputs {
         &mut self.list[input]
     }
 
-    /// Which of the session's events each of the first one's is; events that come up later are its.
+    /// The session's event for each of the first one's; events that come up later are its.
     pub(crate) fn slots(&self) -> &[u16] {
         self.list.first().map_or(&[], |first| &first.events)
     }
@@ -67,7 +67,7 @@ impl Inputs {
         self.cuts_until = handover.at.saturating_add(HANDOVER_NS);
     }
 
-    /// Whether another event counts a sample, the one that took over or the one before.
+    /// True if another event counts a sample, the one that took over or the one before.
     pub(crate) fn is_cut(&mut self, time: u64, header: Header, body: &[u8]) -> bool {
         if self.cuts.is_empty() {
             return false;
@@ -81,7 +81,7 @@ impl Inputs {
     }
 }
 
-/// How records of one input are read.
+/// The decoder of one input's records.
 #[derive(Debug, Default)]
 pub struct Decoder {
     forms: Vec<SampleForm>,
@@ -97,7 +97,7 @@ pub struct Decoder {
     counted: FxHashMap<(u64, i32), u64>,
 }
 
-/// What one event of a group counted since the sample before.
+/// The count of one event of a group since the sample before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupShare {
     /// One of the session's events; `None` when no event of the recording has the id.
@@ -110,13 +110,13 @@ pub struct GroupShare {
 }
 
 impl GroupShare {
-    /// Whether it is a sample of an event that is known: one that counted nothing took none.
+    /// True if it is a sample of an event that is known: one that counted nothing took none.
     pub(crate) fn is_sample(&self) -> bool {
         self.period > 0 && self.event.is_some()
     }
 }
 
-/// How samples of some ids are laid out, and what they are of.
+/// The layout and the event of the samples of some ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SampleForm {
     pub(crate) layout: Layout,

@@ -8,13 +8,13 @@ use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
 
-/// What something took: the site of its beginning, and nanoseconds.
+/// The duration of something: the site of its beginning, and nanoseconds.
 pub type SiteDuration = (SiteId, u64);
 
 /// One series.
 pub trait Series: Debug + Send + Sync {
     fn name(&self) -> &str;
-    /// Whether what it tells is an event of its own, by its name.
+    /// True if what it tells is an event of its own, by its name.
     fn is_event(&self) -> bool {
         true
     }
@@ -28,15 +28,15 @@ pub trait Series: Debug + Send + Sync {
     }
     /// So many records were lost, or sites have other numbers: what has begun is not known any more.
     fn forget(&mut self, lost: u64);
-    /// What it tells that is no event.
+    /// The times of handlers, of a series that measures them.
     fn times(&self) -> Option<HandlerTimes> {
         None
     }
-    /// The same for another machine.
+    /// The series anew, for another machine.
     fn copy(&self) -> Box<dyn Series>;
 }
 
-/// Where series are looked for.
+/// The events and fields in which series are looked for.
 #[derive(Clone, Copy)]
 pub struct SeriesInput<'a> {
     pub events: &'a [EventDesc],
@@ -49,7 +49,7 @@ pub struct SeriesInput<'a> {
 }
 
 impl SeriesInput<'_> {
-    /// Whether a series is there already.
+    /// True if a series is there already.
     pub fn has(&self, name: &str) -> bool {
         self.known.iter().any(|(_, series)| series.name() == name)
     }

@@ -54,7 +54,7 @@ impl SessionFacts {
         wall.wrapping_add(start).wrapping_sub(clock)
     }
 
-    /// What is wrong with the records so far, in words.
+    /// The faults of the records so far, in words.
     pub(crate) fn complaints(&self, malformed: u64) -> Vec<String> {
         let mut out = Vec::new();
         if malformed > 0 {

@@ -36,7 +36,7 @@ impl Clocks {
 
 type Features = Vec<(u8, Vec<u8>)>;
 
-/// What is followed by thread and by CPU, for the machines that are not turned to.
+/// The state by thread and by CPU of the machines that are not turned to.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     host_of: Vec<u16>,
@@ -70,7 +70,7 @@ impl Hosts {
         self.machines.get(host)
     }
 
-    /// What comes now is of this input.
+    /// Turns to an input: what comes now is of it.
     pub(crate) fn turn_to(&mut self, input: usize, derived: &mut Derived, session: &mut Session) {
         let Some(host) = self.host_of.get(input).copied().filter(|host| *host != self.at) else { return };
         self.aside[usize::from(self.at)] = std::mem::take(derived);

@@ -1,6 +1,6 @@
 //! The choice of records and samples that are taken in.
 
-/// What of a recording is wanted: less is quicker.
+/// The parts of a recording that are wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntakeOptions {
     /// Whole call chains, not just the sampled functions.

@@ -43,7 +43,7 @@ pub struct Ingest {
     clocks: Clocks,
 }
 
-/// How far an input of a recording can be trusted to be complete: at a FINISHED_ROUND, up to the
+/// The time up to which an input of a recording is complete: at a FINISHED_ROUND, up to the
 /// largest time that had come at the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {

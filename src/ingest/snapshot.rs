@@ -28,7 +28,7 @@ pub struct Snapshot {
     pub(crate) losses: Losses,
 }
 
-/// What is a machine's own.
+/// The part of a snapshot that is one machine's own.
 #[derive(Clone, Debug)]
 pub struct HostSnapshot {
     /// As the user named it, or as it calls itself.
@@ -41,12 +41,12 @@ pub struct HostSnapshot {
 }
 
 impl Snapshot {
-    /// How many samples it holds.
+    /// The number of samples it holds.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|c| c.len()).sum()
     }
 
-    /// Which machine a sample is of.
+    /// The machine of a sample.
     pub(crate) fn host_of(&self, chunk: &Chunk, row: usize) -> u16 {
         if self.hosts.len() < 2 {
             return 0;

@@ -6,7 +6,7 @@ use crate::session::Origin;
 
 use super::tracepoints;
 
-/// How to read the switches of a session.
+/// The readers of a session's switches.
 #[derive(Clone, Debug)]
 pub struct Switches {
     pub(crate) event: u16,
@@ -46,7 +46,7 @@ impl Switches {
         Some(Switch { prev: number(&self.prev)?, next: number(&self.next)? })
     }
 
-    /// How the two of a switch are called, as far as its record says.
+    /// The names of the two threads of a switch, as far as its record says.
     pub(crate) fn names<'a>(&self, event: u16, raw: &'a [u8]) -> [Option<(i32, &'a [u8])>; 2] {
         let Some(switch) = self.read(event, raw) else { return [None; 2] };
         let [prev, next] = &self.comms;

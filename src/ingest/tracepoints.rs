@@ -16,7 +16,7 @@ pub fn find(info: &Info, name: &str) -> Option<(u16, Format)> {
     among(&info.events, &info.tracing, info.origin, name)
 }
 
-/// The same among some events, of which recorded tracing data may tell the formats.
+/// The tracepoint among some events, of which recorded tracing data may tell the formats.
 pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin, name: &str) -> Option<(u16, Format)> {
     let named = |e: &EventDesc| e.name == name || e.name.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
     let index = events.iter().position(named)?;
@@ -39,7 +39,7 @@ pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
     filter::trace_fields(formats.iter())
 }
 
-/// The same of the events that a session starts with.
+/// The fields of the events that a session starts with.
 pub(crate) fn first_fields(info: &Info) -> Vec<TraceField> {
     fields(info, &info.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>())
 }

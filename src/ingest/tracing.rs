@@ -59,7 +59,7 @@ impl Tracing {
         }
     }
 
-    /// What a sample of an event says, where texts are wanted.
+    /// The text of an event's sample, where texts are wanted.
     pub(crate) fn text(&self, desc: &EventDesc, raw: &[u8], session: &Session) -> Option<String> {
         if !self.wants.traces || desc.attr.kind != TYPE_TRACEPOINT && raw.is_empty() {
             return None;

@@ -12,7 +12,7 @@ pub fn shown(event: &str) -> &str {
     event.split('|').next().unwrap_or(event)
 }
 
-/// Whether an event is what a unit wants: by its name without modifiers, a probe by the name of its function.
+/// True if an event is what a unit wants: by its name without modifiers, a probe by the name of its function.
 /// Names that would do are separated by bars.
 pub(crate) fn is_named(want: &EventRequest, name: &str) -> bool {
     // One that is named with modifiers is meant with them.
@@ -35,7 +35,7 @@ pub(super) fn is_pattern(event: &str) -> bool {
     event.contains(['*', '?', '[']) && event.contains(':')
 }
 
-/// Whether a name has a pattern's system and event.
+/// True if a name has a pattern's system and event.
 fn matches(pattern: &str, name: &str) -> bool {
     let part =
         |pattern: &str, text: &str| globset::Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text));
@@ -45,7 +45,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     part(systems, system) && part(events, event)
 }
 
-/// What a unit's wants come to for the kernel: each event once, with what all want of it.
+/// The kernel's events for a unit's requests: each event once, with what all want of it.
 pub fn shared(wants: &[EventRequest]) -> Result<SharedEvents, String> {
     let places = LookupPaths::system();
     let mut out = SharedEvents::default();

@@ -18,12 +18,12 @@ use super::unit_events::shown;
 
 mod binding;
 
-/// Why there are no units of several machines.
+/// The reason why there are no units of several machines.
 pub(crate) const SEVERAL_HOSTS: &str = "units follow the threads and CPUs of one machine: open its recording alone";
 /// More units at once are of no use to anybody.
 const MAX_UNITS: usize = 16;
 
-/// What a unit says.
+/// A unit's panels, and the interval that they are of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitAnswer {
     pub id: u64,
@@ -67,7 +67,7 @@ struct Running {
 }
 
 impl Running {
-    /// How far its figures reach, where all is known up to a time.
+    /// The time that its figures reach to, where all is known up to a time.
     fn reaches(&self, time: u64) -> u64 {
         self.read_at.unwrap_or(time)
     }
@@ -164,7 +164,7 @@ impl Units {
         }
     }
 
-    /// Who called the function at whose entry a probe is, where it tells that.
+    /// The caller's address of a sample at a function's entry, where it tells that.
     pub(crate) fn caller(&self, event: u16, sample: &record::Sample<'_>) -> Option<u64> {
         self.callers.get(&event).map(|field| field.get(sample.raw) as u64).filter(|caller| *caller != 0)
     }
@@ -217,7 +217,7 @@ impl Units {
         (self.now, self.begun) = (self.now.max(time), true);
     }
 
-    /// What counted events have come to; `events` says which of the session's each is.
+    /// Takes the counts of counted events in; `events` says which of the session's each is.
     pub(crate) fn count(&mut self, counts: &[CpuCount], events: &[u16]) {
         let mut read = Vec::new();
         for count in counts {
@@ -256,7 +256,7 @@ impl Units {
         self.list.first().map_or((time, time), |running| (running.since, running.reaches(time)))
     }
 
-    /// Whether the first unit's figures are read from counters, so that they end with a reading.
+    /// True if the first unit's figures are read from counters, so that they end with a reading.
     pub(crate) fn is_read(&self) -> bool {
         self.list.first().is_some_and(|running| running.read_at.is_some())
     }
@@ -313,7 +313,7 @@ impl Units {
         self.now
     }
 
-    /// What is looked at of a unit.
+    /// Sets what is looked at of a unit.
     pub(crate) fn look(&mut self, id: u64, look: ViewState) {
         if let Some(running) = self.list.iter_mut().find(|running| running.id == id) {
             running.look = look;
@@ -336,7 +336,7 @@ impl Units {
         }
     }
 
-    /// What the units have found; where one is chosen, only that one's panels are made.
+    /// The units' answers; where one is chosen, only that one's panels are made.
     pub(crate) fn answers(
         &mut self,
         session: &Session,

@@ -135,7 +135,7 @@ impl Attr {
         self.flags = if on { self.flags | bit } else { self.flags & !bit };
     }
 
-    /// Whether it never has samples, and is there for other records.
+    /// True if it never has samples, and is there for other records.
     pub(crate) fn is_dummy(&self) -> bool {
         self.kind == TYPE_SOFTWARE && self.config == SW_DUMMY
     }

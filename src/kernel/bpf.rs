@@ -12,7 +12,7 @@ use super::bpf_calls::{self, Code, LoadError, MappedValue, ProgramType};
 pub(crate) const MAX_CONSTANTS: usize = 255;
 /// Bytes of a bank: programs read one of two, so that a change is seen whole or not at all.
 pub(crate) const BANK: usize = 8 * (MAX_CONSTANTS + 1);
-/// Which bank is read stands before both.
+/// The offset of the banks, behind the number of the one that is read.
 pub(crate) const BANKS_AT: usize = 8;
 const VALUE_SIZE: usize = 4096 * 2;
 

@@ -43,7 +43,7 @@ impl Attr {
         self
     }
 
-    /// What the call returned.
+    /// The call's result.
     fn call(&mut self, command: i64) -> Result<i32, Errno> {
         // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length; what its
         // pointers lead to is held by the callers in this file until the call is over.

@@ -201,7 +201,7 @@ impl Btf {
         None
     }
 
-    /// What a type is behind its other names.
+    /// The type behind its other names.
     fn resolve(&self, mut id: u32) -> u32 {
         for _ in 0..MAX_DEPTH {
             match self.kind(id) {

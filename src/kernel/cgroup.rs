@@ -53,7 +53,7 @@ fn trees_in(mountinfo: &str) -> Vec<PathBuf> {
     list
 }
 
-/// Where a process is grouped, by the trees in which it is not at the root: v2's first, then systemd's, then those of
+/// The cgroups of a process, by the trees in which it is not at the root: v2's first, then systemd's, then those of
 /// controllers (cgroups(7)).
 pub fn of_process(pid: i32) -> Vec<String> {
     fs::read(format!("/proc/{pid}/cgroup")).map(|text| groups_in(&String::from_utf8_lossy(&text))).unwrap_or_default()
@@ -79,7 +79,7 @@ fn groups_in(text: &str) -> Vec<String> {
     list.into_iter().map(|(_, path)| path.to_owned()).filter(|path| seen.insert(path.clone())).collect()
 }
 
-/// Whether groups may be in other trees than that of perf events.
+/// True if groups may be in other trees than that of perf events.
 pub fn is_split() -> bool {
     trees().len() > 1
 }

@@ -41,7 +41,7 @@ pub fn online() -> io::Result<Vec<u32>> {
     parse_list(&text).map_err(io::Error::other)
 }
 
-/// How many CPUs the machine could have, for perf.data's NRCPUS.
+/// The number of CPUs that the machine could have, for perf.data's NRCPUS.
 pub(crate) fn possible() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     parse_list(&text).map_or(1, |cpus| cpus.len().max(1))

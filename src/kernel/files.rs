@@ -41,7 +41,7 @@ impl NewFile {
         Self::with_mode(target, PRIVATE)
     }
 
-    /// The same, for whom the mode and the umask say.
+    /// A new file with a mode, less the umask.
     pub(crate) fn with_mode(target: &Path, mode: u32) -> io::Result<Self> {
         let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         if target.is_dir() {
@@ -79,7 +79,7 @@ impl NewFile {
         self.put(false)
     }
 
-    /// The same, but what was there stays as NAME.old.
+    /// Commits the file; what was there stays as NAME.old.
     pub(crate) fn commit_beside_old(&mut self) -> io::Result<()> {
         self.put(true)
     }
@@ -129,7 +129,7 @@ impl Drop for NewFile {
     }
 }
 
-/// Whether a name is a device's, a pipe's or a descriptor's, by somebody whom we trust: what others planted is
+/// True if a name is a device's, a pipe's or a descriptor's, by somebody whom we trust: what others planted is
 /// replaced as any file is.
 fn is_written_directly(target: &Path) -> bool {
     let Ok(meta) = std::fs::symlink_metadata(target) else { return false };
@@ -224,7 +224,7 @@ impl OwnPlace {
     }
 }
 
-/// Why a file could not be written, and what to do.
+/// The reason why a file could not be written, and the remedy.
 pub(crate) fn unwritten(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
         _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => "; raise the limit with ulimit -n",

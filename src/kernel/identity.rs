@@ -13,7 +13,7 @@ use super::procfs;
 
 /// The user and the group that have nothing of their own (`/proc/sys/kernel/overflowuid`).
 const NOBODY: u32 = 65_534;
-/// What passes over the permissions of files.
+/// The capabilities that pass over the permissions of files.
 const OVERRIDE: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
 /// A user with the groups that count for files.
@@ -25,7 +25,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who may read only what everybody may.
+    /// The identity that may read only what everybody may.
     pub fn nobody() -> Self {
         Self::alone(NOBODY)
     }
@@ -55,14 +55,14 @@ impl Identity {
         Ok(Self { uid, gid, groups: numbers("Groups").unwrap_or_default().into() })
     }
 
-    /// Who may have written what is in a file: its owner, or others, of whom nothing is known.
+    /// The identity that may have written what is in a file: its owner, or others, of whom nothing is known.
     pub fn of_file(meta: &Metadata) -> Self {
         let by_all = meta.mode() & 0o002 != 0;
         let by_group = meta.mode() & 0o020 != 0 && meta.gid() != 0 && meta.uid() == 0;
         Self::alone(if by_all || by_group { NOBODY } else { meta.uid() })
     }
 
-    /// Whether nothing is kept from this user.
+    /// True if nothing is kept from this user.
     pub(crate) fn is_root(&self) -> bool {
         self.uid == 0
     }

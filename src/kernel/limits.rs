@@ -62,17 +62,17 @@ impl Rights {
         !self.shut_out && (self.has(CAP_SYS_ADMIN) || self.has(CAP_PERFMON))
     }
 
-    /// Whether CPUs can be sampled whole, not only own processes.
+    /// True if CPUs can be sampled whole, not only own processes.
     pub fn system_wide(&self) -> bool {
         self.privileged() || self.paranoid <= 0
     }
 
-    /// Whether kernel code can be sampled.
+    /// True if kernel code can be sampled.
     pub fn kernel(&self) -> bool {
         self.privileged() || self.paranoid <= 1
     }
 
-    /// Whether /proc/kallsyms shows addresses.
+    /// True if /proc/kallsyms shows addresses.
     pub(crate) fn kernel_names(&self) -> bool {
         match self.kptr_restrict {
             0 => self.paranoid <= 1 || self.has(CAP_SYSLOG),
@@ -113,7 +113,7 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
     groups.lines().filter_map(one).min().filter(|limit| *limit < NO_LIMIT)
 }
 
-/// What the kernel writes for none is the greatest number of whole pages.
+/// The limit from which on there is none: the kernel writes the greatest number of whole pages.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Raises the soft limit of open files to the hard one. Returns (soft now, hard).

@@ -85,7 +85,7 @@ impl Mapped {
         let _ = unsafe { madvise(self.base.cast_mut().cast(), self.len, Advice::LinuxDontNeed) };
     }
 
-    /// Whether parts of it were left out, as copies have no more room.
+    /// True if parts of it were left out, as copies have no more room.
     pub(crate) fn is_cut(&self) -> bool {
         self.copy.as_ref().is_some_and(|copy| copy.is_cut())
     }
@@ -138,7 +138,7 @@ impl Drop for Mapped {
     }
 }
 
-/// What was there before us, for SIGBUS and SIGSEGV.
+/// The handlers of SIGBUS and SIGSEGV that were there before ours.
 static BEFORE: [OnceLock<libc::sigaction>; 2] = [const { OnceLock::new() }; 2];
 const SIGNALS: [libc::c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
 

@@ -21,7 +21,7 @@ const PURGE_DELAY: c_int = 15;
 /// Milliseconds: what a loop frees and takes again stays, and nothing else.
 const SOON: c_long = 10;
 
-/// Whether huge pages were turned off by us, and not by who started us.
+/// True if huge pages were turned off by us, and not by who started us.
 static TURNED_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Has memory given back soon after it is freed, and taken by small pages: the allocator keeps what was freed for a

@@ -32,7 +32,7 @@ pub const WANTED: [Capability; 3] = [
     Capability { number: CAP_SYSLOG, name: "cap_syslog", gives: "names of kernel functions" },
 ];
 
-/// How a shell finds the program's file.
+/// The program's file, as a shell finds it.
 pub(crate) const PROGRAM: &str = "$(command -v perfprof-tui)";
 
 /// The command that gives them to the program's file.
@@ -40,7 +40,7 @@ pub fn setcap() -> String {
     format!("setcap {}=ep {PROGRAM}", WANTED.map(|one| one.name).join(","))
 }
 
-/// Why /proc/kallsyms shows no addresses, and what changes that (`kallsyms_show_value` in kernel/ksyms_common.c).
+/// The reason why /proc/kallsyms shows no addresses, and the remedy (`kallsyms_show_value` in kernel/ksyms_common.c).
 pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
     let restrict = rights.kptr_restrict;
     let lend = setcap();
@@ -67,10 +67,11 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
     }
 }
 
-/// What was lent to this process beyond [`WANTED`], and given up; `None` where its caller's rights are its own.
+/// The capabilities that were lent to this process beyond [`WANTED`], and given up; `None` where its caller's rights
+/// are its own.
 static SHED: OnceLock<Option<u64>> = OnceLock::new();
 
-/// What was given up, as a set of capabilities; `None` where nothing was lent.
+/// The set of capabilities that were given up; `None` where nothing was lent.
 pub(crate) fn given_up() -> Option<u64> {
     SHED.get().copied().flatten()
 }

@@ -121,7 +121,7 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Whether a thread still runs: it is there, and no zombie that waits to be asked for its status.
+/// True if a thread still runs: it is there, and no zombie that waits to be asked for its status.
 pub(crate) fn is_running(tid: i32) -> bool {
     let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
     let state = memchr::memrchr(b')', &stat).and_then(|at| stat.get(at + 2)).copied();
@@ -135,7 +135,7 @@ pub(crate) fn processes() -> Vec<i32> {
     found
 }
 
-/// The same as they are listed, which is in order of pid, too, by and by.
+/// The processes as they are listed, which is in order of pid, too, by and by.
 pub(crate) fn processes_as_listed() -> impl Iterator<Item = i32> {
     numbers("/proc")
 }
@@ -144,7 +144,7 @@ fn numbers(dir: &str) -> impl Iterator<Item = i32> + use<> {
     fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
-/// Whether processes have the same numbers here as in the kernel's own, outermost, namespace.
+/// True if processes have the same numbers here as in the kernel's own, outermost, namespace.
 pub(crate) fn sees_all_processes() -> bool {
     // PROC_PID_INIT_INO (include/linux/proc_ns.h).
     const OUTERMOST: &str = "pid:[4026531836]";
@@ -155,7 +155,7 @@ pub(crate) fn is_there(pid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// What /proc/PID/status says (proc_pid_status(5)).
+/// The text of /proc/PID/status (proc_pid_status(5)).
 ///
 /// # Errors
 /// When the process has gone.
@@ -231,7 +231,7 @@ pub(crate) fn modules() -> String {
     fs::read_to_string("/proc/modules").unwrap_or_default()
 }
 
-/// How often this thread has read anything; `None` where the kernel does not count it.
+/// The number of reads of this thread; `None` where the kernel does not count it.
 #[cfg(test)]
 pub(crate) fn own_reads() -> Option<usize> {
     let text = fs::read_to_string("/proc/thread-self/io").ok()?;

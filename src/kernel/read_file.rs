@@ -96,12 +96,12 @@ impl FileCopy {
         Ok(copied)
     }
 
-    /// Where it is read.
+    /// The address where the copy is read.
     pub(crate) fn base(&self) -> *const u8 {
         self.base
     }
 
-    /// Whether parts are left out, as there was no more room.
+    /// True if parts are left out, as there was no more room.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }

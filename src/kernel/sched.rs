@@ -12,7 +12,7 @@ pub(crate) fn set_realtime(priority: Option<i32>) -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether the calling thread is served before all ordinary ones.
+/// True if the calling thread is served before all ordinary ones.
 #[cfg(test)]
 pub(crate) fn is_realtime() -> bool {
     // SAFETY: no memory is handed over, and 0 is the calling thread.

@@ -141,7 +141,7 @@ impl<'t> Cursor<'t> {
         self.pieces.get(self.at + n).copied()
     }
 
-    /// Whether a mark is next.
+    /// True if a mark is next.
     pub(crate) fn is_at(&self, mark: &str) -> bool {
         self.peek().is_some_and(|piece| piece.is(mark))
     }

@@ -13,15 +13,15 @@ pub(crate) trait Grammar<'t>: Sized {
     const INFIX: &'static [&'static [&'static str]];
     /// Operators before an operand; they bind strongest.
     const PREFIX: &'static [&'static str];
-    /// What may stand where an operand is missing.
+    /// The words for what may stand where an operand is missing.
     const OPERAND: &'static str;
 
-    /// What begins with a token that is neither a prefix nor a parenthesis.
+    /// Reads the operand that begins with a token, which is neither a prefix nor a parenthesis.
     fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
     fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
-    /// What an operator makes of its left side and what follows it, which is [`right`] of `level` where it is an
+    /// Makes a node of an operator, its left side and what follows it, which is [`right`] of `level` where it is an
     /// expression.
     fn infix(
         &mut self,
@@ -31,7 +31,7 @@ pub(crate) trait Grammar<'t>: Sized {
         cursor: &mut Cursor<'t>,
     ) -> Result<Self::Node, Diagnostic>;
 
-    /// What stood in parentheses.
+    /// Makes a node of what stood in parentheses.
     fn group(&mut self, inner: Self::Node) -> Self::Node {
         inner
     }
@@ -41,7 +41,7 @@ pub(crate) trait Grammar<'t>: Sized {
         operators(self, 0, cursor)
     }
 
-    /// What is said of a token where the text should have ended.
+    /// The error for a token where the text should have ended.
     fn surplus(&self, piece: Piece<'t>) -> &'static str;
 }
 

@@ -92,7 +92,7 @@ impl Dimension {
         }
     }
 
-    /// Whether its quantities may have a unit of another's: a rate counts.
+    /// True if its quantities may have a unit of another's: a rate counts.
     fn takes(self, unit: Self) -> bool {
         self == unit || self == Self::Rate && unit == Self::Count
     }
@@ -105,7 +105,7 @@ fn units(of: Dimension) -> String {
     names.join(" ")
 }
 
-/// What a unit multiplies by. Sizes may be typed in any case, as no unit of theirs differs from another by it alone.
+/// The factor of a unit. Sizes may be typed in any case, as no unit of theirs differs from another by it alone.
 fn factor(unit: &str, of: Dimension) -> Option<u64> {
     let is = |name: &str| name == unit || of == Dimension::Size && name.eq_ignore_ascii_case(unit);
     UNITS.iter().find(|row| of.takes(row.1) && is(row.0)).map(|row| row.2)
@@ -239,7 +239,7 @@ pub(crate) fn size<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
     whole(text, Dimension::Size, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
 
-/// How many.
+/// A count.
 pub(crate) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, QuantityError> {
     whole(text, Dimension::Count, 1).and_then(|n| N::try_from(n).map_err(|_| QuantityError::TooLarge))
 }
@@ -282,7 +282,7 @@ pub(crate) fn literal(text: &str) -> Result<Number, QuantityError> {
     number.times(factor).filter(|_| fits).map(|(value, _)| Number::Int(value)).ok_or(QuantityError::TooLarge)
 }
 
-/// What may follow the number of a [`literal`].
+/// The units that may follow the number of a [`literal`].
 pub(crate) const LITERAL_UNITS: &str = "ns us ms s m h d, k M G, kB MB GB, KiB MiB GiB";
 
 #[cfg(test)]

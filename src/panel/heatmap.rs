@@ -29,7 +29,7 @@ impl Heatmap {
         self.rows.iter().flat_map(|row| &row.cells).copied().filter(|v| v.is_finite()).fold(0.0, f32::max)
     }
 
-    /// How much of the greatest value a cell has, in steps of [`SHADES`]: by its square root, so that little is
+    /// The shade of a cell beside the greatest value, in steps of [`SHADES`]: by its square root, so that little is
     /// seen beside much. `None` where nothing is known.
     pub fn shade(value: f32, most: f32) -> Option<usize> {
         match value {

@@ -6,7 +6,7 @@ use crate::symbols::code::{Flow, Listing};
 use super::text::clean;
 use super::unit::{percent, thousands};
 
-/// How it is printed.
+/// The options of printing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListingOptions {
     /// With the bytes of instructions.

@@ -34,7 +34,7 @@ pub struct Panel {
     pub body: Body,
 }
 
-/// What a panel shows.
+/// The contents of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     Table(Rows),
@@ -58,12 +58,12 @@ impl Panel {
         Self::new(title, Body::Flame(Arc::new(Stacks::new(measure, stacks))))
     }
 
-    /// The same with something to know.
+    /// The panel, with a note.
     pub fn noted(self, note: impl Into<String>) -> Self {
         Self { note: note.into(), ..self }
     }
 
-    /// Whether there is nothing in it.
+    /// True if there is nothing in it.
     pub fn is_empty(&self) -> bool {
         match &self.body {
             Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => rows.table.rows.is_empty(),

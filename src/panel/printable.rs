@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::text::printable;
 
-/// How what must not pass is written instead.
+/// The form in which control characters are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapeForm {
     /// By its picture.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// How a column's cells stand.
+/// The alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
@@ -50,7 +50,7 @@ impl Column {
         Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0 }
     }
 
-    /// The same of another unit than nanoseconds, whose name ends its own.
+    /// The column in another unit than nanoseconds, whose name ends its own.
     pub fn of_unit(mut self, suffix: &str) -> Self {
         if let Some(name) = self.name.strip_suffix("_ns") {
             self.name = format!("{name}{suffix}").into();
@@ -58,7 +58,7 @@ impl Column {
         self
     }
 
-    /// The same with a rank.
+    /// The column, with a rank.
     pub fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }
     }

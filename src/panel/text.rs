@@ -14,7 +14,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| printable(c).unwrap_or(c)).collect())
 }
 
-/// What stands for a character that must not be printed; `None` for all others.
+/// The character that stands for one that must not be printed; `None` for all others.
 pub fn printable(c: char) -> Option<char> {
     match c {
         '\0'..='\u{1f}' => Some(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
@@ -49,7 +49,7 @@ pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…{end}"))
 }
 
-/// What stands between the frames of a stack in one line, the leaf first.
+/// The separator of a stack's frames in one line, the leaf first.
 pub const BELOW: &str = " < ";
 /// Frames in which every task sleeps, enters the kernel or begins: they tell nothing. With a star, all that begin so.
 const EVERYWHERE: &[&str] = &[

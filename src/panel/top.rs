@@ -25,7 +25,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// What a table shows at first.
+    /// The columns that a table shows at first.
     pub const FIRST: &[Self] = &[Self::SelfTime, Self::Children, Self::Key(ColumnKey::Sym), Self::Key(ColumnKey::Dso)];
 
     pub fn column(self) -> Column {

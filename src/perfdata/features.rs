@@ -196,7 +196,7 @@ pub(crate) fn sample_time(first: u64, last: u64) -> Section {
     (bit::SAMPLE_TIME, [first.to_le_bytes(), last.to_le_bytes()].concat())
 }
 
-/// That times are of CLOCK_MONOTONIC, and what the wall clock shows at one of them.
+/// The sections that say that times are of CLOCK_MONOTONIC, and the wall clock's time at one of them.
 pub(crate) fn clock() -> Vec<Section> {
     let mut data = 1u32.to_le_bytes().to_vec();
     data.extend((libc::CLOCK_MONOTONIC as u32).to_le_bytes());

@@ -18,7 +18,7 @@ pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 /// Size of the file header.
 pub(crate) const HEADER_SIZE: u64 = 104;
 
-/// What an event is called among others: with its number where one before it has its name, `cycles#2`.
+/// The name of an event among others: with its number where one before it has its name, `cycles#2`.
 pub(crate) fn apart(before: &[String], name: &str) -> String {
     let is_free = |name: &String| !before.contains(name);
     let numbered = (2..).map(|n| format!("{name}#{n}"));
@@ -47,12 +47,12 @@ impl EventDesc {
         self.attr.kind == DERIVED
     }
 
-    /// Whether it never has samples, and is there for other records.
+    /// True if it never has samples, and is there for other records.
     pub(crate) fn is_dummy(&self) -> bool {
         self.attr.is_dummy()
     }
 
-    /// Whether samples stand for time: those of a clock or of a counter of the CPU's work, no tracepoint's
+    /// True if samples stand for time: those of a clock or of a counter of the CPU's work, no tracepoint's
     /// and no count of faults or switches.
     pub(crate) fn is_clock(&self) -> bool {
         match self.attr.kind {

@@ -50,13 +50,13 @@ pub struct Recording {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Whether these first bytes are those of a stream (`perf record -o -`), not of a file.
+/// True if these first bytes are those of a stream (`perf record -o -`), not of a file.
 pub(crate) fn is_stream(head: &[u8]) -> bool {
     let big = swap::is_foreign(head.get(..8).unwrap_or_default());
     is_perf(head) && Bytes::new(head.get(8..).unwrap_or_default(), big).u64() == Some(PIPE_HEADER)
 }
 
-/// Whether these first bytes are a perf.data header's.
+/// True if these first bytes are a perf.data header's.
 pub(crate) fn is_perf(head: &[u8]) -> bool {
     head.get(..8).is_some_and(|magic| magic == MAGIC || swap::is_foreign(magic))
 }

@@ -26,7 +26,7 @@ mod bit {
     pub(crate) const IDENTIFIER: u64 = 1 << 16;
     /// One word each, up to the variable part: identifier, ip, tid, time, addr, id, stream, cpu, period.
     pub(crate) const HEAD: [u64; 9] = [1 << 16, 1, 1 << 1, 1 << 2, 1 << 3, 1 << 6, 1 << 9, 1 << 7, 1 << 8];
-    /// The same for the sample id at the end of other records: tid, time, id, stream, cpu, identifier.
+    /// The fields of the sample id at the end of other records: tid, time, id, stream, cpu, identifier.
     pub(crate) const TRAILER: [u64; 6] = [1 << 1, 1 << 2, 1 << 6, 1 << 9, 1 << 7, 1 << 16];
 }
 
@@ -196,7 +196,7 @@ fn sample(layout: &Layout, t: &mut Turn<'_>) {
     t.u64s(usize::MAX);
 }
 
-/// Whether this machine and a recording whose magic is `magic` differ in byte order.
+/// True if this machine and a recording whose magic is `magic` differ in byte order.
 pub(crate) fn is_foreign(magic: &[u8]) -> bool {
     magic.iter().rev().eq(super::MAGIC)
 }

@@ -6,11 +6,11 @@ use std::io::Read;
 
 use object::{CompressionFormat, ObjectSection};
 
-/// What unpacking may take for itself meanwhile: the dictionaries of `xz -9` and of `zstd -19`, and at least that of
-/// `xz -6`, which distributions use.
+/// Memory that unpacking may take for itself meanwhile: the dictionaries of `xz -9` and of `zstd -19`, and at least
+/// that of `xz -6`, which distributions use.
 const WINDOW: usize = 64 << 20;
 const LEAST_WINDOW: usize = 9 << 20;
-/// What comes of data that does not say how much it is grows by so much, at least.
+/// Bytes by which the result of data of unknown size grows, at least.
 const STEP: usize = 1 << 16;
 
 /// The reason why something stays packed, or what stands for it is not taken.
@@ -108,7 +108,7 @@ pub(crate) fn section<'d>(
     Ok(Cow::Owned(out))
 }
 
-/// What was packed by xz.
+/// Unpacks xz.
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.
@@ -117,7 +117,7 @@ pub(crate) fn xz(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Result<
     drain(what, lzma_rust2::XzReader::new_mem_limit(packed, true, window as u32), purse)
 }
 
-/// What was packed by zstd.
+/// Unpacks zstd.
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.

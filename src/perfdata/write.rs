@@ -78,7 +78,7 @@ impl Writer {
         Ok(size)
     }
 
-    /// The same; what is there under the name stays as NAME.old.
+    /// Finishes the file; what is there under the name stays as NAME.old.
     pub(crate) fn finish_beside_old(&mut self, sections: Vec<Section>) -> io::Result<u64> {
         let size = self.complete(sections)?;
         self.out.get_mut().commit_beside_old()?;

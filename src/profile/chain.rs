@@ -19,10 +19,10 @@ const MAX_DEPTH: usize = 1024;
 /// of user code alone where that is walked by tables.
 const WALKED: usize = 127;
 
-/// Where every broken stack ends, whatever was found there.
+/// The frame that ends every broken stack, whatever was found there.
 const BROKEN: Frame = Frame { map: MapId::BROKEN, caller: false, ip: 0 };
 
-/// Where every stack ends that goes on behind what was walked of it.
+/// The frame that ends every stack that goes on behind what was walked of it.
 const TRUNCATED: Frame = Frame { map: MapId::CUT, caller: false, ip: 0 };
 
 /// A chain while it is read.
@@ -70,7 +70,7 @@ impl Chain {
     }
 }
 
-/// Whether a walk ended because it was as long as it may be.
+/// True if a walk ended because it was as long as it may be.
 fn is_cut(chain: &[u8]) -> bool {
     if chain.len() / 8 < WALKED {
         return false;
@@ -122,7 +122,7 @@ fn words_of(sample: &Sample<'_>, mode: u16, out: &mut Vec<Word>) {
     }
 }
 
-/// Whether a word says what those behind it are. Behind a user's address any other number of that size is what a walk
+/// True if a word says what those behind it are. Behind a user's address any other number of that size is what a walk
 /// found without frame pointers, such as -1.
 fn is_marker(word: u64) -> bool {
     let guest = [CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER];

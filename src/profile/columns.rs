@@ -82,7 +82,7 @@ impl Chunk {
         self.raw_ends.push(self.raw.len() as u32);
     }
 
-    /// What a tracepoint said in a row; nothing in those of other events.
+    /// The raw bytes of a tracepoint's row; nothing in those of other events.
     pub(crate) fn raw(&self, row: usize) -> &[u8] {
         let end = |row: usize| self.raw_ends.get(row).map(|end| *end as usize);
         let start = row.checked_sub(1).map_or(Some(0), end);
@@ -107,7 +107,7 @@ impl Chunk {
         self.span
     }
 
-    /// Whether some of its samples may be of these times; those of others it has all the same.
+    /// True if some of its samples may be of these times; those of others it has all the same.
     pub(crate) fn meets(&self, times: &Range<u64>) -> bool {
         self.span.is_some_and(|(low, high)| high >= times.start && low < times.end)
     }

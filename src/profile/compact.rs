@@ -46,7 +46,7 @@ impl Profile {
         sites.count()
     }
 
-    /// Those of the sites, those that are pinned, and the way to each; the root is the first.
+    /// The nodes of the sites, those that are pinned, and the way to each; the root is the first.
     fn kept_nodes(&self, sites: &MarkedSet) -> MarkedSet {
         let mut nodes = Marks::none(self.trie.len());
         nodes.mark(0);

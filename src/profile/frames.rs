@@ -69,7 +69,7 @@ impl Sym {
         }
     }
 
-    /// The same to keep.
+    /// The name, to keep.
     pub(crate) fn shared_name(&self) -> Arc<str> {
         self.function.clone().unwrap_or_else(|| self.name().into())
     }
@@ -85,7 +85,7 @@ impl Sym {
     }
 }
 
-/// How much is known of a symbol.
+/// The state of a symbol's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SymState {
     Sought,
@@ -96,7 +96,7 @@ pub(crate) enum SymState {
 }
 
 impl SymState {
-    /// Where a name is from, in one word.
+    /// The source of a name, in one word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Sought => "sought",
@@ -143,7 +143,7 @@ pub struct Frames {
     by_name: bool,
 }
 
-/// What the name of an inlined function ends with, as in perf's call chains.
+/// The end of the name of an inlined function, as in perf's call chains.
 pub(crate) const INLINED: &str = " (inlined)";
 
 /// No symbol given yet, not even a provisional one.
@@ -195,7 +195,7 @@ impl Frames {
         self.dso_labels.len()
     }
 
-    /// How many frames that had a name have got another one, or other inlined functions.
+    /// The number of times that frames got another name or other inlined functions.
     pub(crate) fn names(&self) -> u64 {
         self.journal.end()
     }
@@ -343,12 +343,12 @@ impl Frames {
         self.inlined.get(&frame).map_or(&[], |list| list)
     }
 
-    /// The same of a frame that had others before.
+    /// The inlined functions that are shown, of a frame that had others before.
     pub(crate) fn shown_inlined<'a>(&self, list: &'a [u32]) -> &'a [u32] {
         if self.hide_inlined { &[] } else { list }
     }
 
-    /// Where in the source a frame is, innermost.
+    /// The source line of a frame, innermost.
     pub(crate) fn line(&self, frame: FrameId) -> Option<&SourceLine> {
         self.lines.get(&frame.0)
     }
@@ -359,7 +359,8 @@ impl Frames {
         self.hide_inlined = !show;
     }
 
-    /// Those of some frames whose symbols are these and whose lines nobody asked for yet; they count as asked for then.
+    /// The frames among some whose symbols are these and whose lines nobody asked for yet; they count as asked for
+    /// then.
     pub(crate) fn lineless(&mut self, of: impl Iterator<Item = u32>, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
         self.lined.resize(self.list.len(), false);
         let (lined, sym) = (&mut self.lined, &self.sym);
@@ -458,7 +459,7 @@ impl Frames {
     }
 }
 
-/// What frames have, under their new numbers.
+/// The values of frames, under their new numbers.
 fn renumbered<T>(old: FxHashMap<u32, T>, kept: &MarkedSet) -> FxHashMap<u32, T> {
     old.into_iter().filter_map(|(frame, of)| Some((kept.number(frame)?, of))).collect()
 }

@@ -34,7 +34,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// What was lost of an event, to be added to.
+    /// The losses of an event, to be added to.
     pub(crate) fn losses_of(&mut self, event: u16) -> &mut Lost {
         let at = usize::from(event);
         if self.losses.len() <= at {
@@ -50,7 +50,7 @@ impl Ledger {
         self.losses.get(event).map_or(0, of)
     }
 
-    /// The same of all events.
+    /// The number of samples lost of all events.
     pub fn lost(&self) -> u64 {
         (0..self.losses.len()).fold(0, |sum, event| sum.saturating_add(self.lost_of(event)))
     }

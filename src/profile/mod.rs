@@ -57,7 +57,7 @@ pub use trie::{NodeId, Trie};
 
 /// Threads whose last chain is kept; beyond this they start anew.
 const MAX_LAST: usize = 1 << 10;
-/// What such a chain takes: some thirty steps.
+/// The capacity for such a chain: some thirty steps.
 const LAST: usize = 1 << 10;
 
 /// An odd number whose multiples have no low bits in common.
@@ -101,7 +101,7 @@ impl Profile {
         self.add_traced(session, sample, mode, event, TraceId::default());
     }
 
-    /// The same, with the text of the tracepoint's sample. Returns who was where.
+    /// Adds a tracepoint's sample, with its text. Returns its site.
     pub(crate) fn add_traced(
         &mut self,
         session: &mut Session,
@@ -129,7 +129,7 @@ impl Profile {
         }
     }
 
-    /// The same with what a tracepoint said; its fields must be known by [`Self::set_format`].
+    /// Adds a sample with a tracepoint's raw bytes; its fields must be known by [`Self::set_format`].
     pub(crate) fn push_raw(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16, raw: &[u8]) {
         self.current.push(time, site, weight, cpu, event);
         self.current.push_raw(raw);
@@ -246,7 +246,7 @@ impl Profile {
         self.evicted + (self.sealed.len() * CHUNK + self.current.len()) as u64
     }
 
-    /// How many samples are kept.
+    /// The number of samples that are kept.
     pub fn len(&self) -> usize {
         (self.end() - self.first()) as usize
     }
@@ -301,7 +301,7 @@ impl Profile {
         samples + stacks + names
     }
 
-    /// The same apart: samples, stacks, and frames with their names.
+    /// The memory by parts: samples, stacks, and frames with their names.
     pub(crate) fn parts(&self) -> (usize, usize, usize) {
         let samples = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
         let last: usize = self.last.len() * LAST;
@@ -333,7 +333,7 @@ impl Profile {
     }
 }
 
-/// What tells a sample's place from others.
+/// The fingerprint that tells a sample's place from others.
 fn place_of(session: &Session, sample: &Sample<'_>, mode: u16) -> (u64, u64) {
     fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode)
 }

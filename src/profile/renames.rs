@@ -10,7 +10,7 @@ const MAX_RENAMES: usize = 1 << 17;
 /// Births that are kept.
 const MAX_BIRTHS: usize = 1 << 12;
 
-/// What a frame had before.
+/// The names of a frame before it was renamed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FormerNames {
     pub(crate) sym: u32,
@@ -39,7 +39,7 @@ impl Journal {
         Self { list: Vec::new(), forgotten: other.end() + 1 }
     }
 
-    /// How many renames there were.
+    /// The number of renames.
     pub(super) fn end(&self) -> u64 {
         self.forgotten + self.list.len() as u64
     }
@@ -49,7 +49,7 @@ impl Journal {
     }
 }
 
-/// How much there was of everything when a frame was met first.
+/// The numbers of nodes, sites and samples when a frame was met first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FirstSeen {
     frame: u32,
@@ -84,7 +84,7 @@ impl FirstSeenLog {
     }
 }
 
-/// What got another name since a moment.
+/// The frames that got another name since a moment.
 #[derive(Debug, Default)]
 pub(crate) struct RenamedFrames {
     /// What each frame had.
@@ -124,8 +124,8 @@ impl Profile {
         });
     }
 
-    /// What got another name since the journal had so many ([`Frames::names`](super::Frames::names)); `None` when that
-    /// is too long ago, or ids are others.
+    /// The frames that got another name since the journal had so many ([`Frames::names`](super::Frames::names)); `None`
+    /// when that is too long ago, or ids are others.
     pub(crate) fn renamed_since(&self, names: u64) -> Option<RenamedFrames> {
         let list = self.frames.journal().since(names)?;
         let mut before: FxHashMap<u32, FormerNames> = FxHashMap::default();

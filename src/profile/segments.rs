@@ -63,7 +63,7 @@ impl<T> Segments<T> {
         self.blocks.iter_mut().enumerate().flat_map(move |(i, block)| &mut block[..BLOCK.min(len - (i << SHIFT))])
     }
 
-    /// Those from a place on.
+    /// The items from a place on.
     pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = &T> {
         let from = from.min(self.len);
         let blocks = self.blocks.iter().enumerate().skip(from >> SHIFT);

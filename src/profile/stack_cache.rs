@@ -1,7 +1,7 @@
 //! A cache of what was found of late, by a fingerprint of what it was found for: most samples of a program repeat a
 //! stack, and then nothing of it needs to be looked up.
 
-/// What is remembered at most.
+/// The number of stacks that are remembered at most.
 const SLOTS: usize = 1 << 15;
 
 /// The memory: each fingerprint has its one place, where the newest takes that of another.

@@ -74,7 +74,7 @@ impl Trie {
         NodeId(node)
     }
 
-    /// Whether a node is a stack of one frame that stands where its frame does, as all do where chains are ignored:
+    /// True if a node is a stack of one frame that stands where its frame does, as all do where chains are ignored:
     /// it is found there, and is not in the index.
     fn is_alone(&self, node: u32) -> bool {
         let at = node as usize;

@@ -64,7 +64,7 @@ struct Decay {
 const ONE: u64 = 1 << 10;
 
 impl Decay {
-    /// What is left after some time.
+    /// The part that is left after some time.
     fn left(&self, ns: u64) -> f64 {
         (-(ns as f64) / self.half.max(1) as f64).exp2()
     }
@@ -127,7 +127,7 @@ impl Aggregate {
         self.traced.as_ref()
     }
 
-    /// Whether it is of that event and filter.
+    /// True if it is of that event and filter.
     pub(crate) fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
         usize::from(self.event) == event && self.judge.as_ref().map(FilterEvaluator::filter) == filter
     }
@@ -143,7 +143,7 @@ impl Aggregate {
         self
     }
 
-    /// Whether this fold answers for that event, filter, keys and decay.
+    /// True if this fold answers for that event, filter, keys and decay.
     pub(crate) fn serves(
         &self,
         event: usize,
@@ -156,7 +156,7 @@ impl Aggregate {
         self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 
-    /// What decides its filter, up to date with what was last counted.
+    /// The evaluator of its filter, up to date with what was last counted.
     pub(crate) fn judge(&self) -> Option<&FilterEvaluator> {
         self.judge.as_ref()
     }
@@ -205,7 +205,7 @@ impl Aggregate {
         self.counted = first..until.max(first);
     }
 
-    /// What changed since the last time that this was asked.
+    /// Takes the changes since it was last asked.
     pub(crate) fn take_news(&mut self) -> Changes {
         std::mem::replace(&mut self.news, Changes::none())
     }
@@ -256,7 +256,7 @@ impl Aggregate {
         self.each_of(data, range, take_out, |_| true);
     }
 
-    /// The same of some sites only.
+    /// Calls for each sample of some sites only.
     fn each_of(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool, of: impl Fn(u32) -> bool) {
         let mut sums = self.sums();
         for (chunk, part) in data.profile.between(range.start, range.end) {

@@ -46,7 +46,7 @@ impl ListingRow {
     }
 }
 
-/// Where a function is: the DSO and an address in it. Of several with one name, the one with most samples.
+/// The place of a function: the DSO and an address in it. Of several with one name, the one with most samples.
 pub fn locate(data: Data<'_>, target: &AnnotatedFunction, fold: Option<&Aggregate>) -> Option<(DsoId, u64)> {
     let list = matching(data, target);
     let hits = fold.map(|fold| hits_of(data, fold, &list)).unwrap_or_default();
@@ -56,7 +56,7 @@ pub fn locate(data: Data<'_>, target: &AnnotatedFunction, fold: Option<&Aggregat
     best.max_by_key(|sym| (inside(sym.start), std::cmp::Reverse(sym.start))).map(|sym| (sym.dso, sym.start))
 }
 
-/// Which symbols a target is.
+/// True for each symbol, by its id, that a target is.
 fn matching(data: Data<'_>, target: &AnnotatedFunction) -> Vec<bool> {
     let frames = &data.profile.frames;
     let is = |sym: u32| {
@@ -135,7 +135,7 @@ pub(crate) fn row_of(rows: &[ListingRow], index: usize) -> Option<usize> {
     rows.iter().position(|row| matches!(row, ListingRow::Code { index: own, .. } if *own == index))
 }
 
-/// Where an instruction jumps to inside its function, as a place in the listing.
+/// The index in the listing that an instruction jumps to inside its function.
 pub(crate) fn jump(listing: &Listing, index: usize) -> Option<usize> {
     let Flow::Jump(to) = listing.instructions.get(index)?.flow else { return None };
     listing.instructions.binary_search_by_key(&to, |i| i.at).ok()

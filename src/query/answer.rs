@@ -68,7 +68,7 @@ impl TopLine {
         }
     }
 
-    /// Whether this entry of a call chain is one of several ways.
+    /// True if this entry of a call chain is one of several ways.
     pub(crate) fn is_fork(&self) -> bool {
         self.forks.ends_with(['├', '└'])
     }
@@ -114,7 +114,7 @@ impl Meter {
     }
 }
 
-/// What the sampling costs, as far as it is known.
+/// The cost of sampling, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Our own CPU time of late, in percent of one CPU.
@@ -130,7 +130,7 @@ pub struct MemoryShare {
     pub bytes: usize,
 }
 
-/// Where the program's own memory is.
+/// The program's own memory, by shares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// The bound that it is kept to; none of a recording.
@@ -144,12 +144,12 @@ pub struct Memory {
 const BETWEEN_LOOKS: usize = 24 << 20;
 
 impl Memory {
-    /// Whether it is beyond the bound by more than what may come between two looks at it.
+    /// True if it is beyond the bound by more than what may come between two looks at it.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.bound.is_some_and(|bound| self.private > bound + bound / 10 + BETWEEN_LOOKS)
     }
 
-    /// What nothing tells apart: answers, units, the screen, and what the allocator has in hand.
+    /// The bytes that nothing tells apart: answers, units, the screen, and what the allocator has in hand.
     pub(crate) fn rest(&self) -> usize {
         self.private.saturating_sub(self.parts.iter().map(|part| part.bytes).sum())
     }
@@ -163,7 +163,7 @@ pub struct BrokenStacks {
     pub percent: f64,
 }
 
-/// How far a recording has been read.
+/// The progress of reading a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes.
@@ -231,7 +231,7 @@ pub struct Answer {
     pub cpus: String,
     /// The command or target in words; empty for the whole machine.
     pub target: String,
-    /// How far a recording has been read, while it is.
+    /// The progress of reading a recording, while it is read.
     pub progress: Option<Progress>,
     /// Records that are no samples, by type.
     pub kinds: Vec<(&'static str, u64)>,

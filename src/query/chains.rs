@@ -32,7 +32,7 @@ impl Default for Tree {
     }
 }
 
-/// Where a tree leads from its row: to callers or to callees, and whether the row counts its callees.
+/// The direction of a tree from its row: to callers or to callees, and whether the row counts its callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TreeKind {
     pub(crate) direction: Direction,
@@ -40,14 +40,14 @@ pub struct TreeKind {
 }
 
 impl TreeKind {
-    /// What it is of rows: a task was all of its stacks, so its callers begin where they end.
+    /// The kind for rows: a task was all of its stacks, so its callers begin where they end.
     pub(super) fn of_rows(self, mode: LabelMode) -> Self {
         let at_end = mode == LabelMode::None && self.direction == Direction::Callers;
         Self { inclusive: self.inclusive && !at_end, ..self }
     }
 }
 
-/// What leads from a row to the ends of the stacks that it counts.
+/// The paths from a row to the ends of the stacks that it counts.
 struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     data: Data<'a>,
     mode: LabelMode,

@@ -67,7 +67,7 @@ impl Changes {
         self.list.push(change);
     }
 
-    /// Whether nothing changed.
+    /// True if nothing changed.
     pub(crate) fn is_empty(&self) -> bool {
         !self.anew && self.list.is_empty()
     }

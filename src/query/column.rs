@@ -13,7 +13,7 @@ use super::Data;
 pub use super::column_value::ColumnValue;
 use super::field_rows::FieldCombinations;
 
-/// Whose a sample is, and where it was taken.
+/// The input of a column: the task and the CPU of a sample.
 #[derive(Clone, Copy)]
 pub struct ColumnInput<'a> {
     pub data: Data<'a>,
@@ -85,7 +85,7 @@ impl ColumnDef {
         Self { field: None, ..self }
     }
 
-    /// What a view of one value is called, and the filter that leaves it.
+    /// The title of a view of one value, and the filter that leaves it.
     pub fn only(&self, value: &ColumnValue) -> Option<(String, String)> {
         let field = self.field?;
         let name = if self.key.traced().is_some() { field } else { self.names[0] };
@@ -256,7 +256,7 @@ impl Group {
         }
     }
 
-    /// Those of its keys that are fields of tracepoints.
+    /// The keys that are fields of tracepoints.
     pub fn traced(&self) -> impl Iterator<Item = ColumnKey> {
         self.0.iter().map(|(key, _)| *key).filter(|key| key.traced().is_some())
     }

@@ -71,7 +71,7 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
     out
 }
 
-/// The same for the same row of either side, whatever ids and addresses it has there.
+/// A key that is equal for a row on either side, whatever ids and addresses it has there.
 fn key(table: &TableSide<'_>, row: &TopRow) -> u64 {
     let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
     table.top.groups[row.group as usize].hash(&mut hasher);

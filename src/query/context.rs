@@ -12,7 +12,7 @@ use super::data::Data;
 pub const VECTORS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// What a CPU was doing.
+/// The kind of work that a CPU was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Context {
     Task,
@@ -41,10 +41,10 @@ impl Context {
     }
 }
 
-/// Where softirqs begin.
+/// The functions where softirqs begin.
 pub(crate) const SOFTIRQ: &[&str] =
     &["__do_softirq", "handle_softirqs", "do_softirq", "run_ksoftirqd", "do_softirq_own_stack"];
-/// Where hardware interrupts begin; also those whose handlers run in threads.
+/// The functions where hardware interrupts begin; also those whose handlers run in threads.
 pub(crate) const IRQ: &[&str] = &[
     "asm_common_interrupt",
     "common_interrupt",
@@ -90,7 +90,7 @@ pub(crate) const DISPATCH: &[&str] = &[
     "__hrtimer_run_queues",
 ];
 
-/// Whether a function only hands over to others: an entry, a vector's handler, or one in between.
+/// True if a function only hands over to others: an entry, a vector's handler, or one in between.
 /// What compilers append to a name (`.constprop.0`) does not matter.
 pub(crate) fn dispatches(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
@@ -111,12 +111,12 @@ const HANDLERS: &[(u8, &[&str])] = &[
     (9, &["rcu_core_si", "rcu_core", "rcu_process_callbacks", "rcu_do_batch"]),
 ];
 
-/// Whether a function is where an interrupt of x86's own vectors begins.
+/// True if a function is where an interrupt of x86's own vectors begins.
 pub(crate) fn is_system_vector(name: &str) -> bool {
     name.starts_with("asm_sysvec_") || name.starts_with("sysvec_") || name.starts_with("smp_apic_")
 }
 
-/// What a function says of the frames that it calls.
+/// The bearing of a function on the frames that it calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Nothing,

@@ -10,7 +10,7 @@ use crate::profile::{NodeId, RenamedFrames, SiteId, SymId};
 use super::context::{Context, Contexts, VECTORS, dispatches};
 use super::data::Data;
 
-/// What a sample can be of, as an index: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
+/// The number of slots that a sample can be of: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
 pub(crate) const SLOTS: usize = 5 + VECTORS.len();
 pub const USER: usize = 0;
 pub const KERNEL: usize = 1;
@@ -25,7 +25,7 @@ const MAX_CPUS: usize = 4096;
 const BUCKETS: usize = 256;
 /// The shortest bucket: bursts within it are not told apart.
 const SHORTEST_NS: u64 = 100_000_000;
-/// What live shares are of: the last ten seconds, longer than the pauses between usual bursts.
+/// The window of live shares: the last ten seconds, longer than the pauses between usual bursts.
 pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
 /// A function is behind a slot when it is the first one that somebody registered there and has at
 /// least this share of the slot's samples, in itself or in what it calls; where there is none, it is
@@ -404,7 +404,7 @@ impl CpuCounts {
     }
 }
 
-/// What goes through a function, and how deep it stands, times samples.
+/// The samples that go through a function, and its depth times samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
     samples: u64,

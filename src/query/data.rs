@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
-/// What every projection reads.
+/// The data that every projection reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
     pub session: &'a Session,

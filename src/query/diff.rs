@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use crate::profile::Acc;
 
-/// What weights are divided by before they are compared.
+/// The divisor of weights before they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormalizeBy {
     /// The whole of each profile: shares.
@@ -30,7 +30,7 @@ impl NormalizeBy {
         }
     }
 
-    /// What values are then.
+    /// The unit of values then.
     pub(crate) fn unit_label(self) -> &'static str {
         match self {
             Self::Total => "percent of each side",
@@ -59,7 +59,7 @@ impl Side {
     }
 }
 
-/// How a row came to its difference.
+/// The way in which a row came to its difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Grew,
@@ -93,7 +93,7 @@ impl Verdict {
     }
 }
 
-/// What a row has become. Values are in the unit of the comparison.
+/// A row's values on both sides. Values are in the unit of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowDiff {
     pub(crate) old: f64,
@@ -151,7 +151,7 @@ fn judge(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
     }
 }
 
-/// What has become of a share: (weight, its whole) then and now.
+/// The verdict on a share: (weight, its whole) then and now.
 pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
     let z = z(old.0.samples, old.1.samples, new.0.samples, new.1.samples);
     judge(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))

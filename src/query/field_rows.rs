@@ -12,7 +12,7 @@ use crate::event::format;
 use super::column_value::ColumnValue;
 use super::data::Data;
 
-/// Where samples are added up: the CPU in the low half, the number of their values in the high one.
+/// The lane in which samples are added up: the CPU in the low half, the number of their values in the high one.
 pub type Lane = u32;
 
 /// The CPU of a lane.
@@ -63,12 +63,12 @@ impl FieldCombinations {
         (!names.is_empty()).then(|| Arc::new(Self { names, met: RwLock::default() }))
     }
 
-    /// Whether it is for the fields of these names.
+    /// True if it is for the fields of these names.
     pub(crate) fn serves(of: Option<&Arc<Self>>, names: impl Iterator<Item = &'static str>) -> bool {
         names.eq(of.iter().flat_map(|of| of.names.iter().copied()))
     }
 
-    /// What numbers samples of an event.
+    /// A reader that numbers samples of an event by their values.
     pub(crate) fn reader(&self, data: Data<'_>, event: u16) -> FieldReader<'_> {
         let format = data.profile.format(event);
         let find = |name: &&str| {

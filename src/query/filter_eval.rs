@@ -163,7 +163,7 @@ impl FilterEvaluator {
         changed
     }
 
-    /// Whether a clause asks for names of functions.
+    /// True if a clause asks for names of functions.
     fn is_by_name(&self) -> bool {
         let named =
             |a: &Atom| matches!(a.field, Field::Sym | Field::Stack | Field::Idle | Field::Context | Field::Softirq);
@@ -210,7 +210,7 @@ impl FilterEvaluator {
         self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
     }
 
-    /// Whether a sample passes.
+    /// True if a sample passes.
     pub(crate) fn passes(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
         match self.verdicts[chunk.site[row] as usize] {
             Verdict::Yes => true,
@@ -299,7 +299,7 @@ impl FilterEvaluator {
     }
 }
 
-/// Where a tracepoint's samples have a field.
+/// The place of a field in a tracepoint's samples.
 #[derive(Clone, Debug)]
 struct FieldPlace {
     field: format::Field,

@@ -76,7 +76,7 @@ impl<'a> HeavyTrees<'a> {
         anchors.into_iter().map(|anchors| self.grow(&weights, anchors)).collect()
     }
 
-    /// What each stack counts in a group: what it leads to, too, where rows count their callees.
+    /// The weight of each stack in a group: what it leads to, too, where rows count their callees.
     fn weights(&self, group: u32) -> Vec<Acc> {
         let (parents, _) = self.data.profile.trie.columns();
         let mut weights = vec![Acc::default(); parents.len()];
@@ -101,7 +101,7 @@ impl<'a> HeavyTrees<'a> {
         self.top.mode.label(self.data, SymId(self.sym(node)))
     }
 
-    /// What was inlined at a node, outermost first.
+    /// The functions inlined at a node, outermost first.
     fn inlined(&self, node: u32) -> &[u32] {
         self.data.profile.frames.inlined(self.data.profile.trie.frame(NodeId(node)).0)
     }
@@ -110,7 +110,7 @@ impl<'a> HeavyTrees<'a> {
         self.data.profile.trie.parent(NodeId(node)).0
     }
 
-    /// Whether a row begins at a node of its label: it counts its outermost occurrence, if it counts callees at all.
+    /// True if a row begins at a node of its label: it counts its outermost occurrence, if it counts callees at all.
     fn is_anchor(&self, node: u32, label: u32) -> bool {
         let known = || self.top.first.get(node as usize).copied();
         let is_first = || {
@@ -150,7 +150,7 @@ impl<'a> HeavyTrees<'a> {
         tree
     }
 
-    /// What is called from a stack, functions that were inlined there first.
+    /// The steps to what a stack calls, functions that were inlined there first.
     fn down(&self, weights: &[Acc], cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) {
         if let Some(sym) = self.inlined(cursor.node).get(cursor.inlined as usize) {
             return steps.push((*sym, Cursor { inlined: cursor.inlined + 1, ..cursor }));
@@ -166,8 +166,8 @@ impl<'a> HeavyTrees<'a> {
         }
     }
 
-    /// What called a stack: the innermost function that was inlined in the caller, and at last that one. There
-    /// `inlined` counts those that are left at the cursor's node.
+    /// The steps to what called a stack: the innermost function that was inlined in the caller, and at last that one.
+    /// There `inlined` counts those that are left at the cursor's node.
     fn up(&self, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) {
         match (cursor.inlined, self.parent(cursor.node)) {
             (0, 0) => {}
@@ -189,7 +189,7 @@ impl<'a> HeavyTrees<'a> {
     }
 }
 
-/// Those that have come to one stack are one; they stand in the order of their stacks.
+/// Joins cursors that have come to one stack; they stand in the order of their stacks.
 fn joined(steps: &[(u32, Cursor)]) -> Vec<Cursor> {
     let mut out: Vec<Cursor> = Vec::new();
     for (_, cursor) in steps {

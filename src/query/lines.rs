@@ -19,7 +19,7 @@ use super::top::{Group, Top, TopRow};
 /// Call-chain lines of one row.
 const MAX_CHAIN: usize = 2_000;
 
-/// What a screen shows of a table: its lines, and the call chains of one of its rows apart from them.
+/// The lines of a table on a screen: its lines, and the call chains of one of its rows apart from them.
 #[derive(Debug, Default)]
 pub struct ScreenLines {
     pub lines: Vec<TopLine>,
@@ -38,7 +38,7 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut KeptTre
     out.done()
 }
 
-/// The same beside a baseline: `rows` is what [`compare`](super::compare::compare) found.
+/// Makes the lines beside a baseline: `rows` is what [`compare`](super::compare::compare) found.
 pub fn compared(
     data: Data<'_>,
     top: &Top,

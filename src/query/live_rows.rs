@@ -76,7 +76,7 @@ impl LiveRows {
         }
     }
 
-    /// The same in no more memory than the rows take.
+    /// Makes the rows in no more memory than they take.
     pub(super) fn walked(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
         let mut tally = Self::empty(fold, spec);
         tally.meet_syms(data);
@@ -87,7 +87,7 @@ impl LiveRows {
         tally
     }
 
-    /// Whether its rows are those that are asked for, in whatever order.
+    /// True if its rows are those that are asked for, in whatever order.
     pub(crate) fn serves(&self, spec: &TopSpec) -> bool {
         self.grouping.keys() == spec.keys && self.children == spec.children
     }
@@ -141,7 +141,7 @@ impl LiveRows {
         }
     }
 
-    /// Where a row is; without weight where it was not there.
+    /// The index of a row; made without weight where it was not there.
     fn place(&mut self, group: u32, label: u32) -> usize {
         let (rows, next) = (&self.rows, self.rows.len() as u32);
         let hash = |row: &TopRow| FxBuildHasher.hash_one((row.group, row.label));

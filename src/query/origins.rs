@@ -51,7 +51,7 @@ const BETWEEN: &[&str] = &[
     "ret_from_fork_asm",
 ];
 
-/// How such functions begin.
+/// The prefixes of such functions.
 const FAMILIES: &[&str] = &[
     "schedule_",
     "io_schedule_",
@@ -75,7 +75,7 @@ const FAMILIES: &[&str] = &[
     "bpf_trace_run",
 ];
 
-/// Whether a function of the kernel stands between an event and what it is about.
+/// True if a function of the kernel stands between an event and what it is about.
 pub(crate) fn is_between(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
     BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family))
@@ -116,7 +116,7 @@ impl Origins {
         self.nodes[kept..].iter().zip(&before).any(|(now, then)| now != then)
     }
 
-    /// Which stacks tables take.
+    /// The stacks that tables take.
     pub(crate) fn nodes(&self) -> &[u32] {
         &self.nodes
     }

@@ -6,7 +6,7 @@ use std::thread;
 /// Threads at most: others have work, too.
 const MOST: usize = 4;
 
-/// What comes of each run of parts, in order: as many runs as there are threads that have `each` units of the
+/// The results of runs of parts, in order: as many runs as there are threads that have `each` units of the
 /// work or more. The first is done here.
 pub fn shared<P: Sync, R: Send>(parts: &[P], units: usize, each: usize, work: impl Fn(&[P]) -> R + Sync) -> Vec<R> {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);

@@ -12,7 +12,7 @@ use super::diff::NormalizeBy;
 use super::flame::layout::FlameSpec;
 use super::heat::HeatSpec;
 
-/// What rows are ordered by.
+/// The order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Children,
@@ -47,14 +47,14 @@ impl Default for TopSpec {
     }
 }
 
-/// Which way an unfolded row is followed.
+/// The direction in which an unfolded row is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     Callers,
     Callees,
 }
 
-/// What the percentages inside a call chain are of.
+/// The whole that percentages inside a call chain are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainMode {
     /// Of everything that is shown.
@@ -63,7 +63,7 @@ pub enum ChainMode {
     Fractal,
 }
 
-/// What a view is compared with.
+/// The baseline that a view is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
     /// Another event of the same session, when that is what is compared.
@@ -80,7 +80,7 @@ pub struct Baseline {
     pub range: Option<(u64, u64)>,
 }
 
-/// Which samples count how much by their age.
+/// The weight of samples by their age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Age {
     /// All the same.
@@ -154,7 +154,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// Whether the rows themselves are the same, so that only folding and sight differ.
+    /// True if the rows themselves are the same, so that only folding and sight differ.
     pub(crate) fn same_rows(&self, other: &Self) -> bool {
         self.event == other.event
             && self.filter == other.filter

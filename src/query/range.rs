@@ -3,7 +3,7 @@
 
 use crate::lang::quantity;
 
-/// Why a text is not taken as ranges of time.
+/// The reason why a text is not taken as ranges of time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RangeError {
     #[error("expected FROM,UNTIL in seconds, A%-B% or A%/N")]

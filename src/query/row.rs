@@ -20,7 +20,7 @@ pub struct TopRow {
     pub(crate) children: Acc,
 }
 
-/// What rows are compared by.
+/// The comparison of rows.
 pub(super) struct RowOrder<'a, S> {
     pub(crate) spec: &'a TopSpec,
     /// The symbol of a label.

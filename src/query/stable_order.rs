@@ -65,7 +65,7 @@ impl StableOrder {
     }
 }
 
-/// Whether two weights differ by more than chance: by one standard deviation of the difference.
+/// True if two weights differ by more than chance: by one standard deviation of the difference.
 fn are_apart(a: Acc, b: Acc) -> bool {
     let variance = |acc: Acc| (acc.period as f64).powi(2) / acc.samples.max(1) as f64;
     (a.period as f64 - b.period as f64).powi(2) > variance(a) + variance(b)

@@ -70,7 +70,7 @@ pub(super) fn name(data: Data<'_>, sym: SymId) -> Name {
     name_in(data.profile, sym)
 }
 
-/// The same of a profile alone.
+/// The name by a profile alone.
 pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     let sym = profile.frames.sym(sym);
     let text = match &sym.function {

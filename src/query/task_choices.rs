@@ -14,7 +14,7 @@ use super::data::Data;
 /// Tasks that are told of.
 const MOST: usize = 300;
 
-/// What a task is told by.
+/// The columns that tell tasks apart.
 const KEYS: &[ColumnKey] = &[
     ColumnKey::Host,
     ColumnKey::Comm,
@@ -57,7 +57,7 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     list.into_iter().map(one).collect()
 }
 
-/// How many processes each program has that were sampled.
+/// The number of sampled processes of each program.
 pub fn processes(data: Data<'_>, fold: &Aggregate) -> FxHashMap<Arc<str>, usize> {
     let (tasks, sites) = (data.session.tasks(), data.profile.sites.all());
     let mut seen = vec![false; tasks.len()];

@@ -16,7 +16,7 @@ use super::row::RowOrder;
 pub use super::row::{Group, TopRow};
 use super::site_rows::{self, SiteGroups};
 
-/// What distinguishes rows of one group.
+/// The label that distinguishes rows of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelMode {
     Sym,
@@ -67,7 +67,7 @@ pub struct Top {
     pub(super) first: Vec<bool>,
 }
 
-/// Which rows are kept, and how many of them are in order.
+/// The rows that are kept, and the number of them that are in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLimit {
     /// The first ones, in order.
@@ -89,7 +89,7 @@ impl Top {
         top
     }
 
-    /// The same in no order, all rows, without ids.
+    /// Makes all rows, in no order, without ids.
     pub(super) fn unsorted(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, grouping: &mut Grouping) -> Self {
         let mode = LabelMode::of(&spec.keys);
         let (ranges, sites) = group(data, fold, grouping);
@@ -152,7 +152,7 @@ impl Top {
     }
 }
 
-/// What distinguishes rows of one function, found once for each task.
+/// The groups that distinguish rows of one function, found once for each task.
 #[derive(Debug)]
 pub(super) struct Grouping {
     keys: Vec<ColumnKey>,

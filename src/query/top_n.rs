@@ -7,7 +7,7 @@ use crate::profile::{Segments, Sym};
 use super::question::Order;
 use super::row::{RowOrder, TopRow};
 
-/// What is known of each row.
+/// The state of each row.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     /// It changed since rows were put in order.
@@ -99,7 +99,7 @@ impl FirstRows {
         self.rows.drain(kept..).for_each(|at| self.marks[at as usize].first = false);
     }
 
-    /// Whether a row is among them.
+    /// True if a row is among them.
     pub(crate) fn has(&self, at: u32) -> bool {
         self.marks[at as usize].first
     }

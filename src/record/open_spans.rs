@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// Lanes that are remembered; what never ends must not fill the memory.
 const MAX: usize = 1 << 20;
-/// What may have begun within one another in one lane: so deep is nothing.
+/// The number of spans that may be open within one another in one lane: so deep is nothing.
 pub(crate) const DEPTH: usize = 256;
 
 /// Something that has begun.
@@ -18,7 +18,7 @@ pub(crate) struct OpenSpan<W, B> {
 }
 
 impl<W, B> OpenSpan<W, B> {
-    /// How many nanoseconds it has taken up to a time.
+    /// The number of nanoseconds it has taken up to a time.
     pub(crate) fn took(&self, until: u64) -> u64 {
         until.saturating_sub(self.since)
     }
@@ -92,12 +92,12 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         }
     }
 
-    /// What something that begins now in a lane is within.
+    /// The span that encloses what begins now in a lane.
     pub(crate) fn around(&self, lane: &L) -> Option<&OpenSpan<W, B>> {
         self.lanes.get(lane).filter(|own| own.around.len() + 1 < DEPTH).map(|own| &own.newest)
     }
 
-    /// What began last in a lane.
+    /// The span that began last in a lane.
     pub(crate) fn newest(&mut self, lane: &L) -> Option<&mut OpenSpan<W, B>> {
         self.lanes.get_mut(lane).map(|own| &mut own.newest)
     }

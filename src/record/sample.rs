@@ -43,7 +43,7 @@ const BRANCH_COUNTERS: u64 = 1 << 19;
 /// Not the kernel's: after an unwound user chain, that its stack went on behind what was copied.
 pub(crate) const CONTEXT_CUT: u64 = -4000i64 as u64;
 
-/// Which fields an event's samples carry.
+/// The fields that an event's samples carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Layout {
     pub(crate) sample_type: u64,
@@ -118,7 +118,7 @@ impl UserState<'_> {
         self.regs.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// Whether the stack may go on behind the copy.
+    /// True if the stack may go on behind the copy.
     pub(crate) fn is_full(&self) -> bool {
         self.asked > 0 && self.stack.len() as u64 >= self.asked
     }
@@ -297,12 +297,12 @@ impl Layout {
         ((f & 1) + (f >> 1 & 1), 1 + u64::from(f & READ_ID != 0) + (f >> 4 & 1))
     }
 
-    /// Whether a sample says what each event of its group has counted.
+    /// True if a sample says what each event of its group has counted.
     pub(crate) fn is_read(&self) -> bool {
         self.has(bit::READ) && self.read_format & READ_ID != 0
     }
 
-    /// What a sample's group counted, member by member; nothing of one that does not tell their ids.
+    /// The counts of a sample's group, member by member; nothing of one that does not tell their ids.
     pub(crate) fn readings<'a>(&self, sample: &Sample<'a>) -> impl Iterator<Item = Reading> + use<'a> {
         let (times, member) = self.read_words();
         // In a group the times stand before all members, in a single one behind its value.

@@ -35,7 +35,7 @@ impl CounterValue {
         }
     }
 
-    /// What came since an earlier reading.
+    /// The difference to an earlier reading.
     pub(crate) fn since(&self, then: &Self) -> Self {
         Self {
             raw: self.raw.saturating_sub(then.raw),

@@ -8,7 +8,7 @@ use crate::kernel::privilege::{self, PROGRAM, setcap};
 use crate::kernel::procfs;
 use crate::source::live::error::refusal;
 
-/// How an item stands.
+/// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckState {
     Good,
@@ -58,7 +58,7 @@ pub(crate) fn examine() -> Vec<Check> {
     items
 }
 
-/// What follows from paranoia, capabilities and seccomp alone.
+/// The items that follow from paranoia, capabilities and seccomp alone.
 pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
     let (reason, remedy) = refusal(rights);
     if rights.blocked.is_some() || rights.shut_out {
@@ -168,7 +168,7 @@ fn kernel_names(rights: &Rights) -> Check {
     }
 }
 
-/// What the user's capabilities give, and whether the program's file lends more than it should. `lent` is what of
+/// The items of the user's capabilities, and of a program file that lends more than it should. `lent` is what of
 /// that was given up.
 fn capabilities(caps: u64, lent: Option<u64>) -> Check {
     let words = |has: bool| {

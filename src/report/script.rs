@@ -16,7 +16,7 @@ use crate::query::Data;
 use crate::query::symbol_stacks::{StackSample, samples};
 use crate::session::DsoKind;
 
-/// Which fields are printed; `None` leaves one to the event's default.
+/// The fields that are printed; `None` leaves one to the event's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// `-F a,b`: only these.
@@ -44,7 +44,7 @@ impl Fields {
         Ok(fields)
     }
 
-    /// Whether source lines are among them.
+    /// True if source lines are among them.
     pub(crate) fn wants_lines(&self) -> bool {
         self.has("srcline", false)
     }
@@ -57,7 +57,7 @@ impl Fields {
     }
 }
 
-/// What is printed of one event's samples.
+/// The parts that are printed of one event's samples.
 #[derive(Clone, Debug, Default)]
 struct Shape {
     comm: bool,
@@ -81,7 +81,7 @@ struct Shape {
     name: String,
 }
 
-/// How the address of a frame is shown, as perf has it.
+/// The form of a frame's address, as perf has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum AddressForm {
     /// As it was sampled.

@@ -8,11 +8,11 @@ pub const FEATURE: u8 = 251;
 const MAX: usize = 100_000;
 const MAX_NAME: usize = 512;
 const HEAD: &str = "perfprof-tui containers 1";
-/// What runtimes show of an id, and of a pod's.
+/// The number of digits that runtimes show of an id, and of a pod's.
 const SHORT: usize = 12;
 const SHORT_POD: usize = 8;
 
-/// Who made a cgroup.
+/// The runtime that made a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Runtime {
     Containerd,
@@ -52,7 +52,7 @@ impl Runtime {
         RUNTIMES.iter().find(|(_, known)| *known == word).map(|(one, _)| *one)
     }
 
-    /// Whether it runs containers, in contrast to what only groups processes.
+    /// True if it runs containers, in contrast to what only groups processes.
     pub fn is_container(self) -> bool {
         !matches!(self, Self::Systemd | Self::Plain)
     }
@@ -76,7 +76,7 @@ impl Container {
         joined(&self.namespace, &self.pod, &self.name)
     }
 
-    /// What names it may be asked for by: itself, its id as far as that is typed, a pattern of its name.
+    /// True if a text asks for it: by its name, its id as far as that is typed, a pattern of its name.
     pub fn is_called(&self, word: &str, glob: impl Fn(&str) -> bool) -> bool {
         let by_id = word.len() >= 4 && self.id.starts_with(word);
         *self.name == *word || by_id || glob(&self.name)
@@ -96,7 +96,7 @@ pub struct NamedContainer {
     pub container: Arc<Container>,
 }
 
-/// What a path says.
+/// The parts of a cgroup's path that name a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPlace<'a> {
     pub runtime: Runtime,
@@ -108,7 +108,7 @@ pub struct CgroupPlace<'a> {
 }
 
 impl CgroupPlace<'_> {
-    /// As it is called where nobody tells more.
+    /// The container under the name that it has where nobody tells more.
     pub fn container(&self) -> Container {
         let name = match self.runtime {
             Runtime::Lxc | Runtime::Machine | Runtime::Systemd => unescaped(self.id),
@@ -144,7 +144,8 @@ fn unescaped(name: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Whose a cgroup is: containers, the innermost first, and else the unit or the group itself. Nothing of the root.
+/// The containers of a cgroup: containers, the innermost first, and else the unit or the group itself. Nothing of the
+/// root.
 pub fn places(path: &str) -> Vec<CgroupPlace<'_>> {
     let parts = parts(path);
     let mut found: Vec<CgroupPlace<'_>> = Vec::new();
@@ -253,12 +254,13 @@ fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<CgroupPlace<
     })
 }
 
-/// Whether a path says that it is a container's.
+/// True if a path says that it is a container's.
 pub(crate) fn is_container(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime.is_container())
 }
 
-/// Whether a runtime may have made a group whose path does not say so: containerd's `ctr` puts one into `/NAMESPACE/NAME`.
+/// True if a runtime may have made a group whose path does not say so: containerd's `ctr` puts one into
+/// `/NAMESPACE/NAME`.
 pub fn may_be_one(path: &str) -> bool {
     places(path).first().is_some_and(|place| place.runtime == Runtime::Plain && place.id.split('/').count() == 2)
 }

@@ -26,7 +26,7 @@ pub enum DsoKind {
 }
 
 impl DsoKind {
-    /// Whether its code runs in the kernel.
+    /// True if its code runs in the kernel.
     pub(crate) fn is_kernel(self) -> bool {
         matches!(self, Self::Kernel | Self::Module | Self::Bpf)
     }
@@ -116,7 +116,7 @@ impl Dsos {
         self.maps.stand_in(id)
     }
 
-    /// What a process has at an address, in terms that all processes share.
+    /// The place of a process's address, in terms that all processes share.
     pub(crate) fn shared(&self, id: MapId, ip: u64) -> (MapId, u64) {
         let shared = self.maps.stand_in(id);
         if shared == id {
@@ -125,12 +125,12 @@ impl Dsos {
         (shared, ip.wrapping_sub(self.map_of(id).start).wrapping_add(self.map_of(shared).start))
     }
 
-    /// Which mappings stand for others, by id.
+    /// The mapping that stands for each, by id.
     pub(crate) fn shared_maps(&self) -> Vec<bool> {
         self.maps.shared()
     }
 
-    /// What holds the kernel addresses of a host outside modules.
+    /// The DSO of a host's kernel addresses outside modules.
     pub(super) fn kernel_of(&mut self, host: u16) -> MapId {
         let told = std::mem::replace(&mut self.host, host);
         let dso = self.intern(-1, b"[kernel.kallsyms]", FileId::None, None);
@@ -147,7 +147,7 @@ impl Dsos {
         })
     }
 
-    /// What a mapping record is of, and which part of it.
+    /// The DSO of a mapping record, and the part of it.
     pub(crate) fn of_record(&mut self, map: &Mmap<'_>) -> (DsoId, u64) {
         let end = map.start.saturating_add(map.len);
         let via = (map.pid > 0).then_some((map.pid, map.start, end));

@@ -38,12 +38,12 @@ impl Groups {
         self.by_id.insert(id, Group { path, container });
     }
 
-    /// Whether an id is of a group that is not the root of its tree.
+    /// True if an id is of a group that is not the root of its tree.
     pub fn says_something(&self, id: u64) -> bool {
         self.by_id.get(&id).is_some_and(|group| group.path.len() > 1)
     }
 
-    /// Where a process was found, if it was looked for.
+    /// The cgroup where a process was found, if it was looked for.
     pub fn found(&self, pid: i32) -> Option<Option<u64>> {
         self.found.get(&pid).copied()
     }

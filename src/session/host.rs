@@ -25,7 +25,7 @@ impl Thread {
     }
 }
 
-/// How long a thread that has ended is remembered.
+/// Time for which a thread that has ended is remembered.
 pub(super) const LINGER_NS: u64 = 2_000_000_000;
 
 /// One machine. Process ids, addresses and cgroup ids mean something there only.

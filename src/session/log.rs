@@ -90,7 +90,7 @@ impl SideLog {
         }
     }
 
-    /// Whether it has doubled since it was last trimmed, and trimming is worth its time.
+    /// True if it has doubled since it was last trimmed, and trimming is worth its time.
     pub(crate) fn is_ripe(&self) -> bool {
         self.entries.len() > 20_000 && self.entries.len() > 2 * self.trimmed_at
     }

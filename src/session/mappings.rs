@@ -29,7 +29,7 @@ impl<'a> Mappings<'a> {
         Self { dsos, user, kernel, kernel_text, last_user: Near::default(), last_kernel: Near::default() }
     }
 
-    /// Whether any mapping of the process is known.
+    /// True if any mapping of the process is known.
     pub(crate) fn knows_user(&self) -> bool {
         self.user.is_some_and(|space| !space.is_empty())
     }
@@ -41,7 +41,7 @@ impl<'a> Mappings<'a> {
         self.last_user.find(self.dsos, space, None, ip)
     }
 
-    /// The same of a kernel address.
+    /// Looks up a kernel address.
     pub(crate) fn kernel(&mut self, ip: u64) -> (MapId, u64) {
         let text = self.kernel_text;
         self.last_kernel.find(self.dsos, self.kernel, Some(text), ip).unwrap_or((text, ip))

@@ -17,11 +17,11 @@ impl MapId {
     pub(crate) const KERNEL: Self = Self(1);
     /// Guest addresses, seen from the host.
     pub(crate) const GUEST: Self = Self(2);
-    /// What would come before a stack that was copied in part.
+    /// The mapping of what would come before a stack that was copied in part.
     pub(crate) const CUT: Self = Self(3);
-    /// What comes before a stack of which the next word is no address of code.
+    /// The mapping of what comes before a stack of which the next word is no address of code.
     pub(crate) const BROKEN: Self = Self(4);
-    /// How many of them are always there.
+    /// The number of them that are always there.
     const FIXED: usize = 5;
 }
 
@@ -40,7 +40,7 @@ impl Map {
         ip.wrapping_sub(self.start).wrapping_add(self.pgoff)
     }
 
-    /// What is mapped, wherever it is.
+    /// The part of a file that is mapped, wherever it is.
     fn part(&self) -> (DsoId, u64, u64) {
         (self.dso, self.pgoff, self.len)
     }
@@ -94,7 +94,7 @@ impl Maps {
         vec![false; self.list.len()]
     }
 
-    /// Which mappings stand for others.
+    /// The mapping that stands for each.
     pub(crate) fn shared(&self) -> Vec<bool> {
         let mut shared = vec![false; self.list.len()];
         for (id, stand_in) in self.stand_in.iter().enumerate() {

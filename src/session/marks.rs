@@ -20,7 +20,7 @@ pub struct TimeMark {
     pub note: String,
 }
 
-/// What a mark may be called: what a user can type to come back to it.
+/// True if a mark may be called so: what a user can type to come back to it.
 pub(crate) fn is_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric()
 }

@@ -129,7 +129,7 @@ impl Session {
         self.hosts.iter().map(|host| host.log.memory()).sum()
     }
 
-    /// Whether it is worth its time to trim the history.
+    /// True if it is worth its time to trim the history.
     pub(crate) fn log_is_ripe(&self) -> bool {
         self.hosts.iter().any(|host| host.log.is_ripe())
     }
@@ -271,12 +271,12 @@ impl Session {
         }
     }
 
-    /// Who the thread is at this moment.
+    /// The task of a thread at this moment.
     pub fn task(&mut self, pid: i32, tid: i32) -> TaskId {
         self.task_in(pid, tid, 0)
     }
 
-    /// The same in a cgroup.
+    /// The task of a thread in a cgroup.
     pub(crate) fn task_in(&mut self, pid: i32, tid: i32, cgroup: u64) -> TaskId {
         let known = self.here().threads.get(&tid).and_then(|thread| thread.task);
         if let Some((_, id)) = known.filter(|(of, _)| *of == cgroup) {
@@ -356,7 +356,7 @@ impl Session {
         self.tasks.id(Task { host: self.at as u16, pid, tid, comm: comm.clone(), program, cgroup: 0 })
     }
 
-    /// What a thread is called now; live, one that no record told of is asked for in /proc.
+    /// The comm of a thread now; live, one that no record told of is asked for in /proc.
     pub(crate) fn comm_of(&self, tid: i32) -> Option<Arc<str>> {
         if let Some(thread) = self.here().threads.get(&tid) {
             return Some(thread.comm.clone()).filter(|comm| !is_unnamed(tid, comm));
@@ -371,7 +371,7 @@ impl Session {
         self.here().spaces.get(&pid).map_or(0, Space::generation)
     }
 
-    /// Where addresses of a process and of its kernel lie now.
+    /// The look-up of addresses of a process and of its kernel, as they lie now.
     pub(crate) fn places(&self, pid: i32) -> Mappings<'_> {
         let here = self.here();
         Mappings::new(&self.dsos, here.spaces.get(&pid), &here.kernel, here.kernel_text)

@@ -88,7 +88,7 @@ impl Session {
         self.here_mut().spaces.insert(pid, space);
     }
 
-    /// What lies at an address of a running process: mappings with and without code, by (start, end, name). Of a
+    /// The regions around an address of a running process: mappings with and without code, by (start, end, name). Of a
     /// recording only the records tell.
     pub(crate) fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
         if self.origin != Origin::Live || pid <= 0 {

@@ -33,7 +33,7 @@ impl Space {
         Self { before: old.map(|s| s.entries.clone()), ..Self::empty(generation) }
     }
 
-    /// Whether an exec is still under way.
+    /// True if an exec is still under way.
     pub(crate) fn is_in_exec(&self) -> bool {
         self.before.is_some()
     }
@@ -44,7 +44,7 @@ impl Space {
         self.generation = generation;
     }
 
-    /// Whether what lies at an address came with the exec that is under way.
+    /// True if what lies at an address came with the exec that is under way.
     pub(crate) fn is_new(&self, ip: u64) -> bool {
         find(&self.entries, ip).is_some() && self.before.as_ref().is_none_or(|before| find(before, ip).is_none())
     }
@@ -53,7 +53,7 @@ impl Space {
         self.generation
     }
 
-    /// Whether no mapping is known.
+    /// True if no mapping is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.before.as_ref().is_none_or(|before| before.is_empty())
     }
@@ -62,7 +62,7 @@ impl Space {
         self.around(ip).1
     }
 
-    /// What holds an address, and addresses around it of which the same is true.
+    /// The mapping that holds an address, with the addresses around it that it holds, too.
     pub(crate) fn around(&self, ip: u64) -> (Range<u64>, Option<MapId>) {
         let after = self.entries.partition_point(|e| e.start <= ip);
         let below = after.checked_sub(1).map(|i| self.entries[i]);

@@ -115,17 +115,17 @@ impl Info {
         }
     }
 
-    /// Whether its records are of several machines.
+    /// True if its records are of several machines.
     pub(crate) fn is_of_many(&self) -> bool {
         self.hosts.len() > 1
     }
 
-    /// Whether samples say which CPU they are of.
+    /// True if samples say which CPU they are of.
     pub(crate) fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
     }
 
-    /// Whether samples say when they were taken. Of an input without attributes nothing is known before it is
+    /// True if samples say when they were taken. Of an input without attributes nothing is known before it is
     /// read.
     pub(crate) fn has_times(&self) -> bool {
         self.inputs.is_empty() || self.events.iter().any(|e| e.attr.sample_type & sample::TIME != 0)
@@ -147,7 +147,7 @@ impl Info {
         }
     }
 
-    /// Whether the clock's samples are of all that a CPU does, so that their shares are shares of its time.
+    /// True if the clock's samples are of all that a CPU does, so that their shares are shares of its time.
     pub fn has_whole_cpus(&self) -> bool {
         let Some(at) = self.clock().filter(|_| !self.is_of_many()) else { return false };
         let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
@@ -235,7 +235,7 @@ pub struct NamedSample {
 }
 
 impl Batch {
-    /// Whether it holds nothing but less than so many bytes of live records, which a later call of
+    /// True if it holds nothing but less than so many bytes of live records, which a later call of
     /// [`Source::next`] may add to.
     pub(crate) fn may_wait(&self, bytes: usize) -> bool {
         let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
@@ -416,12 +416,12 @@ pub trait Source: Send {
     /// Waits for records, a tenth of a second at most, and adds them to the batch.
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError>;
 
-    /// What ends a wait in [`Source::next`] early, for controls that shall not wait for it.
+    /// The waker that ends a wait in [`Source::next`] early, for controls that shall not wait for it.
     fn waker(&self) -> Waker {
         Waker::default()
     }
 
-    /// What is sampled now, where controls can change it.
+    /// The state of sampling now, where controls can change it.
     fn facts(&self) -> Option<SamplingState> {
         None
     }

@@ -92,8 +92,8 @@ pub(super) struct Shape {
     size: u8,
 }
 
-/// What every linker writes before the table: its version and how it is encoded, in four bytes and relative to the
-/// header; then the address of `.eh_frame` and the number of entries.
+/// The beginning that every linker writes before the table: its version and how it is encoded, in four bytes and
+/// relative to the header; then the address of `.eh_frame` and the number of entries.
 const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEAD: usize = 12;
 
@@ -182,7 +182,7 @@ impl Way {
     }
 }
 
-/// What addresses in the tables are relative to.
+/// The bases of addresses in the tables.
 pub(super) fn bases(file: &elf::Elf<'_>) -> BaseAddresses {
     let mut bases = BaseAddresses::default();
     for (name, set) in [

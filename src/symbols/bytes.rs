@@ -19,7 +19,7 @@ impl Bytes {
         Ok(Self::Mapped(Arc::new(Mapped::new(file)?)))
     }
 
-    /// Whether parts of it were left out and read as zeroes, as what others can change has no more room.
+    /// True if parts of it were left out and read as zeroes, as what others can change has no more room.
     pub(crate) fn is_cut(&self) -> bool {
         matches!(self, Self::Mapped(mapped) if mapped.is_cut())
     }

@@ -150,7 +150,7 @@ impl Image {
         same.then_some((bytes, found))
     }
 
-    /// Whether one of its files was read in part.
+    /// True if one of its files was read in part.
     pub(crate) fn is_cut(&self) -> bool {
         self.files().any(Bytes::is_cut)
     }

@@ -122,8 +122,8 @@ fn with_suffixes(name: &str) -> String {
     out + rest
 }
 
-/// Where the arguments of a function begin in its readable name: outside of what templates and lambdas are made of,
-/// and not those of a function that it lies in.
+/// The index where the arguments of a function begin in its readable name: outside of what templates and lambdas are
+/// made of, and not those of a function that it lies in.
 pub(crate) fn arguments(name: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
@@ -149,7 +149,7 @@ pub(crate) fn arguments(name: &str) -> Option<usize> {
 
 const NAMELESS: &str = "(anonymous namespace)";
 
-/// Whether what the first parenthesis holds is followed by more of the path.
+/// True if what the first parenthesis holds is followed by more of the path.
 fn is_scope(text: &str) -> bool {
     let mut depth = 0usize;
     let end = text.find(|c| {
@@ -218,7 +218,7 @@ impl cpp_demangle::DemangleWrite for Limited {
     }
 }
 
-/// The same for what writes as the standard library does.
+/// A limited output for what writes as the standard library does.
 #[derive(Default)]
 struct Written(Limited);
 

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 
-/// Those who had a say in which file is opened: what one of them may not read stays closed.
+/// The users who had a say in which file is opened: what one of them may not read stays closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namers(Vec<Identity>);
 

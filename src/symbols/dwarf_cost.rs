@@ -50,7 +50,7 @@ pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> 
     Ok(())
 }
 
-/// What is taken later: it must fit, and is not held yet.
+/// Room for what is taken later: it must fit, and is not held yet.
 fn for_a_moment(
     purse: &mut UnpackBudget,
     take: impl FnOnce(&mut UnpackBudget) -> Result<(), UnpackError>,

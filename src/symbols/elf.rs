@@ -56,8 +56,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
     Ok(object::File::parse(bytes)?)
 }
 
-/// How many sections and segments a file claims to have. What the header has no room for stands in the first section
-/// (elf(5)): a sparse file has billions of them for nothing, and each look for one would pass them all.
+/// The number of sections and segments a file claims to have. What the header has no room for stands in the first
+/// section (elf(5)): a sparse file has billions of them for nothing, and each look for one would pass them all.
 fn parts(bytes: &[u8]) -> u64 {
     let order = Order { big: bytes.get(5) == Some(&2) };
     let wide = bytes.get(4) == Some(&2);
@@ -94,7 +94,7 @@ pub(crate) fn functions(
     Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
 }
 
-/// Which of a file's symbol tables.
+/// One of a file's symbol tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolSection {
     /// `.symtab`: all functions, unless the file was stripped.
@@ -161,7 +161,7 @@ impl<'d> Symbols<'d> {
         }
     }
 
-    /// Whether it is a function with a name. What the name is, is not looked at: names are megabytes of pages.
+    /// True if it is a function with a name. What the name is, is not looked at: names are megabytes of pages.
     fn is_function(&self, sym: &Sym) -> bool {
         let is_code = match sym.info & 15 {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,

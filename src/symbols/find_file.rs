@@ -47,7 +47,7 @@ impl<'a> FileSearch<'a> {
         self.door.namers.add_writers(file);
     }
 
-    /// Those who have had a say so far.
+    /// The users who have had a say so far.
     pub(crate) fn namers(&self) -> &Namers {
         &self.door.namers
     }
@@ -79,7 +79,7 @@ impl<'a> FileSearch<'a> {
         Ok(file)
     }
 
-    /// What a cache of files by build id has of it: `elf`, `debug` or `vdso`.
+    /// The file that a cache of files by build id has of it: `elf`, `debug` or `vdso`.
     pub(crate) fn cached(&self, id: &BuildId, kind: &str) -> Option<File> {
         door::own(&in_cache(&self.options.caches, id, kind)?).ok()
     }
@@ -129,7 +129,7 @@ impl<'a> FileSearch<'a> {
         self.door.open(path, Purpose::Source)
     }
 
-    /// What its process's JIT writes at a path, or under the number that the process knows itself by.
+    /// The file that its process's JIT writes at a path, or under the number that the process knows itself by.
     ///
     /// # Errors
     /// As [`Door::believed`].

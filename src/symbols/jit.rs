@@ -21,7 +21,7 @@ use super::table::Symbol;
 use crate::kernel::identity::Identity;
 use crate::session::Dso;
 
-/// How often a file is looked at again, at most.
+/// The shortest interval of looking at a file again.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Bytes that are read in all for each byte that may be kept: what is written again and again has an end.
 const READ_FOR_KEPT: u64 = 8;
@@ -99,7 +99,7 @@ impl Jit {
         self.told.memory()
     }
 
-    /// Whether there is something to be read now.
+    /// True if there is something to be read now.
     pub(crate) fn is_due(&self) -> bool {
         match self.state {
             State::Reading => true,
@@ -108,7 +108,7 @@ impl Jit {
         }
     }
 
-    /// Whether a visit ended before what is there.
+    /// True if a visit ended before what is there.
     pub(crate) fn is_behind(&self) -> bool {
         self.state == State::Reading
     }

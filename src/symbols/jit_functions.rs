@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::table::Symbol;
 
-/// How far back a covering function is searched.
+/// The number of entries in which a covering function is searched backwards.
 const NESTING: usize = 16;
 /// A longer name is cut.
 pub(crate) const MAX_NAME: usize = 4096;
@@ -37,7 +37,7 @@ pub struct JitFunctions {
 }
 
 impl JitFunctions {
-    /// That may take so many bytes.
+    /// No functions yet, which may take so many bytes.
     pub fn new(most: usize) -> Self {
         Self { list: BTreeMap::new(), names: Vec::new(), written: 0, live: 0, most: most.min(MOST) }
     }

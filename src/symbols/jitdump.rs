@@ -14,7 +14,7 @@ const LOAD: u32 = 0;
 const MOVE: u32 = 1;
 /// Header of a record: its type, its size, its time.
 const HEAD: u64 = 16;
-/// What a visit is charged for a record beside its bytes: two reads.
+/// The charge of a visit for a record beside its bytes: two reads.
 const RECORD: usize = 64;
 
 /// Takes in the whole records that are new; code itself is stepped over.

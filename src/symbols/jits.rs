@@ -15,7 +15,7 @@ use crate::session::{Dso, DsoId};
 
 /// A user's pause between visits, in times of what the last one took.
 const PAUSE: u32 = 4;
-/// How long what gave way to others' names is not read again.
+/// Time for which what gave way to others' names is not read again.
 const REST: Duration = Duration::from_secs(60);
 
 /// A JIT with the process that it belongs to.
@@ -70,12 +70,12 @@ impl Jits {
         one.jit.follow(dso);
     }
 
-    /// Whether more is there of a process that was not read yet.
+    /// True if more is there of a process that was not read yet.
     pub(crate) fn is_behind(&self, dso: DsoId) -> bool {
         self.list.get(&dso).is_some_and(|one| one.jit.is_behind())
     }
 
-    /// Whether more is there of any.
+    /// True if more is there of any.
     pub(crate) fn are_behind(&self) -> bool {
         self.list.values().any(|one| one.jit.is_behind())
     }

@@ -281,12 +281,12 @@ impl Lines {
         }
     }
 
-    /// Those who had a say in which source files a DSO has; `None` where it names none.
+    /// The users who had a say in which source files a DSO has; `None` where it names none.
     pub(crate) fn namers(&self, dso: DsoId) -> Option<&Namers> {
         self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }
 
-    /// What was parsed is parsed again when it is needed; that is better than to hold it all.
+    /// Drops what was parsed where it is too much: it is parsed again when it is needed.
     fn keep_budget(&mut self) {
         if procfs::own_rss().saturating_sub(self.before.0) > MAPPED {
             for file in self.files.values().flatten() {

@@ -53,7 +53,7 @@ impl SymbolOptions {
         self.given.get(usize::from(dso.host)).map(|given| &**given)
     }
 
-    /// Whether the kernel that runs here is the one that a DSO was profiled under.
+    /// True if the kernel that runs here is the one that a DSO was profiled under.
     pub(crate) fn is_own_kernel(&self, dso: &Dso) -> bool {
         self.same_kernel && !self.strangers.contains(&dso.host)
     }

@@ -112,7 +112,7 @@ fn named(name: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> 
     Ok([name, b"@plt"].concat())
 }
 
-/// What each slot of the global offset table is for, by `.rela.plt` and `.rela.dyn`.
+/// The function of each slot of the global offset table, by `.rela.plt` and `.rela.dyn`.
 fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target>, UnpackError> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {

@@ -22,7 +22,7 @@ use crate::perfdata::unpack::UnpackBudget;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 
-/// Whose the tables are that came with a stream: nobody's of this machine.
+/// The owner of tables that came with a stream: nobody of this machine.
 const GIVEN: u32 = u32::MAX;
 
 /// The identity of a file: what makes two DSOs the same one, whatever their names are. A build id says so among the files of one user:
@@ -127,7 +127,7 @@ impl Resolver {
         }
     }
 
-    /// Whether an address of a DSO is named without reading its file first.
+    /// True if an address of a DSO is named without reading its file first.
     pub(crate) fn has_read(&self, dso: &Dso) -> bool {
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => self.kernels.contains_key(&dso.host),
@@ -164,12 +164,12 @@ impl Resolver {
         self.kernels.entry(dso.host).or_insert_with(|| LoadedFiles::new(Vec::new()))
     }
 
-    /// Whether more is there of a process's JIT that was not read yet: its functions may be named later.
+    /// True if more is there of a process's JIT that was not read yet: its functions may be named later.
     pub fn is_behind(&self, dso: &Dso) -> bool {
         dso.kind == DsoKind::Anon && self.jits.is_behind(dso.id)
     }
 
-    /// Whether [`Self::read_on`] has something to do.
+    /// True if [`Self::read_on`] has something to do.
     pub fn are_behind(&self) -> bool {
         self.jits.are_behind()
     }
@@ -256,7 +256,7 @@ impl Resolver {
         }
     }
 
-    /// What one file may take.
+    /// The memory that one file may take.
     fn purse(&self) -> UnpackBudget {
         UnpackBudget::new(self.shares.most())
     }

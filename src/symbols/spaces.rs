@@ -16,12 +16,12 @@ use crate::kernel::{procfs, thread_cpu_ns};
 pub(crate) use files::{FileTable, TableOutcome};
 use files::{Files, Id};
 
-/// How soon what a process has mapped is read again; twice as long each time that nothing is new.
+/// The time until what a process has mapped is read again; twice as long each time that nothing is new.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
-/// How often what there is is told anew, where it has changed.
+/// The interval at which figures are told anew, where it has changed.
 const TOLD: Duration = Duration::from_millis(500);
-/// How often it is seen to that processes are still there, whose end the rings may have lost.
+/// The interval of checking that processes are still there, whose end the rings may have lost.
 const SWEEP: Duration = Duration::from_secs(60);
 /// One in so many parts of a CPU's time is what a storm of processes may take here, beyond what is saved up.
 const SHARE: i64 = 5;

@@ -58,7 +58,8 @@ pub struct SymbolTable {
     names: Names,
 }
 
-/// How far back a covering function is searched when the nearest one ends before the address.
+/// The number of entries in which a covering function is searched backwards when the nearest one ends before the
+/// address.
 const NESTING: usize = 16;
 
 /// Builds a table from symbols that mostly come in order of address, without holding them twice.
@@ -124,7 +125,7 @@ impl Builder {
         table
     }
 
-    /// What came in order and what did not.
+    /// Merges what came in order with what did not.
     fn merged(mut self) -> SymbolTable {
         // Stable, so that of two equally good ones the first that came comes first.
         self.strays.sort_by_key(|stray| stray.start);
@@ -186,7 +187,7 @@ impl SymbolTable {
         Self::of_sorted(raw.len(), |i| raw[i], Names::default())
     }
 
-    /// The same without copying the names: all of them lie in `file`, from `base` on and less than
+    /// Builds the table without copying the names: all of them lie in `file`, from `base` on and less than
     /// 4 GiB behind it. `list` has each symbol's address, and by what `raw` knows it.
     pub(crate) fn build_in<'a>(
         mut list: Vec<(u64, u32)>,
@@ -288,8 +289,8 @@ impl SymbolTable {
     }
 }
 
-/// Which of two symbols at one address names it: one with a name before one without, sized before unsized, strong before weak, global
-/// before local, fewer leading underscores, the longer name; then no obsolete `SyS_` alias.
+/// True if the first of two symbols at one address names it: one with a name before one without, sized before unsized,
+/// strong before weak, global before local, fewer leading underscores, the longer name; then no obsolete `SyS_` alias.
 fn better(a: &Raw<'_>, b: &Raw<'_>) -> Ordering {
     let name = |s: &Raw<'_>| Raw { name: &s.name[..s.name.len().min(LONG)], ..*s }.name().len();
     let underscores = |s: &Raw<'_>| s.name.iter().take(LONG).take_while(|c| **c == b'_').count();

@@ -223,7 +223,7 @@ mod x86 {
     pub(crate) const IP: u32 = 8;
 }
 
-/// The same of arch/arm64/include/uapi/asm/perf_regs.h.
+/// Register numbers of arch/arm64/include/uapi/asm/perf_regs.h.
 mod arm {
     pub(crate) const FP: u32 = 29;
     pub(crate) const LR: u32 = 30;

@@ -53,7 +53,7 @@ pub(crate) struct Contents<'a> {
     bare: Vec<&'a [u8]>,
 }
 
-/// What a file's rows are made of; `None` where there is no table.
+/// The contents that a file's rows are made of; `None` where there is no table.
 pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let file = elf::parse(bytes).ok()?;
     let section = SECTIONS.iter().find_map(|name| Section::of(&file, name))?;
@@ -254,7 +254,7 @@ fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
     all
 }
 
-/// What a row says, in the words of rules.
+/// The rule of a row.
 fn rule<'a>(
     row: &UnwindTableRow<usize>,
     frames: &impl UnwindSection<Slice<'a>>,

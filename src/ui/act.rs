@@ -3,7 +3,7 @@
 use crate::ui::app::App;
 use crate::ui::command::Command;
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
     Plain(fn(&mut App)),

@@ -34,7 +34,7 @@ pub struct Argument {
     pub optional: bool,
 }
 
-/// What an argument may be: how it is checked while it is typed, and completed.
+/// The kind of an argument: how it is checked while it is typed, and completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
     /// Any text.
@@ -86,7 +86,7 @@ impl Command {
         self.command(Some(argument.into()))
     }
 
-    /// What its argument is called; empty for commands without one.
+    /// The name of its argument; empty for commands without one.
     pub(crate) fn noun(&self) -> &'static str {
         self.argument.as_ref().map_or("", |argument| argument.noun)
     }

@@ -9,7 +9,7 @@ use crate::query::column;
 use crate::query::task_choices::TaskSamples;
 use crate::query::{Answer, ColumnKey};
 
-/// How many completions are offered.
+/// The number of completions that are offered.
 const MAX: usize = 12;
 
 /// The completions for the end of a filter, and where they are put in.
@@ -52,7 +52,7 @@ pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (
     (all.filter(|(name, _)| name.to_lowercase().starts_with(&typed)).take(MAX).collect(), from)
 }
 
-/// What may be sampled: the processes and cgroups that were sampled, with their shares, the heaviest first.
+/// Targets of sampling: the processes and cgroups that were sampled, with their shares, the heaviest first.
 pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
     for TaskSamples { group, percent, .. } in &answer.tasks {

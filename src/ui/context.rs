@@ -20,7 +20,7 @@ use crate::ui::lag::ViewLag;
 /// Filters by the names that they were saved under.
 pub(crate) type SavedFilters = std::collections::BTreeMap<String, String>;
 
-/// What all screens know.
+/// The state that all screens know.
 #[derive(Debug)]
 pub struct Context {
     pub info: Info,
@@ -89,13 +89,13 @@ impl Context {
         self.behind.elapsed(self.info.start).unwrap_or(self.answer.elapsed_ns)
     }
 
-    /// Whether samples of a recording do not say when they were taken.
+    /// True if samples of a recording do not say when they were taken.
     pub(crate) fn is_timeless(&self) -> bool {
         let untold = !self.info.has_times() || self.answer.start == 0 && self.answer.elapsed_ns == 0;
         self.info.origin == Origin::Recorded && self.answer.unfiltered.samples > 0 && untold
     }
 
-    /// What is known of the CPUs.
+    /// The figures of the CPUs.
     pub(crate) fn facts(&self) -> CpuFacts<'_> {
         CpuFacts {
             host: self.host.as_deref(),
@@ -105,12 +105,12 @@ impl Context {
         }
     }
 
-    /// Whether samples say which CPU they are of: texts have no events that would tell.
+    /// True if samples say which CPU they are of: texts have no events that would tell.
     fn says_cpus(&self, samples: &CpuAnswer) -> bool {
         !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
     }
 
-    /// How the event of a number is measured, where it is.
+    /// The meter of an event by its number, where it is measured.
     pub(crate) fn meter(&self, event: usize) -> Option<&Meter> {
         self.answer.events.get(event)?.meter.as_ref()
     }
@@ -120,7 +120,7 @@ impl Context {
         self.findings.iter().filter(move |f| f.cpu == cpu)
     }
 
-    /// Whether the event of this name is measured.
+    /// True if the event of this name is measured.
     pub(crate) fn is_measured(&self, name: &str) -> bool {
         self.answer.events.iter().any(|e| plain(&e.name) == name)
     }

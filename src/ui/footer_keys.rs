@@ -13,7 +13,7 @@ use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};
 
-/// What a click on a hint does.
+/// The action of a click on a hint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HintAction {
     Command(&'static Command),
@@ -31,7 +31,7 @@ pub(crate) struct Hint {
     pub(crate) press: HintAction,
 }
 
-/// Where a hint stands.
+/// A hint and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedHint {
     pub(crate) x: u16,
@@ -45,7 +45,7 @@ impl PlacedHint {
     }
 }
 
-/// Those that every screen has, in order of what goes last.
+/// The hints that every screen has, in order of what goes last.
 static EVERYWHERE: &[(HintAction, &str)] = &[
     (HintAction::Command(&program::HELP), "help"),
     (HintAction::Command(&general::UNDO), "undo"),

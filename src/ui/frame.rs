@@ -1,11 +1,11 @@
-//! What lies around a view: which screen is looked at, what is open over it, what was said, the terminal's size.
+//! The surroundings of a view: which screen is looked at, what is open over it, what was said, the terminal's size.
 
 use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
 use crate::ui::tab::Tab;
 use crate::ui::view::top::state::TopScreen;
 
-/// How a message is meant.
+/// The level of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Info,

@@ -1,4 +1,4 @@
-//! When the next frame is drawn: at once, unless the terminal lags or the link to it is known to be slow. Frames are
+//! The time of the next frame: at once, unless the terminal lags or the link to it is known to be slow. Frames are
 //! left out then, never queued.
 
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ impl FramePacer {
         Self { next: now, lagged: 0, written: (term::written(), now) }
     }
 
-    /// Whether a frame may be drawn now.
+    /// True if a frame may be drawn now.
     pub(crate) fn may_draw(&mut self, app: &mut App) -> bool {
         let now = Instant::now();
         if now < self.next {
@@ -69,7 +69,7 @@ impl FramePacer {
         }
     }
 
-    /// How long to wait for something to happen; `dirty` when a frame is due.
+    /// The time to wait for something to happen; `dirty` when a frame is due.
     pub(crate) fn wait(&self, app: &App, dirty: bool) -> Duration {
         match (dirty, app.context.bytes_a_second) {
             (true, _) => self.next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),

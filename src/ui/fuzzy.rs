@@ -3,7 +3,7 @@
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-/// What is typed, to be scored against texts.
+/// The typed text, against which texts are scored.
 pub(crate) struct Fuzzy {
     pattern: Pattern,
     matcher: Matcher,
@@ -25,7 +25,7 @@ impl Fuzzy {
         Self { pattern, matcher: Matcher::new(Config::DEFAULT), buffer: Vec::new() }
     }
 
-    /// How well a text matches; `None` where it does not.
+    /// The score of a text; `None` where it does not.
     pub(crate) fn score(&mut self, text: &str) -> Option<u32> {
         self.pattern.score(Utf32Str::new(text, &mut self.buffer), &mut self.matcher)
     }

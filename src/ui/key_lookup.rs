@@ -8,7 +8,7 @@ use crate::ui::keymap::{Binding, FACTS, Keymap, LAYERS, ScreenState};
 use crate::ui::keys;
 use crate::ui::tab::Tab;
 
-/// What a key means, given the keys of an unfinished chord before it.
+/// The meaning of a key, given the keys of an unfinished chord before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
     Run(Invocation),
@@ -43,7 +43,7 @@ impl Keymap {
         Ok(())
     }
 
-    /// What keys mean on a screen.
+    /// The meaning of keys on a screen.
     pub(crate) fn lookup(&self, typed: &str, tab: Tab, facts: &ScreenState) -> Lookup {
         let mut prefix = false;
         for layer in [Some(tab), None] {
@@ -97,7 +97,7 @@ fn continues(keys: &str, typed: &str) -> bool {
     keys.strip_prefix(typed).is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// What conditions are made of.
+/// The tokens of conditions.
 const LEXICON: Lexicon = Lexicon {
     marks: &["&&", "!"],
     begins: char::is_alphabetic,

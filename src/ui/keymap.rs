@@ -3,7 +3,7 @@
 use crate::ui::command::{Command, Invocation};
 use crate::ui::tab::Tab;
 
-/// Where a binding holds, by its name in the configuration: everywhere, or on one screen.
+/// The layers in which bindings hold, by its name in the configuration: everywhere, or on one screen.
 pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
     ("all", None),
     ("flame", Some(Tab::Flame)),
@@ -13,7 +13,7 @@ pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
     ("units", Some(Tab::Units)),
 ];
 
-/// What conditions ask about.
+/// The state that conditions ask about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenState {
     pub(crate) live: bool,

@@ -1,4 +1,4 @@
-//! How far what is seen is behind the machine, and how far it ever was.
+//! The lag of the view behind the machine: now, and the distribution of all.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct ViewLag {
 }
 
 impl ViewLag {
-    /// What the clock says as a frame is made; none where nothing goes on, or where the view shall stand still.
+    /// Takes the clock in as a frame is made; none where nothing goes on, or where the view shall stand still.
     pub(crate) fn tick(&mut self, clock: Option<Clock>) {
         if let (Some(before), Some(clock)) = (self.clock, clock)
             && clock.seen > before.seen
@@ -33,7 +33,7 @@ impl ViewLag {
         self.clock.map(|clock| clock.now.saturating_sub(start))
     }
 
-    /// How old the view is.
+    /// The age of the view.
     pub(crate) fn age(&self) -> Option<u64> {
         self.clock.map(|clock| clock.now.saturating_sub(clock.seen))
     }
@@ -44,13 +44,13 @@ impl ViewLag {
         self.age().filter(|age| *age >= most).map(|age| (age + SECOND_NS / 2) / SECOND_NS)
     }
 
-    /// How old views became: as many as say so, the median, what 99 of 100 stayed below, the oldest.
+    /// The ages that views reached: as many as say so, the median, what 99 of 100 stayed below, the oldest.
     pub(crate) fn became(&self) -> Option<(u64, [u64; 3])> {
         let of = &self.became;
         (of.n > 0).then(|| (of.n, [of.quantile(0.5), of.quantile(0.99), of.max]))
     }
 
-    /// How long until the clock in the header shows another second.
+    /// The time until the clock in the header shows another second.
     pub(crate) fn next_second(&self, start: u64) -> Option<Duration> {
         self.elapsed(start).map(|elapsed| Duration::from_nanos(SECOND_NS - elapsed % SECOND_NS))
     }

@@ -63,7 +63,7 @@ impl Scene<'_> {
         (share > UNNAMED_PERCENT).then_some(notice)
     }
 
-    /// Why a row has no name.
+    /// The reason why a row has no name.
     pub(crate) fn why_unnamed(self, line: &TopLine) -> String {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
@@ -89,13 +89,13 @@ impl Scene<'_> {
         }
     }
 
-    /// How user stacks are taken now.
+    /// The way in which user stacks are taken now.
     fn unwinding(self) -> Option<CallGraph> {
         let live = self.context.info.origin == Origin::Live && self.context.answer.ended.is_none();
         Some(self.context.meter(self.selection.event).filter(|_| live)?.state.chains)
     }
 
-    /// What is wrong with the call chains of a DSO, and what mends it.
+    /// The fault of a DSO's call chains, and the remedy.
     pub(crate) fn broken(self, dso: &str) -> Option<String> {
         let broken = self.context.answer.broken.as_ref().filter(|broken| *broken.dso == *dso)?;
         let share = format!("{:.0} % of its stacks are broken", broken.percent);

@@ -1,4 +1,4 @@
-//! What a terminal shows, and the fewest bytes that turn it into the next frame.
+//! The cells that a terminal shows, and the fewest bytes that turn it into the next frame.
 //!
 //! Cells that stay are stepped over or written again, whichever is shorter; colours are named only where they change;
 //! rows that changed places in a table are moved by the terminal itself (insert and delete line inside a scrolling
@@ -12,7 +12,7 @@ use ratatui::buffer::{Cell, CellWidth};
 use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
 
-/// How a cell is written.
+/// The style of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Look {
     fg: Color,
@@ -21,7 +21,7 @@ struct Look {
     modifier: Modifier,
 }
 
-/// What of a look is seen where no character is.
+/// The modifiers that are seen where no character is.
 const SEEN_ON_BLANKS: Modifier = Modifier::REVERSED.union(Modifier::UNDERLINED).union(Modifier::CROSSED_OUT);
 
 impl Look {
@@ -29,7 +29,7 @@ impl Look {
         Self { fg: cell.fg, bg: cell.bg, line: cell.underline_color, modifier: cell.modifier }
     }
 
-    /// Whether a cell looks as it should when it is written like this.
+    /// True if a cell looks as it should when it is written like this.
     fn serves(&self, cell: &Cell) -> bool {
         let own = Self::of(cell);
         *self == own
@@ -37,7 +37,7 @@ impl Look {
     }
 }
 
-/// Whether two cells look the same.
+/// True if two cells look the same.
 fn same(a: &Cell, b: &Cell) -> bool {
     a.symbol() == b.symbol() && Look::of(a).serves(b)
 }
@@ -223,7 +223,7 @@ fn sideways(from: u16, to: u16) -> String {
     }
 }
 
-/// What tells a terminal to go from one look to another (ECMA-48, SGR).
+/// The parameters that take a terminal from one look to another (ECMA-48, SGR).
 fn parameters(from: Look, to: Look) -> String {
     let mut list: Vec<String> = Vec::new();
     let gone = from.modifier - to.modifier;

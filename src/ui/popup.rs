@@ -1,4 +1,4 @@
-//! What lies on top of a screen: help, palette, the chooser of units, column menu, the ledger of losses.
+//! Popups on top of a screen: help, palette, the chooser of units, column menu, the ledger of losses.
 
 use tui_input::Input;
 
@@ -45,7 +45,7 @@ pub(crate) struct Chooser {
     pub(crate) cursor: usize,
 }
 
-/// Whether a text has all words that are typed, whatever their case.
+/// True if a text has all words that are typed, whatever their case.
 pub(crate) fn has_words(text: &str, typed: &str) -> bool {
     let text = text.to_lowercase();
     typed.to_lowercase().split_whitespace().all(|word| text.contains(word))
@@ -98,7 +98,7 @@ impl Palette {
         Self { entries, ..Self::default() }
     }
 
-    /// What matches what is typed, best first; commands come before things that match as well.
+    /// The entries that match what is typed, best first; commands come before things that match as well.
     pub(crate) fn matches(&self) -> Vec<PaletteEntry> {
         let typed = self.input.value().trim();
         let is_command = |entry: &PaletteEntry| matches!(entry, PaletteEntry::Command(_));

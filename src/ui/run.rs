@@ -21,7 +21,7 @@ use crate::ui::term::{self, Screen};
 use crate::ui::term_query::{TermFacts, TermQuery};
 use crate::ui::theme::{Theme, Themes, suited};
 
-/// What happens outside terminal and engine.
+/// An event from outside terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutsideEvent {
     /// A signal asks us to end.
@@ -34,7 +34,7 @@ pub(crate) enum OutsideEvent {
     Baseline(String),
 }
 
-/// What the loop needs from those who know files and processes.
+/// The hands of the loop for files and processes.
 pub(crate) trait Driver {
     /// Saves a snapshot under a name, or under one of its choice, of all that is kept or of a range of the
     /// session's clock; the outcome comes as [`OutsideEvent::Saved`].
@@ -56,9 +56,9 @@ pub(crate) trait Driver {
     fn suspend(&mut self);
 }
 
-/// How long a terminal may take to answer before the first frame is shown; what it tells later counts then.
+/// Time for a terminal to answer before the first frame is shown; what it tells later counts then.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How long answers are kept apart from keys.
+/// Time for which answers are kept apart from keys.
 const LATEST: Duration = Duration::from_secs(1);
 /// Between two looks at what was typed meanwhile.
 const LISTEN: Duration = Duration::from_millis(20);
@@ -140,7 +140,7 @@ fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts)
     }
 }
 
-/// What the user does, and what a terminal tells late that was asked.
+/// Reads what the user does, and late answers of the terminal.
 fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receiver<TermFacts>)> {
     let (sender, inputs) = unbounded();
     let (tell, late) = unbounded();

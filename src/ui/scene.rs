@@ -1,4 +1,4 @@
-//! What is shown of, beside a view's own state: the session, what is asked for, and what lies around the view.
+//! The scene that views draw, beside their own state: the session, what is asked for, and what lies around the view.
 
 use ratatui::layout::Rect;
 
@@ -13,7 +13,7 @@ use crate::ui::selection::Selection;
 /// Below this size nothing useful fits.
 pub(crate) const MIN: (u16, u16) = (20, 6);
 
-/// What layout and drawing are given.
+/// The input of layout and drawing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) context: &'a Context,
@@ -22,7 +22,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// What conditions of key bindings ask about.
+    /// The state that conditions of key bindings ask about.
     pub(crate) fn key_facts(self) -> ScreenState {
         ScreenState {
             live: self.context.info.origin == Origin::Live,
@@ -37,7 +37,7 @@ impl<'a> Scene<'a> {
         self.context.answer.events.get(self.selection.event)
     }
 
-    /// How it was recorded.
+    /// The event as it was recorded.
     pub(crate) fn recorded_event(self) -> Option<&'a EventDesc> {
         self.context.info.events.get(self.selection.event)
     }
@@ -48,12 +48,12 @@ impl<'a> Scene<'a> {
         Rect { x: 0, y: 0, width, height }
     }
 
-    /// Whether nothing useful fits.
+    /// True if nothing useful fits.
     pub(crate) fn is_too_small(self) -> bool {
         self.frame.size.0 < MIN.0 || self.frame.size.1 < MIN.1
     }
 
-    /// Which samples count by their age, in words.
+    /// The ages of samples that count, in words.
     pub(crate) fn age_shown(self) -> Option<String> {
         self.selection.age_shown(&self.context.info)
     }

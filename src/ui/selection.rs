@@ -1,4 +1,4 @@
-//! What is asked for and holds on every screen: event, filter, zooms, ranges of time, what is compared, how rows stand.
+//! The selection that holds on every screen: event, filter, zooms, ranges of time, what is compared, how rows stand.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Zoom {
     pub(crate) range: Option<(u64, u64)>,
 }
 
-/// What the view is compared with.
+/// The baseline that the view is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComparedWith {
     /// For the line that says what is shown.
@@ -37,7 +37,7 @@ pub(crate) struct ComparedWith {
     pub(crate) of: BaselineSource,
 }
 
-/// Where what the view is compared with comes from.
+/// The source of the baseline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BaselineSource {
     /// What came before this time, in nanoseconds from the start.
@@ -50,7 +50,7 @@ pub(crate) enum BaselineSource {
     File,
 }
 
-/// What a message is about: one that was dismissed does not come back for the same.
+/// The subject of a message: one that was dismissed does not come back for the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NoticeSubject {
     /// A CPU and what is strange of it.
@@ -61,7 +61,7 @@ pub(crate) enum NoticeSubject {
     Cut,
 }
 
-/// What `:window` cycles through.
+/// The windows that `:window` cycles through.
 pub(crate) const WINDOWS: [Age; 3] = [Age::Last(30_000_000_000), Age::All, Age::Half(10_000_000_000)];
 
 /// The samples that count before somebody chooses: of what goes on the last ones, of what is over all.
@@ -69,7 +69,7 @@ fn usual_age(info: &Info) -> Age {
     if info.origin == Origin::Live || info.flows { WINDOWS[0] } else { Age::All }
 }
 
-/// How the table's rows are told apart, ordered and unfolded.
+/// The grouping, order and unfolded rows of the table.
 #[derive(Debug)]
 pub(crate) struct RowChoice {
     pub(crate) columns: Vec<Field>,
@@ -86,7 +86,7 @@ pub(crate) struct RowChoice {
     pub(crate) expand_all: bool,
 }
 
-/// What is asked for.
+/// The selection.
 #[derive(Debug)]
 pub struct Selection {
     pub(crate) event: usize,
@@ -117,7 +117,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What is asked for at the start.
+    /// The selection at the start.
     pub(crate) fn new(info: &Info, start: &Start) -> Self {
         let children = start.children && info.chains;
         let mut columns = start.columns.clone();
@@ -185,7 +185,7 @@ impl Selection {
         }
     }
 
-    /// Whether rows are by the first caller outside the code that every tracepoint goes through.
+    /// True if rows are by the first caller outside the code that every tracepoint goes through.
     fn takes_origins(&self, context: &Context) -> bool {
         let name = context.answer.events.get(self.event).map(|event| plain(&event.name));
         !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
@@ -196,7 +196,7 @@ impl Selection {
         self.zooms.iter().rev().find_map(|zoom| zoom.range)
     }
 
-    /// Whether anything but idle CPUs narrows the view.
+    /// True if anything but idle CPUs narrows the view.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.filter.is_some() || !self.zooms.is_empty()
     }
@@ -307,7 +307,7 @@ impl Selection {
         }
     }
 
-    /// Which samples count by their age, in words.
+    /// The ages of samples that count, in words.
     pub(crate) fn age_shown(&self, info: &Info) -> Option<String> {
         let shown = self.range().is_none() && (self.age_chosen || self.age != Age::All);
         (shown && info.has_times()).then(|| describe_age(self.age))

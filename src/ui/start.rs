@@ -7,7 +7,7 @@ use crate::symbols::NameForm;
 use crate::ui::context::SavedFilters;
 use crate::ui::keymap::Keymap;
 
-/// How the interface starts.
+/// The settings that the interface starts with.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The columns of the table.

@@ -1,6 +1,6 @@
 //! The screens by name, and what each is for.
 
-/// Which screen is looked at.
+/// The screens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
     /// Functions and their call chains.
@@ -30,7 +30,7 @@ impl Tab {
         }
     }
 
-    /// What the screen is for.
+    /// The purpose of the screen.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::Top => {

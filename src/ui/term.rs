@@ -17,12 +17,12 @@ use crate::panel::printable::{EscapeForm, Printable};
 
 use crate::ui::paint::Painter;
 
-/// Whether the terminal is ours at the moment.
+/// True if the terminal is ours at the moment.
 static OURS: AtomicBool = AtomicBool::new(false);
 /// Bytes written to the terminal so far.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the terminal shows a frame only when all of it is there.
+/// True if the terminal shows a frame only when all of it is there.
 static WHOLE_FRAMES: AtomicBool = AtomicBool::new(false);
 
 /// Has each frame marked at its beginning and its end (synchronized output), for a terminal that said it knows that.
@@ -30,7 +30,7 @@ pub(crate) fn mark_frames(on: bool) {
     WHOLE_FRAMES.store(on, Ordering::Relaxed);
 }
 
-/// Whether the terminal takes more at this moment. One that lags is given fewer frames, not a queue of them.
+/// True if the terminal takes more at this moment. One that lags is given fewer frames, not a queue of them.
 pub(crate) fn is_ready() -> bool {
     let out = io::stdout();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];

@@ -1,6 +1,6 @@
-//! What the terminal is asked when it is taken: the colour of its background (OSC 11), and whether it can be told where
-//! a frame begins and ends (DECRQM of mode 2026). Attributes (DA1), which nearly every terminal tells, are asked last:
-//! when they come nothing else will. What a user types meanwhile is kept.
+//! The questions to the terminal when it is taken: the colour of its background (OSC 11), and whether it can be told
+//! where a frame begins and ends (DECRQM of mode 2026). Attributes (DA1), which nearly every terminal tells, are asked
+//! last: when they come nothing else will. What a user types meanwhile is kept.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ const QUESTIONS: &[u8] = b"\x1b]11;?\x1b\\\x1b[?2026$p\x1b[c";
 /// More than this is no answer.
 const MOST: usize = 4096;
 
-/// What a terminal has said of itself.
+/// The answers of a terminal about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TermFacts {
     pub(crate) background: Option<Background>,
@@ -107,13 +107,13 @@ impl TermQuery {
         self.facts
     }
 
-    /// What was typed meanwhile.
+    /// The keys typed meanwhile.
     pub(crate) fn typed(&mut self) -> Vec<Input> {
         std::mem::take(&mut self.typed)
     }
 }
 
-/// What comes from a terminal.
+/// A piece of a terminal's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Background(Background),

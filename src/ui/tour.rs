@@ -13,7 +13,7 @@ pub(crate) struct TourStep {
     also: Also,
 }
 
-/// What ends a step beside its command.
+/// An end of a step beside its command.
 enum Also {
     /// These commands as well.
     Rows(&'static [&'static Command]),

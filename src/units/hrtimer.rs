@@ -147,7 +147,7 @@ impl HrTimer {
     }
 }
 
-/// How an event is called in a condition.
+/// The name of an event in a condition.
 fn short(selected: &SelectedEvent) -> &str {
     let name = selected.title();
     name.rsplit(':').next().unwrap_or(name)

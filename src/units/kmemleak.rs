@@ -99,7 +99,7 @@ impl KmemLeak {
         self.bytes = self.bytes.saturating_sub(block.bytes);
     }
 
-    /// What a stack's bytes grow by in an eighth of the time: the mean of all eighths but the two in which they grew
+    /// The growth of a stack's bytes in an eighth of the time: the mean of all eighths but the two in which they grew
     /// most.
     fn growth(&self, pin: &RetainedStack, bytes: u64, now: u64) -> f64 {
         let course = self.course.row(pin).unwrap_or_default();

@@ -16,7 +16,7 @@ use super::kit::{
     latency,
 };
 
-/// What a unit of KVM says where it saw nothing at all.
+/// The words of a unit of KVM that saw nothing at all.
 pub(super) const NO_GUEST: &str =
     "KVM's tracepoints are here and none has fired: no guest runs on this machine (or it is one itself)";
 
@@ -83,7 +83,7 @@ impl KvmExit {
         self.names.insert(key, name.into());
     }
 
-    /// Why there is nothing, where there is nothing.
+    /// The reason why there is nothing.
     fn nothing(&self) -> &'static str {
         match self.rows.is_empty() && self.open.is_empty() {
             true => NO_GUEST,

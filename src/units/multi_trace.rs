@@ -149,7 +149,7 @@ impl MultiTrace {
         })
     }
 
-    /// Whether an event of a step may follow one of another.
+    /// True if an event of a step may follow one of another.
     fn follows(&self, before: usize, step: usize) -> bool {
         before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
     }
@@ -177,7 +177,7 @@ impl MultiTrace {
         }
     }
 
-    /// What else the CPUs and threads of a pair did meanwhile; the newest is nearest to its end.
+    /// The other records of a pair's CPUs and threads meanwhile; the newest is nearest to its end.
     fn between(&self, first: &Seen, second: &Seen) -> (Vec<Seen>, usize) {
         let since = self.recent.iter().rev().take_while(|seen| seen.time >= first.time);
         let ours = |seen: &&Seen| {

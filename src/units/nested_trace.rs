@@ -50,7 +50,7 @@ struct Node {
     children: Vec<usize>,
 }
 
-/// What is with an entry.
+/// An open entry.
 #[derive(Debug)]
 struct Frame {
     node: usize,

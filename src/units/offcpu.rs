@@ -48,10 +48,10 @@ struct Away {
 }
 
 type Place = (i32, RetainedStack, i32, RetainedStack);
-/// The same with names for tasks.
+/// A site with names for tasks.
 type Named = (Arc<str>, RetainedStack, Arc<str>, RetainedStack);
 
-/// Who is blocked, and where, by names; a waker likewise.
+/// The blocked task and its place, by names; a waker likewise.
 type SiteName = (Arc<str>, Arc<str>);
 
 /// Blocked time of a call site.
@@ -162,7 +162,7 @@ impl OffCpu {
             .noted(format!("{} tasks are blocked now; they count when they are woken", self.away.len()))
     }
 
-    /// Who ended the sleep of the chosen site, or of all.
+    /// The wakers that ended the sleep of the chosen site, or of all.
     fn wakers(at: &Moment<'_>, sites: &[(u64, SiteName, Site)]) -> Panel {
         let chosen = at.selected(0).and_then(|row| sites.iter().find(|(key, ..)| *key == row));
         let mut all: BTreeMap<&SiteName, Stats> = BTreeMap::new();

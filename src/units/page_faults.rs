@@ -36,7 +36,7 @@ const MAJOR: usize = 1;
 const MAX_PLACES: usize = 1 << 17;
 /// Addresses are merged by two megabytes.
 const AREA: u32 = 21;
-/// How long the mappings of a process are taken for true.
+/// Time for which the mappings of a process are taken for true.
 const FRESH_NS: u64 = 200_000_000;
 
 type Region = (u64, u64, Arc<str>);

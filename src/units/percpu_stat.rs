@@ -62,7 +62,7 @@ impl PercpuStat {
         Self { metrics: &METRICS[..n], there: vec![false; n], counts: Counts::new(STEP_NS) }
     }
 
-    /// How often, of what the kernel counted.
+    /// The number of times, of what the kernel counted.
     fn times(&self, role: usize, count: u64) -> f64 {
         let halved = self.metrics[role].0 == "power:cpu_idle";
         if halved { count as f64 / 2.0 } else { count as f64 }

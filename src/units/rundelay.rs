@@ -34,7 +34,7 @@ spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
     make: |settings| Ok(Box::new(RunDelay::new(settings)?)),
 };
 
-/// Why a task waits.
+/// The reason why a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Wakeup,
@@ -146,7 +146,7 @@ impl RunDelay {
         })
     }
 
-    /// Who has a CPU, and since when.
+    /// The thread that has a CPU, and since when.
     fn on(&self, cpu: u32) -> Option<(i32, u64)> {
         self.cpus.get(cpu as usize).and_then(|cpu| cpu.current)
     }
@@ -155,8 +155,8 @@ impl RunDelay {
         self.on(cpu).is_some_and(|(current, _)| current == tid)
     }
 
-    /// Who leaves had not come by any record: it waited until its CPU was free, and from when anybody else ran there is
-    /// not known.
+    /// Mends the past of a thread that leaves without having come by any record: it waited until its CPU was free, and
+    /// from when anybody else ran there is not known.
     fn mend(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| *current != tid) else { return };
         self.missed += 1;

@@ -36,7 +36,7 @@ spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
     make: |settings| Ok(Box::new(TaskState::new(settings)?)),
 };
 
-/// What a task does.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum ThreadState {
     Running,

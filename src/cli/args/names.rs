@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 
 use super::{NameArgs, Recording, SampleSelection};
 
-/// How a function is printed.
+/// The format of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum AnnotateFormat {
     Text,

@@ -8,7 +8,7 @@ use crate::lang::quantity;
 
 use super::Format;
 
-/// What is opened, and where its names come from.
+/// The recordings to open, and the sources of their names.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Recording {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
@@ -26,7 +26,7 @@ pub(crate) struct Recording {
     pub(crate) there: Vec<String>,
 }
 
-/// Where the names of a recording come from.
+/// The sources of a recording's names.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct NameArgs {
     /// A directory with the recorded machine's files under their paths
@@ -72,7 +72,7 @@ pub(crate) enum DiffFormat {
     Svg,
 }
 
-/// What weights are divided by.
+/// The divisor of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PerArg {
     /// The whole of each recording: shares
@@ -118,7 +118,7 @@ pub(crate) struct Diff {
     pub(crate) no_demangle: bool,
 }
 
-/// Which samples count. Each option is a clause; all must hold.
+/// The choice of samples that count. Each option is a clause; all must hold.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct SampleSelection {
     /// Only samples that match, e.g. 'comm == nginx && !idle'

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args as ClapArgs};
 
 use crate::lang::quantity;
 
-/// What is sampled, and how: common to the live screen and `record`.
+/// The target and rate of sampling, and its other options: common to the live screen and `record`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Sampling {
     /// Events, e.g. cycles:u, cpu-clock, sched:sched_switch, cpu/event=0x3c/, mem:ADDR:w, {a,b}
@@ -115,7 +115,7 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// What perf-prof's options for filters come to, in the filter language.
+    /// The filter that perf-prof's options stand for.
     pub(crate) fn aliases(&self) -> Option<String> {
         let flag = |name: &str, on: Option<u8>| on.map(|on| if on == 0 { format!("!{name}") } else { name.to_owned() });
         let clauses = [

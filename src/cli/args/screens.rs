@@ -10,7 +10,7 @@ use crate::lang::quantity;
 
 use super::{Recording, RetentionArgs, Sampling};
 
-/// What a screen shows first, and where names come from.
+/// The first view of a screen, and the sources of names.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct View {
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, dso, sym, and EVENT.FIELD of a tracepoint [default: dso,sym]

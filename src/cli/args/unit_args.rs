@@ -122,7 +122,7 @@ fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().collect::<String>() + chars.as_str()).unwrap_or_default()
 }
 
-/// What was typed after a unit's name.
+/// The arguments after a unit's name.
 #[derive(Debug)]
 pub(crate) struct UnitArgs {
     pub(crate) settings: Settings,

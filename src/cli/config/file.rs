@@ -12,7 +12,7 @@ use crate::ui::theme::Depth;
 
 use super::{Config, OptionDefault};
 
-/// What stands at the top level.
+/// The keys of the top level.
 const TOP: &[&str] = &["theme", "color", "mouse", "columns", "options", "keys", "filters", "thresholds"];
 
 struct ConfigReader<'a> {

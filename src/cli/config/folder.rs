@@ -15,7 +15,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
     place().map(|place| place.path())
 }
 
-/// The same, to be written to.
+/// The folder, to be written to.
 pub(crate) fn place() -> Option<OwnPlace> {
     OwnPlace::of_user("XDG_CONFIG_HOME", ".config", "perfprof-tui")
 }
@@ -45,7 +45,7 @@ pub(crate) fn private_file(path: &Path) -> Result<Option<String>, String> {
     String::from_utf8(bytes).map(Some).map_err(|_| fail(&"it is not UTF-8"))
 }
 
-/// Whether a file of this owner and mode says nothing that we, root or who called sudo have not said.
+/// True if a file of this owner and mode says nothing that we, root or who called sudo have not said.
 fn is_trusted(owner: u32, mode: u32, me: u32, invoker: Option<u32>) -> bool {
     (owner == me || owner == 0 || Some(owner) == invoker) && mode & 0o002 == 0
 }

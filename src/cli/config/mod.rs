@@ -30,7 +30,7 @@ pub(crate) struct OptionDefault {
     pub(crate) values: Vec<String>,
 }
 
-/// What is configured.
+/// The configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     pub(crate) theme: Option<String>,
@@ -47,7 +47,7 @@ pub struct Config {
     pub faults: Vec<String>,
 }
 
-/// Where the configuration is, whether it is there or not; `None` without a home.
+/// The file of the configuration, which need not be there; `None` without a home.
 pub(crate) fn path() -> Option<PathBuf> {
     folder().map(|folder| folder.join("config.toml"))
 }

@@ -16,7 +16,7 @@ use super::open::Opened;
 
 /// A stream of 34 CPUs for eleven seconds, zstd; `tests/offline/demo.rs` makes it.
 const INCIDENT: &[u8] = include_bytes!("incident.zst");
-/// What it unpacks to, at most.
+/// Bytes that it unpacks to, at most.
 const MOST: usize = 16 << 20;
 /// Pieces of this much time are sent at once, as a recorder drains its rings.
 const ROUND: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 
 /// Never more than 30 answers a second.
 pub(super) const MIN_INTERVAL_NS: u64 = 33_000_000;
-/// How often a young session is brought up to date, until names and first numbers have settled.
+/// The interval of a young session's answers, until names and first numbers have settled.
 const YOUNG_INTERVAL_NS: u64 = 100_000_000;
 const YOUNG_NS: u64 = 1_000_000_000;
 /// Answers may take this fraction of a CPU: of its time, as on a busy machine wall-clock time would tell of others.
@@ -12,10 +12,10 @@ const DUTY: u64 = 20;
 const OLDEST_NS: u64 = 900_000_000;
 /// By how much a live view is replaced before it is as old as it may be: no two answers take the same time.
 const SPARE_NS: u64 = 100_000_000;
-/// How long the source may take to bring what it has, once it was asked.
+/// Time that the source may take to bring what it has, once it was asked.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// What is to be done now.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Wait,
@@ -74,22 +74,22 @@ impl AnswerClock {
         self.next = self.next.min((now + 1_000_000).max(self.breath_until));
     }
 
-    /// Whether names and first numbers are still settling.
+    /// True if names and first numbers are still settling.
     pub(super) fn is_young(&self, now: u64) -> bool {
         now.saturating_sub(self.started) < YOUNG_NS
     }
 
-    /// What the source had, when it was asked, is in.
+    /// Notes that what the source had when it was asked is in.
     pub(super) fn came(&mut self) {
         self.asked = self.asked.map(|(_, since)| (0, since));
     }
 
-    /// When something is to be done, if nothing happens before; `fresh` when there is something to tell.
+    /// The time of the next step, if nothing happens before; `fresh` when there is something to tell.
     pub(super) fn at(&self, fresh: bool) -> Option<u64> {
         (fresh || self.live).then(|| self.asked.map_or(self.next, |(until, _)| until))
     }
 
-    /// What that is. A question is answered from what is there.
+    /// The next step. A question is answered from what is there.
     pub(super) fn step(&mut self, now: u64, question: bool) -> Due {
         match self.asked {
             _ if now < self.next => Due::Wait,

@@ -128,7 +128,7 @@ impl Aggregator {
         }
     }
 
-    /// What each CPU's samples were taken in. Where something else was sampled in a part of the window,
+    /// Counts each CPU's samples by what they were taken in. Where something else was sampled in a part of the window,
     /// nobody can say how many should have come.
     fn count_cpus(&mut self, cpu: Option<u16>, now: u64) -> CpuAnswer {
         let Some(clock) = self.ingest.core().clock() else { return CpuAnswer::default() };

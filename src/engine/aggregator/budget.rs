@@ -9,7 +9,7 @@ use crate::query::answer::{Memory, MemoryShare};
 
 use super::Aggregator;
 
-/// How often the program's memory is looked at.
+/// The interval of looking at the program's memory.
 const LOOK_NS: u64 = 100_000_000;
 /// Of the samples, the part that goes at once: the past is forgotten step by step.
 const STEP: usize = 8;
@@ -66,7 +66,7 @@ impl Aggregator {
         self.ingest.core().profile.memory() + self.ingest.core().session.log_memory()
     }
 
-    /// Where the program's memory is.
+    /// The program's memory by shares.
     pub(super) fn memory(&self) -> Memory {
         let core = self.ingest.core();
         let (samples, stacks, names) = core.profile.parts();

@@ -20,7 +20,7 @@ use crate::symbols::NameForm;
 use super::Aggregator;
 use super::answer_clock::MIN_INTERVAL_NS;
 
-/// How often frames of a JIT are asked for again that it had not told of yet, and how many times.
+/// The interval of asking again for frames that a JIT had not told of yet, and the number of times.
 const RETRY_NS: u64 = 1_000_000_000;
 const RETRIES: u8 = 5;
 /// Frames whose lines are asked for at once.
@@ -29,7 +29,7 @@ const LINES_AT_ONCE: usize = 4096;
 /// Functions that are remembered as looked at.
 const MAX_SEEN: usize = 1 << 16;
 
-/// What is known of names, and what is still sought.
+/// The state of names: found, and still sought.
 #[derive(Debug, Default)]
 pub(super) struct NameRequests {
     /// Frames that are asked for.
@@ -89,7 +89,7 @@ impl Aggregator {
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, anew: None, frames });
     }
 
-    /// What is to be looked up for a frame.
+    /// The look-up that a frame needs.
     fn wanted(&mut self, frame: FrameId) -> WantedName {
         let core = self.ingest.core();
         let one = core.profile.frames.get(frame);

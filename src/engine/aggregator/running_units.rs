@@ -13,7 +13,7 @@ use super::Aggregator;
 /// Units of recordings have numbers from here on.
 const RECORDED: u64 = 1 << 32;
 
-/// What of the units is looked at, and those of recordings.
+/// The unit that is looked at, and those of recordings.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     chosen: Option<u64>,

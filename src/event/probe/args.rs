@@ -25,7 +25,7 @@ pub trait Parameters {
     /// In order; `None` when nothing is known of the function.
     fn of(&self, function: &str) -> Option<Vec<Parameter>>;
 
-    /// Which of [`REGISTERS`] a parameter is in.
+    /// The register of [`REGISTERS`] that a parameter is in.
     fn register(&self, _function: &str, parameter: usize) -> Result<usize, String> {
         Ok(parameter)
     }

@@ -63,7 +63,7 @@ impl Elf {
         Ok(Self { path: shown, functions, segments, probes })
     }
 
-    /// Where an address is in the file.
+    /// The offset of an address in the file.
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
         let of = self.segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
         of.map(|(start, _, offset)| address - start + offset)
@@ -74,7 +74,7 @@ impl Elf {
         self.functions.iter().map(|(name, _, size)| (name.as_str(), *size))
     }
 
-    /// Where a function begins in the file, and how long it is where that is known. Only places where
+    /// The offset of a function in the file, and its length where that is known. Only places where
     /// functions begin are taken: a probe inside an instruction would break the program.
     pub(crate) fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
         let from = self.functions.partition_point(|(known, ..)| known.as_str() < name);

@@ -48,7 +48,7 @@ impl DebugInfo {
         Some(lines)
     }
 
-    /// Where the code of a line of a function begins; the error names lines that have some.
+    /// The address of the code of a function's line; the error names lines that have some.
     pub(crate) fn address_of(&self, function: &str, relative: u64) -> Result<u64, String> {
         let lines = self.lines(function).ok_or_else(|| format!("the lines of {function} are not known here"))?;
         lines.iter().find(|line| line.relative == relative).map(|line| line.address).ok_or_else(|| {

@@ -71,8 +71,8 @@ pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     })
 }
 
-/// How often a probe in use is tried again, and after how long: a process that another thread forks holds the events'
-/// descriptors until it runs its program.
+/// The number of tries for a probe in use, and the time between them: a process that another thread forks holds the
+/// events' descriptors until it runs its program.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(25);
 

@@ -27,7 +27,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Whether it holds: a number that is not zero, a text that is not empty.
+    /// True if it holds: a number that is not zero, a text that is not empty.
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Empty => false,

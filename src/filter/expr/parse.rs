@@ -137,7 +137,7 @@ impl<'t> Grammar<'t> for Names {
     }
 }
 
-/// Whether words stand here that may be the name of something, as in `comm == nginx`.
+/// True if words stand here that may be the name of something, as in `comm == nginx`.
 fn is_at_words(cursor: &Cursor<'_>) -> bool {
     let is_word = cursor.peek().is_some_and(|piece| matches!(piece.token, Token::Word(_)));
     is_word && !cursor.peek_at(1).is_some_and(|piece| piece.is("("))

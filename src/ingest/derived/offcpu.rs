@@ -10,7 +10,7 @@ use crate::ingest::switches::Switches;
 /// The name of the event; its periods are nanoseconds.
 pub const NAME: &str = "off-cpu";
 
-/// Who is off the CPUs.
+/// The threads that are off the CPUs.
 #[derive(Clone, Debug)]
 struct OffCpu {
     switches: Switches,

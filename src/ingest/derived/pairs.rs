@@ -11,7 +11,7 @@ use crate::record::open_spans::OpenSpans;
 use super::{Finder, Series, SeriesInput, SeriesList, SiteDuration};
 use crate::ingest::tracepoints;
 
-/// What tells that an end belongs to a beginning, by fields that both have.
+/// The key by which an end belongs to a beginning: fields that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     /// One follows the other on a CPU, and these are the same.
@@ -92,7 +92,7 @@ impl Pairing {
         })
     }
 
-    /// Where a sample is, and what it is of.
+    /// The lane and the key of a sample.
     fn lane(&self, fields: &[Field], sample: &Sample<'_>) -> Option<([u64; 2], [u64; 2])> {
         let mut what = [0; 2];
         for (slot, field) in what.iter_mut().zip(fields) {

@@ -110,7 +110,7 @@ impl Units {
         }
     }
 
-    /// What units wait for and cannot do without, in words; none when all is there.
+    /// The events that units wait for and cannot do without, in words; none when all is there.
     pub(crate) fn missing(&self) -> Vec<String> {
         let lacks = |running: &&Running| {
             let all = running.roles.iter().filter(|role| !role.bound && !role.want.optional);
@@ -131,22 +131,22 @@ impl Units {
         self.list.iter().filter_map(|running| lacks(&running)).collect()
     }
 
-    /// Whether a unit wants an event's samples.
+    /// True if a unit wants an event's samples.
     pub(crate) fn takes(&self, event: u16) -> bool {
         self.routes.get(usize::from(event)).is_some_and(|routes| !routes.is_empty())
     }
 
-    /// Whether an event is there for units alone.
+    /// True if an event is there for units alone.
     pub(crate) fn is_quiet(&self, event: u16) -> bool {
         self.quiet.get(usize::from(event)).copied().unwrap_or(false)
     }
 
-    /// Whether an event's samples are wanted with their stacks.
+    /// True if an event's samples are wanted with their stacks.
     pub(crate) fn wants_stack(&self, event: u16) -> bool {
         self.stacks.get(usize::from(event)).is_some_and(|wanted| *wanted)
     }
 
-    /// Whether a unit goes by stacks.
+    /// True if a unit goes by stacks.
     pub(crate) fn has_stacks(&self, id: u64) -> bool {
         let own = self.list.iter().filter(|running| running.id == id);
         own.flat_map(|running| &running.roles).any(|role| role.bound && role.want.stack)

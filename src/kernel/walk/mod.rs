@@ -102,7 +102,7 @@ impl WalkEnd {
         Self::ALL.into_iter().find(|why| *why as u8 == code)
     }
 
-    /// What it says of a stack.
+    /// The words about a stack that ends so.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Complete => "whole, by tables",
@@ -116,7 +116,7 @@ impl WalkEnd {
         }
     }
 
-    /// Whether callers are missing that the stack has.
+    /// True if callers are missing that the stack has.
     pub(crate) fn is_broken(self) -> bool {
         !matches!(self, Self::Complete | Self::LastFrame | Self::Full)
     }
@@ -148,7 +148,7 @@ impl WalkEnds {
             .filter(|(_, share)| *share > 0.0)
     }
 
-    /// Those whose callers are missing, in percent of all.
+    /// The walks whose callers are missing, in percent of all.
     pub(crate) fn broken_percent(&self) -> f64 {
         self.percents().filter(|(why, _)| why.is_broken()).map(|(_, share)| share).sum()
     }
@@ -201,7 +201,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// What is to be set on a sampling event.
+    /// The program's descriptor, to be set on a sampling event.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }
@@ -324,7 +324,7 @@ impl Walker {
         }
     }
 
-    /// What a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
+    /// Sets what a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
     pub(crate) fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
         let mappings = &mappings[..mappings.len().min(MAX_MAPPINGS)];
         if mappings.is_empty() {

@@ -92,8 +92,8 @@ fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashM
     Ok(maps)
 }
 
-/// Where each function begins, in instructions, and its type (`struct btf_ext_header`, then for each section its name
-/// and its functions).
+/// The beginning of each function, in instructions, and its type (`struct btf_ext_header`, then for each section its
+/// name and its functions).
 fn functions(btf: &[u8], ext: &[u8], places: &[(&str, u32)]) -> Option<Vec<[u32; 2]>> {
     let header = word(ext, 4)? as usize;
     let strings = word(btf, 4)? as usize + word(btf, 16)? as usize;

@@ -109,7 +109,7 @@ impl Pool {
         }
     }
 
-    /// Where a range's words begin.
+    /// The index of a range's first word.
     pub(crate) fn at(&self, range: Range) -> usize {
         range.first as usize * self.unit_words
     }

@@ -10,7 +10,7 @@
 const WORD: i64 = 8;
 /// Most that a kind of its own adds to the bits of a distance.
 const WIDE: u8 = 11;
-/// What kinds have that count from sp or fp what others count from the CFA.
+/// The bit of kinds that count from sp or fp what others count from the CFA.
 const FAR: u8 = 16;
 
 /// The rule by which the caller of some code is found.

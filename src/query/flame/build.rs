@@ -18,7 +18,7 @@ use super::weights::Weights;
 /// No place in the tree: before the focus.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// What tasks stand on that are in no container, unit or group.
+/// The ground of tasks that are in no container, unit or group.
 const NO_CONTAINER: &str = "(no container)";
 
 /// Names for symbols, and what becomes of a stack on the way.
@@ -81,7 +81,7 @@ impl Namer {
         own
     }
 
-    /// What a task's stacks stand on.
+    /// The ground that a task's stacks stand on.
     pub(super) fn ground(&self, session: &Session, task: &Task) -> Arc<str> {
         if self.containers {
             let words = session.container(task).words();
@@ -113,12 +113,12 @@ impl Namer {
         trie.child(NodeId::ROOT, FrameId(text)).0
     }
 
-    /// Where stacks begin that stand on a thread.
+    /// The node where stacks of a thread begin.
     pub(super) fn begin(&self, thread: u32) -> u32 {
         if self.focus.is_some() { NOWHERE } else { thread }
     }
 
-    /// Where a stack of a thread ends; of a stack that was seen before, only what is new is walked.
+    /// The node where a stack of a thread ends; of a stack that was seen before, only what is new is walked.
     fn walk(&mut self, walk: &mut Walk<'_>, trie: &mut Trie, stack: u32, start: u32) -> u32 {
         let mut n = stack;
         while n != 0 && walk.stamp[n as usize] != walk.thread {
@@ -140,7 +140,7 @@ impl Namer {
         at
     }
 
-    /// Where a frame, with what is inlined there, leads from its caller's place; `start` is the thread's node.
+    /// The node that a frame, with what is inlined there, leads to from its caller's; `start` is the thread's node.
     pub(super) fn frame(
         &mut self,
         data: Data<'_>,
@@ -278,7 +278,7 @@ pub(super) fn totals(trie: &Trie, own: Weights) -> Weights {
     total
 }
 
-/// What a tree is compared with, before its weights are added up.
+/// The baseline of a tree, before its weights are added up.
 pub(super) struct FlameBaseline {
     pub(super) own: Weights,
     pub(super) per: NormalizeBy,

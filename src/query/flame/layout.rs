@@ -17,7 +17,7 @@ mod positions;
 
 pub use positions::layout;
 
-/// Which way stacks are followed.
+/// The direction in which stacks are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlameDirection {
     /// From the root to the leaves.
@@ -28,7 +28,7 @@ pub enum FlameDirection {
     Around(String),
 }
 
-/// What of a flame graph is wanted.
+/// The wanted part of a flame graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameSpec {
     pub way: FlameDirection,
@@ -80,7 +80,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Whether it is drawn for several frames of one module.
+    /// True if it is drawn for several frames of one module.
     pub(crate) fn is_module(&self) -> bool {
         self.pooled > 0 && !self.dso.is_empty()
     }
@@ -140,7 +140,7 @@ impl Flame {
         }
     }
 
-    /// How much of a frame's width is difference: none when nothing changed, all when it is new or
+    /// The share of a frame's width that is difference: none when nothing changed, all when it is new or
     /// gone. Both sides scaled as the comparison says.
     pub(crate) fn changed(&self, both: WeightPair) -> f64 {
         let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);

@@ -63,7 +63,7 @@ impl Edit {
     }
 }
 
-/// What kind of code a frame is, by its file and by what it runs inside of.
+/// The kind of code of a frame, by its file and by what it runs inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     Thread,
@@ -108,7 +108,7 @@ impl WeightPair {
         self.new.is_zero() && self.old.is_zero()
     }
 
-    /// What it is now of what a whole is now, in percent.
+    /// Its share now of a whole now, in percent.
     pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
         self.new.percent_of(&whole.new)
     }
@@ -130,7 +130,7 @@ impl std::iter::Sum for WeightPair {
     }
 }
 
-/// What a tree is compared with: the same nodes' weights there.
+/// The baseline of a tree: the same nodes' weights there.
 #[derive(Debug)]
 struct Then {
     total: Weights,
@@ -159,7 +159,7 @@ pub struct FlameTree {
     leaves: OnceLock<Leaves>,
 }
 
-/// What a name says of a frame: its own class, and what it enters.
+/// The bearing of a name on a frame: its own class, and what it enters.
 #[derive(Clone, Copy, Debug)]
 struct Says {
     own: Class,
@@ -236,7 +236,7 @@ impl FlameTree {
         tree
     }
 
-    /// Whether it can follow what changes in its fold; where it cannot it is built anew.
+    /// True if it can follow what changes in its fold; where it cannot it is built anew.
     pub(crate) fn can_follow(&self) -> bool {
         self.then.is_none() && !self.namer.edits.contains(&Edit::CollapseChains)
     }
@@ -322,7 +322,7 @@ impl FlameTree {
         }
     }
 
-    /// How many frames have weight.
+    /// The number of frames with weight.
     pub(crate) fn frames(&self) -> usize {
         self.frames
     }
@@ -347,7 +347,7 @@ impl FlameTree {
         all.filter(|of| !self.total(*of).is_zero())
     }
 
-    /// Where stacks end.
+    /// The ends of stacks.
     pub(crate) fn leaves(&self) -> &Leaves {
         self.leaves.get_or_init(|| Leaves::new(self))
     }
@@ -365,7 +365,7 @@ impl FlameTree {
         self.class[node as usize]
     }
 
-    /// What ends in a node, now and then: what its children leave of it.
+    /// The weight that ends in a node, now and then: what its children leave of it.
     pub(crate) fn own(&self, node: u32) -> WeightPair {
         let left = |total: &Weights| {
             let mut left = total.get(node);
@@ -376,13 +376,13 @@ impl FlameTree {
         WeightPair { new: left(&self.total), old }
     }
 
-    /// What goes through a node, now and then.
+    /// The weight that goes through a node, now and then.
     pub(crate) fn total(&self, node: u32) -> WeightPair {
         let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
         WeightPair { new: self.total.get(node), old }
     }
 
-    /// How wide a weight is drawn: of a comparison, both sides together.
+    /// The width at which a weight is drawn: of a comparison, both sides together.
     pub(crate) fn width(&self, both: WeightPair) -> u128 {
         let (new, old) = self.scale();
         u128::from(both.new.period) * u128::from(new) + u128::from(both.old.period) * u128::from(old)
@@ -393,12 +393,12 @@ impl FlameTree {
         self.then.as_ref().map_or((1, 0), |then| then.scale)
     }
 
-    /// How many seconds it was then and is now.
+    /// The seconds of both sides, then and now.
     pub(crate) fn seconds(&self) -> (f64, f64) {
         self.then.as_ref().map_or((0.0, 0.0), |then| then.seconds)
     }
 
-    /// How sides are compared, if they are.
+    /// The divisor by which sides are compared, if they are.
     pub(crate) fn per(&self) -> Option<NormalizeBy> {
         self.then.as_ref().map(|then| then.per)
     }

@@ -14,7 +14,7 @@ use super::{Heat, HeatBy, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
 /// Samples that are worth a thread.
 const EACH: usize = 1 << 18;
 
-/// What a map is made from: the fold's and the other filter's verdicts are up to date with the data.
+/// The input of a map: the fold's and the other filter's verdicts are up to date with the data.
 #[derive(Clone, Copy, Debug)]
 pub struct HeatInput<'a> {
     pub data: Data<'a>,
@@ -124,7 +124,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Where samples were lost.
+/// Marks the cells where samples were lost.
 fn losses(heat: &mut Heat, data: Data<'_>, rows: &LaneKind) {
     heat.lost = vec![0; heat.columns];
     let begin = data.start.saturating_add(heat.column_time(0));

@@ -19,7 +19,7 @@ pub struct Lane {
     pub(crate) expression: Option<String>,
 }
 
-/// What tells a sample's row.
+/// The kind of lanes: what tells a sample's row.
 #[derive(Debug)]
 pub(crate) enum LaneKind {
     /// Its offset inside a column.
@@ -34,7 +34,7 @@ pub(crate) enum LaneKind {
     None,
 }
 
-/// What is left over once there are no more rows.
+/// The name of the row of all that is left over once there are no more rows.
 const OTHERS: &str = "others";
 
 /// The row of a half octave: 2·log2 of the nanoseconds, rounded down.

@@ -1,9 +1,9 @@
 //! The levels of colours: seven, by rank or by share of the highest. Nothing has no level.
 
-/// How many there are.
+/// The number of levels.
 pub const N: usize = 7;
 
-/// What decides a cell's level.
+/// The scale that decides a cell's level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Its rank among the different numbers on the map: rare ones are seen beside one that is huge.
@@ -40,7 +40,7 @@ impl Levels {
         (n > 0).then(|| self.least.iter().rposition(|least| n >= *least).unwrap_or(0))
     }
 
-    /// Whether they still tell these cells apart, so that nothing need be painted anew.
+    /// True if they still tell these cells apart, so that nothing need be painted anew.
     pub(crate) fn serve(&self, cells: &[u32], scale: Scale) -> bool {
         let max = cells.iter().copied().max().unwrap_or(0);
         self.scale == scale && max <= self.max + self.max / 4 && max >= self.max / 2

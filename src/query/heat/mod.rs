@@ -20,7 +20,7 @@ pub const SECOND: u64 = 1_000_000_000;
 pub(crate) const MAX_COLUMNS: usize = 4096;
 /// Rows that a map has at most.
 pub const MAX_ROWS: usize = 1024;
-/// How long a column may be, in nanoseconds: what zooming in and out of time walks through.
+/// The lengths that a column may have, in nanoseconds: what zooming in and out of time walks through.
 pub(crate) const LENGTHS: &[u64] = &[
     1_000_000,
     2_000_000,
@@ -47,7 +47,7 @@ pub(crate) const LENGTHS: &[u64] = &[
     365 * 86_400 * SECOND,
 ];
 
-/// What the rows of a map are.
+/// The kind of a map's rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HeatBy {
     /// Offsets inside a column.
@@ -87,7 +87,7 @@ impl HeatBy {
     }
 }
 
-/// Which part of the session is mapped, and how finely.
+/// The part of the session that is mapped, and its resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatSpec {
     pub by: HeatBy,
@@ -134,7 +134,7 @@ impl Heat {
         self.cells.get(column * self.rows + row).copied().unwrap_or(0)
     }
 
-    /// Those of them that are lit.
+    /// The lit samples of a cell.
     pub(crate) fn lit(&self, column: usize, row: usize) -> u32 {
         self.lit.get(column * self.rows + row).copied().unwrap_or(0)
     }
@@ -150,18 +150,18 @@ impl Heat {
         columns.map(|column| self.sum(column * self.rows + rows.start..column * self.rows + rows.end)).sum()
     }
 
-    /// When a column begins, in nanoseconds from the session's start.
+    /// The beginning of a column, in nanoseconds from the session's start.
     pub fn column_time(&self, column: usize) -> u64 {
         self.first.saturating_add(column as u64).saturating_mul(self.length)
     }
 
-    /// How far into a column a row begins, in nanoseconds, where rows are offsets; rounded up, so that the first
+    /// The offset of a row in a column, in nanoseconds, where rows are offsets; rounded up, so that the first
     /// nanosecond of a row is inside it.
     pub(crate) fn offset(&self, row: usize) -> u64 {
         (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64
     }
 
-    /// When a cell begins, in nanoseconds from the session's start: with offsets as rows cells are counted in
+    /// The beginning of a cell, in nanoseconds from the session's start: with offsets as rows cells are counted in
     /// order of time, else it is when their column begins.
     pub fn time(&self, cell: usize) -> u64 {
         let (column, row) = (cell / self.rows.max(1), cell % self.rows.max(1));
@@ -197,9 +197,9 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     }
 }
 
-/// How many rows of offsets fit a sampling rate. A row is a round time, as long as it takes in many samples; where it is
-/// not much longer than the time between two of them, it takes in a whole number of them, or stripes would be seen that
-/// are not there.
+/// The number of rows of offsets that fit a sampling rate. A row is a round time, as long as it takes in many samples; where
+/// it is not much longer than the time between two of them, it takes in a whole number of them, or stripes would be
+/// seen that are not there.
 pub(crate) fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);

@@ -25,7 +25,7 @@ impl Ticks {
         self.0[..Self::GUEST].iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
-    /// What passed since an earlier reading. Counters that went backwards, as idle and iowait do on
+    /// The difference to an earlier reading. Counters that went backwards, as idle and iowait do on
     /// some kernels, have not moved.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].saturating_sub(before.0[i])))

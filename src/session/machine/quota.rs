@@ -24,7 +24,8 @@ impl QuotaUse {
         Some(Self { periods: value("nr_periods")?, throttled: value("nr_throttled")?, kept_ns: kept().unwrap_or(0) })
     }
 
-    /// What came since an earlier reading, in percent of the periods and nanoseconds; `None` where none was throttled.
+    /// The throttling since an earlier reading, in percent of the periods and nanoseconds; `None` where none was
+    /// throttled.
     pub fn since(&self, before: &Self) -> Option<(f64, u64)> {
         let periods = self.periods.checked_sub(before.periods).filter(|periods| *periods > 0)?;
         let throttled = self.throttled.checked_sub(before.throttled).filter(|throttled| *throttled > 0)?;
@@ -33,7 +34,7 @@ impl QuotaUse {
     }
 }
 
-/// Whether `cpu.max`, or `cpu.cfs_quota_us`, limits anything.
+/// True if `cpu.max`, or `cpu.cfs_quota_us`, limits anything.
 pub fn is_limit(text: &str) -> bool {
     let first = text.split_whitespace().next();
     first.and_then(|quota| quota.parse::<i64>().ok()).is_some_and(|quota| quota > 0)

@@ -31,7 +31,7 @@ struct Daemon {
     data_root: Option<PathBuf>,
 }
 
-/// Where Docker keeps its state, beside where it was told to.
+/// The folders of Docker's state, beside the configured one.
 const ROOTS: [&str; 2] = ["var/lib/docker", "var/snap/docker/common/var-lib-docker"];
 const HOME: &str = ".local/share/docker";
 

@@ -24,7 +24,7 @@ const LIMIT: u64 = 8 << 20;
 /// Entries of a folder that are looked at.
 const ENTRIES: usize = 20_000;
 
-/// What is found of a container; empty where nothing is.
+/// The names of a container; empty where none is found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Names {
     name: String,
@@ -50,7 +50,7 @@ impl Names {
     }
 }
 
-/// What reads the state of all runtimes.
+/// The reader of all runtimes' state.
 #[derive(Debug)]
 pub struct Reader {
     /// The machine's files.
@@ -120,7 +120,7 @@ impl Reader {
         (names != Names::default()).then_some((runtime, names))
     }
 
-    /// What the bundle of a container says, and that of its sandbox.
+    /// The names by the bundle of a container, and by that of its sandbox.
     fn containerd(&self, namespace: Option<&str>, id: &str, pid: &dyn Fn() -> Option<i32>) -> Option<Names> {
         let known = |id: &str| {
             CONTAINERD.iter().find_map(|folder| {
@@ -152,12 +152,12 @@ impl Reader {
         Some(names.complete(Names { name: String::new(), image: String::new(), ..sandbox }))
     }
 
-    /// What containers/storage says, by which CRI-O and Podman keep containers.
+    /// The names by containers/storage, in which CRI-O and Podman keep containers.
     fn stored(&mut self, id: &str, home: Option<&Home>) -> Option<(Runtime, Names)> {
         storage::find(&self.root.clone(), &mut self.stores, id, home)
     }
 
-    /// What kubelet calls the folders of a pod's logs, and the links to those of a container.
+    /// The names by kubelet's folders of a pod's logs, and by the links to those of a container.
     fn logged(&self, id: &str, uid: Option<&str>) -> Names {
         let ending = format!("-{id}.log");
         let of_container = || {
@@ -179,12 +179,12 @@ impl Reader {
     }
 }
 
-/// Where containerd keeps what runs (its `state`), also those that other programs bring along.
+/// The folders where containerd keeps what runs (its `state`), also those that other programs bring along.
 const CONTAINERD: [&str; 4] =
     ["run/containerd", "run/k3s/containerd", "run/k0s/containerd", "var/snap/microk8s/common/run/containerd"];
 const TASKS: &str = "io.containerd.runtime.v2.task";
 
-/// What a bundle says of its container.
+/// The names of a container by its bundle.
 fn bundle(folder: &Opened, id: &str) -> Option<Names> {
     oci::parse(&folder.read(&Path::new(id).join("config.json"))?)
 }
@@ -234,7 +234,7 @@ fn home_of(path: &str, root: &Path) -> Option<Home> {
     Some(Home { path: root.join(home.trim_start_matches('/')), uid })
 }
 
-/// Whether a part of a cgroup's path can be the name of a folder in another one.
+/// True if a part of a cgroup's path can be the name of a folder in another one.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains('/')
 }

@@ -25,7 +25,7 @@ const IMAGE: [&str; 4] = [
 const SANDBOX: [&str; 2] = ["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"];
 const KIND: [&str; 2] = ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"];
 
-/// What holds a pod together has no name of its own.
+/// The name of the container that holds a pod together.
 const PAUSE: &str = "pause";
 
 /// The names in a bundle; `None` when it is none.

@@ -71,7 +71,7 @@ pub(super) fn find(
     Some((runtime, names))
 }
 
-/// What a list says of a container; it is parsed once for each change of it.
+/// The entry of a container in a list, which is parsed once for each change of it.
 fn look_up(
     stores: &mut HashMap<PathBuf, Store>,
     folder: &Path,

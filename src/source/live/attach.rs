@@ -44,7 +44,7 @@ pub(crate) struct OpenEvent {
     pub(crate) id: u64,
 }
 
-/// How records of an event's id are read.
+/// An id of an event, with what its records are read by.
 fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
     FreshId {
@@ -114,7 +114,7 @@ impl Attachment {
         attr::event(&self.slots[event].event, &self.common, self.have)
     }
 
-    /// How each event is measured.
+    /// The state of each event.
     pub(crate) fn states(&self) -> Vec<EventState> {
         self.slots.iter().map(|slot| slot.state(&self.common)).collect()
     }
@@ -182,7 +182,7 @@ impl Attachment {
         opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
     }
 
-    /// The same for all CPUs whose rings are open.
+    /// Opens walks on all CPUs whose rings are open.
     pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
         let rings = std::mem::take(&mut self.rings);
         let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
@@ -427,7 +427,7 @@ impl Attachment {
         counts
     }
 
-    /// What each event counted and lost since the start, and what those that are open counted so far by
+    /// The counts and losses of each event since the start, and those of open events by
     /// slot and CPU. Losses are 0 where the kernel does not count them.
     pub(crate) fn counts(&self) -> (Vec<Counts>, ByCpu) {
         let mut all: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
@@ -441,7 +441,7 @@ impl Attachment {
         (all, by_cpu)
     }
 
-    /// What events that are only counted have come to on each CPU.
+    /// The counts on each CPU of events that are only counted.
     pub(crate) fn cpu_counts(&self) -> Vec<CpuCount> {
         let mut sums: BTreeMap<(u16, u32), Counts> = BTreeMap::new();
         for open in &self.opened {

@@ -170,13 +170,13 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     attr
 }
 
-/// Whether a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
+/// True if a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
 /// would be set for everybody who traces that.
 pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
     common.chains == CallGraph::Tables && !common.exclude.user && may_be_walked(event)
 }
 
-/// Whether it could be, if that is asked for.
+/// True if it could be, if that is asked for.
 pub(crate) fn may_be_walked(event: &Event) -> bool {
     let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
     let traced = event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe;
@@ -199,7 +199,7 @@ pub(crate) fn walked(common: &CommonAttrs) -> Attr {
     attr
 }
 
-/// How often an event is sampled.
+/// The rate or period of an event.
 pub(crate) fn rate(event: &Event, common: &CommonAttrs) -> Rate {
     Rate::of(&self::event(event, common, KernelFeatures::default()))
 }

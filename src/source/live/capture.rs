@@ -18,7 +18,7 @@ fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str
     OpenError::new(format!("the filter {} of {}", filter.text, event.name), "set", reason, remedy)
 }
 
-/// Why a program was not loaded (bpf(2), ERRORS), and what to do: get the rights, or do without.
+/// The reason why a program was not loaded (bpf(2), ERRORS), and the remedy: get the rights, or do without.
 pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, String) {
     match error.errno {
         Errno::PERM | Errno::ACCESS if error.log.is_empty() => {
@@ -79,7 +79,7 @@ impl Slot {
         set_text(sys, fd, event)
     }
 
-    /// What a filter that was just put in place of another comes to, and whether it holds already: one of
+    /// The words about a filter that was just put in place of another, and whether it holds already: one of
     /// the same shape needs new parameters only.
     pub(crate) fn describe_filter(&mut self, before: Option<&Capture>) -> (String, bool) {
         let name = &self.event.name;

@@ -12,10 +12,10 @@ use crate::kernel::cgroup;
 use crate::session::containers::NamedContainer;
 use crate::source::containers::Reader;
 
-/// How often cgroups are looked through at most; and one in so many parts of the time is what that may take.
+/// The shortest interval of looking through cgroups; and one in so many parts of the time is what that may take.
 const PAUSE: Duration = Duration::from_millis(250);
 const DUTY: u32 = 200;
-/// How often a container is looked at again whose names are not there yet: its cgroup may be older than its state.
+/// The number of looks at a container whose names are not there yet: its cgroup may be older than its state.
 const TRIES: u32 = 8;
 
 /// A container that runs.
@@ -26,7 +26,7 @@ pub struct RunningContainer {
     pub place: Option<PathBuf>,
 }
 
-/// What has changed since it was looked last.
+/// Changes of containers since the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ContainerChanges {
     pub came: Vec<RunningContainer>,
@@ -43,7 +43,7 @@ pub struct Scanner {
     known: HashMap<String, CgroupState>,
 }
 
-/// What is known of a cgroup: how often it was asked whose it is, and whether there is more to come to know.
+/// The state of a cgroup: how often it was asked whose it is, and whether there is more to come to know.
 #[derive(Debug)]
 struct CgroupState {
     tries: u32,
@@ -133,7 +133,7 @@ impl Watch {
         Ok(Self { news, _alive: alive })
     }
 
-    /// What came since the last call.
+    /// Changes since the last call.
     pub fn news(&self) -> impl Iterator<Item = ContainerChanges> {
         self.news.try_iter()
     }

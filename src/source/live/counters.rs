@@ -178,7 +178,7 @@ impl Counters {
         &self.config.events
     }
 
-    /// What each event counted at each place so far.
+    /// The counts of each event at each place so far.
     pub(crate) fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
         let mut counts: BTreeMap<(usize, CountedOn), Counts> = BTreeMap::new();
         for open in &self.open {

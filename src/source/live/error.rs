@@ -115,7 +115,7 @@ impl OpenError {
         )
     }
 
-    /// Whether it was the target that went away, or the CPU (-1: any; ENODEV, which a missing PMU gives as well).
+    /// True if it was the target that went away, or the CPU (-1: any; ENODEV, which a missing PMU gives as well).
     pub(crate) fn is_gone(errno: Errno, cpu: i32) -> bool {
         let is_offline = |cpu: u32| cpus::online().is_ok_and(|online| online.binary_search(&cpu).is_err());
         errno == Errno::SRCH || errno == Errno::NODEV && u32::try_from(cpu).is_ok_and(is_offline)

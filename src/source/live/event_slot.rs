@@ -29,17 +29,17 @@ impl Slot {
         Self { event, run: RunState::Running, note: None, before: Counts::default(), program: None }
     }
 
-    /// Whether it is open, counting or not.
+    /// True if it is open, counting or not.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.run, RunState::Running | RunState::Paused)
     }
 
-    /// Whether it is there for its counts, which are to be read.
+    /// True if it is there for its counts, which are to be read.
     pub(crate) fn is_counted(&self) -> bool {
         self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()
     }
 
-    /// Whether it is to be opened on a CPU.
+    /// True if it is to be opened on a CPU.
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         self.is_open() && self.event.wants(cpu)
     }

@@ -102,7 +102,7 @@ impl LiveSource {
         batch.changed = Some(self.changed());
     }
 
-    /// Whether a thread's process, or the one that started it, is followed already.
+    /// True if a thread's process, or the one that started it, is followed already.
     fn inherits(&self, tid: i32) -> bool {
         let pid = procfs::tgid(tid).unwrap_or(tid);
         let followed = |pid: i32| self.known_tasks.binary_search(&pid).is_ok();

@@ -26,7 +26,7 @@ pub(crate) fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<S
     }
 }
 
-/// Where x86-64 puts modules and BPF programs, above the kernel's text (Documentation/arch/x86/
+/// The address from which x86-64 puts modules and BPF programs, above the kernel's text (Documentation/arch/x86/
 /// x86_64/mm.rst). On other machines the first module, if any, bounds the text.
 const MODULES_VADDR: u64 = 0xffff_ffff_c000_0000;
 

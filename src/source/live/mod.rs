@@ -47,17 +47,17 @@ use stack_walks::StackWalks;
 pub use stack_walks::tables_of;
 pub use target::Target;
 
-/// How long records may lie in a ring: one tick of the screen.
+/// The time that records may lie in a ring: one tick of the screen.
 const TICK_NS: u64 = 100_000_000;
-/// How long when a round brings next to nothing: each costs as much as a hundred samples.
+/// That time when a round brings next to nothing: each costs as much as a hundred samples.
 const QUIET_TICK_NS: u64 = 250_000_000;
 const QUIET_BYTES: usize = 2048;
-/// How often threads, CPUs and losses are looked after.
+/// The interval of looking after threads, CPUs and losses.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
-/// How often counts are read at least, of events that are only counted, and at most.
+/// The longest interval of reading events that are only counted, and the shortest.
 const COUNT_NS: u64 = 200_000_000;
 const MIN_COUNT_NS: u64 = 10_000_000;
-/// How long where the tables of new processes wait to be asked for by their samples; and in the next round.
+/// The time where the tables of new processes wait to be asked for by their samples; and in the next round.
 const TABLES_TICK_NS: u64 = 50_000_000;
 const ASKED_TICK_NS: u64 = 15_000_000;
 /// The first ticks are shorter, so that the first numbers are there at once.
@@ -341,7 +341,7 @@ impl LiveSource {
         self.follow_cpus(batch);
     }
 
-    /// Whether there are events that are only counted.
+    /// True if there are events that are only counted.
     fn is_counting(&self) -> bool {
         self.attachment.slots.iter().any(Slot::is_counted)
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::event::probe::{self, tracefs};
 use crate::event::spec::LookupPaths;
 
-/// How the groups of sessions are called, before the process id.
+/// The name of sessions' groups, before the process id.
 const GROUP: &str = "perfprof_";
 
 /// The probes of this session.
@@ -56,7 +56,7 @@ pub(crate) fn left_over() -> Vec<tracefs::ExistingProbe> {
     known
 }
 
-/// Whether the session that made a probe is gone.
+/// True if the session that made a probe is gone.
 pub(crate) fn is_left_over(known: &tracefs::ExistingProbe) -> bool {
     let pid = known.group.strip_prefix(GROUP).and_then(|pid| pid.parse::<i32>().ok());
     pid.is_some_and(|pid| crate::kernel::procfs::threads(pid).is_empty())

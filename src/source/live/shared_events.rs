@@ -95,7 +95,7 @@ impl LiveSource {
     }
 }
 
-/// What two units want of one event: each tells apart for itself what it is given beyond that.
+/// The event for two units: each tells apart for itself what it is given beyond that.
 fn joined(own: &Event, wanted: &Event) -> Event {
     let mut out = own.clone();
     out.no_chains &= wanted.no_chains;
@@ -116,7 +116,7 @@ fn joined(own: &Event, wanted: &Event) -> Event {
     out
 }
 
-/// What a unit that wants an event misses of the user's own.
+/// The parts of a unit's event that the user's own lacks, in words.
 fn missed(slot: &Slot, wanted: &Event, common: &CommonAttrs) -> Option<String> {
     let own = slot.state(common);
     let filter = own.filter.as_ref().map(|filter| format!("only where {filter}"));

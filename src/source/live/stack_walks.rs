@@ -36,8 +36,8 @@ pub fn tables_of(memory: usize) -> usize {
     (memory / 2).clamp(LEAST, MOST)
 }
 
-/// How user stacks are taken where that is asked for, with what does it; and what there is to say of it. Tables may take
-/// so many bytes of the kernel's memory.
+/// The way in which user stacks are taken where that is asked for, with its program; and the words about it. Tables may
+/// take so many bytes of the kernel's memory.
 pub(super) fn wanted(
     way: CallGraph,
     limit: usize,
@@ -86,7 +86,7 @@ impl StackWalks {
         Self { program, writers: BTreeMap::new(), pairs, tables, told: WalkFigures::default() }
     }
 
-    /// What there is to say, where it is not what was said last.
+    /// The words about walks, where they are not those said last.
     pub(crate) fn tell(&mut self) -> Option<WalkFigures> {
         let now = WalkFigures { tables: self.tables.load_full(), ends: self.pairs.ends };
         let fresh = now.ends != self.told.ends || !Arc::ptr_eq(&now.tables, &self.told.tables);
@@ -200,7 +200,7 @@ impl WalkJoiner {
         }
     }
 
-    /// Whether tables of a process were asked for that never were before, since this was asked last.
+    /// True if tables of a process were asked for that never were before, since this was asked last.
     pub(crate) fn has_asked(&mut self) -> bool {
         std::mem::take(&mut self.asked_anew)
     }
@@ -237,7 +237,7 @@ fn number(bytes: &[u8], at: usize) -> i32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(-1, i32::from_le_bytes)
 }
 
-/// Where the length of the call chain stands in a record of so laid out samples.
+/// The offset of the call chain's length in a record of so laid out samples.
 fn chain_at(sample_type: u64) -> Option<usize> {
     use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, READ, STREAM_ID, TID, TIME};
     let known = sample_type & CALLCHAIN != 0 && sample_type & READ == 0 && sample_type & (IP | TID) == IP | TID;

@@ -202,12 +202,12 @@ impl Target {
         tids
     }
 
-    /// Whether events are bound to tasks.
+    /// True if events are bound to tasks.
     pub(crate) fn is_tasks(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Threads(_) | Self::User { .. })
     }
 
-    /// Whether none of the named tasks is left.
+    /// True if none of the named tasks is left.
     pub(crate) fn is_gone(&self) -> bool {
         match self {
             Self::Processes(pids) => !pids.iter().flat_map(|pid| procfs::threads(*pid)).any(procfs::is_running),

@@ -9,7 +9,7 @@ use crate::kernel::monotonic_ns;
 use super::attach::{Attachment, ByCpu};
 use super::overhead::{REFUSE_PERCENT, WARN_PERCENT};
 
-/// What a hit costs that is written to the ring, with its call chain and without, in seconds: the order
+/// The cost of a hit that is written to the ring, with its call chain and without, in seconds: the order
 /// that was measured in small VMs, where 1.4 and 0.5 µs are usual.
 const HIT_SECONDS: f64 = 1.4e-6;
 const HIT_SECONDS_BARE: f64 = 0.5e-6;

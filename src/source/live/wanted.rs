@@ -11,7 +11,7 @@ use crate::session::containers::Container;
 use super::containers::{RunningContainer, Scanner};
 use super::error::OpenError;
 
-/// What is asked for.
+/// The processes, containers and cgroups that are asked for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// As it was typed: `container web*`, `pod shop/cart-7d9`.
@@ -65,7 +65,7 @@ impl Wanted {
         }
     }
 
-    /// What runs of it.
+    /// The running part of it.
     ///
     /// # Errors
     /// When nothing does, and it is no pattern that something may come to match.

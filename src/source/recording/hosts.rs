@@ -44,14 +44,14 @@ fn describe(input: &Input, name: &str, first: &Input) -> SourceHost {
     }
 }
 
-/// How far the wall's clock is ahead of an input's, in nanoseconds (CLOCK_DATA in perf.data-file-format.txt).
+/// The lead of the wall's clock over an input's, in nanoseconds (CLOCK_DATA in perf.data-file-format.txt).
 fn ahead(input: &Input) -> Option<i64> {
     let mut bytes = Bytes::new(input.rec.features.get(bit::CLOCK_DATA)?, input.rec.big);
     let (_, _, wall, at) = (bytes.u32()?, bytes.u32()?, bytes.u64()?, bytes.u64()?);
     Some(wall.wrapping_sub(at) as i64)
 }
 
-/// What the user should know of machines whose clocks cannot be compared.
+/// The note about machines whose clocks cannot be compared.
 pub(crate) fn note(hosts: &[SourceHost]) -> Option<String> {
     let names: Vec<&str> = hosts.iter().filter(|host| host.shift.is_none()).map(|host| &*host.name).collect();
     (!names.is_empty()).then(|| {
@@ -63,7 +63,7 @@ pub(crate) fn note(hosts: &[SourceHost]) -> Option<String> {
     })
 }
 
-/// Whether events of different machines count the same, at whatever rates: the same name, and nothing left out by
+/// True if events of different machines count the same, at whatever rates: the same name, and nothing left out by
 /// one of them. Tracepoints also need the number that each kernel gives them, as their fields are known by it.
 pub(crate) fn is_alike(a: &EventDesc, b: &EventDesc) -> bool {
     let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];

@@ -103,12 +103,12 @@ impl Input {
         self.time_offset = self.rec.events.first().and_then(|e| e.layout().time_offset()).filter(|_| !self.rec.big);
     }
 
-    /// What it waits for when it is read next; `None` where something is here already.
+    /// The reader that it waits for when it is read next; `None` where something is here already.
     pub(crate) fn waits_for(&self) -> Option<&ByteSource> {
         (self.plain.is_empty() && self.packed.is_none()).then_some(&self.reader)
     }
 
-    /// Whether its bytes come as somebody writes them.
+    /// True if its bytes come as somebody writes them.
     pub(crate) fn flows(&self) -> bool {
         matches!(self.reader, ByteSource::Pipe { .. })
     }
@@ -241,7 +241,7 @@ impl Input {
         Header { kind: header.kind.swap_bytes(), misc: header.misc.swap_bytes(), size: header.size.swap_bytes() }
     }
 
-    /// How many bytes of ordinary whole records are at the front.
+    /// The bytes of ordinary whole records at the front.
     fn step(&mut self) -> usize {
         let mut used = 0;
         while let Some(header) = Header::read(&self.carry[used..]).map(|h| self.header(h)) {

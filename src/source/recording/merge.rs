@@ -63,7 +63,7 @@ impl Turns {
     }
 }
 
-/// How far an input has been read, in a time that those of all machines can be compared by.
+/// The time to which an input has been read, in a time that those of all machines can be compared by.
 fn reached(info: &Info, inputs: &[Input], at: usize) -> u64 {
     let input = &inputs[at];
     let shift_of = |at: usize| info.host_of.get(at).map_or(Some(0), |host| info.hosts[usize::from(*host)].shift);

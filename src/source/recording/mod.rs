@@ -131,7 +131,7 @@ fn describe(
     }
 }
 
-/// What the head says, marked moments included.
+/// The facts of the head, marked moments included.
 fn facts(rec: &Recording) -> Vec<(String, String)> {
     let marks = rec.features.get(marks::FEATURE).map(marks::decode).unwrap_or_default();
     let one = |mark: TimeMark| {

@@ -28,7 +28,7 @@ pub fn open(paths: &[PathBuf]) -> Result<Box<dyn Source>, SourceError> {
     open_as(paths, None, &[])
 }
 
-/// The same under a name that is not the files', with the names of machines by path where they are known.
+/// Opens recordings under a name that is not the files', with the names of machines by path where they are known.
 pub fn open_as(
     paths: &[PathBuf],
     name: Option<String>,

@@ -7,9 +7,9 @@ use std::io::{self, Read};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// How much is read at once.
+/// Bytes that are read at once.
 pub(crate) const PIECE: usize = 1 << 20;
-/// How long a stream is waited for.
+/// Nanoseconds for which a stream is waited for.
 const WAIT_NS: i64 = 100_000_000;
 
 /// A source of bytes.
@@ -107,7 +107,7 @@ pub(crate) fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -
     (out.len() - before, error)
 }
 
-/// Which of some readers have something, or have ended; `None` stands for one that has. Where none has, they are
+/// The readers that have something, or have ended; `None` stands for one that has. Where none has, they are
 /// waited for together.
 pub(crate) fn wait(readers: &[Option<&ByteSource>]) -> io::Result<Vec<bool>> {
     let pipes: Vec<Option<&File>> = readers.iter().map(|reader| (*reader)?.empty_pipe()).collect();

@@ -16,7 +16,7 @@ use crate::symbols::door::Namers;
 
 use super::{Batch, Control, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
 
-/// Which text it is.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Script,
@@ -30,7 +30,7 @@ const LINES: usize = 50;
 /// A longer line is damage.
 const MAX_LINE: usize = 1 << 20;
 
-/// What the beginning of a file is; `None` when it is no profile.
+/// The format by the beginning of a file; `None` when it is no profile.
 pub fn sniff(head: &[u8]) -> Option<Format> {
     if head.contains(&0) {
         return None;
@@ -46,7 +46,7 @@ pub fn sniff(head: &[u8]) -> Option<Format> {
     (good > 0 && good * 10 >= all * 9 && shape).then_some(Format::Folded)
 }
 
-/// Whether a line has a time and what stands around it, or frames stand behind tabs.
+/// True if a line has a time and what stands around it, or frames stand behind tabs.
 fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut good, mut all) = (0, 0);
     for line in lines {

@@ -161,7 +161,7 @@ const PERIOD: usize = 10;
 /// Columns of an address and the blank before it.
 const ADDRESS: usize = 17;
 
-/// What stands from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`, and whether all of it was
+/// The fields from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`, and whether all of it was
 /// understood.
 fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Header<'a>, bool) {
     let narrow = list.get(from).filter(|word| word.1.contains(&b'/') || width(list, from) <= PERIOD);
@@ -175,7 +175,7 @@ fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Heade
     (Header { pid, tid, cpu: cpu.unwrap_or(0), is_bare, ..header }, is_understood || cpu.is_some())
 }
 
-/// Whether a name can only be an event's: a tracepoint's, or one that perf has.
+/// True if a name can only be an event's: a tracepoint's, or one that perf has.
 fn is_event(name: &[u8]) -> bool {
     let is_word = |word: &[u8]| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
     let Some(colon) = memchr::memchr(b':', name) else {
@@ -184,7 +184,7 @@ fn is_event(name: &[u8]) -> bool {
     is_word(&name[..colon]) && is_word(&name[colon + 1..])
 }
 
-/// What follows the time, the period, the event and the frame, and whether all of it was understood.
+/// The fields behind the time: the period, the event and the frame, and whether all of it was understood.
 fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_timed: bool) -> (Header<'a>, bool) {
     // `-F +misc`; kernel, user, hypervisor, guest, and what a switch was.
     let is_misc = |word: &[u8]| word.len() <= 3 && word.iter().all(|b| b"KUHGgMESs".contains(b));
@@ -341,7 +341,7 @@ impl ScriptFrame<'_> {
         self.ip < KERNEL
     }
 
-    /// Whether it is a user address where perf knows of no code.
+    /// True if it is a user address where perf knows of no code.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.is_user() && self.name == UNKNOWN && self.dso == Some(UNKNOWN)
     }
@@ -361,17 +361,17 @@ impl ScriptFrame<'_> {
     }
 }
 
-/// What stands for all that is behind the last code of a broken stack.
+/// The frame that stands for all that is behind the last code of a broken stack.
 pub(crate) fn broken(names: &mut TextNames, batch: &mut Batch) -> u32 {
     let named = NamedFrame { name: BROKEN.into(), dso: BROKEN.into(), kind: DsoKind::Cut, ip: None };
     names.frame(BROKEN.as_bytes(), batch, || named)
 }
 
-/// Where kernels of 64 bits begin.
+/// The first address of kernels of 64 bits.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// Where the last parenthesis group of a line opens, behind a blank: a DSO's path may hold parentheses itself, such
-/// as ` (deleted)`, and a function that is printed without its DSO may end with its arguments.
+/// The index where the last parenthesis group of a line opens, behind a blank: a DSO's path may hold parentheses
+/// itself, such as ` (deleted)`, and a function that is printed without its DSO may end with its arguments.
 fn matching_paren(text: &[u8]) -> Option<usize> {
     if !text.ends_with(b")") {
         return None;

@@ -18,13 +18,13 @@ use super::Store;
 /// Files whose tables are kept, and paths to them that are known.
 const FILES: usize = 4096;
 const PATHS: usize = 4 * FILES;
-/// When room that was given up is there to be had again; a program in the kernel may read it for a moment.
+/// The time after which room that was given up is to be had again; a program in the kernel may read it for a moment.
 const RESTED: Duration = Duration::from_millis(1100);
 
 /// A table, as processes hold on to it.
 pub(crate) type Id = u32;
 
-/// Which file it is: device, inode, its change time and size; none for the vDSO.
+/// The identity of a file: device, inode, its change time and size; none for the vDSO.
 type Key = Option<(u64, u64, i64, i64, u64)>;
 
 /// A file's tables, as there is to say of them.
@@ -168,12 +168,12 @@ impl Files {
         Some(table)
     }
 
-    /// When tables that wait for room are to be made anew.
+    /// The time at which tables that wait for room are to be made anew.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.room_since.filter(|_| !self.waiting.is_empty()).map(|since| since + RESTED)
     }
 
-    /// Those that wait for room: they are made anew for whoever asks.
+    /// Takes those that wait for room: they are made anew for whoever asks.
     pub(crate) fn take_waiting(&mut self) -> FxHashSet<Id> {
         self.room_since = None;
         let waiting = std::mem::take(&mut self.waiting);
@@ -214,7 +214,7 @@ impl Files {
         }
     }
 
-    /// How a mapping of a file is walked: by parts, where its rows lie in several places.
+    /// The mappings by which one of a file is walked: by parts, where its rows lie in several places.
     pub(crate) fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         match self.tables.get(&id) {
             Some(table) => table.place(map, out),
@@ -222,7 +222,7 @@ impl Files {
         }
     }
 
-    /// What there is to say of those that are in use.
+    /// The figures of those that are in use.
     pub(crate) fn told(&self) -> Vec<FileTable> {
         let used = self.tables.values().filter(|table| table.told.processes > 0);
         let mut told: Vec<FileTable> = used.map(|table| table.told.clone()).collect();

@@ -7,7 +7,7 @@ fn spaces(room: usize) -> Spaces<Counter> {
     Spaces::new(Counter { room, ..Counter::default() }, Arc::default())
 }
 
-/// Whether the files that a process has mapped can be opened here.
+/// True if the files that a process has mapped can be opened here.
 fn may_look(test: &str) -> bool {
     let pid = std::process::id() as i32;
     let map = procfs::exec_maps(pid).into_iter().find(|map| map.inode != 0).expect("a program");

@@ -7,7 +7,7 @@ use crate::symbols::bytes::Bytes;
 /// are megabytes, and while a block is moved both are held.
 const WITHIN: u32 = 16;
 const PIECE: usize = 1 << WITHIN;
-/// Where a name is that there was no room for.
+/// The place of a name that there was no room for.
 const NOWHERE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) fn cut(name: &[u8]) -> &[u8] {
 }
 
 impl Names {
-    /// Where a name is to be found; one of its own is added.
+    /// The place of a name; one of its own is added.
     pub(crate) fn place(&mut self, name: &[u8]) -> u32 {
         match self {
             Self::Own(pieces) => add(pieces, cut(name)),

@@ -47,7 +47,7 @@ impl Starts {
         Some(self.runs[run].1 + u64::from(distance))
     }
 
-    /// How many are at an address or before it.
+    /// The number of those at an address or before it.
     pub(crate) fn up_to(&self, addr: u64) -> usize {
         let next = self.runs.partition_point(|(_, base)| *base <= addr);
         let Some((first, base)) = next.checked_sub(1).map(|run| self.runs[run]) else { return 0 };

@@ -7,11 +7,11 @@ use super::Found;
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::symbols::elf::Elf;
 
-/// What is looked at for them.
+/// The sections in which they are sought.
 pub(super) const SECTIONS: [&str; 4] = [".plt", ".iplt", ".dynsym", ".dynstr"];
 
-/// Where a signal's handler returns to. The instruction before it counts, for callers are looked for there, and the one
-/// behind it, where the system call is told to have been made.
+/// The code that a signal's handler returns to. The instruction before it counts, for callers are looked for there, and
+/// the one behind it, where the system call is told to have been made.
 const TRAMPOLINE: &str = "__kernel_rt_sigreturn";
 const TRAMPOLINE_BYTES: u64 = 8;
 const INSTRUCTION: u64 = 4;
@@ -79,7 +79,7 @@ fn vdso(mut exported: Vec<Exported<'_>>, found: &mut Found) {
     }
 }
 
-/// Whether code leaves the stack pointer and the link register as they were: it pushes nothing and makes no room, which
+/// True if code leaves the stack pointer and the link register as they were: it pushes nothing and makes no room, which
 /// it would do before it calls anything (Arm Architecture Reference Manual, C4.1).
 fn keeps_the_stack(code: &[u8]) -> bool {
     let (words, _) = code.as_chunks::<4>();

@@ -1,4 +1,4 @@
-//! What keys, mouse and paste do, depending on what is on top: a prompt, a popup, the screen.
+//! Keys, mouse and paste, depending on what is on top: a prompt, a popup, the screen.
 
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 

@@ -105,12 +105,12 @@ impl App {
         app
     }
 
-    /// What the session's clock says as a frame is made.
+    /// Takes the session's clock in as a frame is made.
     pub fn tick(&mut self, clock: Option<Clock>) {
         self.context.behind.tick(clock.filter(|_| !self.selection.frozen && self.context.answer.ended.is_none()));
     }
 
-    /// What is shown of, beside the view's own state.
+    /// The scene that views draw, beside their own state.
     pub(crate) fn scene(&self) -> Scene<'_> {
         Scene { context: &self.context, selection: &self.selection, frame: &self.frame }
     }

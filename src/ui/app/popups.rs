@@ -1,4 +1,4 @@
-//! What keys and the mouse do on what lies over a screen.
+//! Keys and the mouse on popups.
 
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use tui_input::backend::crossterm::EventHandler;
@@ -72,7 +72,7 @@ impl App {
         true
     }
 
-    /// What the palette finds beside commands: functions and tasks on the screen, and the events.
+    /// The palette's entries beside commands: functions and tasks on the screen, and the events.
     pub(crate) fn palette(&self) -> Palette {
         let mut entries: Vec<PaletteEntry> = commands::rows().map(PaletteEntry::Command).collect();
         let mut seen = hashbrown::HashSet::new();
@@ -266,7 +266,7 @@ fn scrolled(scroll: &mut usize, name: &str, page: usize) -> bool {
     true
 }
 
-/// What is typed searches; a slash may come first. Returns whether the help stays.
+/// Searches for what is typed; a slash may come first. Returns whether the help stays.
 fn help_key(help: &mut Searched, key: KeyEvent, name: &str, page: usize) -> bool {
     let empty = help.input.value().is_empty();
     match name {

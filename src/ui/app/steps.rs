@@ -20,7 +20,7 @@ const MAX_STEPS: usize = 200;
 /// Lists what a step may change: its name here, its type, where the model has it, and what it is called.
 macro_rules! view {
     ($($name:ident: $type:ty, $($place:ident).+, $word:literal;)*) => {
-        /// What the screens show, as far as a step changes it.
+        /// The part of the screens that a step changes.
         #[derive(Clone, Debug, PartialEq)]
         struct View { $($name: $type,)* units: Arrangement }
 
@@ -39,7 +39,7 @@ macro_rules! view {
                 }
             }
 
-            /// What differs, in words.
+            /// The differences, in words.
             fn differences(&self, other: &Self) -> Vec<&'static str> {
                 let mut words = Vec::new();
                 $(if self.$name != other.$name && !words.contains(&$word) {
@@ -87,7 +87,7 @@ view! {
     events_search: String, views.events.search, "search of events";
 }
 
-/// Where the cursors were: they go back with a step, and are none.
+/// The cursors: they go back with a step, and are none.
 #[derive(Clone, Debug)]
 struct Cursors {
     tab: Tab,
@@ -113,7 +113,7 @@ struct UndoStep {
 }
 
 impl UndoStep {
-    /// What it changed: the zoom by its name, everything else by what it is.
+    /// The change: the zoom by its name, everything else by what it is.
     fn describe(&self) -> String {
         let (long, short) = (&self.after.zooms, &self.before.zooms);
         let (long, short) = if long.len() >= short.len() { (long, short) } else { (short, long) };
@@ -127,7 +127,7 @@ impl UndoStep {
     }
 }
 
-/// What was done, what was undone, and what is going on.
+/// The steps that were done, those that were undone, and the one under way.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     done: Vec<UndoStep>,

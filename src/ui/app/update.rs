@@ -1,4 +1,4 @@
-//! What commands do to the model.
+//! Changes of the model by commands.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the view is compared with, how old samples may be, and what leaves the screen as text.
+//! The baseline of the view, how old samples may be, and what leaves the screen as text.
 
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};

@@ -40,7 +40,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
 }
 
-/// What a row means on a screen.
+/// The meaning of a row on a screen.
 pub(crate) enum Meaning {
     Act(Act),
     /// It is about the table's rows, which are not seen here.
@@ -49,7 +49,7 @@ pub(crate) enum Meaning {
     Nothing,
 }
 
-/// What a row means on a screen: what the screen makes of it, or what it means everywhere.
+/// The meaning of a row on a screen: what the screen makes of it, or what it means everywhere.
 pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
     let here: Acts = match tab {
         Tab::Top => &[],

@@ -13,7 +13,7 @@ use crate::ui::view::units::chooser::{about_unit, unit_choices};
 use crate::ui::widget::popup_frame::{frame, typed_line};
 use crate::ui::widget::put;
 
-/// How wide and how high they are where there is room.
+/// Their width and height where there is room.
 pub(crate) const PALETTE: (u16, u16) = (76, 22);
 pub(crate) const UNITS: (u16, u16) = (90, 24);
 /// Lines that say what the unit under the cursor is about, where there is room for them.

@@ -22,7 +22,7 @@ use crate::ui::widget::put;
 /// Lines that a message takes at most.
 const MOST_LINES: usize = 5;
 
-/// What stands under the table: completions or a fault while something is typed, a message, or
+/// The lines under the table: completions or a fault while something is typed, a message, or
 /// the details of the line under the cursor.
 pub(crate) fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some(prompt) = &scene.frame.prompt {
@@ -47,7 +47,7 @@ pub(crate) fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect
     }
 }
 
-/// What may follow the keys of a chord, upwards over as many lines as it takes, in columns.
+/// The keys that may follow those of a chord, upwards over as many lines as it takes, in columns.
 fn chord_help(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let list = scene.context.keymap.continuations(&scene.frame.chord, scene.frame.tab, &scene.key_facts());
     let widest = list.iter().map(|(key, doc)| width(&shown(key)) + width(doc) + 4).max().unwrap_or(1);
@@ -78,7 +78,7 @@ fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer
     }
 }
 
-/// Where the completions stand in a line: each by its number, with its first cell and its width.
+/// The places of completions in a line: each by its number, with its first cell and its width.
 pub(crate) fn completions(prompt: &Prompt, room: u16) -> Vec<(usize, u16, u16)> {
     let cells = |text: &str| width(&clean(text)) as u16;
     // The chosen one is in sight.

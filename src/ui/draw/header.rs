@@ -127,14 +127,14 @@ fn hosts(scene: Scene<'_>) -> String {
     if names.len() > 3 { format!("{} hosts", names.len()) } else { names.join(" ") }
 }
 
-/// How often the event that is shown is sampled, or was recorded; empty when nobody knows.
+/// The rate of the event that is shown; empty when nobody knows.
 fn rate(scene: Scene<'_>) -> String {
     let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.rate);
     let recorded = || scene.recorded_event().map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
     running.or_else(recorded).map(describe_rate).unwrap_or_default()
 }
 
-/// What is sampled, in words, which may have changed since the start; of a recording its file's name.
+/// The target in words, which may have changed since the start; of a recording its file's name.
 fn target(scene: Scene<'_>) -> String {
     if scene.context.info.origin == Origin::Live {
         return fit_end(&clean(&scene.context.answer.target), NAMES).into_owned();
@@ -145,7 +145,7 @@ fn target(scene: Scene<'_>) -> String {
     fit(name, NAMES).into_owned()
 }
 
-/// How far a recording has been read, and how long the rest takes.
+/// The progress of reading a recording, and the time that the rest takes.
 fn loading(scene: Scene<'_>) -> String {
     let Some(progress) = scene.context.answer.progress else { return "… loading".into() };
     if progress.all == 0 {
@@ -202,7 +202,7 @@ pub(crate) fn tabs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buf
     put(buffer, area, at, 0, &right, style);
 }
 
-/// What narrows the view, step by step.
+/// The zooms and filters of the view, step by step.
 fn trail(scene: Scene<'_>) -> Vec<String> {
     let mut trail: Vec<String> = scene.selection.zooms.iter().map(|z| z.label.clone()).collect();
     if let Some(filter) = &scene.selection.filter {
@@ -214,7 +214,7 @@ fn trail(scene: Scene<'_>) -> Vec<String> {
     trail
 }
 
-/// How busy the CPUs are, which is what shares are of; the longest words for which there is room.
+/// The load of the CPUs, which shares are of; the longest words for which there is room.
 fn machine(scene: Scene<'_>, room: usize) -> String {
     let (seen, all) = (scene.context.answer.total, scene.context.answer.shown);
     let whole = scene.context.answer.target.is_empty() && scene.context.answer.cpus.is_empty();
@@ -244,7 +244,7 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
     words.into_iter().find(|text| width(text) <= room).unwrap_or_default()
 }
 
-/// What narrows the view, and how much of the samples of the times that are shown is left.
+/// The filters of the view, and the part of the samples of the times that are shown which is left.
 fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
     let (seen, all) = (scene.context.answer.total, scene.context.answer.shown);
     let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();

@@ -42,7 +42,7 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled>
     lines.into_iter().flat_map(|line| whole_words(line, room)).collect()
 }
 
-/// Where what a command does begins, and the least room that it has beside a long argument.
+/// The column where what a command does begins, and the least room that it has beside a long argument.
 const DOC: usize = 34;
 const LEAST: usize = 24;
 
@@ -64,7 +64,7 @@ fn whole_words(mut line: Styled, room: usize) -> Vec<Styled> {
     std::iter::once(line).chain(more).collect()
 }
 
-/// What the screen is for, its own keys, then those that work everywhere.
+/// The purpose of the screen, its own keys, then those that work everywhere.
 fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     let (about, tab) = (scene.frame.tab.about(), scene.frame.tab);
     let mut lines: Vec<Styled> = wrap(about, usize::from(scene.frame.size.0).saturating_sub(8).min(96))
@@ -133,7 +133,7 @@ fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     lines
 }
 
-/// What letters and filters mean.
+/// The meaning of letters and filters.
 fn letters(theme: &Theme) -> Vec<Styled> {
     let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.1).collect();
     let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";

@@ -55,7 +55,7 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     out
 }
 
-/// How stacks are walked by tables, and of what files those are.
+/// The walks of stacks by tables, and the files of those.
 fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
     let ends = &walked.ends;
     let mut label = format!("stacks {}", thousands(ends.all()));

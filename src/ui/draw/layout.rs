@@ -1,4 +1,4 @@
-//! Where things stand, computed from the size alone, so that paging, the mouse and drawing agree.
+//! The layout of the screen, computed from the size alone, so that paging, the mouse and drawing agree.
 
 use ratatui::layout::Rect;
 
@@ -48,7 +48,7 @@ pub(crate) fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
     }
 }
 
-/// Where a popup stands: an annotated function has what stands beside the table, too, as that is of another row.
+/// The area of a popup: an annotated function has what stands beside the table, too, as that is of another row.
 pub(crate) fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
     match scene.frame.popups.last() {
         Some(Popup::Annotate(_)) => places.table.union(places.beside),

@@ -38,7 +38,7 @@ pub(crate) fn draw(
     None
 }
 
-/// Where a popup with rows stands and which of them is at a place; a popup without rows is all of the area.
+/// The area of a popup's rows, and the row at a place; a popup without rows is all of the area.
 pub(crate) fn hit(
     scene: Scene<'_>,
     views: &Views,
@@ -80,7 +80,7 @@ pub(crate) fn hit(
     Some((frame, at.map(|at| from + usize::from(at)).filter(|at| *at < rows)))
 }
 
-/// How far a text may be scrolled.
+/// The line that a text may be scrolled to.
 pub(crate) fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize {
     let theme = Theme::new(Depth::None);
     let lines = match popup {

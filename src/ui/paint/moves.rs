@@ -9,7 +9,7 @@ use rustc_hash::FxHasher;
 
 use super::Cells;
 
-/// What a row is known by while its figures change: its words. `None` for a row without any.
+/// The mark of a row while its figures change: its words. `None` for a row without any.
 fn mark(row: &[Cell]) -> Option<u64> {
     let mut hasher = FxHasher::default();
     let mut words = false;
@@ -62,7 +62,7 @@ fn line(bytes: &mut Vec<u8>, y: usize, n: usize, what: char) {
     };
 }
 
-/// What lies between two rows that stay in order: so many lines from a place on, before and after.
+/// The lines between two rows that stay in order: so many lines from a place on, before and after.
 struct Gap {
     from: usize,
     to: usize,

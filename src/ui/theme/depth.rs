@@ -3,7 +3,7 @@
 use ratatui::style::Color;
 use termprofile::{DetectorSettings, TermProfile, TermVars};
 
-/// How many colours are used.
+/// The number of colours in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     None,
@@ -25,7 +25,7 @@ impl Depth {
         }))
     }
 
-    /// What the environment says of the terminal (NO_COLOR, COLORTERM, TERM and others).
+    /// The terminal's colours by the environment (NO_COLOR, COLORTERM, TERM and others).
     pub fn detect() -> Self {
         let mut vars = TermVars::from_env(&std::io::stdout(), DetectorSettings::default());
         // Those of CI services are about logs, and decide before TERM does; a terminal is at hand here.

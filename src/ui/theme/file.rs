@@ -43,7 +43,7 @@ pub const SCOPES: &[(&str, &str)] = &[
     ("diff.same", "what is as it was"),
 ];
 
-/// Which background a theme is made for.
+/// The background that a theme is made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Background {
@@ -139,7 +139,7 @@ impl ThemeFile {
         Ok(theme)
     }
 
-    /// How a scope looks: as it is said, or as the one above it.
+    /// The style of a scope: as it is said, or as the one above it.
     pub fn style(&self, scope: &str) -> Style {
         let mut scope = scope;
         loop {

@@ -1,4 +1,4 @@
-//! What things look like, by meaning. A theme is a TOML file of styles.
+//! Styles and colours by meaning. A theme is a TOML file of styles.
 
 mod depth;
 mod file;

@@ -29,7 +29,7 @@ fn indexed(n: u8) -> Rgb {
     }
 }
 
-/// What a terminal makes of a colour; `None` for its own.
+/// The red, green and blue of a colour; `None` for its own.
 fn rgb(color: Option<Color>) -> Option<Rgb> {
     Some(match color? {
         Color::Reset => return None,

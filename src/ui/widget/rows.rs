@@ -1,4 +1,4 @@
-//! What tables of several screens have in common: the mark of the order, bars, the line under the cursor, the scroll bar.
+//! The parts of tables on several screens: the mark of the order, bars, the line under the cursor, the scroll bar.
 
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ pub(crate) fn light_up(theme: &Theme, bars: &[Range<u16>], row: Rect, buffer: &m
     }
 }
 
-/// Where one is in a long list: a thumb at the right edge, as tall as what is seen of it.
+/// The place in a long list: a thumb at the right edge, as tall as what is seen of it.
 pub(crate) fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffer: &mut Buffer) {
     let height = usize::from(area.height);
     if height == 0 || lines <= height {
@@ -64,7 +64,7 @@ pub(crate) fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect
     }
 }
 
-/// Which row of how many the cursor is on, counted from 1.
+/// The cursor's row of how many, counted from 1.
 pub(crate) fn place(row: usize, rows: usize) -> String {
     format!("{}/{}", thousands(row as u64), thousands(rows as u64))
 }

@@ -13,7 +13,7 @@ use super::{Context, Event, EventRequest, Sample, Settings};
 /// Bytes that no address space has more of: what is said to be larger is a lie, of which sums stay small enough.
 const LARGEST: u64 = 1 << 47;
 
-/// What a hit means.
+/// The meaning of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AllocEvent {
     Alloc { at: (i32, u64), bytes: u64, tid: i32, stack: RetainedStack },
@@ -50,7 +50,7 @@ const FUNCTIONS: &[Function] = &[
 /// The registers of the first arguments (System V x86-64, AAPCS64).
 const ARGUMENTS: [&str; 2] = if cfg!(target_arch = "aarch64") { ["%x0", "%x1"] } else { ["%di", "%si"] };
 
-/// Where a function's return address is at its entry.
+/// The place of a function's return address at its entry.
 const CALLER: &str = if cfg!(target_arch = "aarch64") { "%x30" } else { "+0(%sp)" };
 
 /// Functions that hand out memory for whoever calls them, and say nothing of whose it is: the beginnings of their names.
@@ -94,8 +94,8 @@ const WRAPPERS: &[&str] = &[
     "kcalloc",
 ];
 
-/// Where memory was allocated, in one line, the innermost function first: without those that only handed it out. Where
-/// the stack has no others, they are what is known. `frames` begin with the outermost.
+/// The place where memory was allocated, in one line, the innermost function first: without those that only handed it
+/// out. Where the stack has no others, they are what is known. `frames` begin with the outermost.
 pub(crate) fn site(frames: &[Name]) -> String {
     let wraps = |name: &&Name| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
     let own = frames.len() - frames.iter().rev().take_while(wraps).count();
@@ -187,7 +187,7 @@ impl AllocReader {
         Ok(Self { roles, fields: FxHashMap::default(), pending: FxHashMap::default(), library, cxx, by_process })
     }
 
-    /// Where allocations come from, in words.
+    /// The source of allocations, in words.
     pub(crate) fn source_label(&self) -> String {
         match &self.library {
             Some(library) => format!("functions of {library}"),
@@ -196,7 +196,7 @@ impl AllocReader {
         }
     }
 
-    /// Where a function is probed by an event of this name, as `probe --add` takes it.
+    /// The probe of a function under an event's name, as `probe --add` takes it.
     fn place(&self, function: usize, event: &str) -> String {
         let Function { name, cxx, .. } = &FUNCTIONS[function];
         let library = if cxx.is_some() { &self.cxx } else { &self.library };

@@ -12,7 +12,7 @@ use super::{Moment, Sheet, Stats};
 /// Threads that are remembered; when there are more, all are asked for anew.
 const MAX: usize = 1 << 17;
 
-/// Where threads are, as far as that was asked for: one that has ended cannot be asked any more.
+/// The containers of threads, as far as that was asked for: one that has ended cannot be asked any more.
 #[derive(Debug, Default)]
 pub(crate) struct ByContainer {
     groups: FxHashMap<i32, Option<Arc<str>>>,

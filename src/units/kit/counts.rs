@@ -7,7 +7,7 @@ use crate::panel::Cell;
 use super::columns::text;
 use super::{CountedEvents, Grid, Sample, Sheet};
 
-/// What was counted.
+/// Counts by key.
 #[derive(Debug)]
 pub(crate) struct Counts {
     /// In this interval.

@@ -152,7 +152,7 @@ impl BoundExpr {
         then(self.expr.eval(&scope))
     }
 
-    /// Whether it holds.
+    /// True if it holds.
     pub(crate) fn holds(&self, hit: &Sample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
         self.with(hit, names, latency, |value| value.holds())
     }
@@ -213,7 +213,7 @@ impl Threshold {
         Self { expr, bound: None }
     }
 
-    /// Whether there is one.
+    /// True if there is one.
     pub(crate) fn is_set(&self) -> bool {
         self.expr.is_some()
     }
@@ -223,7 +223,7 @@ impl Threshold {
         Ok(())
     }
 
-    /// Whether a latency in nanoseconds that ends with a sample is above it.
+    /// True if a latency in nanoseconds that ends with a sample is above it.
     pub(crate) fn is_exceeded(&self, end: &Sample<'_>, names: &ThreadNames, ns: u64) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.holds(end, names, Some(ns)))
     }

@@ -98,7 +98,7 @@ impl<K: Ord + Clone> Grid<K> {
         self.columns = self.columns.div_ceil(2);
     }
 
-    /// How many columns there are up to a time.
+    /// The number of columns up to a time.
     pub(crate) fn columns_until(&self, time: u64) -> usize {
         self.start.map_or(0, |start| (time.saturating_sub(start) / self.step) as usize + 1)
     }

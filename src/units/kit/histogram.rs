@@ -54,7 +54,7 @@ impl Stats {
         self.than += u64::from(above);
     }
 
-    /// The same value so many times.
+    /// Adds a value so many times.
     pub(crate) fn add_many(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
@@ -105,7 +105,7 @@ impl Stats {
         self.max
     }
 
-    /// How many values lie in each power of two: (from, to, count), from the first that has some to the last.
+    /// The numbers of values in each power of two: (from, to, count), from the first that has some to the last.
     pub(crate) fn powers(&self) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();
@@ -125,7 +125,7 @@ impl Stats {
         out
     }
 
-    /// How many values lie in each half octave, from the first that has some to the last. A bucket across two is of
+    /// The numbers of values in each half octave, from the first that has some to the last. A bucket across two is of
     /// that in which its middle lies.
     pub(crate) fn half_octaves(&self) -> Vec<(u32, u64)> {
         let middle = |bucket: u16| {
@@ -142,7 +142,8 @@ impl Stats {
         out
     }
 
-    /// The same in so many steps of one width, up to the 99th percentile; what is above is in the last one.
+    /// The numbers of values in so many steps of one width, up to the 99th percentile; what is above is in the last
+    /// one.
     pub(crate) fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();

@@ -30,7 +30,7 @@ pub(crate) fn cells(stats: &Stats, than: bool) -> Vec<Cell> {
     cells_of(stats, than, Cell::Time)
 }
 
-/// The same of values that are no times.
+/// The cells of values that are no times.
 pub(crate) fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) -> Vec<Cell> {
     let value = |value: u64| if stats.n == 0 { Cell::Empty } else { cell(value) };
     let mut cells = vec![

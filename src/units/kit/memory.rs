@@ -48,7 +48,7 @@ pub(crate) fn source(value: u64) -> [String; 4] {
 /// One sample for so many loads or stores: what perf mem record takes by default comes to about as many.
 const PERIOD: u64 = 1000;
 
-/// What was sampled of loads or of stores.
+/// Samples of loads or of stores.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses {
     /// The event, with the names of others that would do.

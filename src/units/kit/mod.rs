@@ -106,22 +106,22 @@ impl EventRequest {
         Self { event: event.into(), ..Self::default() }
     }
 
-    /// The same with call chains.
+    /// The request with call chains.
     pub fn with_stack(self, stack: bool) -> Self {
         Self { stack, ..self }
     }
 
-    /// The same where the unit does without it if it must.
+    /// The request as one that the unit does without if it must.
     pub fn optional(self) -> Self {
         Self { optional: true, ..self }
     }
 
-    /// The same of what matches only.
+    /// The request for what matches only.
     pub fn only(self, filter: Option<String>) -> Self {
         Self { filter, ..self }
     }
 
-    /// The same, counted instead of sampled.
+    /// The request, counted instead of sampled.
     pub fn counted(self) -> Self {
         Self { counted: true, ..self }
     }
@@ -165,7 +165,7 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// That a thread came to a CPU, told by no tracepoint.
+    /// A record of a thread that came to a CPU, told by no tracepoint.
     pub fn came(cpu: u32, tid: i32, time: u64) -> Self {
         let (role, event) = (usize::MAX, u16::MAX);
         let (ip, addr, period, weight, data_src) = (0, 0, 1, 0, 0);
@@ -174,7 +174,7 @@ impl Sample<'_> {
     }
 }
 
-/// How often a counted event has happened on a CPU between two readings of its counter.
+/// The count of an event on a CPU between two readings of its counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountedEvents {
     /// Which of [`Unit::event_requests`].
@@ -197,7 +197,7 @@ pub struct Lost {
     pub records: u64,
 }
 
-/// What a unit may look at while records come.
+/// The state that a unit may look at while records come.
 #[derive(Debug)]
 pub struct Context<'a> {
     pub session: &'a Session,
@@ -220,7 +220,7 @@ impl Context<'_> {
     }
 }
 
-/// What is looked at on the screen.
+/// The part of the panels that is looked at on the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewState {
     /// The row under the cursor of each panel, where one was chosen.
@@ -354,12 +354,12 @@ pub trait Unit: Send + Sync + Debug {
     /// Records were lost: for units that pair or follow what records tell.
     fn lost(&mut self, _lost: &Lost) {}
 
-    /// What losses do to the figures, in words.
+    /// The effect of losses on the figures, in words.
     fn loss_text(&self) -> &'static str {
         "counts are too low by them"
     }
 
-    /// What it has found by now.
+    /// The findings by now.
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel>;
 
     /// Forgets all figures; what is under way (open periods, allocations) goes on where the interval's figures

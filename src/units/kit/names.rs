@@ -31,15 +31,15 @@ impl ThreadNames {
         }
     }
 
-    /// The same of a thread that is not known yet: renames are told by records of their own, so that what storms of
-    /// events say need not be compared each time.
+    /// Takes the name of a thread that is not known yet: renames are told by records of their own, so that what storms
+    /// of events say need not be compared each time.
     pub fn meet(&mut self, tid: i32, comm: &[u8]) {
         if !self.map.contains_key(&tid) {
             self.learn(tid, comm);
         }
     }
 
-    /// What is known without asking anybody.
+    /// The name that is known without asking anybody.
     pub fn get(&self, tid: i32) -> Option<&str> {
         self.map.get(&tid).map(|name| &**name)
     }

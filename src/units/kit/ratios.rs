@@ -6,7 +6,7 @@ use super::columns::named;
 use super::counts::Counts;
 use super::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
 
-/// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
+/// The ratio of one counter to another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratio {
     pub(crate) title: &'static str,

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 
-/// The same number for the same thing.
+/// A number that is equal for equal things.
 pub(crate) fn id(what: &impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     what.hash(&mut hasher);

@@ -7,7 +7,7 @@ use crate::event::format::Format;
 use super::field::{Num, Text};
 use super::{EventRequest, Sample, ThreadNames};
 
-/// Which tracepoint a role is.
+/// The tracepoints of roles.
 pub(crate) const SWITCH: &str = "sched:sched_switch";
 /// `perf sched record` has sched_waking in place of sched_wakeup.
 pub(crate) const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
@@ -61,7 +61,7 @@ pub(crate) struct Wakeup {
     pub(crate) cpu: u32,
 }
 
-/// What a hit says.
+/// A decoded hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedEvent {
     Switch(Switch),

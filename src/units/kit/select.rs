@@ -45,7 +45,7 @@ impl SelectedEvent {
         self.get(name).is_some()
     }
 
-    /// As it is shown.
+    /// The text as it is shown.
     pub(crate) fn title(&self) -> &str {
         self.get("alias").unwrap_or(&self.event)
     }
@@ -56,7 +56,7 @@ impl SelectedEvent {
     }
 }
 
-/// What divides a list and its parts; all else is the event's and the filter's.
+/// The separators of a list and its parts; all else is the event's and the filter's.
 const LEXICON: Lexicon =
     Lexicon { marks: &[",", "/", "(", ")"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
 

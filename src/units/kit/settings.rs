@@ -84,7 +84,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether a switch is on, or an option given.
+    /// True if a switch is on, or an option given.
     pub fn has(&self, name: &str) -> bool {
         self.values.iter().any(|(own, _)| *own == name)
     }
@@ -137,7 +137,7 @@ impl Settings {
         (!list.is_empty() && list.len() <= 64).then(|| list.join(" || "))
     }
 
-    /// Whether a thread is among the target's.
+    /// True if a thread is among the target's.
     pub fn is_target(&self, tid: i32) -> bool {
         self.tasks.is_empty() || self.tasks.contains(&tid)
     }

@@ -24,7 +24,7 @@ impl ThreadChoice {
         Ok(Self { tids: settings.tasks.iter().copied().collect(), comms: comms.transpose()? })
     }
 
-    /// Whether a thread is among them.
+    /// True if a thread is among them.
     pub(crate) fn has(&self, tid: i32, cx: &mut Context<'_>) -> bool {
         (self.tids.is_empty() || self.tids.contains(&tid))
             && self.comms.as_ref().is_none_or(|comms| comms.is_match(&*cx.comm(tid)))

@@ -16,7 +16,7 @@ impl<T> TopN<T> {
         Self { keep, arrived: 0, list: BTreeMap::new() }
     }
 
-    /// Whether a value would be kept: what belongs to it need not be made otherwise.
+    /// True if a value would be kept: what belongs to it need not be made otherwise.
     pub(crate) fn takes(&self, value: u64) -> bool {
         self.list.len() < self.keep || self.list.first_key_value().is_some_and(|((least, _), _)| value > *least)
     }

@@ -15,7 +15,7 @@ use crate::session::Origin;
 use crate::source::{Info, Waker};
 use crate::symbols::SymbolOptions;
 
-/// What a full chunk has in bytes: 24 a row.
+/// Bytes of a full chunk: 24 a row.
 const BYTES: usize = CHUNK * 24;
 const SECOND: u64 = 1_000_000_000;
 

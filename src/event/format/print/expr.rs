@@ -39,12 +39,12 @@ impl IntType {
     pub(crate) const LONG: Self = Self { size: 8, signed: true };
     pub(crate) const ULONG: Self = Self { size: 8, signed: false };
 
-    /// What C computes with.
+    /// The type that C promotes it to.
     fn promoted(self) -> Self {
         if self.size < 4 { Self::INT } else { self }
     }
 
-    /// What C computes with where two kinds meet.
+    /// The type that C computes with where two meet.
     fn with(self, other: Self) -> Self {
         let (a, b) = (self.promoted(), other.promoted());
         match a.size.cmp(&b.size) {

@@ -74,7 +74,7 @@ impl Printer {
         }
     }
 
-    /// Whether the format was understood.
+    /// True if the format was understood.
     pub fn is_understood(&self) -> bool {
         self.usable
     }
@@ -194,7 +194,7 @@ fn pieces(format: &str) -> Option<Vec<Piece>> {
     Some(out)
 }
 
-/// What follows a `%`.
+/// Reads the conversion that follows a `%`.
 fn conversion(chars: &mut Peekable<Chars<'_>>) -> Option<Conversion> {
     let mut how = Conversion { size: 4, ..Conversion::default() };
     while let Some(flag) = chars.next_if(|c| "-0#+ ".contains(*c)) {

@@ -30,7 +30,7 @@ impl<'a> Parser<'a> {
         Self { rest, depth: 0 }
     }
 
-    /// Whether nothing is left.
+    /// True if nothing is left.
     pub(crate) fn is_done(&mut self) -> bool {
         self.space();
         self.rest.is_empty()

@@ -9,7 +9,7 @@ use super::expr::Value;
 const AF_INET: i64 = 2;
 const AF_INET6: i64 = 10;
 
-/// What stands for a value where the letters `how` follow the `p`; `count` is the conversion's width.
+/// The text of a value where the letters `how` follow the `p`; `count` is the conversion's width.
 pub(crate) fn text(value: &Value<'_>, how: &str, count: Option<usize>, big: bool, function: &FunctionAt<'_>) -> String {
     let bytes = match value {
         Value::Bytes(bytes) => *bytes,

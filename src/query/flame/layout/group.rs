@@ -51,7 +51,7 @@ impl<'a> Group<'a> {
         Some(all)
     }
 
-    /// What a zoom into it shows: of programs that share a frame these.
+    /// The group that a zoom into it shows: of programs that share a frame these.
     pub(super) fn entered(self) -> Self {
         match self.members {
             Members::List(list) if self.small > 0 => Self { members: Members::Programs(list), ..self },
@@ -60,7 +60,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Which neighbours a group expands to.
+/// The neighbours that a group expands to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum GroupStep {
     Callees,

@@ -26,7 +26,7 @@ pub(super) fn module_name(of: &Name) -> &str {
 }
 
 impl<'a> Layout<'a> {
-    /// What is too narrow to be drawn: by modules that have room, in the order of the spec, and what is left.
+    /// Pools of what is too narrow to be drawn: by modules that have room, in the order of the spec, and what is left.
     pub(super) fn pools(&self, narrow: Vec<Group<'a>>, width: u128, whole: u128) -> Vec<Pool<'a>> {
         let mut rest = Pool { module: None, sum: WeightPair::default(), frames: Vec::new() };
         let mut modules: FxHashMap<&Arc<str>, Pool<'a>> = FxHashMap::default();

@@ -9,7 +9,7 @@ use super::{Block, Flame, FlameDirection, FlameSpec, SMALL};
 
 pub(super) const CELL: u64 = 8;
 
-/// Where a group is drawn: the block that it is, which frame of its stacks, and its eighths of a cell.
+/// The place of a group: the block that it is, which frame of its stacks, and its eighths of a cell.
 #[derive(Clone, Copy)]
 pub(super) struct BlockPlace {
     pub(super) block: Option<usize>,
@@ -20,7 +20,7 @@ pub(super) struct BlockPlace {
     pub(super) x1: u32,
 }
 
-/// What was drawn and may have something standing on it, where that has been looked up.
+/// A drawn group, with what may stand on it where that has been looked up.
 pub(super) struct PlacedGroup<'a> {
     pub(super) group: Group<'a>,
     pub(super) spot: BlockPlace,
@@ -42,7 +42,7 @@ pub(super) struct Layout<'a> {
     pub(super) out: Flame,
 }
 
-/// The same for the same path, whatever its weight.
+/// A number for a path, whatever its weight.
 pub(super) fn id(below: u64, what: impl std::hash::Hash, depth: i32) -> u64 {
     use std::hash::BuildHasher;
     rustc_hash::FxBuildHasher.hash_one((below, what, depth))

@@ -48,7 +48,7 @@ impl Input {
         }
     }
 
-    /// How far it came, or `None` when nothing more comes of it.
+    /// Unpacks more; the offset that it came to, or `None` when nothing more comes of it.
     fn inflate(&mut self, data: &[u8], from: usize) -> Result<Option<usize>, String> {
         let decoder = match &mut self.zstd {
             Some(decoder) => decoder,

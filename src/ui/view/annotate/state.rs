@@ -23,7 +23,7 @@ pub(crate) struct Annotated {
     back: Vec<(AnnotatedFunction, Arc<Listing>, usize)>,
 }
 
-/// What a key asks of others.
+/// A key's request to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AnnotateRequest {
     Nothing,

@@ -101,7 +101,7 @@ impl App {
         }
     }
 
-    /// Whether the annotated function stays on the screen.
+    /// True if the annotated function stays on the screen.
     pub(crate) fn carry_out(&mut self, wish: AnnotateRequest, screen: &Annotated) -> bool {
         match wish {
             AnnotateRequest::Nothing => {}

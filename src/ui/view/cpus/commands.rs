@@ -20,7 +20,7 @@ commands! { GROUP "CPUs" on Cpus {
     CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
 }}
 
-/// What commands of every screen mean here.
+/// The meaning of every screen's commands here.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_cpu(-1))),
     (&general::DOWN, Plain(|app| app.move_cpu(1))),
@@ -41,7 +41,7 @@ pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&CAPTURE), "only this CPU"),
 ];
 
-/// Those of a recording, of which nothing more is measured.
+/// The hints of a recording, of which nothing more is measured.
 pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
     (Command(&ENTER), "functions"),
     (Command(&program::FINDING), "anomaly"),

@@ -1,4 +1,4 @@
-//! What stands below the rows of the CPU screen, in words: the cell under the cursor, what stands out,
+//! The words below the rows of the CPU screen: the cell under the cursor, what stands out,
 //! the machine; and the durations of a softirq, where they are measured.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -85,7 +85,7 @@ pub(crate) fn draw(
     notes(scene, theme, area, y, buffer);
 }
 
-/// Which figures the matrix shows and what they cost.
+/// The figures that the matrix shows, and their cost.
 fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
     let page = view.page(facts);
     let mut text = format!("matrix: {}", page.title());
@@ -128,7 +128,7 @@ fn describe_machine(facts: &CpuFacts<'_>) -> Option<String> {
 /// Groups that are told of at once.
 const MOST_GROUPS: usize = 3;
 
-/// Who is kept from the CPUs by a quota.
+/// The groups kept from the CPUs by a quota.
 fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
     let list = &facts.host?.quotas;
     let one = |group: &ThrottledGroup| {
@@ -139,7 +139,7 @@ fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
     (!words.is_empty()).then(|| format!("throttled by their quotas: {}", words.join("; ")))
 }
 
-/// What could not be read of the machine.
+/// The parts of the machine that could not be read.
 pub(crate) fn notes(scene: Scene<'_>, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffer) {
     let notes = scene.context.host.iter().flat_map(|host| &host.notes);
     for (y, note) in (from..area.height).zip(notes) {

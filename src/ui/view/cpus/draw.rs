@@ -19,7 +19,7 @@ use crate::ui::view::cpus::describe;
 use crate::ui::widget::put;
 use crate::ui::widget::rows::LEVELS;
 
-/// Where a column stands.
+/// The place of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CpuColumnSpan {
     pub(crate) column: CpuColumn,
@@ -27,7 +27,7 @@ pub(crate) struct CpuColumnSpan {
     pub(crate) width: u16,
 }
 
-/// What fits where.
+/// The layout of the screen.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CpusLayout {
     pub(crate) spans: Vec<CpuColumnSpan>,
@@ -112,7 +112,7 @@ fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<CpuColumn
     (out, bar, history, from + shown < own.len())
 }
 
-/// What lies under the mouse.
+/// The part of the screen under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CpusHit {
     Head(CpuColumn),
@@ -228,7 +228,7 @@ fn overview(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, facts: &CpuFacts
     }
 }
 
-/// How busy a CPU is, missing ticks counted as busy, in percent.
+/// The load of a CPU, missing ticks counted as busy, in percent.
 fn load(facts: &CpuFacts<'_>, cpu: u32) -> f64 {
     let idle = facts.value(CpuColumn::Share(Ticks::IDLE), cpu).unwrap_or(100.0)
         + facts.value(CpuColumn::Share(Ticks::IOWAIT), cpu).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! What the CPU screen does: its cursor, ways into the data, findings, the time in softirqs.
+//! Updates of the CPU screen: its cursor, ways into the data, findings, the time in softirqs.
 
 use std::sync::Arc;
 

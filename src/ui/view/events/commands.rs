@@ -23,10 +23,10 @@ commands! { GROUP "Events" on Events {
         => Given(|app, text| app.cpus_of_event(text));
 }}
 
-/// What a search is of here.
+/// The things that a search is of here.
 pub(crate) static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
-/// What commands of every screen mean here.
+/// The meaning of every screen's commands here.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_item(-1))),
     (&general::DOWN, Plain(|app| app.move_item(1))),
@@ -48,7 +48,7 @@ pub(crate) static FOOTER: &[(HintAction, &str)] = &[
     (Command(&general::EVENT), "add by name"),
 ];
 
-/// Those of a recording, of which nothing can be changed.
+/// The hints of a recording, of which nothing can be changed.
 pub(crate) static FOOTER_RECORDED: &[(HintAction, &str)] = &[
     (Command(&ENTER), "its samples"),
     (Command(&general::INFO), "recording"),

@@ -67,7 +67,7 @@ const FIGURES: [EventColumn; 9] = [
     EventColumn::History,
 ];
 
-/// What fits where.
+/// The layout of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventsLayout {
     pub(crate) figures: Vec<(EventColumn, u16, u16)>,
@@ -257,7 +257,7 @@ fn is_clock(event: &EventInfo) -> bool {
     matches!(plain(&event.name), "cpu-clock" | "task-clock")
 }
 
-/// How often an event is sampled.
+/// The rate of an event, in words.
 pub(crate) fn describe_rate(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => format!("{hz} Hz"),
@@ -337,7 +337,7 @@ fn entry(
     }
 }
 
-/// What lies under the cursor.
+/// The words about what lies under the cursor.
 fn cursor_line(
     scene: Scene<'_>,
     view: &EventsScreen,

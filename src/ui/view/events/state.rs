@@ -56,12 +56,12 @@ pub struct EventsScreen {
     pub(crate) looked_up: Option<(String, Option<Arc<Format>>)>,
 }
 
-/// Why there are none, and what gives them.
+/// The reason why there are none, and the remedy.
 pub(crate) const NO_TRACEPOINTS: &str =
     "no tracepoints are to be seen: mount -t tracefs nodev /sys/kernel/tracing, as root";
 
 impl EventsScreen {
-    /// Whether the machine has shown any, as far as is known.
+    /// True if the machine has shown any, as far as is known.
     pub(crate) fn has_tracepoints(&self) -> bool {
         let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == EventKind::Tracepoint);
         self.catalogue.as_ref().is_none_or(any)
@@ -154,7 +154,7 @@ impl EventsScreen {
         self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }
 
-    /// What is under the cursor.
+    /// The row under the cursor.
     pub(crate) fn item(&self, events: &[EventInfo]) -> Option<EventRow> {
         let items = self.items(events);
         items.get(self.selected(&items)).cloned()

@@ -1,4 +1,4 @@
-//! What the event screen does: starts and stops events, changes how they are measured.
+//! Updates of the event screen: starts and stops events, changes how they are measured.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::tab::Tab;
 
-/// Why an event cannot be changed.
+/// The reason why an event cannot be changed.
 const NO_EVENT: &str = "this event is not measured: put the cursor on one that is, at the top";
 const UNCHANGEABLE: &str = "this is a recording, or an event that is made of others: it cannot be changed";
 const RECORDED: &str = "this is a recording: what was measured cannot be changed";
 
 impl App {
-    /// What the machine can measure is known now.
+    /// Takes the catalogue of what the machine can measure.
     pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
         self.views.events.set_catalogue(catalogue);
     }
@@ -79,7 +79,7 @@ impl App {
         }
     }
 
-    /// How many lines the session's events take, and those of the catalogue.
+    /// The number of lines of the session's events, and of those of the catalogue.
     fn event_lines(&self) -> (usize, usize) {
         let plan = drawn::plan(self.scene());
         (EventsScreen::own(&self.context.answer.events).count(), plan.listed)

@@ -49,7 +49,7 @@ commands! { GROUP "Flame graph" on Flame {
 /// Rows of a page on the flame graph.
 const PAGE: usize = 8;
 
-/// What commands of every screen mean here.
+/// The meaning of every screen's commands here.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.along_flame(-1, 1))),
     (&general::DOWN, Plain(|app| app.along_flame(1, 1))),

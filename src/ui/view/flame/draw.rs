@@ -23,7 +23,7 @@ use crate::ui::view::flame::state::LEGEND;
 use crate::ui::view::top::draw as table;
 use crate::ui::widget::put;
 
-/// Where the graph itself stands in the screen's area: a line above, a line below.
+/// The graph's own part of the screen's area: a line above, a line below.
 pub(crate) fn graph(area: Rect) -> Rect {
     Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
 }
@@ -110,19 +110,19 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, ar
     }
 }
 
-/// What a search found, and the keys that go through it.
+/// The matches of a search, and the keys that go through them.
 fn found(view: &FlameScreen, flame: &Flame) -> Option<String> {
     let (text, (acc, frames)) = (shown(view.find.as_ref()?), flame.found.as_ref()?);
     let share = percent(acc.percent_of(&flame.total));
     Some(format!("/{text}  {share} of all, {} frames  n N", thousands(*frames as u64)))
 }
 
-/// Whether what is drawn is time on the CPUs and off them, rather than a comparison.
+/// True if what is drawn is time on the CPUs and off them, rather than a comparison.
 fn cold(scene: Scene<'_>) -> bool {
     scene.context.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
 }
 
-/// How much is drawn, in the longest words that there is room for.
+/// The part that is drawn, in the longest words that there is room for.
 fn drawn(flame: &Flame, room: usize) -> String {
     if flame.total.is_zero() {
         return String::new();
@@ -133,7 +133,7 @@ fn drawn(flame: &Flame, room: usize) -> String {
     [whole, named].into_iter().find(|text| width(text) <= room).unwrap_or(short)
 }
 
-/// What bars and signs of a comparison mean.
+/// The legend of a comparison's bars and signs.
 fn signs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u16 {
     let y = area.height.saturating_sub(1);
     let mut x = 1;
@@ -425,7 +425,7 @@ fn named(block: &Block, figures: &str, room: usize) -> String {
     format!("{name}  {figures}")
 }
 
-/// The same of a comparison.
+/// The figures of a block in a comparison.
 fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> String {
     let versus = versus(flame, block, verdict);
     let figures = format!(

@@ -6,7 +6,7 @@ use crate::query::flame::layout::{Block, Flame, FlameDirection, FlameSpec, SMALL
 use crate::query::flame::{Class, Edit};
 use crate::query::search::shown;
 
-/// Which stacks are drawn, and what was changed of them.
+/// The stacks that are drawn, and the edits of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameView {
     pub(crate) way: FlameDirection,
@@ -197,7 +197,7 @@ impl FlameScreen {
         Some(if self.icicle || sandwich { y } else { height - 1 - y })
     }
 
-    /// What was changed, as commands.
+    /// The edits, as commands.
     pub(crate) fn edits_as_commands(&self) -> Vec<String> {
         let mut words: Vec<String> = self.place.edits.iter().map(Edit::as_command).collect();
         match &self.place.way {

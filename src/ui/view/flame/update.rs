@@ -1,4 +1,4 @@
-//! What commands and the mouse do on the flame graph.
+//! Commands and the mouse on the flame graph.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::ui::view::flame::draw as drawn;
 use crate::ui::view::flame::state::FlameScreen;
 use crate::ui::view::top::split;
 
-/// What stacks stand on instead of programs.
+/// The grounds of stacks instead of programs.
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
 
 impl App {
@@ -165,7 +165,7 @@ impl App {
         }
     }
 
-    /// What samples that stand on a program, or on a process, are called, and the filter that leaves them.
+    /// The title of samples that stand on a program, or on a process, and the filter that leaves them.
     fn of_ground(&self, ground: &str) -> Option<(String, String)> {
         let edits = &self.views.flame.place.edits;
         if edits.contains(&Edit::AllTasks) {
@@ -181,7 +181,7 @@ impl App {
         Some((format!("program {ground}"), equals("program", ground)))
     }
 
-    /// The same of a container, by all parts of its name.
+    /// The title and filter of a container, by all parts of its name.
     fn of_container(&self, ground: &str) -> Option<(String, String)> {
         let part = |whose: &TaskSamples, key: ColumnKey| {
             whose.group.text(key).map(|text| text.to_string()).unwrap_or_default()

@@ -23,7 +23,7 @@ commands! { GROUP "Time" on Time {
     HIGHLIGHT "time-highlight" ["*"] "highlight no function's samples any more" => Plain(|app| app.drop_highlight());
 }}
 
-/// What commands of every screen mean here.
+/// The meaning of every screen's commands here.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_time(0, -1))),
     (&general::DOWN, Plain(|app| app.move_time(0, 1))),

@@ -39,7 +39,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, theme: &Theme, area: Rec
     put(buffer, Rect { y: map.y + map.height + 1, height: 1, ..area }, 1, 0, &words, theme.text);
 }
 
-/// Why there is no map.
+/// The reason why there is no map.
 fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
     if scene.context.is_timeless() {
         return Some("These samples do not say when they were taken: record with perf record -T.");
@@ -59,7 +59,7 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
     }
 }
 
-/// What rows, columns and colours are.
+/// The legend: rows, columns and colours.
 fn legend(view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let rows = match heat.by {
         HeatBy::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
@@ -111,7 +111,7 @@ fn length(ns: u64) -> String {
     }
 }
 
-/// What the rows are, before them.
+/// The names of the rows, before them.
 fn names(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let each = rows_a_line(scene, view, area.height);
     let cursor = view.spot(heat).row / each;

@@ -18,7 +18,7 @@ const HIGHLIGHT: [char; 7] = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
 const LOST: char = '×';
 const NO_DATA: char = '·';
 
-/// What is drawn.
+/// The map, with what is drawn on it.
 pub(crate) struct Map<'a> {
     pub(crate) scene: Scene<'a>,
     pub(crate) view: &'a TimeScreen,
@@ -119,7 +119,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut B
     }
 }
 
-/// Whether nothing was recorded then, or it is no longer kept. What is still to come is just empty.
+/// True if nothing was recorded then, or it is no longer kept. What is still to come is just empty.
 fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
     let heat = map.heat;
     let (begin, end) = match heat.by {

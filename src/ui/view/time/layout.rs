@@ -40,7 +40,7 @@ pub(crate) fn rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: u16) -> u
     }
 }
 
-/// How many columns and rows there is room for.
+/// The numbers of columns and rows that there is room for.
 pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
     if scene.is_too_small() {
         return (1, 1);
@@ -69,7 +69,8 @@ pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option
     (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(scene, heat, slot), row))
 }
 
-/// How far the columns are turned: live, the newest one takes the place of the oldest, so that nothing scrolls.
+/// The number of columns by which they are turned: live, the newest one takes the place of the oldest, so that nothing
+/// scrolls.
 pub(crate) fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
     let turns = scene.context.answer.ended.is_none()
         && scene.context.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());
@@ -81,7 +82,7 @@ pub(crate) fn column_in(scene: Scene<'_>, heat: &Heat, slot: usize) -> usize {
     (slot + heat.columns - turned(scene, heat)) % heat.columns.max(1)
 }
 
-/// Where a column stands.
+/// The cell of a column.
 pub(crate) fn slot_of(scene: Scene<'_>, heat: &Heat, column: usize) -> u16 {
     ((column + turned(scene, heat)) % heat.columns.max(1)) as u16
 }

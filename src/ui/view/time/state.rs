@@ -54,7 +54,7 @@ impl Default for TimeScreen {
     }
 }
 
-/// What is selected.
+/// The selected part of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Nanoseconds from the session's start.
@@ -68,7 +68,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether a cell is in it.
+    /// True if a cell is in it.
     pub(crate) fn has(&self, heat: &Heat, column: usize, row: usize) -> bool {
         match heat.by {
             HeatBy::Offset => self.span.contains(&(column * heat.rows + row)),
@@ -78,7 +78,7 @@ impl Selection {
 }
 
 impl TimeScreen {
-    /// Where the cursor is.
+    /// The place of the cursor.
     pub(crate) fn spot(&self, heat: &Heat) -> MapPoint {
         let spot = self.cursor.unwrap_or(MapPoint { at: heat.until, row: 0 });
         MapPoint { row: spot.row.min(heat.rows.saturating_sub(1)), ..spot }
@@ -93,7 +93,7 @@ impl TimeScreen {
         }
     }
 
-    /// What is selected: the cell under the cursor while nothing else is.
+    /// The selection: the cell under the cursor while nothing else is.
     pub fn selected(&self, heat: &Heat) -> Selection {
         let here = self.spot(heat);
         let other = self.anchor.unwrap_or(here);

@@ -1,4 +1,4 @@
-//! What the time screen does: the cursor, selections and the way into them, zooming, what is highlighted.
+//! Updates of the time screen: the cursor, selections and the way into them, zooming, what is highlighted.
 
 use crate::filter::equals;
 use crate::query::heat::{Heat, HeatBy, HeatSpec, SECOND, Scale, offset_rows};

@@ -1,4 +1,4 @@
-//! Which columns of the table fit, and where they stand.
+//! The layout of the table's columns: those that fit, and their places.
 
 use crate::panel::top::Field;
 use crate::query::{ColumnKey, TopLine};
@@ -18,7 +18,7 @@ pub(crate) struct TopColumnSpan {
 pub(crate) const EDGE: u16 = 3;
 /// Below this width there is no class letter.
 const LETTER: u16 = 40;
-/// What a function's name has at least before other columns make room.
+/// The least width of a function's name, for which other columns make room.
 const NAME: u16 = 27;
 
 /// Cells at the right edge of a table of some width that are no column's.
@@ -26,7 +26,8 @@ pub(crate) fn edge(width: u16) -> u16 {
     if width >= LETTER { EDGE } else { 1 }
 }
 
-/// Where a line's name begins in the column of symbols: behind the fold mark, and in call chains behind the forks.
+/// The cell where a line's name begins in the column of symbols: behind the fold mark, and in call chains behind the
+/// forks.
 pub(crate) fn name_at(line: &TopLine) -> u16 {
     match line.depth {
         0 => 2,
@@ -37,9 +38,9 @@ pub(crate) fn name_at(line: &TopLine) -> u16 {
 /// Forks that are drawn before a name; of more the last ones.
 pub(crate) const MOST_FORKS: u16 = 16;
 
-/// What makes room, in this order, while a name would have less than [`NAME`] cells.
+/// The columns that make room, in this order, while a name would have less than [`NAME`] cells.
 const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Children, Field::Old];
-/// What goes next, while it would have less than 16.
+/// The columns that go next, while it would have less than 16.
 const THEN: &[Field] = &[
     Field::Key(ColumnKey::Tid),
     Field::Key(ColumnKey::Pid),

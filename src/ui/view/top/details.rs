@@ -28,14 +28,14 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect
     }
 }
 
-/// How many rows have come to stand before what is in sight while the cursor stayed on its own.
+/// The number of rows that have come to stand before what is in sight while the cursor stayed on its own.
 fn hotter(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
     let rows = scene.context.answer.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
     let key = scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted && rows > 0)?;
     Some(format!("↑ {rows} hotter {}  {key} goes there", if rows == 1 { "row" } else { "rows" }))
 }
 
-/// Which row of how many the cursor is on, and what a row is where that is not a function alone.
+/// The cursor's row of how many, and what a row is where that is not a function alone.
 fn place(scene: Scene<'_>, view: &TopScreen) -> String {
     let upto = scene.context.answer.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
     let of = rows::place(upto, scene.context.answer.rows);

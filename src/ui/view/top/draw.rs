@@ -78,7 +78,7 @@ fn heading(scene: Scene<'_>, theme: &Theme, spans: &[TopColumnSpan], area: Rect,
     }
 }
 
-/// What stands where no rows are: why, and what to do.
+/// The words where no rows are: why, and what to do.
 pub(crate) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let answer = &scene.context.answer;
     let lines: Vec<String> =
@@ -109,7 +109,7 @@ pub(crate) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Bu
     }
 }
 
-/// Where columns stand.
+/// The places of columns.
 struct Places<'a> {
     spans: &'a [TopColumnSpan],
     area: Rect,
@@ -184,7 +184,7 @@ impl Row<'_> {
         }
     }
 
-    /// Whether this differs from what the line above shows, from where it came.
+    /// True if this differs from what the line above shows, from where it came.
     fn says<T: PartialEq>(&self, what: impl Fn(&TopLine) -> T) -> bool {
         self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
     }
@@ -260,7 +260,7 @@ fn symbol(
     put(buffer, row, x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
 }
 
-/// What stands before a name: forks and fold mark.
+/// The signs before a name: forks and fold mark.
 pub(crate) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
     let forks = line.forks.chars().count();
     let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();

@@ -1,4 +1,4 @@
-//! What lies under the mouse on the table.
+//! The part of the table under the mouse.
 
 use crate::panel::top::Field;
 use crate::ui::draw::layout;
@@ -6,7 +6,7 @@ use crate::ui::scene::Scene;
 use crate::ui::view::top::columns::{self, TopColumnSpan};
 use crate::ui::view::top::state::TopScreen;
 
-/// What lies under the mouse.
+/// The part of the table under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TopHit {
     Head(Field),

@@ -1,4 +1,4 @@
-//! What rows of one function are told apart by: whose, where, or what a tracepoint says.
+//! The splits of rows of one function: by whose, where, or what a tracepoint says.
 
 use crate::event::plain;
 use crate::filter::equals;
@@ -9,7 +9,7 @@ use crate::query::task_choices::TaskSamples;
 use crate::session::containers::joined;
 use crate::ui::scene::Scene;
 
-/// What a key splits rows by, in words, and the keys of it.
+/// The splits of a key, in words, and their columns.
 const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("", &[]),
     ("by comm", &[ColumnKey::Comm]),
@@ -21,7 +21,7 @@ const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("by cgroup", &[ColumnKey::Cgroup]),
 ];
 
-/// What not every recording tells of, and not of every task.
+/// Columns that not every recording tells of, and not of every task.
 const GROUPS: &[ColumnKey] = &[ColumnKey::Cgroup, ColumnKey::Container, ColumnKey::Pod, ColumnKey::Namespace];
 
 /// One of what a key goes through.
@@ -37,13 +37,13 @@ pub(crate) fn split_key(field: &Field) -> Option<ColumnKey> {
 }
 
 impl Scene<'_> {
-    /// What rows of one function are told apart by, in words; empty when by nothing.
+    /// The split of rows, in words; empty without one.
     pub(crate) fn describe_split(self) -> &'static str {
         let splits = self.splits();
         self.split_now(&splits).map_or("", |at| splits[at].0)
     }
 
-    /// What the key would split rows by next, in words.
+    /// The next split of the key, in words.
     pub(crate) fn next_split(self) -> &'static str {
         let splits = self.splits();
         let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
@@ -56,8 +56,8 @@ impl Scene<'_> {
         splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
     }
 
-    /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more. What no
-    /// sample has is left out.
+    /// The splits that a key goes through: of a tracepoint its own texts first, by which rows are no functions any
+    /// more. What no sample has is left out.
     pub(crate) fn splits(self) -> Vec<Split> {
         let event = self.event();
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);

@@ -35,7 +35,7 @@ pub(crate) struct Search {
     pub(crate) current: usize,
 }
 
-/// Whether a line matches a search: by function, DSO or comm.
+/// True if a line matches a search: by function, DSO or comm.
 pub(crate) fn matches(regex: &Regex, line: &TopLine) -> bool {
     regex.is_match(&line.sym)
         || line.depth == 0
@@ -122,7 +122,7 @@ impl TopScreen {
         Ok(())
     }
 
-    /// Whether a line is a match of the search.
+    /// True if a line is a match of the search.
     pub(crate) fn hit(&self, line: &TopLine) -> bool {
         self.search.as_ref().is_some_and(|s| matches(&s.regex, line))
     }

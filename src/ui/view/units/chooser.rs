@@ -1,5 +1,5 @@
-//! Which unit to start: a list of questions that is filtered while one types, with what each needs and whether that is
-//! to be had here.
+//! The choice of a unit to start: a list of questions that is filtered while one types, with what each needs and
+//! whether that is to be had here.
 
 use crate::ingest::unit_events::{is_named, shown};
 use crate::panel::unit::percent;
@@ -86,7 +86,7 @@ pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str
     found.into_iter().map(|(_, spec)| choice(spec)).collect()
 }
 
-/// What a unit is made from, and what to know of it.
+/// The events of a unit, and what to know of it.
 pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
     let spec = units::find(name)?;
     let needs = match (spec.make)(&Settings::default()) {
@@ -105,7 +105,7 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
     Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.help))
 }
 
-/// What a unit's events cost, where all that it needs are measured already, so that it is known how often they come.
+/// The cost of a unit's events, where all that it needs are measured already, so that it is known how often they come.
 fn cost(context: &Context, spec: &Spec) -> Option<String> {
     let wants = (spec.make)(&Settings::default()).ok()?.event_requests();
     let cost = |want: &EventRequest| {
@@ -117,7 +117,7 @@ fn cost(context: &Context, spec: &Spec) -> Option<String> {
     costs.filter(|costs| !costs.is_empty()).map(|costs| percent(costs.iter().sum()))
 }
 
-/// What a unit cannot do without and is not to be had here.
+/// The needs of a unit that are not to be had here.
 fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String> {
     let wants = (spec.make)(&Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();

@@ -31,7 +31,7 @@ commands! { GROUP "Units" on Units {
     });
 }}
 
-/// What commands of every screen mean here.
+/// The meaning of every screen's commands here.
 pub(crate) static HERE: Acts = &[
     (&general::UP, Plain(|app| app.unit_line(-1))),
     (&general::DOWN, Plain(|app| app.unit_line(1))),

@@ -21,7 +21,7 @@ use crate::ui::view::units::{panels, table};
 use crate::ui::widget::put;
 use crate::ui::widget::rows::place;
 
-/// What a click means.
+/// The meaning of a click.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnitsHit {
     Unit(u64),
@@ -32,7 +32,7 @@ pub(crate) enum UnitsHit {
     Row(usize, bool),
 }
 
-/// Where things stand.
+/// The layout of the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct UnitsLayout {
     units: Vec<(u16, u16, u64)>,
@@ -173,7 +173,7 @@ pub(crate) fn draw(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut 
     notes(units, theme, plan.notes, buffer);
 }
 
-/// What to know, the most important first: what is missing or lost, then what the panel says.
+/// The notes, the most important first: what is missing or lost, then what the panel says.
 fn notes(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(unit) = units.unit() else { return };
     let panel = units.panel().map_or("", |(panel, _)| panel.note.as_str());
@@ -210,7 +210,7 @@ fn why_empty(units: &UnitsScreen) -> Option<String> {
     Some(format!("{name} is chosen in {}: g there shows what is of all", clean(&first.title)))
 }
 
-/// Which row of how many the cursor is on, and what it is about, where its column cuts that.
+/// The cursor's row of how many, and what it is about, where its column cuts that.
 pub(crate) fn details(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };

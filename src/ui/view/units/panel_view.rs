@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use crate::panel::{Body, Cell, Panel, Rows};
 use crate::ui::view::flame::state::FlameScreen;
 
-/// Where one is in a panel.
+/// The place in a panel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanelView {
     /// The row under the cursor, by its id; `None` while the cursor rests on the first row, whatever that is, and while
@@ -60,7 +60,7 @@ pub(crate) fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> 
     list
 }
 
-/// Where the cursor is among the rows that are shown: on the first while none is chosen, and nowhere while a log is
+/// The cursor among the rows that are shown: on the first while none is chosen, and nowhere while a log is
 /// followed.
 pub(crate) fn cursor(body: &Body, rows: &Rows, view: &PanelView, visible: &[usize]) -> Option<usize> {
     let chosen = view.selected.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));

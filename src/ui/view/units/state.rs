@@ -22,7 +22,7 @@ pub(crate) struct UnitView {
     pub(crate) baseline: bool,
 }
 
-/// How rows of panels are arranged, by unit and panel: their order, filter and zoom.
+/// The arrangement of panels' rows, by unit and panel: their order, filter and zoom.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Arrangement(Vec<(u64, usize, Arranged)>);
 
@@ -88,7 +88,7 @@ impl UnitsScreen {
         view.panels.get_mut(view.panel)
     }
 
-    /// How rows are arranged now.
+    /// The arrangement of rows now.
     pub(crate) fn arrangement(&self) -> Arrangement {
         let one = |panel: &PanelView| -> Arranged {
             let filter = panel.filter.as_ref().map(|filter| filter.as_str().to_owned());
@@ -165,7 +165,7 @@ impl UnitsScreen {
         view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
     }
 
-    /// What is to be said to the engine, when that has changed; `shown` while this screen is.
+    /// The request to the engine, when that has changed; `shown` while this screen is.
     pub(crate) fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();

@@ -105,7 +105,7 @@ pub(crate) fn column_at(panel: &Panel, view: &PanelView, area: Rect, x: u16) -> 
     spans.into_iter().find(|span| (span.x..=span.x + span.cells).contains(&x)).map(|span| span.column)
 }
 
-/// Whether the mark that folds a row of a tree is at a place.
+/// True if the mark that folds a row of a tree is at a place.
 pub(crate) fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x: u16) -> bool {
     let Some(rows) = panel.rows().filter(|_| matches!(panel.body, Body::Tree(_))) else { return false };
     let depth = rows.depth.get(row).copied().unwrap_or(0);
@@ -114,7 +114,7 @@ pub(crate) fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x
     last.is_some_and(|span| x == area.x + span.x + 2 * depth)
 }
 
-/// What is drawn; the cursor is seen in the panel that is looked at.
+/// The table that is drawn; the cursor is seen in the panel that is looked at.
 pub(crate) struct UnitTable<'a> {
     pub(crate) panel: &'a Panel,
     pub(crate) rows: &'a Rows,

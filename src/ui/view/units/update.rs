@@ -1,4 +1,4 @@
-//! What the units' screen does: starts and ends units, moves among their panels and rows.
+//! Updates of the units' screen: starts and ends units, moves among their panels and rows.
 
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;

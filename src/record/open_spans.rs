@@ -39,6 +39,12 @@ pub(crate) struct OpenSpans<L, W, B> {
     nests: bool,
 }
 
+impl<L: Eq + Hash, W: PartialEq, B> Default for OpenSpans<L, W, B> {
+    fn default() -> Self {
+        Self::one_by_one()
+    }
+}
+
 impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
     /// In a lane one thing follows the other: where the next begins, the end of the last was not seen.
     pub(crate) fn one_by_one() -> Self {

@@ -64,7 +64,7 @@ struct Request {
     issued: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct BlkTrace {
     device: Option<(u32, u32)>,
     than: Threshold,
@@ -87,17 +87,9 @@ impl BlkTrace {
         Ok(Self {
             device,
             than: Threshold::new(settings.than()?),
-            fields: [const { None }; 4],
-            open: FxHashMap::default(),
-            stages: BTreeMap::new(),
-            whole: Stats::default(),
-            by_task: FxHashMap::default(),
-            by_size: BTreeMap::new(),
-            by_device: BTreeMap::new(),
-            depth: BTreeMap::new(),
             depths: Grid::of_greatest(),
-            latencies: Grid::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
+            ..Self::default()
         })
     }
 

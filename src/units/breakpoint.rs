@@ -30,7 +30,7 @@ pub(super) const SPEC: Spec = Spec {
 /// Different values that are counted.
 const MAX_VALUES: usize = 4096;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Breakpoint {
     selected: Vec<SelectedEvent>,
     chosen: ThreadChoice,
@@ -48,15 +48,7 @@ impl Breakpoint {
         if let Some(other) = selected.iter().find(|one| !one.event.starts_with("mem:")) {
             return Err(format!("{}: expected an address such as mem:0x404040/4:w", other.event));
         }
-        Ok(Self {
-            selected,
-            chosen: ThreadChoice::of(settings)?,
-            hits: FxHashMap::default(),
-            values: BTreeMap::new(),
-            read: FxHashMap::default(),
-            course: Grid::default(),
-            total: 0,
-        })
+        Ok(Self { selected, chosen: ThreadChoice::of(settings)?, ..Self::default() })
     }
 
     /// Bytes that a breakpoint watches: `mem:ADDR/LEN`.

@@ -56,7 +56,7 @@ struct Row {
     tid: i32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KmemLeak {
     reader: AllocReader,
     age: u64,
@@ -78,16 +78,9 @@ impl KmemLeak {
         Ok(Self {
             reader: AllocReader::new(settings)?,
             age: settings.time("age")?.unwrap_or(0),
-            blocks: FxHashMap::default(),
-            rows: FxHashMap::default(),
-            unknown_frees: 0,
-            replaced: 0,
-            over: 0,
-            unsure: 0,
-            has_baseline: false,
             course: Grid::of_greatest(),
             total: Grid::of_greatest(),
-            bytes: 0,
+            ..Self::default()
         })
     }
 

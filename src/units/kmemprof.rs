@@ -42,7 +42,7 @@ struct Row {
     tid: i32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KmemProf {
     reader: AllocReader,
     blocks: FxHashMap<(i32, u64), (u64, u64, RetainedStack)>,
@@ -55,15 +55,7 @@ struct KmemProf {
 
 impl KmemProf {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self {
-            reader: AllocReader::new(settings)?,
-            blocks: FxHashMap::default(),
-            allocs: FxHashMap::default(),
-            frees: FxHashMap::default(),
-            sizes: Stats::default(),
-            course: Grid::default(),
-            over: 0,
-        })
+        Ok(Self { reader: AllocReader::new(settings)?, ..Self::default() })
     }
 
     fn alloc_panel(&self, at: &Moment<'_>) -> Panel {

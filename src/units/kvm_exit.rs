@@ -40,7 +40,7 @@ struct Row {
     guest_kernel: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KvmExit {
     chosen: ThreadChoice,
     than: Threshold,
@@ -62,15 +62,8 @@ impl KvmExit {
             chosen: ThreadChoice::of(settings)?,
             than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
-            format: None,
-            reason: None,
-            rip: None,
-            isa: None,
-            names: FxHashMap::default(),
-            open: OpenSpans::one_by_one(),
-            rows: FxHashMap::default(),
-            course: Grid::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
+            ..Self::default()
         })
     }
 

@@ -51,7 +51,7 @@ struct Count {
     entries: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KvmMmu {
     spte: bool,
     fields: [Option<Fields>; 3],
@@ -66,16 +66,7 @@ struct KvmMmu {
 
 impl KvmMmu {
     fn new(settings: &Settings) -> Self {
-        Self {
-            spte: settings.has("spte"),
-            fields: [const { None }; 3],
-            pages: FxHashMap::default(),
-            counts: BTreeMap::new(),
-            alive: BTreeMap::new(),
-            course: Grid::of_greatest(),
-            unknown: 0,
-            over: 0,
-        }
+        Self { spte: settings.has("spte"), course: Grid::of_greatest(), ..Self::default() }
     }
 
     fn live(&mut self, level: u8, by: i64, time: u64) {

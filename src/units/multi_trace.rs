@@ -85,7 +85,7 @@ struct Slow {
     more: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct MultiTrace {
     roles: Vec<Role>,
     steps: usize,
@@ -138,14 +138,9 @@ impl MultiTrace {
             cycle,
             detail: settings.number("detail", 64)? as usize,
             per_thread: settings.has("per-thread"),
-            events: FxHashMap::default(),
-            open: OpenSpans::one_by_one(),
-            pairs: BTreeMap::new(),
-            rows: FxHashMap::default(),
-            unpaired: BTreeMap::new(),
-            recent: VecDeque::new(),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
             map: Grid::of_greatest(),
+            ..Self::default()
         })
     }
 

@@ -65,7 +65,7 @@ struct Bindings {
     than: Option<BoundExpr>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Nested {
     pairs: Vec<[SelectedEvent; 2]>,
     key: Option<String>,
@@ -94,12 +94,10 @@ impl Nested {
             pairs,
             key: settings.get("key").map(str::to_owned),
             than: settings.than()?,
-            events: FxHashMap::default(),
             open: OpenSpans::nested(),
             nodes: vec![Node::default()],
-            index: FxHashMap::default(),
-            broken: 0,
             slowest: TopN::new(settings.number("keep", 20)? as usize),
+            ..Self::default()
         })
     }
 

@@ -43,7 +43,7 @@ struct Numbers {
     name: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct NumDist {
     selected: Vec<SelectedEvent>,
     num: Option<String>,
@@ -73,12 +73,8 @@ impl NumDist {
             num,
             key: settings.get("key").map(str::to_owned),
             than: settings.get("than").map(super::kit::field::than).transpose()?,
-            events: BTreeMap::new(),
-            rows: BTreeMap::new(),
-            all: BTreeMap::new(),
-            seconds: VecDeque::new(),
-            no_value: 0,
             greatest: TopN::new(settings.number("keep", 20)? as usize),
+            ..Self::default()
         })
     }
 

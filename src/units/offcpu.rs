@@ -82,7 +82,7 @@ impl Site {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OffCpu {
     reader: SchedReader,
     chosen: ThreadChoice,
@@ -101,13 +101,9 @@ const MAX_PLACES: usize = 1 << 17;
 impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: SchedReader::default(),
             chosen: ThreadChoice::of(settings)?,
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
-            away: OpenSpans::one_by_one(),
-            blocked: FxHashMap::default(),
-            hot: FxHashMap::default(),
-            since: 0,
+            ..Self::default()
         })
     }
 

@@ -38,7 +38,7 @@ struct Row {
     on: BTreeMap<u32, u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OnCpu {
     reader: SchedReader,
     chosen: ThreadChoice,
@@ -55,18 +55,7 @@ struct OnCpu {
 
 impl OnCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self {
-            reader: SchedReader::default(),
-            chosen: ThreadChoice::of(settings)?,
-            current: BTreeMap::new(),
-            last_cpu: FxHashMap::default(),
-            rows: FxHashMap::default(),
-            switches: BTreeMap::new(),
-            lanes: Grid::default(),
-            tasks: Grid::default(),
-            since: 0,
-            missed: 0,
-        })
+        Ok(Self { chosen: ThreadChoice::of(settings)?, ..Self::default() })
     }
 
     fn ran(&mut self, cpu: u32, tid: i32, from: u64, until: u64) {

@@ -41,7 +41,7 @@ const FRESH_NS: u64 = 200_000_000;
 
 type Region = (u64, u64, Arc<str>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PageFaults {
     chosen: ThreadChoice,
     stacks: FxHashMap<(i32, RetainedStack), [u64; 2]>,
@@ -54,15 +54,7 @@ struct PageFaults {
 
 impl PageFaults {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self {
-            chosen: ThreadChoice::of(settings)?,
-            stacks: FxHashMap::default(),
-            mappings: FxHashMap::default(),
-            areas: FxHashMap::default(),
-            regions: FxHashMap::default(),
-            course: Grid::default(),
-            total: [0; 2],
-        })
+        Ok(Self { chosen: ThreadChoice::of(settings)?, ..Self::default() })
     }
 
     fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Context<'_>) -> Arc<str> {

@@ -37,7 +37,7 @@ struct Taken {
     stack: RetainedStack,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Profile {
     chosen: ThreadChoice,
     hz: u64,
@@ -60,11 +60,8 @@ impl Profile {
             chosen: ThreadChoice::of(settings)?,
             hz: settings.hertz("frequency", 999)?.clamp(1, 50_000),
             percent: percent.transpose()?,
-            second: FxHashMap::default(),
-            counts: FxHashMap::default(),
             busy: Grid::with_step(1_000_000_000),
-            total: 0,
-            left_out: 0,
+            ..Self::default()
         })
     }
 

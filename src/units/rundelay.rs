@@ -105,7 +105,7 @@ struct Slow {
     runner: Option<(i32, u64)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct RunDelay {
     reader: SchedReader,
     chosen: ThreadChoice,
@@ -129,20 +129,11 @@ struct RunDelay {
 impl RunDelay {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: SchedReader::default(),
             chosen: ThreadChoice::of(settings)?,
             than: Threshold::new(settings.than()?),
             per_cpu: settings.has("per-cpu"),
-            waiting: FxHashMap::default(),
-            yielding: FxHashSet::default(),
-            tells_yields: false,
-            cpus: Vec::new(),
-            rows: FxHashMap::default(),
-            containers: ByContainer::default(),
-            meanwhile: FxHashMap::default(),
-            map: Grid::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
-            missed: 0,
+            ..Self::default()
         })
     }
 

@@ -43,7 +43,7 @@ struct Row {
     errors: BTreeMap<u32, u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Syscalls {
     chosen: ThreadChoice,
     than: Threshold,
@@ -64,14 +64,8 @@ impl Syscalls {
             chosen: ThreadChoice::of(settings)?,
             than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
-            enter: None,
-            exit: None,
-            open: OpenSpans::one_by_one(),
-            rows: FxHashMap::default(),
-            threads: FxHashMap::default(),
-            containers: ByContainer::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
-            course: Grid::default(),
+            ..Self::default()
         })
     }
 

@@ -111,7 +111,7 @@ struct Slow {
     stack: RetainedStack,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct TaskState {
     reader: SchedReader,
     chosen: ThreadChoice,
@@ -138,20 +138,12 @@ impl TaskState {
         only.extend(settings.has("interruptible").then_some(ThreadState::Interruptible));
         only.extend(settings.has("uninterruptible").then_some(ThreadState::Uninterruptible));
         Ok(Self {
-            reader: SchedReader::default(),
             chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
             only,
             than: Threshold::new(settings.than()?),
-            tasks: FxHashMap::default(),
-            rows: FxHashMap::default(),
-            began: 0,
-            since: 0,
-            seen_cpus: FxHashMap::default(),
-            current: FxHashMap::default(),
-            missed: 0,
-            blocked: FxHashMap::default(),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
+            ..Self::default()
         })
     }
 

@@ -86,7 +86,7 @@ struct Row {
     tid: i32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Top {
     selected: Vec<SelectedEvent>,
     key: String,
@@ -117,12 +117,7 @@ impl Top {
             stack: settings.has("stack"),
             selected,
             sums,
-            bindings: FxHashMap::default(),
-            names: Vec::new(),
-            rows: FxHashMap::default(),
-            total: 0,
-            ever: FxHashMap::default(),
-            stacks: FxHashMap::default(),
+            ..Self::default()
         })
     }
 

@@ -49,7 +49,7 @@ struct Line {
     stack: RetainedStack,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Trace {
     selected: Vec<SelectedEvent>,
     stack: bool,
@@ -69,12 +69,7 @@ impl Trace {
             stack: settings.has("stack"),
             selected,
             keep: settings.number("keep", KEEP)?.clamp(1, 1_000_000) as usize,
-            events: FxHashMap::default(),
-            lines: VecDeque::new(),
-            counts: BTreeMap::new(),
-            rates: Grid::default(),
-            stacks: FxHashMap::default(),
-            number: 0,
+            ..Self::default()
         })
     }
 

@@ -43,7 +43,7 @@ struct Line {
     stack: RetainedStack,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct UsdtUnit {
     /// (name of the event, how it is made, as it is shown)
     probes: Vec<(String, String, String)>,
@@ -92,11 +92,7 @@ impl UsdtUnit {
             chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
             keep: settings.number("keep", 10_000)? as usize,
-            formats: BTreeMap::new(),
-            counts: BTreeMap::new(),
-            course: Grid::default(),
-            lines: VecDeque::new(),
-            number: 0,
+            ..Self::default()
         })
     }
 

@@ -66,7 +66,7 @@ impl WakeContext {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Wakeups {
     reader: SchedReader,
     flags: [Option<Num>; 3],
@@ -81,17 +81,7 @@ struct Wakeups {
 
 impl Wakeups {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self {
-            reader: SchedReader::default(),
-            flags: [const { None }; 3],
-            chosen: ThreadChoice::of(settings)?,
-            stack: settings.has("stack"),
-            pairs: FxHashMap::default(),
-            waking: OpenSpans::one_by_one(),
-            stacks: FxHashMap::default(),
-            course: Grid::default(),
-            total: 0,
-        })
+        Ok(Self { chosen: ThreadChoice::of(settings)?, stack: settings.has("stack"), ..Self::default() })
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {

@@ -136,7 +136,7 @@ struct Pending {
 }
 
 /// Reads allocations.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AllocReader {
     roles: Vec<Role>,
     fields: FxHashMap<u16, Fields>,

@@ -11,6 +11,13 @@ pub(crate) struct TopN<T> {
     list: BTreeMap<(u64, Reverse<u64>), T>,
 }
 
+/// Of none.
+impl<T> Default for TopN<T> {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl<T> TopN<T> {
     pub(crate) fn new(keep: usize) -> Self {
         Self { keep, arrived: 0, list: BTreeMap::new() }

@@ -24,10 +24,10 @@ use super::report::chosen_events;
 /// `perfprof-tui export`.
 pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     args.which.check()?;
-    let opened = open::open(&args.recording, args.no_demangle)?;
+    let opened = open::open(&args.recording, args.frames.no_demangle)?;
     let name = opened.name.clone();
     let FormatWriter::Profile(form, write) = args.to.writer else { return perfdata(&args, opened) };
-    let loaded = opened.load(IntakeOptions { inline: args.inline, ..IntakeOptions::default() })?;
+    let loaded = opened.load(IntakeOptions { inline: args.frames.inline, ..IntakeOptions::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
     let Some(event) = first_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
     if events.len() > 1 {
@@ -126,7 +126,7 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
         let is_record = is_record.map(|event| !core.events[usize::from(*event)].is_derived());
         kept =
             Some(list.into_iter().zip(is_record).filter_map(|(kept, is_record)| is_record.then_some(kept)).collect());
-        opened = open::open(&args.recording, args.no_demangle)?;
+        opened = open::open(&args.recording, args.frames.no_demangle)?;
     }
     let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
     let marks = marks::decode_from(&opened.source.info().machine);

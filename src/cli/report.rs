@@ -75,7 +75,7 @@ struct ReportShape {
 pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let typed = args.sort.as_deref().map(keys_of).transpose()?;
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
-    let opened = open::open(&args.recording, args.no_demangle)?;
+    let opened = open::open(&args.recording, args.frames.no_demangle)?;
     if args.header {
         return header(&opened);
     }
@@ -87,7 +87,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         chains: children || chains.is_some() || by_stack,
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
-        inline: args.inline,
+        inline: args.frames.inline,
         ..IntakeOptions::default()
     };
     let name = opened.name.clone();

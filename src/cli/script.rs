@@ -19,11 +19,11 @@ pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
         .map(Fields::parse)
         .transpose()
         .map_err(|word| Usage(format!("-F: {word} is no field; there are {}", Fields::NAMES.join(", "))))?;
-    let opened = open::open(&args.recording, args.no_demangle)?;
+    let opened = open::open(&args.recording, args.frames.no_demangle)?;
     let loaded = opened.load(IntakeOptions {
         traces: true,
         addresses: true,
-        inline: args.inline,
+        inline: args.frames.inline,
         lines: fields.as_ref().is_some_and(Fields::wants_lines),
         ..IntakeOptions::default()
     })?;

@@ -29,6 +29,24 @@ pub struct Rights {
     pub lockdown: String,
 }
 
+#[cfg(test)]
+impl Rights {
+    /// Those of a usual system.
+    pub(crate) fn staged(paranoid: i64, caps: u64) -> Self {
+        Self {
+            paranoid,
+            kptr_restrict: 1,
+            max_sample_rate: 100_000,
+            mlock_kb: 516,
+            caps,
+            seccomp: 0,
+            blocked: None,
+            shut_out: false,
+            lockdown: String::new(),
+        }
+    }
+}
+
 impl Rights {
     /// Reads them from the running system.
     pub fn read() -> Self {
@@ -134,18 +152,7 @@ mod tests {
     use super::*;
 
     fn rights(paranoid: i64, caps: &[u32]) -> Rights {
-        let caps = caps.iter().fold(0, |set, cap| set | 1 << cap);
-        Rights {
-            paranoid,
-            kptr_restrict: 1,
-            max_sample_rate: 100_000,
-            mlock_kb: 516,
-            caps,
-            seccomp: 0,
-            blocked: None,
-            shut_out: false,
-            lockdown: String::new(),
-        }
+        Rights::staged(paranoid, caps.iter().fold(0, |set, cap| set | 1 << cap))
     }
 
     #[test]

@@ -58,6 +58,30 @@ pub struct TopLine {
     pub versus: Option<RowDiff>,
 }
 
+#[cfg(test)]
+impl TopLine {
+    /// A row without a name and without weight.
+    pub(crate) fn staged(id: u64) -> Self {
+        Self {
+            id,
+            depth: 0,
+            forks: "".into(),
+            mark: Mark::Closed,
+            group: Arc::default(),
+            own: Acc::default(),
+            children: Acc::default(),
+            own_percent: 0.0,
+            children_percent: 0.0,
+            sym: "".into(),
+            dso: "".into(),
+            dso_path: "".into(),
+            kind: DsoKind::File,
+            state: SymState::Known,
+            versus: None,
+        }
+    }
+}
+
 impl TopLine {
     /// The value of a column.
     pub(crate) fn value(&self, key: ColumnKey) -> Option<ColumnValue> {

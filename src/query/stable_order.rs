@@ -73,32 +73,11 @@ fn are_apart(a: Acc, b: Acc) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::profile::frames::SymState;
-    use crate::query::answer::Mark;
-    use crate::session::DsoKind;
 
     fn line(id: u64, depth: u16, samples: u64) -> TopLine {
         let weight = Acc { samples, period: samples * 1000 };
-        TopLine {
-            id,
-            depth,
-            forks: "".into(),
-            mark: Mark::Closed,
-            group: Arc::default(),
-            own: weight,
-            children: weight,
-            own_percent: 0.0,
-            children_percent: 0.0,
-            sym: "".into(),
-            dso: "".into(),
-            dso_path: "".into(),
-            kind: DsoKind::File,
-            state: SymState::Known,
-            versus: None,
-        }
+        TopLine { depth, own: weight, children: weight, ..TopLine::staged(id) }
     }
 
     /// An answer's rows in order of weight, as (id, samples); those that are settled.

@@ -250,35 +250,21 @@ pub fn text(items: &[Check]) -> String {
 mod tests {
     use super::*;
 
-    fn rights(paranoid: i64, caps: u64) -> Rights {
-        Rights {
-            paranoid,
-            kptr_restrict: 1,
-            max_sample_rate: 100_000,
-            mlock_kb: 516,
-            caps,
-            seccomp: 0,
-            blocked: None,
-            shut_out: false,
-            lockdown: String::new(),
-        }
-    }
-
     #[test]
     fn every_refusal_has_its_remedy() {
-        let shut_out = Rights { shut_out: true, ..rights(4, 1 << CAP_PERFMON) };
-        for rights in [rights(2, 0), rights(4, 0), shut_out.clone(), rights(1, 0)] {
+        let shut_out = Rights { shut_out: true, ..Rights::staged(4, 1 << CAP_PERFMON) };
+        for rights in [Rights::staged(2, 0), Rights::staged(4, 0), shut_out.clone(), Rights::staged(1, 0)] {
             for i in rights_items(&rights) {
                 assert_eq!(i.state == CheckState::Good, i.remedy.is_empty(), "{i:?}");
             }
         }
-        let seccomp = Rights { blocked: Some(crate::kernel::sys::Errno::PERM), seccomp: 2, ..rights(2, 0) };
+        let seccomp = Rights { blocked: Some(crate::kernel::sys::Errno::PERM), seccomp: 2, ..Rights::staged(2, 0) };
         assert!(text(&rights_items(&seccomp)).contains("--cap-add PERFMON"));
         let refused = text(&rights_items(&shut_out));
         assert!(refused.contains("only root") && refused.lines().count() == 2, "nothing else is said: {refused}");
-        let level = text(&rights_items(&rights(4, 0)));
+        let level = text(&rights_items(&Rights::staged(4, 0)));
         assert!(!level.contains("only root") && level.contains("own processes, user code only"), "{level}");
-        assert!(rights_items(&rights(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == CheckState::Good));
+        assert!(rights_items(&Rights::staged(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == CheckState::Good));
     }
 
     #[test]
@@ -302,7 +288,7 @@ mod tests {
     fn missing_parts_are_named() {
         assert_eq!(hardware(false).state, CheckState::Limited);
         for (kptr_restrict, paranoid, caps) in [(0, 2, 0), (1, 1, 0), (2, -1, u64::MAX)] {
-            let names = kernel_names(&Rights { kptr_restrict, ..rights(paranoid, caps) });
+            let names = kernel_names(&Rights { kptr_restrict, ..Rights::staged(paranoid, caps) });
             let cause = if kptr_restrict == 0 { "perf_event_paranoid is 2" } else { "kptr_restrict is" };
             assert!(names.state == CheckState::Bad && names.found.contains(cause), "{names:?}");
             // No setting is asked for that is in force.

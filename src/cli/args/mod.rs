@@ -18,7 +18,7 @@ use crate::lang::quantity;
 
 pub(crate) use machine::{Cpus, List, Probe, Stat};
 pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
-pub(crate) use recording::{Diff, DiffFormat, NameArgs, PerArg, Recording, Report, SampleSelection, Script};
+pub(crate) use recording::{Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, Script};
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{Live, Open, View};
 
@@ -158,15 +158,8 @@ pub(crate) struct Export {
     /// Mark kernel, JIT and inlined frames in folded stacks: `_[k]` `_[j]` `_[i]`
     #[arg(long)]
     pub(crate) annotate: bool,
-    /// Show names as they are in the files
-    #[arg(long)]
-    pub(crate) no_demangle: bool,
-    /// Show inlined functions as frames of their own, from the files' debug information
-    #[arg(long, overrides_with = "no_inline")]
-    pub(crate) inline: bool,
-    /// Do not (the default)
-    #[arg(long, hide_short_help = true)]
-    pub(crate) no_inline: bool,
+    #[command(flatten)]
+    pub(crate) frames: FrameArgs,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -194,15 +194,8 @@ pub(crate) struct Report {
     /// Print the keys as levels of a tree
     #[arg(long, conflicts_with = "call_graph")]
     pub(crate) hierarchy: bool,
-    /// Show names as they are in the files
-    #[arg(long)]
-    pub(crate) no_demangle: bool,
-    /// Show inlined functions as frames of their own, from the files' debug information
-    #[arg(long, overrides_with = "no_inline")]
-    pub(crate) inline: bool,
-    /// Do not (the default)
-    #[arg(long, hide_short_help = true)]
-    pub(crate) no_inline: bool,
+    #[command(flatten)]
+    pub(crate) frames: FrameArgs,
 }
 
 /// Options of `script`.
@@ -219,6 +212,13 @@ pub(crate) struct Script {
     /// Times with nine digits
     #[arg(long)]
     pub(crate) ns: bool,
+    #[command(flatten)]
+    pub(crate) frames: FrameArgs,
+}
+
+/// How functions are shown.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct FrameArgs {
     /// Show names as they are in the files
     #[arg(long)]
     pub(crate) no_demangle: bool,

@@ -6,17 +6,7 @@ use crate::kernel::fake::FakeSys;
 use crate::source::live::attr::{Exclude, Rate};
 
 pub(crate) fn rights(paranoid: i64) -> Rights {
-    Rights {
-        paranoid,
-        kptr_restrict: 0,
-        max_sample_rate: 100_000,
-        mlock_kb: 516,
-        caps: 0,
-        seccomp: 0,
-        blocked: None,
-        shut_out: paranoid > 2,
-        lockdown: String::new(),
-    }
+    Rights { kptr_restrict: 0, shut_out: paranoid > 2, ..Rights::staged(paranoid, 0) }
 }
 
 pub(crate) fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {

@@ -155,36 +155,10 @@ impl TopScreen {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::profile::Acc;
-    use crate::profile::frames::SymState;
-    use crate::query::answer::Mark;
-    use crate::session::DsoKind;
 
     fn answer(ids: &[u64]) -> Answer {
-        Answer { lines: ids.iter().map(|id| line(*id)).collect(), ..Answer::default() }
-    }
-
-    fn line(id: u64) -> TopLine {
-        TopLine {
-            id,
-            depth: 0,
-            forks: "".into(),
-            mark: Mark::Closed,
-            group: Arc::default(),
-            own: Acc::default(),
-            children: Acc::default(),
-            own_percent: 0.0,
-            children_percent: 0.0,
-            sym: "".into(),
-            dso: "".into(),
-            dso_path: "".into(),
-            kind: DsoKind::File,
-            state: SymState::Known,
-            versus: None,
-        }
+        Answer { lines: ids.iter().map(|id| TopLine::staged(*id)).collect(), ..Answer::default() }
     }
 
     /// The cursor keeps its row, and the list its beginning while the cursor is in sight from there.

@@ -4,6 +4,7 @@
 
 use crate::kernel::bpf::{BANK, BANKS_AT, MAX_CONSTANTS, Program};
 use crate::kernel::btf::{Btf, BtfError};
+use crate::kernel::procfs;
 
 use super::{Atom, Expr, Field, Test};
 
@@ -16,6 +17,8 @@ pub struct Offsets {
     run_queue: Result<[u32; 3], BtfError>,
     prio: Result<u32, BtfError>,
     policy: Result<u32, BtfError>,
+    /// Our PID namespace, by device and inode, where tasks have other numbers in it than in the kernel.
+    namespace: Option<(u64, u64)>,
 }
 
 impl Offsets {
@@ -30,13 +33,16 @@ impl Offsets {
             run_queue: run_queue(),
             prio: at("task_struct", &["prio"]),
             policy: at("task_struct", &["policy"]),
+            namespace: None,
         }
     }
 
     /// Of the running kernel, found once.
     pub fn system() -> &'static Self {
         static SYSTEM: std::sync::LazyLock<Offsets> = std::sync::LazyLock::new(|| {
-            Offsets::of(&Btf::system(), &rustix::system::uname().release().to_string_lossy())
+            let release = rustix::system::uname();
+            let found = Offsets::of(&Btf::system(), &release.release().to_string_lossy());
+            Offsets { namespace: procfs::pid_namespace(), ..found }
         });
         &SYSTEM
     }
@@ -83,8 +89,11 @@ const GET_SMP_PROCESSOR_ID: i32 = 8;
 const GET_CURRENT_PID_TGID: i32 = 14;
 const GET_CURRENT_COMM: i32 = 16;
 const GET_CURRENT_CGROUP_ID: i32 = 80;
+const GET_NS_CURRENT_PID_TGID: i32 = 120;
 const GET_CURRENT_TASK_BTF: i32 = 158;
 
+/// Bytes of the numbers that a task has in a namespace.
+const NUMBERS: i32 = 8;
 /// Bytes of a comm, its NUL included.
 const COMM: usize = 16;
 /// The offsets in `struct pt_regs` of what interrupted code ran with, on x86-64.
@@ -243,6 +252,19 @@ impl Assembler<'_> {
     fn value(&mut self, field: Field) -> Result<(), String> {
         let words = |error: &BtfError| error.to_string();
         match field {
+            Field::Pid | Field::Tid if self.offsets.namespace.is_some() => {
+                let (device, inode) = self.offsets.namespace.unwrap_or_default();
+                self.wide(1, device);
+                self.wide(2, inode);
+                self.op(MOV_X, 3, 10, 0, 0);
+                self.op(ADD_K, 3, 0, 0, -NUMBERS);
+                self.op(MOV_K, 4, 0, 0, NUMBERS);
+                self.op(CALL, 0, 0, 0, GET_NS_CURRENT_PID_TGID);
+                // The thread's, then its process's (`struct bpf_pidns_info`); nothing where it has none there, as samples
+                // say.
+                let at = if field == Field::Tid { 0 } else { 4 };
+                self.op(LDX_W, 1, 10, at - NUMBERS as i16, 0);
+            }
             Field::Pid | Field::Tid | Field::Idle => {
                 self.op(CALL, 0, 0, 0, GET_CURRENT_PID_TGID);
                 self.op(MOV_X, 1, 0, 0, 0);
@@ -301,6 +323,12 @@ impl Assembler<'_> {
             _ => return Err("the kernel cannot decide it; f filters what is shown by it".to_owned()),
         }
         Ok(())
+    }
+
+    /// Loads a number of 64 bits.
+    fn wide(&mut self, register: u8, number: u64) {
+        self.op(LD_IMM64, register, 0, 0, number as u32 as i32);
+        self.op(0, 0, 0, 0, (number >> 32) as u32 as i32);
     }
 
     /// Turns r1 into whether it is 0.

@@ -151,6 +151,18 @@ pub(crate) fn sees_all_processes() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == OUTERMOST)
 }
 
+/// Our PID namespace as programs in the kernel are told of it, by device and inode; `None` of the outermost, and where it
+/// is not known.
+pub(crate) fn pid_namespace() -> Option<(u64, u64)> {
+    if sees_all_processes() {
+        return None;
+    }
+    let of = rustix::fs::stat("/proc/self/ns/pid").ok()?;
+    // The kernel's own form of a device's number (include/linux/kdev_t.h).
+    let device = u64::from(rustix::fs::major(of.st_dev)) << 20 | u64::from(rustix::fs::minor(of.st_dev));
+    Some((device, of.st_ino))
+}
+
 pub(crate) fn is_there(pid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }

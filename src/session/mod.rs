@@ -35,7 +35,7 @@ pub use maps::{DsoId, MapId};
 pub use marks::TimeMark;
 use space::Space;
 use tasks::Tasks;
-pub(crate) use tasks::{Task, TaskId};
+pub(crate) use tasks::{OUTSIDE, OUTSIDE_NAME, Task, TaskId};
 
 /// The origin of a session, which says if processes that were there before the first record can be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+/// The number of all those together that have none in our own PID namespace, and their name.
+pub(crate) const OUTSIDE: i32 = -2;
+pub(crate) const OUTSIDE_NAME: &str = "[outside]";
+
 /// A thread under one name; a thread that renames itself is two tasks. Index into [`super::Session::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub(crate) u32);

@@ -73,6 +73,8 @@ trait Store {
     fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom>;
     fn release(&mut self, spans: &[RowRange]);
     fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom>;
+    /// Learns what the kernel calls a process, whose number may be another here.
+    fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom>;
     fn forget_process(&mut self, pid: i32);
     /// Bytes that it takes, and may.
     fn held(&self) -> (usize, usize);
@@ -89,6 +91,10 @@ impl Store for Walker {
 
     fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
         self.set_process(pid, mappings)
+    }
+
+    fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom> {
+        self.learn(pid, number)
     }
 
     fn forget_process(&mut self, pid: i32) {
@@ -188,7 +194,11 @@ impl<S: Store> Spaces<S> {
 
     fn take(&mut self, news: ProcessEvent) {
         match news {
-            ProcessEvent::Lacks { pid, .. } => self.want(pid),
+            ProcessEvent::Lacks { pid, number, .. } => {
+                // Without room it is asked for again.
+                let _ = number.map(|number| self.store.learn(pid, number));
+                self.want(pid);
+            }
             ProcessEvent::Mapped { pid } if self.processes.contains_key(&pid) => {
                 // This is new, whatever was read before.
                 self.processes.entry(pid).and_modify(|process| process.pause = PAUSE);
@@ -226,9 +236,9 @@ impl<S: Store> Spaces<S> {
 
     fn forget(&mut self, pid: i32) {
         self.due.remove(&pid);
+        self.store.forget_process(pid);
         if let Some(process) = self.processes.remove(&pid) {
             self.changed.get_or_insert_with(Instant::now);
-            self.store.forget_process(pid);
             self.files.give_up(&process.files);
         }
     }

@@ -18,7 +18,7 @@ use super::kit::columns::{by_weight, text, time};
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
+    ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -92,6 +92,7 @@ struct OffCpu {
     blocked: FxHashMap<Place, (Stats, u64)>,
     hot: FxHashMap<(i32, RetainedStack), u64>,
     since: u64,
+    containers: ByContainer,
 }
 
 const CLOCK: usize = 3;
@@ -238,7 +239,7 @@ impl Unit for OffCpu {
                 self.away.take(&switch.next);
                 let bits = switch.prev_state;
                 let runs = bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0;
-                if !runs && switch.prev != 0 && self.chosen.has(switch.prev, cx) {
+                if !runs && self.chosen.follows(switch.prev, cx) {
                     let uninterruptible = bits & state::UNINTERRUPTIBLE != 0 && bits & state::IDLE == 0;
                     self.away.begin(switch.prev, (), hit.time, Away { stack: hit.stack, uninterruptible });
                 }
@@ -266,6 +267,8 @@ impl Unit for OffCpu {
         let sites = self.sites(at);
         let mut panels = vec![self.table(&sites), Self::wakers(at, &sites)];
         panels.extend(self.graphs(at));
+        let blocked = self.blocked.iter().map(|((tid, ..), (stats, _))| (*tid, stats));
+        panels.extend(self.containers.panel(at, blocked, false));
         panels
     }
 

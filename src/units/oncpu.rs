@@ -9,7 +9,8 @@ use crate::panel::{Cell, Measure, Panel};
 use super::kit::columns::{by_weight, share, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit, latency,
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
+    Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -51,6 +52,7 @@ struct OnCpu {
     since: u64,
     /// Switches that were not seen.
     missed: u64,
+    containers: ByContainer,
 }
 
 impl OnCpu {
@@ -209,7 +211,8 @@ impl Unit for OnCpu {
         let all = self.with_current(at.now);
         let chosen = at.selected(1).and_then(|row| self.rows.get(&(row as i32)));
         let runs = chosen.map_or_else(|| self.rows.values().map(|row| &row.runs).sum(), |row| row.runs.clone());
-        vec![
+        let containers = self.containers.panel(at, self.rows.iter().map(|(tid, row)| (*tid, &row.runs)), false);
+        let mut panels = vec![
             self.cpus(at, &all),
             self.by_task(at, &all),
             Panel::new("CPUs over time", self.lanes.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}"))),
@@ -218,7 +221,9 @@ impl Unit for OnCpu {
                 self.tasks.map(at.start, Measure::Percent, 24, |tid| at.task(*tid).to_string()),
             ),
             latency::by_powers("How long at a time", &runs, Measure::Time),
-        ]
+        ];
+        panels.extend(containers);
+        panels
     }
 
     fn reset(&mut self, now: u64) {

@@ -195,7 +195,7 @@ impl RunDelay {
 
     /// A wait has ended.
     fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.has(tid, cx) {
+        if !self.chosen.follows(tid, cx) {
             return;
         }
         let ns = hit.time.saturating_sub(wait.since);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Cell, Measure, Panel};
+use crate::panel::{Cell, Column, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
@@ -14,7 +14,8 @@ use super::kit::field::Threshold;
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
-    Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit,
+    ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, TopN,
+    Unit, containers,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -130,6 +131,7 @@ struct TaskState {
     missed: u64,
     blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
     slowest: TopN<Slow>,
+    containers: ByContainer,
 }
 
 impl TaskState {
@@ -160,7 +162,7 @@ impl TaskState {
         hit: &Sample<'_>,
         cx: &mut Context<'_>,
     ) {
-        if tid == 0 || !self.chosen.has(tid, cx) {
+        if !self.chosen.follows(tid, cx) {
             return;
         }
         let before = match to {
@@ -229,7 +231,7 @@ impl TaskState {
         if awake {
             return;
         }
-        if hit.role == 2 && !self.tasks.contains_key(&tid) && self.chosen.has(tid, cx) {
+        if hit.role == 2 && !self.tasks.contains_key(&tid) && self.chosen.follows(tid, cx) {
             // It begins here.
             self.tasks.insert(tid, Now { state: ThreadState::Runnable, since: hit.time, stack: RetainedStack::NONE });
             self.rows.entry(tid).or_default();
@@ -247,8 +249,26 @@ impl TaskState {
         spent
     }
 
-    fn by_task(&self, at: &Moment<'_>) -> Panel {
-        let states: Vec<ThreadState> = ThreadState::ALL.into_iter().filter(|state| self.shows(*state)).collect();
+    /// The time of each thread in each state.
+    fn by_thread(&self, at: &Moment<'_>) -> Vec<(i32, [u64; 9])> {
+        let all = self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now)));
+        let mut list: Vec<_> = all.filter(|(_, spent)| self.only.is_empty() || self.weight(spent) > 0).collect();
+        list.sort_by_key(|(tid, spent)| (std::cmp::Reverse(self.weight(spent)), *tid));
+        list
+    }
+
+    /// The time by which rows are sorted: that in the states that were asked for, else in all but sleep that is wanted.
+    fn weight(&self, spent: &[u64; 9]) -> u64 {
+        let chosen = if self.only.is_empty() {
+            &[ThreadState::Running, ThreadState::Runnable, ThreadState::Uninterruptible][..]
+        } else {
+            &self.only
+        };
+        chosen.iter().map(|state| spent[*state as usize]).sum()
+    }
+
+    /// Adds the columns of the states that are shown.
+    fn with_states<'a, T: Copy + 'a>(&self, sheet: Sheet<'a, T>, spent: impl Fn(T) -> [u64; 9] + 'a) -> Sheet<'a, T> {
         const NAMES: [(&str, &str); 9] = [
             ("r_ns", "r_pct"),
             ("rd_ns", "rd_pct"),
@@ -260,35 +280,38 @@ impl TaskState {
             ("p_ns", "p_pct"),
             ("unknown_ns", "unknown_pct"),
         ];
-        let mut list: Vec<(i32, [u64; 9])> =
-            self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now))).collect();
-        let weight = |spent: &[u64; 9]| -> u64 {
-            let chosen = if self.only.is_empty() {
-                &[ThreadState::Running, ThreadState::Runnable, ThreadState::Uninterruptible][..]
-            } else {
-                &self.only
-            };
-            chosen.iter().map(|state| spent[*state as usize]).sum()
-        };
-        list.retain(|(_, spent)| self.only.is_empty() || weight(spent) > 0);
-        list.sort_by_key(|(tid, spent)| (std::cmp::Reverse(weight(spent)), *tid));
+        let states: Vec<ThreadState> = ThreadState::ALL.into_iter().filter(|state| self.shows(*state)).collect();
+        let columns: Vec<Column> = (states.iter())
+            .flat_map(|state| {
+                let (ns, percent) = NAMES[*state as usize];
+                [right(ns, state.letter(), 8), right(percent, "", 7)]
+            })
+            .collect();
+        sheet.columns(columns, move |thing| {
+            let spent = spent(thing);
+            let total = spent.iter().sum();
+            let pair = |state: &ThreadState| [time(spent[*state as usize]), share(spent[*state as usize], total)];
+            states.iter().flat_map(pair).collect::<Vec<_>>()
+        })
+    }
+
+    fn by_container(&mut self, at: &Moment<'_>, list: &[(i32, [u64; 9])]) -> Option<Panel> {
+        let mut containers = std::mem::take(&mut self.containers);
+        let add = |sum: &mut [u64; 9], spent: [u64; 9]| sum.iter_mut().zip(spent).for_each(|(sum, ns)| *sum += ns);
+        let sums = containers.sums(at, list.iter().copied(), add, |spent| self.weight(spent));
+        self.containers = containers;
+        Some(self.with_states(ByContainer::sheet(&sums)?, |(_, (_, spent))| *spent).panel(containers::TITLE))
+    }
+
+    fn by_task(&self, at: &Moment<'_>, list: &[(i32, [u64; 9])]) -> Panel {
         let now = |tid: i32| self.tasks.get(&tid);
         let so_far = |now: &Now| Cell::Time(at.now.saturating_sub(now.since));
-        let in_state = |(_, spent): (i32, [u64; 9])| {
-            let total = spent.iter().sum();
-            let pair = move |state: &ThreadState| [time(spent[*state as usize]), share(spent[*state as usize], total)];
-            states.iter().flat_map(pair)
-        };
-        let columns = states.iter().flat_map(|state| {
-            let (ns, percent) = NAMES[*state as usize];
-            [right(ns, state.letter(), 8), right(percent, "", 7)]
-        });
-        let sheet = Sheet::of(list, |(tid, _)| tid as u64)
+        let sheet = Sheet::of(list.iter().copied(), |(tid, _)| tid as u64)
             .task(at, |(tid, _)| tid)
             .left("state", "Now", 4, |(tid, _)| text(now(tid).map_or("–", |now| now.state.letter())))
             .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
-            .right("total_ns", "Known", 8, |(_, spent)| Cell::Time(spent.iter().sum()))
-            .columns(columns, in_state);
+            .right("total_ns", "Known", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
+        let sheet = self.with_states(sheet, |(_, spent)| spent);
         let note = match self.missed {
             0 => String::new(),
             n => format!("{n} switches from idle were not recorded: those tasks count as running since they could"),
@@ -404,10 +427,12 @@ impl Unit for TaskState {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut panels = vec![self.by_task(at), self.periods(at), self.slow(at)];
+        let list = self.by_thread(at);
+        let mut panels = vec![self.by_task(at, &list), self.periods(at), self.slow(at)];
         if self.stack {
             panels.extend(self.stacks(at));
         }
+        panels.extend(self.by_container(at, &list));
         panels
     }
 

@@ -197,10 +197,17 @@ fn each_containers_own_files_name_its_functions() {
 #[test]
 fn units_add_up_by_container() {
     let Some(pods) = shop("units_add_up_by_container") else { return };
-    let args = ["rundelay", "--batch", "--duration", "3", "--format", "json", "--panel", "Containers"];
-    let out = String::from_utf8(run(program().args(args)).stdout).expect("text");
-    let wanted = format!("{}/cart-7d9/app", pods.namespace);
-    assert!(out.contains(&wanted), "{out}");
+    for (unit, pod) in [
+        ("rundelay", "cart-7d9/app"),
+        ("task-state", "cart-7d9/app"),
+        ("oncpu", "cart-7d9/app"),
+        ("offcpu", "till-5c2/app"),
+    ] {
+        let args = [unit, "--batch", "--duration", "3", "--format", "json", "--panel", "Containers"];
+        let out = String::from_utf8(run(program().args(args)).stdout).expect("text");
+        let wanted = format!("{}/{pod}", pods.namespace);
+        assert!(out.contains(&wanted), "{unit}: {out}");
+    }
 }
 
 /// Work in a group of its own; both end with it.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use object::{Object, ObjectSection};
 use perfprof_tui::kernel::walk::Walker;
 
-use crate::common::{allowed, program, run, skipped};
+use crate::common::{allowed, environment, program, run, skipped};
 
 /// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a file, or a signal's
 /// handler; for so many seconds of CPU time, that a busy machine takes no samples away.
@@ -194,6 +194,62 @@ fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
     let ((all_fp, by_fp), (all, by_tables)) = (whole("fp"), whole("tables"));
     assert!(all_fp > 100 && by_fp * 100 >= all_fp * 95, "{by_fp} of {all_fp}");
     assert!(all > 100 && by_tables * 100 >= all * 95, "{by_tables} of {all}");
+}
+
+/// One that burns until its time is over.
+struct Spins(std::process::Child);
+
+impl Drop for Spins {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Processes have other numbers in a PID namespace of their own than in the kernel: stacks are walked by tables there,
+/// too, programs compare the numbers that hold there, and who is outside is told as that.
+#[test]
+fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
+    const NAME: &str = "tables_and_filters_hold_in_a_pid_namespace_of_its_own";
+    let Some(stage) = stage(NAME) else { return };
+    let inside = |script: &str| {
+        let mut unshare = Command::new("unshare");
+        unshare.env_clear().envs(environment()).args([
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "--mount",
+            "sh",
+            "-c",
+        ]);
+        let out = unshare.arg(script).output().expect("unshare (util-linux)");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{said}");
+        said
+    };
+    let outside = Spins(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh"));
+    let (perf, chain) = (env!("CARGO_BIN_EXE_perfprof-tui"), stage.chain.display());
+    let [all, one] = ["all", "one"].map(|name| stage.dir.path().join(name));
+    let record = format!("{perf} record -e cpu-clock -F 999 --call-graph tables -a");
+    let said = inside(&format!("exec {record} -o {} -- {chain} w 3", all.display()));
+    assert!(said.contains("[outside]") && said.contains("hostPID"), "{said}");
+    inside(&format!("{chain} w 60 & {record} --filter \"pid == $!\" -o {} -- sleep 2; kill $!", one.display()));
+    drop(outside);
+    nearly_all(complete(&all, "work"), "in a namespace of its own");
+    let rows = |file: &Path| {
+        let out = run(program().arg("report").arg(file).args(["-s", "comm,pid", "--format", "json"])).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+        let rows = json["events"][0]["rows"].as_array().expect("rows").clone();
+        let row = |row: &serde_json::Value| {
+            (row["comm"].as_str().unwrap_or_default().to_owned(), row["samples"].as_u64().unwrap_or(0))
+        };
+        rows.iter().map(row).collect::<Vec<(String, u64)>>()
+    };
+    let found = rows(&all);
+    assert!(found.iter().any(|(comm, n)| comm == "[outside]" && *n > 100), "{found:?}");
+    let filtered = rows(&one);
+    assert!(matches!(&*filtered, [(comm, n)] if comm == "chain" && *n > 100), "{filtered:?}");
 }
 
 /// A filter's program decides first, and what it lets through is walked.

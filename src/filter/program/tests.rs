@@ -10,6 +10,8 @@ use crate::filter::{Filter, KnownFields};
 struct Running {
     pid: u32,
     tid: u32,
+    /// Its process and itself as our namespace has them, where it is in that.
+    inside: Option<(u32, u32)>,
     cpu: u32,
     cgroup: u64,
     comm: &'static str,
@@ -23,8 +25,16 @@ struct Running {
 
 /// Where the test's kernel has things.
 fn offsets() -> Offsets {
-    Offsets { thread_flags: Ok((16, 0b11000)), run_queue: Ok([24, 32, 40]), prio: Ok(48), policy: Ok(52) }
+    Offsets {
+        thread_flags: Ok((16, 0b11000)),
+        run_queue: Ok([24, 32, 40]),
+        prio: Ok(48),
+        policy: Ok(52),
+        namespace: None,
+    }
 }
+
+const NAMESPACE: (u64, u64) = (4, 0x1_f000_0123);
 
 const CONTEXT: u64 = 0x1000;
 const TASK: u64 = 0x2000;
@@ -69,9 +79,16 @@ fn run(program: &Program, task: &Running, bank: u64) -> u64 {
         let place = r[src].wrapping_add_signed(offset);
         at += 1;
         match code {
+            LD_IMM64 if src == 0 => {
+                (r[dst], at) = ((word >> 32) | program.instructions[at as usize] >> 32 << 32, at + 1);
+            }
             LD_IMM64 => {
                 assert_eq!(at as usize - 1, program.map_at);
                 (r[dst], at) = (MAP, at + 1);
+            }
+            LDX_W if (STACK - 64..STACK).contains(&place) => {
+                let from = (place + 64 - STACK) as usize;
+                r[dst] = u32::from_le_bytes(stack[from..from + 4].try_into().expect("4")).into();
             }
             LDX_W => r[dst] = load(place, &stack) & 0xffff_ffff,
             LDX_DW => r[dst] = load(place, &stack),
@@ -96,6 +113,14 @@ fn run(program: &Program, task: &Running, bank: u64) -> u64 {
                 r[0] = match imm as i32 {
                     GET_SMP_PROCESSOR_ID => u64::from(task.cpu),
                     GET_CURRENT_PID_TGID => u64::from(task.pid) << 32 | u64::from(task.tid),
+                    GET_NS_CURRENT_PID_TGID => {
+                        assert_eq!((r[1], r[2], r[4]), (NAMESPACE.0, NAMESPACE.1, 8));
+                        let (pid, tid) = task.inside.unwrap_or_default();
+                        let from = (r[3] + 64 - STACK) as usize;
+                        stack[from..from + 4].copy_from_slice(&tid.to_le_bytes());
+                        stack[from + 4..from + 8].copy_from_slice(&pid.to_le_bytes());
+                        if task.inside.is_some() { 0 } else { -22i64 as u64 }
+                    }
                     GET_CURRENT_CGROUP_ID => task.cgroup,
                     GET_CURRENT_TASK_BTF => TASK,
                     GET_CURRENT_COMM => {
@@ -116,13 +141,14 @@ fn run(program: &Program, task: &Running, bank: u64) -> u64 {
     panic!("it does not end");
 }
 
-/// What a clause says of a task, without any program.
-fn says(atom: &Atom, task: &Running) -> bool {
+/// What a clause says of a task, without any program; `apart` in a namespace of our own.
+fn says(atom: &Atom, task: &Running, apart: bool) -> bool {
     let number = |n: u64| atom.number(n);
+    let (pid, tid) = if apart { task.inside.unwrap_or_default() } else { (task.pid, task.tid) };
     match atom.field {
         Field::Comm => atom.text(task.comm),
-        Field::Pid => number(task.pid.into()),
-        Field::Tid => number(task.tid.into()),
+        Field::Pid => number(pid.into()),
+        Field::Tid => number(tid.into()),
         Field::Idle => task.tid == 0,
         Field::Cpu => number(task.cpu.into()),
         Field::Cgroup => number(task.cgroup),
@@ -173,11 +199,13 @@ fn tasks() -> impl Strategy<Value = Running> {
         Just("abcdefghijklmno"),
         Just("abcdefghijklmn"),
     ];
+    let inside = proptest::option::of((5u32..15, 5u32..15));
     let state = (0u64..4, any::<u64>(), 0u64..64, 0u32..4);
-    (ids, 0u32..4, names, state, (-101i32..121, 0u32..7)).prop_map(
-        |((pid, tid), cpu, comm, (cs, flags, need, running), (prio, policy))| Running {
+    (ids, inside, 0u32..4, names, state, (-101i32..121, 0u32..7)).prop_map(
+        |((pid, tid), inside, cpu, comm, (cs, flags, need, running), (prio, policy))| Running {
             pid,
             tid,
+            inside,
             cpu,
             cgroup: 5,
             comm,
@@ -202,6 +230,7 @@ proptest! {
         shape in 0usize..4,
         tasks in proptest::collection::vec(tasks(), 1..12),
         bank in 0u64..2,
+        apart in any::<bool>(),
     ) {
         let parts: Vec<String> = clauses.iter().map(|(i, not)| if *not { format!("!({})", CLAUSES[*i]) } else { CLAUSES[*i].to_owned() }).collect();
         let text = match shape {
@@ -211,9 +240,10 @@ proptest! {
             _ => format!("{} && ({})", parts[0], parts.join(" || ")),
         };
         let filter = Filter::parse_with(&text, KnownFields::Sampling).expect("parses");
-        let program = assemble(&filter.expr, &filter.atoms, &offsets()).expect("assembles");
+        let offsets = Offsets { namespace: apart.then_some(NAMESPACE), ..offsets() };
+        let program = assemble(&filter.expr, &filter.atoms, &offsets).expect("assembles");
         for task in tasks {
-            let bits = filter.atoms.iter().enumerate().fold(0u64, |bits, (i, atom)| bits | u64::from(says(atom, &task)) << i);
+            let bits = filter.atoms.iter().enumerate().fold(0u64, |bits, (i, atom)| bits | u64::from(says(atom, &task, apart)) << i);
             prop_assert_eq!(run(&program, &task, bank), u64::from(filter.eval(bits)), "{} of {:?}", text, task);
         }
     }
@@ -228,6 +258,7 @@ fn groups_are_compared_by_their_ids() {
     let task = |cgroup| Running {
         pid: 1,
         tid: 1,
+        inside: None,
         cpu: 0,
         cgroup,
         comm: "sh",

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::bpf_calls::LoadError;
 use super::bpf_calls::{self, MapKind, PROG_ARRAY, ProgramInfo};
+use super::procfs;
 use super::sys::Errno;
 use pool::{Pool, Range};
 
@@ -168,10 +169,11 @@ pub(crate) mod lack {
 /// News of processes that the rings tell, which their tables have to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ProcessEvent {
-    /// A walk lacked something, by the bits of [`lack`].
+    /// A walk lacked something, by the bits of [`lack`]; where the process is unknown, what the kernel calls it.
     Lacks {
         pid: i32,
         what: u8,
+        number: Option<u32>,
     },
     /// A child that has what its parent has mapped.
     Forked {
@@ -232,7 +234,22 @@ pub struct Walker {
     mappings: Pool,
     /// Where each process has its mappings.
     known: FxHashMap<i32, Range>,
+    numbers: Numbers,
     limit: usize,
+}
+
+/// What the kernel calls processes, as far as that was learned; `None` where it is what they are called here.
+#[derive(Debug)]
+struct Numbers(Option<FxHashMap<i32, u32>>);
+
+impl Numbers {
+    fn here() -> Self {
+        Self((!procfs::sees_all_processes()).then(FxHashMap::default))
+    }
+
+    fn of(&self, pid: i32) -> Option<u32> {
+        self.0.as_ref().map_or(Some(pid as u32), |known| known.get(&pid).copied())
+    }
 }
 
 impl Walker {
@@ -259,6 +276,7 @@ impl Walker {
             rows: Pool::new(BLOCKS, BLOCK, CHUNK_BYTES, limit - limit / 4, SLOTS),
             mappings: Pool::new(MAPPINGS, MAPPING_WORDS, PIECE_BYTES, limit / 4, SLOTS),
             known: FxHashMap::default(),
+            numbers: Numbers::here(),
             limit,
         })
     }
@@ -338,9 +356,7 @@ impl Walker {
             [m.start, m.end, m.bias, pair(span.chunk, span.first), pair(span.n, 0)]
         });
         self.mappings.store(range.array, self.mappings.at(range), words);
-        // The call is a barrier: who sees the range sees what is in it.
-        let space = [range.array, range.first, range.n, 0];
-        if let Err(errno) = bpf_calls::put(self.spaces.as_fd(), tgid as u32, space) {
+        if let Err(errno) = self.tell(tgid, range) {
             self.mappings.give_back(range);
             return Err(errno.into());
         }
@@ -350,10 +366,33 @@ impl Walker {
         Ok(())
     }
 
+    /// Tells the program where a process has its mappings, if it is known what the kernel calls that.
+    fn tell(&self, tgid: i32, range: Range) -> Result<(), Errno> {
+        let Some(number) = self.numbers.of(tgid) else { return Ok(()) };
+        // The call is a barrier: who sees the range sees what is in it.
+        bpf_calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, 0])
+    }
+
+    /// Learns what the kernel calls a process; what that has mapped holds from then on.
+    pub(crate) fn learn(&mut self, tgid: i32, number: u32) -> Result<(), NoRoom> {
+        let Some(numbers) = &mut self.numbers.0 else { return Ok(()) };
+        match numbers.insert(tgid, number) {
+            Some(before) if before == number => return Ok(()),
+            // Another had the number before.
+            Some(before) => drop(bpf_calls::take(self.spaces.as_fd(), before)),
+            None => {}
+        }
+        self.known.get(&tgid).map_or(Ok(()), |range| self.tell(tgid, *range)).map_err(NoRoom::from)
+    }
+
     pub(crate) fn forget_process(&mut self, tgid: i32) {
+        let number = self.numbers.of(tgid);
+        if let Some(numbers) = &mut self.numbers.0 {
+            numbers.remove(&tgid);
+        }
         if let Some(old) = self.known.remove(&tgid) {
             // It is not there only where another has taken it away.
-            let _ = bpf_calls::take(self.spaces.as_fd(), tgid as u32);
+            let _ = number.map(|number| bpf_calls::take(self.spaces.as_fd(), number));
             self.mappings.give_back(old);
         }
     }

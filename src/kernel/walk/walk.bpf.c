@@ -547,6 +547,7 @@ SECTION("perf_event") int walk(struct registers *ctx)
 	struct state *s = map_lookup(&states, &zero);
 	struct space *space;
 	struct registers *r;
+	u64 n;
 
 	if (!s)
 		return 1;
@@ -583,7 +584,14 @@ SECTION("perf_event") int walk(struct registers *ctx)
 	else
 		s->flags = PROCESS_UNKNOWN;
 	loop(FRAMES + 1, step, 0, 0);
-	output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * (u64)(s->depth & 127));
+	n = s->depth & 127;
+	if (s->flags & PROCESS_UNKNOWN) {
+		/* Samples have the number of their reader's namespace: who is to make tables learns the kernel's. */
+		s->ip[n] = tgid;
+		output(ctx, &events, CURRENT_CPU, &s->why, 12 + 8 * n);
+		return 1;
+	}
+	output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * n);
 	return 1;
 }
 

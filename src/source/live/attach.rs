@@ -14,6 +14,7 @@ use crate::source::{Counts, CpuCount, EventState, FreshId, Handover, RunState};
 use super::attr::{self, CommonAttrs, KernelFeatures};
 use super::error::OpenError;
 use super::event_slot::Slot;
+use super::outside::Outside;
 use super::stack_walks::StackWalks;
 use super::strings::{OpenedEvent, Strings};
 
@@ -80,6 +81,8 @@ pub(crate) struct Attachment {
     pub(crate) walks: Option<StackWalks>,
     /// What reads the strings that system calls are given.
     pub(crate) strings: Strings,
+    /// What tells tasks by their numbers in our own PID namespace, where that is not the outermost.
+    pub(crate) outside: Option<Outside>,
 }
 
 impl Attachment {
@@ -106,6 +109,7 @@ impl Attachment {
             notes: Vec::new(),
             walks: None,
             strings: Strings::default(),
+            outside: Outside::here(),
         }
     }
 
@@ -266,6 +270,9 @@ impl Attachment {
                         walks.learn(id, &attr);
                     }
                     self.read_strings(i, cpu, id, &attr);
+                    if let Some(outside) = &mut self.outside {
+                        outside.learn(id, &self.slots[i].event, &attr);
+                    }
                     self.fresh_ids.push(fresh(id, i as u16, &attr));
                     self.opened.push(OpenEvent { fd, event: Some(i as u16), cpu, who, id });
                     return Ok(Some(self.opened.len() - 1));

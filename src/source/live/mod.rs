@@ -11,6 +11,7 @@ pub mod error;
 mod event_slot;
 mod follow;
 pub(crate) mod kernel_maps;
+mod outside;
 pub(crate) mod overhead;
 pub(crate) mod probes;
 mod shared_events;
@@ -197,6 +198,11 @@ impl LiveSource {
         source.enable_at = Some(now + config.delay.as_nanos() as u64);
         source.next_tick = now + FIRST_TICKS_NS[0];
         kernel_maps::records(&mut source.first, &source.info.events, &mut source.info.notes);
+        if source.attachment.outside.is_some() {
+            let trailer = source.info.events[0].layout().encode_trailer(&SampleId::default());
+            outside::name(&mut source.first, &trailer);
+            source.info.notes.extend((!source.target.is_tasks()).then(|| outside::WORDS.to_owned()));
+        }
         if source.attachment.common.cgroups && source.attachment.have.cgroup {
             let trailer = source.info.events[0].layout().encode_trailer(&SampleId::default());
             for (id, path) in cgroup::known() {
@@ -311,11 +317,14 @@ impl LiveSource {
     fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
-        let Attachment { rings, walks, strings, .. } = &mut self.attachment;
+        let Attachment { rings, walks, strings, outside, .. } = &mut self.attachment;
         for (cpu, ring) in rings {
             let from = batch.bytes.len();
             drain(*cpu, ring, walks.as_mut(), &mut self.read, &mut batch.bytes);
             strings.joints.join(*cpu, &mut batch.bytes, from);
+            if let Some(outside) = outside {
+                outside.mend(&mut batch.bytes, from);
+            }
         }
         self.drained = batch.bytes.len() - had;
         if self.attachment.walks.as_mut().is_some_and(|walks| walks.pairs.has_asked()) {

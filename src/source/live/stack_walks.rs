@@ -11,7 +11,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::CallGraph;
 use crate::kernel::attr::{Attr, sample};
-use crate::kernel::procfs;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{FRAMES, ProcessEvent, Program, WalkEnd, WalkEnds, Walker, lack};
 use crate::record::Layout;
@@ -27,6 +26,7 @@ use super::error::OpenError;
 const ID_AT: usize = HEADER;
 const TASK_AT: usize = HEADER + 8;
 const WHY_AT: usize = HEADER + 20;
+const FLAGS_AT: usize = WHY_AT + 1;
 const FRAMES_AT: usize = HEADER + 24;
 
 /// The kernel's memory that tables may take, in bytes, where no more than so much may be used in all.
@@ -44,10 +44,6 @@ pub(super) fn wanted(
 ) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
     let start = || {
         let otherwise = "--call-graph fp takes stacks by frame pointers.";
-        if !procfs::sees_all_processes() {
-            let remedy = format!("Run it in the host's pid namespace (hostPID, --pid=host); {otherwise}");
-            return Err(("processes have other numbers in this pid namespace than in the kernel".to_owned(), remedy));
-        }
         let walker = Walker::load(limit).map_err(|error| refused_program(&error, otherwise))?;
         let program = walker.program();
         let following = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;
@@ -193,10 +189,12 @@ impl WalkJoiner {
             self.ends.count(why);
         }
         let what = lacked & (lack::PROCESS | lack::MAPPING);
-        if what != 0 {
-            let pid = number(record, TASK_AT);
+        let pid = number(record, TASK_AT);
+        // Who has no number here cannot be asked what is mapped.
+        if what != 0 && pid > 0 {
             self.asked_anew |= self.asked.insert(pid);
-            self.send(ProcessEvent::Lacks { pid, what });
+            let number = split(record).and_then(|(_, number)| number);
+            self.send(ProcessEvent::Lacks { pid, what, number });
         }
     }
 
@@ -233,6 +231,17 @@ impl WalkJoiner {
     }
 }
 
+/// The frames of a walk and, behind them where the process is unknown, what the kernel calls it.
+fn split(walk: &[u8]) -> Option<(&[u8], Option<u32>)> {
+    let words = walk.get(FRAMES_AT..)?;
+    let words = &words[..words.len() / 8 * 8];
+    if walk[FLAGS_AT] & lack::PROCESS == 0 {
+        return Some((words, None));
+    }
+    let (frames, last) = words.split_at_checked(words.len().checked_sub(8)?)?;
+    Some((frames, Some(number(last, 0) as u32)))
+}
+
 fn number(bytes: &[u8], at: usize) -> i32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(-1, i32::from_le_bytes)
 }
@@ -247,8 +256,7 @@ fn chain_at(sample_type: u64) -> Option<usize> {
 
 /// Writes a sample with what was walked for it; `None` where that is of another sample, or would be too long.
 fn join(record: &[u8], header: Header, chain_at: usize, walk: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let frames = walk.get(FRAMES_AT..)?;
-    let frames = &frames[..frames.len() / 8 * 8];
+    let (frames, _) = split(walk)?;
     let n = frames.len() / 8;
     // Both records have the id before the address and the task.
     let (ip, task) = (record.get(ID_AT + 8..ID_AT + 16)?, record.get(ID_AT + 16..ID_AT + 24)?);

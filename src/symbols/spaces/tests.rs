@@ -28,7 +28,7 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     let later = || Instant::now() + LONG_PAUSE;
     spaces.take(ProcessEvent::Mapped { pid });
     assert!(spaces.due.is_empty(), "nobody has sampled it");
-    spaces.take(ProcessEvent::Lacks { pid, what: 1 });
+    spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(later());
     let mapped = spaces.store.processes[&pid].clone();
     assert!(mapped.iter().any(|mapping| mapping.span.is_some()));
@@ -50,7 +50,7 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     assert!(spaces.store.processes.is_empty() && spaces.tables.load().files.is_empty());
     // What it was of is kept for the next one.
     assert_eq!(spaces.store.used.len(), tables);
-    spaces.take(ProcessEvent::Lacks { pid, what: 1 });
+    spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(later());
     assert_eq!(spaces.store.used.len(), tables);
 }
@@ -61,7 +61,7 @@ fn who_had_no_room_is_served_when_there_is_some() {
         return;
     }
     let (pid, mut spaces) = (std::process::id() as i32, spaces(0));
-    spaces.take(ProcessEvent::Lacks { pid, what: 1 });
+    spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(Instant::now() + LONG_PAUSE);
     assert!(spaces.store.processes[&pid].iter().all(|mapping| mapping.span.is_none()));
     let full = |file: &FileTable| matches!(file.made, TableOutcome::Full(_));

@@ -27,23 +27,43 @@ impl ByContainer {
         Some(at.session.container_in(&path).words()).filter(|words| !words.is_empty())
     }
 
-    /// The table, where any of the threads is in a container, a unit or a group.
+    /// The table of what took some time, where any of the threads is in a container, a unit or a group.
     pub(crate) fn panel<'a>(
         &mut self,
         at: &Moment<'_>,
         threads: impl Iterator<Item = (i32, &'a Stats)>,
         than: bool,
     ) -> Option<Panel> {
-        let mut sums: FxHashMap<Option<String>, Stats> = FxHashMap::default();
-        threads.for_each(|(tid, stats)| sums.entry(self.container(at, tid)).or_default().merge(stats));
+        let sums = self.sums(at, threads, |sum: &mut Stats, stats| sum.merge(stats), |sum| sum.sum);
+        Some(Self::sheet(&sums)?.latency(than, |(_, (_, stats))| stats).panel(TITLE))
+    }
+
+    /// Any figures of threads by where these are, the most first; none where no thread is in a container, a unit or a
+    /// group.
+    pub(crate) fn sums<T, S: Default>(
+        &mut self,
+        at: &Moment<'_>,
+        threads: impl Iterator<Item = (i32, T)>,
+        add: impl Fn(&mut S, T),
+        weight: impl Fn(&S) -> u64,
+    ) -> Vec<(String, S)> {
+        let mut sums: FxHashMap<Option<String>, S> = FxHashMap::default();
+        threads.for_each(|(tid, figures)| add(sums.entry(self.container(at, tid)).or_default(), figures));
         if sums.keys().all(Option::is_none) {
-            return None;
+            return Vec::new();
         }
-        let mut list: Vec<(Option<String>, Stats)> = sums.into_iter().collect();
-        list.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(&b.0)));
-        let table = Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
-            .left("container", "Container", 30, |(_, (words, _))| text(words.as_deref().unwrap_or("–")))
-            .latency(than, |(_, (_, stats))| stats);
-        Some(table.panel("Containers"))
+        let mut list: Vec<(Option<String>, S)> = sums.into_iter().collect();
+        list.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        list.into_iter().map(|(words, sum)| (words.unwrap_or_else(|| "–".to_owned()), sum)).collect()
+    }
+
+    /// The first column of their table; `None` where there are none.
+    pub(crate) fn sheet<S>(sums: &[(String, S)]) -> Option<Sheet<'_, (usize, &(String, S))>> {
+        let sheet = Sheet::of(sums.iter().enumerate(), |(at, _)| at as u64);
+        let sheet = sheet.left("container", "Container", 30, |(_, (words, _))| text(words.as_str()));
+        (!sums.is_empty()).then_some(sheet)
     }
 }
+
+/// What tables of them are called.
+pub(crate) const TITLE: &str = "Containers";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::session::Session;
+use crate::session::{OUTSIDE, OUTSIDE_NAME, Session};
 
 /// Threads that are remembered; when there are more, all are learned anew.
 const MAX: usize = 1 << 18;
@@ -19,13 +19,13 @@ impl ThreadNames {
     /// A record says how a thread is called.
     pub fn learn(&mut self, tid: i32, comm: &[u8]) {
         match self.map.get_mut(&tid) {
-            Some(known) if known.as_bytes() == comm => {}
+            Some(known) if known.as_bytes() == comm || common(tid).is_some() => {}
             Some(known) => *known = String::from_utf8_lossy(comm).into(),
             None => {
                 if self.map.len() >= MAX {
                     self.map.clear();
                 }
-                let name = if tid == 0 { "swapper".into() } else { String::from_utf8_lossy(comm).into() };
+                let name = common(tid).map_or_else(|| String::from_utf8_lossy(comm).into(), Arc::from);
                 self.map.insert(tid, name);
             }
         }
@@ -62,5 +62,14 @@ impl ThreadNames {
 }
 
 fn unknown(tid: i32) -> Arc<str> {
-    if tid == 0 { "swapper".into() } else { format!(":{tid}").into() }
+    common(tid).map_or_else(|| format!(":{tid}").into(), Arc::from)
+}
+
+/// What several tasks of one number are called together.
+fn common(tid: i32) -> Option<&'static str> {
+    match tid {
+        0 => Some("swapper"),
+        OUTSIDE => Some(OUTSIDE_NAME),
+        _ => None,
+    }
 }

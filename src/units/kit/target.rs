@@ -24,7 +24,13 @@ impl ThreadChoice {
         Ok(Self { tids: settings.tasks.iter().copied().collect(), comms: comms.transpose()? })
     }
 
-    /// True if a thread is among them.
+    /// Whether a thread is among them, and is one: idle tasks have one number, and so have those outside our PID namespace,
+    /// of which no two records are known to be of the same.
+    pub(crate) fn follows(&self, tid: i32, cx: &mut Context<'_>) -> bool {
+        tid > 0 && self.has(tid, cx)
+    }
+
+    /// Whether a thread is among them.
     pub(crate) fn has(&self, tid: i32, cx: &mut Context<'_>) -> bool {
         (self.tids.is_empty() || self.tids.contains(&tid))
             && self.comms.as_ref().is_none_or(|comms| comms.is_match(&*cx.comm(tid)))

@@ -33,10 +33,17 @@ fn sampled(mode: u16, ip: u64, pid: i32, chain: &[u64]) -> Vec<u8> {
     record(types::SAMPLE, mode, &[&head, chain].concat())
 }
 
+/// What the kernel calls a process.
+fn outer(pid: i32) -> u32 {
+    pid as u32 + 1000
+}
+
 fn walked(pid: i32, lacks: u8, frames: &[u64]) -> Vec<u8> {
+    let mut frames = frames.to_vec();
+    frames.extend((lacks & lack::PROCESS != 0).then_some(u64::from(outer(pid))));
     let size = 4 + 8 * frames.len() as u64;
     let head = [WRITER, task(pid), size | (u64::from(lacks) << 8 | WalkEnd::Complete as u64) << 32];
-    record(types::SAMPLE, 0, &[&head, frames].concat())
+    record(types::SAMPLE, 0, &[&head, &frames[..]].concat())
 }
 
 struct Joined {
@@ -124,6 +131,9 @@ fn what_is_of_another_sample_is_not_taken() {
 fn tables_are_asked_for_once_a_round() {
     let mut joined = start();
     let lacks = walked(5, lack::PROCESS, &[0x10]);
+    let chains = joined.read(1, &[lacks.clone(), sampled(misc::USER, 0x10, 5, &[])]);
+    assert_eq!(chains, [[CONTEXT_USER, 0x10]], "its number is none of the frames");
+    joined.news.try_iter().for_each(drop);
     joined.read(0, &[lacks.clone(), lacks.clone(), walked(6, lack::ROW, &[0x10])]);
     assert!(joined.walks.has_asked() && !joined.walks.has_asked());
     let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
@@ -137,7 +147,7 @@ fn tables_are_asked_for_once_a_round() {
     assert_eq!(
         news,
         [
-            ProcessEvent::Lacks { pid: 5, what: lack::PROCESS },
+            ProcessEvent::Lacks { pid: 5, what: lack::PROCESS, number: Some(outer(5)) },
             ProcessEvent::Forked { parent: 5, child: 7 },
             ProcessEvent::Executed { pid: 7 },
             ProcessEvent::Mapped { pid: 7 },

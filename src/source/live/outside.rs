@@ -1,0 +1,259 @@
+//! Tasks that have no number in our own PID namespace, where that is not the outermost: the kernel gives their samples the
+//! number of the idle tasks, and tracepoints give everybody the kernel's own numbers.
+
+use rustc_hash::FxHashMap;
+
+use crate::event::format::Format;
+use crate::event::{Event, tracepoint};
+use crate::kernel::attr::{Attr, sample};
+use crate::kernel::procfs;
+use crate::record::Layout;
+use crate::record::kinds::{HEADER, Header, encode_comm, misc, types};
+use crate::record::sample::CONTEXT_USER;
+use crate::session::{OUTSIDE, OUTSIDE_NAME};
+
+/// What is lost by that, and what gives it.
+pub(super) const WORDS: &str = "in a PID namespace of its own: processes outside it are one, [outside], without names \
+    of functions; all have theirs with hostPID: true (a pod), --pid host (Docker, Podman)";
+
+/// Tasks whose numbers are remembered; when there are more, all are learned anew.
+const MAX: usize = 1 << 17;
+const TASK_AT: usize = HEADER + 16;
+
+/// How they are told from others, and which numbers others have.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    samples: FxHashMap<u64, Place>,
+    /// What tasks are called here, by what the kernel calls them.
+    numbers: FxHashMap<i32, i32>,
+}
+
+/// Where samples of an id have what tells of tasks.
+#[derive(Clone, Debug)]
+struct Place {
+    /// Where the call chain begins, or what follows it where there is none.
+    chain_at: usize,
+    has_chain: bool,
+    /// Where a tracepoint's data has the number of the task that runs, and of any task.
+    running: Option<usize>,
+    tasks: Vec<usize>,
+}
+
+/// Appends the name under which they are.
+pub(super) fn name(out: &mut Vec<u8>, trailer: &[u8]) {
+    // A short name always has room.
+    let _ = encode_comm(out, OUTSIDE, OUTSIDE, false, OUTSIDE_NAME.as_bytes(), trailer);
+}
+
+impl Outside {
+    /// One of our own namespace; `None` where that is the outermost.
+    pub(crate) fn here() -> Option<Self> {
+        (!procfs::sees_all_processes()).then(Self::default)
+    }
+
+    /// Learns how samples of an id are laid out.
+    pub(crate) fn learn(&mut self, id: u64, event: &Event, attr: &Attr) {
+        let format = event.tracepoint.as_ref().and_then(|(system, name)| {
+            let text = tracepoint::format(&tracepoint::root().ok()?, system, name).ok()?;
+            Format::parse(system, &text, cfg!(target_endian = "big"))
+        });
+        self.place(id, format.as_ref(), attr);
+    }
+
+    fn place(&mut self, id: u64, format: Option<&Format>, attr: &Attr) {
+        use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, RAW, READ, STREAM_ID, TID, TIME};
+        let has = attr.sample_type;
+        if has & (IDENTIFIER | IP | TID | READ) != IDENTIFIER | IP | TID {
+            return;
+        }
+        let before = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
+        let chain_at = HEADER + 8 * (has & before).count_ones() as usize;
+        let fields = format.filter(|_| has & RAW != 0).map(|format| &*format.fields).unwrap_or_default();
+        let running = |name: &str| name == "common_pid";
+        let tasks = fields.iter().filter(|f| f.size == 4 && (f.kind == "pid_t" || running(&f.name)));
+        let place = Place {
+            chain_at,
+            has_chain: has & CALLCHAIN != 0,
+            running: fields.iter().find(|field| running(&field.name)).map(|field| field.offset),
+            tasks: tasks.map(|field| field.offset).collect(),
+        };
+        self.samples.insert(id, place);
+    }
+
+    /// Gives all tasks of what a ring brought, whole records from a place on, the numbers that they have here, and takes
+    /// out what tells of those that have none.
+    pub(crate) fn mend(&mut self, bytes: &mut Vec<u8>, from: usize) {
+        let read = bytes.split_off(from);
+        let mut at = 0;
+        while let Some(header) = Header::read(&read[at..]) {
+            let size = usize::from(header.size).max(HEADER);
+            let Some(record) = read.get(at..at + size) else { break };
+            at += size;
+            let is_told = matches!(header.kind, types::COMM | types::MMAP | types::MMAP2 | types::FORK | types::EXIT);
+            if is_told && number(record, HEADER).is_some_and(|pid| pid <= 0) {
+                continue;
+            }
+            let start = bytes.len();
+            bytes.extend_from_slice(record);
+            let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
+            if let Some(place) = id.flatten().and_then(|id| self.samples.get(&id)) {
+                place.mend(header, &mut bytes[start..], &mut self.numbers);
+            }
+        }
+        bytes.extend_from_slice(&read[at.min(read.len())..]);
+    }
+}
+
+impl Place {
+    fn mend(&self, header: Header, record: &mut [u8], numbers: &mut FxHashMap<i32, i32>) {
+        let Some((chain, data_at)) = self.chain(record) else { return };
+        let in_user = header.misc & misc::CPUMODE_MASK == misc::USER || chain.as_chunks().0.contains(&CALLED_BY_USER);
+        let data = record.get(data_at + 4..).unwrap_or_default();
+        let running = self.running.and_then(|at| number(data, at));
+        let Some(tid) = number(record, TASK_AT + 4) else { return };
+        let is_outside = tid == 0 && (in_user || running.is_some_and(|number| number != 0));
+        if let Some(number) = running.filter(|number| *number > 0) {
+            if numbers.len() >= MAX {
+                numbers.clear();
+            }
+            numbers.insert(number, if is_outside { OUTSIDE } else { tid });
+        }
+        if is_outside {
+            put(record, TASK_AT, OUTSIDE);
+            put(record, TASK_AT + 4, OUTSIDE);
+        }
+        for at in self.tasks.iter().map(|at| data_at + 4 + at) {
+            if let Some(number) = number(record, at).filter(|number| *number > 0) {
+                put(record, at, numbers.get(&number).copied().unwrap_or(OUTSIDE));
+            }
+        }
+    }
+
+    /// The call chain, and where what follows it begins.
+    fn chain<'a>(&self, record: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        if !self.has_chain {
+            return Some((&[], self.chain_at));
+        }
+        let length = u64::from_le_bytes(*record.get(self.chain_at..)?.first_chunk()?);
+        let (from, bytes) = (self.chain_at + 8, usize::try_from(length).ok()?.checked_mul(8)?);
+        let end = from.checked_add(bytes)?;
+        Some((record.get(from..end)?, end))
+    }
+}
+
+/// What a call chain has before the frames of user code.
+const CALLED_BY_USER: [u8; 8] = CONTEXT_USER.to_le_bytes();
+
+fn number(bytes: &[u8], at: usize) -> Option<i32> {
+    bytes.get(at..)?.first_chunk().map(|word| i32::from_le_bytes(*word))
+}
+
+fn put(record: &mut [u8], at: usize, number: i32) {
+    if let Some(place) = record.get_mut(at..at + 4) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, RAW, TID, TIME};
+    use crate::record::sample::CONTEXT_KERNEL;
+
+    const KIND: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN;
+    const SWITCH: &str = "name: sched_switch\nID: 1\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\tfield:pid_t prev_pid;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:pid_t next_pid;\toffset:12;\tsize:4;\tsigned:1;\n\tfield:int prev_prio;\toffset:16;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
+
+    fn outside() -> Outside {
+        let mut outside = Outside::default();
+        outside.place(1, None, &Attr { sample_type: KIND, ..Attr::default() });
+        let format = Format::parse("sched", SWITCH, false).expect("parses");
+        outside.place(2, Some(&format), &Attr { sample_type: KIND | RAW, ..Attr::default() });
+        outside
+    }
+
+    fn pair(low: i32, high: i32) -> u64 {
+        u64::from(low as u32) | u64::from(high as u32) << 32
+    }
+
+    fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
+        let mut out = kind.to_le_bytes().to_vec();
+        out.extend(misc.to_le_bytes());
+        out.extend(((HEADER + 8 * words.len()) as u16).to_le_bytes());
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        out
+    }
+
+    fn sampled(mode: u16, tid: i32, chain: &[u64]) -> Vec<u8> {
+        record(types::SAMPLE, mode, &[&[1, 0x10, pair(tid, tid), 5, 0, 1, chain.len() as u64], chain].concat())
+    }
+
+    /// A switch of tasks by the kernel's numbers; the first of them is called `tid` here.
+    fn switched(tid: i32, from: i32, to: i32) -> Vec<u8> {
+        let data = [pair(28, 0), pair(from, from), pair(to, 77), 0];
+        record(types::SAMPLE, misc::KERNEL, &[&[2, 0x10, pair(tid, tid), 5, 0, 1, 0], &data[..]].concat())
+    }
+
+    fn mended(outside: &mut Outside, record: &[u8]) -> Vec<u8> {
+        let mut out = [b"before", record].concat();
+        outside.mend(&mut out, 6);
+        out.split_off(6)
+    }
+
+    #[test]
+    fn samples_of_others_are_not_those_of_idle_cpus() {
+        let chain = [CONTEXT_KERNEL, 0xffff_0001, CONTEXT_USER, 0x20];
+        for (mode, tid, chain, want) in [
+            (misc::USER, 0, &[][..], OUTSIDE),
+            (misc::KERNEL, 0, &chain[..], OUTSIDE),
+            (misc::KERNEL, 0, &chain[..2], 0),
+            (misc::USER, 7, &[][..], 7),
+            (misc::KERNEL, 7, &chain[..], 7),
+        ] {
+            let got = mended(&mut outside(), &sampled(mode, tid, chain));
+            assert_eq!(got, sampled(mode, want, chain), "{mode} {tid}");
+        }
+        let mut named = Vec::new();
+        name(&mut named, &[]);
+        assert!(memchr::memmem::find(&named, OUTSIDE_NAME.as_bytes()).is_some());
+    }
+
+    #[test]
+    fn what_is_told_of_others_is_left_out() {
+        let told = |kind, pid| record(kind, 0, &[pair(pid, pid), 0, 0, 0, 0]);
+        let of = |pid| {
+            let kinds = [types::COMM, types::MMAP, types::MMAP2, types::FORK, types::EXIT];
+            kinds.map(|kind| told(kind, pid)).concat()
+        };
+        let lost = record(types::LOST, 0, &[0, 5]);
+        let got = mended(&mut outside(), &[of(0), of(7), lost.clone(), of(-1)].concat());
+        assert_eq!(got, [of(7), lost].concat());
+    }
+
+    #[test]
+    fn tracepoints_have_the_numbers_of_here() {
+        let mut outside = outside();
+        let read = |record: Vec<u8>| [HEADER + 7 * 8 + 12, HEADER + 7 * 8 + 16].map(|at| number(&record, at));
+        let task = |record: &[u8]| number(record, TASK_AT);
+        // Who comes is not known until it has run.
+        assert_eq!(read(mended(&mut outside, &switched(7, 1007, 1008))), [Some(7), Some(OUTSIDE)]);
+        let other = mended(&mut outside, &switched(0, 1009, 1007));
+        assert_eq!((read(other.clone()), task(&other)), ([Some(OUTSIDE), Some(7)], Some(OUTSIDE)));
+        assert_eq!(read(mended(&mut outside, &switched(8, 1008, 0))), [Some(8), Some(0)]);
+        let idle = mended(&mut outside, &switched(0, 0, 1008));
+        assert_eq!((read(idle.clone()), task(&idle)), ([Some(0), Some(8)], Some(0)));
+        assert_eq!(number(&idle, HEADER + 7 * 8 + 20), Some(77), "what is no task stays");
+    }
+
+    #[test]
+    fn damaged_records_do_no_harm() {
+        let whole = [switched(7, 1007, 0), sampled(misc::USER, 0, &[1, 2])].concat();
+        for len in 0..whole.len() {
+            assert_eq!(mended(&mut outside(), &whole[..len]).len(), len);
+        }
+        for at in 0..whole.len() {
+            let mut odd = whole.clone();
+            odd[at] ^= 0xff;
+            mended(&mut outside(), &odd);
+        }
+    }
+}

@@ -285,8 +285,8 @@ impl Unit for BlkTrace {
             self.slow(at),
             self.sizes(),
             latency::by_powers("End to end", &self.whole, Measure::Time),
-            Panel::new("Latency by time", self.latencies.map(at.start, Measure::Count, 40, bounds)),
-            Panel::new("Queue depth", self.depths.series(at.start, Measure::Count, 16, |dev| dev_name(*dev))),
+            self.latencies.heatmap("Latency by time", at, Measure::Count, 40, bounds),
+            self.depths.series("Queue depth", at, Measure::Count, 16, |dev| dev_name(*dev)),
         ]
     }
 

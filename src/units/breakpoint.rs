@@ -108,10 +108,7 @@ impl Unit for Breakpoint {
             hits,
             values,
             at.flame("Hits as a flame graph", Measure::Count, stacks),
-            Panel::new(
-                "Hits over time",
-                self.course.series(at.start, Measure::Count, 4, |role| title(role).to_owned()),
-            ),
+            self.course.series("Hits over time", at, Measure::Count, 4, |role| title(role).to_owned()),
         ]
     }
 

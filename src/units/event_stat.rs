@@ -1,5 +1,6 @@
 //! `stat`: how often events happen, by CPU and over time.
 
+use crate::panel::heatmap::HeatRow;
 use crate::panel::{Align, Body, Cell, Measure, Panel};
 
 use super::kit::columns::{named, text};
@@ -86,25 +87,17 @@ impl Unit for EventStat {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let label = |role: &usize| self.selected[*role].title().to_owned();
-        let course = self.counts.course.series(at.start, Measure::Count, 32, label);
+        let course = self.counts.course.series("Course", at, Measure::Count, 32, label);
         let role = at.selected(0).map_or(0, |row| row as usize);
-        let mut map = crate::panel::heatmap::Heatmap { measure: Measure::Count, start: 0, step: 1, rows: Vec::new() };
-        let of = |key: &(usize, u32)| format!("{} CPU {}", key.0, key.1);
-        if let Body::Heatmap(all) = self.counts.by_cpu.map(at.start, Measure::Count, 512, of) {
-            let own = format!("{role} ");
-            let rows = all.rows.iter().filter_map(|row| {
-                let label = row.label.strip_prefix(&own)?.to_owned();
-                Some(crate::panel::heatmap::HeatRow { label, cells: row.cells.clone() })
-            });
-            map = crate::panel::heatmap::Heatmap { rows: rows.collect(), ..all };
-        }
+        // Of all rows those of the chosen event, which their labels need not name.
+        let mut map = self.counts.by_cpu.map(at.start, Measure::Count, 512, |(role, cpu)| format!("{role} CPU {cpu}"));
+        let own = format!("{role} ");
+        map.rows = std::mem::take(&mut map.rows)
+            .into_iter()
+            .filter_map(|row| Some(HeatRow { label: row.label.strip_prefix(&own)?.to_owned(), ..row }))
+            .collect();
         let title = self.selected.get(role).map_or("", |selected| selected.title());
-        vec![
-            self.events(at),
-            self.cpus(),
-            Panel::new("Course", course),
-            Panel::new(format!("{title} by CPU and time"), Body::Heatmap(map)),
-        ]
+        vec![self.events(at), self.cpus(), course, Panel::new(format!("{title} by CPU and time"), Body::Heatmap(map))]
     }
 
     fn reset(&mut self, _now: u64) {

@@ -205,10 +205,7 @@ impl Unit for HrTimer {
         vec![
             by_stack.noted(note),
             worst,
-            Panel::new(
-                "Windows by CPU and time",
-                self.map.map(at.start, Measure::Count, 64, |cpu| format!("CPU {cpu}")),
-            ),
+            self.map.heatmap("Windows by CPU and time", at, Measure::Count, 64, |cpu| format!("CPU {cpu}")),
             flame,
         ]
     }

@@ -248,7 +248,7 @@ impl Unit for KmemLeak {
             self.totals(&survivors),
             at.flame("Survivors as a flame graph", Measure::Bytes, stacks),
             latency::by_powers("Ages", &ages, Measure::Time),
-            Panel::new("Bytes over time", self.total.series(at.start, Measure::Bytes, 1, |_| "survives".to_owned())),
+            self.total.series("Bytes over time", at, Measure::Bytes, 1, |_| "survives".to_owned()),
         ]
     }
 

@@ -146,14 +146,14 @@ impl Unit for KmemProf {
         let allocs = self.allocs.iter().map(|(pin, row)| (row.tid, *pin, row.bytes, row.allocs));
         let chosen = at.selected(0).and_then(|row| self.allocs.get(&RetainedStack(row as u32)));
         let lives = chosen.map_or_else(|| self.allocs.values().map(|row| &row.lives).sum(), |row| row.lives.clone());
-        let course = self.course.series(at.start, Measure::Bytes, 2, |name| (*name).to_owned());
+        let course = self.course.series("Bytes over time", at, Measure::Bytes, 2, |name| (*name).to_owned());
         vec![
             self.alloc_panel(at),
             self.free_panel(at),
             latency::by_powers("Sizes", &self.sizes, Measure::Bytes),
             latency::by_powers("Lifetimes", &lives, Measure::Time),
             at.flame("Allocations as a flame graph", Measure::Bytes, allocs),
-            Panel::new("Bytes over time", course),
+            course,
         ]
     }
 

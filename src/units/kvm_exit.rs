@@ -159,10 +159,7 @@ impl Unit for KvmExit {
             exits.panel("Exits").noted(self.nothing()),
             latency::by_powers("Distribution", &all, Measure::Time),
             slowest.whole("Slowest"),
-            Panel::new(
-                "Exits over time",
-                self.course.series(at.start, Measure::Count, 16, |key| self.name(*key).to_string()),
-            ),
+            self.course.series("Exits over time", at, Measure::Count, 16, |key| self.name(*key).to_string()),
         ]
     }
 

@@ -187,10 +187,7 @@ impl Unit for KvmMmu {
         vec![
             table.whole("Shadow pages").noted(note),
             pages.panel("Pages, the oldest first"),
-            Panel::new(
-                "Pages over time, by level",
-                self.course.series(at.start, Measure::Count, 8, |level| format!("level {level}")),
-            ),
+            self.course.series("Pages over time, by level", at, Measure::Count, 8, |level| format!("level {level}")),
         ]
     }
 

@@ -326,10 +326,7 @@ impl Unit for MultiTrace {
             self.slow(at),
             self.timeline(at),
             latency::by_powers("Distribution", &all, Measure::Time),
-            Panel::new(
-                "Slowest by CPU and time",
-                self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}")),
-            ),
+            self.map.heatmap("Slowest by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}")),
             self.unpaired_panel(),
         ]
     }

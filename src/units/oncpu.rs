@@ -215,11 +215,8 @@ impl Unit for OnCpu {
         let mut panels = vec![
             self.cpus(at, &all),
             self.by_task(at, &all),
-            Panel::new("CPUs over time", self.lanes.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}"))),
-            Panel::new(
-                "Tasks over time",
-                self.tasks.map(at.start, Measure::Percent, 24, |tid| at.task(*tid).to_string()),
-            ),
+            self.lanes.heatmap("CPUs over time", at, Measure::Percent, 256, |cpu| format!("CPU {cpu}")),
+            self.tasks.heatmap("Tasks over time", at, Measure::Percent, 24, |tid| at.task(*tid).to_string()),
             latency::by_powers("How long at a time", &runs, Measure::Time),
         ];
         panels.extend(containers);

@@ -150,7 +150,7 @@ impl Unit for PageFaults {
                 [text(at.task(*pid)), Cell::Address(from), Cell::Address(to)]
             }),
             at.flame("Faults as a flame graph", Measure::Count, stacks),
-            Panel::new("Faults over time", self.course.series(at.start, Measure::Count, 2, |kind| (*kind).to_owned())),
+            self.course.series("Faults over time", at, Measure::Count, 2, |kind| (*kind).to_owned()),
         ]
     }
 

@@ -149,10 +149,7 @@ impl Unit for Profile {
         vec![
             functions.noted(note),
             at.flame("Flame graph", Measure::Count, stacks),
-            Panel::new(
-                "Busy, by CPU and second",
-                self.busy.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}")),
-            ),
+            self.busy.heatmap("Busy, by CPU and second", at, Measure::Percent, 256, |cpu| format!("CPU {cpu}")),
         ]
     }
 

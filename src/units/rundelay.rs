@@ -354,21 +354,14 @@ impl Unit for RunDelay {
         let chosen = at.selected(0).and_then(|id| self.rows.get(&(id as i32)));
         let stats = chosen.map_or_else(|| self.rows.values().flat_map(|row| &row.by).sum(), Row::all);
         let powers = latency::by_powers("Distribution", &stats, Measure::Time);
-        let map = self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
+        let map = self.map.heatmap("Waited by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
         let sums: Vec<(i32, Stats)> = match self.per_cpu {
             true => Vec::new(),
             false => self.rows.iter().map(|(tid, row)| (*tid, row.all())).collect(),
         };
         let threads = sums.iter().map(|(tid, stats)| (*tid, stats));
         let containers = self.containers.panel(at, threads, self.than.is_set());
-        let mut panels = vec![
-            self.threads(at),
-            self.runners(at),
-            self.slow(at),
-            self.reasons(),
-            powers,
-            Panel::new("Waited by CPU and time", map),
-        ];
+        let mut panels = vec![self.threads(at), self.runners(at), self.slow(at), self.reasons(), powers, map];
         panels.extend(containers);
         panels
     }

@@ -249,7 +249,7 @@ impl Unit for Syscalls {
             self.by_thread(at),
             self.slow(at),
             latency::by_powers("Distribution", &all, Measure::Time),
-            Panel::new("Calls over time", self.course.series(at.start, Measure::Count, 24, |number| name(*number))),
+            self.course.series("Calls over time", at, Measure::Count, 24, |number| name(*number)),
         ];
         panels.extend(containers);
         panels

@@ -172,7 +172,7 @@ impl Unit for UsdtUnit {
         vec![
             probes.whole("Probes"),
             Panel::new("Log", Body::Log(log.rows())),
-            Panel::new("Hits over time", self.course.series(at.start, Measure::Count, 16, label)),
+            self.course.series("Hits over time", at, Measure::Count, 16, label),
         ]
     }
 

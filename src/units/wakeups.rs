@@ -176,10 +176,7 @@ impl Unit for Wakeups {
             self.table(at),
             self.by_comm(at),
             latency::by_powers("From wake-up to running", &all, Measure::Time),
-            Panel::new(
-                "Wake-ups by waker and time",
-                self.course.map(at.start, Measure::Count, 24, |tid| at.task(*tid).to_string()),
-            ),
+            self.course.heatmap("Wake-ups by waker and time", at, Measure::Count, 24, |tid| at.task(*tid).to_string()),
         ];
         if self.stack {
             let one = |((waker, woken, pin), n): (&(i32, i32, RetainedStack), &u64)| {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::panel::heatmap::{HeatRow, Heatmap};
 use crate::panel::series::{Series, SeriesLine};
-use crate::panel::{Body, Cell, Measure};
+use crate::panel::{Body, Cell, Measure, Panel};
+
+use super::Moment;
 
 /// The finest column, in nanoseconds, and how many columns there are at most.
 const FINEST_NS: u64 = 10_000_000;
@@ -128,8 +130,37 @@ impl<K: Ord + Clone> Grid<K> {
         *self = Self { greatest: self.greatest, ..Self::default() };
     }
 
-    /// As a map; `share` makes nanoseconds percent of a column.
-    pub(crate) fn map(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
+    /// A map of its columns; those of nanoseconds may be shown in percent of their time.
+    pub(crate) fn heatmap(
+        &self,
+        title: &str,
+        at: &Moment<'_>,
+        measure: Measure,
+        most: usize,
+        label: impl Fn(&K) -> String,
+    ) -> Panel {
+        Panel::new(title, Body::Heatmap(self.map(at.start, measure, most, label)))
+    }
+
+    /// Courses of its sums.
+    pub(crate) fn series(
+        &self,
+        title: &str,
+        at: &Moment<'_>,
+        measure: Measure,
+        most: usize,
+        label: impl Fn(&K) -> String,
+    ) -> Panel {
+        Panel::new(title, Body::Series(self.courses(at.start, measure, most, label)))
+    }
+
+    pub(crate) fn map(
+        &self,
+        session_start: u64,
+        measure: Measure,
+        most: usize,
+        label: impl Fn(&K) -> String,
+    ) -> Heatmap {
         let share = if measure == Measure::Percent { 100.0 / self.step as f64 } else { 1.0 };
         let mut keys: Vec<(&K, f64)> = self.sums().collect();
         keys.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -141,7 +172,7 @@ impl<K: Ord + Clone> Grid<K> {
         };
         let rows = keys.into_iter().map(|(key, _)| HeatRow { label: label(key), cells: cells(key) }).collect();
         let start = self.start.unwrap_or(session_start).saturating_sub(session_start);
-        Body::Heatmap(Heatmap { measure, start, step: self.step, rows })
+        Heatmap { measure, start, step: self.step, rows }
     }
 
     /// As courses of sums a second; the last column ends at a time. One that has hardly begun has no rate yet.
@@ -170,19 +201,8 @@ impl<K: Ord + Clone> Grid<K> {
         series
     }
 
-    /// As courses of sums, one for each column.
-    pub(crate) fn series(
-        &self,
-        session_start: u64,
-        measure: Measure,
-        most: usize,
-        label: impl Fn(&K) -> String,
-    ) -> Body {
-        Body::Series(self.courses(session_start, measure, most, label))
-    }
-
     fn courses(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Series {
-        let Body::Heatmap(map) = self.map(session_start, measure, most, label) else { unreachable!("a map is one") };
+        let map = self.map(session_start, measure, most, label);
         let line =
             |row: HeatRow| SeriesLine { label: row.label, values: row.cells.into_iter().map(f64::from).collect() };
         Series { measure, start: map.start, step: map.step, lines: map.rows.into_iter().map(line).collect() }
@@ -202,7 +222,7 @@ mod tests {
         let (_, sum) = grid.sums().next().expect("a row");
         assert!((sum - 5000.0 * 3e6).abs() < 1.0, "{sum}");
         assert!(grid.row(&1).is_some_and(|row| row.len() <= MOST) && grid.step() > FINEST_NS);
-        let Body::Heatmap(map) = grid.map(1000, Measure::Percent, 4, u32::to_string) else { panic!("no map") };
+        let map = grid.map(1000, Measure::Percent, 4, u32::to_string);
         let cells = &map.rows[0].cells;
         assert!(cells[..cells.len() - 1].iter().all(|share| (40.0..46.0).contains(share)), "{cells:?}");
     }

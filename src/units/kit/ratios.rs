@@ -74,8 +74,9 @@ impl Unit for Ratios {
                 |cpu, role| Cell::Count(counts.on(role, cpu)),
             )
             .each(self.ratios, |ratio| named(ratio.title, Align::Right, 10), |cpu, ratio| self.ratio(ratio, cpu));
-        let course = self.counts.course.series(at.start, Measure::Count, 16, |role| self.events[*role].1.to_owned());
-        vec![table.whole("By CPU").noted(self.counts.note()), Panel::new("Course", course)]
+        let course =
+            self.counts.course.series("Course", at, Measure::Count, 16, |role| self.events[*role].1.to_owned());
+        vec![table.whole("By CPU").noted(self.counts.note()), course]
     }
 
     fn reset(&mut self, _now: u64) {

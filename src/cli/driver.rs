@@ -41,7 +41,7 @@ impl SessionDriver {
 
     /// Does what takes long beside the screen.
     fn beside(&self, name: &str, work: impl FnOnce() + Send + 'static) {
-        if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(work) {
+        if let Err(error) = crate::kernel::thread(name, work) {
             self.tell(Err(error.to_string()));
         }
     }

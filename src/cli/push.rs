@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     let (sender, parcels) = bounded::<Parcel>(64);
     let quiet = args.quiet;
     let to = store.clone();
-    let post = std::thread::Builder::new().name("push".to_owned()).spawn(move || deliver(&to, &parcels, quiet))?;
+    let post = crate::kernel::thread("push", move || deliver(&to, &parcels, quiet))?;
     let (mut batch, mut began, mut due) = (Batch::default(), Instant::now(), Instant::now() + interval);
     let ended = loop {
         if stop.load(Ordering::Relaxed) {

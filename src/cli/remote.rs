@@ -51,7 +51,7 @@ fn listen(stderr: ChildStderr) -> std::io::Result<Receiver<String>> {
             }
         }
     };
-    std::thread::Builder::new().name("complaints".to_owned()).spawn(read)?;
+    crate::kernel::thread("complaints", read)?;
     Ok(said)
 }
 

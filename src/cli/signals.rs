@@ -28,14 +28,14 @@ pub(crate) fn watch_hangup() -> Arc<AtomicBool> {
         }
     };
     // Without the watchdog a lost terminal still ends us by SIGHUP; only a blocked one would not.
-    let _ = std::thread::Builder::new().name("hangup".to_owned()).spawn(watch);
+    let _ = crate::kernel::thread("hangup", watch);
     stop
 }
 
 /// Tells the screen of signals.
 pub(crate) fn watch_signals(outside: Sender<OutsideEvent>) -> anyhow::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])?;
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    crate::kernel::thread("signals", move || {
         for signal in signals.forever() {
             let what = match signal {
                 // Our own suspension takes the terminal back itself.

@@ -40,7 +40,7 @@ pub fn spawn(urls: Vec<String>, cache: PathBuf) -> std::io::Result<(Sender<Wante
             }
         }
     };
-    std::thread::Builder::new().name("fetch".to_owned()).spawn(work)?;
+    crate::kernel::thread("fetch", work)?;
     Ok((wanted, fetched))
 }
 

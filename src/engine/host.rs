@@ -247,7 +247,7 @@ impl Host {
         let stop = Arc::new(AtomicBool::new(false));
         let interval = Arc::new(AtomicU64::new(interval_ns(interval)));
         let work = HostThread { view: view.clone(), stop: stop.clone(), interval: interval.clone(), notices };
-        let thread = super::named("host", move || work.run())?;
+        let thread = crate::kernel::thread("host", move || work.run())?;
         Ok(Self { view, interval, stop, thread: Some(thread) })
     }
 

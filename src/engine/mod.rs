@@ -251,7 +251,10 @@ impl Engine {
             is_bounded: whole.is_bounded(),
             most_waiting: whole.waiting(),
         };
-        let mut threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
+        let mut threads = vec![
+            crate::kernel::thread("source", move || feeder.run())?,
+            crate::kernel::thread("profile", move || worker.run())?,
+        ];
         if let (Some(watched), Some(host)) = (watched, &host) {
             let links = trigger_watch::TriggerLinks {
                 host: host.shared(),
@@ -353,7 +356,7 @@ impl Engine {
         let notices = self.notice_tx.clone();
         let work = move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&LookupPaths::system())))));
         // Without a thread the screen shows what is measured and no more.
-        let _ = named("events", work);
+        let _ = crate::kernel::thread("events", work);
     }
 
     /// Sets the interval at which figures of the machine's CPUs are taken.
@@ -385,9 +388,4 @@ impl Engine {
             host.stop();
         }
     }
-}
-
-/// Starts a named thread.
-fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work)
 }

@@ -62,7 +62,7 @@ impl Tracer {
                 }
             }
         };
-        let thread = super::named("softirqs", work).map_err(|error| error.to_string())?;
+        let thread = crate::kernel::thread("softirqs", work).map_err(|error| error.to_string())?;
         Ok(Self { times, stop, thread: Some(thread) })
     }
 

@@ -212,7 +212,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
             }
         }
     };
-    std::thread::Builder::new().name("symbols".to_owned()).spawn(work)?;
+    crate::kernel::thread("symbols", work)?;
     let (line_jobs, line_rx) = unbounded::<LineJob>();
     let (line_tx, lines) = unbounded();
     let work = move || {
@@ -241,7 +241,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
             }
         }
     };
-    std::thread::Builder::new().name("lines".to_owned()).spawn(work)?;
+    crate::kernel::thread("lines", work)?;
     Ok(Symbolizer { jobs, lists, names, line_jobs, lines })
 }
 

@@ -52,7 +52,7 @@ pub struct TriggerLinks {
 
 /// Starts it.
 pub fn spawn(watched: TriggerConfig, links: TriggerLinks) -> std::io::Result<JoinHandle<()>> {
-    super::named("triggers", move || Watch::new(watched, links).run())
+    crate::kernel::thread("triggers", move || Watch::new(watched, links).run())
 }
 
 struct Watch {

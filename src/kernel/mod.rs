@@ -28,6 +28,14 @@ pub mod sys;
 pub(crate) mod tty;
 pub mod walk;
 
+/// Starts a thread that is seen by this name.
+pub(crate) fn thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
 /// Nanoseconds of `CLOCK_MONOTONIC`, the clock of every event that we open.
 pub fn monotonic_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))

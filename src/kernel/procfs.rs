@@ -403,7 +403,7 @@ mod tests {
                 there.wait();
                 std::thread::park();
             };
-            std::thread::Builder::new().name("a named one".into()).spawn(wait).expect("thread")
+            crate::kernel::thread("a named one", wait).expect("thread")
         });
         all_there.wait();
         let Some(before) = own_reads() else {

@@ -84,7 +84,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     // SAFETY: between fork and exec the closure makes only prctl, close, getpid, write and read calls,
     // all async-signal-safe, and does not allocate.
     unsafe { cmd.pre_exec(hold) };
-    let spawning = std::thread::Builder::new().name("spawn".into()).spawn(move || cmd.spawn())?;
+    let spawning = crate::kernel::thread("spawn", move || cmd.spawn())?;
     let mut pid = [0; 4];
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
         4 => Ok(HeldCommand { program: program.clone(), pid: i32::from_le_bytes(pid), gate, spawning }),

@@ -64,7 +64,7 @@ pub(crate) fn follow(walker: Walker) -> io::Result<Following> {
     let (sender, news) = unbounded();
     let tables = Arc::new(ArcSwap::default());
     let spaces = Spaces::new(walker, tables.clone());
-    std::thread::Builder::new().name("tables".to_owned()).spawn(move || spaces.run(&news))?;
+    crate::kernel::thread("tables", move || spaces.run(&news))?;
     Ok(Following { news: sender, tables })
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn run(args: args::Demo) -> anyhow::Result<u8> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let stream = unpack::zstd("the demo", INCIDENT, &mut UnpackBudget::new(MOST))?;
     let speed = args.speed;
-    std::thread::Builder::new().name("demo".to_owned()).spawn(move || {
+    crate::kernel::thread("demo", move || {
         // The reader may leave before the end.
         let _ = play(&stream, speed, write);
     })?;

@@ -129,7 +129,7 @@ impl Watch {
                 }
             }
         };
-        std::thread::Builder::new().name("containers".to_owned()).spawn(look)?;
+        crate::kernel::thread("containers", look)?;
         Ok(Self { news, _alive: alive })
     }
 

@@ -134,17 +134,17 @@ impl HostView {
 }
 
 /// The figures that are read once an interval.
-#[derive(Debug, Default)]
-pub struct SlowReadings<'a> {
-    /// `None` when they were not read this time.
-    pub(crate) softirqs: Option<&'a Matrix>,
-    pub(crate) interrupts: Option<&'a Matrix>,
-    pub(crate) softnet: &'a [Softnet],
+#[derive(Clone, Debug, Default)]
+pub struct SlowReadings {
+    /// Without CPUs when they were not read this time.
+    pub(crate) softirqs: Matrix,
+    pub(crate) interrupts: Matrix,
+    pub(crate) softnet: Vec<Softnet>,
     /// Nanoseconds that each CPU's ksoftirqd has run.
-    pub(crate) ksoftirqd: &'a [(u32, u64)],
-    pub(crate) mhz: &'a [(u32, u32)],
-    pub(crate) throttled: &'a [(u32, u64)],
-    pub(crate) pressure: &'a [(&'static str, Pressure)],
+    pub(crate) ksoftirqd: Vec<(u32, u64)>,
+    pub(crate) mhz: Vec<(u32, u32)>,
+    pub(crate) throttled: Vec<(u32, u64)>,
+    pub(crate) pressure: Vec<(&'static str, Pressure)>,
     /// Packets dropped by all network devices.
     pub(crate) drops: (u64, u64),
 }
@@ -293,20 +293,20 @@ impl Cpus {
     }
 
     /// Ends an interval: everything since the last time becomes shares and rates.
-    pub fn cut(&mut self, at: u64, slow: &SlowReadings<'_>) -> HostView {
+    pub fn cut(&mut self, at: u64, slow: &SlowReadings) -> HostView {
         let interval = at.saturating_sub(std::mem::replace(&mut self.cut_at, at));
         let seconds = interval as f64 / 1e9;
         let rate = self.rate;
         self.cpus.values_mut().for_each(|one| one.cut(rate));
-        if let Some(matrix) = slow.softirqs {
-            self.softirqs.update(matrix, at);
+        if !slow.softirqs.cpus.is_empty() {
+            self.softirqs.update(&slow.softirqs, at);
             // There is a column for each CPU that could ever be there.
             for (cpu, one) in &mut self.cpus {
                 one.row.vectors = self.softirqs.of_cpu(*cpu);
             }
         }
-        if let Some(matrix) = slow.interrupts {
-            self.interrupts.update(matrix, at);
+        if !slow.interrupts.cpus.is_empty() {
+            self.interrupts.update(&slow.interrupts, at);
         }
         self.per_second(slow, seconds);
         let before = self.drops.replace(slow.drops).unwrap_or(slow.drops);
@@ -320,7 +320,7 @@ impl Cpus {
             line_cpus: self.interrupts.before.cpus.clone(),
             running: self.running,
             blocked: self.blocked,
-            pressure: slow.pressure.to_vec(),
+            pressure: slow.pressure.clone(),
             quotas: Vec::new(),
             drops: (drop(before.0, slow.drops.0), drop(before.1, slow.drops.1)),
             cost: 0.0,
@@ -329,9 +329,9 @@ impl Cpus {
     }
 
     /// Rates of what has a counter for each CPU.
-    fn per_second(&mut self, slow: &SlowReadings<'_>, seconds: f64) {
+    fn per_second(&mut self, slow: &SlowReadings, seconds: f64) {
         let per = |before: u64, now: u64| (rise(before, now) as f64 / seconds.max(1e-3)) as f32;
-        for now in slow.softnet {
+        for now in &slow.softnet {
             let before = self.softnet.iter().find(|b| b.cpu == now.cpu);
             if let (Some(before), Some(one)) = (before, self.cpus.get_mut(&now.cpu)) {
                 one.row.net = Some(NetRates {
@@ -342,23 +342,21 @@ impl Cpus {
                 });
             }
         }
-        for (cpu, now) in slow.ksoftirqd {
+        for (cpu, now) in &slow.ksoftirqd {
             let before = self.ksoftirqd.iter().find(|b| b.0 == *cpu);
             if let (Some((_, before)), Some(one)) = (before, self.cpus.get_mut(cpu)) {
                 one.row.ksoftirqd = Some(per(*before, *now) / 1e7);
             }
         }
-        self.softnet.clear();
-        self.softnet.extend_from_slice(slow.softnet);
-        self.ksoftirqd.clear();
-        self.ksoftirqd.extend_from_slice(slow.ksoftirqd);
+        self.softnet.clone_from(&slow.softnet);
+        self.ksoftirqd.clone_from(&slow.ksoftirqd);
     }
 
-    fn rows(&self, slow: &SlowReadings<'_>) -> Vec<CpuRow> {
+    fn rows(&self, slow: &SlowReadings) -> Vec<CpuRow> {
         let find = |list: &[(u32, u32)], cpu| list.iter().find(|(c, _)| *c == cpu).map(|(_, v)| *v);
         let row = |cpu: u32, row: CpuRow| CpuRow {
             cpu,
-            mhz: find(slow.mhz, cpu),
+            mhz: find(&slow.mhz, cpu),
             throttled: slow.throttled.iter().find(|(c, _)| *c == cpu).map(|(_, n)| *n),
             place: self.topology.place(cpu),
             isolated: self.topology.isolated.contains(&cpu),

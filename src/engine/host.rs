@@ -12,7 +12,7 @@ use crossbeam_channel::Sender;
 use crate::cpu::sampler::{Cpus, HostView, SlowReadings};
 use crate::kernel::host::{ProcFile, Roots, ticks_per_second};
 use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
-use crate::session::machine::{Matrix, Pressure, Softnet, Stat, Topology, proc};
+use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
 use super::Notice;
 use super::quotas::Quotas;
@@ -38,13 +38,7 @@ pub struct HostWatch {
     pressure_files: [(&'static str, ProcFile); 4],
     ksoftirqd_files: Vec<(u32, ProcFile)>,
     stat: Stat,
-    softirqs: Matrix,
-    interrupts: Matrix,
-    softnet: Vec<Softnet>,
-    ksoftirqd: Vec<(u32, u64)>,
-    mhz: Vec<(u32, u32)>,
-    throttled: Vec<(u32, u64)>,
-    pressure: Vec<(&'static str, Pressure)>,
+    slow: SlowReadings,
     quotas: Quotas,
     quotas_at: u64,
     cpus: Cpus,
@@ -70,13 +64,7 @@ impl HostWatch {
             pressure_files: ["cpu", "irq", "io", "memory"].map(|name| (name, file(&format!("pressure/{name}"), 256))),
             ksoftirqd_files: Vec::new(),
             stat: Stat::default(),
-            softirqs: Matrix::default(),
-            interrupts: Matrix::default(),
-            softnet: Vec::new(),
-            ksoftirqd: Vec::new(),
-            mhz: Vec::new(),
-            throttled: Vec::new(),
-            pressure: Vec::new(),
+            slow: SlowReadings::default(),
             cpus: Cpus::new(ticks_per_second(), topology),
             quotas: Quotas::here(),
             quotas_at: 0,
@@ -119,32 +107,21 @@ impl HostWatch {
             self.read_seldom();
         }
         self.cuts += 1;
-        read_matrix(&mut self.softirqs_file, &mut self.softirqs);
-        let lines = at >= self.lines_at;
-        if lines {
+        let slow = &mut self.slow;
+        read_matrix(&mut self.softirqs_file, &mut slow.softirqs);
+        slow.interrupts.cpus.clear();
+        if at >= self.lines_at {
             let before = monotonic_ns();
-            read_matrix(&mut self.interrupts_file, &mut self.interrupts);
+            read_matrix(&mut self.interrupts_file, &mut slow.interrupts);
             self.lines_at = at + (monotonic_ns() - before) * LINES_DUTY;
         }
         let online = self.stat.cpus.iter().map(|(cpu, _)| *cpu);
-        proc::softnet(self.softnet_file.read().unwrap_or_default(), online, &mut self.softnet);
-        let drops = proc::drops(self.devices_file.read().unwrap_or_default());
-        self.pressure.clear();
-        for (name, file) in &mut self.pressure_files {
-            self.pressure.extend(file.read().ok().and_then(Pressure::parse).map(|p| (*name, p)));
-        }
+        proc::softnet(self.softnet_file.read().unwrap_or_default(), online, &mut slow.softnet);
+        slow.drops = proc::drops(self.devices_file.read().unwrap_or_default());
+        let pressure = |(name, file): &mut (_, ProcFile)| Some((*name, Pressure::parse(file.read().ok()?)?));
+        slow.pressure = self.pressure_files.iter_mut().filter_map(pressure).collect();
         self.read_ksoftirqd();
-        let slow = SlowReadings {
-            softirqs: Some(&self.softirqs).filter(|m| !m.cpus.is_empty()),
-            interrupts: Some(&self.interrupts).filter(|m| lines && !m.cpus.is_empty()),
-            softnet: &self.softnet,
-            ksoftirqd: &self.ksoftirqd,
-            mhz: &self.mhz,
-            throttled: &self.throttled,
-            pressure: &self.pressure,
-            drops,
-        };
-        let mut view = self.cpus.cut(at, &slow);
+        let mut view = self.cpus.cut(at, &self.slow);
         let since = std::mem::replace(&mut self.quotas_at, at);
         view.quotas = self.quotas.read(at.saturating_sub(since) as f64 / 1e9);
         view.cost = self.cost(at);
@@ -166,7 +143,7 @@ impl HostWatch {
         } else if shown < online {
             notes.push(format!("/proc/stat shows {shown} of {online} CPUs: it may be a container's (lxcfs)"));
         }
-        if self.softirqs.cpus.is_empty() && !view.rows.is_empty() {
+        if self.slow.softirqs.cpus.is_empty() && !view.rows.is_empty() {
             notes.push("/proc/softirqs cannot be read: no rates by vector".to_owned());
         }
         notes
@@ -184,9 +161,9 @@ impl HostWatch {
             std::fs::read_to_string(dir.join(format!("cpu{cpu}/{file}"))).ok()?.trim().parse().ok()
         };
         let cpus = || self.stat.cpus.iter().map(|(cpu, _)| *cpu);
-        self.mhz =
+        self.slow.mhz =
             cpus().filter_map(|cpu| Some((cpu, (number(cpu, "cpufreq/scaling_cur_freq")? / 1000) as u32))).collect();
-        self.throttled =
+        self.slow.throttled =
             cpus().filter_map(|cpu| Some((cpu, number(cpu, "thermal_throttle/core_throttle_count")?))).collect();
     }
 
@@ -216,10 +193,10 @@ impl HostWatch {
     /// The first number of /proc/PID/schedstat is the time on a CPU in nanoseconds
     /// (Documentation/scheduler/sched-stats.rst).
     fn read_ksoftirqd(&mut self) {
-        self.ksoftirqd.clear();
+        self.slow.ksoftirqd.clear();
         for (cpu, file) in &mut self.ksoftirqd_files {
             let ran = file.read().ok().and_then(|text| std::str::from_utf8(text).ok()?.split(' ').next()?.parse().ok());
-            self.ksoftirqd.extend(ran.map(|ns| (*cpu, ns)));
+            self.slow.ksoftirqd.extend(ran.map(|ns| (*cpu, ns)));
         }
     }
 }

@@ -29,7 +29,7 @@ fn the_founding_incident_by_its_missing_ticks() {
     last.parse(&read("ipvs-idle.proc_softirqs.after"));
     assert_eq!(first.cpus.len(), 128, "all that could be there");
     cpus.softirqs.update(&first, SECOND);
-    let view = cpus.cut(end, &SlowReadings { softirqs: Some(&last), ..SlowReadings::default() });
+    let view = cpus.cut(end, &SlowReadings { softirqs: last, ..SlowReadings::default() });
     let (hot, cool) = (view.row(32).expect("there"), view.row(31).expect("there"));
     assert_eq!(hot.shares[Ticks::SOFTIRQ], 0.0);
     assert!(hot.shares[Ticks::IDLE] > 99.0, "{hot:?}");
@@ -183,10 +183,10 @@ fn counters_become_rates() {
     cpus.cut(
         SECOND,
         &SlowReadings {
-            softirqs: Some(&first.0),
-            interrupts: Some(&first.1),
-            softnet: &[softnet(1, 1), softnet(0, 0)],
-            ksoftirqd: &[(1, 0)],
+            softirqs: first.0,
+            interrupts: first.1,
+            softnet: vec![softnet(1, 1), softnet(0, 0)],
+            ksoftirqd: vec![(1, 0)],
             drops: (10, 20),
             ..SlowReadings::default()
         },
@@ -199,13 +199,13 @@ fn counters_become_rates() {
     let view = cpus.cut(
         3 * SECOND,
         &SlowReadings {
-            softirqs: Some(&second.0),
-            interrupts: Some(&second.1),
-            softnet: &[softnet(0, 4), softnet(5, 9)],
-            ksoftirqd: &[(1, SECOND), (0, SECOND)],
-            mhz: &[(1, 2400)],
-            throttled: &[(0, 7)],
-            pressure: &[("cpu", Pressure { some: 1.5, full: 0.5 })],
+            softirqs: second.0,
+            interrupts: second.1,
+            softnet: vec![softnet(0, 4), softnet(5, 9)],
+            ksoftirqd: vec![(1, SECOND), (0, SECOND)],
+            mhz: vec![(1, 2400)],
+            throttled: vec![(0, 7)],
+            pressure: vec![("cpu", Pressure { some: 1.5, full: 0.5 })],
             drops: (14, 20),
         },
     );
@@ -242,7 +242,7 @@ fn what_is_special_about_a_cpu() {
     assert_eq!(cpus.topology().offline, [0, 2]);
     cpus.tick(SECOND, &stat(&[(1, [0; 10])]));
     cpus.tick(2 * SECOND, &stat(&[(1, spent(1, &[(Ticks::USER, 100)]))]));
-    let view = cpus.cut(2 * SECOND, &SlowReadings { mhz: &[(1, 5)], ..SlowReadings::default() });
+    let view = cpus.cut(2 * SECOND, &SlowReadings { mhz: vec![(1, 5)], ..SlowReadings::default() });
     let rows: Vec<_> =
         view.rows.iter().map(|row| (row.cpu, row.online, row.isolated, row.nohz_full, row.mhz)).collect();
     assert_eq!(rows, [(0, false, false, false, None), (1, true, true, false, Some(5)), (2, false, false, true, None)]);

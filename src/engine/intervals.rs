@@ -40,8 +40,7 @@ impl Slices {
     pub(crate) fn data(&mut self) -> Data<'_> {
         // What has no name is seen by that; why is of no use to somebody far away.
         name_all(self.ingest.core_mut(), &mut self.resolver, &mut Vec::new());
-        let core = self.ingest.core();
-        Data { session: &core.session, profile: &core.profile, events: &self.events, start: core.start, origins: None }
+        self.ingest.core().data(&self.events)
     }
 
     /// Begins the next slice.

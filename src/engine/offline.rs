@@ -272,13 +272,6 @@ impl Offline {
 
     /// The data for queries.
     pub fn data(&self) -> Data<'_> {
-        let core = self.ingest.core();
-        Data {
-            session: &core.session,
-            profile: &core.profile,
-            events: &self.event_names,
-            start: core.start,
-            origins: None,
-        }
+        self.ingest.core().data(&self.event_names)
     }
 }

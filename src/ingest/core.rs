@@ -8,6 +8,7 @@ use crate::event::EventState;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::profile::{Loss, Profile, SiteId, Timeline, TraceId};
+use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Record, Sample};
 use crate::session::{Origin, Session, TimeMark, containers, marks};
@@ -434,6 +435,11 @@ impl Core {
     /// The series derived from samples.
     pub fn derived(&self) -> &Derived {
         &self.derived
+    }
+
+    /// What queries read, with names of the events.
+    pub fn data<'a>(&'a self, events: &'a [String]) -> Data<'a> {
+        Data { session: &self.session, profile: &self.profile, events, start: self.start, origins: None }
     }
 
     /// A complete copy of the present state.

@@ -396,14 +396,7 @@ impl Aggregator {
     }
 
     fn data(&self) -> Data<'_> {
-        let core = self.ingest.core();
-        Data {
-            session: &core.session,
-            profile: &core.profile,
-            events: self.events.names(),
-            start: core.start,
-            origins: None,
-        }
+        self.ingest.core().data(self.events.names())
     }
 
     /// Totals of each event, for samples that were not counted yet.

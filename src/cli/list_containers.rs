@@ -1,7 +1,6 @@
-//! `list containers`: what runs in which container of this machine; and recordings with what that says of another one.
+//! `list containers`: what runs in which container of this machine, printed, and read of another one.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::Value;
@@ -9,8 +8,6 @@ use serde_json::Value;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::session::containers::{NamedContainer, Runtime, named};
 use crate::source::live::containers::Scanner;
-use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
-use crate::symbols::shipped::ShippedTables;
 
 use super::Usage;
 use super::args::Format;
@@ -59,44 +56,11 @@ fn parse(text: &str) -> Option<Vec<NamedContainer>> {
     list.iter().map(one).collect()
 }
 
-/// A recording, and what its containers were called.
-pub struct RecordedContainers {
-    source: Box<dyn Source>,
-    names: Vec<NamedContainer>,
-}
-
-impl RecordedContainers {
-    /// # Errors
-    /// When the file cannot be read, or says nothing of containers.
-    pub fn new(source: Box<dyn Source>, path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let names = parse(&text).ok_or_else(|| {
-            Usage(format!(
-                "--containers {}: expected what `perfprof-tui list containers --format json` prints",
-                path.display()
-            ))
-        })?;
-        Ok(Self { source, names })
-    }
-}
-
-impl Source for RecordedContainers {
-    fn info(&self) -> &Info {
-        self.source.info()
-    }
-
-    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
-        batch.containers.append(&mut self.names);
-        self.source.next(batch)
-    }
-
-    fn given(&self) -> Vec<Arc<ShippedTables>> {
-        self.source.given()
-    }
-
-    fn control(&mut self, control: &Control) -> Result<String, String> {
-        self.source.control(control)
-    }
+/// The names of another machine's containers, from a file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<NamedContainer>> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let what = "expected what `perfprof-tui list containers --format json` prints";
+    Ok(parse(&text).ok_or_else(|| Usage(format!("--containers {}: {what}", path.display())))?)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::kernel::privilege;
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
 use crate::record::kinds::BuildId;
-use crate::source::{Batch, Control, Info, Progress, Source, SourceError, recording};
+use crate::source::{Batch, Info, Progress, Source, SourceError, recording};
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
 use crate::symbols::shipped::ShippedTables;
@@ -42,33 +42,32 @@ impl Recording {
     }
 }
 
-/// A source with what it needs until its end: files, processes.
-struct KeptSource {
-    source: Box<dyn Source>,
-    remotes: Vec<Remote>,
-    _unpacked: Option<tempfile::TempDir>,
-}
-
 /// Time that a failed recorder has for its last words.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
 
-impl Source for KeptSource {
+/// A source with what is told beside it, and what is kept until its end.
+struct Along<F> {
+    source: Box<dyn Source>,
+    tell: F,
+}
+
+impl<F: FnMut(&mut Batch) + Send> Source for Along<F> {
     fn info(&self) -> &Info {
         self.source.info()
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         let step = self.source.next(batch);
-        batch.notes.extend(self.remotes.iter().flat_map(Remote::complaints));
+        (self.tell)(batch);
         step
     }
 
-    fn given(&self) -> Vec<Arc<ShippedTables>> {
+    fn given(&self) -> Vec<Arc<Given>> {
         self.source.given()
     }
 
-    fn control(&mut self, control: &Control) -> Result<String, String> {
-        self.source.control(control)
+    fn stop(&mut self) {
+        self.source.stop();
     }
 }
 
@@ -97,11 +96,15 @@ pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Resu
                 let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
                 format!("{name} sent no recording: {}", said.join("; ")).trim_end_matches(": ").to_owned()
             })?;
-            Box::new(KeptSource { source, remotes, _unpacked: None })
+            let tell = move |batch: &mut Batch| batch.notes.extend(remotes.iter().flat_map(Remote::complaints));
+            Box::new(Along { source, tell })
         }
     };
     let source: Box<dyn Source> = match &args.names.containers {
-        Some(path) => Box::new(list_containers::RecordedContainers::new(source, path)?),
+        Some(path) => {
+            let mut told = list_containers::read(path)?;
+            Box::new(Along { source, tell: move |batch: &mut Batch| batch.containers.append(&mut told) })
+        }
         None => source,
     };
     let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
@@ -137,7 +140,7 @@ impl Opened {
     pub(crate) fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
-            unpacked => Box::new(KeptSource { source: self.source, remotes: Vec::new(), _unpacked: unpacked }),
+            Some(unpacked) => Box::new(Along { source: self.source, tell: move |_: &mut Batch| _ = &unpacked }),
         }
     }
 

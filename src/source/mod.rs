@@ -434,8 +434,14 @@ pub trait Source: Send {
     /// Changes the source; the words say what was done, or why it cannot be.
     fn control(&mut self, control: &Control) -> Result<String, String> {
         match control {
-            Control::Stop => Ok(String::new()),
+            Control::Stop => {
+                self.stop();
+                Ok("loading stopped: what was read stays".to_owned())
+            }
             _ => Err("this is a recording: what was measured cannot be changed".to_owned()),
         }
     }
+
+    /// Has a recording end where it is.
+    fn stop(&mut self) {}
 }

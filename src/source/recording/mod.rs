@@ -20,7 +20,7 @@ use crate::session::marks::{self, TimeMark};
 use crate::symbols::door::Namers;
 use crate::symbols::shipped::ShippedTables;
 
-use super::{Batch, Control, Info, Progress, Source, SourceError};
+use super::{Batch, Info, Progress, Source, SourceError};
 use input::{Input, ReadOutcome, SideData};
 
 use merge::Turns;
@@ -146,14 +146,8 @@ impl Source for RecordingSource {
         &self.info
     }
 
-    fn control(&mut self, control: &Control) -> Result<String, String> {
-        match control {
-            Control::Stop => {
-                self.stopped = true;
-                Ok("loading stopped: what was read stays".to_owned())
-            }
-            _ => Err("this is a recording: what was measured cannot be changed".to_owned()),
-        }
+    fn stop(&mut self) {
+        self.stopped = true;
     }
 
     fn given(&self) -> Vec<Arc<ShippedTables>> {

@@ -14,7 +14,7 @@ use crate::perfdata::read::ReadError;
 use crate::session::Origin;
 use crate::symbols::door::Namers;
 
-use super::{Batch, Control, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
+use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
 
 /// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,14 +332,8 @@ impl Source for TextSource {
         &self.info
     }
 
-    fn control(&mut self, control: &Control) -> Result<String, String> {
-        match control {
-            Control::Stop => {
-                self.stopped = true;
-                Ok("loading stopped: what was read stays".to_owned())
-            }
-            _ => Err("this is a recording: what was measured cannot be changed".to_owned()),
-        }
+    fn stop(&mut self) {
+        self.stopped = true;
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {

@@ -83,17 +83,9 @@ pub fn run(
     let mut batch = Batch::default();
     let mut asked = false;
     loop {
-        let step = source.next(&mut batch)?;
+        let step = ingest.read(source, &mut batch)?;
         work.notes.append(&mut batch.notes);
-        let complete = batch.complete_until.filter(|until| *until < u64::MAX);
-        ingest.feed_to(&mut batch, |core, input, time, record| {
-            if work.done.is_none() {
-                work.cut_until(core, time);
-                core.apply(input, time, record);
-            }
-        });
-        batch.clear();
-        batch.bytes = ingest.spare().unwrap_or_default();
+        ingest.feed_to(&mut batch, |core, input, time, record| work.take(core, input, time, record));
         let core = ingest.core_mut();
         if !asked {
             // A probe's event comes with the first batch.
@@ -107,7 +99,7 @@ pub fn run(
         if live {
             // While processes are there to be asked.
             name_all(core, &mut work.resolver, &mut work.notes);
-            if let Some(until) = complete {
+            if let Some(until) = batch.complete_until.filter(|until| *until < u64::MAX) {
                 work.cut_until(core, until);
             }
         }
@@ -115,16 +107,12 @@ pub fn run(
             done?;
             return Ok(once(work.notes));
         }
-        if matches!(step, Progress::End(_)) || stop.load(Ordering::Relaxed) {
+        let at_end = matches!(step, Progress::End(_));
+        if at_end || stop.load(Ordering::Relaxed) {
             let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
-            ingest.feed_to(&mut rest, |core, input, time, record| {
-                if work.done.is_none() {
-                    work.cut_until(core, time);
-                    core.apply(input, time, record);
-                }
-            });
+            ingest.feed_to(&mut rest, |core, input, time, record| work.take(core, input, time, record));
             let core = ingest.core_mut();
-            if live && matches!(step, Progress::End(_)) {
+            if live && at_end {
                 // What it ended with has all come.
                 core.units.until(monotonic_ns());
                 work.cut_until(core, core.units.now());
@@ -166,6 +154,14 @@ struct HeadlessState<'a> {
 }
 
 impl HeadlessState<'_> {
+    /// Takes a record in, unless all was measured that is wanted.
+    fn take(&mut self, core: &mut Core, input: usize, time: u64, record: &[u8]) {
+        if self.done.is_none() {
+            self.cut_until(core, time);
+            core.apply(input, time, record);
+        }
+    }
+
     /// Cuts all intervals that are over at a time.
     fn cut_until(&mut self, core: &mut Core, time: u64) {
         let interval = self.interval.unwrap_or(u64::MAX);

@@ -132,14 +132,13 @@ impl TracerThread {
         let mut published = (monotonic_ns(), thread_cpu_ns(), 0u64);
         let mut seen = 0u64;
         while !self.stop.load(Ordering::Relaxed) {
-            let step = self.source.next(&mut batch);
+            let step = ingest.read(&mut self.source, &mut batch);
             if let Some(lost) =
                 batch.counts.take().map(|list| list.iter().map(|c| c.lost).sum::<u64>()).filter(|n| *n > lost_before)
             {
                 self.trace.pairs.lose(lost - lost_before);
                 lost_before = lost;
             }
-            let complete = batch.complete_until;
             let trace = &mut self.trace;
             ingest.feed_to(&mut batch, |core, input, _, record| {
                 let Ok(Some((header, body, _))) = crate::record::kinds::split(record) else { return };
@@ -150,10 +149,8 @@ impl TracerThread {
                     trace.add(event, &sample);
                 }
             });
-            batch.clear();
-            batch.bytes = ingest.spare().unwrap_or_default();
             // At its end a source is complete for ever, which is no time.
-            if let Some(until) = complete.filter(|until| *until < u64::MAX) {
+            if let Some(until) = batch.complete_until.filter(|until| *until < u64::MAX) {
                 self.trace.pairs.until(until);
             }
             let now = monotonic_ns();

@@ -21,7 +21,7 @@ pub(crate) mod unit_feed;
 use crate::record::kinds::{split, types};
 use crate::record::order::Orderer;
 use crate::session::Origin;
-use crate::source::{Batch, Info};
+use crate::source::{Batch, Info, Progress, Source, SourceError};
 
 use chains::Chains;
 use hosts::Clocks;
@@ -84,6 +84,13 @@ impl Ingest {
     /// A used-up buffer to be filled again.
     pub(crate) fn spare(&mut self) -> Option<Vec<u8>> {
         self.spare.pop()
+    }
+
+    /// Reads the next batch of a source, into a buffer that is used up; at the source's end all that was held back is due.
+    pub(crate) fn read(&mut self, source: &mut dyn Source, batch: &mut Batch) -> Result<Progress, SourceError> {
+        batch.clear();
+        batch.bytes = self.spare().unwrap_or_default();
+        source.next(batch)
     }
 
     /// Takes in a batch's records and applies those that are due.

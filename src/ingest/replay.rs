@@ -16,14 +16,10 @@ pub(crate) fn replay(
     let mut build_ids = info.build_ids;
     let mut batch = Batch::default();
     loop {
-        let step = source.next(&mut batch)?;
+        let step = ingest.read(source, &mut batch)?;
         build_ids.extend(batch.build_ids.iter().cloned());
         ingest.feed_to(&mut batch, |core, input, _, record| each(core, input, record));
-        batch.clear();
-        batch.bytes = ingest.spare().unwrap_or_default();
         if matches!(step, Progress::End(_)) {
-            let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
-            ingest.feed_to(&mut rest, |core, input, _, record| each(core, input, record));
             return Ok(build_ids);
         }
     }
@@ -38,7 +34,6 @@ pub fn whole(source: &mut dyn Source) -> Ingest {
         let step = source.next(&mut batch).expect("reads");
         ingest.feed(&mut batch);
         if matches!(step, Progress::End(_)) {
-            ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
             return ingest;
         }
     }

@@ -26,17 +26,60 @@ pub(crate) struct Parcel {
     pub(crate) until: u64,
 }
 
-/// The protocol of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StoreProtocol {
-    Pyroscope,
-    Parca,
-    /// OTLP by gRPC.
-    Otlp,
+/// The protocol of a kind of store.
+struct StoreProtocol {
+    /// The place below the store's address that profiles are posted to, and its query.
+    path: &'static str,
+    query: fn(&Store, &Parcel) -> String,
+    write: fn(&ExportInput<'_>, &mut dyn Write) -> io::Result<()>,
+    body: fn(&Store, &Parcel) -> Vec<u8>,
+    /// Has the file with the body posted.
+    post: fn(&Store, Curl, &str) -> Curl,
+    /// The outcome, by what curl writes.
+    judge: fn(&[u8]) -> Option<SendOutcome>,
 }
 
-/// The method that takes profiles (opentelemetry-proto, collector/profiles/v1development/profiles_service.proto).
-const EXPORT: &str = "opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
+/// Grafana Pyroscope, "Server HTTP API", POST /ingest.
+static PYROSCOPE: StoreProtocol = StoreProtocol {
+    path: "ingest",
+    query: Store::series,
+    write: pprof::write,
+    body: |_, parcel| parcel.profile.clone(),
+    post: |_, curl, file| by_status(curl).option("form", &format!("profile={file};type=application/octet-stream")),
+    judge: judge_status,
+};
+
+/// Parca, proto/parca/profilestore/v1alpha1/profilestore.proto: WriteRaw.
+static PARCA: StoreProtocol = StoreProtocol {
+    path: "profiles/writeraw",
+    query: |_, _| String::new(),
+    write: pprof::write,
+    body: |store, parcel| store.raw_series(parcel).into_bytes(),
+    post: |_, curl, file| {
+        by_status(curl).option("header", "Content-Type: application/json").option("data-binary", file)
+    },
+    judge: judge_status,
+};
+
+/// OTLP by gRPC: the method that takes profiles (opentelemetry-proto,
+/// collector/profiles/v1development/profiles_service.proto).
+static OTLP: StoreProtocol = StoreProtocol {
+    path: "opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+    query: |_, _| String::new(),
+    write: otlp::write,
+    body: |_, parcel| grpc::framed(&parcel.profile),
+    post: |store, curl, file| grpc::call(curl, store.url.starts_with("http://")).option("data-binary", file),
+    judge: |output| Some(grpc::answer(output)).filter(|said| said.http > 0).map(|said| judge_call(&said)),
+};
+
+/// Has the status code alone written to standard output.
+fn by_status(curl: Curl) -> Curl {
+    curl.option("output", "/dev/null").option("write-out", "%{http_code}")
+}
+
+fn judge_status(output: &[u8]) -> Option<SendOutcome> {
+    String::from_utf8_lossy(output).trim().parse().ok().filter(|code| *code > 0).map(judge)
+}
 
 /// A store that profiles go to, and their name there.
 pub(crate) struct Store {
@@ -46,7 +89,7 @@ pub(crate) struct Store {
     auth: Option<Auth>,
     /// What no message may have.
     pub(crate) secrets: Vec<String>,
-    kind: StoreProtocol,
+    protocol: &'static StoreProtocol,
     name: String,
     labels: Vec<(String, String)>,
     rate: u64,
@@ -110,13 +153,13 @@ pub(crate) enum SendOutcome {
 impl Store {
     pub(crate) fn of(args: &Record) -> anyhow::Result<Self> {
         let url = args.push.clone().unwrap_or_default();
-        let Some((kind, address)) = addressed(&url, args.push_to) else {
+        let Some((protocol, address)) = addressed(&url, args.push_to) else {
             // There may be a password in what was typed.
             let why = "--push: expected http://HOST:PORT, https://…, otlp://HOST:PORT or otlps://… (what was given is \
                        not repeated here)";
             return Err(usage(why));
         };
-        if kind == StoreProtocol::Otlp && args.push_to.is_some() {
+        if url.starts_with("otlp") && args.push_to.is_some() {
             return Err(usage("--push-to is of stores at http:// and https://; otlp:// says what it is"));
         }
         let auth = Auth::of(args)?;
@@ -143,38 +186,30 @@ impl Store {
             url: address.trim_end_matches('/').to_owned(),
             auth,
             secrets,
-            kind,
+            protocol,
             name: args.push_name.clone(),
             labels,
             rate: quantity::hertz(&args.sampling.freq).unwrap_or(0),
         })
     }
 
-    /// The address that a profile is posted to.
+    /// The address that a profile is posted to: below the store's own, whose query stays.
     fn address(&self, parcel: &Parcel) -> String {
-        match self.kind {
-            // Grafana Pyroscope, "Server HTTP API", POST /ingest.
-            StoreProtocol::Pyroscope => {
-                let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
-                let own = format!(
-                    "name={name}&from={}&until={}&format=pprof&sampleRate={}&spyName=perfprof-tui",
-                    parcel.from, parcel.until, self.rate
-                );
-                self.below("ingest", &own)
-            }
-            // Parca, proto/parca/profilestore/v1alpha1/profilestore.proto: WriteRaw.
-            StoreProtocol::Parca => self.below("profiles/writeraw", ""),
-            StoreProtocol::Otlp => self.below(EXPORT, ""),
-        }
+        let (base, own) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        let query = (self.protocol.query)(self, parcel);
+        let query = [&query, own].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("{}/{}{mark}{query}", base.trim_end_matches('/'), self.protocol.path)
     }
 
-    /// An address below the store's own, whose query stays.
-    fn below(&self, path: &str, query: &str) -> String {
-        let (base, own) = self.url.split_once('?').unwrap_or((&self.url, ""));
-        let query = [query, own].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
-        let mark = if query.is_empty() { "" } else { "?" };
-        format!("{}/{path}{mark}{query}", base.trim_end_matches('/'))
+    /// The query that tells Pyroscope of a profile.
+    fn series(&self, parcel: &Parcel) -> String {
+        let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
+        format!(
+            "name={name}&from={}&until={}&format=pprof&sampleRate={}&spyName=perfprof-tui",
+            parcel.from, parcel.until, self.rate
+        )
     }
 
     /// The profile of an interval that began so many seconds after 1970.
@@ -184,14 +219,9 @@ impl Store {
         let resource = std::iter::once(("service.name".to_owned(), self.name.clone())).chain(labels).collect();
         let wall_ns = from.saturating_mul(1_000_000_000);
         let (frequency, filter) = (self.rate, None);
-        let input =
-            ExportInput { data, event: 0, filter, title: "", annotate: false, wall_ns, period, frequency, resource };
-        let mut out = Vec::new();
-        if self.kind == StoreProtocol::Otlp {
-            otlp::write(&input, &mut out)?;
-            return Ok(grpc::framed(&out));
-        }
-        pprof::write(&input, &mut out)?;
+        let (title, annotate, event, mut out) = ("", false, 0, Vec::new());
+        let input = ExportInput { data, event, filter, title, annotate, wall_ns, period, frequency, resource };
+        (self.protocol.write)(&input, &mut out)?;
         Ok(out)
     }
 
@@ -208,31 +238,12 @@ impl Store {
             Some(Auth::Token(token)) => curl.option("oauth2-bearer", token),
             None => curl,
         };
-        let code = |curl: Curl| curl.option("output", "/dev/null").option("write-out", "%{http_code}");
-        let curl = match self.kind {
-            StoreProtocol::Pyroscope => {
-                body.write_all(&parcel.profile)?;
-                code(curl).option("form", &format!("profile={file};type=application/octet-stream"))
-            }
-            StoreProtocol::Parca => {
-                body.write_all(self.raw_series(parcel).as_bytes())?;
-                code(curl).option("header", "Content-Type: application/json").option("data-binary", &file)
-            }
-            StoreProtocol::Otlp => {
-                body.write_all(&parcel.profile)?;
-                grpc::call(curl, self.url.starts_with("http://")).option("data-binary", &file)
-            }
-        };
+        body.write_all(&(self.protocol.body)(self, parcel))?;
         body.flush()?;
-        let child = curl.start().context("curl cannot be run, which pushes profiles")?;
+        let child =
+            (self.protocol.post)(self, curl, &file).start().context("curl cannot be run, which pushes profiles")?;
         let output = child.wait_with_output()?;
-        let sent = match self.kind {
-            StoreProtocol::Otlp => {
-                Some(grpc::answer(&output.stdout)).filter(|said| said.http > 0).map(|said| judge_call(&said))
-            }
-            _ => String::from_utf8_lossy(&output.stdout).trim().parse().ok().filter(|code| *code > 0).map(judge),
-        };
-        match sent {
+        match (self.protocol.judge)(&output.stdout) {
             Some(sent) if output.status.success() => Ok(sent),
             _ => anyhow::bail!("{}", String::from_utf8_lossy(&output.stderr).trim()),
         }
@@ -262,20 +273,17 @@ fn escaped(text: &str) -> String {
 }
 
 /// The protocol of an address, and that address as curl takes it.
-fn addressed(url: &str, to: Option<StoreArg>) -> Option<(StoreProtocol, String)> {
+fn addressed(url: &str, to: Option<StoreArg>) -> Option<(&'static StoreProtocol, String)> {
     let (scheme, rest) = url.split_once("://").filter(|(_, rest)| !rest.is_empty())?;
-    let http = match to {
-        None | Some(StoreArg::Pyroscope) => StoreProtocol::Pyroscope,
-        Some(StoreArg::Parca) => StoreProtocol::Parca,
-    };
-    let (kind, scheme) = match scheme {
-        "http" | "https" => (http, scheme),
-        "otlp" => (StoreProtocol::Otlp, "http"),
-        "otlps" => (StoreProtocol::Otlp, "https"),
+    let (protocol, scheme) = match (scheme, to) {
+        ("http" | "https", None | Some(StoreArg::Pyroscope)) => (&PYROSCOPE, scheme),
+        ("http" | "https", Some(StoreArg::Parca)) => (&PARCA, scheme),
+        ("otlp", _) => (&OTLP, "http"),
+        ("otlps", _) => (&OTLP, "https"),
         _ => return None,
     };
     let is_proper = !rest.contains(|c: char| c.is_whitespace() || c.is_control());
-    is_proper.then(|| (kind, format!("{scheme}://{rest}")))
+    is_proper.then(|| (protocol, format!("{scheme}://{rest}")))
 }
 
 /// The outcome by a status code (RFC 9110, section 15).
@@ -322,7 +330,7 @@ mod tests {
             shown: "http://store:4040".into(),
             auth: None,
             secrets: Vec::new(),
-            kind: StoreProtocol::Pyroscope,
+            protocol: &PYROSCOPE,
             name: "web cpu".into(),
             labels: vec![("host".into(), "node-7".into())],
             rate: 99,
@@ -333,7 +341,7 @@ mod tests {
             address.starts_with("http://store:4040/ingest?name=web%20cpu%7Bhost%3Dnode-7%7D&from=100&until=110&"),
             "{address}"
         );
-        let queried = Store { kind: StoreProtocol::Parca, url: "https://store/x?tenant=a".into(), ..store };
+        let queried = Store { protocol: &PARCA, url: "https://store/x?tenant=a".into(), ..store };
         assert_eq!(queried.address(&parcel), "https://store/x/profiles/writeraw?tenant=a");
         let body = queried.raw_series(&parcel);
         let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -372,11 +380,11 @@ mod tests {
 
     #[test]
     fn an_address_says_what_is_spoken_there() {
-        let of = addressed;
-        assert_eq!(of("http://h:1", None), Some((StoreProtocol::Pyroscope, "http://h:1".to_owned())));
-        assert_eq!(of("https://h:1", Some(StoreArg::Parca)), Some((StoreProtocol::Parca, "https://h:1".to_owned())));
-        assert_eq!(of("otlp://me:x@h:4317", None), Some((StoreProtocol::Otlp, "http://me:x@h:4317".to_owned())));
-        assert_eq!(of("otlps://h", None), Some((StoreProtocol::Otlp, "https://h".to_owned())));
+        let of = |url, to| addressed(url, to).map(|(protocol, address)| (protocol.path, address));
+        assert_eq!(of("http://h:1", None), Some((PYROSCOPE.path, "http://h:1".to_owned())));
+        assert_eq!(of("https://h:1", Some(StoreArg::Parca)), Some((PARCA.path, "https://h:1".to_owned())));
+        assert_eq!(of("otlp://me:x@h:4317", None), Some((OTLP.path, "http://me:x@h:4317".to_owned())));
+        assert_eq!(of("otlps://h", None), Some((OTLP.path, "https://h".to_owned())));
         for bad in ["h:1", "http//h", "otlp://", "ftp://h", "otlp://a b"] {
             assert_eq!(of(bad, None), None, "{bad}");
         }

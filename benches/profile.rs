@@ -16,6 +16,7 @@ use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Question, RowLimit
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
+use perfprof_tui::source::hosts::SourceHost;
 use perfprof_tui::ui::run::{render, show};
 use perfprof_tui::ui::theme::{Depth, Theme};
 use perfprof_tui::ui::view::flame::state::FlameScreen;
@@ -159,7 +160,8 @@ fn frames(data: Data<'_>) {
         Field::Key(ColumnKey::Sym),
     ];
     let start = Start { columns: columns.to_vec(), ..Start::default() };
-    let info = Info { host: "bench".into(), n_cpus: 1, ..Info::new(Origin::Recorded) };
+    let hosts = SourceHost::named("bench").into();
+    let info = Info { hosts, n_cpus: 1, ..Info::new(Origin::Recorded) };
     let mut app = App::new(info, start);
     let theme = Theme::new(Depth::True);
     let mut took: Vec<Duration> = (0..200)

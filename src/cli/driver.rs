@@ -119,7 +119,7 @@ impl Driver for SessionDriver {
         let (outside, requests) = (self.outside.clone(), engine.requests());
         let (names, no_demangle) = (self.names.clone(), self.no_demangle);
         let Some(files) = self.recording.clone() else {
-            let why = match engine.info().is_of_many() {
+            let why = match engine.info().hosts.are_many() {
                 true => SEVERAL_HOSTS,
                 false => "a recording that came by a pipe cannot be read again for a unit: give it as a file",
             };

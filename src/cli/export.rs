@@ -78,10 +78,9 @@ fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -
         Rate::Period(period) => (period, 0),
         Rate::Frequency(frequency) => (0, frequency),
     };
-    let resource = match core.session.hosts().collect::<Vec<_>>()[..] {
-        [host] if !host.is_empty() => vec![("host.name".to_owned(), host.to_string())],
-        _ => Vec::new(),
-    };
+    let host = core.told.hosts.first();
+    let is_known = !core.told.hosts.are_many() && !host.name.is_empty();
+    let resource = is_known.then(|| ("host.name".to_owned(), host.name.to_string())).into_iter().collect();
     Ok(ExportInput {
         data: loaded.data(),
         event,
@@ -129,7 +128,7 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
         opened = open::open(&args.recording, args.frames.no_demangle)?;
     }
     let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
-    let marks = marks::decode_from(&opened.source.info().machine);
+    let marks = marks::decode_from(&opened.source.info().hosts.first().machine);
     let written = copy::copy(&mut *opened.source, &keep, &marks, &args.output)
         .map_err(|e| anyhow::anyhow!("{}", why(&args.output, &e)))?;
     complain(&format!(

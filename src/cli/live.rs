@@ -89,7 +89,7 @@ pub(crate) fn open(mut args: Open) -> anyhow::Result<u8> {
     let opened = open::open(&args.recording, args.view.no_demangle)?;
     // Of several machines each has a snapshot of its own, made from what is held.
     let info = opened.source.info();
-    let recording = (!info.flows && !from_stdin && !info.is_of_many()).then(|| args.recording.paths());
+    let recording = (!info.flows && !from_stdin && !info.hosts.are_many()).then(|| args.recording.paths());
     let (baseline, names) = (args.view.baseline.clone(), args.recording.names.clone());
     let files = Files { recording, baseline, names, unit: None };
     show(opened, &args.view, start, files)
@@ -122,7 +122,7 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
         refresh: start.refresh,
         ..engine_options(opened.symbols.clone(), memory)
     };
-    let apart = opened.source.info().hosts.iter().any(|host| host.shift.is_none());
+    let apart = opened.source.info().hosts.several().any(|host| host.shift.is_none());
     let absent = || opened.source.info().notes.first().filter(|_| flows).cloned();
     let warning = apart.then(|| CLOCKS.to_owned()).or_else(absent);
     session(opened.source, options, view, start, warning, files)
@@ -241,7 +241,7 @@ fn session(
     }
     let (outside_tx, outside) = unbounded();
     signals::watch_signals(outside_tx.clone())?;
-    if source.info().is_of_many() && view.sort.is_none() {
+    if source.info().hosts.are_many() && view.sort.is_none() {
         let at = start.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
         start.columns.insert(at, Field::Key(ColumnKey::Host));
     }

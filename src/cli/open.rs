@@ -11,9 +11,8 @@ use crate::engine::offline::{self, Offline};
 use crate::filter::{Filter, KnownFields, equals};
 use crate::kernel::attr::sample;
 use crate::kernel::privilege;
-use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
-use crate::record::kinds::BuildId;
+use crate::session::hosts::PerHost;
 use crate::source::{Batch, Info, Progress, Source, SourceError, recording};
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
@@ -62,7 +61,7 @@ impl<F: FnMut(&mut Batch) + Send> Source for Along<F> {
         step
     }
 
-    fn given(&self) -> Vec<Arc<Given>> {
+    fn given(&self) -> PerHost<Arc<ShippedTables>> {
         self.source.given()
     }
 
@@ -155,52 +154,35 @@ impl Opened {
 /// The sources of a recording's names. The running kernel's names serve only when it is the
 /// kernel that was recorded.
 fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (SymbolOptions, Option<String>) {
-    let is_kernel = |(kernel, _, path): &&(bool, _, String)| *kernel && path.starts_with("[kernel.kallsyms]");
-    let kernel_id = info.build_ids.iter().find(is_kernel).map(|(_, id, _)| *id);
-    let same_kernel = is_own(&info.host, &info.kernel, kernel_id);
-    let others = info.hosts.iter().skip(1);
-    let own: Vec<bool> =
-        [same_kernel].into_iter().chain(others.map(|host| is_own(&host.name, &host.kernel, host.kernel_id))).collect();
-    let kallsyms = own.contains(&true).then(|| "/proc/kallsyms".into());
+    let strangers = || info.hosts.iter().filter(|(_, host)| !host.has_own_kernel());
+    let has_own = strangers().count() < info.hosts.iter().len();
     let is_text = info.inputs.is_empty();
     let named = args.names.kallsyms.is_some() || args.names.vmlinux.is_some();
     let mut complaint = None;
-    if own.contains(&false) && !named && !is_text {
-        let first = (if info.host.is_empty() { "an unnamed machine" } else { &info.host }, info.kernel.as_str());
-        let all = [first].into_iter().chain(info.hosts.iter().skip(1).map(|host| (&*host.name, host.kernel.as_str())));
-        let strangers: Vec<String> =
-            all.zip(&own).filter(|(_, own)| !**own).map(|((host, kernel), _)| format!("{host} {kernel}")).collect();
+    if strangers().next().is_some() && !named && !is_text {
+        let name = |name: &str| if name.is_empty() { "an unnamed machine".to_owned() } else { name.to_owned() };
+        let all: Vec<String> = strangers().map(|(_, host)| format!("{} {}", name(&host.name), host.kernel)).collect();
         complaint = Some(format!(
             "recorded on {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
-            strangers.join(", ")
+            all.join(", ")
         ));
     }
     // What the user gives is believed of all machines.
-    let strangers = if named { Vec::new() } else { (0..own.len()).filter(|i| !own[*i]).map(|i| i as u16).collect() };
+    let strangers = if named { Vec::new() } else { strangers().map(|(id, _)| id).collect() };
     let options = SymbolOptions {
         form: if no_demangle { NameForm::Raw } else { NameForm::Plain },
         live: false,
-        same_kernel: own.contains(&true) && args.names.symfs.is_none(),
+        same_kernel: has_own && args.names.symfs.is_none(),
         strangers,
         authors: info.authors.clone(),
         symfs: args.names.symfs.clone(),
         bounds: !args.names.no_bounds,
-        kallsyms: args.names.kallsyms.clone().or(kallsyms),
+        kallsyms: args.names.kallsyms.clone().or_else(|| has_own.then(|| "/proc/kallsyms".into())),
         vmlinux: args.names.vmlinux.clone(),
         caches,
         ..SymbolOptions::of_user()
     };
     (options, complaint)
-}
-
-/// True if a recorded kernel is the one that runs here: by its build id, or where that is not known by its release
-/// and the machine's name.
-fn is_own(host: &str, kernel: &str, id: Option<BuildId>) -> bool {
-    let uname = rustix::system::uname();
-    match id {
-        Some(id) => kernel_build_id() == Some(id),
-        None => uname.nodename().to_string_lossy() == host && uname.release().to_string_lossy() == kernel,
-    }
 }
 
 /// A filter as typed.

@@ -177,7 +177,7 @@ impl Recorder {
             }
         }
         let mut out = Vec::new();
-        SideWriter::new(&session.dsos, session.log(0), layout).until(u64::MAX, &mut out);
+        SideWriter::new(&session.dsos, session.log(), layout).until(u64::MAX, &mut out);
         writer.records(&out)?;
         let own_pid = (!sampling.include_self).then(|| std::process::id() as i32);
         let names = args.names && matches!(writer, RecordSink::Stream(_));

@@ -58,7 +58,7 @@ fn own_keys(info: &Info) -> Vec<ColumnKey> {
     } else {
         vec![ColumnKey::Comm, ColumnKey::Dso, ColumnKey::Sym]
     };
-    if info.is_of_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
+    if info.hosts.are_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
 }
 
 /// The parts of a report on each event.

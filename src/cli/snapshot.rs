@@ -11,14 +11,14 @@ use crate::panel::unit;
 pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
     let cmdline: Vec<String> = std::env::args().collect();
     let (mut samples, mut bytes, mut names) = (0, 0, Vec::<String>::new());
-    for (host, own) in moment.hosts.iter().enumerate() {
+    for (host, own) in moment.hosts.iter() {
         // A recording is of one machine.
-        let mut path = if moment.hosts.len() > 1 { name_with_host(path, &own.name) } else { path.to_owned() };
+        let mut path = if moment.hosts.are_many() { name_with_host(path, &own.name) } else { path.to_owned() };
         // Names that differ may be written alike.
         while names.contains(&path.display().to_string()) {
-            path = name_with_host(&path, &host.to_string());
+            path = name_with_host(&path, &names.len().to_string());
         }
-        let written = perfdata::save_host(moment, host as u16, &path, &cmdline, range);
+        let written = perfdata::save_host(moment, host, &path, &cmdline, range);
         let written = written.map_err(|e| format!("{}; the samples are still here", unwritten(&path, &e)))?;
         samples += written.samples;
         bytes += written.bytes;

@@ -65,7 +65,7 @@ pub fn run(
     let mut ingest = Ingest::new(&info, run.own_pid, IntakeOptions { units_only: true, ..IntakeOptions::default() });
     ingest.complete_chains(run.symbols.clone());
     let core = ingest.core_mut();
-    core.units.start(run.spec, run.unit, info.start).map_err(RunError::Unit)?;
+    core.start_unit(run.spec, run.unit, info.start).map_err(RunError::Unit)?;
     if run.points {
         core.units.collect_points();
     }

@@ -54,7 +54,7 @@ pub fn load_unit(
     let wants = IntakeOptions { units_only: true, ..IntakeOptions::default() };
     let mut ingest = Ingest::new(source.info(), None, wants);
     let core = ingest.core_mut();
-    core.units.start(spec, unit, 0)?;
+    core.start_unit(spec, unit, 0)?;
     core.bind_all_units();
     let missing = core.units.missing();
     if !missing.is_empty() {

@@ -95,7 +95,7 @@ fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
     if info.inputs.is_empty() {
         return Err(CopyError::NoAddresses);
     }
-    if info.is_of_many() {
+    if info.hosts.are_many() {
         return Err(CopyError::Hosts);
     }
     let mut events = info.events.clone();
@@ -122,7 +122,7 @@ fn sections(
     build_ids: &[(bool, BuildId, String)],
     span: (u64, u64),
 ) -> Vec<Section> {
-    let mut sections = info.machine.clone();
+    let mut sections = info.hosts.first().machine.clone();
     sections.retain(|(b, _)| ![bit::BUILD_ID, marks::FEATURE].contains(b));
     if !build_ids.is_empty() {
         sections.push(features::build_ids(build_ids));

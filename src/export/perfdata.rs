@@ -15,6 +15,7 @@ use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
 use crate::record::kinds::{BuildId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
+use crate::session::hosts::HostId;
 use crate::session::layouts::Layouts;
 use crate::session::{DsoId, DsoKind, MapId, containers, marks};
 use crate::symbols::SymbolOptions;
@@ -34,18 +35,18 @@ const FLUSH: usize = 1 << 18;
 /// Saves a moment, or what came in a range of its clock, under a name that appears only when the file is
 /// complete. Of several machines it is the first one's: a recording is of one.
 pub fn save(moment: &Snapshot, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<WrittenSize> {
-    save_host(moment, 0, path, cmdline, range)
+    save_host(moment, HostId::default(), path, cmdline, range)
 }
 
 /// Saves the samples of one machine, by its number.
 pub fn save_host(
     moment: &Snapshot,
-    host: u16,
+    host: HostId,
     path: &Path,
     cmdline: &[String],
     range: Option<(u64, u64)>,
 ) -> io::Result<WrittenSize> {
-    let Some(own) = moment.hosts.get(usize::from(host)) else { return Err(io::ErrorKind::NotFound.into()) };
+    let own = &moment.hosts[host];
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let events = descriptions(moment);
     // What is made of other samples is made anew by whoever reads them.

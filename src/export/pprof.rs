@@ -233,7 +233,7 @@ pub(super) fn build(input: &ExportInput<'_>) -> Profile {
         b.out.duration_nanos = last.saturating_sub(first) as i64;
     }
     let keys = ["comm", "pid", "tid", "host"].map(|key| b.string(key));
-    let several = data.session.hosts().len() > 1;
+    let several = data.session.hosts().are_many();
     let of_container = ["container", "pod", "namespace", "image"].map(|key| b.string(key));
     for (_, site, acc) in fold.sites() {
         let site = data.profile.sites.all()[site as usize];

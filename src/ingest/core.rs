@@ -1,9 +1,8 @@
 //! The core that records are applied to: a session and its profile, with what is needed to read them.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
+use crate::cpu::softirq::HandlerTimes;
 use crate::event::EventState;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
@@ -11,20 +10,21 @@ use crate::profile::{Loss, Profile, SiteId, Timeline, TraceId};
 use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Record, Sample};
-use crate::session::{Origin, Session, TimeMark, containers, marks};
+use crate::session::hosts::{HostId, PerHost};
+use crate::session::{Host, Origin, Session, TimeMark, containers, marks};
 use crate::source::{Batch, Info};
+use crate::units::kit::{Spec, Unit};
 
 use super::IntakeOptions;
 use super::chains::Chains;
 use super::decode::{GroupShare, Inputs};
 use super::derived::Derived;
 use super::facts::SessionFacts;
-use super::hosts::Hosts;
 use super::snapshot::{HostSnapshot, Snapshot};
 use super::switches::Switches;
 use super::text::Texts;
 use super::tracing::Tracing;
-use super::unit_feed::{UnitAnswer, Units};
+use super::unit_feed::{SEVERAL_HOSTS, UnitAnswer, Units};
 
 /// The state that records are applied to.
 #[derive(Debug)]
@@ -37,12 +37,11 @@ pub struct Core {
     /// The first of them whose samples stand for time.
     clock: Option<u16>,
     pub(super) inputs: Inputs,
-    hosts: Hosts,
     own_pid: Option<i32>,
     wants: IntakeOptions,
     pub(super) tracing: Tracing,
-    /// Events that are made of others.
-    derived: Derived,
+    /// Events that are made of others: threads and CPUs have the same numbers on several machines.
+    derived: PerHost<Derived>,
     /// Switches that name the threads of a running machine.
     switches: Option<Switches>,
     /// What is known of a text's names.
@@ -67,13 +66,13 @@ impl Core {
             session: Session::new(info.origin),
             profile: Profile::default(),
             events: info.events.clone(),
-            marks: marks::decode_from(&info.machine),
+            marks: marks::decode_from(&info.hosts.first().machine),
             clock: info.clock().map(|at| at as u16),
             own_pid,
             wants,
             tracing: Tracing::new(info, wants),
             inputs: Inputs::new(info),
-            derived: Derived::default(),
+            derived: PerHost::default(),
             switches: None,
             texts: Texts::default(),
             units: Units::default(),
@@ -83,9 +82,7 @@ impl Core {
             start: info.start,
             exited: FxHashMap::default(),
             renamed_containers: false,
-            hosts: Hosts::default(),
         };
-        core.derived.several_hosts = info.is_of_many();
         if wants.units_only {
             let own = |event: &usize| info.states.get(*event).is_none_or(|state| state.for_units);
             (0..core.events.len()).filter(own).for_each(|event| core.units.set_quiet(event as u16, true));
@@ -100,15 +97,14 @@ impl Core {
         }
         core.session.dsos.share = !wants.addresses;
         core.profile.keep_unmapped_words(wants.addresses);
-        core.session.name_hosts(&info.host_names());
-        core.profile.frames.merge_by_name(info.is_of_many());
-        core.hosts = Hosts::new(info, &core.derived);
-        core.units.several_hosts = info.is_of_many();
-        let machines = info.hosts.iter().map(|host| &host.machine);
-        let machines: Vec<_> = if info.is_of_many() { machines.collect() } else { vec![&info.machine] };
-        for (host, machine) in (0..).zip(machines) {
-            core.session.name_containers(host, containers::decode_from(machine));
+        core.session.name_hosts(info.hosts.iter().map(|(_, host)| host.name.clone()));
+        core.profile.frames.merge_by_name(info.hosts.are_many());
+        core.derived = info.hosts.map(|_, _| core.derived.first().clone());
+        for (id, host) in info.hosts.iter() {
+            core.session.turn_to(id);
+            core.session.name_containers(containers::decode_from(&host.machine));
         }
+        core.turn_to(0);
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
         }
@@ -117,7 +113,7 @@ impl Core {
 
     /// Turns to an input: what comes now is of it.
     fn turn_to(&mut self, input: usize) {
-        self.hosts.turn_to(input, &mut self.derived, &mut self.session);
+        self.session.turn_to(self.told.hosts.of_input(input));
     }
 
     /// Takes in what a batch brings beside records.
@@ -133,7 +129,7 @@ impl Core {
         }
         if !batch.containers.is_empty() {
             let list = std::mem::take(&mut batch.containers);
-            self.renamed_containers |= self.session.name_containers(self.hosts.at(), list);
+            self.renamed_containers |= self.session.name_containers(list);
         }
         for name in batch.names.drain(..) {
             self.texts.name(&name, &mut self.session, &mut self.profile);
@@ -269,9 +265,9 @@ impl Core {
         }
         self.timeline.lose(time.saturating_sub(self.start), lost);
         let cpu = (form.layout.sample_type & sample::CPU != 0).then_some(id.cpu as u16);
-        self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.hosts.at() });
+        self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.session.at() });
         self.units.lose(cpu.map(u32::from), time, lost);
-        self.derived.forget(lost);
+        self.derived[self.session.at()].forget(lost);
     }
 
     /// The event that a record of an input belongs to, and its sample.
@@ -368,16 +364,16 @@ impl Core {
 
     /// Counts what a sample ends.
     fn derive_from(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) {
-        let Self { derived, profile, .. } = self;
-        derived.sample(event, sample, site, profile.epoch(), |own, (began, ns)| {
+        let Self { derived, profile, session, .. } = self;
+        derived[session.at()].sample(event, sample, site, profile.epoch(), |own, (began, ns)| {
             profile.push(sample.time, began, ns.max(1), sample.cpu as u16, own);
         });
     }
 
     /// Counts the absence of a thread that is back.
     fn back(&mut self, tid: i32, time: u64, cpu: u32) {
-        let Self { derived, profile, .. } = self;
-        derived.came(tid, time, profile.epoch(), |own, (left, ns)| {
+        let Self { derived, profile, session, .. } = self;
+        derived[session.at()].came(tid, time, profile.epoch(), |own, (left, ns)| {
             profile.push(time, left, ns.max(1), cpu as u16, own);
         });
     }
@@ -426,18 +422,32 @@ impl Core {
         if origin == Origin::Live && self.switches.is_none() {
             self.switches = Switches::among(&self.events, tracing, origin);
         }
-        for name in self.derived.find(&self.events, tracing, origin) {
+        for name in self.derived[self.session.at()].find(&self.events, tracing, origin) {
             self.profile.set_durations(self.events.len() as u16);
             self.events.push(EventDesc::derived(&name));
         }
     }
 
-    /// The series derived from samples.
-    pub fn derived(&self) -> &Derived {
-        &self.derived
+    /// The events that are made of others, each with those.
+    pub(crate) fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
+        self.derived.first().iter()
     }
 
-    /// What queries read, with names of the events.
+    /// The time in softirqs, where their tracepoints are there; not of several machines, whose CPUs have the same
+    /// numbers.
+    pub fn softirq_times(&self) -> Option<HandlerTimes> {
+        (!self.derived.are_many()).then(|| self.derived[self.session.at()].times()).flatten()
+    }
+
+    /// Starts a unit at a time of the session's clock.
+    pub(crate) fn start_unit(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
+        if self.derived.are_many() {
+            return Err(SEVERAL_HOSTS.to_owned());
+        }
+        self.units.start(spec, unit, now)
+    }
+
+    /// The data that queries read, with names of the events.
     pub fn data<'a>(&'a self, events: &'a [String]) -> Data<'a> {
         Data { session: &self.session, profile: &self.profile, events, start: self.start, origins: None }
     }
@@ -451,7 +461,7 @@ impl Core {
             sites: self.profile.sites.clone(),
             tasks: self.session.tasks().to_vec(),
             dsos: self.session.dsos.clone(),
-            hosts: self.hosts_of_moment(),
+            hosts: self.session.hosts().map(|id, host| self.machine(id, host)),
             has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
             marks: self.marks.clone(),
@@ -460,13 +470,12 @@ impl Core {
         }
     }
 
-    fn hosts_of_moment(&self) -> Vec<HostSnapshot> {
-        let one = |(at, name): (usize, &Arc<str>)| HostSnapshot {
-            name: name.clone(),
-            log: self.session.log(at as u16).clone(),
-            machine: self.hosts.machine(at).unwrap_or(&self.told.machine).clone(),
-            containers: self.session.named_containers(at as u16).cloned().collect(),
-        };
-        self.session.hosts().enumerate().map(one).collect()
+    fn machine(&self, id: HostId, host: &Host) -> HostSnapshot {
+        HostSnapshot {
+            name: host.name.clone(),
+            log: host.log.clone(),
+            machine: self.told.hosts[id].machine.clone(),
+            containers: host.named_containers().cloned().collect(),
+        }
     }
 }

@@ -43,8 +43,6 @@ pub struct SeriesInput<'a> {
     /// What a recording says of its tracepoints.
     pub tracing: &'a [u8],
     pub origin: Origin,
-    /// Records are of several machines, whose CPUs have the same numbers.
-    pub several_hosts: bool,
     known: &'a [Entry],
 }
 
@@ -72,7 +70,6 @@ type Entry = (Option<u16>, Box<dyn Series>);
 /// The series of a session.
 #[derive(Debug, Default)]
 pub struct Derived {
-    pub several_hosts: bool,
     list: Vec<Entry>,
     /// By event whether anything is made of it.
     feeds: Vec<bool>,
@@ -83,14 +80,14 @@ pub struct Derived {
 impl Clone for Derived {
     fn clone(&self) -> Self {
         let list = self.list.iter().map(|(event, series)| (*event, series.copy())).collect();
-        Self { list, feeds: self.feeds.clone(), several_hosts: self.several_hosts, epoch: self.epoch }
+        Self { list, feeds: self.feeds.clone(), epoch: self.epoch }
     }
 }
 
 impl Derived {
     /// Makes what more can be made of some events; its own come after those, by these names.
     pub fn find(&mut self, events: &[EventDesc], tracing: &[u8], origin: Origin) -> Vec<String> {
-        let place = SeriesInput { events, tracing, origin, several_hosts: self.several_hosts, known: &self.list };
+        let place = SeriesInput { events, tracing, origin, known: &self.list };
         let found: SeriesList = KINDS.iter().flat_map(|kind| kind(&place)).collect();
         let mut names = Vec::new();
         for series in found {

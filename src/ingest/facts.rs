@@ -6,20 +6,20 @@ use crate::kernel::{monotonic_ns, wall_ns};
 use crate::record::kinds::types;
 use crate::session::Origin;
 use crate::source::Info;
+use crate::source::hosts::Hosts;
 
 /// Facts as they were told.
 #[derive(Debug)]
 pub struct SessionFacts {
     origin: Origin,
-    /// Header features that describe the recorded machine; none when live.
-    pub machine: Vec<(u8, Vec<u8>)>,
+    pub(crate) hosts: Hosts,
     /// How many records of each type came.
     kinds: FxHashMap<u32, u64>,
 }
 
 impl SessionFacts {
     pub(crate) fn new(info: &Info) -> Self {
-        Self { origin: info.origin, machine: info.machine.clone(), kinds: FxHashMap::default() }
+        Self { origin: info.origin, hosts: info.hosts.clone(), kinds: FxHashMap::default() }
     }
 
     /// A record of a type came.
@@ -48,7 +48,7 @@ impl SessionFacts {
         if self.origin == Origin::Live {
             return wall_ns().saturating_add(start).saturating_sub(monotonic_ns());
         }
-        let data = self.machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
+        let data = self.hosts.first().machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
         let word = |at: usize| Some(u64::from_le_bytes(data?.1.get(at..at + 8)?.try_into().ok()?));
         let (Some(wall), Some(clock)) = (word(8), word(16)) else { return 0 };
         wall.wrapping_add(start).wrapping_sub(clock)
@@ -80,6 +80,7 @@ mod tests {
     use crate::perfdata::features::bit;
     use crate::session::Origin;
     use crate::source::Info;
+    use crate::source::hosts::SourceHost;
 
     /// The wall showed 5 s when the clock showed 2 s: at 3 s it showed 6 s, at 1 s it had shown 4 s.
     #[test]
@@ -88,7 +89,8 @@ mod tests {
         let data =
             [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), &(5 * second).to_le_bytes(), &(2 * second).to_le_bytes()];
         let begun = |start: u64, machine: Vec<(u8, Vec<u8>)>| {
-            let info = Info { start, machine, ..Info::new(Origin::Recorded) };
+            let hosts = SourceHost { machine, ..SourceHost::default() }.into();
+            let info = Info { start, hosts, ..Info::new(Origin::Recorded) };
             SessionFacts::new(&info).wall_start(start)
         };
         assert_eq!(begun(3 * second, vec![(bit::CLOCK_DATA, data.concat())]), 6 * second);

@@ -6,7 +6,6 @@ mod core;
 mod decode;
 pub mod derived;
 mod facts;
-mod hosts;
 mod intake;
 mod kernel_functions;
 mod replay;
@@ -24,7 +23,6 @@ use crate::session::Origin;
 use crate::source::{Batch, Info, Progress, Source, SourceError};
 
 use chains::Chains;
-use hosts::Clocks;
 
 pub use self::core::Core;
 pub use decode::GroupShare;
@@ -40,7 +38,6 @@ pub struct Ingest {
     spare: Vec<Vec<u8>>,
     rounds: Vec<Round>,
     recorded: bool,
-    clocks: Clocks,
 }
 
 /// The time up to which an input of a recording is complete: at a FINISHED_ROUND, up to the
@@ -61,7 +58,6 @@ impl Ingest {
             spare: Vec::new(),
             rounds: vec![Round::default(); core.inputs.len()],
             core,
-            clocks: Clocks::new(info),
             recorded: info.origin == Origin::Recorded,
         }
     }
@@ -138,7 +134,6 @@ impl Ingest {
     fn index(&mut self, input: usize, bytes: &[u8]) {
         self.index.clear();
         let (decoder, round) = (self.core.inputs.decoder(input), &mut self.rounds[input]);
-        let clocks = &mut self.clocks;
         let mut at = 0;
         loop {
             let (header, body) = match split(&bytes[at..]) {
@@ -150,7 +145,7 @@ impl Ingest {
                 }
             };
             if header.kind < types::USER_START {
-                let time = clocks.common(input, decoder.time(header, body));
+                let time = self.core.told.hosts.common_time(input, decoder.time(header, body));
                 round.newest = round.newest.max(time);
                 self.index.push((time, at));
             } else {

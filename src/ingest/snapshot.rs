@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::perfdata::EventDesc;
 use crate::profile::{Chunk, Frames, Losses, SiteId, Sites, Trie};
 use crate::session::containers::NamedContainer;
+use crate::session::hosts::{HostId, PerHost};
 use crate::session::{Dsos, SideLog, Task, TimeMark};
 
 /// The state of a session.
@@ -17,8 +18,8 @@ pub struct Snapshot {
     pub(crate) sites: Sites,
     pub(crate) tasks: Vec<Task>,
     pub(crate) dsos: Dsos,
-    /// The machines that samples are of, by the number that tasks have.
-    pub hosts: Vec<HostSnapshot>,
+    /// The machines that samples are of.
+    pub hosts: PerHost<HostSnapshot>,
     pub(crate) events: Vec<EventDesc>,
     /// Whether times are of this machine's CLOCK_MONOTONIC.
     pub(crate) live: bool,
@@ -32,7 +33,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug)]
 pub struct HostSnapshot {
     /// As the user named it, or as it calls itself.
-    pub(crate) name: Arc<str>,
+    pub name: Arc<str>,
     pub(crate) log: SideLog,
     /// Header features that describe it, of a recording; none when live.
     pub(crate) machine: Vec<(u8, Vec<u8>)>,
@@ -47,9 +48,9 @@ impl Snapshot {
     }
 
     /// The machine of a sample.
-    pub(crate) fn host_of(&self, chunk: &Chunk, row: usize) -> u16 {
-        if self.hosts.len() < 2 {
-            return 0;
+    pub(crate) fn host_of(&self, chunk: &Chunk, row: usize) -> HostId {
+        if !self.hosts.are_many() {
+            return HostId::default();
         }
         self.tasks[self.sites.get(SiteId(chunk.site[row])).task.0 as usize].host
     }

@@ -76,8 +76,6 @@ impl Running {
 /// All units of a session.
 #[derive(Debug, Default)]
 pub struct Units {
-    /// Records are of several machines, whose threads and CPUs have the same numbers.
-    pub(crate) several_hosts: bool,
     list: Vec<Running>,
     /// By event, the units that want it: (place in the list, role).
     routes: Vec<Vec<(usize, usize)>>,

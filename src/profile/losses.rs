@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::session::hosts::HostId;
+
 /// Samples that were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
@@ -10,8 +12,7 @@ pub struct Loss {
     pub samples: u64,
     /// Whose ring was full; `None` when that is not known.
     pub(crate) cpu: Option<u16>,
-    /// Which of the session's hosts it was on.
-    pub(crate) host: u16,
+    pub(crate) host: HostId,
 }
 
 /// Spans in which nothing was measured, as all events rested; the last one may be open, up to `u64::MAX`.

@@ -260,8 +260,8 @@ fn positions_and_times() {
     assert_eq!(parts(&p, edge - 3, 2 * edge + 2), [3, CHUNK, 2]);
     assert_eq!(parts(&p, 5, 5), [0usize; 0]);
     assert_eq!(parts(&p, 0, u64::MAX), [CHUNK, CHUNK, 10]);
-    p.losses.push(Loss { time: 10 * edge - 1, samples: 1, cpu: None, host: 0 });
-    p.losses.push(Loss { time: 10 * edge, samples: 1, cpu: None, host: 0 });
+    p.losses.push(Loss { time: 10 * edge - 1, samples: 1, cpu: None, host: Default::default() });
+    p.losses.push(Loss { time: 10 * edge, samples: 1, cpu: None, host: Default::default() });
     p.evict().expect("a full one");
     assert_eq!((p.first(), p.end(), p.len()), (edge, n, n as usize - CHUNK));
     assert_eq!(p.losses.all().map(|loss| loss.time).collect::<Vec<_>>(), [10 * edge]);
@@ -377,7 +377,7 @@ fn a_loss_that_is_told_twice_counts_once() {
 #[test]
 fn no_more_losses_and_gaps_are_kept_than_that() {
     let mut losses = Losses::default();
-    let loss = |time| Loss { time, samples: 1, cpu: None, host: 0 };
+    let loss = |time| Loss { time, samples: 1, cpu: None, host: Default::default() };
     (0..(1 << 16) + 3).for_each(|time| losses.push(loss(time)));
     assert_eq!((losses.all().count(), losses.all().next().map(|loss| loss.time)), (1 << 16, Some(3)));
     losses.forget(10);

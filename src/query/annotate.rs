@@ -77,7 +77,7 @@ fn hits_of(data: Data<'_>, fold: &Aggregate, syms: &[bool]) -> Hits {
     let mut own = Acc::default();
     // One function of several machines has its addresses on the one that is shown.
     let first = syms.iter().position(|is| *is).map(|sym| profile.frames.sym(SymId(sym as u32)).dso);
-    let host = first.map_or(0, |dso| data.session.dsos.get(dso).host);
+    let host = first.map(|dso| data.session.dsos.get(dso).host);
     for (_, site, acc) in fold.sites() {
         let stack = profile.sites.all()[site as usize].stack;
         if stack == NodeId::ROOT {
@@ -86,7 +86,7 @@ fn hits_of(data: Data<'_>, fold: &Aggregate, syms: &[bool]) -> Hits {
         let frame = profile.trie.frame(stack);
         if syms.get(profile.frames.sym_of(frame).0 as usize).copied().unwrap_or(false) {
             let one = profile.frames.get(frame);
-            if data.session.dsos.of_map(one.map).host != host {
+            if Some(data.session.dsos.of_map(one.map).host) != host {
                 continue;
             }
             *at.entry(data.session.dsos.map_of(one.map).to_dso(one.ip)).or_default() += acc;

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
+use super::hosts::HostId;
 use super::maps::{DsoId, Map, MapId, Maps};
 use super::space::Space;
 
@@ -36,8 +37,7 @@ impl DsoKind {
 #[derive(Clone, Debug)]
 pub struct Dso {
     pub id: DsoId,
-    /// Which of the session's hosts has it.
-    pub(crate) host: u16,
+    pub(crate) host: HostId,
     /// The full name, as the mapping process spelled it.
     pub path: Arc<str>,
     /// The same, byte for byte, for opening the file.
@@ -60,16 +60,16 @@ pub struct Dso {
 #[derive(Clone, Debug)]
 pub struct Dsos {
     list: Vec<Dso>,
-    ids: HashMap<(u16, Arc<[u8]>, FileId), DsoId>,
+    ids: HashMap<(HostId, Arc<[u8]>, FileId), DsoId>,
     /// The host that is told of: the same path is another file on another one.
-    pub(super) host: u16,
+    pub(super) host: HostId,
     pub(super) maps: Maps,
     /// Whether processes that have the same part of a file share what stands for it.
     pub share: bool,
     /// Build ids by path, from a recording's table.
-    build_ids: HashMap<(u16, Arc<[u8]>), BuildId>,
+    build_ids: HashMap<(HostId, Arc<[u8]>), BuildId>,
     /// jitdump files by the process that has one mapped.
-    dumps: HashMap<(u16, i32), Arc<[u8]>>,
+    dumps: HashMap<(HostId, i32), Arc<[u8]>>,
 }
 
 impl Default for Dsos {
@@ -77,7 +77,7 @@ impl Default for Dsos {
         let mut dsos = Self {
             list: Vec::new(),
             ids: HashMap::new(),
-            host: 0,
+            host: HostId::default(),
             maps: Maps::default(),
             share: false,
             build_ids: HashMap::new(),
@@ -131,7 +131,7 @@ impl Dsos {
     }
 
     /// The DSO of a host's kernel addresses outside modules.
-    pub(super) fn kernel_of(&mut self, host: u16) -> MapId {
+    pub(super) fn kernel_of(&mut self, host: HostId) -> MapId {
         let told = std::mem::replace(&mut self.host, host);
         let dso = self.intern(-1, b"[kernel.kallsyms]", FileId::None, None);
         self.host = told;

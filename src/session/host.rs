@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::record::kinds::Task as TaskRecord;
 
+use super::containers::NamedContainer;
 use super::groups::Groups;
 use super::space::Space;
 use super::{MapId, SideLog, TaskId};
@@ -30,24 +31,24 @@ pub(super) const LINGER_NS: u64 = 2_000_000_000;
 
 /// One machine. Process ids, addresses and cgroup ids mean something there only.
 #[derive(Debug)]
-pub(super) struct Host {
-    pub(crate) name: Arc<str>,
-    pub(crate) threads: FxHashMap<i32, Thread>,
-    pub(crate) spaces: FxHashMap<i32, Space>,
-    pub(crate) kernel: Space,
+pub struct Host {
+    pub name: Arc<str>,
+    pub(super) threads: FxHashMap<i32, Thread>,
+    pub(super) spaces: FxHashMap<i32, Space>,
+    pub(super) kernel: Space,
     /// What holds kernel addresses outside modules.
-    pub(crate) kernel_text: MapId,
+    pub(super) kernel_text: MapId,
     /// Spaces that may still be inside an exec; 0 saves looking.
-    pub(crate) in_exec: usize,
+    pub(super) in_exec: usize,
     /// Threads that have ended, oldest first.
     leaving: VecDeque<(u64, TaskRecord)>,
-    pub(crate) groups: Groups,
+    pub(super) groups: Groups,
     pub(crate) log: SideLog,
 }
 
 impl Host {
     /// A machine that nothing is known of; `generation` tells its kernel from those of others.
-    pub(crate) fn new(name: Arc<str>, kernel_text: MapId, generation: u32) -> Self {
+    pub(super) fn new(name: Arc<str>, kernel_text: MapId, generation: u32) -> Self {
         Self {
             name,
             threads: FxHashMap::default(),
@@ -61,8 +62,13 @@ impl Host {
         }
     }
 
+    /// The containers whose names were told.
+    pub(crate) fn named_containers(&self) -> impl Iterator<Item = &NamedContainer> {
+        self.groups.named()
+    }
+
     /// A thread has ended; those that did so long before are forgotten.
-    pub(crate) fn leave(&mut self, task: &TaskRecord, time: u64) {
+    pub(super) fn leave(&mut self, task: &TaskRecord, time: u64) {
         // The kernel tears a thread's memory down after this record, and that is sampled too.
         self.leaving.push_back((time, *task));
         while self.leaving.front().is_some_and(|(at, _)| at.saturating_add(LINGER_NS) < time) {
@@ -81,7 +87,7 @@ impl Host {
     }
 
     /// Calls `each` for the mappings that it has, or that its history tells of.
-    pub(crate) fn each_map(&self, mut each: impl FnMut(MapId)) {
+    pub(super) fn each_map(&self, mut each: impl FnMut(MapId)) {
         each(self.kernel_text);
         for space in self.spaces.values().chain([&self.kernel]) {
             space.maps().chain(space.before()).for_each(&mut each);

@@ -5,6 +5,7 @@ pub mod containers;
 pub(crate) mod dso;
 mod groups;
 mod host;
+pub mod hosts;
 pub(crate) mod layouts;
 pub(crate) mod log;
 pub mod machine;
@@ -27,7 +28,9 @@ use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
 use containers::{Container, NamedContainer};
 pub use dso::{Dso, DsoKind, Dsos};
-use host::{Host, Thread};
+pub use host::Host;
+use host::Thread;
+use hosts::{HostId, PerHost};
 use log::Fork;
 pub use log::{Side, SideLog};
 pub use mappings::Mappings;
@@ -62,9 +65,9 @@ pub struct Session {
     pub(crate) finds_groups: bool,
     pub dsos: Dsos,
     tasks: Tasks,
-    hosts: Vec<Host>,
+    hosts: PerHost<Host>,
     /// The one that records are of now.
-    at: usize,
+    at: HostId,
     generation: u32,
     names: HashMap<Arc<str>, ()>,
     /// What threads were called when the session began, or when a record named them: one that ended before it was met
@@ -81,65 +84,17 @@ impl Session {
             finds_groups: false,
             dsos: Dsos::default(),
             tasks: Tasks::default(),
-            hosts: vec![Host::new("".into(), MapId::KERNEL, 0)],
-            at: 0,
+            hosts: PerHost::one(Host::new("".into(), MapId::KERNEL, 0)),
+            at: HostId::default(),
             generation: 0,
             names: HashMap::new(),
             told: FxHashMap::default(),
         }
     }
 
-    /// Gives its machines their names; more than one are counted side by side.
-    pub(crate) fn name_hosts(&mut self, names: &[Arc<str>]) {
-        for (at, name) in names.iter().enumerate().take(usize::from(u16::MAX)) {
-            match self.hosts.get_mut(at) {
-                Some(host) => host.name = name.clone(),
-                None => {
-                    self.generation += 1;
-                    let kernel_text = self.dsos.kernel_of(at as u16);
-                    self.hosts.push(Host::new(name.clone(), kernel_text, self.generation));
-                }
-            }
-        }
-    }
-
-    /// The names of its machines. A task's host is one of them.
-    pub fn hosts(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
-        self.hosts.iter().map(|host| &host.name)
-    }
-
-    /// The name of the machine that a task runs on.
-    pub(crate) fn host(&self, task: &Task) -> Arc<str> {
-        self.hosts.get(usize::from(task.host)).map(|host| host.name.clone()).unwrap_or_default()
-    }
-
-    /// From now on what is told and asked is of this machine.
-    pub(crate) fn turn_to(&mut self, host: u16) {
-        self.at = usize::from(host).min(self.hosts.len() - 1);
-        self.dsos.host = host;
-    }
-
-    /// The history of a machine.
-    pub(crate) fn log(&self, host: u16) -> &SideLog {
-        &self.hosts[usize::from(host).min(self.hosts.len() - 1)].log
-    }
-
-    /// Bytes that the history has.
-    pub(crate) fn log_memory(&self) -> usize {
-        self.hosts.iter().map(|host| host.log.memory()).sum()
-    }
-
-    /// True if it is worth its time to trim the history.
-    pub(crate) fn log_is_ripe(&self) -> bool {
-        self.hosts.iter().any(|host| host.log.is_ripe())
-    }
-
-    fn here(&self) -> &Host {
-        &self.hosts[self.at]
-    }
-
-    fn here_mut(&mut self) -> &mut Host {
-        &mut self.hosts[self.at]
+    /// The history of the machine at hand.
+    pub(crate) fn log(&self) -> &SideLog {
+        &self.here().log
     }
 
     fn note(&mut self, time: u64, side: Side) {
@@ -286,7 +241,7 @@ impl Session {
         let first = self.here().threads.get(&pid).map(|first| &first.comm).filter(|name| !is_unnamed(pid, name));
         let program = first.unwrap_or(&comm).clone();
         let group = self.group_of(pid, cgroup);
-        let id = self.tasks.id(Task { host: self.at as u16, pid, tid, comm, program, cgroup: group });
+        let id = self.tasks.id(Task { host: self.at, pid, tid, comm, program, cgroup: group });
         if let Some(thread) = self.here_mut().threads.get_mut(&tid) {
             thread.task = Some((cgroup, id));
         }
@@ -313,14 +268,12 @@ impl Session {
 
     /// The path of a task's cgroup; empty when it is not known.
     pub(crate) fn cgroup(&self, task: &Task) -> Arc<str> {
-        let host = self.hosts.get(usize::from(task.host));
-        host.and_then(|host| host.groups.get(task.cgroup)).map(|group| group.path.clone()).unwrap_or_default()
+        self.hosts[task.host].groups.get(task.cgroup).map(|group| group.path.clone()).unwrap_or_default()
     }
 
     /// The container, unit or group that a task is in; one without any name when that is not known.
     pub fn container(&self, task: &Task) -> Arc<Container> {
-        let host = self.hosts.get(usize::from(task.host));
-        host.and_then(|host| host.groups.get(task.cgroup)).map(|group| group.container.clone()).unwrap_or_default()
+        self.hosts[task.host].groups.get(task.cgroup).map(|group| group.container.clone()).unwrap_or_default()
     }
 
     /// The cgroup of a thread now: of one that ran as its samples told it, else by asking a running machine.
@@ -340,20 +293,15 @@ impl Session {
         self.here().groups.container_of(path)
     }
 
-    /// Learns what containers of a machine are called; whether a known cgroup has another name by that.
-    pub fn name_containers(&mut self, host: u16, list: Vec<NamedContainer>) -> bool {
-        self.hosts.get_mut(usize::from(host)).is_some_and(|host| host.groups.name(list))
-    }
-
-    /// The containers of a machine whose names were told.
-    pub fn named_containers(&self, host: u16) -> impl Iterator<Item = &NamedContainer> {
-        self.hosts.get(usize::from(host)).into_iter().flat_map(|host| host.groups.named())
+    /// Learns what containers of the machine at hand are called; whether a known cgroup has another name by that.
+    pub fn name_containers(&mut self, list: Vec<NamedContainer>) -> bool {
+        self.here_mut().groups.name(list)
     }
 
     /// A thread that a text names.
     pub(crate) fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
         let program = comm.clone();
-        self.tasks.id(Task { host: self.at as u16, pid, tid, comm: comm.clone(), program, cgroup: 0 })
+        self.tasks.id(Task { host: self.at, pid, tid, comm: comm.clone(), program, cgroup: 0 })
     }
 
     /// The comm of a thread now; live, one that no record told of is asked for in /proc.
@@ -395,7 +343,7 @@ impl Session {
     /// Begins the table of tasks anew and gives the old one: those that are still wanted are taken over by
     /// [`Self::keep_task`].
     pub(crate) fn renew_tasks(&mut self) -> Vec<Task> {
-        let threads = self.hosts.iter_mut().flat_map(|host| host.threads.values_mut());
+        let threads = self.hosts.values_mut().flat_map(|host| host.threads.values_mut());
         threads.for_each(|thread| thread.task = None);
         self.tasks.renew()
     }
@@ -410,18 +358,9 @@ impl Session {
         let mut is_used = self.dsos.maps.none_used();
         let mut mark = |map: MapId| is_used[map.0 as usize] = true;
         used.for_each(&mut mark);
-        self.hosts.iter().for_each(|host| host.each_map(&mut mark));
+        self.hosts.iter().for_each(|(_, host)| host.each_map(&mut mark));
         self.dsos.maps.forget_others(is_used);
         self.names.retain(|name, ()| Arc::strong_count(name) > 1);
-    }
-
-    /// Forgets side-band history that no kept sample can need: that of processes, by host and id, which have
-    /// ended and are not in `kept`.
-    pub(crate) fn trim_log(&mut self, kept: &dyn Fn(u16, i32) -> bool) {
-        for (at, host) in self.hosts.iter_mut().enumerate() {
-            let spaces = &host.spaces;
-            host.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept(at as u16, pid));
-        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::hosts::HostId;
+
 /// The number of all those together that have none in our own PID namespace, and their name.
 pub(crate) const OUTSIDE: i32 = -2;
 pub(crate) const OUTSIDE_NAME: &str = "[outside]";
@@ -15,8 +17,7 @@ pub struct TaskId(pub(crate) u32);
 /// A task: the thread that a sample belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Task {
-    /// Which of the session's hosts it runs on.
-    pub(crate) host: u16,
+    pub(crate) host: HostId,
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     pub(crate) comm: Arc<str>,

@@ -124,7 +124,7 @@ fn only_code_is_mapped() {
     let Record::Mmap(code) = map(1, 0x1000, 0x1000, "/a") else { unreachable!() };
     s.apply(&Record::Mmap(Mmap { prot: 3, ..code }), 0);
     s.apply(&Record::Mmap(Mmap { len: 0, ..code }), 0);
-    assert_eq!((dso(&s, 1, 0x1000), s.log(0).entries().len()), ("[unknown]".into(), 0));
+    assert_eq!((dso(&s, 1, 0x1000), s.log().entries().len()), ("[unknown]".into(), 0));
     s.apply(&Record::Mmap(Mmap { prot: 4, ..code }), 0);
     assert_eq!(
         (dso(&s, 1, 0x1000), dso(&s, 1, 0x1fff), dso(&s, 1, 0x2000)),
@@ -172,12 +172,12 @@ fn an_exec_is_over_when_the_new_program_is_seen() {
         s.seen(1, 3, user_mode, &chain(words));
         assert_eq!(dso(&s, 1, 0x1010) == "[unknown]", over, "{words:x?}");
         assert_eq!(s.space_generation(1) > second, over);
-        let ran = s.log(0).entries().iter().filter(|(_, side)| matches!(side, Side::Ran { pid: 1 })).count();
+        let ran = s.log().entries().iter().filter(|(_, side)| matches!(side, Side::Ran { pid: 1 })).count();
         assert_eq!(ran, usize::from(over));
         // It is over once.
         s.seen(1, 4, true, &[]);
         s.seen(1, 5, true, &[]);
-        let ran = s.log(0).entries().iter().filter(|(_, side)| matches!(side, Side::Ran { .. })).count();
+        let ran = s.log().entries().iter().filter(|(_, side)| matches!(side, Side::Ran { .. })).count();
         assert_eq!((ran, s.here().in_exec), (1, 0));
     }
     // Two at once are two.
@@ -195,11 +195,11 @@ fn an_exec_is_over_when_the_new_program_is_seen() {
 #[test]
 fn machines_stand_side_by_side() {
     let mut s = Session::new(Origin::Recorded);
-    s.name_hosts(&["a".into(), "b".into(), "c".into()]);
-    assert_eq!(s.hosts().map(|name| &**name).collect::<Vec<_>>(), ["a", "b", "c"]);
+    s.name_hosts(["a", "b", "c"].map(Into::into));
+    assert_eq!(s.hosts().iter().map(|(_, host)| &*host.name).collect::<Vec<_>>(), ["a", "b", "c"]);
     let mut tasks = Vec::new();
     for (host, program) in [(0, "/x"), (1, "/y"), (2, "/z")] {
-        s.turn_to(host);
+        s.turn_to(HostId(host));
         s.apply(&comm(1, 1, false, program), 1);
         s.apply(&map(1, 0x1000, 0x1000, program), 1);
         s.apply(&Record::Cgroup { id: 7, path: program.as_bytes() }, 1);
@@ -211,15 +211,15 @@ fn machines_stand_side_by_side() {
     };
     assert_eq!(told(&s, tasks[0]), ("a".into(), "/x".into(), "/x".into()));
     assert_eq!(told(&s, tasks[2]), ("c".into(), "/z".into(), "/z".into()));
-    for (host, program) in [(0, "x"), (1, "y"), (2, "z"), (9, "z")] {
-        s.turn_to(host);
+    for (host, program) in [(0, "x"), (1, "y"), (2, "z")] {
+        s.turn_to(HostId(host));
         assert_eq!(dso(&s, 1, 0x1000), program);
     }
-    assert_eq!([0, 1, 2, 9].map(|host| s.log(host).entries().len()), [3, 3, 3, 3]);
+    assert_eq!(s.hosts().iter().map(|(_, host)| host.log.entries().len()).collect::<Vec<_>>(), [3, 3, 3]);
     // Each has a kernel of its own.
     let kernels: Vec<(MapId, u32)> = [0, 1, 2]
         .map(|host| {
-            s.turn_to(host);
+            s.turn_to(HostId(host));
             (s.kernel_map(u64::MAX), s.kernel_generation())
         })
         .to_vec();
@@ -245,11 +245,12 @@ fn history_is_kept_of_those_who_are_there_or_wanted() {
     // Long after their ends, the first three are gone.
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
     assert_eq!((dso(&s, 1, 0x1000), s.log_is_ripe()), ("[unknown]".into(), false));
-    s.trim_log(&|host, pid| host == 0 && pid == 2);
-    let left: std::collections::BTreeSet<i32> = s.log(0).entries().iter().map(|(_, side)| side.pid()).collect();
+    let kept = s.task(2, 2);
+    s.trim_log([kept].into_iter());
+    let left: std::collections::BTreeSet<i32> = s.log().entries().iter().map(|(_, side)| side.pid()).collect();
     assert_eq!(left.into_iter().collect::<Vec<_>>(), [-1, 0, 2]);
     let mut maps = 0;
-    s.log(0).each_map(|_| maps += 1);
+    s.log().each_map(|_| maps += 1);
     assert_eq!(maps, 2);
 }
 
@@ -261,14 +262,15 @@ fn a_history_is_ripe_when_it_has_doubled() {
     assert!(!s.log_is_ripe());
     fill(&mut s, 1);
     assert!(s.log_is_ripe());
-    s.trim_log(&|_, _| true);
+    let kept: Vec<TaskId> = (10..20_011).map(|pid| s.task(pid, pid)).collect();
+    s.trim_log(kept.into_iter());
     assert!(!s.log_is_ripe());
     fill(&mut s, 20_001);
     assert!(!s.log_is_ripe());
     fill(&mut s, 1);
     assert!(s.log_is_ripe());
-    s.trim_log(&|_, _| false);
-    assert_eq!(s.log(0).entries().len(), 0);
+    s.trim_log(std::iter::empty());
+    assert_eq!(s.log().entries().len(), 0);
     assert!(s.log_memory() < 100 * size_of::<(u64, Side)>());
     let entry = |pid: i32| Side::Ran { pid };
     assert_eq!((entry(7).pid(), Side::Cgroup { id: 7, path: "".into() }.pid()), (7, 0));
@@ -286,7 +288,7 @@ fn what_nothing_has_is_forgotten() {
         s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
     }
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    s.trim_log(&|_, _| false);
+    s.trim_log(std::iter::empty());
     s.forget_unused([a].into_iter());
     // The place of the other one is taken by the next that comes.
     s.apply(&map(3, 0x9000, 0x1000, "/c"), 9);
@@ -309,7 +311,7 @@ fn what_somebody_has_is_not_forgotten() {
     let (a, b) = (s.user_map(1, 0x1000), s.user_map(2, 0x5000));
     s.apply(&Record::Exit(task_of(2, 0, 2, 0)), 3);
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    s.trim_log(&|_, _| false);
+    s.trim_log(std::iter::empty());
     s.forget_unused(std::iter::empty());
     let mut names: Vec<_> = s.names.keys().map(|name| name.to_string()).collect();
     names.sort_unstable();
@@ -356,10 +358,10 @@ fn code_that_the_kernel_makes_is_mapped() {
     s.apply(&ksymbol(first + 0x1000, false), 3);
     assert_eq!(s.kernel_generation(), 2);
     // Each machine's kernel is told from the others'.
-    s.name_hosts(&["a".into(), "b".into(), "c".into()]);
+    s.name_hosts(["a", "b", "c"].map(Into::into));
     let generations: Vec<u32> = (0..3)
         .map(|host| {
-            s.turn_to(host);
+            s.turn_to(HostId(host));
             s.kernel_generation()
         })
         .collect();
@@ -391,7 +393,7 @@ fn of_a_recording_only_the_records_tell() {
     let mut s = Session::new(Origin::Recorded);
     assert_eq!((name(&mut s, pid, pid), name(&mut s, pid, pid + 1)), (format!(":{pid}"), format!(":{}", pid + 1)));
     let here = of_a_recording_only_the_records_tell as fn() as usize as u64;
-    assert_eq!((s.log(0).entries().len(), dso(&s, pid, here)), (0, "[unknown]".into()));
+    assert_eq!((s.log().entries().len(), dso(&s, pid, here)), (0, "[unknown]".into()));
 }
 
 #[test]
@@ -431,7 +433,7 @@ fn a_running_process_is_asked() {
     assert!(threads_of(pid).contains(&pid));
     assert!(s.comm_of(pid).is_some_and(|comm| !comm.is_empty()) && s.comm_of(0).is_none());
     s.task(pid, pid);
-    let sides = s.log(0).entries();
+    let sides = s.log().entries();
     assert!(sides.iter().all(|(time, side)| *time == 0 && side.pid() == pid));
     assert!(sides.iter().filter(|(_, side)| matches!(side, Side::Map { .. })).count() > 3);
     // Nobody is a thread's parent but for threads, and mappings are as long as they are.
@@ -452,7 +454,7 @@ fn a_running_process_is_asked() {
     let other = threads_of(pid).into_iter().find(|tid| *tid != pid).expect("a thread");
     s.task(pid, other);
     let fork = s
-        .log(0)
+        .log()
         .entries()
         .iter()
         .any(|(_, side)| matches!(side, Side::Fork(fork) if fork.task.tid == other && fork.task.ptid == pid));
@@ -505,7 +507,7 @@ mod undone {
                 }
             }
             let mut layouts = Layouts::new(&s.dsos);
-            let sides: Vec<Side> = s.log(0).entries().iter().map(|(_, side)| side.clone()).collect();
+            let sides: Vec<Side> = s.log().entries().iter().map(|(_, side)| side.clone()).collect();
             sides.iter().for_each(|side| layouts.follow(side));
             for pid in 1..5 {
                 // While an exec is under way an address may be either program's.

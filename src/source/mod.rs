@@ -1,6 +1,7 @@
 //! Sources of records: one trait and its kinds. After [`Source::next`] nothing knows which.
 
 pub mod containers;
+pub mod hosts;
 pub mod live;
 pub mod recording;
 pub mod text;
@@ -12,6 +13,7 @@ use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::containers::NamedContainer;
+use crate::session::hosts::PerHost;
 use crate::session::{DsoKind, Origin};
 use crate::symbols::door::Namers;
 use crate::symbols::shipped::ShippedTables;
@@ -20,13 +22,12 @@ use crate::symbols::spaces::WalkFigures;
 use crate::event::{CallGraph, Event};
 pub use crate::event::{EventState, Rate, RunState};
 pub use crate::kernel::sys::Counts;
+use hosts::Hosts;
 
 /// The description of a source before the first record.
 #[derive(Clone, Debug)]
 pub struct Info {
     pub origin: Origin,
-    pub host: String,
-    pub kernel: String,
     /// The recorded machine's architecture as uname says it; empty when unknown.
     pub arch: String,
     pub events: Vec<EventDesc>,
@@ -43,8 +44,6 @@ pub struct Info {
     /// The command or target in words, for the header.
     pub target: String,
     pub notes: Vec<String>,
-    /// Header features of a recording that describe its machine, as (bit, bytes); none when live.
-    pub machine: Vec<(u8, Vec<u8>)>,
     /// What the head of a recording says, for the Info screen.
     pub facts: Vec<(String, String)>,
     /// The tracing data of a recording: the formats of its tracepoints.
@@ -54,27 +53,11 @@ pub struct Info {
     /// For each input its events, and which of `events` each is; empty for a single input with
     /// just `events`.
     pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
-    /// The machines that its inputs are of, and which of them each input is; empty where all are of one.
-    pub hosts: Vec<SourceHost>,
-    pub host_of: Vec<u16>,
+    pub hosts: Hosts,
     /// Whether it comes while it is recorded, by a pipe.
     pub flows: bool,
     /// Who may have written what is read, and so names files; root and, live, the kernel are not mentioned.
     pub authors: Namers,
-}
-
-/// One of several machines whose records come together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceHost {
-    /// As the user named it, or as it calls itself.
-    pub(crate) name: Arc<str>,
-    pub(crate) kernel: String,
-    pub(crate) kernel_id: Option<BuildId>,
-    /// What is to be added to its times to get those of the first machine, in nanoseconds. `None`, of all of them,
-    /// where clocks cannot be compared: each one's records are then laid where the first ones began.
-    pub(crate) shift: Option<i64>,
-    /// As [`Info::machine`].
-    pub(crate) machine: Vec<(u8, Vec<u8>)>,
 }
 
 impl Info {
@@ -82,8 +65,6 @@ impl Info {
     pub fn new(origin: Origin) -> Self {
         Self {
             origin,
-            host: String::new(),
-            kernel: String::new(),
             arch: String::new(),
             events: Vec::new(),
             states: Vec::new(),
@@ -93,13 +74,11 @@ impl Info {
             cpus: String::new(),
             target: String::new(),
             notes: Vec::new(),
-            machine: Vec::new(),
             facts: Vec::new(),
             tracing: Vec::new(),
             build_ids: Vec::new(),
             inputs: Vec::new(),
-            hosts: Vec::new(),
-            host_of: Vec::new(),
+            hosts: Hosts::default(),
             flows: false,
             authors: Namers::default(),
         }
@@ -107,19 +86,6 @@ impl Info {
 }
 
 impl Info {
-    /// The names of its machines, one at least.
-    pub(crate) fn host_names(&self) -> Vec<Arc<str>> {
-        match self.hosts.as_slice() {
-            [] => vec![self.host.as_str().into()],
-            hosts => hosts.iter().map(|host| host.name.clone()).collect(),
-        }
-    }
-
-    /// True if its records are of several machines.
-    pub(crate) fn is_of_many(&self) -> bool {
-        self.hosts.len() > 1
-    }
-
     /// True if samples say which CPU they are of.
     pub(crate) fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
@@ -139,7 +105,7 @@ impl Info {
     /// The clock's rate in Hz, which is how many samples a busy CPU gives a second; 0 for a fixed period,
     /// when the clock rests or is only let through in part, and of several machines.
     pub(crate) fn clock_rate(&self) -> u64 {
-        let Some(at) = self.clock().filter(|_| !self.is_of_many()) else { return 0 };
+        let Some(at) = self.clock().filter(|_| !self.hosts.are_many()) else { return 0 };
         match self.states.get(at) {
             Some(state) if state.is_whole() => state.rate.hz(),
             Some(_) => 0,
@@ -149,7 +115,7 @@ impl Info {
 
     /// True if the clock's samples are of all that a CPU does, so that their shares are shares of its time.
     pub fn has_whole_cpus(&self) -> bool {
-        let Some(at) = self.clock().filter(|_| !self.is_of_many()) else { return false };
+        let Some(at) = self.clock().filter(|_| !self.hosts.are_many()) else { return false };
         let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
         let attr = &self.events[at].attr;
         let chosen = self.origin == Origin::Live && !self.target.is_empty();
@@ -427,8 +393,8 @@ pub trait Source: Send {
     }
 
     /// Tables of functions that come with the records, by host.
-    fn given(&self) -> Vec<Arc<ShippedTables>> {
-        Vec::new()
+    fn given(&self) -> PerHost<Arc<ShippedTables>> {
+        PerHost::default()
     }
 
     /// Changes the source; the words say what was done, or why it cannot be.

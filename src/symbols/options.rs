@@ -1,6 +1,6 @@
 //! The options of naming: where names come from, how they are shown, and how much memory they may take.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::demangle::NameForm;
@@ -8,6 +8,7 @@ use super::door::Namers;
 use super::shipped::ShippedTables;
 use crate::kernel::privilege;
 use crate::session::Dso;
+use crate::session::hosts::{HostId, PerHost};
 
 /// The sources of names, and the form in which they are shown.
 #[derive(Clone, Debug)]
@@ -35,11 +36,11 @@ pub struct SymbolOptions {
     /// Bytes that names may hold: of the user whose files hold most, what is not asked for gives way.
     pub budget: usize,
     /// Tables that came with the streams that are read, by host.
-    pub given: Vec<Arc<ShippedTables>>,
+    pub given: PerHost<Arc<ShippedTables>>,
     /// Who made the recordings that are read, and so names files; nobody but the kernel does where it is live.
     pub authors: Namers,
     /// Hosts whose kernel is neither the one that runs here nor that of `kallsyms` and `vmlinux`.
-    pub strangers: Vec<u16>,
+    pub strangers: Vec<HostId>,
 }
 
 /// Files that are held at once, each a mapping of ours.
@@ -50,12 +51,17 @@ const BUDGET: usize = 256 << 20;
 impl SymbolOptions {
     /// The tables that came with the stream that tells of a DSO.
     pub(super) fn given(&self, dso: &Dso) -> Option<&ShippedTables> {
-        self.given.get(usize::from(dso.host)).map(|given| &**given)
+        self.given.get(dso.host).map(|given| &**given)
     }
 
     /// True if the kernel that runs here is the one that a DSO was profiled under.
     pub(crate) fn is_own_kernel(&self, dso: &Dso) -> bool {
         self.same_kernel && !self.strangers.contains(&dso.host)
+    }
+
+    /// The kernel's symbols, where they are of a DSO's.
+    pub(super) fn kallsyms(&self, dso: &Dso) -> Option<&Path> {
+        self.kallsyms.as_deref().filter(|_| !self.strangers.contains(&dso.host))
     }
 
     /// For the running machine, with the caches that this user's debuginfod client fills
@@ -89,7 +95,7 @@ impl SymbolOptions {
             servers: Vec::new(),
             bounds: true,
             budget: BUDGET,
-            given: Vec::new(),
+            given: PerHost::default(),
             authors: Namers::default(),
             strangers: Vec::new(),
         }

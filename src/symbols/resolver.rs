@@ -20,6 +20,7 @@ use crate::kernel::limits::Rights;
 use crate::kernel::privilege;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::record::kinds::BuildId;
+use crate::session::hosts::HostId;
 use crate::session::{Dso, DsoId, DsoKind};
 
 /// The owner of tables that came with a stream: nobody of this machine.
@@ -45,7 +46,7 @@ enum Holder {
 pub struct Resolver {
     options: SymbolOptions,
     /// The kernel of each host.
-    kernels: FxHashMap<u16, LoadedFiles>,
+    kernels: FxHashMap<HostId, LoadedFiles>,
     /// What each DSO's file was found to be; `None` for one without names.
     keys: FxHashMap<DsoId, Option<Key>>,
     files: FxHashMap<Key, LoadedFiles>,
@@ -267,8 +268,7 @@ impl Resolver {
         {
             return moved(table, text, dso);
         }
-        let is_stranger = self.options.strangers.contains(&dso.host);
-        if let Some(path) = self.options.vmlinux.clone().filter(|_| !is_stranger) {
+        if let Some(path) = self.options.vmlinux.clone() {
             let image = door::own(&path).and_then(|file| Bytes::of(&file)).map_err(|e| e.to_string());
             match image.and_then(|bytes| elf::kernel(&bytes, &mut self.purse()).map_err(|e| e.to_string())) {
                 Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => self
@@ -279,7 +279,7 @@ impl Resolver {
             }
         }
         let cached = || find_file::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
-        let path = self.options.kallsyms.clone().filter(|_| !is_stranger).or_else(cached);
+        let path = self.options.kallsyms(dso).map(Path::to_owned).or_else(cached);
         match path.map(|path| Kallsyms::read(&path)) {
             Some(Ok(kernel)) if kernel.restricted => {
                 let why = match self.options.kallsyms.as_deref() {

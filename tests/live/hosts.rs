@@ -111,7 +111,10 @@ fn machines_without_comparable_clocks_begin_together() {
     let longest = (a.1 - a.0).max(b.1 - b.0);
     let together = both.1 - both.0;
     assert!(together >= longest && together < longest + 1_000_000_000, "{together} {longest}");
-    assert_eq!(loaded.ingest.core().session.hosts().map(|host| &**host).collect::<Vec<_>>(), ["vm", "ipvs-lab"]);
+    assert_eq!(
+        loaded.ingest.core().session.hosts().iter().map(|(_, host)| &*host.name).collect::<Vec<_>>(),
+        ["vm", "ipvs-lab"]
+    );
 }
 
 #[test]
@@ -136,15 +139,18 @@ fn a_snapshot_of_each_is_what_was_recorded_there() {
     });
     let before = stacks.collect::<Vec<_>>().join("\n\n");
     assert_ne!(before, whole);
-    for host in 0..2 {
-        let saved = dir.path().join(format!("saved-{host}.data"));
+    for (i, (host, _)) in moment.hosts.iter().enumerate() {
+        let saved = dir.path().join(format!("saved-{i}.data"));
         let written = perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
         assert_eq!(2 * written.samples, moment.len());
         assert_eq!(text(&saved), before);
     }
     // Together again they are told apart by the names that they had.
     let again = load(&[dir.path().join("saved-0.data"), dir.path().join("saved-1.data")]);
-    assert_eq!(again.ingest.core().session.hosts().map(|host| &**host).collect::<Vec<_>>(), ["vm", "xy"]);
+    assert_eq!(
+        again.ingest.core().session.hosts().iter().map(|(_, host)| &*host.name).collect::<Vec<_>>(),
+        ["vm", "xy"]
+    );
 }
 
 #[test]
@@ -152,13 +158,17 @@ fn what_one_machine_lost_no_other_has() {
     let dir = tempfile::tempdir().expect("dir");
     let files = [data("corpus/synth-throttle.data"), data("ipvs-cpu32.data")];
     let moment = load(&files).ingest.core().moment();
-    assert_eq!(moment.hosts.len(), 2);
+    assert_eq!(moment.hosts.iter().len(), 2);
     let lost = |file: &Path| load(&[file.to_owned()]).ingest.core().profile.ledger.lost();
-    let saved = [0, 1].map(|host| {
-        let saved = dir.path().join(format!("saved-{host}.data"));
-        perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
-        lost(&saved)
-    });
+    let saved: Vec<u64> = moment
+        .hosts
+        .iter()
+        .map(|(host, own)| {
+            let saved = dir.path().join(format!("saved-{}.data", own.name));
+            perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
+            lost(&saved)
+        })
+        .collect();
     assert_eq!(saved, [lost(&files[0]), lost(&files[1])]);
     assert!(saved[0] > 0 && saved[1] == 0, "{saved:?}");
 }

@@ -95,7 +95,7 @@ fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     let mut source = recording::open(&[data("softirqs.data")]).expect("open");
     let options = SymbolOptions { same_kernel: false, ..SymbolOptions::live() };
     let loaded = offline::load(&mut *source, options, IntakeOptions::default()).expect("load");
-    let times = loaded.ingest.core().derived().times().expect("tracepoints");
+    let times = loaded.ingest.core().softirq_times().expect("tracepoints");
     let ours: BTreeMap<(u32, String, u32), (u64, u64, u64)> = times
         .list
         .iter()

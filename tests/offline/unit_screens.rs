@@ -11,6 +11,7 @@ use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rows};
 use perfprof_tui::query::{Answer, ColumnKey};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::Info;
+use perfprof_tui::source::hosts::SourceHost;
 use perfprof_tui::ui::commands::{general, program};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
@@ -21,7 +22,7 @@ fn app(width: u16, height: u16) -> App {
     let start =
         Start { columns: vec![Field::SelfTime, Field::Key(ColumnKey::Sym)], children: false, ..Start::default() };
     let mut info = Info::new(Origin::Recorded);
-    info.host = "host".into();
+    info.hosts = SourceHost::named("host").into();
     let mut app = App::new(info, start);
     app.resize(width, height);
     app.set_answer(Arc::new(Answer { ended: Some("read".into()), ..Answer::default() }));

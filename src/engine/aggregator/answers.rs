@@ -51,7 +51,7 @@ impl Aggregator {
         self.seek_lines(&answer);
         self.publish_units();
         if self.fresh_data
-            && let Some(times) = self.ingest.core().derived().times()
+            && let Some(times) = self.ingest.core().softirq_times()
         {
             self.links.times.store(Some(Arc::new(times)));
         }
@@ -78,7 +78,7 @@ impl Aggregator {
         for (i, event) in (0..).zip(&mut events) {
             event.texts = core.profile.format(i).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect());
         }
-        tell_partial(&mut events, core.derived().iter());
+        tell_partial(&mut events, core.derived());
         self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
         Answer {

@@ -1,10 +1,8 @@
 //! The budget of the past: what is kept by time, by memory, and what dropping leaves behind.
 
-use std::collections::HashSet;
-
 use crate::engine::shares::MemoryLimit;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
-use crate::profile::{CHUNK, Site};
+use crate::profile::CHUNK;
 use crate::query::answer::{Memory, MemoryShare};
 
 use super::Aggregator;
@@ -131,10 +129,7 @@ impl Aggregator {
 
     fn trim_log(&mut self) {
         let core = self.ingest.core_mut();
-        let tasks = core.session.tasks();
-        let process = |site: &Site| (tasks[site.task.0 as usize].host, tasks[site.task.0 as usize].pid);
-        let kept: HashSet<(u16, i32)> = core.profile.sites.all().iter().map(process).collect();
-        core.session.trim_log(&|host, pid| kept.contains(&(host, pid)));
+        core.session.trim_log(core.profile.sites.all().iter().map(|site| site.task));
     }
 }
 

@@ -68,7 +68,7 @@ impl Aggregator {
         let unit = (spec.make)(settings).map_err(|why| format!("{}: {why}", spec.name))?;
         let shared = shared(&unit.event_requests()).map_err(|why| format!("{}: {why}", spec.name))?;
         let core = self.ingest.core_mut();
-        self.units.chosen = Some(core.units.start(spec, unit, monotonic_ns())?);
+        self.units.chosen = Some(core.start_unit(spec, unit, monotonic_ns())?);
         core.bind_all_units();
         core.units.joined();
         let _ = self.links.controls.send(Control::Share(shared));

@@ -54,8 +54,7 @@ pub(super) const FIND: Finder = among;
 
 /// None of several machines: it is counted by CPU number, which all of them have.
 fn among(place: &SeriesInput<'_>) -> SeriesList {
-    let wanted = !place.several_hosts && !place.has(NAME);
-    let found = wanted.then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
+    let found = (!place.has(NAME)).then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
     found.map(|trace| Box::new(trace) as _).into_iter().collect()
 }
 

@@ -10,14 +10,11 @@ use crate::ingest::unit_events::{is_named, is_pattern, shown};
 use crate::units::kit::field::Num;
 use crate::units::kit::{BoundExpr, Event as Bindable, Spec, Unit, ViewState};
 
-use super::{MAX_UNITS, Role, Running, SEVERAL_HOSTS, Units};
+use super::{MAX_UNITS, Role, Running, Units};
 
 impl Units {
     /// Starts a unit at a time of the session's clock. Its events are bound as they come.
     pub(crate) fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
-        if self.several_hosts {
-            return Err(SEVERAL_HOSTS.to_owned());
-        }
         if self.list.len() >= MAX_UNITS {
             return Err(format!("{MAX_UNITS} units run already: x on their screen ends one"));
         }

@@ -103,10 +103,11 @@ fn hits_are_samples_of_the_function_itself() {
 #[test]
 fn hits_are_of_one_machine() {
     let mut staged = Staged::default();
-    staged.session.name_hosts(&["one".into(), "two".into()]);
+    staged.session.name_hosts(["one", "two"].map(Into::into));
     staged.profile.frames.merge_by_name(true);
     let first = staged.session.kernel_map(0x100);
-    staged.session.turn_to(1);
+    let (second, _) = staged.session.hosts().iter().last().expect("two");
+    staged.session.turn_to(second);
     let second = staged.session.kernel_map(0x100);
     sample(&mut staged, 1, second, ("f", 0x100), 0x120, 3);
     sample(&mut staged, 1, first, ("f", 0x300), 0x310, 4);

@@ -62,7 +62,7 @@ fn every_field_decides() {
 fn weights(text: &str) -> u64 {
     use crate::query::staged::Staged;
     let mut staged = Staged::default();
-    staged.session.name_hosts(&["here".into()]);
+    staged.session.name_hosts(["here".into()]);
     staged.session.apply(&crate::record::Record::Cgroup { id: 7, path: b"/web" }, 0);
     let kernel = staged.session.dsos.of_map(MapId::KERNEL).clone();
     let stack = |profile: &mut Profile, names: &[&str]| {

@@ -141,7 +141,7 @@ fn a_jits_dump_and_its_code_find_each_other() {
     let file = dsos.map(&map(8, "/bin/a"), None);
     assert_eq!(dsos.of_map(file).dump, None);
     // A process of that number on another machine has neither.
-    dsos.host = 1;
+    dsos.host = HostId(1);
     let other = dsos.map(&map(9, "//anon"), None);
     assert_eq!(dsos.of_map(other).dump, None);
     dsos.map(&map(9, "/srv/jit-9.dump"), None);
@@ -169,9 +169,9 @@ fn build_ids_of_each_machine() {
     assert_eq!(dsos.get(id).build_id, Some(two));
     let known = dsos.map(&Mmap { file: FileId::BuildId(one), ..map(1, "/bin/b") }, None);
     assert_eq!(dsos.of_map(known).build_id, Some(one));
-    dsos.host = 1;
+    dsos.host = HostId(1);
     let elsewhere = dsos.map(&map(1, "/bin/a"), None);
-    assert_eq!((dsos.of_map(elsewhere).build_id, dsos.of_map(elsewhere).host), (None, 1));
+    assert_eq!((dsos.of_map(elsewhere).build_id, dsos.of_map(elsewhere).host), (None, HostId(1)));
     let id = dsos.of_map(elsewhere).id;
     dsos.identify(id, one);
     assert_eq!(dsos.get(id).build_id, Some(one));

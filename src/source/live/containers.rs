@@ -182,7 +182,7 @@ mod tests {
             session.apply(&Record::Cgroup { id: at + 1, path: format!("/docker/{at:064x}").as_bytes() }, 1);
         }
         let tasks: Vec<_> = (1..=10_000).map(|pid| session.task_in(pid, pid, pid as u64 % 500 + 1)).collect();
-        assert!(session.name_containers(0, news.came.into_iter().map(|one| one.named).collect()));
+        assert!(session.name_containers(news.came.into_iter().map(|one| one.named).collect()));
         let names: Vec<_> =
             tasks.iter().map(|id| session.container(&session.tasks()[id.0 as usize]).name.clone()).collect();
         assert!((0..10_000).all(|at| *names[at] == *format!("web-{}", (at + 1) % 500)));

@@ -38,6 +38,7 @@ use crate::perfdata::EventDesc;
 use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
+use crate::source::hosts::SourceHost;
 
 use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, Waker};
 use attach::{Attachment, CpuRing};
@@ -460,8 +461,12 @@ fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) 
     let uname = rustix::system::uname();
     Info {
         origin: Origin::Live,
-        host: uname.nodename().to_string_lossy().into_owned(),
-        kernel: uname.release().to_string_lossy().into_owned(),
+        hosts: SourceHost {
+            name: uname.nodename().to_string_lossy().into(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+            ..SourceHost::default()
+        }
+        .into(),
         events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
         states: a.states(),
         chains: a.common.chains.is_on(),

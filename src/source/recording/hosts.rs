@@ -1,47 +1,59 @@
 //! Inputs of several machines: which is of which, how far their clocks are apart, which events are the same.
 
+use std::sync::Arc;
+
 use crate::event::plain;
 use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
 use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::bit;
-use crate::source::SourceHost;
+use crate::record::kinds::BuildId;
+use crate::session::hosts::PerHost;
+use crate::source::hosts::{Hosts, SourceHost};
 
 use super::input::Input;
 
-/// The machines of inputs whose names are known, and which each input is of; both empty where all are of one.
-pub(crate) fn of(inputs: &[Input], named: &[String]) -> (Vec<SourceHost>, Vec<u16>) {
-    let mut hosts: Vec<SourceHost> = Vec::new();
-    let mut host_of = Vec::new();
-    for (input, name) in inputs.iter().zip(named) {
-        let name = if name.is_empty() { "unnamed" } else { name };
-        let at = hosts.iter().position(|host| *host.name == *name).unwrap_or(hosts.len());
-        if at == hosts.len() {
-            hosts.push(describe(input, name, &inputs[0]));
-        }
-        host_of.push(at as u16);
+/// The machines of inputs whose names are known, and which each input is of.
+pub(crate) fn of(inputs: &[Input], named: &[String]) -> Hosts {
+    let told = |name: &String| -> Arc<str> { if name.is_empty() { "unnamed".into() } else { name.as_str().into() } };
+    let mut list = PerHost::one(describe(&inputs[0], told(&named[0]), &inputs[0]));
+    let mut of_input = Vec::new();
+    for (input, name) in inputs.iter().zip(named.iter().map(told)) {
+        let known = list.iter().find(|(_, host)| host.name == name).map(|(id, _)| id);
+        let id = known.unwrap_or_else(|| list.push(describe(input, name, &inputs[0])));
+        list[id].kernel_id = list[id].kernel_id.or_else(|| kernel_id(input));
+        of_input.push(id);
     }
-    if hosts.iter().any(|host| host.shift.is_none()) {
-        hosts.iter_mut().for_each(|host| host.shift = None);
+    if !list.are_many() {
+        // One alone is called what it calls itself.
+        let rec = &inputs[0].rec;
+        list[of_input[0]].name = rec.features.text(bit::HOSTNAME, rec.big).unwrap_or_default().into();
     }
-    if hosts.len() > 1 { (hosts, host_of) } else { (Vec::new(), Vec::new()) }
+    if list.iter().any(|(_, host)| host.shift.is_none()) {
+        list.values_mut().for_each(|host| host.shift = None);
+    }
+    Hosts::new(list, of_input)
 }
 
-fn describe(input: &Input, name: &str, first: &Input) -> SourceHost {
-    let rec = &input.rec;
-    let ids = rec.features.build_ids(rec.big);
-    let is_kernel = |(kernel, _, path): &&(bool, _, String)| *kernel && path.starts_with("[kernel.kallsyms]");
+/// A machine, as if its times had always been those of the first one.
+fn describe(input: &Input, name: Arc<str>, first: &Input) -> SourceHost {
+    let carried = |input: &Input| input.rec.features.carried(input.rec.big).into_iter();
+    let is_clock = |feature: &(u8, Vec<u8>)| [bit::CLOCKID, bit::CLOCK_DATA].contains(&feature.0);
+    let shift = || ahead(input).zip(ahead(first)).map(|(own, other)| own.wrapping_sub(other));
     SourceHost {
-        name: name.into(),
-        kernel: rec.features.text(bit::OSRELEASE, rec.big).unwrap_or_default(),
-        kernel_id: ids.iter().find(is_kernel).map(|(_, id, _)| *id),
-        shift: if std::ptr::eq(input, first) {
-            Some(0)
-        } else {
-            ahead(input).zip(ahead(first)).map(|(own, other)| own.wrapping_sub(other))
-        },
-        machine: rec.features.carried(rec.big),
+        name,
+        kernel: input.rec.features.text(bit::OSRELEASE, input.rec.big).unwrap_or_default(),
+        kernel_id: None,
+        shift: if std::ptr::eq(input, first) { Some(0) } else { shift() },
+        machine: carried(input).filter(|f| !is_clock(f)).chain(carried(first).filter(is_clock)).collect(),
     }
+}
+
+/// The build id of the kernel that an input is of.
+fn kernel_id(input: &Input) -> Option<BuildId> {
+    let ids = input.rec.features.build_ids(input.rec.big);
+    let is_kernel = |(kernel, _, path): &&(bool, BuildId, String)| *kernel && path.starts_with("[kernel.kallsyms]");
+    ids.iter().find(is_kernel).map(|(_, id, _)| *id)
 }
 
 /// The lead of the wall's clock over an input's, in nanoseconds (CLOCK_DATA in perf.data-file-format.txt).
@@ -52,8 +64,8 @@ fn ahead(input: &Input) -> Option<i64> {
 }
 
 /// The note about machines whose clocks cannot be compared.
-pub(crate) fn note(hosts: &[SourceHost]) -> Option<String> {
-    let names: Vec<&str> = hosts.iter().filter(|host| host.shift.is_none()).map(|host| &*host.name).collect();
+pub(crate) fn note(hosts: &Hosts) -> Option<String> {
+    let names: Vec<&str> = hosts.several().filter(|host| host.shift.is_none()).map(|host| &*host.name).collect();
     (!names.is_empty()).then(|| {
         format!(
             "the clocks of {} cannot be compared: their recordings are laid so that they begin together \
@@ -96,16 +108,18 @@ mod tests {
     fn what_is_added_to_a_machines_times_makes_them_the_first_ones() {
         let inputs =
             [input(Some((1000, 100))), input(Some((1000, 800))), input(Some((1000, 800))), input(Some((0, 5)))];
-        let (hosts, host_of) = of(&inputs, &["a", "b", "b", ""].map(String::from));
-        let shifts: Vec<_> = hosts.iter().map(|host| (&*host.name, host.shift)).collect();
+        let hosts = of(&inputs, &["a", "b", "b", ""].map(String::from));
+        let shifts: Vec<_> = hosts.several().map(|host| (&*host.name, host.shift)).collect();
         assert_eq!(shifts, [("a", Some(0)), ("b", Some(200 - 900)), ("unnamed", Some(-5 - 900))]);
-        assert_eq!((host_of, hosts[1].kernel.as_str(), note(&hosts)), (vec![0, 1, 1, 2], "6.1", None));
+        let name = |input: usize| &*hosts[hosts.of_input(input)].name;
+        assert_eq!([0, 1, 2, 3].map(name), ["a", "b", "b", "unnamed"]);
+        assert!(note(&hosts).is_none() && hosts.several().all(|host| host.kernel == "6.1"));
         // One that cannot be compared leaves all of them incomparable.
-        let (hosts, _) = of(&[input(Some((1000, 100))), input(None)], &["a", "b"].map(String::from));
-        assert!(hosts.iter().all(|host| host.shift.is_none()));
+        let hosts = of(&[input(Some((1000, 100))), input(None)], &["a", "b"].map(String::from));
+        assert!(hosts.several().all(|host| host.shift.is_none()));
         assert!(note(&hosts).is_some_and(|note| note.contains("the clocks of a, b cannot be compared")));
         // One machine alone has no name to be told apart by.
-        assert_eq!(of(&[input(None), input(None)], &["a", "a"].map(String::from)), (vec![], vec![]));
+        assert_eq!(of(&[input(None), input(None)], &["a", "a"].map(String::from)).several().count(), 0);
     }
 
     #[test]

@@ -66,9 +66,8 @@ impl Turns {
 /// The time to which an input has been read, in a time that those of all machines can be compared by.
 fn reached(info: &Info, inputs: &[Input], at: usize) -> u64 {
     let input = &inputs[at];
-    let shift_of = |at: usize| info.host_of.get(at).map_or(Some(0), |host| info.hosts[usize::from(*host)].shift);
-    match (0..inputs.len()).all(|at| shift_of(at).is_some()) {
-        true => input.newest.saturating_add_signed(shift_of(at).unwrap_or(0)),
-        false => input.newest - input.oldest.min(input.newest),
+    match info.hosts.shift(at) {
+        Some(shift) => input.newest.saturating_add_signed(shift),
+        None => input.newest - input.oldest.min(input.newest),
     }
 }

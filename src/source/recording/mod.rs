@@ -16,10 +16,12 @@ use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
 use crate::record::kinds::BuildId;
 use crate::session::Origin;
+use crate::session::hosts::{HostId, PerHost};
 use crate::session::marks::{self, TimeMark};
 use crate::symbols::door::Namers;
 use crate::symbols::shipped::ShippedTables;
 
+use super::hosts::Hosts;
 use super::{Batch, Info, Progress, Source, SourceError};
 use input::{Input, ReadOutcome, SideData};
 
@@ -45,7 +47,7 @@ impl RecordingSource {
     /// Merges inputs, each of a machine of this name: equal events become one. `notes` is what the user
     /// should know of those that are missing.
     pub(crate) fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
-        let (hosts, host_of) = hosts::of(&inputs, named);
+        let hosts = hosts::of(&inputs, named);
         let mut beside = SideData { notes, ..SideData::default() };
         let mut events: Vec<EventDesc> = Vec::new();
         let mut places = Vec::new();
@@ -59,7 +61,7 @@ impl RecordingSource {
                 // Two equal events of one recording are two.
                 let same = |(i, known): (usize, &EventDesc)| {
                     let same = known.name == e.name && known.attr == e.attr;
-                    let alike = same || hosts.len() > 1 && hosts::is_alike(known, e);
+                    let alike = same || hosts.are_many() && hosts::is_alike(known, e);
                     alike && !place.contains(&(i as u16))
                 };
                 let at = events.iter().enumerate().position(same).unwrap_or(events.len());
@@ -72,13 +74,12 @@ impl RecordingSource {
             beside.notes.append(&mut input.rec.warnings);
         }
         let ids = |input: &Input| input.rec.features.build_ids(input.rec.big);
-        let is_first = |i: &usize| host_of.get(*i).is_none_or(|host| *host == 0);
+        let is_first = |i: &usize| hosts.of_input(*i) == HostId::default();
         let (first, others): (Vec<usize>, Vec<usize>) = (0..inputs.len()).partition(is_first);
         beside.build_ids.extend(first.iter().flat_map(|i| ids(&inputs[*i])));
         let late_ids = others.iter().map(|i| (*i, ids(&inputs[*i]))).collect();
         beside.notes.extend(hosts::note(&hosts));
-        let mut info = describe(&name, &inputs, events, places, &mut beside);
-        (info.hosts, info.host_of) = (hosts, host_of);
+        let info = describe(&name, &inputs, hosts, events, places, &mut beside);
         Self { name, turns: Turns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false }
     }
 
@@ -100,19 +101,16 @@ impl RecordingSource {
 fn describe(
     name: &str,
     inputs: &[Input],
+    hosts: Hosts,
     events: Vec<EventDesc>,
     inputs_events: Vec<(Vec<u16>, Vec<EventDesc>)>,
     beside: &mut SideData,
 ) -> Info {
     let rec = &inputs[0].rec;
-    let text = |bit| rec.features.text(bit, rec.big).unwrap_or_default();
     Info {
         origin: Origin::Recorded,
-        host: text(bit::HOSTNAME),
-        hosts: Vec::new(),
-        host_of: Vec::new(),
-        kernel: text(bit::OSRELEASE),
-        arch: text(bit::ARCH),
+        hosts,
+        arch: rec.features.text(bit::ARCH, rec.big).unwrap_or_default(),
         states: Vec::new(),
         chains: events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0),
         start: 0,
@@ -120,7 +118,6 @@ fn describe(
         cpus: String::new(),
         target: name.to_owned(),
         notes: std::mem::take(&mut beside.notes),
-        machine: rec.features.carried(rec.big),
         facts: facts(rec),
         tracing: rec.features.get(bit::TRACING_DATA).map(<[u8]>::to_vec).unwrap_or_default(),
         build_ids: std::mem::take(&mut beside.build_ids),
@@ -150,9 +147,10 @@ impl Source for RecordingSource {
         self.stopped = true;
     }
 
-    fn given(&self) -> Vec<Arc<ShippedTables>> {
-        let first_of = |host: usize| self.info.host_of.iter().position(|of| usize::from(*of) == host).unwrap_or(0);
-        (0..self.info.hosts.len().max(1)).map(|host| self.inputs[first_of(host)].given.clone()).collect()
+    fn given(&self) -> PerHost<Arc<ShippedTables>> {
+        let first_of =
+            |host| (0..self.inputs.len()).find(|input| self.info.hosts.of_input(*input) == host).unwrap_or(0);
+        self.info.hosts.map(|host, _| self.inputs[first_of(host)].given.clone())
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {

@@ -53,10 +53,10 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
             out.push(Piece { text: clean(&text).into_owned(), style, weight });
         }
     };
-    let several = scene.context.info.is_of_many();
+    let several = scene.context.info.hosts.are_many();
     let room = if several && scene.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
     add(fit_end(&hosts(scene), room).into_owned(), theme.text, 8);
-    add(if several { String::new() } else { scene.context.info.kernel.clone() }, theme.dim, 1);
+    add(if several { String::new() } else { scene.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
     let event = scene.event().map_or_else(String::new, event_name);
     let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.chains);
     let recorded = || scene.recorded_event().map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
@@ -123,7 +123,7 @@ fn event_name(event: &EventInfo) -> String {
 
 /// The machine's name, or those of some, or how many they are.
 fn hosts(scene: Scene<'_>) -> String {
-    let names = scene.context.info.host_names();
+    let names: Vec<&str> = scene.context.info.hosts.iter().map(|(_, host)| &*host.name).collect();
     if names.len() > 3 { format!("{} hosts", names.len()) } else { names.join(" ") }
 }
 

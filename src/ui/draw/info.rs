@@ -24,7 +24,7 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         }
     };
     row("recording", &scene.context.info.target);
-    for host in &scene.context.info.hosts {
+    for host in scene.context.info.hosts.several() {
         let clock = match host.shift {
             Some(0) => String::new(),
             Some(ns) => format!(", its clock {:+.6} s beside the first one's", -(ns as f64) / 1e9),
@@ -33,8 +33,9 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         row("host", &format!("{} {}{clock}", host.name, host.kernel));
     }
     if scene.context.info.facts.is_empty() {
-        row("host", &scene.context.info.host);
-        row("kernel", &scene.context.info.kernel);
+        let host = scene.context.info.hosts.first();
+        row("host", &host.name);
+        row("kernel", &host.kernel);
         for event in &scene.context.info.events {
             row("event", &format!("{}: sample_type {:#x}", event.name, event.attr.sample_type));
         }

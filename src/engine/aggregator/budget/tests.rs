@@ -9,7 +9,7 @@ use super::*;
 use crate::engine::aggregator::AggregatorLinks;
 use crate::engine::{IntakeOptions, Options, symbolizer};
 use crate::perfdata::EventDesc;
-use crate::profile::{CHUNK, FrameId, NodeId, SiteId};
+use crate::profile::{CHUNK, FrameId, NodeId, Site, SiteId};
 use crate::record::Record;
 use crate::session::Origin;
 use crate::source::{Info, Waker};
@@ -221,7 +221,7 @@ fn the_history_of_processes_without_samples_is_trimmed() {
     }
     assert!(core.session.log_is_ripe());
     worker.keep_budget();
-    let log = worker.ingest.core().session.log(0);
+    let log = worker.ingest.core().session.log();
     assert!(log.entries().iter().any(|(_, side)| side.pid() == 1), "one with samples");
     assert!(log.entries().len() < 30_000, "{}", log.entries().len());
 }

@@ -141,7 +141,7 @@ fn losses_are_where_they_were() {
         (3100, 2, Some(3)),
     ];
     for (time, samples, cpu) in lost {
-        staged.profile.losses.push(Loss { time: START + time, samples, cpu, host: 0 });
+        staged.profile.losses.push(Loss { time: START + time, samples, cpu, host: Default::default() });
     }
     staged.profile.gaps.rest(START + 40, true);
     staged.profile.gaps.rest(START + 70, false);

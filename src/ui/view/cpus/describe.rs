@@ -36,7 +36,7 @@ pub(crate) fn draw(
 ) {
     let Some(cpu) = cpu else { return };
     let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), theme.text)];
-    if scene.context.info.is_of_many() {
+    if scene.context.info.hosts.are_many() {
         lines.push((
             format!("CPU {cpu} of all machines together: open one recording alone to tell them apart"),
             theme.dim,

@@ -8,7 +8,7 @@ use perfprof_tui::cpu::trigger::Trigger;
 use perfprof_tui::event::callgraph::CallGraph;
 use perfprof_tui::event::spec::{self, LookupPaths};
 use perfprof_tui::kernel::cpus::parse_list;
-use perfprof_tui::ui::commands;
+use perfprof_tui::ui::commands::table;
 use perfprof_tui::ui::theme::{Depth, Theme, ThemeFile};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         2 => {
-            let _ = (commands::parse(text), CallGraph::parse(text), parse_list(text), Trigger::parse(text));
+            let _ = (table::parse(text), CallGraph::parse(text), parse_list(text), Trigger::parse(text));
         }
         _ => {
             let places = LookupPaths { pmus: "/nonexistent".into(), tracefs: Err("none".into()) };

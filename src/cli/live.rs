@@ -170,7 +170,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         }
     }
     for command in &view.exec {
-        crate::ui::commands::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;
+        crate::ui::commands::table::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;
     }
     let columns = match (&view.sort, &config::get().columns) {
         (Some(sort), _) => {

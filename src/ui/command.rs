@@ -1,6 +1,8 @@
 //! Commands: name, keys, argument, meaning. Keymap, palette, help, footers, the prompt, the table of keys and `--exec` are
 //! all made from them; what each does to the model stands beside it in its row ([`crate::ui::act`]).
 
+use crossterm::event::KeyCode;
+
 use crate::ui::tab::Tab;
 
 /// A command.
@@ -100,6 +102,16 @@ impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
+}
+
+/// The action of a click on a hint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HintAction {
+    Command(&'static Command),
+    /// Begins a chord, by its first key.
+    Chord(&'static str),
+    /// A key of a popup.
+    Key(KeyCode),
 }
 
 /// A command that is to be run, and its argument where there is one.

@@ -5,23 +5,13 @@ use crossterm::event::KeyCode;
 use crate::panel::text::width;
 use crate::query::Direction;
 use crate::session::Origin;
-use crate::ui::command::Command;
+use crate::ui::command::HintAction;
 use crate::ui::commands::{general, program};
 use crate::ui::keys::shown;
 use crate::ui::popup::Popup;
 use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};
-
-/// The action of a click on a hint.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum HintAction {
-    Command(&'static Command),
-    /// Begins a chord, by its first key.
-    Chord(&'static str),
-    /// A key of a popup.
-    Key(KeyCode),
-}
 
 /// A key and what it does here.
 #[derive(Clone, Debug)]

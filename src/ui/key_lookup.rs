@@ -3,7 +3,7 @@
 use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};
 use crate::ui::command::Invocation;
-use crate::ui::commands;
+use crate::ui::commands::table;
 use crate::ui::keymap::{Binding, FACTS, Keymap, LAYERS, ScreenState};
 use crate::ui::keys;
 use crate::ui::tab::Tab;
@@ -30,7 +30,7 @@ impl Keymap {
         }
         let command = match run.trim() {
             "" => None,
-            text => Some(commands::parse(text)?),
+            text => Some(table::parse(text)?),
         };
         let when = conditions(when).map_err(|fault| format!("{when}: {}", fault.line()))?;
         let taken = self.own.iter().find(|own| {
@@ -60,7 +60,7 @@ impl Keymap {
             if prefix {
                 return Lookup::Prefix;
             }
-            for row in commands::rows().filter(|row| row.tab == layer) {
+            for row in table::rows().filter(|row| row.tab == layer) {
                 for keys in row.keys {
                     if *keys == typed {
                         return Lookup::Run(row.into());
@@ -82,7 +82,7 @@ impl Keymap {
                 out.push((key, words));
             }
         }
-        for row in commands::rows().filter(|row| row.tab.is_none_or(|own| own == tab)) {
+        for row in table::rows().filter(|row| row.tab.is_none_or(|own| own == tab)) {
             for key in self.keys_of(row).into_iter().filter_map(rest) {
                 if !out.iter().any(|(known, _)| *known == key) {
                     out.push((key, row.doc.to_owned()));
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(map.lookup("r x", Tab::Top, &NO_FACTS), Lookup::Nothing);
         assert_eq!(map.lookup("R", Tab::Flame, &NO_FACTS), Lookup::Run((&flame::commands::LEAVES).into()));
         assert_eq!(map.continuations("r", Tab::Top, &NO_FACTS).len(), 8);
-        for row in commands::rows() {
+        for row in table::rows() {
             assert_eq!(map.keys_of(row), row.keys.to_vec(), "{}", row.name);
         }
     }

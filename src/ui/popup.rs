@@ -146,7 +146,7 @@ pub(crate) fn column_menu(shown: &[Field]) -> Vec<Field> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::commands;
+    use crate::ui::commands::{general, table};
 
     #[test]
     fn the_palette_finds_by_name_and_by_meaning() {
@@ -155,11 +155,11 @@ mod tests {
                 kind: "function",
                 name: "estimation_timer".into(),
                 about: String::new(),
-                command: (&commands::general::SEARCH).into(),
+                command: (&general::SEARCH).into(),
             },
             PaletteEntry::Event(3, "sched:sched_switch".into()),
         ];
-        let all: Vec<_> = commands::rows().map(PaletteEntry::Command).chain(things).collect();
+        let all: Vec<_> = table::rows().map(PaletteEntry::Command).chain(things).collect();
         let find = |text: &str| {
             let palette = Palette { input: Input::new(text.into()), ..Palette::over(all.clone()) };
             palette.matches().first().map(|entry| entry.name().to_owned())

@@ -15,7 +15,7 @@ use crate::units::kit::{Settings, Spec};
 
 use crate::ui::app::{App, Effect};
 use crate::ui::context::SavedFilters;
-use crate::ui::draw;
+use crate::ui::draw::screen;
 use crate::ui::frame_pacer::FramePacer;
 use crate::ui::term::{self, Screen};
 use crate::ui::term_query::{TermFacts, TermQuery};
@@ -242,7 +242,7 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
     screen.draw(|frame| {
         let area = frame.area();
         drawn = (area.width, area.height);
-        let cursor = draw::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
+        let cursor = screen::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
         if let Some((x, y)) = cursor {
             frame.set_cursor_position(Position { x, y });
         }
@@ -252,7 +252,7 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
         app.resize(drawn.0, drawn.1);
         screen.draw(|frame| {
             let area = frame.area();
-            let _ = draw::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
+            let _ = screen::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
         })?;
     }
     Ok(())
@@ -262,7 +262,7 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
 pub fn render(app: &App, theme: &Theme, width: u16, height: u16) -> ratatui::buffer::Buffer {
     let area = ratatui::layout::Rect { x: 0, y: 0, width, height };
     let mut buffer = ratatui::buffer::Buffer::empty(area);
-    let _ = draw::draw(app.scene(), &app.views, theme, area, &mut buffer);
+    let _ = screen::draw(app.scene(), &app.views, theme, area, &mut buffer);
     buffer
 }
 

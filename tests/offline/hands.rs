@@ -213,7 +213,7 @@ fn an_annotated_function_stands_alone() {
 /// What keys do is said whole, at any width.
 #[test]
 fn no_word_of_help_is_cut() {
-    use perfprof_tui::ui::commands::rows;
+    use perfprof_tui::ui::commands::table::rows;
 
     for width in [60, 80, 120, 200] {
         let text = incident(width, 320).keys("?").text();

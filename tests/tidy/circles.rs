@@ -1,4 +1,4 @@
-//! Circles between the files of a folder: none, beyond a parent and what is below it.
+//! Circles between files: none, beyond a folder's own file and what is below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -56,12 +56,16 @@ fn paths(code: &str) -> Vec<String> {
             unfold(tree, &mut found);
         }
     }
-    for start in ["crate::", "super::", "self::"] {
-        for (at, _) in code.match_indices(start) {
-            found.push(code[at..].chars().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | ':')).collect());
-        }
-    }
+    ["crate", "super", "self"].iter().for_each(|start| found.extend(beginning(code, start)));
     found
+}
+
+/// The paths in code that begin with a name.
+fn beginning(code: &str, start: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
+    let places = code.match_indices(&format!("{start}::")).map(|(at, _)| at).collect::<Vec<_>>();
+    let whole = places.into_iter().filter(|at| !code[..*at].ends_with(is_part));
+    whole.map(|at| code[at..].chars().take_while(|c| is_part(*c)).collect()).collect()
 }
 
 /// The module that a path of one leads into, as deep as there are files.
@@ -86,11 +90,21 @@ fn resolve(from: &Module, path: &str, modules: &BTreeSet<Module>) -> Option<Modu
     (!at.is_empty()).then_some(at)
 }
 
-/// The modules that a module's code names, beside its parents and what is below it: they are one idea.
+/// The modules that a module's code names, beside its parents and what is below it: they are one idea. Who names what is
+/// in a folder goes through the folder's own file.
 fn arrows_of(from: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
-    let named = paths(code);
-    let to = named.iter().filter_map(|path| resolve(from, path, modules));
-    to.filter(|to| !to.starts_with(from) && !from.starts_with(to)).collect()
+    let mut named = BTreeSet::new();
+    for path in paths(code) {
+        let Some(to) = resolve(from, &path, modules) else { continue };
+        // A module that is brought in stands before what is used of it.
+        if let Some(name) = to.last().filter(|name| path.split("::").last() == Some(name)) {
+            let whole = |path: String| format!("crate::{}{}", to.join("::"), &path[name.len()..]);
+            named.extend(beginning(code, name).into_iter().filter_map(|path| resolve(from, &whole(path), modules)));
+        }
+        named.insert(to);
+    }
+    let files = named.iter().flat_map(|to| (1..=to.len()).map(|depth| to[..depth].to_vec()));
+    files.filter(|to| !to.starts_with(from) && !from.starts_with(to)).collect()
 }
 
 /// What can be reached from a module, by one arrow or more.
@@ -144,4 +158,17 @@ fn a_circle_is_found() {
     assert!(circles(&arrows).is_empty());
     arrows.extend([arrows_of("c", "use super::a::One;\n")]);
     assert_eq!(circles(&arrows).len(), 4);
+}
+
+/// One file of a folder names another folder's own file, and that names what is in the first.
+#[test]
+fn a_circle_through_a_folders_own_file_is_found() {
+    let module = |path: &str| path.split('/').map(str::to_owned).collect::<Module>();
+    let modules = BTreeSet::from_iter(["ui", "ui/keys", "ui/keys/all", "ui/top", "ui/top/own"].map(module));
+    let arrows_of = |from: &str, code: &str| (module(from), arrows_of(&module(from), code, &modules));
+    let own = arrows_of("ui/top/own", "use crate::ui::keys::all;\nfn f() { all::one() }\n");
+    assert_eq!(own.1, BTreeSet::from(["ui/keys", "ui/keys/all"].map(module)));
+    let file = arrows_of("ui/keys", "use crate::ui::top;\nfn f() { top::own::two() }\n");
+    assert_eq!(file.1, BTreeSet::from(["ui/top", "ui/top/own"].map(module)));
+    assert_eq!(circles(&BTreeMap::from([own, file])), ["ui/keys -> ui/top/own", "ui/top/own -> ui/keys"]);
 }

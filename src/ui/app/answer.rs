@@ -7,7 +7,7 @@ use crate::ingest::tracepoints;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
 use crate::ui::app::App;
-use crate::ui::commands;
+use crate::ui::commands::table;
 use crate::ui::draw::layout;
 use crate::ui::tab::Tab;
 use crate::ui::view::time::state::usual;
@@ -68,7 +68,7 @@ impl App {
     }
 
     pub(crate) fn exec_command(&mut self, text: &str) {
-        match commands::parse(text) {
+        match table::parse(text) {
             Ok(command) => self.step(|app| app.run(command)),
             Err(error) => self.error(error),
         }

@@ -5,10 +5,11 @@ use tui_input::backend::crossterm::EventHandler;
 
 use crate::query::ColumnKey;
 use crate::ui::app::App;
+use crate::ui::command::HintAction;
 use crate::ui::command::Invocation;
-use crate::ui::commands::{self, general, program};
+use crate::ui::commands::{general, program, table};
 use crate::ui::draw::{footer, header, layout, popups};
-use crate::ui::footer_keys::{self, HintAction};
+use crate::ui::footer_keys;
 use crate::ui::keys;
 use crate::ui::popup::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
 use crate::ui::tab::Tab;
@@ -74,7 +75,7 @@ impl App {
 
     /// The palette's entries beside commands: functions and tasks on the screen, and the events.
     pub(crate) fn palette(&self) -> Palette {
-        let mut entries: Vec<PaletteEntry> = commands::rows().map(PaletteEntry::Command).collect();
+        let mut entries: Vec<PaletteEntry> = table::rows().map(PaletteEntry::Command).collect();
         let mut seen = hashbrown::HashSet::new();
         let mut add = |kind: &'static str, name: &str, about: String, command: Invocation| {
             let usable = !name.is_empty() && !name.contains('"') && !name.contains(char::is_control);
@@ -109,13 +110,13 @@ impl App {
             "tab" | "enter" => {
                 let typed = palette.input.value().trim().to_owned();
                 if name == "enter"
-                    && let Ok(command) = commands::parse(&typed)
+                    && let Ok(command) = table::parse(&typed)
                 {
                     self.run(command);
                     return false;
                 }
                 let Some(entry) = matches.get(palette.cursor) else {
-                    self.error(commands::parse(&typed).err().unwrap_or_default());
+                    self.error(table::parse(&typed).err().unwrap_or_default());
                     return true;
                 };
                 match entry {

@@ -15,7 +15,8 @@ use crate::ui::act::Act;
 use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::command::{Command, Invocation};
-use crate::ui::commands::{self, Meaning, general, program};
+use crate::ui::commands::table::{self, Meaning};
+use crate::ui::commands::{general, program};
 use crate::ui::draw::layout;
 use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
@@ -39,7 +40,7 @@ impl App {
     }
 
     fn carry_out_command(&mut self, Invocation { row, argument }: Invocation) {
-        match commands::meaning(row, self.frame.tab) {
+        match table::meaning(row, self.frame.tab) {
             Meaning::OfTable => self.say("that is for the table: 1 leads there"),
             Meaning::Nothing => {}
             Meaning::Act(Act::Plain(act)) => act(self),

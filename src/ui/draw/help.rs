@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::panel::text::{width, wrap};
 use crate::ui::command::Command;
-use crate::ui::commands::rows;
+use crate::ui::commands::table::rows;
 use crate::ui::keys::shown;
 use crate::ui::popup::{Searched, has_words};
 use crate::ui::scene::Scene;

@@ -3,8 +3,8 @@
 use crate::ui::act::Act::Plain;
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
+use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::{general, program};
-use crate::ui::footer_keys::HintAction::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "CPUs" on Cpus {

@@ -4,9 +4,9 @@ use crate::source::{Change, RunState};
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
+use crate::ui::command::HintAction::{self, Chord, Command};
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::HintAction::{self, Chord, Command};
 
 commands! { GROUP "Events" on Events {
     ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"

@@ -6,9 +6,9 @@ use crate::query::flame::layout::FlameDirection;
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
+use crate::ui::command::HintAction::{self, Chord, Command};
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::HintAction::{self, Chord, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Flame graph" on Flame {

@@ -4,8 +4,8 @@ use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::command::Argument;
+use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::HintAction::{self, Command};
 
 commands! { GROUP "Time" on Time {
     LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));

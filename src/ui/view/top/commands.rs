@@ -3,9 +3,9 @@
 use crate::query::{ChainMode, Direction};
 use crate::ui::act::Act::{Asked, Given, Plain};
 use crate::ui::act::commands;
+use crate::ui::command::HintAction::{self, Command};
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::{general, program};
-use crate::ui::footer_keys::HintAction::{self, Command};
 use crate::ui::popup::Popup;
 
 commands! { CHAINS "Call chains" {

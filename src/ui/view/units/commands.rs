@@ -5,8 +5,8 @@ use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::Acts;
 use crate::ui::act::commands;
 use crate::ui::app::Effect;
+use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::general;
-use crate::ui::footer_keys::HintAction::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Units" on Units {

@@ -1,0 +1,142 @@
+//! The table of all commands, of every screen and of each one, and what each of them means on a screen.
+
+use crate::lang::nearest_hint;
+use crate::ui::act::{Act, Acts};
+use crate::ui::command::{Command, Invocation};
+use crate::ui::commands::{general, program};
+use crate::ui::tab::Tab;
+use crate::ui::view::{cpus, events, flame, time, top, units};
+
+/// All groups, in the order of the help.
+static GROUPS: &[&Acts] = &[
+    &general::MOVE,
+    &general::STEPS,
+    &top::commands::CHAINS,
+    &general::FIND,
+    &top::commands::TABLE,
+    &general::SESSION,
+    &general::COMPARE,
+    &flame::commands::GROUP,
+    &time::commands::GROUP,
+    &cpus::commands::GROUP,
+    &events::commands::GROUP,
+    &units::commands::GROUP,
+    &program::PROGRAM,
+];
+
+fn all() -> impl Iterator<Item = &'static (&'static Command, Act)> + Clone {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// All commands, in the order of the help.
+pub fn rows() -> impl Iterator<Item = &'static Command> + Clone {
+    all().map(|(row, _)| *row)
+}
+
+/// The row of a name.
+pub(crate) fn find(name: &str) -> Option<&'static Command> {
+    rows().find(|row| row.name == name)
+}
+
+/// The meaning of a row on a screen.
+pub(crate) enum Meaning {
+    Act(Act),
+    /// It is about the table's rows, which are not seen here.
+    OfTable,
+    /// It is another screen's.
+    Nothing,
+}
+
+/// The meaning of a row on a screen: what the screen makes of it, or what it means everywhere.
+pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
+    let here: Acts = match tab {
+        Tab::Top => &[],
+        Tab::Flame => flame::commands::HERE,
+        Tab::Time => time::commands::HERE,
+        Tab::Cpus => cpus::commands::HERE,
+        Tab::Events => events::commands::HERE,
+        Tab::Units => units::commands::HERE,
+    };
+    let is_row = |(other, _): &&(&'static Command, Act)| other.is(row);
+    if let Some((_, act)) = here.iter().find(is_row) {
+        return Meaning::Act(*act);
+    }
+    if row.of_table && tab != Tab::Top {
+        return Meaning::OfTable;
+    }
+    // The time in softirqs can be measured from everywhere.
+    let lives_here = row.tab.is_none_or(|own| own == tab) || row.is(&cpus::commands::SOFTIRQ_TIME);
+    all().find(is_row).filter(|_| lives_here).map_or(Meaning::Nothing, |(_, act)| Meaning::Act(*act))
+}
+
+/// Reads a command as typed after `:`.
+pub fn parse(text: &str) -> Result<Invocation, String> {
+    let text = text.trim();
+    let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
+    let Some(row) = find(name) else {
+        let hint = nearest_hint(name, rows().map(|r| r.name));
+        return Err(format!("no command is called {name}{hint}"));
+    };
+    if row.argument.is_none() && !argument.is_empty() {
+        return Err(format!("{name} takes no argument"));
+    }
+    Ok(row.command((!argument.is_empty()).then(|| argument.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things() {
+        let of = |own: Option<Tab>| {
+            let mine = |r: &&'static Command| r.tab == own;
+            let mut keys: Vec<&str> = rows().filter(mine).flat_map(|r| r.keys).copied().collect();
+            keys.sort_unstable();
+            assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
+            keys
+        };
+        let keys = of(None);
+        for own in rows().map(|row| row.tab) {
+            let mut here = of(own);
+            here.extend(&keys);
+            let mut begun = here.iter().filter(|k| k.contains(' ')).filter_map(|chord| chord.split(' ').next());
+            // A screen's own key may stand before a chord that begins like it everywhere else.
+            assert!(begun.all(|first| !here.contains(&first) || own == Some(Tab::Time) && first == "-"), "{own:?}");
+        }
+    }
+
+    /// Letters under which a hand would expect the same everywhere: each has one meaning, whichever screen it is
+    /// pressed on, or none.
+    #[test]
+    fn letters_mean_one_thing_on_all_screens() {
+        let meanings = [
+            ("x", &["not-symbol", "drop", "event-stop", "unit-stop"][..], "away with what is under the cursor"),
+            ("c", &["zoom-comm"], "only this comm"),
+            ("b", &["baseline", "time-baseline", "unit-baseline"], "compare with this"),
+            ("m", &["baseline", "time-baseline", "unit-baseline"], "compare with this"),
+            ("y", &["copy"], "copy"),
+            ("a", &["window"], "the window of time"),
+            ("i", &["idle"], "idle CPUs"),
+            ("s", &["order-right", "cpu-order"], "order"),
+            ("v", &["time-select"], "select"),
+            ("r", &[], "begins chords"),
+            ("u", &["undo"], "undo"),
+        ];
+        for (key, names, meaning) in meanings {
+            let of: Vec<&str> = rows().filter(|row| row.keys.contains(&key)).map(|row| row.name).collect();
+            assert_eq!(of, names, "{key}: {meaning}");
+        }
+    }
+
+    #[test]
+    fn names_parse_and_faults_offer_the_nearest() {
+        for row in rows() {
+            assert_eq!(parse(row.name), Ok(row.command(None)), "{}", row.name);
+        }
+        assert_eq!(parse("freq 99"), Ok(general::FREQ.with("99")));
+        assert_eq!(parse(" search  tcp send "), Ok(general::SEARCH.with("tcp send")));
+        assert!(parse("fitler x").expect_err("unknown").contains("filter"));
+        assert!(parse("quit now").is_err());
+    }
+}

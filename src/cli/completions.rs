@@ -16,7 +16,7 @@ use crate::units::kit::Spec;
 
 use super::args::{Completions, Man, whole};
 use super::output::print;
-use super::{manual, usage};
+use super::{manual, perf_options, usage};
 
 const NAME: &str = "perfprof-tui";
 
@@ -89,6 +89,7 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     }
     let mut roff = Roff::new();
     manual::pages().filter(|page| page.about.is_none() && page.name == name).for_each(|page| page.write(&mut roff));
+    perfs(&mut roff, if name == NAME { "top" } else { name.trim_start_matches("perfprof-tui-") });
     if name == NAME {
         keys(&mut roff);
     }
@@ -111,6 +112,17 @@ fn example(roff: &mut Roff, spec: &Spec) {
     if !spec.output.is_empty() {
         roff.control("PP", []);
         manual::verbatim(roff, spec.output);
+    }
+}
+
+/// The options of perf that the help leaves out.
+fn perfs(roff: &mut Roff, command: &str) {
+    let list = |idle: bool| perf_options::listed(command).filter(move |(_, _, is_idle)| *is_idle == idle);
+    for (idle, title) in [(true, "OPTIONS OF PERF WITHOUT EFFECT"), (false, "OPTIONS OF PERF THAT ARE REFUSED")] {
+        if list(idle).next().is_some() {
+            roff.control("SH", [title]);
+        }
+        list(idle).for_each(|(spelled, why, _)| manual::entry(roff, vec![bold(spelled)], vec![roman(why)]));
     }
 }
 

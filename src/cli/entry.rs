@@ -1,20 +1,26 @@
-//! The ways in that a hand expects beside those that are written: a recording's name alone opens it, options may stand
-//! before a command, and a word that is no command says which one was meant.
+//! The ways in that a hand expects beside those that are written: a recording's name alone opens it, a program's runs
+//! it, options may stand before a command, and a word that is no command says which one was meant.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::kernel::privilege;
 use crate::lang::nearest_hint;
 
 use super::Usage;
 
 /// The words as the parser takes them; what cannot be meant is said.
 pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>, Usage> {
-    let Some(at) = first_word(&words, parser) else { return Ok(words) };
+    let Some(at) = first_word(&words, 1, parser) else { return Ok(words) };
     let word = words[at].clone();
-    let is_command = |name: &str| name == "help" || parser.find_subcommand(name).is_some();
-    if word.to_str().is_some_and(is_command) {
-        return Ok(with_command_first(words, at, None));
+    let text = word.to_str().unwrap_or_default();
+    if text == "help" || parser.find_subcommand(text).is_some() {
+        return Ok(of_command(with_command_first(words, at, None), parser));
+    }
+    if is_program(&word) {
+        return Ok(marked(words, at));
     }
     if is_recording(&word) {
         return Ok(with_command_first(words, at, Some("open")));
@@ -23,13 +29,56 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsSt
     let names = parser.get_subcommands().map(clap::Command::get_name);
     let hint = nearest_hint(&typed, names.filter(|name| !name.is_empty()));
     Err(Usage(format!(
-        "no command and no file is called {typed}{hint}\nperfprof-tui --help lists the commands; a command to sample stands after --"
+        "no command, no file and no program is called {typed}{hint}\nperfprof-tui --help lists the commands"
     )))
 }
 
-/// The place of the first word that is no option and no option's value; none before `--`.
-fn first_word(words: &[OsString], parser: &clap::Command) -> Option<usize> {
-    let mut at = 1;
+/// Marks where the program begins that a command runs, as perf's own do: by the first word that is no option's. Where
+/// that may be a recording as well, what it is decides.
+fn of_command(words: Vec<OsString>, parser: &clap::Command) -> Vec<OsString> {
+    let (mut own, mut from) = (parser, 1);
+    while let Some(below) = words.get(from).and_then(|word| own.find_subcommand(word)) {
+        (own, from) = (below, from + 1);
+    }
+    if from == 1 {
+        return words;
+    }
+    let has = |id: &str| own.get_arguments().find(|arg| arg.get_id() == id);
+    let reads = has("files").is_some();
+    let mut words = if reads { files_first(words, from, own) } else { words };
+    if !has("cmd").is_some_and(clap::Arg::is_last_set) {
+        return words;
+    }
+    while let Some(at) = first_word(&words, from, own) {
+        if !reads || is_program(&words[at]) {
+            words = marked(words, at);
+            break;
+        }
+        from = at + 1;
+    }
+    words
+}
+
+/// Puts the word behind an option before it, where the option can do without one and the word names a file.
+fn files_first(mut words: Vec<OsString>, from: usize, parser: &clap::Command) -> Vec<OsString> {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    for at in from..end.saturating_sub(1) {
+        let may = words[at].to_str().and_then(|text| value_of(text, parser)) == Some(Need::May);
+        if may && !words[at + 1].as_encoded_bytes().starts_with(b"-") && Path::new(&words[at + 1]).is_file() {
+            words.swap(at, at + 1);
+        }
+    }
+    words
+}
+
+fn marked(mut words: Vec<OsString>, at: usize) -> Vec<OsString> {
+    words.insert(at, "--".into());
+    words
+}
+
+/// The place of the first word from one on that is no option and no option's value; none before `--`.
+fn first_word(words: &[OsString], from: usize, parser: &clap::Command) -> Option<usize> {
+    let mut at = from;
     while let Some(word) = words.get(at) {
         let Some(text) = word.to_str() else { return Some(at) };
         if text == "--" {
@@ -38,25 +87,41 @@ fn first_word(words: &[OsString], parser: &clap::Command) -> Option<usize> {
         if !text.starts_with('-') || text == "-" {
             return Some(at);
         }
-        at += 1 + usize::from(wants_value(text, parser));
+        at += 1 + match value_of(text, parser) {
+            Some(Need::Must) => 1,
+            Some(Need::May) => usize::from(words.get(at + 1).is_some_and(|w| !w.as_encoded_bytes().starts_with(b"-"))),
+            None => 0,
+        };
     }
     None
 }
 
-/// True if the word behind an option is its value.
-fn wants_value(text: &str, parser: &clap::Command) -> bool {
-    let takes = |arg: &clap::Arg| {
+/// How much an option needs the word behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Must,
+    May,
+}
+
+/// What an option wants of the word behind it; none where its value is in itself, or it takes none.
+fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
+    let need = |arg: &clap::Arg| {
         let least = arg.get_num_args().map_or(1, |range| range.min_values());
-        arg.get_action().takes_values() && least > 0
+        let takes = arg.get_action().takes_values() && !(least == 0 && arg.is_require_equals_set());
+        takes.then_some(if least > 0 { Need::Must } else { Need::May })
     };
-    let named = |is: &dyn Fn(&clap::Arg) -> bool| parser.get_arguments().find(|arg| is(arg)).is_some_and(takes);
+    let named = |is: &dyn Fn(&clap::Arg) -> bool| parser.get_arguments().find(|arg| is(arg)).and_then(need);
     match text.strip_prefix("--") {
-        Some(long) => !long.contains('=') && named(&|arg| arg.get_long() == Some(long)),
+        Some(long) if long.contains('=') => None,
+        Some(long) => {
+            named(&|arg| arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|list| list.contains(&long)))
+        }
         // Of letters together the first that takes a value has the rest for it.
         None => {
             let letters: Vec<char> = text.chars().skip(1).collect();
-            let first = letters.iter().position(|letter| named(&|arg| arg.get_short() == Some(*letter)));
-            first.is_some_and(|first| first + 1 == letters.len())
+            let of = |letter: &char| named(&|arg| arg.get_short() == Some(*letter));
+            let first = letters.iter().position(|letter| of(letter).is_some())?;
+            of(&letters[first]).filter(|_| first + 1 == letters.len())
         }
     }
 }
@@ -69,7 +134,26 @@ fn with_command_first(words: Vec<OsString>, at: usize, command: Option<&str>) ->
     out
 }
 
-/// True if a word can only mean a recording: it is there, or named as a place is.
+/// True of what can be run: a file with that permission that a shell would find by the word, and that begins as
+/// programs and scripts do.
+fn is_program(word: &OsStr) -> bool {
+    let begins = |path: &Path| {
+        let mut head = [0; 4];
+        let whole = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+        whole.is_ok() && (head == *b"\x7fELF" || head.starts_with(b"#!"))
+    };
+    let runs = |path: &Path| {
+        let may = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+        may && begins(path)
+    };
+    if word.as_encoded_bytes().contains(&b'/') {
+        return runs(Path::new(word));
+    }
+    let folders = privilege::variable("PATH").unwrap_or_default();
+    !Path::new(word).exists() && std::env::split_paths(&folders).any(|folder| runs(&folder.join(word)))
+}
+
+/// Whether a word can only mean a recording: it is there, or named as a place is.
 fn is_recording(word: &OsStr) -> bool {
     let text = word.to_string_lossy();
     text == "-" || text.starts_with("ssh://") || text.contains(['/', '.']) || Path::new(word).exists()
@@ -101,6 +185,19 @@ mod tests {
             ("p -aF99 record", "p record -aF99"),
             ("p help record", "p help record"),
             ("p rundelay --than 4ms", "p rundelay --than 4ms"),
+            ("p record -F 99 ls -l", "p record -F 99 -- ls -l"),
+            ("p -aF 99 record -g sleep 1", "p record -aF 99 -g -- sleep 1"),
+            ("p stat -a -- sleep 1", "p stat -a -- sleep 1"),
+            (
+                "p record -e cycles --call-graph dwarf no-such-program",
+                "p record -e cycles --call-graph dwarf -- no-such-program",
+            ),
+            ("p -F 99 sleep 1", "p -F 99 -- sleep 1"),
+            ("p rundelay sleep 1", "p rundelay -- sleep 1"),
+            ("p rundelay x.data", "p rundelay x.data"),
+            ("p unit stat -e cs sleep 1", "p unit stat -e cs -- sleep 1"),
+            ("p report -g Cargo.toml --stdio", "p report Cargo.toml -g --stdio"),
+            ("p report -g caller Cargo.toml", "p report -g caller Cargo.toml"),
         ] {
             assert_eq!(arranged(typed).as_deref(), Ok(meant));
         }

@@ -44,6 +44,15 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     if args.softirq_time {
         start.exec.insert(0, "softirq-time".to_owned());
     }
+    if args.first.zero {
+        start.exec.insert(0, "window".to_owned());
+    }
+    let clauses = args.first.clauses();
+    if !clauses.is_empty() {
+        let all = clauses.into_iter().chain(start.filter.take().map(|filter| format!("({filter})")));
+        start.filter = Some(all.collect::<Vec<_>>().join(" && "));
+        filter_of(start.filter.as_deref(), KnownFields::Any)?;
+    }
     let kept = flight_recorder::kept(&args.keeping)?;
     need_terminal("record")?;
     let realtime = source_config::realtime(&args.sampling)?;

@@ -22,9 +22,11 @@ pub(crate) mod live;
 mod manual;
 pub(crate) mod open;
 mod output;
+mod perf_options;
 pub(crate) mod probe;
 mod push;
 pub(crate) mod record;
+mod record_file;
 mod remote;
 pub(crate) mod report;
 pub(crate) mod run_unit;
@@ -62,11 +64,13 @@ pub fn main() -> ExitCode {
         Ok(words) => words,
         Err(usage) => return code(Err(usage.into())),
     };
+    let mut checked = Ok(Vec::new());
     let parsed = command.try_get_matches_from(words).and_then(|matches| {
         if let Some((spec, own)) = args::unit_args::find(&matches) {
             return Ok(Parsed::Unit(spec, Box::new(args::unit_args::UnitArgs::of(spec, own)?)));
         }
         let mut args = Args::from_arg_matches(&matches)?;
+        checked = perf_options::check(&matches);
         match (&mut args.command, matches.subcommand()) {
             (Some(Command::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
             (None, _) => args.live.sampling.place_filters(&matches),
@@ -82,6 +86,10 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    match checked {
+        Ok(said) => said.iter().for_each(|text| output::complain(text)),
+        Err(refused) => return code(Err(refused)),
+    }
     if !matches!(args.command, Some(Command::Config(_))) {
         config.faults.iter().for_each(|fault| output::complain(fault));
     }

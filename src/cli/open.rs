@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use crate::engine::IntakeOptions;
 use crate::engine::offline::{self, Offline};
-use crate::filter::{Filter, KnownFields, equals};
+use crate::filter::{Filter, KnownFields};
 use crate::kernel::attr::sample;
 use crate::kernel::privilege;
 use crate::query::range;
@@ -18,7 +18,7 @@ use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
 use crate::symbols::shipped::ShippedTables;
 
-use super::args::{Recording, SampleSelection};
+use super::args::{Recording, SampleSelection, clauses_of_lists};
 use super::output::complain;
 use super::remote::Remote;
 use super::{Usage, archive, list_containers, remote, usage};
@@ -210,13 +210,7 @@ impl SampleSelection {
 
     /// `span` is the time of the first and last sample, `start` the session's start, from which filters count.
     fn parse(&self, known: KnownFields<'_>, start: u64, span: (u64, u64)) -> anyhow::Result<Option<Arc<Filter>>> {
-        let mut clauses: Vec<String> = Vec::new();
-        for (field, list) in [("comm", &self.comms), ("dso", &self.dsos), ("sym", &self.symbols)] {
-            if let Some(list) = list {
-                let one = |name: &str| equals(field, name.trim());
-                clauses.push(format!("({})", list.split(',').map(one).collect::<Vec<_>>().join(" || ")));
-            }
-        }
+        let mut clauses: Vec<String> = clauses_of_lists([&self.comms, &self.dsos, &self.symbols]).collect();
         for (field, list) in [("pid", &self.pid), ("tid", &self.tid), ("cpu", &self.cpu)] {
             clauses.extend(list.as_ref().map(|list| format!("{field} in {list}")));
         }

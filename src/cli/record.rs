@@ -1,30 +1,24 @@
 //! `record`: from the rings to a perf.data file, in one thread, with as little as possible between.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 
 use crate::engine::Urgency;
-use crate::event::tracepoint;
 use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
 use crate::export::tables::TableWriter;
-use crate::kernel::attr::TYPE_TRACEPOINT;
-use crate::kernel::files::{NewFile, unwritten};
+use crate::kernel::files::unwritten;
 use crate::kernel::procfs;
 use crate::kernel::spawn::Output;
 use crate::panel::unit;
 use crate::perfdata::features;
-use crate::perfdata::features::Section;
-use crate::perfdata::stream::StreamWriter;
-use crate::perfdata::write::Writer;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers::NamedContainer;
-use crate::session::{Origin, Session, containers};
+use crate::session::{Origin, Session};
 use crate::source::live::LiveSource;
 use crate::source::live::containers::Scanner;
 use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
@@ -33,10 +27,16 @@ use crate::symbols::SymbolOptions;
 
 use super::args::Record;
 use super::output::complain;
+use super::record_file::{FileSeries, RecordSink, described, names_of};
+use super::usage;
 use super::{flight_recorder, push, signals, source_config, trigger};
 
 /// `perfprof-tui record`.
 pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
+    prepare(&mut args)?;
+    if args.more.dry_run {
+        return source_config::check(&args.sampling).map(|()| 0);
+    }
     if args.push.is_some() {
         return push::run(&args);
     }
@@ -53,93 +53,57 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    let out = RecordSink::open(&args, &info, &named)?;
-    let mut recorder = Recorder::start(out, &info, &args, source.command_pid())
+    let mut recorder = Recorder::start(&info, &args, &named, source.command_pid())
         .with_context(|| format!("{} cannot be written", args.output.display()))?;
     let stop = signals::stop_flag()?;
     let ended = recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(&args.output, error))?;
-    let summary = recorder.finish(&info).map_err(|error| recorder.salvage(&args.output, error))?;
+    let summary = recorder.finish().map_err(|error| recorder.salvage(&args.output, error))?;
     if !args.quiet {
         let samples = format!("{} samples", unit::thousands(summary.samples));
         complain(&format!(
             "{ended}; wrote {samples}, lost {}, {} to {}",
             unit::thousands(summary.lost),
             unit::bytes(summary.bytes),
-            args.output.display()
+            summary.path.display()
         ));
     }
     Ok(0)
 }
 
+/// Puts what perf's options ask for into what is sampled.
+fn prepare(args: &mut Record) -> anyhow::Result<()> {
+    let (more, sampling) = (&args.more, &mut args.sampling);
+    if let Some(clock) =
+        more.clockid.as_deref().filter(|clock| !matches!(*clock, "mono" | "monotonic" | "CLOCK_MONOTONIC"))
+    {
+        return Err(usage(format!("-k {clock}: times are CLOCK_MONOTONIC's, and of no other clock")));
+    }
+    sampling.extras = more.extras();
+    sampling.grouped = more.group;
+    if more.off_cpu {
+        if sampling.events.is_empty() {
+            sampling.events.push("cycles".to_owned());
+        }
+        sampling.events.push("sched:sched_switch".to_owned());
+    }
+    Ok(())
+}
+
 struct Summary {
+    path: PathBuf,
     samples: u64,
     lost: u64,
     bytes: u64,
 }
 
-/// The sink of records: a file, or a stream to standard output.
-enum RecordSink {
-    File(Writer),
-    Stream(StreamWriter),
-}
-
-impl RecordSink {
-    fn open(args: &Record, info: &Info, named: &[NamedContainer]) -> anyhow::Result<Self> {
-        if args.output.as_os_str() == "-" {
-            if std::io::stdout().is_terminal() {
-                anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
-            }
-            let mut sections = described(info)?;
-            sections.extend(features::clock());
-            sections.extend(names_of(named));
-            let out = Box::new(super::output::binary());
-            return Ok(Self::Stream(StreamWriter::start(out, &info.events, &sections)?));
-        }
-        let start = || Writer::start(NewFile::create(&args.output)?, &info.events);
-        Ok(Self::File(start().map_err(|error| anyhow::anyhow!("{}", unwritten(&args.output, &error)))?))
-    }
-
-    fn records(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Self::File(writer) => writer.records(bytes),
-            Self::Stream(writer) => writer.records(bytes),
-        }
-    }
-
-    fn finish_round(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::File(writer) => writer.finish_round(),
-            Self::Stream(writer) => writer.finish_round(),
-        }
-    }
-}
-
-/// The names of containers, where there are any.
-fn names_of(named: &[NamedContainer]) -> Option<Section> {
-    (!named.is_empty()).then(|| (containers::FEATURE, containers::encode(named.iter())))
-}
-
-/// The sections that describe the machine and the events.
-fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
-    let cmdline: Vec<String> = std::env::args().collect();
-    let mut sections = features::machine(&cmdline);
-    sections.push(features::event_desc(&info.events));
-    let tracepoints: Vec<(String, String)> = info
-        .events
-        .iter()
-        .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
-        .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
-        .collect();
-    if !tracepoints.is_empty() {
-        let data = tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))?;
-        sections.push((features::bit::TRACING_DATA, data));
-    }
-    Ok(sections)
-}
-
 /// Writes batches as they come.
-struct Recorder {
+struct Recorder<'a> {
+    args: &'a Record,
+    info: &'a Info,
+    /// The command that is recorded.
+    command: Option<i32>,
     writer: RecordSink,
+    series: FileSeries,
     /// Tables of functions that go with a stream.
     tables: Option<TableWriter>,
     beside: Vec<u8>,
@@ -150,48 +114,35 @@ struct Recorder {
     own_pid: Option<i32>,
     samples: u64,
     lost: u64,
+    bytes: u64,
     span: (u64, u64),
 }
 
-impl Recorder {
-    fn start(mut writer: RecordSink, info: &Info, args: &Record, command: Option<i32>) -> anyhow::Result<Self> {
-        let sampling = &args.sampling;
+impl<'a> Recorder<'a> {
+    fn start(info: &'a Info, args: &'a Record, named: &[NamedContainer], command: Option<i32>) -> anyhow::Result<Self> {
+        let series = FileSeries::of(args)?;
+        let mut writer = RecordSink::open(args, info, named)?;
+        let session = running(args, info, command);
+        writer.records(&told(&session, info))?;
+        let is_file = matches!(writer, RecordSink::File(_));
+        let identities = (is_file && !args.more.no_buildid).then(|| Identities::new(session.dsos.clone()));
+        let names = args.names && !is_file;
         let layout = info.events[0].layout();
-        let mut session = Session::new(Origin::Live);
-        session.data_maps = info.events.iter().any(|event| event.attr.stack_user > 0);
-        let chosen: Vec<i32> = [&sampling.pids, &sampling.tids]
-            .into_iter()
-            .flatten()
-            .flat_map(|t| t.split(','))
-            .filter_map(|t| t.trim().parse().ok())
-            .filter_map(procfs::tgid)
-            .collect();
-        let pids = match (chosen.is_empty(), command, sampling.all || sampling.cpus.is_some()) {
-            (false, _, _) => chosen,
-            (true, Some(pid), false) => vec![pid],
-            _ => procfs::processes(),
-        };
-        for pid in pids {
-            for tid in procfs::threads(pid) {
-                session.task(pid, tid);
-            }
-        }
-        let mut out = Vec::new();
-        SideWriter::new(&session.dsos, session.log(), layout).until(u64::MAX, &mut out);
-        writer.records(&out)?;
-        let own_pid = (!sampling.include_self).then(|| std::process::id() as i32);
-        let names = args.names && matches!(writer, RecordSink::Stream(_));
-        let identities = matches!(writer, RecordSink::File(_)).then(|| Identities::new(session.dsos.clone()));
         let tables = names.then(|| TableWriter::new(session, SymbolOptions::of_user(), layout));
         Ok(Self {
+            args,
+            info,
+            command,
             writer,
+            series,
             tables,
             beside: Vec::new(),
             identities,
             named: BTreeMap::new(),
-            own_pid,
+            own_pid: (!args.sampling.include_self).then(|| std::process::id() as i32),
             samples: 0,
             lost: 0,
+            bytes: 0,
             span: (u64::MAX, 0),
         })
     }
@@ -199,9 +150,10 @@ impl Recorder {
     fn record(&mut self, source: &mut LiveSource, realtime: Option<i32>, stop: &AtomicBool) -> anyhow::Result<String> {
         let mut batch = Batch::default();
         let mut urgency = realtime.map_or_else(Urgency::usual, |priority| Urgency::of_live(Some(priority)));
+        let mut full = false;
         loop {
             urgency.keep();
-            if stop.load(Ordering::Relaxed) {
+            if full || stop.load(Ordering::Relaxed) {
                 let _ = source.control(&Control::Stop);
             }
             let step = source.next(&mut batch)?;
@@ -211,9 +163,29 @@ impl Recorder {
             self.named.extend(batch.containers.drain(..).map(|named| (named.root.clone(), named)));
             batch.clear();
             if let Progress::End(why) = step {
-                return Ok(why);
+                return Ok(if full { "the file is full".to_owned() } else { why });
+            }
+            full |= self.args.more.max_size.is_some_and(|most| self.bytes + self.writer.written() >= most);
+            if self.series.is_due(self.writer.written()) {
+                self.switch(source)?;
             }
         }
+    }
+
+    /// Ends the file and begins another one, which knows what runs by then.
+    fn switch(&mut self, source: &LiveSource) -> anyhow::Result<()> {
+        let named: Vec<NamedContainer> = self.named.values().cloned().collect();
+        let path = self.complete()?;
+        if !self.args.quiet {
+            complain(&format!("wrote {}", path.display()));
+        }
+        self.writer = RecordSink::open(self.args, self.info, &named)?;
+        let session = running(self.args, self.info, self.command);
+        self.writer.records(&source.preamble(&mut Vec::new()))?;
+        self.writer.records(&told(&session, self.info))?;
+        self.identities = self.identities.is_some().then(|| Identities::new(session.dsos.clone()));
+        self.span = (u64::MAX, 0);
+        Ok(())
     }
 
     /// Writes records, leaving our own samples out: unbroken runs between them go as they are.
@@ -271,20 +243,63 @@ impl Recorder {
         anyhow::anyhow!("{why}{}", kept.unwrap_or_default())
     }
 
-    fn finish(&mut self, info: &Info) -> anyhow::Result<Summary> {
-        let bytes = match &mut self.writer {
-            RecordSink::Stream(writer) => writer.written(),
-            RecordSink::File(writer) => {
-                let mut sections = described(info)?;
-                sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
-                sections.extend(features::clock());
-                let named: Vec<NamedContainer> = std::mem::take(&mut self.named).into_values().collect();
-                sections.extend(names_of(&named));
-                let identities = self.identities.take();
-                sections.extend(identities.map(|identities| features::build_ids(identities.list())));
-                writer.finish_beside_old(sections)?
-            }
+    /// Completes the file, or the stream; the name of the file.
+    fn complete(&mut self) -> anyhow::Result<PathBuf> {
+        let path = self.series.name();
+        let RecordSink::File(writer) = &mut self.writer else {
+            self.bytes += self.writer.written();
+            return Ok(path);
         };
-        Ok(Summary { samples: self.samples, lost: self.lost, bytes })
+        let mut sections = described(self.info)?;
+        sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
+        sections.extend(features::clock());
+        let named: Vec<NamedContainer> = self.named.values().cloned().collect();
+        sections.extend(names_of(&named));
+        sections.extend(self.identities.as_ref().map(|identities| features::build_ids(identities.list())));
+        writer.call(path.file_name().unwrap_or_default());
+        self.bytes += writer.finish_beside_old(sections)?;
+        self.series.ended(&path)?;
+        Ok(path)
     }
+
+    fn finish(&mut self) -> anyhow::Result<Summary> {
+        let path = self.complete()?;
+        Ok(Summary { path, samples: self.samples, lost: self.lost, bytes: self.bytes })
+    }
+}
+
+/// The processes that run already, as far as they are recorded.
+fn running(args: &Record, info: &Info, command: Option<i32>) -> Session {
+    let sampling = &args.sampling;
+    let mut session = Session::new(Origin::Live);
+    session.data_maps = info.events.iter().any(|event| event.attr.stack_user > 0);
+    let chosen: Vec<i32> = [&sampling.pids, &sampling.tids]
+        .into_iter()
+        .flatten()
+        .flat_map(|t| t.split(','))
+        .filter_map(|t| t.trim().parse().ok())
+        .filter_map(procfs::tgid)
+        .collect();
+    let others = sampling.all
+        || [&sampling.cpus, &sampling.user, &sampling.cgroup, &sampling.container, &sampling.pod]
+            .iter()
+            .any(|o| o.is_some());
+    let pids = match (chosen.is_empty(), command) {
+        (false, _) => chosen,
+        (true, Some(pid)) if !others => vec![pid],
+        _ => procfs::processes(),
+    };
+    for pid in pids {
+        for tid in procfs::threads(pid) {
+            session.task(pid, tid);
+        }
+    }
+    session
+}
+
+/// What is known of processes, as records.
+fn told(session: &Session, info: &Info) -> Vec<u8> {
+    let mut out = Vec::new();
+    SideWriter::new(&session.dsos, session.log(), info.events[0].layout()).until(u64::MAX, &mut out);
+    out
 }

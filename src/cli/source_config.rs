@@ -9,6 +9,7 @@ use crate::engine::{IntakeOptions, Options, urgency};
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse, plain};
 use crate::filter::capture;
+use crate::kernel::attr::{SW_TASK_CLOCK, TYPE_SOFTWARE};
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
@@ -54,7 +55,7 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     let rights = Rights::read();
     let mut config = config(sampling, &rights)?;
     let (mut per_sample, mut warning) = (None, None);
-    if let Rate::Frequency(hz) = config.rate {
+    if let Some(hz) = samples_a_second(&config) {
         let cost = overhead::per_sample(&RealSys);
         warning = afford(hz, cost, sampling.force)?;
         per_sample = Some(cost);
@@ -73,7 +74,17 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     Ok(StartedSource { source, per_sample, warning })
 }
 
-/// The commands that work without rights, and the remedy for the others.
+/// How many samples a second a busy CPU gives, where that is known: of a rate, or a clock's period.
+fn samples_a_second(config: &LiveConfig) -> Option<u64> {
+    let is_clock = |event: &Event| event.attr.kind == TYPE_SOFTWARE && event.attr.config <= SW_TASK_CLOCK;
+    match config.rate {
+        Rate::Frequency(hz) => Some(hz),
+        // The kernel's timers do not go below ten microseconds.
+        Rate::Period(ns) => config.events.iter().any(is_clock).then(|| 1_000_000_000 / ns.max(10_000)),
+    }
+}
+
+/// What a user without rights can do all the same, and what would give more.
 fn what_works(rights: &Rights) -> String {
     let (reason, remedy) = refusal(rights);
     let own: &[(&str, &str)] = match rights.blocked.is_some() || rights.shut_out {
@@ -112,6 +123,11 @@ fn afford(hz: u64, cost: Duration, force: bool) -> anyhow::Result<Option<String>
     Ok((percent > overhead::WARN_PERCENT).then(|| format!("{words}: what you measure is slowed down by it")))
 }
 
+/// Finds what is wrong with what was asked for, and opens nothing.
+pub(crate) fn check(sampling: &Sampling) -> anyhow::Result<()> {
+    config(sampling, &Rights::read()).map(drop)
+}
+
 fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
     let rate = match (s.period, s.freq.as_str()) {
         (Some(0), _) => return Err(usage("-c 0: a period must be at least 1")),
@@ -138,6 +154,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
         rate,
         chains,
         cgroups: s.all_cgroups || s.container.is_some() || s.pod.is_some(),
+        extras: s.extras,
         exclude: Exclude {
             kernel: s.exclude_kernel,
             user: s.exclude_user,
@@ -158,6 +175,9 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
 /// The events that are sampled, and those that are only counted.
 fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     let mut events = sampled(s)?;
+    if s.grouped {
+        events.iter_mut().for_each(|event| event.group = Some(1));
+    }
     for name in &s.counted {
         if !events.iter().any(|event| plain(&event.name) == name) {
             let counted = parse(name, &LookupPaths::system()).map_err(|fault| usage(format!("--trigger: {fault}")))?;
@@ -209,6 +229,9 @@ pub(crate) fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
 }
 
 fn target(s: &Sampling) -> anyhow::Result<Target> {
+    if s.all && (s.pids.is_some() || s.tids.is_some()) {
+        complain("-a has no effect: -p and -t name what is sampled");
+    }
     Ok(if let Some(pids) = &s.pids {
         Target::processes(&ids(pids, "-p")?)?
     } else if let Some(tids) = &s.tids {

@@ -86,6 +86,7 @@ pub(crate) fn start(
         chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
         // Containers are named where samples tell cgroups.
         cgroups: true,
+        extras: Default::default(),
         exclude: Exclude::default(),
         inherit: true,
         pages: Some(pages),

@@ -85,6 +85,7 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
         rate: Rate::Period(1),
         chains: CallGraph::None,
         cgroups: false,
+        extras: Default::default(),
         exclude: Exclude::default(),
         inherit: false,
         pages: Some(PAGES),

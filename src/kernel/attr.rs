@@ -38,8 +38,12 @@ pub mod sample {
     pub(crate) const STACK_USER: u64 = 1 << 13;
     pub(crate) const WEIGHT: u64 = 1 << 14;
     pub(crate) const DATA_SRC: u64 = 1 << 15;
-    pub(crate) const CGROUP: u64 = 1 << 21;
     pub const IDENTIFIER: u64 = 1 << 16;
+    pub(crate) const TRANSACTION: u64 = 1 << 17;
+    pub(crate) const PHYS_ADDR: u64 = 1 << 19;
+    pub(crate) const CGROUP: u64 = 1 << 21;
+    pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
+    pub(crate) const CODE_PAGE_SIZE: u64 = 1 << 23;
 }
 
 /// `PERF_SAMPLE_BRANCH_*` bits of `branch_sample_type`.
@@ -91,6 +95,7 @@ pub enum Flag {
     CommExec = 24,
     UseClockid = 25,
     ContextSwitch = 26,
+    Namespaces = 28,
     Ksymbol = 29,
     BpfEvent = 30,
     Cgroup = 32,

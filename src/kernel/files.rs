@@ -99,6 +99,13 @@ impl NewFile {
         put().map_err(|error| io::Error::new(error.kind(), format!("{error}; it is kept as {}", place.shown.display())))
     }
 
+    /// Gives it another name in the same folder.
+    pub(crate) fn call(&mut self, name: &OsStr) {
+        if let Some(place) = &mut self.place {
+            place.name = name.to_owned();
+        }
+    }
+
     /// Leaves what is there under its temporary name, and says which that is.
     pub(crate) fn keep(&mut self) -> Option<PathBuf> {
         self.place.take().map(|place| place.shown)

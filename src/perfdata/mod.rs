@@ -2,6 +2,7 @@
 //! perf.data-file-format.txt.
 
 pub(crate) mod bytes;
+mod compress;
 pub mod features;
 pub(crate) mod info;
 pub mod read;

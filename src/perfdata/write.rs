@@ -4,6 +4,7 @@
 //!   header │ ids │ attrs │ records … │ feature table │ features
 //! ```
 
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use crate::kernel::attr::FILE_SIZE;
 use crate::kernel::files::NewFile;
 use crate::record::kinds::{HEADER, types};
 
+use super::compress::Packer;
 use super::features::Section;
 use super::{EventDesc, HEADER_SIZE, MAGIC};
 
@@ -22,6 +24,8 @@ pub struct Writer {
     n_events: usize,
     data_at: u64,
     pub(super) written: u64,
+    packer: Option<Packer>,
+    packed: Vec<u8>,
 }
 
 impl Writer {
@@ -44,16 +48,43 @@ impl Writer {
             ids_at += 8 * event.ids.len() as u64;
         }
         let data_at = attrs_at + ((FILE_SIZE + 16) * events.len()) as u64;
-        let mut writer = Self { out, attrs_at, n_events: events.len(), data_at, written: 0 };
+        let mut writer =
+            Self { out, attrs_at, n_events: events.len(), data_at, written: 0, packer: None, packed: Vec::new() };
         // A header with an empty data section: what a killed recorder leaves can be salvaged.
         writer.header(&[])?;
         Ok(writer)
     }
 
+    /// Gives the file another name in the same folder.
+    pub(crate) fn call(&mut self, name: &OsStr) {
+        self.out.get_mut().call(name);
+    }
+
+    /// Packs the records that follow.
+    pub(crate) fn pack(&mut self, level: i32) -> io::Result<()> {
+        self.packer = Some(Packer::new(level)?);
+        Ok(())
+    }
+
     /// Appends whole records.
     pub fn records(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(packer) = &mut self.packer else { return self.plain(bytes) };
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        packer.pack(bytes, &mut packed)?;
+        let written = self.plain(&packed);
+        self.packed = packed;
+        written
+    }
+
+    fn plain(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.written += bytes.len() as u64;
         self.out.write_all(bytes)
+    }
+
+    /// Bytes of records so far, as they are in the file.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Marks the end of a round: whatever is older than the round before has been written.
@@ -61,7 +92,7 @@ impl Writer {
         let mut record = [0u8; HEADER];
         record[..4].copy_from_slice(&types::FINISHED_ROUND.to_le_bytes());
         record[6..].copy_from_slice(&(HEADER as u16).to_le_bytes());
-        self.records(&record)
+        self.plain(&record)
     }
 
     /// Leaves what was written so far under its temporary name, where it can be opened; which name that is.
@@ -90,6 +121,7 @@ impl Writer {
         if self.written == 0 {
             self.finish_round()?;
         }
+        sections.extend(self.packer.as_ref().map(Packer::feature));
         sections.sort_by_key(|(bit, _)| *bit);
         let mut at = self.data_at + self.written + 16 * sections.len() as u64;
         for (_, bytes) in &sections {

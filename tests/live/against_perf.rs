@@ -653,3 +653,43 @@ fn a_command_that_cannot_start_is_named() {
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0);
 }
+
+/// Options of perf record that change what a file has, or how many there are: perf reads each file, and finds the same.
+#[test]
+fn rarer_options_of_record_make_files_that_perf_reads() {
+    let test = "rarer_options_of_record_make_files_that_perf_reads";
+    if !allowed(test) {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped(test, "perf is not installed");
+    }
+    let script = |file: &Path, fields: &str| {
+        let out = Command::new("perf").args(["script", "-F", fields, "-i"]).arg(file).stdin(Stdio::null()).output();
+        String::from_utf8_lossy(&out.expect("perf").stdout).into_owned()
+    };
+    // A shell without symbols has no rows of the same names.
+    let sum = |rows: common::Rows| rows.into_values().sum::<u64>();
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-z", "-e", "cpu-clock", "sh", "-c", BUSY]);
+    let head = Command::new("perf").args(["report", "--header-only", "-i"]).arg(&file).output().expect("perf");
+    assert!(String::from_utf8_lossy(&head.stdout).contains("compressed : Zstd, level = 1"), "{head:?}");
+    assert_eq!(sum(perf_report(&file)), sum(our_rows(&report(&file, &[]))));
+    let fields =
+        ["--data", "-W", "--phys-data", "--switch-events", "--namespaces", "-e", "cpu-clock", "sh", "-c", BUSY];
+    let file = record(dir.path(), &fields);
+    assert_eq!(sum(perf_report(&file)), sum(our_rows(&report(&file, &[]))));
+    assert!(script(&file, "comm,ip,addr,weight,phys_addr").lines().count() > 10);
+    let out =
+        run(program().args(["record", "-q", "--dry-run", "-o"]).arg(dir.path().join("none")).args(["--", "true"]));
+    assert!(out.stdout.is_empty() && !dir.path().join("none").exists());
+
+    let files = dir.path().join("many.data");
+    let args = ["--switch-output=300ms", "--switch-max-files=2", "-F", "999", "-e", "cpu-clock", "sh", "-c"];
+    run(program().args(["record", "-q", "-o"]).arg(&files).args(args).arg(format!("{BUSY}; {BUSY}; {BUSY}; {BUSY}")));
+    let list = std::fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.path());
+    let list: Vec<_> = list.filter(|path| path.to_string_lossy().contains("many.data.2")).collect();
+    assert!(list.len() == 2 && !files.exists(), "{list:?}");
+    // A file that began later knows the program all the same.
+    assert!(list.iter().all(|file| perf_report(file).keys().all(|row| row.0.contains("sh"))), "{list:?}");
+}

@@ -106,6 +106,7 @@ fn engine(events: Vec<Event>, target: Target) -> Engine {
 
 fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
     let config = LiveConfig {
+        extras: Default::default(),
         events,
         rate: Rate::Frequency(99),
         chains: perfprof_tui::event::CallGraph::Fp,

@@ -56,6 +56,7 @@ fn the_last_seconds_are_kept_whole() {
     }
     const KEEP: u64 = 1_000_000_000;
     let config = LiveConfig {
+        extras: Default::default(),
         events: parse(HIT, &LookupPaths::system()).expect("known"),
         rate: Rate::Frequency(99),
         chains: perfprof_tui::event::CallGraph::None,

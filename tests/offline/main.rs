@@ -14,6 +14,7 @@ mod golden;
 mod hands;
 mod judges;
 mod names;
+mod perf_options;
 mod printable;
 mod roundtrip;
 mod screens;

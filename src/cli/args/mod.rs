@@ -13,14 +13,20 @@ pub(crate) mod unit_args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::cli::perf_options;
 use crate::export;
 use crate::lang::quantity;
 
 pub(crate) use machine::{Cpus, List, Probe, Stat};
 pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
-pub(crate) use recording::{Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, Script};
+pub(crate) use recording::{
+    Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, Script, clauses_of_lists,
+};
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{Live, Open, View};
+
+/// The heading of what perf has, and few know.
+const PERF: &str = "Rarer options of perf";
 
 /// Samples the running machine and shows, live, what its CPUs do.
 #[derive(Debug, Parser)]
@@ -80,7 +86,7 @@ pub(crate) enum Command {
 
 /// All that can be typed, units included.
 pub fn whole() -> clap::Command {
-    unit_args::add(<Args as clap::CommandFactory>::command())
+    perf_options::add(unit_args::add(<Args as clap::CommandFactory>::command()))
 }
 
 /// Options of `demo`.
@@ -190,6 +196,6 @@ mod tests {
         ] {
             Args::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"));
         }
-        assert!(Args::try_parse_from(["perfprof-tui", "-p", "1", "-a"]).is_err());
+        assert!(Args::try_parse_from(["perfprof-tui", "-p", "1", "-t", "1"]).is_err());
     }
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs, ValueEnum};
 
+use crate::kernel::attr::sample;
 use crate::lang::quantity;
+use crate::source::live::attr::Extras;
 
-use super::Sampling;
+use super::{PERF, Sampling};
 
 /// The flight recorder.
 #[derive(Debug, ClapArgs)]
@@ -72,9 +74,104 @@ pub(crate) struct Record {
     /// Say nothing at the end
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
+    #[command(flatten, next_help_heading = PERF)]
+    pub(crate) more: More,
     /// A command to run and record; without one recording ends with Ctrl-C
     #[arg(last = true, value_name = "CMD")]
     pub(crate) cmd: Vec<OsString>,
+}
+
+/// What perf record can have in a recording besides, and how it can end or divide it.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct More {
+    /// Sample the addresses of data that was touched
+    #[arg(short = 'd', long = "data", hide_short_help = true)]
+    pub(crate) data: bool,
+    /// Sample the physical addresses of that data
+    #[arg(long = "phys-data", hide_short_help = true)]
+    pub(crate) phys_data: bool,
+    /// Sample the size of the page that was touched
+    #[arg(long = "data-page-size", hide_short_help = true)]
+    pub(crate) data_page_size: bool,
+    /// Sample the size of the page that the code is in
+    #[arg(long = "code-page-size", hide_short_help = true)]
+    pub(crate) code_page_size: bool,
+    /// Sample the weight of memory events
+    #[arg(short = 'W', long = "weight", hide_short_help = true)]
+    pub(crate) weight: bool,
+    /// Sample the state of memory transactions
+    #[arg(long = "transaction", hide_short_help = true)]
+    pub(crate) transaction: bool,
+    /// Call chains of the kernel alone
+    #[arg(long = "kernel-callchains", hide_short_help = true)]
+    pub(crate) kernel_callchains: bool,
+    /// Call chains of programs alone
+    #[arg(long = "user-callchains", hide_short_help = true)]
+    pub(crate) user_callchains: bool,
+    /// Record each switch of tasks
+    #[arg(long = "switch-events", hide_short_help = true)]
+    pub(crate) switch_events: bool,
+    /// Record namespaces of tasks
+    #[arg(long = "namespaces", hide_short_help = true)]
+    pub(crate) namespaces: bool,
+    /// Do not record BPF programs that are loaded
+    #[arg(long = "no-bpf-event", hide_short_help = true)]
+    pub(crate) no_bpf_event: bool,
+    /// Do not record build ids
+    #[arg(short = 'B', long = "no-buildid", hide_short_help = true)]
+    pub(crate) no_buildid: bool,
+    /// Record build ids of all files that are mapped (always so)
+    #[arg(long = "buildid-all", hide = true)]
+    pub(crate) buildid_all: bool,
+    /// Count all events as one group
+    #[arg(long = "group", hide_short_help = true)]
+    pub(crate) group: bool,
+    /// Sample the time off the CPUs, too: adds sched:sched_switch, of which `report` makes it
+    #[arg(long = "off-cpu", hide_short_help = true)]
+    pub(crate) off_cpu: bool,
+    /// The clock of times: monotonic, which it always is
+    #[arg(short = 'k', long = "clockid", value_name = "CLOCK", hide_short_help = true)]
+    pub(crate) clockid: Option<String>,
+    /// Compress records, at a level from 1 to 22
+    #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22), hide_short_help = true)]
+    pub(crate) compression: Option<i32>,
+    /// Say what is wrong with the arguments, and record nothing
+    #[arg(long = "dry-run", hide_short_help = true)]
+    pub(crate) dry_run: bool,
+    /// End when the file has this size
+    #[arg(long = "max-size", value_name = "SIZE", value_parser = quantity::size::<u64>, hide_short_help = true)]
+    pub(crate) max_size: Option<u64>,
+    /// Begin a new file at each SIGUSR2 (signal), after a size or a time; files are called FILE.TIME
+    #[arg(long = "switch-output", value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", hide_short_help = true)]
+    pub(crate) switch_output: Option<String>,
+    /// Keep only so many of those files
+    #[arg(long = "switch-max-files", value_name = "N", requires = "switch_output", value_parser = quantity::count::<usize>, hide_short_help = true)]
+    pub(crate) switch_max_files: Option<usize>,
+    /// Call the file FILE.TIME
+    #[arg(long = "timestamp-filename", hide_short_help = true)]
+    pub(crate) timestamp_filename: bool,
+}
+
+impl More {
+    /// What samples and side-band have besides.
+    pub(crate) fn extras(&self) -> Extras {
+        let fields = [
+            (self.data || self.phys_data, sample::ADDR),
+            (self.phys_data, sample::PHYS_ADDR),
+            (self.data_page_size, sample::ADDR | sample::DATA_PAGE_SIZE),
+            (self.code_page_size, sample::CODE_PAGE_SIZE),
+            (self.weight, sample::WEIGHT),
+            (self.transaction, sample::TRANSACTION),
+        ];
+        Extras {
+            fields: fields.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, bits)| all | bits),
+            kernel_chains_only: self.kernel_callchains,
+            user_chains_only: self.user_callchains,
+            switches: self.switch_events,
+            namespaces: self.namespaces,
+            no_bpf: self.no_bpf_event,
+        }
+    }
 }
 
 /// Stores of continuous profiles.

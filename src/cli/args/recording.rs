@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
+use crate::filter::equals;
 use crate::lang::quantity;
 
 use super::Format;
@@ -128,7 +129,7 @@ pub(crate) struct SampleSelection {
     #[arg(short = 'c', long = "comms", alias = "comm", value_name = "NAMES")]
     pub(crate) comms: Option<String>,
     /// Only samples in these DSOs
-    #[arg(long = "dsos", alias = "dso", value_name = "NAMES")]
+    #[arg(short = 'd', long = "dsos", alias = "dso", value_name = "NAMES")]
     pub(crate) dsos: Option<String>,
     /// Only samples in these functions
     #[arg(short = 'S', long = "symbols", alias = "symbol", value_name = "NAMES")]
@@ -149,6 +150,16 @@ pub(crate) struct SampleSelection {
     /// Only this event, by its name or its beginning; NAME#2 is the second one of a name
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
+}
+
+/// Lists of commands, DSOs and functions as clauses of a filter.
+pub(crate) fn clauses_of_lists(lists: [&Option<String>; 3]) -> impl Iterator<Item = String> {
+    let one_of = |(field, list): (&str, &Option<String>)| {
+        let one = |name: &str| equals(field, name.trim());
+        let list = list.as_ref()?;
+        Some(format!("({})", list.split(',').map(one).collect::<Vec<_>>().join(" || ")))
+    };
+    ["comm", "dso", "sym"].into_iter().zip(lists).filter_map(one_of).collect::<Vec<_>>().into_iter()
 }
 
 #[derive(Debug, ClapArgs)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args as ClapArgs};
 
 use crate::lang::quantity;
+use crate::source::live::attr::Extras;
 
 /// The target and rate of sampling, and its other options: common to the live screen and `record`.
 #[derive(Debug, ClapArgs)]
@@ -36,6 +37,12 @@ pub(crate) struct Sampling {
     /// Bytes that the program may use, where that is limited
     #[arg(skip)]
     pub(crate) memory: Option<usize>,
+    /// What samples have besides, for `record`
+    #[arg(skip)]
+    pub(crate) extras: Extras,
+    /// All events together in one group
+    #[arg(skip)]
+    pub(crate) grouped: bool,
     /// After how many -e each filter stands
     #[arg(skip)]
     pub(crate) filter_after: Vec<usize>,
@@ -64,10 +71,10 @@ pub(crate) struct Sampling {
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpus: Option<String>,
     /// These processes and what they start
-    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "tids", "user", "cgroup", "container", "pod"])]
+    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["tids", "user", "cgroup", "container", "pod"])]
     pub(crate) pids: Option<String>,
     /// Only these threads
-    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "user", "cgroup", "container", "pod"])]
+    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["user", "cgroup", "container", "pod"])]
     pub(crate) tids: Option<String>,
     /// All processes of a user
     #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["all", "cgroup", "container", "pod"])]

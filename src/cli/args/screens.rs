@@ -8,7 +8,7 @@ use clap::{ArgAction, Args as ClapArgs};
 
 use crate::lang::quantity;
 
-use super::{Recording, RetentionArgs, Sampling};
+use super::{PERF, Recording, RetentionArgs, Sampling};
 
 /// The first view of a screen, and the sources of names.
 #[derive(Debug, ClapArgs)]
@@ -72,9 +72,43 @@ pub(crate) struct Live {
     /// Measure the time in softirqs and interrupts from the start
     #[arg(long)]
     pub(crate) softirq_time: bool,
+    #[command(flatten, next_help_heading = PERF)]
+    pub(crate) first: First,
     /// A command to run and sample
     #[arg(last = true, value_name = "CMD")]
     pub(crate) cmd: Vec<OsString>,
+}
+
+/// What perf top's options have the screen begin with.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct First {
+    /// Only these commands
+    #[arg(long, value_name = "NAMES", hide_short_help = true)]
+    pub(crate) comms: Option<String>,
+    /// Only samples in these DSOs
+    #[arg(long, value_name = "NAMES", hide_short_help = true)]
+    pub(crate) dsos: Option<String>,
+    /// Only samples in these functions
+    #[arg(long, value_name = "NAMES", hide_short_help = true)]
+    pub(crate) symbols: Option<String>,
+    /// Without functions of the kernel
+    #[arg(short = 'K', long = "hide_kernel_symbols", hide_short_help = true, conflicts_with = "hide_user")]
+    pub(crate) hide_kernel: bool,
+    /// Without functions of programs
+    #[arg(short = 'U', long = "hide_user_symbols", hide_short_help = true)]
+    pub(crate) hide_user: bool,
+    /// Only what was sampled in the last 30 seconds, as the window of time has it
+    #[arg(short = 'z', long, hide_short_help = true)]
+    pub(crate) zero: bool,
+}
+
+impl First {
+    /// The options as clauses of a filter.
+    pub(crate) fn clauses(&self) -> Vec<String> {
+        let lists = super::clauses_of_lists([&self.comms, &self.dsos, &self.symbols]);
+        let hidden = [(self.hide_kernel, "!kernel"), (self.hide_user, "kernel")];
+        lists.chain(hidden.into_iter().filter(|(on, _)| *on).map(|(_, clause)| clause.to_owned())).collect()
+    }
 }
 
 #[derive(Debug, ClapArgs)]

@@ -18,6 +18,11 @@ use super::outside::Outside;
 use super::stack_walks::StackWalks;
 use super::strings::{OpenedEvent, Strings};
 
+/// What a timer takes for a cycle where it stands in: that of a CPU of 3 GHz.
+const CYCLES_A_NS: u64 = 3;
+/// The shortest period of a timer that stands in: more samples than these would take half of a CPU to record.
+const SHORTEST_NS: u64 = 50_000;
+
 /// A CPU's ring and the event that owns it.
 #[derive(Debug)]
 pub(crate) struct CpuRing {
@@ -306,7 +311,13 @@ impl Attachment {
             (event.name, event.attr) = (clock.name, clock.attr);
             event.attr.flags = flags;
             event.attr.set_precise(0);
-            *note = Some(format!("no hardware counters here: {} became cpu-clock, a timer", was.name));
+            let mut said = format!("no hardware counters here: {} became cpu-clock, a timer", was.name);
+            if !attr.has(Flag::Freq) && attr.period_or_freq > 0 {
+                let ns = (attr.period_or_freq / CYCLES_A_NS).max(SHORTEST_NS);
+                event.attr.period_or_freq = ns;
+                said.push_str(&format!(", and {} cycles {} µs", attr.period_or_freq, ns as f64 / 1e3));
+            }
+            *note = Some(said);
         } else if denied && !self.common.exclude.kernel && !self.rights.kernel() {
             self.user_only();
         } else {

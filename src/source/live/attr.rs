@@ -17,6 +17,21 @@ pub struct Exclude {
     pub(crate) idle: bool,
 }
 
+/// What samples and side-band have besides, because it was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// More fields of each sample: bits of [`sample`].
+    pub(crate) fields: u64,
+    /// Call chains end where the kernel does, or have nothing of it.
+    pub(crate) kernel_chains_only: bool,
+    pub(crate) user_chains_only: bool,
+    /// Records of each switch of tasks, and of namespaces.
+    pub(crate) switches: bool,
+    pub(crate) namespaces: bool,
+    /// No records of BPF programs.
+    pub(crate) no_bpf: bool,
+}
+
 /// Settings common to all events of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommonAttrs {
@@ -31,6 +46,7 @@ pub(crate) struct CommonAttrs {
     pub(crate) enable_on_exec: bool,
     /// Whether samples tell their task's cgroup.
     pub(crate) cgroups: bool,
+    pub(crate) extras: Extras,
 }
 
 /// Newer kernel features, given up one after the other when an open says EINVAL.
@@ -134,9 +150,10 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         }
         let copied = matches!(common.chains, CallGraph::Dwarf(_));
         // Without either half a chain is empty, and samples stay laid out as they were.
+        let (kernel_only, user_only) = (common.extras.kernel_chains_only, common.extras.user_chains_only);
         let left_out = common.exclude.user || event.no_chains || copied || walks(event, common);
-        attr.set(Flag::ExcludeCallchainUser, left_out);
-        attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains);
+        attr.set(Flag::ExcludeCallchainUser, left_out || kernel_only && !user_only);
+        attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains || user_only && !kernel_only);
     }
     if own.kind == TYPE_TRACEPOINT {
         attr.sample_type |= sample::RAW;
@@ -150,7 +167,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         attr.sample_type |= sample::ADDR;
     }
     // Hardware that samples loads and stores (`perf mem`) says what they cost and where data came from.
-    attr.sample_type |= own.sample_type;
+    attr.sample_type |= own.sample_type | common.extras.fields;
     for (flag, on) in [
         (Flag::ExcludeKernel, common.exclude.kernel),
         (Flag::ExcludeHv, common.exclude.kernel),
@@ -173,7 +190,8 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
 /// True if a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
 /// would be set for everybody who traces that.
 pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
-    common.chains == CallGraph::Tables && !common.exclude.user && may_be_walked(event)
+    let off = common.exclude.user || common.extras.kernel_chains_only;
+    common.chains == CallGraph::Tables && !off && may_be_walked(event)
 }
 
 /// True if it could be, if that is asked for.
@@ -211,9 +229,12 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
         attr.set(flag, true);
     }
     // perf looks for the tables for unwinding in mappings without code.
-    attr.set(Flag::MmapData, matches!(common.chains, CallGraph::Dwarf(_)));
+    let addresses = common.extras.fields & sample::ADDR != 0;
+    attr.set(Flag::MmapData, addresses || matches!(common.chains, CallGraph::Dwarf(_)));
     attr.set(Flag::Ksymbol, have.ksymbol);
-    attr.set(Flag::BpfEvent, have.bpf_event);
+    attr.set(Flag::BpfEvent, have.bpf_event && !common.extras.no_bpf);
+    attr.set(Flag::ContextSwitch, common.extras.switches);
+    attr.set(Flag::Namespaces, common.extras.namespaces);
     attr.set(Flag::Cgroup, common.cgroups && have.cgroup);
     attr.set(Flag::Inherit, common.inherit);
     attr.set(Flag::ExcludeKernel, common.exclude.kernel);
@@ -253,6 +274,14 @@ pub(super) mod tests {
         watermark: 4096,
         enable_on_exec: false,
         cgroups: true,
+        extras: Extras {
+            fields: 0,
+            kernel_chains_only: false,
+            user_chains_only: false,
+            switches: false,
+            namespaces: false,
+            no_bpf: false,
+        },
     };
 
     #[test]

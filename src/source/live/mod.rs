@@ -73,6 +73,7 @@ pub struct LiveConfig {
     pub chains: CallGraph,
     /// Whether samples tell their task's cgroup.
     pub cgroups: bool,
+    pub extras: attr::Extras,
     pub exclude: Exclude,
     pub inherit: bool,
     /// Data pages of each ring; chosen from the rate when `None`.
@@ -145,6 +146,7 @@ impl LiveSource {
             tasks: target.is_tasks(),
             watermark: (pages * rustix::param::page_size() / 2) as u32,
             cgroups: config.cgroups,
+            extras: config.extras,
             enable_on_exec: config.command.is_some() && target.is_tasks() && config.delay.is_zero(),
         };
         let mut attachment =
@@ -198,23 +200,31 @@ impl LiveSource {
         let now = monotonic_ns();
         source.enable_at = Some(now + config.delay.as_nanos() as u64);
         source.next_tick = now + FIRST_TICKS_NS[0];
-        kernel_maps::records(&mut source.first, &source.info.events, &mut source.info.notes);
-        if source.attachment.outside.is_some() {
-            let trailer = source.info.events[0].layout().encode_trailer(&SampleId::default());
-            outside::name(&mut source.first, &trailer);
-            source.info.notes.extend((!source.target.is_tasks()).then(|| outside::WORDS.to_owned()));
-        }
-        if source.attachment.common.cgroups && source.attachment.have.cgroup {
-            let trailer = source.info.events[0].layout().encode_trailer(&SampleId::default());
-            for (id, path) in cgroup::known() {
-                encode_cgroup(&mut source.first, id, path.as_bytes(), &trailer);
-            }
-        }
+        let mut notes = Vec::new();
+        source.first = source.preamble(&mut notes);
+        source.info.notes.append(&mut notes);
         if source.attachment.common.cgroups {
             // Without it containers are told by their ids.
             source.containers = containers::Watch::start(containers::Scanner::here()).ok();
         }
         Ok(source)
+    }
+
+    /// Records that a recording begins with: the kernel's mappings, and the cgroups that are there.
+    pub(crate) fn preamble(&self, notes: &mut Vec<String>) -> Vec<u8> {
+        let mut out = Vec::new();
+        kernel_maps::records(&mut out, &self.info.events, notes);
+        let trailer = self.info.events[0].layout().encode_trailer(&SampleId::default());
+        if self.attachment.outside.is_some() {
+            outside::name(&mut out, &trailer);
+            notes.extend((!self.target.is_tasks()).then(|| outside::WORDS.to_owned()));
+        }
+        if self.attachment.common.cgroups && self.attachment.have.cgroup {
+            for (id, path) in cgroup::known() {
+                encode_cgroup(&mut out, id, path.as_bytes(), &trailer);
+            }
+        }
+        out
     }
 
     /// The process id of the command, when there is one.

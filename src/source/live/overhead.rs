@@ -39,6 +39,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
         watermark: 1 << 16,
         enable_on_exec: false,
         cgroups: false,
+        extras: Default::default(),
     };
     let mut probe = attr::event(
         &Event::cpu_clock(),

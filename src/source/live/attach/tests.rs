@@ -19,6 +19,7 @@ pub(crate) fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Att
         watermark: 4096,
         enable_on_exec: false,
         cgroups: true,
+        extras: Default::default(),
     };
     Attachment::new(Box::new(sys), rights(paranoid), events, common, 64, false)
 }
@@ -36,6 +37,19 @@ fn without_a_pmu_cycles_become_cpu_clock() {
         assert_eq!(a.slots[0].event.name, "cpu-clock");
         assert!(a.slots[0].note.as_ref().is_some_and(|n| n.contains("cycles")));
         assert_eq!(a.fresh_ids.len(), 2, "the event's and the dummy's");
+    }
+}
+
+#[test]
+fn a_period_of_cycles_is_none_of_nanoseconds() {
+    for (cycles, ns) in [(300_000, 100_000), (1_000, SHORTEST_NS)] {
+        let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_HARDWARE { Err(Errno::NOENT) } else { Ok(()) });
+        let mut a = attachment(sys, vec![Event::cycles()], 0);
+        a.common.rate = Rate::Period(cycles);
+        assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
+        assert_eq!(a.attr(0).period_or_freq, ns);
+        let note = a.slots[0].note.clone().unwrap_or_default();
+        assert!(note.ends_with(&format!("{cycles} cycles {} µs", ns / 1000)), "{note}");
     }
 }
 

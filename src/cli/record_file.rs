@@ -1,0 +1,182 @@
+//! Where `record` writes: a file, one file after the other, or a stream.
+
+use std::collections::VecDeque;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::SIGUSR2;
+
+use crate::event::tracepoint;
+use crate::kernel::attr::TYPE_TRACEPOINT;
+use crate::kernel::files::{NewFile, unwritten};
+use crate::lang::quantity;
+use crate::perfdata::features;
+use crate::perfdata::features::Section;
+use crate::perfdata::stream::StreamWriter;
+use crate::perfdata::write::Writer;
+use crate::session::containers;
+use crate::session::containers::NamedContainer;
+use crate::source::Info;
+
+use super::args::Record;
+use super::usage;
+
+/// Where records go: a file, or a stream to standard output.
+pub(super) enum RecordSink {
+    File(Box<Writer>),
+    Stream(StreamWriter),
+}
+
+impl RecordSink {
+    pub(super) fn open(args: &Record, info: &Info, named: &[NamedContainer]) -> anyhow::Result<Self> {
+        if args.output.as_os_str() == "-" {
+            if std::io::stdout().is_terminal() {
+                anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
+            }
+            let mut sections = described(info)?;
+            sections.extend(features::clock());
+            sections.extend(names_of(named));
+            let out = Box::new(super::output::binary());
+            return Ok(Self::Stream(StreamWriter::start(out, &info.events, &sections)?));
+        }
+        let start = || -> std::io::Result<Writer> {
+            let mut writer = Writer::start(NewFile::create(&args.output)?, &info.events)?;
+            args.more.compression.map_or(Ok(()), |level| writer.pack(level))?;
+            Ok(writer)
+        };
+        let writer = start().map_err(|error| anyhow::anyhow!("{}", unwritten(&args.output, &error)))?;
+        Ok(Self::File(Box::new(writer)))
+    }
+
+    pub(super) fn records(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::File(writer) => writer.records(bytes),
+            Self::Stream(writer) => writer.records(bytes),
+        }
+    }
+
+    pub(super) fn finish_round(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::File(writer) => writer.finish_round(),
+            Self::Stream(writer) => writer.finish_round(),
+        }
+    }
+
+    /// Bytes so far.
+    pub(super) fn written(&self) -> u64 {
+        match self {
+            Self::File(writer) => writer.written(),
+            Self::Stream(writer) => writer.written(),
+        }
+    }
+}
+
+/// When a new file begins.
+enum Switch {
+    Signal(Arc<AtomicBool>),
+    Size(u64),
+    Time(Duration),
+}
+
+impl Switch {
+    fn of(text: &str) -> anyhow::Result<Self> {
+        if text == "signal" {
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(SIGUSR2, flag.clone())?;
+            return Ok(Self::Signal(flag));
+        }
+        // As perf has it: small letters are times, large ones sizes.
+        let is_time = text.ends_with(['s', 'm', 'h', 'd']);
+        let wrong = || usage(format!("--switch-output={text}: expected signal, a size as 100M, or a time as 30s"));
+        match is_time {
+            true => quantity::duration(text).map(Self::Time).map_err(|_| wrong()),
+            false => quantity::size(text).map(Self::Size).map_err(|_| wrong()),
+        }
+    }
+}
+
+/// The files of one run: their names, when the next one begins, which are kept.
+pub(super) struct FileSeries {
+    target: PathBuf,
+    switch: Option<Switch>,
+    dated: bool,
+    keep: usize,
+    begun: Instant,
+    done: VecDeque<PathBuf>,
+}
+
+impl FileSeries {
+    pub(super) fn of(args: &Record) -> anyhow::Result<Self> {
+        let switch = args.more.switch_output.as_deref().map(Switch::of).transpose()?;
+        let dated = switch.is_some() || args.more.timestamp_filename;
+        if dated && args.output.as_os_str() == "-" {
+            return Err(usage("a stream has no name: --switch-output and --timestamp-filename go with a file"));
+        }
+        let keep = args.more.switch_max_files.unwrap_or(usize::MAX).max(1);
+        Ok(Self { target: args.output.clone(), switch, dated, keep, begun: Instant::now(), done: VecDeque::new() })
+    }
+
+    /// True where the file of so many bytes is to end now, and another one begins.
+    pub(super) fn is_due(&self, written: u64) -> bool {
+        match &self.switch {
+            None => false,
+            Some(Switch::Signal(flag)) => flag.swap(false, Ordering::Relaxed),
+            Some(Switch::Size(size)) => written >= *size,
+            Some(Switch::Time(time)) => self.begun.elapsed() >= *time,
+        }
+    }
+
+    /// The name of the file that ends now.
+    pub(super) fn name(&self) -> PathBuf {
+        let mut name = self.target.clone().into_os_string();
+        if self.dated {
+            name.push(format!(".{}", now()));
+        }
+        name.into()
+    }
+
+    /// Takes away the oldest files where one more is too many.
+    pub(super) fn ended(&mut self, path: &Path) -> anyhow::Result<()> {
+        self.begun = Instant::now();
+        self.done.push_back(path.to_owned());
+        while self.done.len() > self.keep {
+            let oldest = self.done.pop_front().unwrap_or_default();
+            std::fs::remove_file(&oldest).map_err(|error| anyhow::anyhow!("{}: {error}", oldest.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// The local time as perf writes it behind names: to a hundredth of a second.
+fn now() -> String {
+    let ns = crate::kernel::wall_ns();
+    let (seconds, hundredths) = (ns / 1_000_000_000, ns % 1_000_000_000 / 10_000_000);
+    let [year, month, day, hour, minute, second] = crate::kernel::local_time(seconds as i64).unwrap_or_default();
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{hundredths:02}")
+}
+
+/// What containers are called, where there are any.
+pub(super) fn names_of(named: &[NamedContainer]) -> Option<Section> {
+    (!named.is_empty()).then(|| (containers::FEATURE, containers::encode(named.iter())))
+}
+
+/// What describes the machine and the events.
+pub(super) fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
+    let cmdline: Vec<String> = std::env::args().collect();
+    let mut sections = features::machine(&cmdline);
+    sections.push(features::event_desc(&info.events));
+    let tracepoints: Vec<(String, String)> = info
+        .events
+        .iter()
+        .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
+        .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
+        .collect();
+    if !tracepoints.is_empty() {
+        let data = tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))?;
+        sections.push((features::bit::TRACING_DATA, data));
+    }
+    Ok(sections)
+}

@@ -1,0 +1,47 @@
+//! The options of the installed perf, each of them answered: a new perf shows what is missing.
+
+use perfprof_tui::cli::args::whole;
+
+use crate::common::skipped;
+
+/// The commands of perf whose options are all known; `top` is the live screen.
+const COMMANDS: &[&str] = &["top", "record", "stat", "report", "script", "annotate", "diff", "probe", "list"];
+
+/// The short and the long name of an option, as a line of help spells it.
+fn names(line: &str) -> (Option<char>, Option<&str>) {
+    // What it does stands behind two blanks.
+    let spelled = line.trim_start().split("  ").next().unwrap_or_default();
+    let words = || spelled.split(['[', '<', ' ', ',', '=']).filter(|word| word.starts_with('-'));
+    let long = words().find_map(|word| word.strip_prefix("--"));
+    (words().find(|word| !word.starts_with("--")).and_then(|word| word.chars().nth(1)), long)
+}
+
+#[test]
+fn every_option_of_perf_is_answered() {
+    let command = whole();
+    let (mut missing, mut asked) = (Vec::new(), 0);
+    for name in COMMANDS {
+        let Ok(out) = std::process::Command::new("perf").args([name, "-h"]).output() else {
+            return skipped("every_option_of_perf_is_answered", "there is no perf");
+        };
+        let own = if *name == "top" { &command } else { command.find_subcommand(name).expect("a command") };
+        let text = [out.stdout, out.stderr].concat();
+        for line in String::from_utf8_lossy(&text).lines().filter(|line| line.trim_start().starts_with('-')) {
+            let (short, long) = names(line);
+            asked += 1;
+            let has_short = |c| {
+                own.get_arguments().any(|arg| arg.get_short_and_visible_aliases().is_some_and(|list| list.contains(&c)))
+            };
+            let has_long = |name: &str| {
+                own.get_arguments().any(|arg| {
+                    arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|list| list.contains(&name))
+                })
+            };
+            if !short.is_none_or(has_short) || !long.is_none_or(has_long) {
+                missing.push(format!("{name}: {}", line.trim()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "of {asked}:\n{}", missing.join("\n"));
+    assert!(asked > 300, "perf has {asked} options only");
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cpu::findings::{self, Finding, FindingInput, FindingKind, NO_CPU};
+use crate::cpu::findings::{self, Finding, FindingInput, FindingKind};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
@@ -123,7 +123,8 @@ impl Sampler {
         let mut found = of_samples(facts, &now);
         let mut named = 0;
         for one in &mut found {
-            let asked = u16::try_from(one.cpu).ok().filter(|_| one.kind == FindingKind::Soft && named < MOST_NAMED);
+            let wanted = one.kind == FindingKind::Soft && named < MOST_NAMED;
+            let asked = one.cpu.filter(|_| wanted).and_then(|cpu| u16::try_from(cpu).ok());
             let Some(asked) = asked else { continue };
             named += 1;
             let answer = self.answer(Some(asked));
@@ -227,7 +228,7 @@ fn show(
                 .iter()
                 .map(|f| {
                     serde_json::json!({
-                        "cpu": Some(f.cpu).filter(|cpu| *cpu != NO_CPU),
+                        "cpu": f.cpu,
                         "percent": f.share,
                         "vector": f.vector.map(|vector| VECTORS[vector]),
                         "function": f.function,

@@ -56,14 +56,11 @@ const QUOTA: &str = "its limit of CPU time (cpu.max) is below what it wants: rai
 const STOPPED: &str = "a softirq on an idle CPU stops them, or the host runs something else";
 const MISSING_SAMPLES: &str = "interrupts are off for long, the rate is throttled, or the host runs something else";
 
-/// No machine has so many.
-pub const NO_CPU: u32 = u32::MAX;
-
 /// One anomalous CPU, or a group that is kept from all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// [`NO_CPU`] of what is about none.
-    pub(crate) cpu: u32,
+    /// `None` of what is about a group.
+    pub(crate) cpu: Option<u32>,
     pub(crate) kind: FindingKind,
     /// How much, in percent of the CPU.
     pub(crate) share: f64,
@@ -78,7 +75,7 @@ pub struct Finding {
 impl Finding {
     /// Its meaning and remedy where there are no keys; `timed` when the time in softirqs is measured already.
     pub(crate) fn advice(&self, timed: bool) -> String {
-        let cpu = self.cpu;
+        let cpu = self.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
         match (self.kind, timed) {
             (FindingKind::Soft, true) => format!("perfprof-tui -C {cpu} shows its functions"),
             (FindingKind::Soft, false) => {
@@ -118,7 +115,7 @@ impl FindingInput<'_> {
 
     /// The points for a CPU, lower when it was an anomaly already.
     fn limit(&self, cpu: u32, kind: FindingKind) -> f64 {
-        let known = self.before.iter().any(|f| f.cpu == cpu && f.kind == kind);
+        let known = self.before.iter().any(|f| f.cpu == Some(cpu) && f.kind == kind);
         if known { STAYS * self.points } else { self.points }
     }
 }
@@ -224,7 +221,7 @@ fn soft(facts: FindingInput<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Fin
     if let Some(function) = &function {
         text.push_str(&format!(" ({function})"));
     }
-    Some(Finding { cpu: one.cpu, kind: FindingKind::Soft, share: one.soft, vector, function, text })
+    Some(Finding { cpu: Some(one.cpu), kind: FindingKind::Soft, share: one.soft, vector, function, text })
 }
 
 /// The mean of the last seconds.
@@ -255,7 +252,7 @@ fn missing_ticks(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
         return None;
     }
     let text = format!("CPU {}: {share:.0} % of its ticks are missing", row.cpu);
-    Some(Finding { cpu: row.cpu, kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
+    Some(Finding { cpu: Some(row.cpu), kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
 }
 
 fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<Finding> {
@@ -264,7 +261,7 @@ fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<Finding> {
     let limit = if known { STAYS * facts.points } else { facts.points };
     let share = group.percent;
     let text = format!("{text} {share:.0} % of periods, {:.0} ms a second", group.ms);
-    let finding = Finding { cpu: NO_CPU, kind: FindingKind::Quota, share, vector: None, function: None, text };
+    let finding = Finding { cpu: None, kind: FindingKind::Quota, share, vector: None, function: None, text };
     (share >= limit).then_some(finding)
 }
 
@@ -279,7 +276,7 @@ fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<Finding> {
     }
     let text = format!("CPU {}: {got:.0} of {expected:.0} samples came", one.cpu);
     let share = busy * (1.0 - got / expected);
-    Some(Finding { cpu: one.cpu, kind: FindingKind::MissingSamples, share, vector: None, function: None, text })
+    Some(Finding { cpu: Some(one.cpu), kind: FindingKind::MissingSamples, share, vector: None, function: None, text })
 }
 
 #[cfg(test)]

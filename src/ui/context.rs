@@ -117,7 +117,7 @@ impl Context {
 
     /// The findings of a CPU.
     pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(move |f| f.cpu == cpu)
+        self.findings.iter().filter(move |f| f.cpu == Some(cpu))
     }
 
     /// True if the event of this name is measured.

@@ -1,6 +1,6 @@
 //! The one message above the screens: what most needs looking at, and the key that leads there.
 
-use crate::cpu::findings::{Finding, FindingKind, NO_CPU};
+use crate::cpu::findings::{Finding, FindingKind};
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::panel::unit::percent;
@@ -41,7 +41,7 @@ impl Scene<'_> {
         let kept = || self.context.findings.iter().filter(|found| !self.selection.dismissed.contains(&of(found)));
         let first = kept().next()?;
         let others: std::collections::BTreeSet<u32> =
-            kept().map(|f| f.cpu).filter(|cpu| ![first.cpu, NO_CPU].contains(cpu)).collect();
+            kept().filter(|f| f.cpu != first.cpu).filter_map(|f| f.cpu).collect();
         let more = if others.is_empty() { String::new() } else { format!("  and {} more CPUs", others.len()) };
         Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
     }

@@ -53,8 +53,8 @@ pub(crate) enum BaselineSource {
 /// The subject of a message: one that was dismissed does not come back for the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NoticeSubject {
-    /// A CPU and what is strange of it.
-    Anomaly(u32, String),
+    /// A CPU, or none, and what is strange of it.
+    Anomaly(Option<u32>, String),
     /// The path of a DSO that has no names.
     Unnamed(String),
     /// Stacks that are longer than what is copied of them.

@@ -175,7 +175,8 @@ fn missing_ticks_from_their_points_on() {
     assert_eq!((known[0].text.as_str(), known[0].share), ("CPU 0: 10 % of its ticks are missing", 10.0));
     // Known, it stays until it is below six tenths of that; of another kind or CPU nothing is known.
     assert_eq!([of(3, 6.0, &known).len(), of(3, 5.9, &known).len()], [1, 0]);
-    let others = [Finding { cpu: 1, ..known[0].clone() }, Finding { kind: FindingKind::Soft, ..known[0].clone() }];
+    let others =
+        [Finding { cpu: Some(1), ..known[0].clone() }, Finding { kind: FindingKind::Soft, ..known[0].clone() }];
     assert!(of(3, 6.0, &others).is_empty());
 }
 
@@ -209,7 +210,7 @@ fn the_worst_is_first_and_ties_are_broken() {
     let mut view = host(&[0.0, 40.0, 0.0, 40.0, 0.0, 60.0]);
     (view.rows[3].missing_window, view.rows[3].history) = (40.0, vec![CpuInterval::default(); 3]);
     let ran = sampled(&[0, 0, 0, 500]);
-    let order: Vec<_> = findings(facts(&view, Some(&ran))).into_iter().map(|f| (f.cpu, f.kind)).collect();
+    let order: Vec<_> = findings(facts(&view, Some(&ran))).into_iter().filter_map(|f| Some((f.cpu?, f.kind))).collect();
     assert_eq!(
         order,
         [(5, FindingKind::Soft), (1, FindingKind::Soft), (3, FindingKind::Soft), (3, FindingKind::MissingTicks)]
@@ -296,7 +297,7 @@ fn where_the_time_is_measured_it_names_the_vector() {
 fn text_without_keys_speaks_of_none() {
     for kind in [FindingKind::Soft, FindingKind::MissingTicks, FindingKind::MissingSamples, FindingKind::Quota] {
         for timed in [false, true] {
-            let found = Finding { cpu: 7, kind, share: 9.0, vector: None, function: None, text: String::new() };
+            let found = Finding { cpu: Some(7), kind, share: 9.0, vector: None, function: None, text: String::new() };
             let advice = found.advice(timed);
             assert!(!advice.contains("Enter") && !advice.contains("t measures"), "{advice}");
             assert!(!timed || !advice.contains("--softirq-time"), "{advice}");
@@ -314,7 +315,7 @@ fn who_is_throttled_is_a_finding_of_no_cpu() {
     let found =
         |percent: f64, before: &[Finding]| findings(FindingInput { before, ..facts(&throttled(percent), None) });
     let first = found(38.2, &[]);
-    assert_eq!((first.len(), first[0].cpu, first[0].kind), (1, NO_CPU, FindingKind::Quota));
+    assert_eq!((first.len(), first[0].cpu, first[0].kind), (1, None, FindingKind::Quota));
     assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms a second");
     assert_eq!([found(9.0, &[]).len(), found(9.0, &first).len(), found(5.0, &first).len()], [0, 1, 0]);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cpu::findings::{self, FindingInput, FindingKind, NO_CPU};
+use crate::cpu::findings::{self, FindingInput, FindingKind};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::CpuColumn;
@@ -46,7 +46,7 @@ impl App {
         if self.views.cpus.cpu.is_none()
             && let Some(found) = self.context.findings.first()
         {
-            self.views.cpus.cpu = Some(found.cpu).filter(|cpu| *cpu != NO_CPU);
+            self.views.cpus.cpu = found.cpu;
             self.move_cpu(0);
         }
     }
@@ -69,7 +69,7 @@ impl App {
 
     /// The CPU that is asked about: the one under the cursor, else that of the worst anomaly.
     pub(crate) fn asked_cpu(&self) -> Option<u16> {
-        let found = self.context.findings.first().map(|f| f.cpu);
+        let found = self.context.findings.first().and_then(|f| f.cpu);
         let cpu = match self.frame.tab {
             Tab::Cpus => self.cpu(),
             _ => found,
@@ -178,14 +178,14 @@ impl App {
         };
         // Again on the same place leads to the next one.
         let here = (self.frame.tab == Tab::Cpus).then(|| self.cpu()).flatten();
-        let at = here.and_then(|cpu| self.context.findings.iter().position(|f| f.cpu == cpu));
-        let next = at.and_then(|at| self.context.findings[at..].iter().find(|f| Some(f.cpu) != here)).cloned();
+        let at = here.and_then(|cpu| self.context.findings.iter().position(|f| f.cpu == Some(cpu)));
+        let next = at.and_then(|at| self.context.findings[at..].iter().find(|f| f.cpu != here)).cloned();
         let finding = next.unwrap_or(first);
         self.frame.tab = Tab::Cpus;
-        if finding.cpu == NO_CPU {
+        if finding.cpu.is_none() {
             return self.say(format!("{}: {}", finding.text, finding.kind.keys(true)));
         }
-        self.views.cpus.cpu = Some(finding.cpu);
+        self.views.cpus.cpu = finding.cpu;
         self.move_cpu(0);
         let facts = self.context.facts();
         self.views.cpus.column = match (finding.kind, finding.vector) {

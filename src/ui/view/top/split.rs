@@ -16,6 +16,7 @@ const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("by process", &[ColumnKey::Comm, ColumnKey::Pid]),
     ("by thread", &[ColumnKey::Comm, ColumnKey::Tid]),
     ("by CPU", &[ColumnKey::Cpu]),
+    ("by container", &[ColumnKey::Namespace, ColumnKey::Pod, ColumnKey::Container]),
     ("by container", &[ColumnKey::Container]),
     ("by pod", &[ColumnKey::Namespace, ColumnKey::Pod]),
     ("by cgroup", &[ColumnKey::Cgroup]),
@@ -71,6 +72,8 @@ impl Scene<'_> {
             self.context.answer.tasks.iter().any(has)
         };
         splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
+        // Where there are pods, each may have a container of the same name.
+        splits.dedup_by_key(|(words, _)| *words);
         splits.splice(1..1, texts);
         splits
     }

@@ -138,7 +138,7 @@ impl<'a> Recorder<'a> {
             tables,
             beside: Vec::new(),
             identities,
-            named: BTreeMap::new(),
+            named: named.iter().map(|named| (named.root.clone(), named.clone())).collect(),
             own_pid: (!args.sampling.include_self).then(|| std::process::id() as i32),
             samples: 0,
             lost: 0,
@@ -160,6 +160,8 @@ impl<'a> Recorder<'a> {
             self.write(&batch.bytes)?;
             self.lost = batch.counts.take().map_or(self.lost, |list| list.iter().map(|c| c.lost).sum());
             batch.notes.iter().for_each(|note| complain(note));
+            batch.containers.retain(|named| self.named.get(&named.root) != Some(named));
+            self.writer.name(&batch.containers)?;
             self.named.extend(batch.containers.drain(..).map(|named| (named.root.clone(), named)));
             batch.clear();
             if let Progress::End(why) = step {

@@ -24,6 +24,9 @@ use crate::source::Info;
 use super::args::Record;
 use super::usage;
 
+/// Bytes of names in one record, which has 64 KiB at most.
+const NAMES_AT_ONCE: usize = 60_000;
+
 /// Where records go: a file, or a stream to standard output.
 pub(super) enum RecordSink {
     File(Box<Writer>),
@@ -38,9 +41,10 @@ impl RecordSink {
             }
             let mut sections = described(info)?;
             sections.extend(features::clock());
-            sections.extend(names_of(named));
             let out = Box::new(super::output::binary());
-            return Ok(Self::Stream(StreamWriter::start(out, &info.events, &sections)?));
+            let mut stream = Self::Stream(StreamWriter::start(out, &info.events, &sections)?);
+            stream.name(named)?;
+            return Ok(stream);
         }
         let start = || -> std::io::Result<Writer> {
             let mut writer = Writer::start(NewFile::create(&args.output)?, &info.events)?;
@@ -49,6 +53,13 @@ impl RecordSink {
         };
         let writer = start().map_err(|error| anyhow::anyhow!("{}", unwritten(&args.output, &error)))?;
         Ok(Self::File(Box::new(writer)))
+    }
+
+    /// Tells those who read a stream what containers are called; a file has that at its end.
+    pub(super) fn name(&mut self, named: &[NamedContainer]) -> std::io::Result<()> {
+        let Self::Stream(writer) = self else { return Ok(()) };
+        let parts = containers::encode_in_parts(named, NAMES_AT_ONCE);
+        parts.into_iter().try_for_each(|part| writer.section(&(containers::FEATURE, part)))
     }
 
     pub(super) fn records(&mut self, bytes: &[u8]) -> std::io::Result<()> {

@@ -33,9 +33,7 @@ impl StreamWriter {
             record(&mut head, types::HEADER_ATTR, &body);
         }
         for (section, bytes) in sections.iter().filter(|(section, _)| *section != bit::TRACING_DATA) {
-            let mut body = u64::from(*section).to_le_bytes().to_vec();
-            body.extend_from_slice(bytes);
-            record(&mut head, types::HEADER_FEATURE, &body);
+            feature(&mut head, *section, bytes);
         }
         for (_, bytes) in sections.iter().filter(|(section, _)| *section == bit::TRACING_DATA) {
             // The payload follows its record.
@@ -52,6 +50,13 @@ impl StreamWriter {
         out.write_all(&head)?;
         out.flush()?;
         Ok(Self { out, written: head.len() as u64 })
+    }
+
+    /// Appends what describes the machine more closely than was known at the start.
+    pub fn section(&mut self, (section, bytes): &Section) -> io::Result<()> {
+        let mut out = Vec::new();
+        feature(&mut out, *section, bytes);
+        self.records(&out)
     }
 
     /// Appends whole records.
@@ -72,6 +77,10 @@ impl StreamWriter {
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
+}
+
+fn feature(out: &mut Vec<u8>, section: u8, bytes: &[u8]) {
+    record(out, types::HEADER_FEATURE, &[&u64::from(section).to_le_bytes(), bytes].concat());
 }
 
 /// Appends a record; one that is larger than a record may be is left out.

@@ -277,6 +277,16 @@ pub fn encode<'a>(list: impl Iterator<Item = &'a NamedContainer>) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// As records of a stream have them, each no larger than so many bytes.
+pub fn encode_in_parts(list: &[NamedContainer], most: usize) -> Vec<Vec<u8>> {
+    let bytes = encode(list.iter());
+    if bytes.len() <= most || list.len() < 2 {
+        return if list.is_empty() { Vec::new() } else { vec![bytes] };
+    }
+    let (left, right) = list.split_at(list.len() / 2);
+    [encode_in_parts(left, most), encode_in_parts(right, most)].concat()
+}
+
 /// A name without control characters, no longer than so many bytes.
 fn limited(name: &str, most: usize) -> String {
     let mut out: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

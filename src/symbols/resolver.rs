@@ -233,7 +233,9 @@ impl Resolver {
                 (key, loaded, user)
             }
             Err(why) => {
-                self.problems.push((dso.id, why));
+                // By that it can be found elsewhere.
+                let id = dso.build_id.filter(|_| dso.kind == DsoKind::File && !why.contains("build id"));
+                self.problems.push((dso.id, id.map_or(why.clone(), |id| format!("{why}; its build id is {id}"))));
                 self.keys.insert(dso.id, None);
                 return None;
             }

@@ -56,7 +56,8 @@ impl Scanner {
         Self::of(cgroup::trees(), cgroup::tree().is_some(), Reader::here())
     }
 
-    fn of(trees: Vec<PathBuf>, samples: bool, reader: Reader) -> Self {
+    /// Of trees, the first of them that of perf events if so.
+    pub fn of(trees: Vec<PathBuf>, samples: bool, reader: Reader) -> Self {
         Self { trees, samples, reader, known: HashMap::new() }
     }
 

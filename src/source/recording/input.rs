@@ -15,6 +15,7 @@ use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, number
 use crate::perfdata::swap::Swapper;
 use crate::perfdata::{EventDesc, features};
 use crate::record::kinds::{BuildId, HEADER, Header, types};
+use crate::session::containers::{self, NamedContainer};
 use crate::symbols::shipped::ShippedTables;
 
 use super::reader::{ByteSource, FillOutcome, PIECE};
@@ -25,11 +26,12 @@ const STEP: usize = 1 << 20;
 /// Records in a row that must look right for reading to go on after damage.
 const PROOF: usize = 4;
 
-/// The words and build ids beside records.
+/// The words, build ids and names of containers beside records.
 #[derive(Debug, Default)]
 pub(crate) struct SideData {
     pub(crate) notes: Vec<String>,
     pub(crate) build_ids: Vec<(bool, BuildId, String)>,
+    pub(crate) containers: Vec<NamedContainer>,
 }
 
 /// The outcome of [`Input::next`].
@@ -367,8 +369,15 @@ impl Input {
         match header.kind {
             types::HEADER_ATTR => self.event(&body),
             types::HEADER_FEATURE => {
-                if let Some(bit) = b.u64().and_then(|bit| u8::try_from(bit).ok()).filter(|_| !b.rest.is_empty()) {
-                    self.rec.features.set(bit, b.rest.to_vec());
+                match b.u64().and_then(|bit| u8::try_from(bit).ok()).filter(|_| !b.rest.is_empty()) {
+                    Some(containers::FEATURE) => {
+                        // A stream tells them by and by; what has come before its first record is of its head.
+                        beside.containers.extend(containers::decode(b.rest));
+                        let all = containers::encode(beside.containers.iter());
+                        self.rec.features.set(containers::FEATURE, all);
+                    }
+                    Some(bit) => self.rec.features.set(bit, b.rest.to_vec()),
+                    None => {}
                 }
             }
             types::EVENT_UPDATE => {

@@ -177,6 +177,7 @@ impl Source for RecordingSource {
         batch.notes.append(&mut self.beside.notes);
         batch.build_ids.extend(self.late_ids.remove(&i).into_iter().flatten());
         batch.build_ids.append(&mut self.beside.build_ids);
+        batch.containers.append(&mut self.beside.containers);
         batch.progress = Some(self.progress());
         Ok(Progress::More)
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::kernel::cgroup;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::session::containers::{NamedContainer, Runtime, named};
 use crate::source::live::containers::Scanner;
@@ -22,7 +23,10 @@ pub fn run(format: Format) -> anyhow::Result<u8> {
     let table = table(&list);
     print_table(&table, format)?;
     if list.is_empty() {
-        complain("no container runs here");
+        complain(match cgroup::trees().is_empty() {
+            true => "no tree of cgroups is mounted here, by which containers are found (/sys/fs/cgroup of the host)",
+            false => "no container runs here",
+        });
     }
     Ok(0)
 }

@@ -260,10 +260,7 @@ pub fn view_containers(s: &mut Sampling, filter: &mut Option<String>) -> anyhow:
     let Some(only) = wanted.view(&mut Scanner::here())? else { return Ok(None) };
     (s.container, s.pod) = (None, None);
     *filter = Some(filter.as_ref().map_or(only.clone(), |filter| format!("({only}) && ({filter})")));
-    Ok(Some(format!(
-        "{}: the whole machine is sampled, as events cannot be bound to its group; a filter shows it",
-        wanted.words
-    )))
+    Ok(Some(wanted.viewed()))
 }
 
 /// `0-3,32`.

@@ -45,7 +45,7 @@ use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
-use crate::source::{Control, Info, Source, Waker};
+use crate::source::{Control, Info, Source, ViewFilter, Waker};
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
 use crate::symbols::code::Listing;
@@ -149,6 +149,8 @@ pub enum Notice {
     SoftirqsFailed(String),
     /// A control was carried out, or why it was not.
     Reply(Result<String, String>),
+    /// What the view is to be filtered by.
+    View(ViewFilter),
     /// An annotated function, or why it is none.
     Listing(AnnotatedFunction, Result<Arc<Listing>, String>),
 }

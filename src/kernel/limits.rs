@@ -20,6 +20,8 @@ pub struct Rights {
     pub(crate) max_sample_rate: i64,
     pub(crate) mlock_kb: i64,
     pub caps: u64,
+    /// Whether this user is root, whose capabilities somebody else took: who started the container.
+    pub is_root: bool,
     pub(crate) seccomp: u64,
     /// The errno of the null probe when the system call is blocked.
     pub blocked: Option<Errno>,
@@ -39,6 +41,7 @@ impl Rights {
             max_sample_rate: 100_000,
             mlock_kb: 516,
             caps,
+            is_root: false,
             seccomp: 0,
             blocked: None,
             shut_out: false,
@@ -56,6 +59,7 @@ impl Rights {
             max_sample_rate: procfs::sysctl("kernel/perf_event_max_sample_rate").unwrap_or(100_000),
             mlock_kb: procfs::sysctl("kernel/perf_event_mlock_kb").unwrap_or(516),
             caps: procfs::effective_caps(),
+            is_root: rustix::process::geteuid().is_root(),
             seccomp: procfs::seccomp_mode(),
             blocked: sys::probe().err(),
             shut_out: matches!(sys::own_code(), Err(Errno::ACCESS | Errno::PERM)),

@@ -40,10 +40,26 @@ pub fn setcap() -> String {
     format!("setcap {}=ep {PROGRAM}", WANTED.map(|one| one.name).join(","))
 }
 
+/// How this user gets them: root lacks them in a container only.
+pub(crate) fn obtain(rights: &Rights) -> String {
+    let names = WANTED.map(|one| one.name.trim_start_matches("cap_").to_uppercase());
+    match rights.is_root {
+        true => format!(
+            "Docker, Podman: --cap-add {}; a pod: securityContext.capabilities.add: [{}]",
+            names.join(" --cap-add "),
+            names.join(", ")
+        ),
+        false => format!("Run as root, or {}", setcap()),
+    }
+}
+
 /// The reason why /proc/kallsyms shows no addresses, and the remedy (`kallsyms_show_value` in kernel/ksyms_common.c).
 pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
     let restrict = rights.kptr_restrict;
-    let lend = setcap();
+    let or = |sysctl: &str| match rights.is_root {
+        true => format!("{}; or {sysctl} on the host", obtain(rights)),
+        false => format!("Run as root, or {sysctl}, or {}", setcap()),
+    };
     match restrict {
         _ if rights.kernel_names() => (
             "kernel addresses are hidden, although this user may see them on a machine of its own".to_owned(),
@@ -55,14 +71,14 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
         ),
         1 => (
             format!("kernel.kptr_restrict is {restrict} and this user has no CAP_SYSLOG"),
-            format!("Run as root, or sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or {lend}"),
+            or("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"),
         ),
         _ => (
             format!(
                 "kernel.perf_event_paranoid is {}, which hides kernel addresses where there is no CAP_SYSLOG",
                 rights.paranoid
             ),
-            format!("Run as root, or sysctl kernel.perf_event_paranoid=1, or {lend}"),
+            or("sysctl kernel.perf_event_paranoid=1"),
         ),
     }
 }
@@ -161,6 +177,11 @@ mod tests {
 
     #[test]
     fn nothing_that_opens_files_is_recommended() {
+        let container = obtain(&Rights { is_root: true, ..Rights::staged(2, 0) });
+        assert!(container.contains("--cap-add PERFMON --cap-add BPF --cap-add SYSLOG;"), "{container}");
+        assert!(
+            container.ends_with("add: [PERFMON, BPF, SYSLOG]") && obtain(&Rights::staged(2, 0)).ends_with(&setcap())
+        );
         assert!(setcap().starts_with("setcap cap_perfmon,cap_bpf,cap_syslog=ep "));
         let numbers: Vec<u32> = WANTED.iter().map(|one| one.number).collect();
         // CAP_DAC_OVERRIDE to CAP_FOWNER, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE, CAP_SYS_ADMIN.

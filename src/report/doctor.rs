@@ -45,7 +45,7 @@ fn item(name: &'static str, state: CheckState, found: impl Into<String>, remedy:
 pub(crate) fn examine() -> Vec<Check> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);
-    items.push(capabilities(rights.caps, privilege::given_up()));
+    items.push(capabilities(&rights, privilege::given_up()));
     items.push(hardware(pmu::has_hardware(Path::new(pmu::SYSFS))));
     items.push(probes(Path::new(pmu::SYSFS)));
     items.push(tracefs(tracepoint::root().map(|_| ())));
@@ -170,7 +170,8 @@ fn kernel_names(rights: &Rights) -> Check {
 
 /// The items of the user's capabilities, and of a program file that lends more than it should. `lent` is what of
 /// that was given up.
-fn capabilities(caps: u64, lent: Option<u64>) -> Check {
+fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
+    let caps = rights.caps;
     let words = |has: bool| {
         let list = privilege::WANTED.iter().filter(|one| (caps >> one.number & 1 == 1) == has);
         list.map(|one| format!("{} ({})", one.name, one.gives)).collect::<Vec<_>>().join(", ")
@@ -184,17 +185,17 @@ fn capabilities(caps: u64, lent: Option<u64>) -> Check {
             format!("chmod u-s,g-s {PROGRAM}; {}", setcap()),
         ),
         _ if lacks.is_empty() => item("capabilities", CheckState::Good, has, ""),
-        _ if has.is_empty() => item("capabilities", CheckState::Limited, format!("none of {lacks}"), setcap()),
-        _ => item("capabilities", CheckState::Limited, format!("{has}; not {lacks}"), setcap()),
+        _ if has.is_empty() => {
+            item("capabilities", CheckState::Limited, format!("none of {lacks}"), privilege::obtain(rights))
+        }
+        _ => item("capabilities", CheckState::Limited, format!("{has}; not {lacks}"), privilege::obtain(rights)),
     }
 }
 
 fn bpf(rights: &Rights) -> Check {
     match rights.has(CAP_SYS_ADMIN) || rights.has(CAP_BPF) && rights.has(CAP_PERFMON) {
         true => item("BPF", CheckState::Good, "programs can be loaded", ""),
-        false => {
-            item("BPF", CheckState::Limited, "no CAP_BPF and CAP_PERFMON", format!("Run as root, or {}", setcap()))
-        }
+        false => item("BPF", CheckState::Limited, "no CAP_BPF and CAP_PERFMON", privilege::obtain(rights)),
     }
 }
 
@@ -270,17 +271,18 @@ mod tests {
     #[test]
     fn capabilities_are_told_with_what_they_give() {
         let all = privilege::WANTED.iter().fold(0, |set, one| set | 1 << one.number);
-        assert_eq!(capabilities(u64::MAX, None).state, CheckState::Good);
-        assert_eq!(capabilities(all, Some(0)).state, CheckState::Good);
+        let with = |caps| Rights::staged(2, caps);
+        assert_eq!(capabilities(&with(u64::MAX), None).state, CheckState::Good);
+        assert_eq!(capabilities(&with(all), Some(0)).state, CheckState::Good);
         for one in privilege::WANTED {
-            let without = capabilities(all & !(1 << one.number), None);
+            let without = capabilities(&with(all & !(1 << one.number)), None);
             assert!(
                 without.state == CheckState::Limited && without.remedy.contains("cap_perfmon,cap_bpf,cap_syslog=ep")
             );
             assert!(without.found.contains(&format!("not {} ({})", one.name, one.gives)), "{}", without.found);
         }
         let cap_dac_read_search = 1 << 2;
-        let too_much = capabilities(all, Some(cap_dac_read_search));
+        let too_much = capabilities(&with(all), Some(cap_dac_read_search));
         assert!(too_much.state == CheckState::Limited && too_much.found.contains("any user could read any file"));
     }
 

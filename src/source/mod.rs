@@ -124,6 +124,13 @@ impl Info {
     }
 }
 
+/// A filter that the view is to have, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewFilter {
+    pub filter: String,
+    pub words: String,
+}
+
 /// A load of records and what happened beside them.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -164,6 +171,8 @@ pub struct Batch {
     /// How stacks were walked since it began, where that has changed.
     pub walked: Option<WalkFigures>,
     pub notes: Vec<String>,
+    /// What the view is to be filtered by, where what was asked for cannot be sampled alone.
+    pub view: Option<ViewFilter>,
     /// The rate or the CPUs have changed.
     pub changed: Option<SamplingState>,
     /// (done, all) bytes of a file.

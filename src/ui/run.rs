@@ -180,6 +180,10 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
         Notice::Reply(Ok(text)) if text.is_empty() => {}
         Notice::Reply(Ok(text)) => app.say(text),
         Notice::Reply(Err(text)) => app.engine_refused(text),
+        Notice::View(view) => {
+            app.set_filter(view.filter);
+            app.say(view.words);
+        }
         Notice::Listing(target, listing) => app.set_listing(&target, listing),
     }
 }

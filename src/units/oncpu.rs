@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
+use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, share, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
@@ -78,6 +79,8 @@ impl OnCpu {
         let before = self.current.insert(hit.cpu, (switch.next, hit.time));
         let (tid, from) = match before {
             Some((tid, from)) if tid == switch.prev => (tid, from),
+            // What it is called was not known when it came.
+            Some((OUTSIDE, from)) => (switch.prev, from),
             // A switch between is missing: since when it ran is not known.
             Some(_) => {
                 self.missed += 1;

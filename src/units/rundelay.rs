@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::{Cell, Measure, Panel};
+use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, text, time};
 use super::kit::field::Threshold;
@@ -149,7 +150,8 @@ impl RunDelay {
     /// Mends the past of a thread that leaves without having come by any record: it waited until its CPU was free, and
     /// from when anybody else ran there is not known.
     fn mend(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| *current != tid) else { return };
+        let mended = |current: i32| current != tid && ![current, tid].contains(&OUTSIDE);
+        let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| mended(*current)) else { return };
         self.missed += 1;
         let came = self.waiting.remove(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
             let time = wait.since.max(since);

@@ -228,6 +228,7 @@ fn the_readme_recommends_what_the_program_does() {
     assert_eq!(readme.matches("setcap ").count(), 1);
     let mut level = perfprof_tui::kernel::limits::Rights::read();
     (level.paranoid, level.caps, level.blocked, level.lockdown) = (2, 0, None, String::new());
+    level.is_root = false;
     let (_, remedy) = perfprof_tui::source::live::error::refusal(&level);
     assert!(remedy.contains(&setcap()), "{remedy}");
 }

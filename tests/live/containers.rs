@@ -75,9 +75,13 @@ fn recordings_keep_the_names() {
         ["perf.data", "containers.json", "perf.only", "stream"].map(|name| dir.path().join(name));
     let (namespace, wanted) = (pods.namespace.clone(), format!("{}/*", pods.namespace));
     run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "2"]));
-    let sent =
-        run(program().args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sleep", "1"])).stdout;
-    std::fs::write(&stream, &sent).expect("written");
+    let mut sends = program();
+    sends.args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sleep", "4"]).stdout(Stdio::piped());
+    let sends = sends.spawn().expect("runs");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    pods.run("late-000", "worker", Does::Burn).expect("runs");
+    std::fs::write(&stream, sends.wait_with_output().expect("ends").stdout).expect("written");
+    pods.end("late-000", "worker");
     let listed = run(program().args(["list", "containers", "--format", "json"])).stdout;
     std::fs::write(&list, &listed).expect("written");
     let all: serde_json::Value = serde_json::from_slice(&listed).expect("JSON");
@@ -101,8 +105,9 @@ fn recordings_keep_the_names() {
     let rows = report(&file, &[]);
     assert_eq!([&rows[0]["pod"], &rows[0]["container"]], ["cart-7d9", "app"], "{rows:?}");
     assert!(rows[0]["samples"].as_u64() > Some(20), "{rows:?}");
-    // A stream brings along what ran when it began.
-    assert_eq!(report(&stream, &[])[0]["pod"], "cart-7d9");
+    // A stream brings along what ran when it began, and then what comes.
+    let sent = report(&stream, &[]);
+    assert!(["cart-7d9", "late-000"].iter().all(|pod| sent.iter().any(|row| row["pod"] == *pod)), "{sent:?}");
     let kept = report(&file, &["--where", "pod == cart-7d9 && container == app"]);
     assert_eq!((kept.len(), &kept[0]["samples"]), (1, &rows[0]["samples"]));
     // perf steps over the names; what it recorded itself has none, until a list tells them.
@@ -185,12 +190,22 @@ fn each_containers_own_files_name_its_functions() {
     };
     row(&session, "cart-lib", "cart_spins");
     row(&session, "till-lib", "till_spins");
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("two.data");
+    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "2"]));
     pods.end("cart-lib", "app");
     drop(cart);
     session.keys("z").keys("u");
     row(&session, "cart-lib", "cart_spins");
     session.keys("q");
     assert!(session.end().success());
+    // A recording has the build ids of files that are gone.
+    let report = run(program().arg("report").arg(&file).args(["-s", "pod,dso,sym"]));
+    let rows = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(["cart-lib", "till-lib"].iter().all(|pod| rows.contains(pod)), "{rows}");
+    let said = String::from_utf8_lossy(&report.stderr).into_owned();
+    let lacks = |line: &str| line.contains("/lib/libwork.so: ") && line.contains("its build id is ");
+    assert!(said.lines().any(lacks), "{said}");
 }
 
 /// Units add what threads did up by container.
@@ -213,6 +228,14 @@ fn units_add_up_by_container() {
 /// Work in a group of its own; both end with it.
 struct Burns(Child, PathBuf);
 
+impl Burns {
+    fn start(group: PathBuf) -> Self {
+        std::fs::create_dir(&group).expect("made");
+        let moved = format!("echo $$ > {}/cgroup.procs; exec timeout 120 sh -c 'while :; do :; done'", group.display());
+        Self(Command::new("sh").args(["-c", &moved]).stdout(Stdio::null()).spawn().expect("sh"), group)
+    }
+}
+
 impl Drop for Burns {
     fn drop(&mut self) {
         let inside = std::fs::read_to_string(self.1.join("cgroup.procs")).unwrap_or_default();
@@ -220,6 +243,32 @@ impl Drop for Burns {
         let _ = self.0.wait();
         let _ = std::fs::remove_dir(&self.1);
     }
+}
+
+/// A container whose group no event can be bound to is shown by a filter of the view, and the screen says so.
+#[test]
+fn a_container_of_another_tree_is_shown_by_a_filter() {
+    const NAME: &str = "a_container_of_another_tree_is_shown_by_a_filter";
+    if !allowed(NAME) {
+        return;
+    }
+    let trees = perfprof_tui::kernel::cgroup::trees();
+    let Some(other) = trees.iter().skip(1).find(|tree| tree.ends_with("cpu") || tree.ends_with("pids")) else {
+        return absent(NAME, "all groups are in one tree here");
+    };
+    let name = format!("perfprof-box-{}", std::process::id());
+    let burns = Burns::start(other.join(format!("lxc.payload.{name}")));
+    let mut session = Session::start(&["-F", "499", "-s", "container,comm"], 24, 160);
+    session.wait_for(&name);
+    session.keys(&format!(":attach container {name}\r")).wait_for("a filter shows it").wait_for("shown: ");
+    session.keys(":attach container perfprof-box*\r").wait_for(r#"container ~ "perfprof-box*""#);
+    session.keys("q");
+    assert!(session.end().success());
+    let refused =
+        program().args(["record", "--container", &name, "-o", "/dev/null", "--", "true"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("report --where"), "{said}");
+    drop(burns);
 }
 
 /// Where groups are spread over trees of version 1, a process is found in one that is not that of perf events.
@@ -234,10 +283,7 @@ fn a_group_of_another_tree_is_told() {
         return absent(NAME, "all groups are in one tree here");
     };
     let (group, dir) = (format!("perfprof-group-{}", std::process::id()), tempfile::tempdir().expect("dir"));
-    let path = other.join(&group);
-    std::fs::create_dir(&path).expect("made");
-    let moved = format!("echo $$ > {}/cgroup.procs; exec timeout 120 sh -c 'while :; do :; done'", path.display());
-    let burns = Burns(Command::new("sh").args(["-c", &moved]).stdout(Stdio::null()).spawn().expect("sh"), path);
+    let burns = Burns::start(other.join(&group));
     let mut session = Session::start_in(&["-F", "499", "-s", "cgroup,container"], 24, 120, &[]);
     session.wait_for(&format!("/{group}")).wait_for(&format!(" {group}"));
     // A snapshot keeps it, and perf reads it.

@@ -226,6 +226,9 @@ impl Aggregator {
         for reply in batch.replies.drain(..) {
             let _ = self.links.notices.send(Notice::Reply(reply));
         }
+        if let Some(view) = batch.view.take() {
+            let _ = self.links.notices.send(Notice::View(view));
+        }
         let timed = self.ingest.core().profile.ledger.timed;
         // At the end of time there is nothing more, and no time.
         self.upto = self.upto.max(batch.complete_until.filter(|until| *until < u64::MAX).unwrap_or(0));

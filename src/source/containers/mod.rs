@@ -21,6 +21,9 @@ use crate::symbols::door::{Door, Namers, Purpose};
 
 /// Larger files are nobody's state, in bytes.
 const LIMIT: u64 = 8 << 20;
+/// Where `kubectl debug node` has the machine's files, and where runtimes have their state there.
+const HOST: &str = "/host";
+const CONTAINERS: [&str; 4] = ["run/containerd", "var/lib/docker/containers", "run/containers", "run/k3s"];
 /// Entries of a folder that are looked at.
 const ENTRIES: usize = 20_000;
 
@@ -59,12 +62,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Of this machine, also where we are in a container that sees its first process.
+    /// Of this machine, also where we are in a container that sees its first process, or has its files in a folder.
     pub fn here() -> Self {
-        let first = PathBuf::from("/proc/1/root");
-        let place = |path: &Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
-        let is_ours = place(&first).is_none_or(|first| Some(first) == place(Path::new("/")));
-        Self::below(if is_ours { "/".into() } else { first })
+        let place = |path: &str| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        let first = procfs::sees_all_processes().then_some("/proc/1/root");
+        let other = |path: &&str| place(path).is_some_and(|there| Some(there) != place("/"));
+        let host = Some(HOST).filter(|path| CONTAINERS.iter().any(|state| Path::new(path).join(state).is_dir()));
+        Self::below(first.into_iter().chain(host).find(other).unwrap_or("/").into())
     }
 
     /// Of the machine whose files lie below a folder.

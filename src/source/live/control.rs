@@ -4,9 +4,10 @@ use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
-use crate::source::{Batch, Change, Control, Rate, RunState};
+use crate::source::{Batch, Change, Control, Rate, RunState, ViewFilter};
 
 use super::attach::ByCpu;
+use super::containers::Scanner;
 use super::event_slot::Slot;
 use super::target::Target;
 use super::{LiveSource, OpenError, attr, desc, stack_walks};
@@ -232,6 +233,19 @@ impl LiveSource {
 
     /// Samples other tasks from now on.
     fn attach_to(&mut self, text: &str) -> Result<String, String> {
+        if let Some(wanted) = Target::wanted(text) {
+            let wanted = wanted.map_err(|error| line(&error))?;
+            let filter = wanted.view(&mut Scanner::here()).map_err(|error| line(&error))?;
+            if let Some(filter) = filter.filter(|_| self.attachment.common.cgroups) {
+                self.sample("all")?;
+                self.view = Some(ViewFilter { filter, words: wanted.viewed() });
+                return Ok(String::new());
+            }
+        }
+        self.sample(text)
+    }
+
+    fn sample(&mut self, text: &str) -> Result<String, String> {
         let target = Target::parse(text).map_err(|error| line(&error))?;
         if self.attachment.by_task && !self.attachment.rights.system_wide() {
             return Err("this user may sample its own tasks only: end, and start again with -p".to_owned());

@@ -4,7 +4,7 @@
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
-use crate::kernel::privilege::setcap;
+use crate::kernel::privilege::{obtain, setcap};
 use crate::kernel::sys::Errno;
 
 /// An event or a ring that could not be had.
@@ -128,7 +128,9 @@ pub fn refusal(rights: &Rights) -> (String, String) {
         return if rights.seccomp == 2 {
             (
                 "the container's seccomp profile blocks perf_event_open".into(),
-                "Start the container with --cap-add PERFMON, or --security-opt seccomp=unconfined.".into(),
+                "Docker, Podman: --cap-add PERFMON, or --security-opt seccomp=unconfined; a pod: securityContext with \
+                 seccompProfile: {type: Unconfined}, or privileged: true."
+                    .into(),
             )
         } else {
             (
@@ -149,9 +151,11 @@ pub fn refusal(rights: &Rights) -> (String, String) {
             "Run as root, or sysctl kernel.perf_event_paranoid=-1 (at this level CAP_PERFMON does not help).".into(),
         );
     }
-    let setcap = setcap();
     (
         format!("kernel.perf_event_paranoid is {} and this user has no CAP_PERFMON", rights.paranoid),
-        format!("Run as root, or sysctl kernel.perf_event_paranoid=-1, or {setcap}"),
+        match rights.is_root {
+            true => format!("{}; or sysctl kernel.perf_event_paranoid=-1 on the host.", obtain(rights)),
+            false => format!("Run as root, or sysctl kernel.perf_event_paranoid=-1, or {}", setcap()),
+        },
     )
 }

@@ -40,7 +40,7 @@ use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
 use crate::source::hosts::SourceHost;
 
-use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, Waker};
+use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, ViewFilter, Waker};
 use attach::{Attachment, CpuRing};
 use attr::{CommonAttrs, Exclude, Rate};
 pub(crate) use error::OpenError;
@@ -125,6 +125,8 @@ pub struct LiveSource {
     probes: probes::Probes,
     /// What finds containers and their names, where samples tell cgroups.
     containers: Option<containers::Watch>,
+    /// What the view is to be filtered by, until that is told.
+    view: Option<ViewFilter>,
     stopping: Option<String>,
 }
 
@@ -188,6 +190,7 @@ impl LiveSource {
             flood: throttle::FloodGuard::new(config.force),
             probes: probes::Probes::default(),
             containers: None,
+            view: None,
             stopping: None,
         };
         source.open_all(files)?;
@@ -291,6 +294,7 @@ impl LiveSource {
         batch.ids.append(&mut self.attachment.fresh_ids);
         batch.handovers.append(&mut self.handovers);
         batch.notes.append(&mut self.attachment.notes);
+        batch.view = self.view.take();
         Ok(())
     }
 

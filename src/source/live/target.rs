@@ -118,6 +118,16 @@ impl Target {
         (gone, fresh)
     }
 
+    /// The containers that a target as it is typed asks for; `None` where it asks for something else.
+    pub(crate) fn wanted(text: &str) -> Option<Result<Wanted, OpenError>> {
+        let (kind, name) = text.trim().split_once(char::is_whitespace)?;
+        match (kind, name.trim()) {
+            ("container", name) if !name.is_empty() => Some(Wanted::container(name)),
+            ("pod", name) if !name.is_empty() => Some(Wanted::pod(name)),
+            _ => None,
+        }
+    }
+
     /// Reads a target as it is typed: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`,
     /// `container web`, `pod shop/cart-*`;
     /// numbers alone are processes, another word alone is a comm.

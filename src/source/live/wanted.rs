@@ -99,6 +99,9 @@ impl Wanted {
         if found.is_empty() || found.iter().any(|running| running.place.is_some()) {
             return Ok(None);
         }
+        if self.is_pattern {
+            return Ok(Some(self.matching()));
+        }
         let one = |running: &RunningContainer| {
             let Container { name, pod, namespace, .. } = &*running.named.container;
             let clauses = [("container", name), ("pod", pod), ("namespace", namespace)];
@@ -106,6 +109,26 @@ impl Wanted {
             format!("({})", clauses.map(|(field, value)| equals(field, value)).collect::<Vec<_>>().join(" && "))
         };
         Ok(Some(found.iter().map(one).collect::<Vec<_>>().join(" || ")))
+    }
+
+    /// The filter of what matches its pattern, also of what starts later.
+    fn matching(&self) -> String {
+        let name = |field: &str, glob: &str| format!("{field} ~ \"{}\"", glob.replace('"', "?"));
+        match self.namespace.as_ref().map(|namespace| namespace.glob().glob()) {
+            None => name("container", &self.name),
+            Some("*") => name("pod", self.matcher.glob().glob()),
+            Some(namespace) => {
+                format!("{} && {}", name("namespace", namespace), name("pod", self.matcher.glob().glob()))
+            }
+        }
+    }
+
+    /// What is said of a view that is filtered so.
+    pub fn viewed(&self) -> String {
+        format!(
+            "{}: the whole machine is sampled, as events cannot be bound to its group; a filter shows it",
+            self.words
+        )
     }
 
     /// The directories of its groups in the tree of perf events.
@@ -120,7 +143,7 @@ impl Wanted {
                 &self.words,
                 "sampled alone",
                 "perf events can be bound to groups of version 2 or of the perf_event tree only, and it is in neither",
-                "Sample the whole machine, and filter the view: f container == NAME",
+                "The live screen filters what it shows; record all (-a), then report --where 'container == NAME'",
             ));
         }
         Ok(groups)

@@ -35,6 +35,7 @@ mod signals;
 mod snapshot;
 pub(crate) mod source_config;
 pub(crate) mod stat;
+mod stat_output;
 mod store;
 pub(crate) mod symbols;
 mod trigger;

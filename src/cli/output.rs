@@ -2,16 +2,16 @@
 //! [`Printable`], since names in it came from elsewhere; bytes for other programs go as they are.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::kernel::files::{NewFile, unwritten};
+use crate::kernel::files::{NewFile, open_named, unwritten};
 use crate::panel::Table;
 use crate::panel::printable::{EscapeForm, Printable};
 
-use super::Usage;
 use super::args::Format;
+use super::{Usage, usage};
 
 /// Standard output for text in pieces.
 pub(crate) fn texts(form: EscapeForm) -> Printable<BufWriter<Stdout>> {
@@ -28,6 +28,47 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = texts(EscapeForm::Text);
     out.write_all(text.as_bytes())?;
     Ok(out.finish()?)
+}
+
+/// Where a command's table goes: perf's tables are on standard error, beside what the measured command prints.
+#[derive(Debug)]
+pub(crate) enum TableOutput {
+    Out,
+    Err,
+    /// A file that is open, under its name if it has one.
+    File(std::fs::File, Option<PathBuf>),
+}
+
+impl TableOutput {
+    /// Opens a file that the user named, whole or at its end, beside links of others.
+    pub(crate) fn create(path: &Path, append: bool) -> anyhow::Result<Self> {
+        let file = open_named(path, append).map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))?;
+        Ok(Self::File(file, Some(path.to_owned())))
+    }
+
+    /// A descriptor that is open already.
+    pub(crate) fn descriptor(number: i32) -> anyhow::Result<Self> {
+        let path = PathBuf::from(format!("/proc/self/fd/{number}"));
+        let file = open_named(&path, true).map_err(|_| usage(format!("--log-fd {number}: no such file is open")))?;
+        Ok(Self::File(file, None))
+    }
+
+    /// Writes text.
+    pub(crate) fn write(&mut self, text: &str) -> anyhow::Result<()> {
+        let write = |out: &mut dyn Write| -> io::Result<()> {
+            let mut out = Printable::new(EscapeForm::Text, out);
+            out.write_all(text.as_bytes())?;
+            out.finish()
+        };
+        match self {
+            Self::Out => print(text),
+            Self::Err => Ok(write(&mut io::stderr().lock())?),
+            Self::File(file, path) => write(file).map_err(|error| match path {
+                Some(path) => anyhow::anyhow!("{}", unwritten(path, &error)),
+                None => error.into(),
+            }),
+        }
+    }
 }
 
 /// Writes JSON for people, too.

@@ -1,6 +1,5 @@
 //! `stat`: counts events over a command, a target or an interval, as perf stat does.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
@@ -15,19 +14,21 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::event::spec::LookupPaths;
 use crate::event::{Event, parse};
+use crate::filter::capture;
+use crate::kernel::attr::TYPE_TRACEPOINT;
+use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
-use crate::kernel::spawn::{self, Output};
+use crate::kernel::spawn::{self, HeldCommand, Output};
 use crate::kernel::sys::RealSys;
-use crate::kernel::{children_cpu_ns, cpus, wall_ns};
-use crate::panel::unit;
-use crate::report::counters::{self, Counter, CounterValue};
+use crate::report::counters::CounterValue;
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 
-use super::args::{Format, Stat};
-use super::output::{complain, print, print_json, print_json_line, timed_csv};
+use super::args::Stat;
+use super::output::complain;
 use super::source_config;
+use super::stat_output::{CounterRun, Report};
 use super::usage;
 
 /// The events of perf stat, and those that each -d adds.
@@ -38,20 +39,20 @@ const DETAILED: [&str; 3] = [
     "L1-dcache-prefetches,L1-dcache-prefetch-misses",
 ];
 
-/// A run's figures by place.
-type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
-
 /// `perfprof-tui stat`.
-pub(crate) fn run(args: Stat) -> anyhow::Result<u8> {
+pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     let has_target = args.all || args.cpus.is_some() || args.pids.is_some() || args.tids.is_some();
-    if args.cmd.is_empty() && !has_target {
-        return Err(usage("stat: name a command, or a target: -a, -C, -p or -t"));
-    }
+    // As perf has it: without a target and a command all of the machine is counted, until Ctrl-C.
+    args.all |= args.cmd.is_empty() && !has_target || args.more.cgroup.is_some();
+    let by_cpu = [args.per_cpu, args.more.per_core, args.more.per_die, args.more.per_socket, args.more.per_node];
+    let is_of_tasks = args.pids.is_some() || args.tids.is_some() || !(args.all || args.cpus.is_some());
     if args.repeat == 0 || args.repeat > 1 && (args.cmd.is_empty() || args.interval.is_some()) {
         return Err(usage("-r: a command can be run 1 or more times, and without -I"));
     }
-    if args.per_cpu && (args.pids.is_some() || args.tids.is_some() || !has_target) {
-        return Err(usage("--per-cpu goes with -a or -C: a task's counters are its own, whatever CPU it is on"));
+    if by_cpu.contains(&true) && is_of_tasks {
+        return Err(usage(
+            "--per-cpu, --per-core and their like go with -a or -C: a task's counters are its own, whatever CPU it is on",
+        ));
     }
     if args.interval.is_some_and(|interval| interval < Duration::from_millis(10)) {
         return Err(usage("-I: 10 milliseconds or more"));
@@ -61,10 +62,13 @@ pub(crate) fn run(args: Stat) -> anyhow::Result<u8> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_usize(signal, stop.clone(), signal as usize)?;
     }
-    let mut report = Report { args: &args, runs: Vec::new(), seconds: Vec::new(), cpu: children_cpu_ns(), head: true };
+    let mut report = Report::new(&args)?;
     let mut code = 0;
     let mut last = None;
     for _ in 0..args.repeat {
+        if args.more.sync {
+            rustix::fs::sync();
+        }
         let (counters, status) = one_run(&args, &events, &stop, &mut report)?;
         code = status;
         last = Some(counters);
@@ -72,13 +76,16 @@ pub(crate) fn run(args: Stat) -> anyhow::Result<u8> {
             break;
         }
     }
-    if let Some(counters) = last.filter(|_| args.interval.is_none()) {
+    if let Some(counters) = last.filter(|_| args.interval.is_none() || args.more.summary) {
         report.end(&counters)?;
     }
     Ok(code)
 }
 
 fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
+    if args.more.null {
+        return Ok(Vec::new());
+    }
     let places = LookupPaths::system();
     let mut text = args.events.join(",");
     if text.is_empty() {
@@ -91,7 +98,20 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
             text = format!("{text},{more}");
         }
     }
-    parse(&text, &places).map_err(|fault| usage(fault.to_string()))
+    let mut events = parse(&text, &places).map_err(|fault| usage(fault.to_string()))?;
+    if args.more.group {
+        events.iter_mut().for_each(|event| event.group = Some(1));
+    }
+    if let Some(filter) = &args.more.filter {
+        let traced = |event: &&mut Event| event.attr.kind == TYPE_TRACEPOINT;
+        if !events.iter_mut().any(|event| traced(&event)) {
+            return Err(usage("--filter goes with tracepoints, which -e names"));
+        }
+        for event in events.iter_mut().filter(traced) {
+            capture::set(event, Some(filter), &places).map_err(|fault| usage(fault.to_string()))?;
+        }
+    }
+    Ok(events)
 }
 
 /// Counts over one run of the command, or until it is time to end.
@@ -109,10 +129,12 @@ fn one_run(
     let target = match (&args.pids, &args.tids, &held) {
         (Some(pids), ..) => Target::processes(&source_config::ids(pids, "-p")?)?,
         (_, Some(tids), _) => Target::threads(&source_config::ids(tids, "-t")?)?,
+        _ if args.more.cgroup.is_some() => Target::cgroups(args.more.cgroup.as_deref().unwrap_or_default())?,
         (_, _, Some(held)) if !args.all && chosen.is_none() => Target::Threads(vec![held.pid()]),
         _ => Target::System,
     };
-    let on_exec = held.as_ref().is_some_and(|held| target == Target::Threads(vec![held.pid()]));
+    let own = held.as_ref().is_some_and(|held| target == Target::Threads(vec![held.pid()]));
+    let on_exec = own && args.more.delay.is_none();
     let config = CountConfig {
         events: events.to_vec(),
         target,
@@ -128,10 +150,25 @@ fn one_run(
     if let Some(note) = counters.note.as_ref().filter(|_| report.runs.is_empty()) {
         complain(note);
     }
+    let mut child = None;
+    let mut release = |held: Option<HeldCommand>| -> anyhow::Result<()> {
+        child = held.map(|held| held.release().context("the command cannot be started")).transpose()?;
+        Ok(())
+    };
+    let held = match args.more.delay {
+        Some(delay) => {
+            release(held)?;
+            std::thread::sleep(delay);
+            None
+        }
+        None => held,
+    };
     counters.enable();
     let started = Instant::now();
     let before = read(&counters);
-    let mut child = held.map(|held| held.release().context("the command cannot be started")).transpose()?;
+    if held.is_some() {
+        release(held)?;
+    }
     let status = wait(args, &counters, &mut child, stop, started, report)?;
     let seconds = started.elapsed().as_secs_f64();
     report.runs.push(since(read(&counters), &before));
@@ -167,6 +204,9 @@ fn wait(
         }
         if let Some(status) = ended {
             return Ok(spawn::describe(status).1 as u8);
+        }
+        if args.more.timeout.is_some_and(|most| started.elapsed() >= most) {
+            return child.as_mut().map_or(Ok(0), |child| end_of(child, SIGTERM));
         }
         if signal != 0 || args.count.is_some_and(|n| round > n) {
             return child.as_mut().map_or(Ok(0), |child| end_of(child, signal));
@@ -208,106 +248,4 @@ fn since(now: CounterRun, then: &CounterRun) -> CounterRun {
         (at, value.since(&then.get(&at).copied().unwrap_or_default()))
     };
     now.into_iter().map(rest).collect()
-}
-
-/// The figures, as they are printed.
-struct Report<'a> {
-    args: &'a Stat,
-    runs: Vec<CounterRun>,
-    seconds: Vec<f64>,
-    /// CPU time of children before: user and system.
-    cpu: (u64, u64),
-    head: bool,
-}
-
-impl Report<'_> {
-    /// The counters of some runs by the places that are told apart.
-    fn places(&self, counters: &Counters, runs: &[CounterRun]) -> Vec<(String, Vec<Counter>)> {
-        let name = |place: CountedOn| match place {
-            CountedOn::Cpu(cpu) if self.args.per_cpu => format!("CPU {cpu}"),
-            CountedOn::Thread(tid) if self.args.per_thread => {
-                format!("{}-{tid}", counters.comms.get(&tid).map_or("", String::as_str))
-            }
-            _ => String::new(),
-        };
-        let mut places: Vec<(CountedOn, String)> = Vec::new();
-        for (_, place) in runs.iter().flat_map(|run| run.keys()) {
-            let name = name(*place);
-            if !places.iter().any(|(_, known)| *known == name) {
-                places.push((*place, name));
-            }
-        }
-        places.sort_by_key(|(place, _)| *place);
-        let sum = |run: &CounterRun, event: usize, of: &str| {
-            let own = run.iter().filter(|((e, place), _)| *e == event && name(*place) == of);
-            own.fold(None, |sum: Option<CounterValue>, (_, v)| {
-                let sum = sum.unwrap_or_default();
-                Some(CounterValue {
-                    raw: sum.raw + v.raw,
-                    enabled_ns: sum.enabled_ns + v.enabled_ns,
-                    running_ns: sum.running_ns + v.running_ns,
-                })
-            })
-        };
-        let counter = |event: usize, of: &str| Counter {
-            name: counters.events()[event].name.clone(),
-            values: runs.iter().filter_map(|run| sum(run, event, of)).collect(),
-            refused: counters.refused[event].clone(),
-        };
-        let n = counters.events().len();
-        let list = |(_, name): (CountedOn, String)| {
-            let all = (0..n).map(|event| counter(event, &name)).collect();
-            (name, all)
-        };
-        places.into_iter().map(list).collect()
-    }
-
-    fn interval(&mut self, counters: &Counters, run: &CounterRun, time: f64, seconds: f64) -> anyhow::Result<()> {
-        let table = counters::table(&self.places(counters, std::slice::from_ref(run)), seconds);
-        match self.args.format {
-            Format::Text => print(&format!("{time:.3} s\n{}\n", table.to_text()))?,
-            Format::Csv => print(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head)))?,
-            Format::Json => {
-                let line = serde_json::json!({ "time": time, "seconds": seconds, "counters": table.to_json() });
-                print_json_line(&line)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Prints the figures of all runs.
-    fn end(&self, counters: &Counters) -> anyhow::Result<()> {
-        let elapsed = counters::Mean::of(&self.seconds);
-        let table = counters::table(&self.places(counters, &self.runs), elapsed.mean);
-        let (user, system) = children_cpu_ns();
-        let cpu = [user - self.cpu.0, system - self.cpu.1].map(|ns| ns as f64 / 1e9 / self.runs.len().max(1) as f64);
-        match self.args.format {
-            Format::Text => {
-                let mut out = format!("{}\n", table.to_text());
-                let error = elapsed.error_percent.map_or(String::new(), |e| format!("  ± {}", unit::percent(e)));
-                out.push_str(&format!("{:.6} s elapsed{error}\n", elapsed.mean));
-                if !self.args.cmd.is_empty() {
-                    out.push_str(&format!("{:.6} s user, {:.6} s system, of the command\n", cpu[0], cpu[1]));
-                }
-                print(&out)?;
-                let mut said: Vec<&String> = counters.refused.iter().flatten().collect();
-                said.dedup();
-                said.into_iter().for_each(|why| complain(&format!("not supported: {why}")));
-            }
-            Format::Csv => print(&table.to_csv())?,
-            Format::Json => {
-                let whole = serde_json::json!({
-                    "wall": wall_ns() as f64 / 1e9,
-                    "runs": self.runs.len(),
-                    "seconds": elapsed.mean,
-                    "seconds_error": elapsed.error_percent,
-                    "user": cpu[0],
-                    "system": cpu[1],
-                    "counters": table.to_json(),
-                });
-                print_json(&whole)?;
-            }
-        }
-        Ok(())
-    }
 }

@@ -17,6 +17,13 @@ use super::privilege;
 /// Readable by the user alone: recordings hold what the profiled processes do.
 pub(crate) const PRIVATE: u32 = 0o600;
 
+/// Opens a file that the user named, to be written at once: emptied, or at its end.
+pub(crate) fn open_named(path: &Path, append: bool) -> io::Result<File> {
+    let how = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+    let how = how | if append { OFlags::APPEND } else { OFlags::TRUNC };
+    Ok(openat(CWD, path, how, Mode::from_raw_mode(0o644))?.into())
+}
+
 /// A file on its way to its name. Dropped before it is committed, it leaves nothing behind.
 #[derive(Debug)]
 pub struct NewFile {

@@ -83,11 +83,12 @@ impl Counter {
         (!runs.is_empty()).then(|| Mean::of(&runs))
     }
 
-    fn is_clock(&self) -> bool {
+    pub(crate) fn is_clock(&self) -> bool {
         matches!(plain(&self.name), "task-clock" | "cpu-clock")
     }
 
-    fn running(&self) -> f64 {
+    /// The share of the time in which it was counted, in percent.
+    pub(crate) fn running(&self) -> f64 {
         let total = |of: fn(&CounterValue) -> u64| self.values.iter().map(of).sum::<u64>();
         CounterValue { raw: 0, enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns) }
             .running_percent()
@@ -107,32 +108,77 @@ const SHARES: &[(&str, &str, &str)] = &[
     ("stalled-cycles-backend", "cycles", "backend cycles idle"),
 ];
 
-/// The ratio that goes with an event, in words; `seconds` is how long was measured.
-pub(crate) fn metric(counters: &[Counter], at: usize, seconds: f64) -> String {
+/// A ratio that goes with an event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    pub(crate) value: f64,
+    pub(crate) kind: RatioKind,
+}
+
+/// What a ratio is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RatioKind {
+    /// A share in percent, of what these words say.
+    Share(&'static str),
+    CpusUtilized,
+    Gigahertz,
+    PerCycle,
+    PerSecond,
+}
+
+impl Ratio {
+    fn words(&self) -> String {
+        let value = self.value;
+        match self.kind {
+            RatioKind::Share(words) => format!("{} {words}", percent(value)),
+            RatioKind::CpusUtilized => format!("{value:.3} CPUs utilized"),
+            RatioKind::Gigahertz => format!("{value:.3} GHz"),
+            RatioKind::PerCycle => format!("{value:.2} insn per cycle"),
+            RatioKind::PerSecond if value < 100.0 => format!("{value:.3}/sec"),
+            RatioKind::PerSecond => format!("{}/sec", short(value)),
+        }
+    }
+
+    /// Number and unit as `perf stat -x` prints them.
+    pub(crate) fn fields(&self) -> (String, String) {
+        let value = self.value;
+        match self.kind {
+            RatioKind::Share(words) => (format!("{value:.2}"), words.to_owned()),
+            RatioKind::CpusUtilized => (format!("{value:.3}"), "CPUs utilized".to_owned()),
+            RatioKind::Gigahertz => (format!("{value:.3}"), "GHz".to_owned()),
+            RatioKind::PerCycle => (format!("{value:.2}"), "insn per cycle".to_owned()),
+            RatioKind::PerSecond => {
+                let scales = [(1e9, "G/sec"), (1e6, "M/sec"), (1e3, "K/sec")];
+                let (scale, unit) = scales.into_iter().find(|(scale, _)| value >= *scale).unwrap_or((1.0, "/sec"));
+                (format!("{:.3}", value / scale), unit.to_owned())
+            }
+        }
+    }
+}
+
+/// The ratio that goes with an event; `seconds` is how long was measured.
+pub(crate) fn ratio(counters: &[Counter], at: usize, seconds: f64) -> Option<Ratio> {
     let counter = &counters[at];
-    let Some(own) = counter.mean().map(|m| m.mean) else { return String::new() };
+    let own = counter.mean()?.mean;
     let other = |name: &str| counters.iter().find(|c| plain(&c.name) == name)?.mean().map(|m| m.mean);
     let clock = || other("task-clock").or_else(|| other("cpu-clock")).filter(|ns| *ns > 0.0);
+    let of = |value: f64, kind| Some(Ratio { value, kind });
     let name = plain(&counter.name);
-    if let Some((_, of, words)) = SHARES.iter().find(|(event, ..)| *event == name)
-        && let Some(all) = other(of).filter(|all| *all > 0.0)
+    if let Some((_, all, words)) = SHARES.iter().find(|(event, ..)| *event == name)
+        && let Some(all) = other(all).filter(|all| *all > 0.0)
     {
-        return format!("{} {words}", percent(100.0 * own / all));
+        return of(100.0 * own / all, RatioKind::Share(words));
     }
     match name {
-        "task-clock" | "cpu-clock" if seconds > 0.0 => format!("{:.3} CPUs utilized", own / 1e9 / seconds),
-        "cycles" | "cpu-cycles" if clock().is_some() => format!("{:.3} GHz", own / clock().unwrap_or(1.0)),
+        "task-clock" | "cpu-clock" if seconds > 0.0 => of(own / 1e9 / seconds, RatioKind::CpusUtilized),
+        "cycles" | "cpu-cycles" if clock().is_some() => of(own / clock().unwrap_or(1.0), RatioKind::Gigahertz),
         "instructions" if other("cycles").is_some_and(|cycles| cycles > 0.0) => {
-            format!("{:.2} insn per cycle", own / other("cycles").unwrap_or(1.0))
+            of(own / other("cycles").unwrap_or(1.0), RatioKind::PerCycle)
         }
-        _ => match clock().map(|ns| ns / 1e9).or(Some(seconds)).filter(|s| *s > 0.0) {
-            Some(seconds) => {
-                let per = own / seconds;
-                let words = if per < 100.0 { format!("{per:.3}") } else { short(per) };
-                format!("{words}/sec")
-            }
-            None => String::new(),
-        },
+        _ => {
+            let seconds = clock().map_or(seconds, |ns| ns / 1e9);
+            if seconds > 0.0 { of(own / seconds, RatioKind::PerSecond) } else { None }
+        }
     }
 }
 
@@ -161,12 +207,17 @@ pub fn table(places: &[(String, Vec<Counter>)], seconds: f64) -> Table {
             let (value, unit) = match (&mean, &counter.refused) {
                 (Some(mean), _) if counter.is_clock() => (Cell::Number(mean.mean / 1e6), "ms"),
                 (Some(mean), _) => (Cell::Count(mean.mean.round() as u64), ""),
-                (None, Some(_)) => (text("not supported"), ""),
-                (None, None) => (text("not counted"), ""),
+                (None, Some(_)) => (text("<not supported>"), ""),
+                (None, None) => (text("<not counted>"), ""),
             };
             let mut row = Vec::new();
             row.extend(placed.then(|| text(place)));
-            row.extend([value, text(unit), text(&counter.name), text(&metric(list, i, seconds))]);
+            row.extend([
+                value,
+                text(unit),
+                text(&counter.name),
+                text(&ratio(list, i, seconds).map_or(String::new(), |ratio| ratio.words())),
+            ]);
             let error = mean.and_then(|m| m.error_percent).map_or(Cell::Empty, Cell::Percent);
             row.extend(repeated.then_some(error));
             let running = counter.running();
@@ -221,7 +272,8 @@ mod tests {
             counter("branch-misses", &one(5_000)),
             counter("page-faults", &one(50)),
         ];
-        let words: Vec<String> = (0..list.len()).map(|i| metric(&list, i, 1.0)).collect();
+        let words: Vec<String> =
+            (0..list.len()).filter_map(|i| ratio(&list, i, 1.0)).map(|ratio| ratio.words()).collect();
         assert_eq!(
             words,
             [

@@ -534,8 +534,7 @@ fn counters_count_as_perf_stat_does() {
         }
     }
     for (args, words) in [
-        (&["stat"][..], "name a command"),
-        (&["stat", "-r", "0", "--", "true"], "-r"),
+        (&["stat", "-r", "0", "--", "true"][..], "-r"),
         (&["stat", "-A", "--", "true"], "--per-cpu"),
         (&["stat", "-e", "page-fault", "--", "true"], "nearest"),
         (&["stat", "-p", "999999999"], "no such process"),
@@ -548,6 +547,48 @@ fn counters_count_as_perf_stat_does() {
     }
     let out = program().args(["stat", "-e", "page-faults", "--", "sh", "-c", "exit 7"]).output().expect("runs");
     assert_eq!(out.status.code(), Some(7), "the command's own code");
+}
+
+/// What scripts read of perf stat they read of ours: the same fields, in the same places.
+#[test]
+fn scripts_that_read_perf_stat_read_ours() {
+    const NAME: &str = "scripts_that_read_perf_stat_read_ours";
+    if !allowed(NAME) {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped(NAME, "perf is not installed");
+    }
+    // Of numbers only that they are some, and how many digits stand behind the point.
+    let shape = |text: &[u8]| -> Vec<String> {
+        let field = |word: &str| match word.trim().trim_end_matches('%').parse::<f64>() {
+            Ok(_) => format!("number.{}", word.trim().split_once('.').map_or(0, |(_, behind)| behind.len())),
+            Err(_) => word.to_owned(),
+        };
+        let unit = |line: String| ["G/sec", "M/sec", "K/sec"].iter().fold(line, |l, u| l.replace(u, "/sec"));
+        let line = |line: &str| unit(line.split(';').map(field).collect::<Vec<_>>().join(";"));
+        let mut lines: Vec<String> =
+            String::from_utf8_lossy(text).lines().filter(|line| line.contains(';')).map(line).collect();
+        lines.sort();
+        lines
+    };
+    let events = "task-clock,page-faults,branches";
+    for args in [
+        &["-e", events, "--", "true"][..],
+        &["-r", "3", "-e", events, "--", "true"],
+        &["-a", "-A", "-e", "cs,cpu-clock", "--", "sleep", "0.1"],
+        &["-a", "--per-socket", "-e", "cs", "--", "sleep", "0.1"],
+        &["-a", "-I", "200", "-e", "cs", "--", "sleep", "0.3"],
+    ] {
+        let ours = program().args(["stat", "-x", ";"]).args(args).output().expect("runs");
+        let theirs = Command::new("perf").args(["stat", "-x", ";"]).args(args).output().expect("perf");
+        assert!(ours.status.success() && ours.stdout.is_empty(), "{args:?}: {ours:?}");
+        assert_eq!(shape(&ours.stderr), shape(&theirs.stderr), "{args:?}");
+    }
+    // What cannot be counted has a row, and does not keep the rest from it; nothing else is on standard output.
+    let out = program().args(["stat", "-e", "page-faults", "--timeout", "200", "sleep", "9"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.stdout.is_empty() && said.contains("page-faults") && said.contains("s elapsed"), "{said}");
 }
 
 /// A probe from the command line: made, listed, counted, removed; nothing is left.

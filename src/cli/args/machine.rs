@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs};
 
-use super::Format;
+use super::{Format, PERF};
 use crate::lang::quantity;
 
 /// Options of `stat`.
@@ -56,9 +56,76 @@ pub(crate) struct Stat {
     pub(crate) no_inherit: bool,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Write the table into this file, not to standard error
+    #[arg(short = 'o', long, value_name = "FILE", conflicts_with = "log_fd")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten, next_help_heading = PERF)]
+    pub(crate) more: MoreOfStat,
     /// A command to run and count
     #[arg(last = true, value_name = "CMD")]
     pub(crate) cmd: Vec<OsString>,
+}
+
+/// What perf stat can do besides.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct MoreOfStat {
+    /// As values between SEPARATOR, as perf prints them for scripts
+    #[arg(
+        short = 'x',
+        long = "field-separator",
+        value_name = "SEPARATOR",
+        hide_short_help = true,
+        conflicts_with = "format"
+    )]
+    pub(crate) separator: Option<String>,
+    /// As an object of JSON for each counter, as perf prints them
+    #[arg(short = 'j', long = "json-output", hide_short_help = true, conflicts_with_all = ["format", "separator"])]
+    pub(crate) json: bool,
+    /// Add to the file of -o
+    #[arg(long, requires = "output", hide_short_help = true)]
+    pub(crate) append: bool,
+    /// Write the table to this open file
+    #[arg(long = "log-fd", value_name = "FD", hide_short_help = true)]
+    pub(crate) log_fd: Option<i32>,
+    /// Print nothing
+    #[arg(long, hide_short_help = true)]
+    pub(crate) quiet: bool,
+    /// Each core by itself
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread"])]
+    pub(crate) per_core: bool,
+    /// Each die by itself
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread", "per_core"])]
+    pub(crate) per_die: bool,
+    /// Each socket by itself
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread", "per_core", "per_die"])]
+    pub(crate) per_socket: bool,
+    /// Each NUMA node by itself
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["per_cpu", "per_thread", "per_core", "per_die", "per_socket"])]
+    pub(crate) per_node: bool,
+    /// Count this cgroup alone, by its path or a glob
+    #[arg(short = 'G', long, value_name = "NAME", hide_short_help = true, conflicts_with_all = ["pids", "tids"])]
+    pub(crate) cgroup: Option<String>,
+    /// Count all events as one group
+    #[arg(short = 'g', long = "group", hide_short_help = true)]
+    pub(crate) group: bool,
+    /// Count only what matches, of the tracepoints
+    #[arg(long, value_name = "FILTER", hide_short_help = true)]
+    pub(crate) filter: Option<String>,
+    /// Begin to count MS milliseconds after the command has begun
+    #[arg(short = 'D', long, value_name = "MS", value_parser = quantity::milliseconds, hide_short_help = true)]
+    pub(crate) delay: Option<Duration>,
+    /// End after MS milliseconds, and the command with it
+    #[arg(long, value_name = "MS", value_parser = quantity::milliseconds, hide_short_help = true)]
+    pub(crate) timeout: Option<Duration>,
+    /// Only measure how long it takes
+    #[arg(short = 'n', long, hide_short_help = true)]
+    pub(crate) null: bool,
+    /// Have disks written before each run
+    #[arg(short = 'S', long, hide_short_help = true)]
+    pub(crate) sync: bool,
+    /// After intervals, print what all came to
+    #[arg(long, requires = "interval", hide_short_help = true)]
+    pub(crate) summary: bool,
 }
 
 /// Options of `probe`. Without any, lists the probes that there are.

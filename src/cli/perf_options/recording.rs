@@ -10,7 +10,6 @@ const NO_SCRIPTLETS: &str = "no BPF program is compiled here; tracepoints are fi
 const NO_CONTROL: &str = "what is measured is switched on the live screen: p pauses, :attach and :events change it";
 const NO_METRICS: &str =
     "metrics of a CPU's model are not computed; name their events with -e, `perfprof-tui list pmu` has them";
-const LATER: &str = "perf stat does that";
 const BY_OURSELVES: &str = "code is disassembled and lines are found without programs of others";
 
 pub(super) const TOP: &[PerfOption] = &[
@@ -118,28 +117,10 @@ pub(super) const STAT: &[PerfOption] = &[
     idle("--scale", "counts are scaled where counters took turns, and say so"),
     idle("--percore-show-thread", "counts are told apart by --per-cpu"),
     idle("-B, --big-num", "numbers have thousands' separators"),
-    refused("-D, --delay <n>", LATER),
-    refused("-G, --cgroup <name>", LATER),
-    refused("-g, --group", LATER),
-    refused("-j, --json-output", LATER),
-    refused("-n, --null", LATER),
-    refused("-o, --output <file>", LATER),
-    refused("-S, --sync", LATER),
-    refused("-x, --field-separator <separator>", LATER),
-    refused("--append", LATER),
-    refused("--filter <filter>", LATER),
-    refused("--for-each-cgroup <name>", LATER),
-    refused("--interval-clear", LATER),
-    refused("--log-fd <n>", LATER),
-    refused("--no-csv-summary", LATER),
-    refused("--per-core", LATER),
-    refused("--per-die", LATER),
-    refused("--per-node", LATER),
-    refused("--per-socket", LATER),
-    refused("--post <command>", LATER),
-    refused("--pre <command>", LATER),
-    refused("--quiet", LATER),
-    refused("--summary", LATER),
-    refused("--table", LATER),
-    refused("--timeout <n>", LATER),
+    refused("--for-each-cgroup <name>", "-G NAME counts one cgroup; `perfprof-tui unit stat` has a table of them"),
+    idle("--interval-clear", "`perfprof-tui unit stat` is a screen that renews itself"),
+    idle("--no-csv-summary", "--summary alone prints one"),
+    refused("--post <command>", "sh -c 'perfprof-tui stat …; COMMAND' does the same"),
+    refused("--pre <command>", "sh -c 'COMMAND; perfprof-tui stat …' does the same"),
+    idle("--table", "how much runs differ is the column ±"),
 ];

@@ -50,7 +50,7 @@ fn host() -> HostView {
         net: Some(NetRates { processed: 1.0, dropped: 2.0, squeezed: 3.0, rps: 4.0 }),
         mhz: Some(2400),
         throttled: Some(12_345),
-        place: CpuPlace { node: Some(0), package: Some(2), core: Some(5), siblings: "1,9".into() },
+        place: CpuPlace { node: Some(0), package: Some(2), die: None, core: Some(5), siblings: "1,9".into() },
         isolated: true,
         ..CpuRow::default()
     };

@@ -10,6 +10,7 @@ use crate::kernel::cpus::{format_list, parse_list};
 pub struct CpuPlace {
     pub(crate) node: Option<u32>,
     pub(crate) package: Option<u32>,
+    pub(crate) die: Option<u32>,
     pub(crate) core: Option<u32>,
     /// The CPUs that share its core, itself among them; empty when nothing says so.
     pub(crate) siblings: String,
@@ -60,6 +61,7 @@ fn place(dir: &Path) -> CpuPlace {
     CpuPlace {
         node: None,
         package: number("physical_package_id"),
+        die: number("die_id"),
         core: number("core_id"),
         siblings: format_list(&siblings),
     }
@@ -102,7 +104,7 @@ mod tests {
         let topology = Topology::read(dir.path());
         assert_eq!((topology.online.as_slice(), topology.offline.as_slice()), (&[0, 1, 3][..], &[2][..]));
         assert_eq!((topology.isolated.as_slice(), topology.nohz_full.is_empty()), (&[3][..], true));
-        let one = CpuPlace { node: Some(2), package: Some(1), core: Some(7), siblings: "1,3".into() };
+        let one = CpuPlace { node: Some(2), package: Some(1), die: None, core: Some(7), siblings: "1,3".into() };
         assert_eq!((topology.place(1), topology.place(0)), (one, CpuPlace::default()));
         assert_eq!((topology.places.len(), topology.place(3).node), (4, Some(2)));
         assert_eq!(topology.place(99), CpuPlace::default());

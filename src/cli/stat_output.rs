@@ -1,0 +1,321 @@
+//! What `stat` prints: a table for people, perf's values with separators or as JSON for scripts, and our own JSON and CSV.
+
+use std::collections::BTreeMap;
+
+use crate::kernel::{children_cpu_ns, wall_ns};
+use crate::panel::unit;
+use crate::report::counters::{self, Counter, CounterValue, Mean};
+use crate::session::machine::topology::Topology;
+use crate::source::live::counters::{CountedOn, Counters};
+
+use super::args::{Format, Stat};
+use super::output::{TableOutput, complain, print, print_json, print_json_line, timed_csv};
+
+/// A run's figures by place.
+pub(super) type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
+
+/// How counters are told apart, in the words of perf's options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Split {
+    All,
+    Cpu,
+    Core,
+    Die,
+    Socket,
+    Node,
+    Thread,
+}
+
+impl Split {
+    fn of(args: &Stat) -> Self {
+        let more = &args.more;
+        let chosen = [
+            (args.per_cpu, Self::Cpu),
+            (args.per_thread, Self::Thread),
+            (more.per_core, Self::Core),
+            (more.per_die, Self::Die),
+            (more.per_socket, Self::Socket),
+            (more.per_node, Self::Node),
+        ];
+        chosen.into_iter().find(|(on, _)| *on).map_or(Self::All, |(_, split)| split)
+    }
+}
+
+/// The counters of one place.
+struct Place {
+    name: String,
+    /// CPUs that belong to it.
+    cpus: usize,
+    counters: Vec<Counter>,
+}
+
+/// The report of all runs, and where it goes.
+pub(super) struct Report<'a> {
+    args: &'a Stat,
+    split: Split,
+    topology: Topology,
+    out: TableOutput,
+    pub(super) runs: Vec<CounterRun>,
+    pub(super) seconds: Vec<f64>,
+    /// CPU time of children before: user and system.
+    cpu: (u64, u64),
+    head: bool,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(args: &'a Stat) -> anyhow::Result<Self> {
+        let out = match (&args.output, args.more.log_fd, args.format) {
+            (Some(path), ..) => TableOutput::create(path, args.more.append)?,
+            (_, Some(fd), _) => TableOutput::descriptor(fd)?,
+            (_, _, Format::Text) => TableOutput::Err,
+            _ => TableOutput::Out,
+        };
+        let topology = Topology::read(std::path::Path::new("/sys"));
+        let (runs, seconds, cpu) = (Vec::new(), Vec::new(), children_cpu_ns());
+        Ok(Self { args, split: Split::of(args), topology, out, runs, seconds, cpu, head: true })
+    }
+
+    fn name(&self, place: CountedOn, counters: &Counters) -> String {
+        let known = |number: Option<u32>| number.unwrap_or_default();
+        match (self.split, place) {
+            (Split::Thread, CountedOn::Thread(tid)) => {
+                format!("{}-{tid}", counters.comms.get(&tid).map_or("", String::as_str))
+            }
+            (Split::Cpu, CountedOn::Cpu(cpu)) => format!("CPU {cpu}"),
+            (Split::Core | Split::Die | Split::Socket | Split::Node, CountedOn::Cpu(cpu)) => {
+                let at = self.topology.place(cpu);
+                let (package, die, core) = (known(at.package), known(at.die), known(at.core));
+                match self.split {
+                    Split::Core => format!("S{package}-D{die}-C{core}"),
+                    Split::Die => format!("S{package}-D{die}"),
+                    Split::Socket => format!("S{package}"),
+                    _ => format!("N{}", known(at.node)),
+                }
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The counters of some runs by the places that are told apart.
+    fn places(&self, counters: &Counters, runs: &[CounterRun]) -> Vec<Place> {
+        let mut named: Vec<(CountedOn, String)> = Vec::new();
+        for (_, place) in runs.iter().flat_map(|run| run.keys()) {
+            if !named.iter().any(|(known, _)| known == place) {
+                named.push((*place, self.name(*place, counters)));
+            }
+        }
+        // What nothing can be counted of has a row all the same.
+        if named.is_empty() {
+            named.push((CountedOn::Cpu(0), String::new()));
+        }
+        named.sort_by_key(|(place, _)| *place);
+        let mut names: Vec<&str> = Vec::new();
+        named.iter().for_each(|(_, name)| {
+            if !names.contains(&name.as_str()) {
+                names.push(name)
+            }
+        });
+        let is_of = |place: &CountedOn, of: &str| named.iter().any(|(known, name)| known == place && name == of);
+        let sum = |run: &CounterRun, event: usize, of: &str| {
+            let own = run.iter().filter(|((e, place), _)| *e == event && is_of(place, of));
+            own.fold(None, |sum: Option<CounterValue>, (_, v)| {
+                let sum = sum.unwrap_or_default();
+                Some(CounterValue {
+                    raw: sum.raw + v.raw,
+                    enabled_ns: sum.enabled_ns + v.enabled_ns,
+                    running_ns: sum.running_ns + v.running_ns,
+                })
+            })
+        };
+        let counter = |event: usize, of: &str| Counter {
+            name: counters.events()[event].name.clone(),
+            values: runs.iter().filter_map(|run| sum(run, event, of)).collect(),
+            refused: counters.refused[event].clone(),
+        };
+        let place = |name: &str| Place {
+            name: name.to_owned(),
+            cpus: named.iter().filter(|(_, own)| own == name).count(),
+            counters: (0..counters.events().len()).map(|event| counter(event, name)).collect(),
+        };
+        names.into_iter().map(place).collect()
+    }
+
+    /// Prints what came in one interval, which ended at `time`.
+    pub(super) fn interval(
+        &mut self,
+        counters: &Counters,
+        run: &CounterRun,
+        time: f64,
+        seconds: f64,
+    ) -> anyhow::Result<()> {
+        let places = self.places(counters, std::slice::from_ref(run));
+        if self.args.more.quiet {
+            return Ok(());
+        }
+        if let Some(text) = self.for_scripts(&places, seconds, Some(time)) {
+            return self.out.write(&text);
+        }
+        let table = table(&places, seconds);
+        match self.args.format {
+            Format::Text => self.out.write(&format!("{time:.3} s\n{}\n", table.to_text())),
+            Format::Csv => print(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head))),
+            Format::Json => {
+                let line = serde_json::json!({ "time": time, "seconds": seconds, "counters": table.to_json() });
+                print_json_line(&line)
+            }
+        }
+    }
+
+    /// Prints what all runs come to.
+    pub(super) fn end(&mut self, counters: &Counters) -> anyhow::Result<()> {
+        if self.args.more.quiet {
+            return Ok(());
+        }
+        let elapsed = Mean::of(&self.seconds);
+        let places = self.places(counters, &self.runs);
+        if let Some(text) = self.for_scripts(&places, elapsed.mean, None) {
+            return self.out.write(&text);
+        }
+        let table = table(&places, elapsed.mean);
+        let (user, system) = children_cpu_ns();
+        let cpu = [user - self.cpu.0, system - self.cpu.1].map(|ns| ns as f64 / 1e9 / self.runs.len().max(1) as f64);
+        match self.args.format {
+            Format::Text => {
+                let mut out =
+                    if counters.events().is_empty() { String::new() } else { format!("{}\n", table.to_text()) };
+                let error = elapsed.error_percent.map_or(String::new(), |e| format!("  ± {}", unit::percent(e)));
+                out.push_str(&format!("{:.6} s elapsed{error}\n", elapsed.mean));
+                if !self.args.cmd.is_empty() {
+                    out.push_str(&format!("{:.6} s user, {:.6} s system, of the command\n", cpu[0], cpu[1]));
+                }
+                self.out.write(&out)?;
+                let mut said: Vec<&String> = counters.refused.iter().flatten().collect();
+                said.dedup();
+                said.into_iter().for_each(|why| complain(&format!("not supported: {why}")));
+                Ok(())
+            }
+            Format::Csv => print(&table.to_csv()),
+            Format::Json => print_json(&serde_json::json!({
+                "wall": wall_ns() as f64 / 1e9,
+                "runs": self.runs.len(),
+                "seconds": elapsed.mean,
+                "seconds_error": elapsed.error_percent,
+                "user": cpu[0],
+                "system": cpu[1],
+                "counters": table.to_json(),
+            })),
+        }
+    }
+
+    /// The lines that scripts read of perf: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON FORMAT").
+    fn for_scripts(&self, places: &[Place], seconds: f64, time: Option<f64>) -> Option<String> {
+        let more = &self.args.more;
+        let separator = more.separator.as_deref();
+        if separator.is_none() && !more.json {
+            return None;
+        }
+        let mut out = String::new();
+        for place in places {
+            for at in 0..place.counters.len() {
+                let line = ScriptLine::new(place, at, seconds, self.split);
+                out.push_str(&match separator {
+                    Some(separator) => line.separated(time, separator),
+                    None => line.json(time),
+                });
+                out.push('\n');
+            }
+        }
+        Some(out)
+    }
+}
+
+fn table(places: &[Place], seconds: f64) -> crate::panel::Table {
+    let list: Vec<(String, Vec<Counter>)> = places.iter().map(|p| (p.name.clone(), p.counters.clone())).collect();
+    counters::table(&list, seconds)
+}
+
+/// One counter's line for scripts.
+struct ScriptLine<'a> {
+    place: &'a Place,
+    counter: &'a Counter,
+    split: Split,
+    value: String,
+    unit: &'static str,
+    error: Option<f64>,
+    running_ns: u64,
+    running: f64,
+    ratio: (String, String),
+}
+
+impl<'a> ScriptLine<'a> {
+    fn new(place: &'a Place, at: usize, seconds: f64, split: Split) -> Self {
+        let counter = &place.counters[at];
+        let mean = counter.mean();
+        let (value, unit) = match mean {
+            Some(mean) if counter.is_clock() => (format!("{:.2}", mean.mean / 1e6), "msec"),
+            Some(mean) => (format!("{:.0}", mean.mean), ""),
+            None if counter.refused.is_some() => ("<not supported>".to_owned(), ""),
+            None => ("<not counted>".to_owned(), ""),
+        };
+        let runs = counter.values.len().max(1) as u64;
+        let repeated = place.counters.iter().any(|counter| counter.values.len() > 1);
+        // Without a clock beside them perf has no rates.
+        let has_clock = place.counters.iter().any(Counter::is_clock);
+        let is_rate = |ratio: &counters::Ratio| ratio.kind == counters::RatioKind::PerSecond;
+        let ratio = counters::ratio(&place.counters, at, seconds).filter(|ratio| has_clock || !is_rate(ratio));
+        Self {
+            place,
+            counter,
+            split,
+            value,
+            unit,
+            error: repeated.then(|| mean.and_then(|mean| mean.error_percent).unwrap_or_default()),
+            running_ns: counter.values.iter().map(|value| value.running_ns).sum::<u64>() / runs,
+            running: if mean.is_some() { counter.running() } else { 100.0 },
+            ratio: ratio.map_or_else(Default::default, |ratio| ratio.fields()),
+        }
+    }
+
+    fn separated(&self, time: Option<f64>, separator: &str) -> String {
+        let mut fields = Vec::new();
+        fields.extend(time.map(|time| format!("{time:>15.9}")));
+        match self.split {
+            Split::All => {}
+            Split::Cpu | Split::Thread => fields.push(self.place.name.replacen("CPU ", "CPU", 1)),
+            _ => fields.extend([self.place.name.clone(), self.place.cpus.to_string()]),
+        }
+        fields.extend([self.value.clone(), self.unit.to_owned(), self.counter.name.clone()]);
+        fields.extend(self.error.map(|error| format!("{error:.2}%")));
+        fields.extend([self.running_ns.to_string(), format!("{:.2}", self.running)]);
+        fields.extend([self.ratio.0.clone(), self.ratio.1.clone()]);
+        fields.join(separator)
+    }
+
+    fn json(&self, time: Option<f64>) -> String {
+        let mut line = serde_json::Map::new();
+        let mut put = |name: &str, value: serde_json::Value| drop(line.insert(name.to_owned(), value));
+        if let Some(time) = time {
+            put("interval", time.into());
+        }
+        match self.split {
+            Split::All => {}
+            Split::Cpu => put("cpu", self.place.name.trim_start_matches("CPU ").into()),
+            Split::Thread => put("thread", self.place.name.as_str().into()),
+            split => {
+                put(&format!("{split:?}").to_lowercase(), self.place.name.as_str().into());
+                put("aggregate-number", self.place.cpus.into());
+            }
+        }
+        put("counter-value", self.value.as_str().into());
+        put("unit", self.unit.into());
+        put("event", self.counter.name.as_str().into());
+        if let Some(error) = self.error {
+            put("variance", error.into());
+        }
+        put("event-runtime", self.running_ns.into());
+        put("pcnt-running", self.running.into());
+        put("metric-value", self.ratio.0.parse::<f64>().unwrap_or_default().into());
+        put("metric-unit", self.ratio.1.as_str().into());
+        serde_json::Value::Object(line).to_string()
+    }
+}

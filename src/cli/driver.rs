@@ -15,6 +15,7 @@ use crate::panel::printable::{EscapeForm, Printable};
 use crate::session::TimeMark;
 use crate::ui::context::SavedFilters;
 use crate::ui::run::{Driver, OutsideEvent};
+use crate::units;
 use crate::units::kit::{Settings, Spec};
 
 use super::args::{NameArgs, Recording};
@@ -127,7 +128,7 @@ impl Driver for SessionDriver {
         };
         let work = move || {
             let read = || -> anyhow::Result<Offline> {
-                let unit = (spec.make)(&settings).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+                let unit = units::make(spec, &settings).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
                 let recording = Recording::from_files(files, names);
                 let (mut opened, _) = open::open_silently(&recording, no_demangle)?;
                 offline::load_unit(&mut *opened.source, opened.symbols, spec, unit).map_err(anyhow::Error::msg)

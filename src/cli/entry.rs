@@ -49,6 +49,13 @@ fn of_command(words: Vec<OsString>, parser: &clap::Command) -> Vec<OsString> {
     if !has("cmd").is_some_and(clap::Arg::is_last_set) {
         return words;
     }
+    if has("describe").is_some()
+        && let Some(at) = first_word(&words, from, own).filter(|at| words[*at] == "help")
+    {
+        words.truncate(at);
+        words.push("--describe".into());
+        return words;
+    }
     while let Some(at) = first_word(&words, from, own) {
         if !reads || is_program(&words[at]) {
             words = marked(words, at);
@@ -195,6 +202,8 @@ mod tests {
             ("p -F 99 sleep 1", "p -F 99 -- sleep 1"),
             ("p rundelay sleep 1", "p rundelay -- sleep 1"),
             ("p rundelay x.data", "p rundelay x.data"),
+            ("p trace -e sched:sched_switch help", "p trace -e sched:sched_switch --describe"),
+            ("p profile --irqs_disabled sleep 1", "p profile --irqs_disabled -- sleep 1"),
             ("p unit stat -e cs sleep 1", "p unit stat -e cs -- sleep 1"),
             ("p report -g Cargo.toml --stdio", "p report Cargo.toml -g --stdio"),
             ("p report -g caller Cargo.toml", "p report -g caller Cargo.toml"),

@@ -66,6 +66,7 @@ pub fn main() -> ExitCode {
         Err(usage) => return code(Err(usage.into())),
     };
     let mut checked = Ok(Vec::new());
+    let unit = args::unit_args::called(&words);
     let parsed = command.try_get_matches_from(words).and_then(|matches| {
         if let Some((spec, own)) = args::unit_args::find(&matches) {
             return Ok(Parsed::Unit(spec, Box::new(args::unit_args::UnitArgs::of(spec, own)?)));
@@ -83,6 +84,9 @@ pub fn main() -> ExitCode {
         Ok(Parsed::Unit(spec, args)) => return code(run_unit::run(spec, *args)),
         Ok(Parsed::Other(args)) => args,
         Err(error) => {
+            if let Some(why) = unit.and_then(|spec| args::unit_args::of_others(spec, &error)) {
+                return code(Err(usage(why)));
+            }
             output::print_usage(&error);
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }

@@ -1,5 +1,7 @@
 //! The commands of analysis units: on the running machine or a recording, as text, JSON or CSV, or on the screen.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -9,12 +11,16 @@ use rustix::time::Timespec;
 use serde_json::json;
 
 use crate::engine::headless::{self, IntervalFigures};
+use crate::event::spec::LookupPaths;
+use crate::event::{parse, tracepoint};
+use crate::ingest::unit_events::shown;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::panel::{Body, Panel};
 use crate::source::Source;
 use crate::symbols::SymbolOptions;
-use crate::units::kit::Spec;
+use crate::units::kit::settings::DECIDED_LIVE;
+use crate::units::kit::{Spec, scope};
 
 use super::args::unit_args::UnitArgs;
 use super::args::{Format, Recording};
@@ -25,6 +31,15 @@ use super::{live, open, signals};
 
 /// Runs a unit's command.
 pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
+    if args.describe {
+        return describe(spec, &args);
+    }
+    if let Some(word) = &args.taken_for_ms {
+        complain(&format!("-i {word}: taken for milliseconds; -i {word}s for seconds"));
+    }
+    if let Some(name) = DECIDED_LIVE.iter().find(|name| !args.files.is_empty() && args.settings.has(name)) {
+        return Err(usage(format!("--{name}: no recording says of its samples what this chooses by")));
+    }
     let day = Duration::from_secs(86_400);
     if args.interval.is_some_and(|interval| !(Duration::from_millis(10)..=day).contains(&interval)) {
         return Err(usage("-i: expected seconds, 0.01 or more"));
@@ -56,6 +71,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         let symbols = opened.symbols.clone();
         (opened.into_source(), symbols, unit)
     };
+    scope::idle(spec, &args.settings, &unit.event_requests()).iter().for_each(|note| complain(note));
     let run = headless::UnitRun {
         spec,
         unit,
@@ -77,7 +93,39 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         error => anyhow::anyhow!("{error}"),
     })?;
     notes.iter().for_each(|note| complain(note));
-    outputs.end()?;
+    outputs.end(spec)?;
+    Ok(0)
+}
+
+/// Prints a unit's options, and the fields of its events.
+fn describe(spec: &'static Spec, args: &UnitArgs) -> anyhow::Result<u8> {
+    print(&super::args::unit_args::of(spec).render_help().to_string())?;
+    let requests = match made(spec, args) {
+        Ok(unit) => unit.event_requests(),
+        Err(why) => {
+            complain(&why.0);
+            return Ok(0);
+        }
+    };
+    let places = LookupPaths::system();
+    for want in requests {
+        let name = shown(&want.event);
+        let events = parse(name, &places).unwrap_or_default();
+        if events.is_empty() {
+            print(&format!(
+                "\n{name}: not on this machine{}\n",
+                if want.optional { ", which does without" } else { "" }
+            ))?;
+        }
+        for event in events {
+            let format = event
+                .tracepoint
+                .as_ref()
+                .and_then(|(system, name)| tracepoint::format(places.tracefs.as_ref().ok()?, system, name).ok());
+            let fields = "samples of what runs: pid tid cpu comm time period addr ip\n".to_owned();
+            print(&format!("\n{}\n{}", event.name, format.unwrap_or(fields)))?;
+        }
+    }
     Ok(0)
 }
 
@@ -115,10 +163,17 @@ fn failed(path: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("{}", unwritten(path, error))
 }
 
+/// A name with the ending that whoever reads such files looks for.
+fn with_ending(name: &str, ending: &str) -> String {
+    if name == "-" || name.ends_with(ending) { name.to_owned() } else { format!("{name}{ending}") }
+}
+
 /// The sinks of figures.
 struct Outputs {
     folded: Option<FigureFile>,
-    points: Option<FigureFile>,
+    /// The name of those for points, and each that was begun.
+    points: Option<String>,
+    points_of: BTreeMap<String, FigureFile>,
     /// Whether standard output has something else on it.
     quiet: bool,
 }
@@ -127,25 +182,34 @@ impl Outputs {
     fn open(args: &UnitArgs) -> anyhow::Result<Self> {
         let to_stdout = |name: &Option<String>| name.as_deref() == Some("-");
         Ok(Self {
-            folded: args.folded.as_deref().map(FigureFile::open).transpose()?,
-            points: args.points.as_deref().map(FigureFile::open).transpose()?,
+            folded: args.folded.as_deref().map(|name| FigureFile::open(&with_ending(name, ".folded"))).transpose()?,
+            points: args.points.clone(),
+            points_of: BTreeMap::new(),
             quiet: to_stdout(&args.folded) || to_stdout(&args.points),
         })
     }
 
     fn write(&mut self, args: &UnitArgs, cut: &IntervalFigures, first: bool) -> anyhow::Result<()> {
-        if let Some(points) = &mut self.points {
-            for (time, ns) in &cut.points {
-                points.write(&format!("{time} {ns}\n"))?;
+        if let Some(name) = &self.points {
+            for (between, points) in &cut.points.0 {
+                let file = match self.points_of.entry(between.clone()) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => new.insert(FigureFile::open(&points_name(name, between))?),
+                };
+                for (time, ns) in points {
+                    file.write(&format!("{time} {ns}\n"))?;
+                }
             }
         }
         if let Some(folded) = &mut self.folded {
             let prefix = if args.interval.is_some() { format!("{};", stamp(cut.wall.0, ';')) } else { String::new() };
-            for panel in &cut.answer.panels {
-                if let Body::Flame(stacks) = &panel.body {
-                    folded.write(&stacks.folded(&prefix))?;
-                    break;
-                }
+            let flame = cut.answer.panels.iter().find_map(|panel| match &panel.body {
+                Body::Flame(stacks) => Some(stacks),
+                _ => None,
+            });
+            match flame {
+                Some(stacks) => folded.write(&stacks.folded(&prefix))?,
+                None => return Err(usage(format!("{}: --flame-graph: it has no stacks", cut.answer.name))),
             }
         }
         if self.quiet {
@@ -163,12 +227,22 @@ impl Outputs {
         }
     }
 
-    fn end(&mut self) -> anyhow::Result<()> {
-        for file in [&mut self.folded, &mut self.points].into_iter().flatten() {
+    fn end(&mut self, spec: &Spec) -> anyhow::Result<()> {
+        if self.points.is_some() && self.points_of.is_empty() {
+            complain(&format!("{}: --heatmap: nothing was written: no time between two events came", spec.name));
+        }
+        for file in self.folded.iter_mut().chain(self.points_of.values_mut()) {
             file.end()?;
         }
         Ok(())
     }
+}
+
+/// `NAME-EVENT-EVENT.lat`.
+fn points_name(name: &str, between: &str) -> String {
+    let word: String = between.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
+    let stem = name.strip_suffix(".lat").unwrap_or(name);
+    if name == "-" { name.to_owned() } else { format!("{stem}-{word}.lat") }
 }
 
 /// Flame graphs are for files, unless they are asked for.

@@ -13,6 +13,7 @@ use crate::kernel::sys::RealSys;
 use crate::source::live::attr::Exclude;
 use crate::source::live::{LiveConfig, LiveSource, Target, tables_of};
 use crate::source::{Control, Source};
+use crate::units;
 use crate::units::kit::{Spec, Unit};
 
 use super::args::unit_args::UnitArgs;
@@ -27,7 +28,9 @@ const MANY_CPUS: usize = 32;
 /// The interval of printing: of a time that is given there is one report, unless more are asked for.
 pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
     let own = spec.interval.filter(|_| args.duration.is_none());
-    args.interval.or(own.map(Duration::from_secs_f64))
+    // So many reports are wanted as can only be after some time each.
+    let counted = args.count.filter(|_| args.duration.is_none()).map(|_| 1.0);
+    args.interval.or(own.or(counted).map(Duration::from_secs_f64))
 }
 
 /// Tells a unit whose figures are wanted.
@@ -65,6 +68,10 @@ pub(crate) fn start(
         args.settings.tasks = vec![held.pid()];
         args.settings.processes = vec![held.pid()];
         target = Some(Target::Processes(vec![held.pid()]));
+    }
+    if let Some(list) = args.settings.get("cgroups") {
+        let groups = Target::cgroups(&if list.contains(',') { format!("{{{list}}}") } else { list.to_owned() })?;
+        target = target.or(Some(groups));
     }
     let unit = made(spec, args)?;
     let wants = unit.event_requests();
@@ -109,5 +116,5 @@ pub(crate) fn start(
 
 /// The unit with its settings.
 pub(crate) fn made(spec: &Spec, args: &UnitArgs) -> Result<Box<dyn Unit>, Usage> {
-    (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
+    units::make(spec, &args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
 }

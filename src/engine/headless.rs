@@ -8,7 +8,7 @@ use crate::kernel::monotonic_ns;
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
 use crate::symbols::SymbolOptions;
-use crate::units::kit::{Spec, Unit};
+use crate::units::kit::{Points, Spec, Unit};
 
 use super::offline::{name_all, once};
 use crate::ingest::unit_feed::UnitAnswer;
@@ -19,7 +19,7 @@ use crate::ingest::{Core, Ingest, IntakeOptions};
 pub struct IntervalFigures {
     pub(crate) answer: UnitAnswer,
     /// Points of time and latency since the last one, where they are wanted.
-    pub(crate) points: Vec<(u64, u64)>,
+    pub(crate) points: Points,
     /// When the interval began and ended by the wall's clock, in nanoseconds since the epoch; 0 where a
     /// recording does not say.
     pub(crate) wall: (u64, u64),

@@ -78,6 +78,9 @@ pub fn shared(wants: &[EventRequest]) -> Result<SharedEvents, String> {
             if event.tracepoint.is_some() && filter.is_some() {
                 let _ = capture::set(event, filter.as_deref(), &places);
             }
+            if event.tracepoint.is_none() && want.capture.is_some() {
+                capture::set(event, want.capture.as_deref(), &places).map_err(|fault| fault.line())?;
+            }
         }
         let needed = same.iter().any(|want| !want.optional);
         (if needed { &mut out.events } else { &mut out.optional }).append(&mut events);

@@ -1,6 +1,6 @@
 //! Analysis units at work: which records go to which of them, what they find, what they miss.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::Panel;
 use crate::profile::{Profile, RetainedStack};
@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::source::CpuCount;
 use crate::units::kit::field::Num;
 use crate::units::kit::{
-    BoundExpr, Context, CountedEvents, EventRequest, Lost, Moment, Sample, Spec, ThreadNames, Unit, ViewState,
+    BoundExpr, Context, CountedEvents, EventRequest, Lost, Moment, Points, Sample, Spec, ThreadNames, Unit, ViewState,
 };
 
 use super::unit_events::shown;
@@ -87,6 +87,8 @@ pub struct Units {
     callers: FxHashMap<u16, Num>,
     chain: Vec<u8>,
     names: ThreadNames,
+    /// The threads of this program.
+    own: FxHashSet<i32>,
     /// Time of the newest record of each CPU.
     last: Vec<u64>,
     now: u64,
@@ -94,7 +96,7 @@ pub struct Units {
     begun: bool,
     next_id: u64,
     /// Whether points of time and latency are collected, and those that are.
-    points: Option<Vec<(u64, u64)>>,
+    points: Option<Points>,
 }
 
 impl Units {
@@ -102,22 +104,27 @@ impl Units {
         self.list.is_empty()
     }
 
-    /// Has points of time and latency collected.
-    pub(crate) fn collect_points(&mut self) {
-        self.points = Some(Vec::new());
+    /// The threads of this program, as far as they are there.
+    pub(crate) fn are_own(&mut self, threads: impl IntoIterator<Item = i32>) {
+        self.own.extend(threads);
     }
 
-    pub(crate) fn take_points(&mut self) -> Vec<(u64, u64)> {
+    /// Has points of time and latency collected.
+    pub(crate) fn collect_points(&mut self) {
+        self.points = Some(Points::default());
+    }
+
+    pub(crate) fn take_points(&mut self) -> Points {
         self.points.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes a sample in; `mode` is the record's CPU mode, `own` whether it is of this process.
+    /// Takes a sample in; `mode` is the record's CPU mode, `ours` whether it is of this process.
     pub(crate) fn sample(
         &mut self,
         event: u16,
         sample: &record::Sample<'_>,
         mode: u16,
-        own: bool,
+        ours: bool,
         session: &mut Session,
         profile: &mut Profile,
     ) {
@@ -129,10 +136,13 @@ impl Units {
         let stack =
             if self.stacks[at] { self.stack(event, sample, mode, session, profile) } else { RetainedStack::NONE };
         self.saw(sample.cpu, sample.time);
-        let Self { list, routes, names, points, .. } = self;
+        if ours {
+            self.own.insert(sample.tid);
+        }
+        let Self { list, routes, names, own, points, .. } = self;
         for (unit, role) in &routes[at] {
             let running = &mut list[*unit];
-            if own && !running.spec.whole || sample.time < running.measured {
+            if ours && !running.spec.whole || sample.time < running.measured {
                 continue;
             }
             let hit = Sample {
@@ -147,7 +157,8 @@ impl Units {
                 period: sample.period,
                 weight: sample.weight,
                 data_src: sample.data_src,
-                user: mode == misc::USER,
+                user: matches!(mode, misc::USER | misc::GUEST_USER),
+                guest: matches!(mode, misc::GUEST_KERNEL | misc::GUEST_USER),
                 raw: sample.raw,
                 stack,
             };
@@ -158,7 +169,7 @@ impl Units {
                     continue;
                 }
             }
-            running.unit.record(&hit, &mut Context { session, names, points: points.as_mut() });
+            running.unit.record(&hit, &mut Context { session, names, own, points: points.as_mut() });
         }
     }
 
@@ -264,22 +275,26 @@ impl Units {
         match record {
             Record::Comm { tid, name, .. } => self.names.learn(*tid, name),
             Record::Fork(task) => {
+                if task.pid == task.ppid && self.own.contains(&task.ptid) {
+                    self.own.insert(task.tid);
+                }
                 let parent = self.names.comm(session, task.ptid);
                 self.names.learn(task.tid, parent.as_bytes());
             }
+            Record::Exit(task) => drop(self.own.remove(&task.tid)),
             _ => {}
         }
-        let Self { list, names, points, .. } = self;
+        let Self { list, names, own, points, .. } = self;
         for running in list {
-            running.unit.side(record, time, &mut Context { session, names, points: points.as_mut() });
+            running.unit.side(record, time, &mut Context { session, names, own, points: points.as_mut() });
         }
     }
 
     /// A thread has come to a CPU, by a record of its own.
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
-        let Self { list, names, points, .. } = self;
+        let Self { list, names, own, points, .. } = self;
         for running in list {
-            running.unit.came(cpu, tid, time, &mut Context { session, names, points: points.as_mut() });
+            running.unit.came(cpu, tid, time, &mut Context { session, names, own, points: points.as_mut() });
         }
     }
 
@@ -384,7 +399,7 @@ mod tests {
     #[test]
     fn more_losses_than_a_number_holds_are_the_most_that_it_holds() {
         let spec = units::find("forks").expect("a unit");
-        let unit = (spec.make)(&Settings::default()).expect("needs nothing");
+        let unit = units::make(spec, &Settings::default()).expect("needs nothing");
         let mut units = Units::default();
         let id = units.start(spec, unit, 0).expect("starts");
         [(None, u64::MAX), (Some(3), 5)].iter().for_each(|(cpu, records)| units.lose(*cpu, 9, *records));

@@ -106,7 +106,7 @@ impl BlkTrace {
             stats.add_than(ns, above);
         }
         self.latencies.add(&(ns.max(1).ilog2()), hit.time, 1.0);
-        cx.point(hit.time, ns);
+        cx.point(["block_rq_issue", "block_rq_complete"], hit.time, ns);
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (request, dev, sector, hit.time));
         }

@@ -135,7 +135,7 @@ impl HrTimer {
         held.most.resize(counts.len(), 0);
         held.most.iter_mut().zip(&counts).for_each(|(most, count)| *most = (*most).max(*count));
         self.map.add(&hit.cpu, hit.time, 1.0);
-        cx.point(hit.time, period);
+        cx.point(["cpu-clock", ""], hit.time, period);
         let worst = if self.when.is_some() { counts.iter().sum() } else { period };
         if self.longest.takes(worst) {
             self.longest.add(worst, (hit.cpu, hit.tid, hit.time, counts, hit.stack));

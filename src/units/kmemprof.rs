@@ -126,7 +126,7 @@ impl Unit for KmemProf {
                         (row.freed, row.freed_bytes) = (row.freed + 1, row.freed_bytes + bytes);
                         let life = hit.time.saturating_sub(since);
                         row.lives.add(life);
-                        cx.point(hit.time, life);
+                        cx.point(["alloc", "free"], hit.time, life);
                         self.course.add(&"freed", hit.time, bytes as f64);
                     }
                 }

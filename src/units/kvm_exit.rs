@@ -126,7 +126,7 @@ impl Unit for KvmExit {
         row.stats.add_than(ns, above);
         row.guest_kernel += if guest_kernel { ns } else { 0 };
         self.course.add(&key, hit.time, 1.0);
-        cx.point(hit.time, ns);
+        cx.point(["kvm_exit", "kvm_entry"], hit.time, ns);
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (hit.tid, key, hit.time));
         }

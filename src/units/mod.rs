@@ -3,7 +3,7 @@
 
 pub mod kit;
 
-use kit::Spec;
+use kit::{Settings, Spec, Unit, scope};
 
 listed! {
     /// All units, in the order of the help.
@@ -43,4 +43,13 @@ listed! {
 /// A unit by its name.
 pub fn find(name: &str) -> Option<&'static Spec> {
     UNITS.iter().find(|spec| spec.name == name).copied()
+}
+
+/// A unit with its settings, those that all units share included.
+///
+/// # Errors
+/// What is wrong with the settings, in words.
+pub fn make(spec: &Spec, settings: &Settings) -> Result<Box<dyn Unit>, String> {
+    let settings = scope::spelled_out(spec, settings);
+    scope::applied(spec, &settings, (spec.make)(&settings)?)
 }

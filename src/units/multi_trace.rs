@@ -165,7 +165,9 @@ impl MultiTrace {
             stats.add_than(ns, above);
         }
         self.map.add(&seen.cpu, seen.time, ns as f64);
-        cx.point(seen.time, ns);
+        if cx.points.is_some() {
+            cx.point([&self.name(first.event), &self.name(seen.event)], seen.time, ns);
+        }
         if (self.than.is_none() || above) && self.slowest.takes(ns) {
             let (between, more) = self.between(&first, seen);
             self.slowest.add(ns, Slow { first, second: seen.clone(), key: key.clone(), between, more });

@@ -158,7 +158,7 @@ impl Nested {
         let node = &mut self.nodes[frame.node];
         node.stats.add_than(ns, above);
         node.own += ns.saturating_sub(frame.inside);
-        cx.point(hit.time, ns);
+        cx.point([&self.name(pair), ""], hit.time, ns);
         if (self.than.is_none() || above) && self.slowest.takes(ns) {
             self.slowest.add(ns, (frame.node, hit.time, hit.cpu, hit.tid));
         }

@@ -163,7 +163,9 @@ impl Unit for NumDist {
         for stats in lists.into_iter().flatten() {
             stats.add_than(value, above);
         }
-        cx.point(hit.time, value);
+        if let Some(event) = self.events.get(&hit.event).filter(|_| cx.points.is_some()) {
+            cx.point([&event.name, ""], hit.time, value);
+        }
         if self.than.is_none() || above {
             self.greatest.add(value, (hit.event, hit.time, hit.tid));
         }

@@ -120,7 +120,7 @@ impl OffCpu {
         let entry = self.blocked.entry(key).or_default();
         entry.0.add(ns);
         entry.1 += if away.uninterruptible { ns } else { 0 };
-        cx.point(hit.time, ns);
+        cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
     }
 
     /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
@@ -251,7 +251,7 @@ impl Unit for OffCpu {
 
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         if let Record::Fork(task) = record {
-            self.chosen.follow(task.ptid, task.tid);
+            self.chosen.follow(task);
         }
     }
 

@@ -206,7 +206,7 @@ impl RunDelay {
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
         let stats = &mut self.rows.entry(key).or_default().by[wait.why as usize];
         stats.add_than(ns, above);
-        cx.point(hit.time, ns);
+        cx.point(["sched_wakeup", "sched_switch"], hit.time, ns);
         self.map.spread(&hit.cpu, wait.since, hit.time);
         let mut longest: Option<(i32, u64)> = None;
         let runs = self.cpus.get(hit.cpu as usize).map(|cpu| &cpu.runs);
@@ -336,7 +336,7 @@ impl Unit for RunDelay {
 
     fn side(&mut self, record: &crate::record::Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         match record {
-            crate::record::Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),
+            crate::record::Record::Fork(task) => self.chosen.follow(task),
             crate::record::Record::Exit(task) => drop(self.waiting.remove(&task.tid)),
             _ => {}
         }

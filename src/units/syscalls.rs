@@ -91,7 +91,7 @@ impl Syscalls {
         row.stats.add_than(ns, above);
         self.threads.entry(hit.tid).or_default().add(ns);
         self.course.add(&number, hit.time, 1.0);
-        cx.point(hit.time, ns);
+        cx.point(["sys_enter", "sys_exit"], hit.time, ns);
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (hit.tid, number, hit.time, result));
         }
@@ -224,7 +224,7 @@ impl Unit for Syscalls {
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         match record {
             Record::Exit(task) => drop(self.open.take(&task.tid)),
-            Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),
+            Record::Fork(task) => self.chosen.follow(task),
             _ => {}
         }
     }

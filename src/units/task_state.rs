@@ -406,7 +406,7 @@ impl Unit for TaskState {
 
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         if let Record::Fork(task) = record {
-            self.chosen.follow(task.ptid, task.tid);
+            self.chosen.follow(task);
         }
     }
 

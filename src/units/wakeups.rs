@@ -155,7 +155,7 @@ impl Unit for Wakeups {
                     stats.than -= 1;
                     let ns = waking.took(hit.time);
                     stats.add(ns);
-                    cx.point(hit.time, ns);
+                    cx.point(["sched_wakeup", "sched_switch"], hit.time, ns);
                 }
             }
             None => {}

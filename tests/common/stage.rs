@@ -7,7 +7,10 @@ use perfprof_tui::panel::{Cell, Panel, Rows};
 use perfprof_tui::profile::{Frame, NodeId, Profile, RetainedStack};
 use perfprof_tui::record::Record;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
-use perfprof_tui::units::kit::{Context, Event, Lost, Moment, Sample, Settings, Spec, ThreadNames, Unit, ViewState};
+use perfprof_tui::units::kit::{
+    Context, Event, Lost, Moment, Points, Sample, Settings, Spec, ThreadNames, Unit, ViewState,
+};
+use rustc_hash::FxHashSet;
 
 /// A value of a field.
 #[derive(Clone, Copy, Debug)]
@@ -22,11 +25,13 @@ pub struct Stage {
     pub session: Session,
     pub profile: Profile,
     pub names: ThreadNames,
+    /// Threads of this program.
+    pub own: FxHashSet<i32>,
     formats: Vec<Option<Arc<Format>>>,
     pub look: ViewState,
     pub now: u64,
     pub since: u64,
-    pub points: Vec<(u64, u64)>,
+    pub points: Points,
 }
 
 /// Start of the session, in nanoseconds of its clock.
@@ -44,18 +49,19 @@ impl Stage {
     }
 
     pub fn with(spec: &Spec, settings: Settings) -> Self {
-        let unit = (spec.make)(&settings).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
+        let unit = perfprof_tui::units::make(spec, &settings).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
         let formats = vec![None; unit.event_requests().len()];
         Self {
             unit,
             session: Session::new(Origin::Recorded),
             profile: Profile::default(),
             names: ThreadNames::default(),
+            own: FxHashSet::default(),
             formats,
             look: ViewState { rows: 100, ..ViewState::default() },
             now: START,
             since: START,
-            points: Vec::new(),
+            points: Points::default(),
         }
     }
 
@@ -101,6 +107,7 @@ impl Stage {
             weight: 0,
             data_src: 0,
             user: false,
+            guest: false,
             raw: &[],
             stack: RetainedStack::NONE,
         }
@@ -124,20 +131,21 @@ impl Stage {
             }
         }
         self.now = self.now.max(hit.time);
-        let mut cx = Context { session: &self.session, names: &mut self.names, points: Some(&mut self.points) };
+        let mut cx =
+            Context { session: &self.session, names: &mut self.names, own: &self.own, points: Some(&mut self.points) };
         self.unit.record(&Sample { raw: &raw, ..hit }, &mut cx);
     }
 
     /// Gives it a record of another kind.
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
-        let mut cx = Context { session: &self.session, names: &mut self.names, points: None };
+        let mut cx = Context { session: &self.session, names: &mut self.names, own: &self.own, points: None };
         self.unit.side(record, START + after, &mut cx);
     }
 
     /// A record of its own says that a thread came to a CPU.
     pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
         self.now = self.now.max(START + after);
-        let mut cx = Context { session: &self.session, names: &mut self.names, points: None };
+        let mut cx = Context { session: &self.session, names: &mut self.names, own: &self.own, points: None };
         self.unit.came(cpu, tid, START + after, &mut cx);
     }
 

@@ -99,7 +99,7 @@ fn a_unit_of_a_recording() {
     let mut source = recording::open(&[data("units/sched.data")]).expect("opens");
     let spec = units::find("rundelay").expect("a unit");
     let settings = Settings::parse(&["--than".to_owned(), "10ms".to_owned()], spec.options).expect("options");
-    let unit = (spec.make)(&settings).expect("a unit");
+    let unit = units::make(spec, &settings).expect("a unit");
     let options = SymbolOptions { live: false, same_kernel: false, kallsyms: None, ..SymbolOptions::live() };
     let mut loaded = offline::load_unit(&mut *source, options, spec, unit).expect("loads");
     let answers = loaded.ingest.core_mut().unit_answers(None);

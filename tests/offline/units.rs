@@ -141,7 +141,7 @@ fn run_queue_delay() {
     let longest = of(&panels, "Longest");
     assert_eq!((number(longest, 0, "delay_ns"), text(longest, 0, "runner")), (5e6, "hog-10".into()));
     assert_eq!(
-        stage.points,
+        stage.points.0["sched_wakeup-sched_switch"],
         [
             (1_006_000_000, 5_000_000),
             (1_007_000_000, 1_000_000),
@@ -643,9 +643,9 @@ fn headless_forms() {
     // Intervals follow each other without a gap.
     assert!(lines.windows(2).all(|w| w[0]["until_ns"] == w[1]["since_ns"]));
     let dir = tempfile::tempdir().expect("dir");
-    let (folded, points) = (dir.path().join("folded"), dir.path().join("points"));
+    let (folded, points) = (dir.path().join("sleep"), dir.path().join("delay"));
     run(program().args(["task-state", "-g", "-i", "0.2", "--flame-graph"]).arg(&folded).arg(&file));
-    let text = std::fs::read_to_string(&folded).expect("folded");
+    let text = std::fs::read_to_string(dir.path().join("sleep.folded")).expect("folded");
     let line = text.lines().next().expect("a line");
     let mut parts = line.split(';');
     let (date, time) = (parts.next().expect("date"), parts.next().expect("time"));
@@ -654,9 +654,35 @@ fn headless_forms() {
         "{line}"
     );
     run(program().args(["rundelay", "--heatmap"]).arg(&points).arg(&file));
-    let text = std::fs::read_to_string(&points).expect("points");
+    let text = std::fs::read_to_string(dir.path().join("delay-sched_wakeup-sched_switch.lat")).expect("points");
     assert!(text.lines().count() > 100);
     assert!(text.lines().all(|line| line.split(' ').filter_map(|n| n.parse::<u64>().ok()).count() == 2), "{text}");
+}
+
+#[test]
+fn options_of_all_units() {
+    let file = data("units/sched.data");
+    let said = |args: &[&str]| {
+        let output = run(program().args(args).arg("--batch").arg(&file));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    // perf-prof's interval is milliseconds.
+    let (by_ms, note) = said(&["rundelay", "-i", "200", "-n", "2"]);
+    assert_eq!((by_ms.matches("rundelay  0.20 s").count(), note.contains("-i 200s for seconds")), (2, true), "{note}");
+    assert_eq!(by_ms, said(&["rundelay", "-i", "200ms", "-n", "2"]).0);
+    // One report, of a second where nothing says how long.
+    assert_eq!(said(&["rundelay", "-n", "1"]).0.matches("  rundelay  ").count(), 1);
+    let (all, _) = said(&["rundelay"]);
+    let row = |text: &str, id: &str| text.lines().any(|line| line.split_whitespace().nth(1) == Some(id));
+    let busiest = all.lines().nth(4).and_then(|line| line.split_whitespace().nth(1)).expect("a thread").to_owned();
+    assert!(row(&all, &busiest));
+    let (rest, _) = said(&["rundelay", "--panel", "Threads", "--exclude_pid", &busiest]);
+    assert!(!row(&rest, &busiest) && rest.lines().count() > 10, "{rest}");
+    let (by_cpu, _) = said(&["rundelay", "--perins"]);
+    assert_eq!(by_cpu, said(&["rundelay", "--per-cpu"]).0);
+    let (described, _) = said(&["rundelay", "--describe"]);
+    assert!(described.contains("--exclude_pid <PIDS>") && described.contains("--per-cpu"), "{described}");
 }
 
 #[test]
@@ -674,5 +700,9 @@ fn faults_say_what_is_wrong() {
     fails(&["rundelay", "--batch", "--than", "4mss"], "units are");
     fails(&["rundelay", "--batch", "--panel", "Nothing"], "there are: Threads");
     fails(&["top", "--batch", "-e", "sched:sched_switch", "--key", "prev_comn"], "nearest: prev_comm");
-    fails(&["rundelay", "--key", "pid"], "--key");
+    fails(&["rundelay", "--key", "pid"], "rundelay: --key cannot apply to it; it is an option of top, num-dist,");
+    fails(&["rundelay", "--irqs_disabled"], "no recording says");
+    fails(&["rundelay", "--exclude-user", "--exclude-kernel"], "nothing would be left");
+    fails(&["rundelay", "--exclude_pid", "x"], "x is no process id");
+    fails(&["rundelay", "--flame-graph", "-"], "rundelay: --flame-graph: it has no stacks");
 }

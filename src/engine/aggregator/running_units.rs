@@ -6,6 +6,7 @@ use crate::engine::{Notice, Offline, UnitAnswer, UnitRequest};
 use crate::ingest::unit_events::shared;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
+use crate::units;
 use crate::units::kit::{Settings, Spec, ViewState};
 
 use super::Aggregator;
@@ -65,7 +66,7 @@ impl Aggregator {
     }
 
     fn start_unit(&mut self, spec: &'static Spec, settings: &Settings) -> Result<String, String> {
-        let unit = (spec.make)(settings).map_err(|why| format!("{}: {why}", spec.name))?;
+        let unit = units::make(spec, settings).map_err(|why| format!("{}: {why}", spec.name))?;
         let shared = shared(&unit.event_requests()).map_err(|why| format!("{}: {why}", spec.name))?;
         let core = self.ingest.core_mut();
         self.units.chosen = Some(core.start_unit(spec, unit, monotonic_ns())?);

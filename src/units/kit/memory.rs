@@ -70,7 +70,7 @@ impl Accesses {
 
     fn add(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        cx.point(hit.time, hit.weight);
+        cx.point([&self.event, ""], hit.time, hit.weight);
         let line = (hit.pid, hit.addr & !63);
         let mut lists = vec![
             self.sources.entry(hit.data_src).or_default(),

@@ -14,9 +14,11 @@ pub(crate) mod histogram;
 pub(crate) mod latency;
 pub(crate) mod memory;
 pub mod names;
+pub mod points;
 pub(crate) mod ratios;
 pub(crate) mod rowids;
 pub(crate) mod sched;
+pub mod scope;
 pub(crate) mod select;
 pub mod settings;
 pub(crate) mod sheet;
@@ -26,6 +28,8 @@ pub(crate) mod top_n;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 use crate::event::Rate;
 use crate::event::format::Format;
@@ -42,6 +46,7 @@ pub(crate) use field::BoundExpr;
 pub(crate) use grid::Grid;
 pub use histogram::Stats;
 pub use names::ThreadNames;
+pub use points::Points;
 pub use settings::{Opt, Settings};
 pub(crate) use sheet::Sheet;
 pub(crate) use target::ThreadChoice;
@@ -86,6 +91,8 @@ pub struct EventRequest {
     pub stack: bool,
     /// What of it is wanted, in the filter language.
     pub filter: Option<String>,
+    /// What of it is to be sampled at all, which only the kernel can decide.
+    pub capture: Option<String>,
     /// Whether the unit has something to say without it.
     pub optional: bool,
     /// Whether it is only counted, and given to [`Unit::count`].
@@ -157,8 +164,9 @@ pub struct Sample<'a> {
     pub period: u64,
     pub weight: u64,
     pub data_src: u64,
-    /// Whether user code was running.
+    /// Whether user code was running, and whether in the guest of a virtual machine.
     pub user: bool,
+    pub guest: bool,
     pub raw: &'a [u8],
     /// Its call chain, where the unit wants it.
     pub stack: RetainedStack,
@@ -169,8 +177,8 @@ impl Sample<'_> {
     pub fn came(cpu: u32, tid: i32, time: u64) -> Self {
         let (role, event) = (usize::MAX, u16::MAX);
         let (ip, addr, period, weight, data_src) = (0, 0, 1, 0, 0);
-        let (user, raw, stack) = (false, &[][..], RetainedStack::NONE);
-        Self { role, event, time, cpu, pid: -1, tid, ip, addr, period, weight, data_src, user, raw, stack }
+        let (user, guest, raw, stack) = (false, false, &[][..], RetainedStack::NONE);
+        Self { role, event, time, cpu, pid: -1, tid, ip, addr, period, weight, data_src, user, guest, raw, stack }
     }
 }
 
@@ -202,15 +210,17 @@ pub struct Lost {
 pub struct Context<'a> {
     pub session: &'a Session,
     pub names: &'a mut ThreadNames,
+    /// The threads of this program, which are nobody's figures.
+    pub own: &'a FxHashSet<i32>,
     /// Whether points of time and latency are wanted.
-    pub points: Option<&'a mut Vec<(u64, u64)>>,
+    pub points: Option<&'a mut Points>,
 }
 
 impl Context<'_> {
-    /// Notes that something ended at a time and took so long.
-    pub fn point(&mut self, time: u64, ns: u64) {
+    /// Notes that what lies between two events ended at a time and took so long.
+    pub(crate) fn point(&mut self, between: [&str; 2], time: u64, ns: u64) {
         if let Some(points) = &mut self.points {
-            points.push((time, ns));
+            points.add(between, time, ns);
         }
     }
 

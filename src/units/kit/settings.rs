@@ -13,13 +13,21 @@ pub struct Opt {
     pub short: Option<char>,
     /// What its value is called; empty for a switch.
     pub value: &'static str,
+    /// Its value where it is given without one; empty where it needs one.
+    pub bare: &'static str,
     /// Whether it may be given more than once.
     pub many: bool,
     pub help: &'static str,
 }
 
 const fn opt(name: &'static str, short: Option<char>, value: &'static str, many: bool, help: &'static str) -> Opt {
-    Opt { name, short, value, many, help }
+    Opt { name, short, value, bare: "", many, help }
+}
+
+impl Opt {
+    const fn or(self, bare: &'static str) -> Self {
+        Self { bare, ..self }
+    }
 }
 
 /// All of them.
@@ -45,7 +53,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("per-cpu", None, "", false, "Rows by CPU"),
     opt("cycle", None, "", false, "The last event pairs with the first again"),
     opt("keep", None, "N", false, "How many of the slowest are kept (20)"),
-    opt("detail", None, "EVENTS", false, "How many events around a slow case are kept (64; 0 for none)"),
+    opt("detail", None, "EVENTS", false, "How many events around a slow case are kept (64; 0 for none)").or("64"),
     opt("interruptible", Some('S'), "", false, "Only interruptible sleep"),
     opt("uninterruptible", Some('D'), "", false, "Only uninterruptible sleep"),
     opt("device", Some('d'), "DEV", false, "Only this disk: a name of /sys/class/block, or MAJOR:MINOR"),
@@ -61,7 +69,37 @@ pub const OPTIONS: &[Opt] = &[
     opt("percent", None, "PERCENT", false, "Only seconds in which a CPU was busier"),
     opt("usdt", None, "PROBES", true, "Static probes: FILE, or FILE:provider:name"),
     opt("latency", None, "CYCLES", false, "The least latency of a load that is sampled (30)"),
+    opt("cgroups", None, "GROUPS", false, "Only what runs in these cgroups: paths below the tree's root, with * and ?"),
+    opt("exclude-user", None, "", false, "No samples of user code"),
+    opt("exclude-kernel", None, "", false, "No samples of the kernel"),
+    opt("exclude-guest", None, "", false, "No samples of virtual machines' guests"),
+    opt("exclude-host", Some('G'), "", false, "Only samples of virtual machines' guests"),
+    opt("exclude_pid", None, "PIDS", false, "Nothing of these processes"),
+    opt("irqs_disabled", None, "0|1", false, "Only samples with interrupts off, or with 0 on").or("1"),
+    opt("tif_need_resched", None, "0|1", false, "Only samples while another task is to run, or with 0 the others")
+        .or("1"),
+    opt("nr_running_min", None, "N", false, "Only samples with so many tasks or more that want the CPU"),
+    opt("nr_running_max", None, "N", false, "Only samples with no more than so many"),
+    opt("perins", None, "", false, "Rows for each CPU or, of a target, each thread (as --per-cpu and --per-thread)"),
 ];
+
+/// The options that every unit takes beside its own.
+pub const SHARED: &[&str] = &[
+    "cgroups",
+    "exclude-user",
+    "exclude-kernel",
+    "exclude-guest",
+    "exclude-host",
+    "exclude_pid",
+    "irqs_disabled",
+    "tif_need_resched",
+    "nr_running_min",
+    "nr_running_max",
+    "perins",
+];
+
+/// Those of them that only a running kernel can decide, where a sample is taken.
+pub const DECIDED_LIVE: &[&str] = &["irqs_disabled", "tif_need_resched", "nr_running_min", "nr_running_max"];
 
 /// The options of a unit as they were given.
 #[derive(Clone, Debug, Default)]
@@ -158,7 +196,8 @@ impl Settings {
                     (own.ok_or_else(|| format!("{word}: expected an option such as --key"))?.name.to_owned(), None)
                 }
             };
-            let opt = OPTIONS.iter().find(|opt| opt.name == name && allowed.contains(&opt.name)).ok_or_else(|| {
+            let may = |opt: &&Opt| opt.name == name && [allowed, SHARED].iter().any(|list| list.contains(&opt.name));
+            let opt = OPTIONS.iter().find(may).ok_or_else(|| {
                 let list: Vec<String> = allowed.iter().map(|name| format!("--{name}")).collect();
                 format!("there is no option --{name} here; there are {}", list.join(" "))
             })?;
@@ -166,12 +205,18 @@ impl Settings {
                 ("", None) => String::new(),
                 ("", Some(_)) => return Err(format!("--{name} takes no value")),
                 (_, Some(value)) => value,
+                (_, None) if !opt.bare.is_empty() && bare(words.as_slice().first()) => opt.bare.to_owned(),
                 (what, None) => words.next().cloned().ok_or_else(|| format!("--{name}: its {what} is missing"))?,
             };
             settings.set(opt.name, &value)?;
         }
         Ok(settings)
     }
+}
+
+/// True if a word is no value of the option before it, which can do without.
+fn bare(next: Option<&String>) -> bool {
+    next.is_none_or(|word| !word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -187,6 +232,10 @@ mod tests {
             let error = Settings::parse(&words(text), &["stack", "keep"]).expect_err(text);
             assert!(error.contains(why), "{error}");
         }
+        let s = Settings::parse(&words("--detail -g --irqs_disabled=0 --cgroups a*"), &["stack", "detail"])
+            .expect("parses");
+        assert_eq!((s.get("detail"), s.get("irqs_disabled"), s.get("cgroups")), (Some("64"), Some("0"), Some("a*")));
+        assert_eq!(Settings::parse(&words("--detail 5"), &["detail"]).expect("parses").get("detail"), Some("5"));
         let tasks = Settings { tasks: vec![7, 3, 4, 5], ..Settings::default() };
         assert_eq!(tasks.task_filter("pid").as_deref(), Some("(pid >= 3 && pid <= 5) || pid == 7"));
     }

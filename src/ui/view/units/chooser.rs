@@ -89,7 +89,7 @@ pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str
 /// The events of a unit, and what to know of it.
 pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
     let spec = units::find(name)?;
-    let needs = match (spec.make)(&Settings::default()) {
+    let needs = match units::make(spec, &Settings::default()) {
         Ok(unit) => {
             let wants = unit.event_requests();
             let names: Vec<&str> = wants.iter().filter(|want| !want.optional).map(|w| shown(&w.event)).collect();
@@ -107,7 +107,7 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
 
 /// The cost of a unit's events, where all that it needs are measured already, so that it is known how often they come.
 fn cost(context: &Context, spec: &Spec) -> Option<String> {
-    let wants = (spec.make)(&Settings::default()).ok()?.event_requests();
+    let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let cost = |want: &EventRequest| {
         let meters = context.answer.events.iter().filter(|event| is_named(want, &event.name));
         let mut costs = meters.filter_map(|event| event.meter.as_ref()).map(|meter| meter.cost_percent);
@@ -119,7 +119,7 @@ fn cost(context: &Context, spec: &Spec) -> Option<String> {
 
 /// The needs of a unit that are not to be had here.
 fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String> {
-    let wants = (spec.make)(&Settings::default()).ok()?.event_requests();
+    let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
     let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();
     if must.is_empty() {

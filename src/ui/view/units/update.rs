@@ -252,6 +252,6 @@ pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
         }
     }
     // What is wrong with them is said while it is typed.
-    (spec.make)(&settings).map_err(|why| format!("{}: {why}", spec.name))?;
+    units::make(spec, &settings).map_err(|why| format!("{}: {why}", spec.name))?;
     Ok((spec, settings))
 }

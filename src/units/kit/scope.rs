@@ -1,0 +1,185 @@
+//! The options that all units share: which samples a unit is given at all, and how its rows are divided.
+
+use rustc_hash::FxHashSet;
+
+use crate::panel::Panel;
+use crate::record::Record;
+
+use super::settings::DECIDED_LIVE;
+use super::target::{GroupChoice, excluded};
+use super::{Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
+
+/// The settings with what stands for another option spelled as that.
+pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
+    let mut out = settings.clone();
+    if settings.has("perins") {
+        let has = |name: &str| spec.options.contains(&name);
+        let by_thread = has("per-thread") && (!has("per-cpu") || !settings.tasks.is_empty());
+        let name = ["per-thread", "per-cpu"].into_iter().find(|name| has(name) && (*name == "per-thread") == by_thread);
+        name.into_iter().for_each(|name| drop(out.set(name, "")));
+    }
+    out
+}
+
+/// The unit as the options leave it.
+pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> Result<Box<dyn Unit>, String> {
+    let scope = Scope::of(settings)?;
+    if !scope.narrows() {
+        return Ok(unit);
+    }
+    Ok(Box::new(Scoped { unit, scope, whole: spec.whole, traced: FxHashSet::default() }))
+}
+
+/// The options among those of all units that mean nothing to this one, with the reason.
+pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<String> {
+    let name = spec.name;
+    let mut out = Vec::new();
+    let given = |list: &[&str]| -> Vec<String> {
+        list.iter().filter(|name| settings.has(name)).map(|name| format!("--{name}")).collect()
+    };
+    let of_samples = given(&[DECIDED_LIVE, MODES].concat());
+    if !of_samples.is_empty() && !requests.iter().any(may_be_sampled) {
+        let list = of_samples.join(", ");
+        out.push(format!(
+            "{name}: {list}: no effect here. It chooses among samples of what runs; this unit is told of events, \
+             which -e EVENT/FILTER/ and --comm choose from"
+        ));
+    }
+    if settings.has("perins") && !["per-thread", "per-cpu"].iter().any(|name| spec.options.contains(name)) {
+        out.push(format!("{name}: --perins: no effect here. Its rows are divided in one way only"));
+    }
+    out
+}
+
+const MODES: &[&str] = &["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"];
+
+/// True if an event samples what runs, rather than telling of each hit of a tracepoint or probe.
+fn may_be_sampled(want: &EventRequest) -> bool {
+    let named = want.event.split('|').next().unwrap_or_default();
+    want.probe.is_none() && !want.counted && (!named.contains(':') || named.starts_with("mem:"))
+}
+
+/// What is left out.
+#[derive(Debug, Default)]
+struct Scope {
+    user: bool,
+    kernel: bool,
+    guest: bool,
+    host: bool,
+    pids: Vec<i32>,
+    groups: Option<GroupChoice>,
+    /// What the kernel is to sample, in the filter language.
+    capture: Option<String>,
+}
+
+impl Scope {
+    fn of(settings: &Settings) -> Result<Self, String> {
+        let pids = excluded(settings)?;
+        let mut clauses = Vec::new();
+        for (name, word) in [("irqs_disabled", "irqs_off"), ("tif_need_resched", "need_resched")] {
+            match settings.get(name) {
+                None => {}
+                Some("1") => clauses.push(word.to_owned()),
+                Some("0") => clauses.push(format!("!{word}")),
+                Some(other) => return Err(format!("--{name}={other}: expected 0 or 1")),
+            }
+        }
+        for (name, sign) in [("nr_running_min", ">="), ("nr_running_max", "<=")] {
+            if settings.has(name) {
+                clauses.push(format!("nr_running {sign} {}", settings.number(name, 0)?));
+            }
+        }
+        let [user, kernel, guest, host] =
+            ["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"].map(|name| settings.has(name));
+        if user && kernel || guest && host {
+            return Err("nothing would be left: all samples are of the one or of the other".to_owned());
+        }
+        clauses.extend(user.then(|| "!user".to_owned()));
+        clauses.extend(kernel.then(|| "!kernel".to_owned()));
+        clauses.extend(pids.iter().map(|pid| format!("pid != {pid}")));
+        let capture = (!clauses.is_empty()).then(|| clauses.join(" && "));
+        Ok(Self { user, kernel, guest, host, pids, groups: GroupChoice::of(settings)?, capture })
+    }
+
+    fn narrows(&self) -> bool {
+        self.guest || self.host || self.groups.is_some() || self.capture.is_some()
+    }
+}
+
+/// A unit that is given what is in its scope.
+#[derive(Debug)]
+struct Scoped {
+    unit: Box<dyn Unit>,
+    scope: Scope,
+    /// Whether the unit chooses tasks by itself: what others do tells it of them.
+    whole: bool,
+    /// The numbers of events that are no samples of what runs.
+    traced: FxHashSet<u16>,
+}
+
+impl Scoped {
+    fn takes(&mut self, hit: &Sample<'_>, cx: &Context<'_>) -> bool {
+        let scope = &mut self.scope;
+        let by_mode = self.traced.contains(&hit.event)
+            || !(if hit.user { scope.user } else { scope.kernel } || if hit.guest { scope.guest } else { scope.host });
+        by_mode
+            && (self.whole
+                || !scope.pids.contains(&hit.pid)
+                    && scope.groups.as_mut().is_none_or(|groups| groups.has(hit.tid, cx.session)))
+    }
+}
+
+impl Unit for Scoped {
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let mut requests = self.unit.event_requests();
+        for want in requests.iter_mut().filter(|want| may_be_sampled(want)) {
+            want.capture.clone_from(&self.scope.capture);
+        }
+        requests
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if event.format.is_some() {
+            self.traced.insert(event.number);
+        }
+        self.unit.bind(event)
+    }
+
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if self.takes(hit, cx) {
+            self.unit.record(hit, cx);
+        }
+    }
+
+    fn count(&mut self, counted: &CountedEvents) {
+        self.unit.count(counted);
+    }
+
+    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        self.unit.side(record, time, cx);
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        self.unit.came(cpu, tid, time, cx);
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        self.unit.lost(lost);
+    }
+
+    fn loss_text(&self) -> &'static str {
+        self.unit.loss_text()
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        self.unit.panels(at)
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.unit.reset(now);
+    }
+
+    fn baseline(&mut self, set: bool) -> Result<(), String> {
+        self.unit.baseline(set)
+    }
+}

@@ -1,5 +1,7 @@
 //! `probe`: makes, lists and removes probes of functions and of programs' static probes.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use crate::event::probe::{self, as_name, tracefs};
 use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::source::live::probes;
+use crate::symbols::door::{Door, Namers, Purpose};
 
 use super::Usage;
 use super::args::Probe;
@@ -21,8 +24,9 @@ use super::output::{complain, print, print_table};
 /// `perfprof-tui probe`.
 pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
     let root = || LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"));
-    if let Some(spec) = &args.add {
-        return add(&args, &root()?, spec);
+    let added = definitions(&args);
+    if !added.is_empty() {
+        return add(&args, &root()?, &added);
     }
     if let Some(glob) = &args.del {
         let glob = globset::Glob::new(glob).map_err(|e| Usage(format!("--del {glob}: not a glob: {}", e.kind())))?;
@@ -61,29 +65,65 @@ fn show(args: &Probe, table: &Table) -> anyhow::Result<u8> {
     print_table(table, args.format).map(|()| 0)
 }
 
-/// perf's groups: `probe` for the kernel, `probe_FILE` and `sdt_FILE` for programs.
+/// perf's groups: `probe` for the kernel, `probe_FILE` for programs, by their names as far as the first `-`, `.` or `_`.
 fn group(args: &Probe) -> String {
-    let name = args.exec.as_deref().and_then(Path::file_name).map(|name| as_name(&name.to_string_lossy()));
-    match name {
-        Some(name) => format!("probe_{}", name.trim_start_matches('_')),
+    let name = args.exec.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    match name.as_deref().and_then(|name| name.split(['-', '.', '_']).find(|part| !part.is_empty())) {
+        Some(name) => format!("probe_{}", as_name(name).trim_start_matches('_')),
         None => "probe".to_owned(),
     }
 }
 
-fn add(args: &Probe, root: &Path, spec: &str) -> anyhow::Result<u8> {
-    let spec = [&[spec.to_owned()][..], &args.args].concat().join(" ");
-    let typed = match &args.exec {
-        Some(path) => format!("-x {} {spec}", path.display()),
-        None => spec,
-    };
-    let made = probe::parse(&typed, &group(args)).map_err(|why| Usage(format!("--add: {why}")))?;
-    if args.dry_run {
-        print(&format!("{}\n", made.line()))?;
-        return Ok(0);
+/// The probes to add: of each -a, and of the words without one; the words behind a single -a are its arguments.
+fn definitions(args: &Probe) -> Vec<String> {
+    let mut list: Vec<String> = args.add.iter().chain(&args.definition).cloned().collect();
+    match (list.as_mut_slice(), args.args.as_slice()) {
+        (_, []) => {}
+        ([one], words) => *one = format!("{one} {}", words.join(" ")),
+        (_, words) => list.push(words.join(" ")),
     }
-    tracefs::add(root, &made).map_err(|why| anyhow::anyhow!("{why}"))?;
-    print(&format!("{}\n", made.event()))?;
-    complain(&format!("measure it with -e {}; probe --del {} takes it away", made.event(), made.event()));
+    list
+}
+
+/// `FUNCTION;PATTERN` as the line of the function that looks so, blanks aside; all else as it is.
+fn with_line(args: &Probe, spec: &str) -> anyhow::Result<String> {
+    let (place, rest) = spec.split_once(' ').unwrap_or((spec, ""));
+    let Some((function, pattern)) = place.split_once(';') else { return Ok(spec.to_owned()) };
+    let glob = globset::Glob::new(pattern.trim()).map_err(|e| Usage(format!("{spec}: not a glob: {}", e.kind())))?;
+    let glob = glob.compile_matcher();
+    let name = function.rsplit(['=', ':']).next().unwrap_or_default().split('@').next().unwrap_or_default();
+    let exec = exec(args)?;
+    let lines = debug_info(exec, "")?.lines(name).unwrap_or_default();
+    let text = lines.first().and_then(|line| source(exec, Path::new(&line.file))).unwrap_or_default();
+    let text: Vec<&str> = text.lines().collect();
+    let shown = |line: &ProbeLine| {
+        let text = (line.number as usize).checked_sub(1).and_then(|at| text.get(at));
+        text.map_or(String::new(), |text| text.split_whitespace().collect())
+    };
+    let found = lines.iter().find(|line| glob.is_match(shown(line)));
+    let Some(found) = found else {
+        complain(&format!("no line of {name} with code looks like {pattern}: the probe is where the function begins"));
+        return Ok(format!("{function} {rest}"));
+    };
+    Ok(format!("{function}:{} {rest}", found.relative))
+}
+
+fn add(args: &Probe, root: &Path, added: &[String]) -> anyhow::Result<u8> {
+    for spec in added {
+        let spec = with_line(args, spec)?;
+        let typed = match &args.exec {
+            Some(path) => format!("-x {} {spec}", path.display()),
+            None => spec,
+        };
+        let made = probe::parse(&typed, &group(args)).map_err(|why| anyhow::anyhow!("--add: {why}"))?;
+        if args.dry_run || args.definition.is_some() {
+            print(&format!("{}\n", made.line()))?;
+            continue;
+        }
+        tracefs::add(root, &made).map_err(|why| anyhow::anyhow!("{why}"))?;
+        print(&format!("{}\n", made.event()))?;
+        complain(&format!("measure it with -e {}; probe --del {} takes it away", made.event(), made.event()));
+    }
     Ok(0)
 }
 
@@ -144,9 +184,12 @@ fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
 
 /// The lines of a function that have code, with their text where the source is at hand.
 fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
+    if args.exec.is_none() {
+        anyhow::bail!("lines of kernel functions are not known here; -x FILE -L shows a program's");
+    }
     let info = debug_info(exec(args)?, "")?;
     let lines = info.lines(function).ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
-    let source = lines.first().and_then(|line| source(Path::new(&line.file))).unwrap_or_default();
+    let source = lines.first().and_then(|line| source(exec(args).ok()?, Path::new(&line.file))).unwrap_or_default();
     let row = |line: &ProbeLine| {
         let words = source.lines().nth(line.number.saturating_sub(1) as usize).unwrap_or_default();
         vec![
@@ -161,13 +204,14 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     show(args, &Table { columns, rows: lines.iter().map(row).collect() })
 }
 
-/// A source file's text. The name comes from the program: what is no ordinary file, or too large for one,
-/// is left alone.
-fn source(path: &Path) -> Option<String> {
-    const MAX: u64 = 16 << 20;
-    let meta = std::fs::metadata(path).ok()?;
-    let fits = meta.is_file() && meta.len() <= MAX;
-    fits.then(|| std::fs::read_to_string(path).ok()).flatten()
+/// The text of a source file that a program names, where those who wrote the program may read it.
+fn source(exec: &Path, path: &Path) -> Option<String> {
+    let mut namers = Namers::default();
+    namers.add_writers(&File::open(exec).ok()?);
+    let file = Door::here(namers).ok()?.open(path, Purpose::Source).ok()?;
+    let mut bytes = Vec::new();
+    file.take(Purpose::Source.limit()).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The parameters of a function.

@@ -634,8 +634,28 @@ fn probes_are_made_listed_counted_and_removed() {
     let gone = probe(&["--del", &format!("{group}:*")]);
     assert!(gone.status.success() && said(&gone).contains(&event));
     assert!(!said(&probe(&["--list"])).contains(&group));
+    // Definitions as perf takes them: without -a, by a line, by what a line looks like, with the source file.
+    let dir = tempfile::tempdir().expect("dir");
+    let (code, built) = (dir.path().join("w.c"), dir.path().join("w-1.x").display().to_string());
+    std::fs::write(
+        &code,
+        "int twice(int size)\n{\n\tint all = size * 2;\n\treturn all;\n}\nint main(void) { return twice(0); }\n",
+    )
+    .expect("written");
+    run(Command::new("cc").args(["-g", "-O0", "-o", &built]).arg(&code));
+    let line = said(&probe(&["-x", &built, "-n", "twice:2", "%di"]));
+    assert!(line.starts_with("p:probe_w/twice_L2 ") && line.contains("%di"), "{line}");
+    assert_eq!(said(&probe(&["-x", &built, "-D", "twice;intall*", "%di"])), line);
+    assert_eq!(said(&probe(&["-nvx", &built, "twice@w.c:2 %di"])), line);
+    assert!(said(&probe(&["-x", &built, "-n", "twice@other.c"])).contains("w.c, not in other.c"));
+    let several = said(&probe(&["-x", &built, "-n", "-a", "p1=twice", "-a", "twice%return $retval"]));
+    assert!(
+        several.lines().count() == 2 && several.contains("p:probe_w/p1 ") && several.contains("r:probe_w/"),
+        "{several}"
+    );
     for (args, words) in [
         (&["--del", "pptest_nobody:*"][..], "no such probe"),
+        (&["-L", "tcp_sendmsg"], "-x FILE -L"),
         (&["-x", "/no/such/file", "--add", "f"], "/no/such/file"),
         (&["-x", libc, "--add", "exi"], "has no function exi"),
         (&["--funcs"], "-x"),

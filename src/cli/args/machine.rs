@@ -132,12 +132,15 @@ pub(crate) struct MoreOfStat {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Probe {
     /// A probe: `[GROUP:][NAME=]FUNCTION[+BYTES|:LINE|%return]`, or PROVIDER:NAME of a static one
-    #[arg(short = 'a', long, value_name = "PROBE", conflicts_with_all = ["del", "funcs", "vars", "clean"])]
-    pub(crate) add: Option<String>,
-    /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; parameters and their members
-    /// by name, of kernel functions and where there is debug information
-    #[arg(value_name = "ARG", requires = "add")]
+    #[arg(short = 'a', long, value_name = "PROBE", action = ArgAction::Append, conflicts_with_all = ["del", "funcs", "vars", "clean"])]
+    pub(crate) add: Vec<String>,
+    /// A probe as well, without -a, and what is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; parameters
+    /// and their members by name, of kernel functions and where there is debug information
+    #[arg(value_name = "PROBE> <ARG", conflicts_with_all = ["del", "funcs", "vars", "clean", "list"])]
     pub(crate) args: Vec<String>,
+    /// Print what the kernel would be told of a probe
+    #[arg(short = 'D', long, value_name = "PROBE", hide_short_help = true)]
+    pub(crate) definition: Option<String>,
     /// The program or library; without it the kernel
     #[arg(short = 'x', long = "exec", value_name = "FILE")]
     pub(crate) exec: Option<PathBuf>,

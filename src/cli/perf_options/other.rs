@@ -17,7 +17,6 @@ pub(super) const PROBE: &[PerfOption] = &[
     refused("--symfs <directory>", "-x names the file itself"),
     refused("--target-ns <pid>", "-x /proc/PID/root/PATH names a file of another mount namespace"),
     refused("--filter <[!]FILTER>", "-F takes a glob"),
-    refused("-D, --definition <DEFINITION>", "-n prints what the kernel is told"),
     idle("-f, --force", "two probes of one place are two events"),
     idle("--externs", "-V lists the parameters of a function"),
     refused("--range", "-V lists the parameters of a function"),

@@ -73,6 +73,8 @@ pub struct Spec {
     pub(crate) group: Option<String>,
     pub name: Option<String>,
     pub(crate) function: String,
+    /// The end of the path of the source file that the function is in.
+    pub(crate) source: Option<String>,
     pub(crate) offset: u64,
     /// A line of the function, counted from where it begins.
     pub(crate) line: Option<u64>,
@@ -107,7 +109,7 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
         let what = arg.rsplit('=').next().unwrap_or_default();
         !what.starts_with(['%', '$', '@', '+', '-', '\\']) && !what.starts_with("arg")
     };
-    let wanted = spec.line.is_some() || spec.args.iter().any(by_name);
+    let wanted = spec.line.is_some() || spec.source.is_some() || spec.args.iter().any(by_name);
     match wanted.then(|| DebugInfo::open(&path)).flatten() {
         Some(info) => spec.in_file(&path, group, &info, Some(&info)),
         None => spec.in_file(&path, group, &args::None, None),
@@ -164,8 +166,9 @@ impl Spec {
                 (function, at)
             }
         };
+        let (function, source) = function.split_once('@').map_or((function, None), |(f, source)| (f, Some(source)));
         if function.is_empty() || function.contains(['%', ';', '@']) {
-            return Err(fault(place, "expected FUNCTION, FUNCTION+BYTES or FUNCTION%return"));
+            return Err(fault(place, "expected FUNCTION[@SOURCE], FUNCTION+BYTES, FUNCTION:LINE or FUNCTION%return"));
         }
         if u8::from(on_return) + u8::from(offset > 0) + u8::from(line.is_some()) > 1 {
             return Err(fault(place, "one of an offset, a line and %return: a return has no offset"));
@@ -174,6 +177,7 @@ impl Spec {
             group: group.map(str::to_owned),
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),
             function: function.to_owned(),
+            source: source.map(str::to_owned),
             offset,
             line,
             on_return,
@@ -221,6 +225,13 @@ impl Spec {
         }
         let file = elf::Elf::open(&path)?;
         let offset = file.function(&self.function)?;
+        if let (Some(source), Some(info)) = (&self.source, info) {
+            let lines = info.lines(&self.function).unwrap_or_default();
+            if !lines.first().is_some_and(|line| Path::new(&line.file).ends_with(source)) {
+                let found = lines.first().map_or("no known file", |line| line.file.as_str());
+                return Err(format!("{} is in {found}, not in {source}", self.function));
+            }
+        }
         if let Some(size) = offset.1.filter(|size| self.offset >= *size && self.offset > 0) {
             return Err(format!("{} is {size} bytes long", self.function));
         }

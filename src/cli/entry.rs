@@ -9,10 +9,15 @@ use std::path::Path;
 use crate::kernel::privilege;
 use crate::lang::nearest_hint;
 
-use super::Usage;
+use super::{Usage, usdt};
 
 /// The words as the parser takes them; what cannot be meant is said.
 pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>, Usage> {
+    let mut words = words;
+    // As pprof is called by who has PPROF_PATH from its environment.
+    if let Some(word) = words.get_mut(1).filter(|word| **word == "--symbols") {
+        *word = "symbols".into();
+    }
     let Some(at) = first_word(&words, 1, parser) else { return Ok(words) };
     let word = words[at].clone();
     let text = word.to_str().unwrap_or_default();
@@ -54,6 +59,11 @@ fn of_command(words: Vec<OsString>, parser: &clap::Command) -> Vec<OsString> {
     {
         words.truncate(at);
         words.push("--describe".into());
+        return words;
+    }
+    if own.get_name() == "usdt"
+        && first_word(&words, from, own).is_some_and(|at| usdt::VERBS.iter().any(|verb| words[at] == *verb))
+    {
         return words;
     }
     while let Some(at) = first_word(&words, from, own) {
@@ -202,6 +212,8 @@ mod tests {
             ("p -F 99 sleep 1", "p -F 99 -- sleep 1"),
             ("p rundelay sleep 1", "p rundelay -- sleep 1"),
             ("p rundelay x.data", "p rundelay x.data"),
+            ("p --symbols /bin/sh", "p symbols /bin/sh"),
+            ("p usdt list /bin/sh", "p usdt list /bin/sh"),
             ("p trace -e sched:sched_switch help", "p trace -e sched:sched_switch --describe"),
             ("p profile --irqs_disabled sleep 1", "p profile --irqs_disabled -- sleep 1"),
             ("p unit stat -e cs sleep 1", "p unit stat -e cs -- sleep 1"),

@@ -40,6 +40,7 @@ mod store;
 pub(crate) mod symbols;
 mod trigger;
 mod unit_source;
+mod usdt;
 mod welcome;
 
 use std::process::ExitCode;

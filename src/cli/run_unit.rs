@@ -27,10 +27,15 @@ use super::args::{Format, Recording};
 use super::output::{complain, has_terminal, print, print_json_line, timed_csv};
 use super::unit_source::{interval, made, narrow, start};
 use super::usage;
-use super::{live, open, signals};
+use super::{live, open, signals, usdt};
 
 /// Runs a unit's command.
 pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
+    if spec.name == "usdt"
+        && args.files.first().is_some_and(|word| usdt::VERBS.iter().any(|verb| word == Path::new(verb)))
+    {
+        return usdt::run(&args.files, args.format);
+    }
     if args.describe {
         return describe(spec, &args);
     }

@@ -1,11 +1,12 @@
 //! What is changed while it runs: events come, go and change on the real kernel, and no hit is missed
 //! or counted twice.
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{self, Nature, absent, allowed, has, skipped};
+use crate::common::{self, Nature, absent, allowed, has, program, skipped};
 use perfprof_tui::engine::{Engine, IntakeOptions, Notice, Options, Request};
 use perfprof_tui::event::spec::{LookupPaths, Rate};
 use perfprof_tui::event::{CallGraph, Event, parse};
@@ -391,6 +392,42 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
     assert_eq!(there(), 3);
     engine.stop();
     assert_eq!((there(), perfprof_test_semaphore.load(Ordering::Relaxed)), (0, 0), "nothing is left");
+    a_static_probe_stays_until_it_is_taken_away();
+}
+
+/// One that is made by itself is an event for every `-e`.
+#[cfg(target_arch = "x86_64")]
+fn a_static_probe_stays_until_it_is_taken_away() {
+    let own = std::env::current_exe().expect("a path").display().to_string();
+    let usdt = |words: &[&str]| {
+        let output = program().arg("usdt").args(words).output().expect("runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    };
+    assert!(usdt(&["list", &own]).1.contains("perfprof:fired"));
+    let (_, _, why) = usdt(&["add", &format!("perfprof:fird@{own}")]);
+    assert!(why.contains("has no static probe perfprof:fird"), "{why}");
+    assert_eq!(usdt(&["add", &format!("perfprof:fired@{own}")]).1, "perfprof:fired\n");
+    let pid = std::process::id().to_string();
+    let how = ["trace", "-e", "perfprof:fired", "--format", "json", "--duration", "3", "-p", &pid];
+    let trace = program().args(how).stdout(Stdio::piped()).spawn().expect("runs");
+    let begun = Instant::now();
+    while perfprof_test_semaphore.load(Ordering::Relaxed) == 0 && begun.elapsed() < WATCHDOG {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // It is opened by now, and measured soon.
+    std::thread::sleep(Duration::from_millis(500));
+    for n in 0..37 {
+        assert_eq!(perfprof_test_fire(n), n);
+    }
+    let output = trace.wait_with_output().expect("ends");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let log = answer["panels"][0]["rows"].as_array().expect("rows");
+    assert_eq!(log.len(), 37);
+    assert!(log[36]["text"].as_str().is_some_and(|text| text.contains("arg1=36")), "{}", log[36]);
+    assert_eq!(usdt(&["del", "perfprof:fired"]).1, "perfprof:fired\n");
+    let (done, _, why) = usdt(&["del", "perfprof:fired"]);
+    assert!(!done && why.contains("there is no probe perfprof:fired"), "{why}");
 }
 
 /// Who is sampled changes while it runs, from the machine to a task and back.

@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Export(Export),
     /// Print a function of a recording, instruction by instruction, with its source lines
     Annotate(names::Annotate),
-    /// Name the addresses on standard input, as pprof --symbols does
+    /// Name the addresses on standard input, as pprof --symbols does (PPROF_PATH=perfprof-tui for gperftools)
     Symbols(names::Symbols),
     /// Say what changed between two recordings
     Diff(Diff),

@@ -1,0 +1,108 @@
+//! `usdt list`, `add` and `del`: a program's static probes as events that stay, named as the program has them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::event::probe::elf::Elf;
+use crate::event::probe::{self, as_name, tracefs};
+use crate::event::spec::LookupPaths;
+use crate::panel::{Align, Cell, Column, Table};
+
+use super::args::Format;
+use super::output::{complain, print, print_table};
+use super::usage;
+
+/// What the words after `usdt` ask for instead of a unit.
+pub(crate) const VERBS: [&str; 3] = ["list", "add", "del"];
+
+/// Does what the words ask for.
+pub(crate) fn run(words: &[PathBuf], format: Format) -> anyhow::Result<u8> {
+    let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    match texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["list"] => made(format),
+        ["list", place] => listed(place, format),
+        ["add", place] => add(place),
+        ["del", event] => del(event),
+        ["add" | "del"] => Err(usage(format!("usdt {}: expected PROVIDER:NAME@FILE or PROVIDER:NAME", texts[0]))),
+        [verb, ..] => Err(usage(format!("usdt {verb}: one probe at a time; its arguments are those that it has"))),
+        [] => Err(usage("usdt: expected list, add or del")),
+    }
+}
+
+/// `[PROVIDER:NAME@]FILE`.
+fn parts(place: &str) -> (Option<&str>, &Path) {
+    match place.split_once('@').filter(|(event, _)| event.contains(':') && !event.contains('/')) {
+        Some((event, file)) => (Some(event), Path::new(file)),
+        None => (None, Path::new(place)),
+    }
+}
+
+fn table(rows: Vec<[String; 2]>, format: Format) -> anyhow::Result<u8> {
+    let column = |name, title| Column::new(name, title, Align::Left, 0);
+    let rows = rows.into_iter().map(|row| row.map(|text| Cell::Text(Arc::from(text))).to_vec()).collect();
+    print_table(&Table { columns: vec![column("event", "Event"), column("what", "Arguments")], rows }, format)?;
+    Ok(0)
+}
+
+fn listed(place: &str, format: Format) -> anyhow::Result<u8> {
+    let (event, path) = parts(place);
+    let file = Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let wanted = |known: &str| event.is_none_or(|event| event == known);
+    let found = file.probes.iter().filter(|probe| wanted(&probe.event()));
+    let rows: Vec<[String; 2]> = found.map(|probe| [probe.event(), probe.operands.join(" ")]).collect();
+    if rows.is_empty() {
+        complain(&format!("{place}: has no {}", event.map_or("static probes", |_| "such static probe")));
+    }
+    table(rows, format)
+}
+
+/// The probes that there are.
+fn made(format: Format) -> anyhow::Result<u8> {
+    let known = tracefs::list(&root()?)?;
+    table(known.iter().map(|probe| [probe.event(), probe.what.clone()]).collect(), format)
+}
+
+fn root() -> anyhow::Result<PathBuf> {
+    LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"))
+}
+
+fn add(place: &str) -> anyhow::Result<u8> {
+    let (Some(event), path) = parts(place) else {
+        return Err(usage(format!("usdt add {place}: expected PROVIDER:NAME@FILE; usdt list FILE names them")));
+    };
+    let root = root()?;
+    let group = as_name(event.split(':').next().unwrap_or_default());
+    let file = Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let path = path.canonicalize()?;
+    let places: Vec<probe::Probe> =
+        file.probes.iter().filter(|p| p.event() == event).map(|p| p.probe(&path, &group)).collect();
+    let Some((made, more)) = places.split_first() else {
+        return Err(anyhow::anyhow!("{}: has no static probe {event}", path.display()));
+    };
+    tracefs::add(&root, made).map_err(|why| anyhow::anyhow!("{why}"))?;
+    // One that was inlined stands at several places: the kernel joins those of which it can read the same.
+    let joined = more.iter().filter(|probe| tracefs::add(&root, probe).is_ok()).count();
+    if joined < more.len() {
+        complain(&format!(
+            "{event}: at {} of its {} places; at the others its arguments lie elsewhere",
+            joined + 1,
+            places.len()
+        ));
+    }
+    print(&format!("{}\n", made.event()))?;
+    complain(&format!("measure it with -e {0}; usdt del {0} takes it away", made.event()));
+    Ok(0)
+}
+
+fn del(event: &str) -> anyhow::Result<u8> {
+    let event = event.split('@').next().unwrap_or(event);
+    let (group, name) =
+        event.split_once(':').ok_or_else(|| usage(format!("usdt del {event}: expected PROVIDER:NAME")))?;
+    let event = format!("{}:{}", as_name(group), as_name(name));
+    let gone = tracefs::remove(&root()?, &|known| known.event() == event).map_err(|why| anyhow::anyhow!("{why}"))?;
+    if gone.is_empty() {
+        return Err(anyhow::anyhow!("there is no probe {event}; usdt list names those that there are"));
+    }
+    gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
+    Ok(0)
+}

@@ -98,7 +98,7 @@ pub(crate) fn start(
         inherit: true,
         pages: Some(pages),
         delay: Duration::ZERO,
-        target: if spec.whole { Target::System } else { target.unwrap_or(Target::System) },
+        target: if spec.whole || unit.must_see_all() { Target::System } else { target.unwrap_or(Target::System) },
         cpus,
         command,
         force: true,

@@ -52,6 +52,8 @@ struct Running {
     id: u64,
     spec: &'static Spec,
     unit: Box<dyn Unit>,
+    /// Whether it sees the whole machine, this program included.
+    whole: bool,
     roles: Vec<Role>,
     look: ViewState,
     since: u64,
@@ -142,7 +144,7 @@ impl Units {
         let Self { list, routes, names, own, points, .. } = self;
         for (unit, role) in &routes[at] {
             let running = &mut list[*unit];
-            if ours && !running.spec.whole || sample.time < running.measured {
+            if ours && !running.whole || sample.time < running.measured {
                 continue;
             }
             let hit = Sample {
@@ -169,7 +171,7 @@ impl Units {
                     continue;
                 }
             }
-            running.unit.record(&hit, &mut Context { session, names, own, points: points.as_mut() });
+            running.unit.record(&hit, &mut Context { session, names, own, points: points.as_mut(), found: None });
         }
     }
 
@@ -286,7 +288,7 @@ impl Units {
         }
         let Self { list, names, own, points, .. } = self;
         for running in list {
-            running.unit.side(record, time, &mut Context { session, names, own, points: points.as_mut() });
+            running.unit.side(record, time, &mut Context { session, names, own, points: points.as_mut(), found: None });
         }
     }
 
@@ -294,7 +296,12 @@ impl Units {
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
         let Self { list, names, own, points, .. } = self;
         for running in list {
-            running.unit.came(cpu, tid, time, &mut Context { session, names, own, points: points.as_mut() });
+            running.unit.came(
+                cpu,
+                tid,
+                time,
+                &mut Context { session, names, own, points: points.as_mut(), found: None },
+            );
         }
     }
 

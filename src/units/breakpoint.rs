@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::event::Rate;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::Record;
 
 use super::kit::columns::{by_weight, text};
 use super::kit::rowids::id;
@@ -72,6 +73,7 @@ impl Unit for Breakpoint {
         *self.hits.entry((hit.role, hit.tid, hit.stack)).or_default() += 1;
         self.course.add(&hit.role, hit.time, 1.0);
         self.total += 1;
+        cx.find(hit.tid, hit.stack, || self.selected[hit.role].title().to_owned());
         let fetches = self.selected[hit.role].event.ends_with(":x");
         let last = self.read.get(&(hit.pid, hit.addr)).copied().unwrap_or(0);
         // A storm of hits is not read word by word.
@@ -84,6 +86,16 @@ impl Unit for Breakpoint {
         {
             let entry = self.values.entry((hit.role, value)).or_default();
             *entry = (entry.0 + 1, hit.time);
+        }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task);
         }
     }
 

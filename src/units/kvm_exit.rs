@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
 use crate::panel::{Cell, Measure, Panel};
+use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{by_weight, share, text};
@@ -134,6 +135,12 @@ impl Unit for KvmExit {
 
     fn lost(&mut self, _lost: &Lost) {
         self.open.forget();
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task);
+        }
     }
 
     fn loss_text(&self) -> &'static str {

@@ -50,6 +50,6 @@ pub fn find(name: &str) -> Option<&'static Spec> {
 /// # Errors
 /// What is wrong with the settings, in words.
 pub fn make(spec: &Spec, settings: &Settings) -> Result<Box<dyn Unit>, String> {
-    let settings = scope::spelled_out(spec, settings);
+    let settings = scope::spelled_out(spec, settings).among(UNITS);
     scope::applied(spec, &settings, (spec.make)(&settings)?)
 }

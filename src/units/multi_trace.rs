@@ -1,5 +1,6 @@
 //! `multi-trace`: how long it takes from any event to any other, paired by a key, and what happened in between.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -9,14 +10,17 @@ use crate::event::format::Format;
 use crate::event::format::print::call;
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Cell, Measure, Panel};
+use crate::profile::RetainedStack;
+use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{by_weight, text};
+use super::kit::joint::{self, Said, SourceRole, Sources};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    BoundExpr, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit,
-    latency,
+    BoundExpr, Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN,
+    Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -25,7 +29,9 @@ pub(super) const SPEC: Spec = Spec {
     help: "Each -e is a step: an event of it pairs with the last unpaired event of the step before that has the same \
            key. The key is --key (or key= of an event), an expression; without one it is tid, the thread that hits, \
            and the table says so. role=1 lets an event begin pairs only, role=2 end them only; untraced ones are \
-           context. Of the slowest, what else happened on the CPUs, threads and key meanwhile is kept (--detail).",
+           context. Of the slowest, what else happened on the CPUs, threads and key meanwhile is kept (--detail). A unit \
+           among the events is context, too: -e 'sched:sched_switch,profile/-F 999/untraced/' says what ran meanwhile, \
+           task-state what waited and slept, page-faults what was missing.",
     example: "perfprof-tui multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ --key pid --than 10ms",
     output: "\
 $ perfprof-tui multi-trace -e sched:sched_wakeup \\
@@ -33,7 +39,7 @@ $ perfprof-tui multi-trace -e sched:sched_wakeup \\
 From                To                  Calls    Total     Min     Me…
 sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
 ! paired by pid; 0 begun and not ended",
-    options: &["event", "key", "than", "only-than", "cycle", "keep", "detail", "per-thread"],
+    options: &["event", "key", "than", "only-than", "cycle", "keep", "detail", "per-thread", "frequency"],
     whole: true,
     interval: None,
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
@@ -73,6 +79,16 @@ struct Seen {
     tid: i32,
     event: u16,
     raw: Box<[u8]>,
+    stack: RetainedStack,
+    /// What a unit among the events found.
+    found: Option<Box<str>>,
+}
+
+impl Seen {
+    fn of(hit: &Sample<'_>) -> Self {
+        let Sample { time, cpu, tid, event, stack, .. } = *hit;
+        Self { time, cpu, tid, event, raw: hit.raw.into(), stack, found: None }
+    }
 }
 
 #[derive(Debug)]
@@ -83,11 +99,19 @@ struct Slow {
     between: Vec<Seen>,
     /// Events in between that were not kept.
     more: usize,
+    /// How often each of them was there, kept or not, the most first.
+    counts: Vec<(Place, u64)>,
 }
+
+/// An event of a thread in a stack.
+type Place = (u16, i32, RetainedStack);
+/// Of how many the number is kept.
+const PLACES: usize = 200;
 
 #[derive(Debug, Default)]
 struct MultiTrace {
     roles: Vec<Role>,
+    sources: Sources,
     steps: usize,
     key: String,
     key_chosen: bool,
@@ -109,7 +133,9 @@ struct MultiTrace {
 
 impl MultiTrace {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let lists = select::lists(settings.all("event"))?;
+        // Of whom else something is found meanwhile matters as much.
+        let all = settings.of_all();
+        let (lists, sources) = select::joint(&all)?;
         let cycle = settings.has("cycle");
         if lists.len() < 2 && !(cycle && lists.len() == 1) {
             return Err("name two steps or more, each with its own -e (or one, with --cycle)".to_owned());
@@ -122,14 +148,21 @@ impl MultiTrace {
                     .get("role")
                     .map_or(Ok(3), str::parse)
                     .map_err(|_| format!("{}: role= is 1 (begins pairs), 2 (ends them) or 3", selected.event))?;
-                let traced = !selected.has("untraced");
+                let traced = !selected.has("untraced") && selected.source.is_none();
                 let begins = traced && bits & 1 != 0 && (step + 1 < steps || cycle);
                 let ends = traced && bits & 2 != 0 && (step > 0 || cycle);
                 roles.push(Role { selected, step, begins, ends });
             }
         }
+        // The units' first, as in each list: what they find by an event is there when that ends a pair.
+        roles.sort_by_key(|role| role.selected.source.is_none());
+        let named = |(number, name): (u16, &'static str)| {
+            (number, Bindings { key: None, than: None, format: None, name: name.into() })
+        };
         Ok(Self {
+            events: sources.names().map(named).collect(),
             roles,
+            sources,
             steps,
             key: settings.get("key").unwrap_or("tid").to_owned(),
             key_chosen: settings.has("key"),
@@ -169,30 +202,38 @@ impl MultiTrace {
             cx.point([&self.name(first.event), &self.name(seen.event)], seen.time, ns);
         }
         if (self.than.is_none() || above) && self.slowest.takes(ns) {
-            let (between, more) = self.between(&first, seen);
-            self.slowest.add(ns, Slow { first, second: seen.clone(), key: key.clone(), between, more });
+            let slow = self.between(first, seen, key);
+            self.slowest.add(ns, slow);
         }
     }
 
-    /// The other records of a pair's CPUs and threads meanwhile; the newest is nearest to its end.
-    fn between(&self, first: &Seen, second: &Seen) -> (Vec<Seen>, usize) {
+    /// The other records of a pair's CPUs, threads and key meanwhile; the newest is nearest to its end.
+    fn between(&self, first: Seen, second: &Seen, key: &Key) -> Slow {
         let since = self.recent.iter().rev().take_while(|seen| seen.time >= first.time);
         let ours = |seen: &&Seen| {
-            let same = [first, second].iter().any(|end| end.cpu == seen.cpu || end.tid == seen.tid);
+            let same = [&first, second].iter().any(|end| end.cpu == seen.cpu || end.tid == seen.tid)
+                || *key == Key::Int(seen.tid.into());
             same && (seen.time, seen.event) != (first.time, first.event)
         };
         let all: Vec<&Seen> = since.filter(ours).collect();
         let more = all.len().saturating_sub(self.detail);
-        let mut kept: Vec<Seen> = all.into_iter().take(self.detail).cloned().collect();
+        let mut kept: Vec<Seen> = all.iter().take(self.detail).copied().cloned().collect();
         kept.reverse();
-        (kept, more)
+        let mut places: BTreeMap<Place, u64> = BTreeMap::new();
+        all.iter().for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
+        let mut counts = by_weight(places, |n| *n);
+        counts.truncate(PLACES);
+        Slow { first, second: second.clone(), key: key.clone(), between: kept, more, counts }
     }
 
     fn name(&self, event: u16) -> Arc<str> {
         self.events.get(&event).map_or_else(|| "?".into(), |event| event.name.clone())
     }
 
-    fn event_text(&self, seen: &Seen) -> String {
+    fn event_text(&self, seen: &Seen, at: &Moment<'_>) -> String {
+        if let Some(found) = &seen.found {
+            return joint::words(found, seen.stack, |stack| at.line(stack).to_string());
+        }
         match self.events.get(&seen.event).and_then(|event| event.format.as_ref()) {
             Some(format) => call::text(format, &seen.raw).unwrap_or_else(|| format.text(&seen.raw)),
             None => String::new(),
@@ -235,10 +276,30 @@ impl MultiTrace {
             .whole("Slowest")
     }
 
-    fn timeline(&self, at: &Moment<'_>) -> Panel {
+    /// The slow case that is looked at: the chosen, or the slowest.
+    fn looked_at(&self, at: &Moment<'_>) -> Option<&Slow> {
         let chosen = at.selected(1);
         let found = self.slowest.iter().find(|(_, number, _)| chosen == Some(*number));
-        let slow = found.or_else(|| self.slowest.iter().next()).map(|(.., slow)| slow);
+        found.or_else(|| self.slowest.iter().next()).map(|(.., slow)| slow)
+    }
+
+    /// What there was most of meanwhile: a storm is one row.
+    fn most(&self, at: &Moment<'_>) -> Panel {
+        let counts = self.looked_at(at).map_or(&[][..], |slow| &slow.counts);
+        let mut lines: BTreeMap<(u16, i32, Arc<str>), u64> = BTreeMap::new();
+        for ((event, tid, stack), n) in counts {
+            *lines.entry((*event, *tid, at.line(*stack))).or_default() += n;
+        }
+        Sheet::of(by_weight(&lines, |n| **n), |(place, _)| id(place))
+            .right("times", "Times", 9, |(_, n)| Cell::Count(*n))
+            .left("event", "Event", 26, |((event, ..), _)| text(self.name(*event)))
+            .left("task", "Task", 22, |((_, tid, _), _)| text(at.task(*tid)))
+            .left("stack", "Where", 0, |((.., line), _)| text(line.clone()))
+            .panel("Meanwhile")
+    }
+
+    fn timeline(&self, at: &Moment<'_>) -> Panel {
+        let slow = self.looked_at(at);
         let seen =
             slow.into_iter().flat_map(|slow| [&slow.first].into_iter().chain(&slow.between).chain([&slow.second]));
         let began = slow.map_or(0, |slow| slow.first.time);
@@ -247,7 +308,7 @@ impl MultiTrace {
             .right("cpu", "CPU", 4, |(_, seen)| Cell::Id(seen.cpu.into()))
             .left("task", "Task", 22, |(_, seen)| text(at.task(seen.tid)))
             .left("event", "Event", 26, |(_, seen)| text(self.name(seen.event)))
-            .left("text", "What", 0, |(_, seen)| text(self.event_text(seen)));
+            .left("text", "What", 0, |(_, seen)| text(self.event_text(seen, at)));
         let note = match slow.map_or(0, |slow| slow.more) {
             0 => String::new(),
             more => format!("{more} more events were in between: --detail keeps more"),
@@ -263,6 +324,12 @@ impl Unit for MultiTrace {
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
         let role = &self.roles[event.role];
+        if let Some(source) = role.selected.source() {
+            let name = event.name.into();
+            let bindings = Bindings { key: None, than: None, format: event.format.cloned(), name };
+            self.events.entry(event.number).or_insert(bindings);
+            return self.sources.bind(source, event);
+        }
         let traced = role.begins || role.ends;
         let key = role.selected.get("key").unwrap_or(&self.key);
         let key =
@@ -271,13 +338,20 @@ impl Unit for MultiTrace {
             self.than.as_ref().filter(|_| role.ends).map(|than| BoundExpr::new(than, event.format)).transpose()?;
         let name = role.selected.get("alias").unwrap_or(event.name).into();
         // One event may have several roles: the first has its key.
-        self.events.entry(event.number).or_insert(Bindings { key, than, format: event.format.cloned(), name });
+        let bindings = Bindings { key, than, format: event.format.cloned(), name };
+        match self.events.entry(event.number) {
+            Entry::Occupied(mut known) if known.get().key.is_none() => drop(known.insert(bindings)),
+            known => drop(known.or_insert(bindings)),
+        }
         Ok(())
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        let seen = Seen { time: hit.time, cpu: hit.cpu, tid: hit.tid, event: hit.event, raw: hit.raw.into() };
+        if let Some(source) = self.roles[hit.role].selected.source() {
+            return self.context(source, hit, cx);
+        }
+        let seen = Seen::of(hit);
         let (step, begins, ends) = {
             let role = &self.roles[hit.role];
             (role.step, role.begins, role.ends)
@@ -304,15 +378,21 @@ impl Unit for MultiTrace {
                 self.open.begin(key, step, seen.time, seen.clone());
             }
         }
-        if self.detail > 0 {
-            if self.recent.len() == RECENT {
-                self.recent.pop_front();
-            }
-            self.recent.push_back(seen);
+        self.remember(seen);
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        for (number, found) in self.sources.came(cpu, tid, time, cx) {
+            self.found(number, found, &Sample::came(cpu, tid, time), cx);
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        self.sources.side(record, time, cx);
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        self.sources.lost(lost);
         self.open.forget();
     }
 
@@ -327,13 +407,15 @@ impl Unit for MultiTrace {
             self.table(at),
             self.slow(at),
             self.timeline(at),
+            self.most(at),
             latency::by_powers("Distribution", &all, Measure::Time),
             self.map.heatmap("Slowest by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}")),
             self.unpaired_panel(),
         ]
     }
 
-    fn reset(&mut self, _now: u64) {
+    fn reset(&mut self, now: u64) {
+        self.sources.reset(now);
         self.pairs.clear();
         self.rows.clear();
         self.unpaired.clear();
@@ -343,6 +425,35 @@ impl Unit for MultiTrace {
 }
 
 impl MultiTrace {
+    /// A hit of a unit among the events.
+    fn context(&mut self, source: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        let number = Sources::number(source.source);
+        match self.sources.take(source, hit, cx) {
+            Said::Itself if hit.raw.is_empty() => {
+                let found = Some(Box::from(""));
+                self.remember(Seen { event: number, found, ..Seen::of(hit) });
+            }
+            Said::Itself => self.remember(Seen::of(hit)),
+            Said::Found(list) => list.into_iter().for_each(|found| self.found(number, found, hit, cx)),
+        }
+    }
+
+    fn found(&mut self, number: u16, found: Finding, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        cx.comm(found.tid);
+        let Finding { tid, stack, text } = found;
+        let found = Some(text.into_boxed_str());
+        self.remember(Seen { event: number, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
+    }
+
+    fn remember(&mut self, seen: Seen) {
+        if self.detail > 0 {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(seen);
+        }
+    }
+
     fn unpaired_panel(&self) -> Panel {
         let mut open: BTreeMap<u16, u64> = BTreeMap::new();
         self.open.iter().for_each(|(_, one)| *open.entry(one.with.event).or_default() += 1);

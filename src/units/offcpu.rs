@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
 use crate::panel::stacks::Stack;
-use crate::panel::{Cell, Measure, Panel};
+use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::query::symbol_stacks::Name;
 use crate::record::Record;
@@ -121,6 +121,7 @@ impl OffCpu {
         entry.0.add(ns);
         entry.1 += if away.uninterruptible { ns } else { 0 };
         cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
+        cx.find(tid, away.stack, || format!("was blocked for {}", unit::duration(ns)));
     }
 
     /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
@@ -247,6 +248,10 @@ impl Unit for OffCpu {
             Some(SchedEvent::Wakeup(wakeup)) => self.woken(wakeup.tid, hit, cx),
             None => {}
         }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
     }
 
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
+use crate::record::Record;
 use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, share, text, time};
@@ -203,6 +204,12 @@ impl Unit for OnCpu {
         match lost.cpu {
             Some(cpu) => drop(self.current.insert(cpu, (0, lost.until))),
             None => self.current.clear(),
+        }
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task);
         }
     }
 

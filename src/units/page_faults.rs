@@ -120,6 +120,7 @@ impl Unit for PageFaults {
             self.stacks.entry((hit.tid, hit.stack)).or_default()[kind] += 1;
         }
         let mapping = self.mapping(hit.pid, hit.addr, hit.time, cx);
+        cx.find(hit.tid, hit.stack, || format!("{} fault at {:#x} of {mapping}", ["minor", "major"][kind], hit.addr));
         self.mappings.entry((hit.pid, mapping)).or_default()[kind] += 1;
         let area = (hit.pid, hit.addr >> AREA);
         if self.areas.len() < MAX_PLACES || self.areas.contains_key(&area) {
@@ -127,7 +128,14 @@ impl Unit for PageFaults {
         }
     }
 
+    fn has_findings(&self) -> bool {
+        true
+    }
+
     fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task);
+        }
         if let Record::Mmap(map) = record {
             let (_, list) = self.regions.entry(map.pid).or_insert((time, Vec::new()));
             let name: Arc<str> = String::from_utf8_lossy(map.name).into();

@@ -9,6 +9,7 @@ use crate::event::Rate;
 use crate::lang::quantity;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::Record;
 
 use super::kit::columns::{by_weight, share, text};
 use super::kit::rowids::id;
@@ -92,6 +93,7 @@ impl Unit for Profile {
             return;
         }
         cx.comm(hit.tid);
+        cx.find(hit.tid, hit.stack, String::new);
         let taken = Taken { tid: hit.tid, stack: hit.stack };
         self.busy.add(&hit.cpu, hit.time, 1e9 / self.hz as f64);
         if self.percent.is_none() {
@@ -107,6 +109,16 @@ impl Unit for Profile {
         };
         current.1.push(taken);
         self.settle(over);
+    }
+
+    fn has_findings(&self) -> bool {
+        true
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task);
+        }
     }
 
     fn loss_text(&self) -> &'static str {

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::panel::{Cell, Measure, Panel};
+use crate::panel::{Cell, Measure, Panel, unit};
+use crate::profile::RetainedStack;
 use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, text, time};
@@ -207,6 +208,7 @@ impl RunDelay {
         let stats = &mut self.rows.entry(key).or_default().by[wait.why as usize];
         stats.add_than(ns, above);
         cx.point(["sched_wakeup", "sched_switch"], hit.time, ns);
+        cx.find(tid, RetainedStack::NONE, || format!("waited for CPU {} for {}", hit.cpu, unit::duration(ns)));
         self.map.spread(&hit.cpu, wait.since, hit.time);
         let mut longest: Option<(i32, u64)> = None;
         let runs = self.cpus.get(hit.cpu as usize).map(|cpu| &cpu.runs);
@@ -326,6 +328,10 @@ impl Unit for RunDelay {
             }
             _ => {}
         }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Cell, Measure, Panel};
+use crate::panel::{Cell, Measure, Panel, unit};
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
@@ -92,6 +92,9 @@ impl Syscalls {
         self.threads.entry(hit.tid).or_default().add(ns);
         self.course.add(&number, hit.time, 1.0);
         cx.point(["sys_enter", "sys_exit"], hit.time, ns);
+        if above || !self.than.is_set() {
+            cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", name(number), unit::duration(ns)));
+        }
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (hit.tid, number, hit.time, result));
         }
@@ -219,6 +222,10 @@ impl Unit for Syscalls {
             let (number, result) = (number.get(hit.raw), result.get(hit.raw));
             self.exited(hit, number, result, cx);
         }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
     }
 
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Cell, Column, Measure, Panel};
+use crate::panel::{Cell, Column, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
@@ -67,6 +67,21 @@ impl ThreadState {
     /// As `ps` and perf have it; RD is runnable without a CPU.
     pub(crate) fn letter(self) -> &'static str {
         ["R", "RD", "S", "D", "T", "t", "I", "P", "?"][self as usize]
+    }
+
+    /// As a sentence says it.
+    fn words(self) -> &'static str {
+        [
+            "ran (R)",
+            "waited for a CPU (RD)",
+            "slept (S)",
+            "slept uninterruptibly (D)",
+            "was stopped (T)",
+            "was stopped by its tracer (t)",
+            "was idle (I)",
+            "was parked (P)",
+            "was in an unknown state",
+        ][self as usize]
     }
 
     /// Of `prev_state`; `None` of a task that ends.
@@ -183,6 +198,9 @@ impl TaskState {
             return;
         }
         let above = self.than.is_exceeded(&Sample { tid, ..*hit }, cx.names, ns);
+        if above || !self.than.is_set() {
+            cx.find(tid, before.stack, || format!("{} for {}", before.state.words(), unit::duration(ns)));
+        }
         let stats = row.periods.entry(before.state).or_default();
         stats.add_than(ns, above);
         if before.state.sleeps() {
@@ -396,6 +414,10 @@ impl Unit for TaskState {
             Some(SchedEvent::Wakeup(wakeup)) => self.wakeup(wakeup.tid, hit, cx),
             None => {}
         }
+    }
+
+    fn has_findings(&self) -> bool {
+        true
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {

@@ -9,10 +9,14 @@ use crate::event::format::Format;
 use crate::event::format::print::call;
 use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::Record;
 
 use super::kit::columns::{by_weight, text};
+use super::kit::joint::{self, Said, Sources};
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, Unit};
+use super::kit::{
+    Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "trace",
@@ -20,14 +24,16 @@ pub(super) const SPEC: Spec = Spec {
     help: "The newest events are kept with their fields, and are put in words when they are looked at; of \
            system calls a BPF program reads the strings where they are made (root; elsewhere they are addresses). A filter \
            (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
-           also those that are not kept any more.",
+           also those that are not kept any more. A unit may stand among the events (-e 'sched:sched_switch,\
+           profile/-F 99/,task-state'): what it finds is told in the same order of time. -F is the rate of what is \
+           sampled.",
     example: "perfprof-tui trace -e 'sched:sched_process_exec,signal:*' -g",
     output: "\
 $ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1
     Time  CPU  Comm    TID  Event                      What
 0.017233    1  cat   11075  syscalls:sys_enter_openat  openat(dfd: CW…
 0.018461    0  sed   11076  syscalls:sys_enter_openat  openat(dfd: CW…",
-    options: &["event", "stack", "keep"],
+    options: &["event", "stack", "keep", "frequency"],
     whole: false,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Trace::new(settings)?)),
@@ -47,11 +53,16 @@ struct Line {
     addr: u64,
     raw: Box<[u8]>,
     stack: RetainedStack,
+    /// What a unit among the events found.
+    found: Option<Box<str>>,
 }
 
 #[derive(Debug, Default)]
 struct Trace {
     selected: Vec<SelectedEvent>,
+    sources: Sources,
+    /// Of whom events are told, where the whole machine is measured for a unit among them.
+    chosen: Option<ThreadChoice>,
     stack: bool,
     keep: usize,
     events: FxHashMap<u16, (Arc<str>, Option<Arc<Format>>)>,
@@ -64,10 +75,18 @@ struct Trace {
 
 impl Trace {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let selected = select::flat(settings)?;
+        let (lists, sources) = select::joint(settings)?;
+        let selected: Vec<SelectedEvent> = lists.into_iter().flatten().collect();
+        if selected.is_empty() {
+            return Err(select::NONE.to_owned());
+        }
+        let named = |(number, name): (u16, &'static str)| (number, (Arc::from(name), None));
         Ok(Self {
             stack: settings.has("stack"),
+            chosen: sources.must_see_all().then(|| ThreadChoice::of(settings)).transpose()?,
+            events: sources.names().map(named).collect(),
             selected,
+            sources,
             keep: settings.number("keep", KEEP)?.clamp(1, 1_000_000) as usize,
             ..Self::default()
         })
@@ -77,11 +96,45 @@ impl Trace {
         self.events.get(&event).map_or_else(|| "?".into(), |(name, _)| name.clone())
     }
 
-    fn event_text(&self, line: &Line) -> String {
+    fn event_text(&self, line: &Line, at: &Moment<'_>) -> String {
+        if let Some(found) = &line.found {
+            return joint::words(found, line.stack, |stack| at.line(stack).to_string());
+        }
         match self.events.get(&line.event) {
             Some((_, Some(format))) => call::text(format, &line.raw).unwrap_or_else(|| format.text(&line.raw)),
             _ if line.addr != 0 => format!("addr {:#x} ip {:#x}", line.addr, line.ip),
             _ => format!("ip {:#x}", line.ip),
+        }
+    }
+
+    /// Adds what a unit among the events found.
+    fn add_found(&mut self, number: u16, found: &Finding, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        cx.comm(found.tid);
+        let found_at = Sample { event: number, tid: found.tid, raw: &[], stack: found.stack, ..*hit };
+        self.add(&found_at, Some(&found.text));
+    }
+
+    fn add(&mut self, hit: &Sample<'_>, found: Option<&str>) {
+        if self.lines.len() >= self.keep {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(Line {
+            number: self.number,
+            time: hit.time,
+            cpu: hit.cpu,
+            tid: hit.tid,
+            event: hit.event,
+            ip: hit.ip,
+            addr: hit.addr,
+            raw: hit.raw.into(),
+            stack: hit.stack,
+            found: found.map(Into::into),
+        });
+        self.number += 1;
+        *self.counts.entry(hit.event).or_default() += 1;
+        self.rates.add(&hit.event, hit.time, 1.0);
+        if hit.stack != RetainedStack::NONE {
+            *self.stacks.entry((hit.tid, hit.stack)).or_default() += 1;
         }
     }
 
@@ -97,7 +150,7 @@ impl Trace {
             .task(at, |line| line.tid)
             .ranked(1)
             .left("event", "Event", 26, |line| text(self.name(line.event)))
-            .left("text", "What", 0, |line| text(self.event_text(line)))
+            .left("text", "What", 0, |line| text(self.event_text(line, at)))
             .rows();
         let gone = self.number - self.lines.len() as u64 + skip as u64;
         let note = if gone > 0 { format!("{gone} older events are not shown") } else { String::new() };
@@ -133,40 +186,65 @@ impl Unit for Trace {
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        let alias = self.selected[event.role].get("alias").unwrap_or(event.name);
-        self.events.insert(event.number, (alias.into(), event.format.cloned()));
-        Ok(())
+        let selected = &self.selected[event.role];
+        let named = (selected.get("alias").unwrap_or(event.name).into(), event.format.cloned());
+        match selected.source() {
+            // An event that is named itself has its own name.
+            Some(source) => {
+                self.events.entry(event.number).or_insert(named);
+                self.sources.bind(source, event)
+            }
+            None => {
+                self.events.insert(event.number, named);
+                Ok(())
+            }
+        }
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         // While it lives.
         cx.comm(hit.tid);
-        if self.lines.len() >= self.keep {
-            self.lines.pop_front();
+        let Some(source) = self.selected[hit.role].source() else {
+            if self.chosen.as_mut().is_none_or(|chosen| chosen.has(hit.tid, cx)) {
+                self.add(hit, None);
+            }
+            return;
+        };
+        match self.sources.take(source, hit, cx) {
+            Said::Itself if hit.raw.is_empty() => {
+                self.add(&Sample { event: Sources::number(source.source), ..*hit }, Some(""))
+            }
+            Said::Itself => self.add(hit, None),
+            Said::Found(list) => {
+                list.iter().for_each(|found| self.add_found(Sources::number(source.source), found, hit, cx))
+            }
         }
-        self.lines.push_back(Line {
-            number: self.number,
-            time: hit.time,
-            cpu: hit.cpu,
-            tid: hit.tid,
-            event: hit.event,
-            ip: hit.ip,
-            addr: hit.addr,
-            raw: hit.raw.into(),
-            stack: hit.stack,
-        });
-        self.number += 1;
-        *self.counts.entry(hit.event).or_default() += 1;
-        self.rates.add(&hit.event, hit.time, 1.0);
-        if hit.stack != RetainedStack::NONE {
-            *self.stacks.entry((hit.tid, hit.stack)).or_default() += 1;
+    }
+
+    fn must_see_all(&self) -> bool {
+        self.sources.must_see_all()
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        for (number, found) in self.sources.came(cpu, tid, time, cx) {
+            self.add_found(number, &found, &Sample::came(cpu, tid, time), cx);
         }
+    }
+
+    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        self.sources.side(record, time, cx);
+        if let (Record::Fork(task), Some(chosen)) = (record, &mut self.chosen) {
+            chosen.follow(task);
+        }
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        self.sources.lost(lost);
     }
 
     fn loss_text(&self) -> &'static str {
         "those events are missing in the log and in the rates"
     }
-
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let mut panels = vec![self.log(at), self.table(at)];
         if self.stack || self.selected.iter().any(|selected| selected.has("stack")) {
@@ -177,7 +255,8 @@ impl Unit for Trace {
         panels
     }
 
-    fn reset(&mut self, _now: u64) {
+    fn reset(&mut self, now: u64) {
+        self.sources.reset(now);
         self.lines.clear();
         self.counts.clear();
         self.rates.clear();

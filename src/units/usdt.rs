@@ -8,6 +8,7 @@ use crate::event::format::Format;
 use crate::event::probe::{as_name, elf::Elf};
 use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::Record;
 
 use super::kit::columns::{by_weight, text};
 use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
@@ -16,7 +17,9 @@ pub(super) const SPEC: Spec = Spec {
     name: "usdt",
     about: "static probes of a program: which fire, how often, with what arguments",
     help: "Probes are made for the time it runs, their semaphores raised, and taken away at the end. FILE alone is all \
-           of its probes (64 at most), FILE:PROVIDER:NAME one of them. perfprof-tui probe -x FILE -l lists them.",
+           of its probes (64 at most), FILE:PROVIDER:NAME one of them. \
+           perfprof-tui usdt list FILE lists them; usdt add PROVIDER:NAME@FILE makes one that stays, as an event of that name \
+           for every -e, and usdt del PROVIDER:NAME takes it away.",
     example: "perfprof-tui usdt --usdt /usr/lib/x86_64-linux-gnu/libc.so.6:libc:memory_sbrk_more",
     output: "\
 $ perfprof-tui usdt --usdt ./server --batch -n 1
@@ -147,6 +150,12 @@ impl Unit for UsdtUnit {
         };
         self.lines.push_back(line);
         self.number += 1;
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task);
+        }
     }
 
     fn loss_text(&self) -> &'static str {

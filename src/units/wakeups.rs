@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{by_weight, text, time};
@@ -164,6 +165,12 @@ impl Unit for Wakeups {
 
     fn lost(&mut self, _lost: &Lost) {
         self.waking.forget();
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task);
+        }
     }
 
     fn loss_text(&self) -> &'static str {

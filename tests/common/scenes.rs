@@ -9,7 +9,7 @@ use super::stage::{START, Stage, Value, settings};
 pub const MS: u64 = 1_000_000;
 pub const US: u64 = 1000;
 
-const SWITCH: &[&str] =
+pub const SWITCH: &[&str] =
     &["char prev_comm[16]", "int prev_pid", "long prev_state", "char next_comm[16]", "int next_pid"];
 const WAKEUP: &[&str] = &["char comm[16]", "int pid", "int target_cpu"];
 

@@ -131,21 +131,28 @@ impl Stage {
             }
         }
         self.now = self.now.max(hit.time);
-        let mut cx =
-            Context { session: &self.session, names: &mut self.names, own: &self.own, points: Some(&mut self.points) };
+        let mut cx = Context {
+            session: &self.session,
+            names: &mut self.names,
+            own: &self.own,
+            points: Some(&mut self.points),
+            found: None,
+        };
         self.unit.record(&Sample { raw: &raw, ..hit }, &mut cx);
     }
 
     /// Gives it a record of another kind.
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
-        let mut cx = Context { session: &self.session, names: &mut self.names, own: &self.own, points: None };
+        let mut cx =
+            Context { session: &self.session, names: &mut self.names, own: &self.own, points: None, found: None };
         self.unit.side(record, START + after, &mut cx);
     }
 
     /// A record of its own says that a thread came to a CPU.
     pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
         self.now = self.now.max(START + after);
-        let mut cx = Context { session: &self.session, names: &mut self.names, own: &self.own, points: None };
+        let mut cx =
+            Context { session: &self.session, names: &mut self.names, own: &self.own, points: None, found: None };
         self.unit.came(cpu, tid, START + after, &mut cx);
     }
 

@@ -79,6 +79,30 @@ fn gives_memory_back() {
     }
 }
 
+#[inline(never)]
+fn spins_in_between() {
+    let end = Instant::now() + Duration::from_millis(80);
+    while Instant::now() < end {
+        // Without a call: a function that has not made its frame hides who called it.
+        let mut n = 0u64;
+        while n < 1_000_000 {
+            n += 1 + (n & 1);
+        }
+        black_box(n);
+    }
+}
+
+/// Pages of a fresh mapping, each once.
+#[inline(never)]
+fn touches_pages() {
+    const PAGES: usize = 3000;
+    let mut memory: Vec<u8> = Vec::with_capacity(4096 * PAGES);
+    for page in 0..PAGES {
+        memory.spare_capacity_mut()[page * 4096].write(1);
+    }
+    black_box(memory);
+}
+
 static mut WATCHED: u64 = 0;
 
 /// Not a test: what other tests measure, for a bounded time.
@@ -99,6 +123,18 @@ fn the_load() {
                 memory.spare_capacity_mut()[page * 4096].write(1);
             }
             black_box(memory);
+        }
+        Ok("pairs") => {
+            for round in 0..6 {
+                black_box(rustix::process::getppid());
+                match round {
+                    2 => spins_in_between(),
+                    4 => touches_pages(),
+                    _ => {}
+                }
+                let _ = black_box(rustix::process::getpgid(None));
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
         Ok("spin") => {
             while Instant::now() < end {
@@ -481,4 +517,85 @@ fn what_this_machine_lacks_is_said() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() || said.contains(unit) && said.len() > 40, "{unit}: {said}");
     }
+}
+
+/// Units among the events: what ran between two events, what was missing there, and who waited, in one order of time.
+#[test]
+fn what_happened_between_two_events() {
+    const NAME: &str = "what_happened_between_two_events";
+    if !traced(NAME) {
+        return;
+    }
+    let places = "syscalls:sys_enter_getpgid,profile/-F 999/untraced/,page-faults//untraced/,task-state";
+    let load = load("pairs");
+    let mut args = vec!["multi-trace", "-e", "syscalls:sys_enter_getppid", "-e", places, "--keep", "2", "--"];
+    let words: Vec<String> = [load.get_program()]
+        .into_iter()
+        .chain(load.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    args.extend(words.iter().map(String::as_str));
+    let mut command = program();
+    command.env("PERFPROF_LOAD", "pairs").args(&args[..1]).args(["--batch", "--format", "json", "-i", "3600"]);
+    let output = command.args(&args[1..]).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{text}{said}"));
+    let answer: Value = serde_json::from_str(line).expect("json");
+    let slow = rows(&answer, "Slowest");
+    assert!(slow[0]["ns"].as_u64().is_some_and(|ns| ns >= 80_000_000), "{slow:?}");
+    // The slowest is the one with the spin in it: nearly all that was there meanwhile is that function.
+    let meanwhile = rows(&answer, "Meanwhile");
+    let of = |event: &str, part: &str| -> u64 {
+        let ours = |row: &Value| row["task"].as_str().is_some_and(|task| task.starts_with("units::the_load"));
+        let is = |row: &&Value| {
+            row["event"] == event && ours(row) && row["stack"].as_str().is_some_and(|stack| stack.contains(part))
+        };
+        meanwhile.iter().filter(is).filter_map(|row| row["times"].as_u64()).sum()
+    };
+    let (spun, sampled) = (of("profile", "spins_in_between"), of("profile", ""));
+    assert!(spun >= 20 && spun * 10 >= sampled * 8, "{spun} of {sampled}: {meanwhile:?}");
+    let times: Vec<u64> =
+        rows(&answer, "What was in between").iter().filter_map(|row| row["after_ns"].as_u64()).collect();
+    assert!(times.len() > 20 && times.is_sorted(), "{times:?}");
+}
+
+#[test]
+fn events_units_and_samples_in_one_order_of_time() {
+    const NAME: &str = "events_units_and_samples_in_one_order_of_time";
+    if !traced(NAME) {
+        return;
+    }
+    let load = load("pairs");
+    let words: Vec<String> = [load.get_program()]
+        .into_iter()
+        .chain(load.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let mut command = program();
+    command.env("PERFPROF_LOAD", "pairs").args(["trace", "--batch", "--format", "json", "-i", "3600"]);
+    command.args([
+        "-e",
+        "syscalls:sys_enter_getppid,syscalls:sys_enter_getpgid,page-faults,task-state,profile",
+        "-F",
+        "499",
+    ]);
+    let output = command.arg("--").args(&words).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{text}{said}"));
+    let answer: Value = serde_json::from_str(line).expect("json");
+    let rates = rows(&answer, "Rates");
+    let hits =
+        |event: &str| rates.iter().find(|row| row["event"] == event).map_or(0, |row| row["hits"].as_u64().unwrap_or(0));
+    assert_eq!((hits("syscalls:sys_enter_getppid"), hits("syscalls:sys_enter_getpgid")), (6, 6), "{rates:?}");
+    assert!(hits("page-faults") >= 3000 && hits("profile") >= 20 && hits("task-state") >= 6, "{rates:?}");
+    // The last sleep is told with how long it was.
+    let log = rows(&answer, "Log");
+    let slept = log.iter().any(|row| {
+        row["event"] == "task-state" && row["text"].as_str().is_some_and(|text| text.starts_with("slept (S) for 5."))
+    });
+    assert!(slept, "{log:?}");
+    let tids: std::collections::BTreeSet<i64> = log.iter().filter_map(|row| row["tid"].as_i64()).collect();
+    assert!(tids.len() <= 3, "only of the command and its threads: {tids:?}");
 }

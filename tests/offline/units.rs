@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::scenes::{MS, US, counted, scene, sched, switch, wake};
+use crate::common::scenes::{MS, SWITCH, US, counted, scene, sched, switch, wake};
 use crate::common::stage::{START, Stage, cell, number, rows};
 use crate::common::{self, data, program, run};
 use perfprof_tui::panel::{Body, Panel};
@@ -338,6 +338,61 @@ fn pairs_by_key_with_what_was_between() {
     assert!(of(&stage.panels(), "Pairs").note.contains("paired by tid"));
 }
 
+/// What a unit finds by an event stands before the event itself, in the log and between two.
+#[test]
+fn units_among_events() {
+    let switched = |stage: &mut Stage, role: usize| {
+        for role in [0, role] {
+            let hit = Sample { tid: 10, ..stage.hit(role, 6 * MS) };
+            use common::stage::Value::{N, T};
+            stage.give(hit, &[T("hog"), N(10), N(0x100), T("victim"), N(20)]);
+        }
+    };
+    let mut stage = sched("trace", &["-e", "sched:sched_switch,task-state/--than 2ms/"]);
+    stage.event(3, "sched:sched_switch", SWITCH, "\"switch\"");
+    switch(&mut stage, 0, 0, (0, 0), 10);
+    wake(&mut stage, MS, 10, 20, 0);
+    switched(&mut stage, 3);
+    stage.until(7 * MS);
+    let panels = stage.panels();
+    let log = of(&panels, "Log");
+    let line = |row: usize| (number(log, row, "tid"), text(log, row, "event"), text(log, row, "text"));
+    let own = |row| (10.0, "sched:sched_switch".to_owned(), line(row).2);
+    let found = |tid: f64, words: &str| (tid, "task-state".to_owned(), words.to_owned());
+    assert_eq!(line(0), found(10.0, "ran (R) for 6.00 ms"));
+    assert_eq!(line(1), found(20.0, "waited for a CPU (RD) for 5.00 ms"));
+    assert_eq!((line(2), rows(log).table.rows.len()), (own(2), 3));
+    let rates = of(&panels, "Rates");
+    assert_eq!((text(rates, 0, "event"), number(rates, 0, "hits")), ("task-state".into(), 2.0));
+
+    let words = ["-e", "app:begin", "-e", "sched:sched_switch,task-state//untraced/", "--key", "cpu"];
+    let mut stage = sched("multi-trace", &words);
+    stage.event(3, "app:begin", &["int id"], "\"\"").event(4, "sched:sched_switch", SWITCH, "\"switch\"");
+    switch(&mut stage, 0, 0, (0, 0), 10);
+    wake(&mut stage, MS, 10, 20, 0);
+    let hit = Sample { tid: 10, ..stage.hit(3, 2 * MS) };
+    stage.give(hit, &[common::stage::Value::N(1)]);
+    switched(&mut stage, 4);
+    stage.until(7 * MS);
+    let panels = stage.panels();
+    assert_eq!(number(of(&panels, "Pairs"), 0, "max_ns"), 4e6);
+    let between = of(&panels, "What was in between");
+    let events: Vec<String> = (0..rows(between).table.rows.len()).map(|row| text(between, row, "event")).collect();
+    assert_eq!(events, ["app:begin", "task-state", "task-state", "sched:sched_switch"]);
+    assert_eq!(text(between, 2, "text"), "waited for a CPU (RD) for 5.00 ms");
+    for (words, why) in [
+        ("a:b,llcstat", "llcstat: it counts"),
+        ("a:b,profile/--nope/", "no option --nope"),
+        ("a:b,breakpoint", "breakpoint: name events"),
+        ("a:b,profile/-F x/", "--frequency x"),
+    ] {
+        let settings = common::stage::settings(perfprof_tui::units::find("trace").expect("unit"), &["-e", words]);
+        let made = perfprof_tui::units::make(perfprof_tui::units::find("trace").expect("unit"), &settings);
+        let fault = made.expect_err(words);
+        assert!(fault.contains(why), "{fault}");
+    }
+}
+
 #[test]
 fn requests_by_stage_process_and_way() {
     let mut stage = scene("blktrace");
@@ -387,7 +442,7 @@ fn what_grows_stands_before_what_is_large() {
     let (cache, bursts) = (stage.stack(&["probe", "fill_cache"]), stage.stack(&["probe", "take_job"]));
     let wrapped = stage.stack(&["main", "load", "operator new(unsigned long)", "malloc"]);
     let mut give = |stack, at: i64, ms: u64, bytes: i64| {
-        let hit = perfprof_tui::units::kit::Sample { stack, ..stage.hit(0, ms * MS) };
+        let hit = Sample { stack, ..stage.hit(0, ms * MS) };
         stage.give(hit, &[common::stage::Value::N(at), common::stage::Value::N(bytes)]);
     };
     // In the first two eighths of four seconds.

@@ -23,6 +23,7 @@ impl Units {
         let running = Running {
             id: self.next_id,
             spec,
+            whole: spec.whole || unit.must_see_all(),
             unit,
             roles,
             look: ViewState { rows: 200, ..ViewState::default() },

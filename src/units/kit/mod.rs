@@ -11,6 +11,7 @@ pub(crate) mod errno;
 pub(crate) mod field;
 pub(crate) mod grid;
 pub(crate) mod histogram;
+pub(crate) mod joint;
 pub(crate) mod latency;
 pub(crate) mod memory;
 pub mod names;
@@ -45,6 +46,7 @@ pub(crate) use containers::ByContainer;
 pub(crate) use field::BoundExpr;
 pub(crate) use grid::Grid;
 pub use histogram::Stats;
+pub use joint::Finding;
 pub use names::ThreadNames;
 pub use points::Points;
 pub use settings::{Opt, Settings};
@@ -214,6 +216,8 @@ pub struct Context<'a> {
     pub own: &'a FxHashSet<i32>,
     /// Whether points of time and latency are wanted.
     pub points: Option<&'a mut Points>,
+    /// What a unit finds by a record, where that is an event of another.
+    pub found: Option<&'a mut Vec<Finding>>,
 }
 
 impl Context<'_> {
@@ -221,6 +225,13 @@ impl Context<'_> {
     pub(crate) fn point(&mut self, between: [&str; 2], time: u64, ns: u64) {
         if let Some(points) = &mut self.points {
             points.add(between, time, ns);
+        }
+    }
+
+    /// Tells another unit, where this one serves one, what is found of a thread.
+    pub(crate) fn find(&mut self, tid: i32, stack: RetainedStack, text: impl FnOnce() -> String) {
+        if let Some(found) = &mut self.found {
+            found.push(Finding { tid, stack, text: text() });
         }
     }
 
@@ -354,6 +365,18 @@ pub trait Unit: Send + Sync + Debug {
 
     /// A counter was read.
     fn count(&mut self, _counted: &CountedEvents) {}
+
+    /// Whether it tells what it finds ([`Context::find`]), rather than that its events stand for themselves, where it is a
+    /// source of events for another unit.
+    fn has_findings(&self) -> bool {
+        false
+    }
+
+    /// Whether it must see the whole machine though its description does not say so, because of a unit that it has among
+    /// its events.
+    fn must_see_all(&self) -> bool {
+        false
+    }
 
     /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
     fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {}

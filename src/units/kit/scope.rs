@@ -27,7 +27,8 @@ pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> 
     if !scope.narrows() {
         return Ok(unit);
     }
-    Ok(Box::new(Scoped { unit, scope, whole: spec.whole, traced: FxHashSet::default() }))
+    let whole = spec.whole || unit.must_see_all();
+    Ok(Box::new(Scoped { unit, scope, whole, traced: FxHashSet::default() }))
 }
 
 /// The options among those of all units that mean nothing to this one, with the reason.
@@ -149,6 +150,14 @@ impl Unit for Scoped {
         if self.takes(hit, cx) {
             self.unit.record(hit, cx);
         }
+    }
+
+    fn has_findings(&self) -> bool {
+        self.unit.has_findings()
+    }
+
+    fn must_see_all(&self) -> bool {
+        self.unit.must_see_all()
     }
 
     fn count(&mut self, counted: &CountedEvents) {

@@ -6,6 +6,8 @@
 use std::ops::Range;
 
 use super::EventRequest;
+use super::joint::{SourceRole, Sources};
+use crate::event::Rate;
 use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
 
@@ -15,6 +17,10 @@ pub(crate) struct SelectedEvent {
     pub(crate) event: String,
     pub(crate) filter: Option<String>,
     pub(crate) attributes: Vec<(String, String)>,
+    /// How it is asked for, and for whom, where a unit stands among the events.
+    pub(crate) source: Option<(SourceRole, EventRequest)>,
+    /// How often a second it is sampled, where every hit is not wanted.
+    pub(crate) hz: Option<u64>,
 }
 
 /// Attributes, and whether they have a value.
@@ -52,7 +58,17 @@ impl SelectedEvent {
 
     /// As the engine is asked for it.
     pub(crate) fn want(&self, stack: bool) -> EventRequest {
-        EventRequest::new(&*self.event).with_stack(stack || self.has("stack")).only(self.filter.clone())
+        if let Some((_, request)) = &self.source {
+            return EventRequest { stack: request.stack || stack || self.has("stack"), ..request.clone() };
+        }
+        let rate = self.hz.filter(|_| !self.event.contains(':')).map(Rate::Frequency);
+        let request = EventRequest::new(&*self.event).with_stack(stack || self.has("stack"));
+        EventRequest { rate, ..request }.only(self.filter.clone())
+    }
+
+    /// Whose event it is, where a unit stands among the events.
+    pub(crate) fn source(&self) -> Option<SourceRole> {
+        self.source.as_ref().map(|(at, _)| *at)
     }
 }
 
@@ -66,7 +82,37 @@ fn is_word(c: char) -> bool {
 
 /// Reads a list.
 pub(crate) fn parse(text: &str) -> Result<Vec<SelectedEvent>, Diagnostic> {
-    LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part)).collect()
+    parse_with(text, &|_| false)
+}
+
+/// Reads a list in which units may stand.
+fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<SelectedEvent>, Diagnostic> {
+    LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part, is_unit)).collect()
+}
+
+/// The lists of `-e` with the units among them, each as its own events; those stand first, so that what a unit finds by
+/// an event is told before the event itself.
+pub(crate) fn joint(settings: &super::Settings) -> Result<(Vec<Vec<SelectedEvent>>, Sources), String> {
+    let mut sources = Sources::default();
+    let unit = |name: &str| settings.units.iter().find(|spec| spec.name == name);
+    let hz = settings.get("frequency").map(|_| settings.hertz("frequency", 0)).transpose()?;
+    let mut lists = Vec::new();
+    for text in settings.all("event") {
+        let parsed = parse_with(text, &|name| unit(name).is_some()).map_err(|fault| format!("-e: {fault}"))?;
+        let (mut list, mut plain) = (Vec::new(), Vec::new());
+        for one in parsed {
+            match unit(&one.event) {
+                None => plain.push(SelectedEvent { hz, ..one }),
+                Some(spec) => {
+                    let events = sources.add(spec, one.filter.as_deref().unwrap_or_default(), settings)?;
+                    list.extend(events.into_iter().map(|of| SelectedEvent { source: Some(of), ..one.clone() }));
+                }
+            }
+        }
+        list.append(&mut plain);
+        lists.push(list);
+    }
+    Ok((lists, sources))
 }
 
 /// All lists of `-e`.
@@ -74,23 +120,27 @@ pub(crate) fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<
     texts.map(|text| parse(text).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
+/// What is wrong where no event is named.
+pub(crate) const NONE: &str = "name events with -e, e.g. -e sched:sched_wakeup,raw_syscalls:sys_enter";
+
 /// All events of all lists; an error where none is named.
 pub(crate) fn flat(settings: &super::Settings) -> Result<Vec<SelectedEvent>, String> {
     let all: Vec<SelectedEvent> = lists(settings.all("event"))?.into_iter().flatten().collect();
     if all.is_empty() {
-        return Err("name events with -e, e.g. -e sched:sched_wakeup,raw_syscalls:sys_enter".to_owned());
+        return Err(NONE.to_owned());
     }
     Ok(all)
 }
 
-fn one(text: &str, part: Range<usize>) -> Result<SelectedEvent, Diagnostic> {
+fn one(text: &str, part: Range<usize>, is_unit: &dyn Fn(&str) -> bool) -> Result<SelectedEvent, Diagnostic> {
     let whole = text[part.clone()].trim();
     if whole.is_empty() {
         return Err(Diagnostic::new(text, part.start, 1, "an event is missing here, e.g. sched:sched_switch"));
     }
     let mut parts = LEXICON.split(text, part, "/")?.into_iter();
     let event = parts.next().map_or("", |name| text[name].trim());
-    let Some(filter) = parts.next().filter(|_| event.contains(':') && !event.starts_with("mem:")) else {
+    let has_parts = event.contains(':') && !event.starts_with("mem:") || is_unit(event);
+    let Some(filter) = parts.next().filter(|_| has_parts) else {
         return Ok(SelectedEvent { event: whole.to_owned(), ..SelectedEvent::default() });
     };
     let filter = Some(unquoted(&text[filter]).to_owned()).filter(|filter| !filter.is_empty());
@@ -109,7 +159,7 @@ fn one(text: &str, part: Range<usize>) -> Result<SelectedEvent, Diagnostic> {
         }
         attributes.push(((*known).to_owned(), value.unwrap_or_default().to_owned()));
     }
-    Ok(SelectedEvent { event: event.to_owned(), filter, attributes })
+    Ok(SelectedEvent { event: event.to_owned(), filter, attributes, ..SelectedEvent::default() })
 }
 
 fn unquoted(text: &str) -> &str {

@@ -4,7 +4,7 @@ use crate::filter::expr::Expr;
 use crate::lang::nearest;
 use crate::lang::quantity::{self, QuantityError};
 
-use super::field;
+use super::{Spec, field};
 
 /// An option that units may take.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +109,8 @@ pub struct Settings {
     pub tasks: Vec<i32>,
     /// The processes among them, for what is told by process.
     pub processes: Vec<i32>,
+    /// The units that may stand among events.
+    pub units: &'static [&'static Spec],
 }
 
 impl Settings {
@@ -180,6 +182,16 @@ impl Settings {
         self.tasks.is_empty() || self.tasks.contains(&tid)
     }
 
+    /// The same, of the whole machine.
+    pub(crate) fn of_all(&self) -> Self {
+        Self { tasks: Vec::new(), processes: Vec::new(), ..self.clone() }
+    }
+
+    /// The same, where these units may stand among events.
+    pub(crate) fn among(self, units: &'static [&'static Spec]) -> Self {
+        Self { units, ..self }
+    }
+
     /// Reads options as they are typed after a unit's name: `--key pid -g`.
     pub fn parse(words: &[String], allowed: &[&str]) -> Result<Self, String> {
         let mut settings = Self::default();
@@ -191,9 +203,14 @@ impl Settings {
                     None => (long.to_owned(), None),
                 },
                 None => {
-                    let short = word.strip_prefix('-').and_then(|rest| rest.chars().next().filter(|_| rest.len() == 1));
+                    let rest = word.strip_prefix('-').unwrap_or_default();
+                    let short = rest.chars().next();
                     let own = OPTIONS.iter().find(|opt| short.is_some() && opt.short == short);
-                    (own.ok_or_else(|| format!("{word}: expected an option such as --key"))?.name.to_owned(), None)
+                    // A value may stand behind its letter.
+                    let joined = short.map(|letter| &rest[letter.len_utf8()..]).filter(|value| !value.is_empty());
+                    let own = own.filter(|opt| joined.is_none() || !opt.value.is_empty());
+                    let own = own.ok_or_else(|| format!("{word}: expected an option such as --key"))?;
+                    (own.name.to_owned(), joined.map(str::to_owned))
                 }
             };
             let may = |opt: &&Opt| opt.name == name && [allowed, SHARED].iter().any(|list| list.contains(&opt.name));
@@ -232,6 +249,10 @@ mod tests {
             let error = Settings::parse(&words(text), &["stack", "keep"]).expect_err(text);
             assert!(error.contains(why), "{error}");
         }
+        assert_eq!(
+            Settings::parse(&words("-F99 -g"), &["frequency", "stack"]).expect("parses").get("frequency"),
+            Some("99")
+        );
         let s = Settings::parse(&words("--detail -g --irqs_disabled=0 --cgroups a*"), &["stack", "detail"])
             .expect("parses");
         assert_eq!((s.get("detail"), s.get("irqs_disabled"), s.get("cgroups")), (Some("64"), Some("0"), Some("a*")));

@@ -1,0 +1,141 @@
+//! Units as sources of events for others: what each of them finds stands among the other's events, in one order of time.
+
+use crate::profile::RetainedStack;
+use crate::record::Record;
+
+use super::{Context, Event, EventRequest, Lost, Sample, Settings, Spec, Unit, scope};
+
+/// Something that a unit found, as an event among those of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The thread that it is about.
+    pub(crate) tid: i32,
+    /// Where it happened.
+    pub(crate) stack: RetainedStack,
+    /// In words; empty where its stack says all.
+    pub(crate) text: String,
+}
+
+/// The place of an event among the sources: which of them wants it, and as which of its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceRole {
+    pub(crate) source: usize,
+    pub(crate) role: usize,
+}
+
+/// What a hit of a source's event says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// The event itself.
+    Itself,
+    /// What the source made of it, perhaps nothing.
+    Found(Vec<Finding>),
+}
+
+#[derive(Debug)]
+struct Source {
+    name: &'static str,
+    unit: Box<dyn Unit>,
+    whole: bool,
+}
+
+/// The units among a list of events.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(Vec<Source>);
+
+impl Sources {
+    /// Takes a unit in with the options that were typed for it and those of the one that it serves; its events.
+    pub(crate) fn add(
+        &mut self,
+        spec: &'static Spec,
+        typed: &str,
+        of: &Settings,
+    ) -> Result<Vec<(SourceRole, EventRequest)>, String> {
+        let name = spec.name;
+        let words = shlex::split(typed).ok_or_else(|| format!("{name}/{typed}/: a quote is not closed"))?;
+        let mut settings = Settings::parse(&words, spec.options).map_err(|why| format!("{name}: {why}"))?;
+        settings.tasks.clone_from(&of.tasks);
+        settings.processes.clone_from(&of.processes);
+        for shared in ["frequency", "stack", "comm"].iter().filter(|option| spec.options.contains(option)) {
+            if let Some(value) = of.get(shared).filter(|_| !settings.has(shared)) {
+                settings.set(shared, value)?;
+            }
+        }
+        let unit = (spec.make)(&settings).and_then(|unit| scope::applied(spec, &settings, unit));
+        let unit = unit.map_err(|why| format!("{name}: {why}"))?;
+        let requests = unit.event_requests();
+        if requests.is_empty() || requests.iter().any(|want| want.counted) {
+            return Err(format!("{name}: it counts, and has no single events for others"));
+        }
+        let source = self.0.len();
+        self.0.push(Source { name, unit, whole: spec.whole });
+        Ok(requests.into_iter().enumerate().map(|(role, want)| (SourceRole { source, role }, want)).collect())
+    }
+
+    /// Their names, by the number that their findings have instead of an event's.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u16, &'static str)> {
+        self.0.iter().enumerate().map(|(at, source)| (Self::number(at), source.name))
+    }
+
+    /// The number for a source's findings: no session has as many events.
+    pub(crate) fn number(source: usize) -> u16 {
+        u16::MAX - 1 - source as u16
+    }
+
+    /// Whether one of them must see the whole machine.
+    pub(crate) fn must_see_all(&self) -> bool {
+        self.0.iter().any(|source| source.whole)
+    }
+
+    pub(crate) fn bind(&mut self, at: SourceRole, event: &Event<'_>) -> Result<(), String> {
+        match self.0.get_mut(at.source) {
+            Some(source) => source.unit.bind(&Event { role: at.role, ..*event }),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a hit to its source.
+    pub(crate) fn take(&mut self, at: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) -> Said {
+        let Some(source) = self.0.get_mut(at.source) else { return Said::Itself };
+        let mut found = Vec::new();
+        let Context { session, names, own, .. } = cx;
+        let mut within = Context { session, names, own, points: None, found: Some(&mut found) };
+        source.unit.record(&Sample { role: at.role, ..*hit }, &mut within);
+        if source.unit.has_findings() { Said::Found(found) } else { Said::Itself }
+    }
+
+    /// A thread has come to a CPU: what the sources find by that, with the number of each.
+    pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) -> Vec<(u16, Finding)> {
+        let mut all = Vec::new();
+        for (at, source) in self.0.iter_mut().enumerate() {
+            let mut found = Vec::new();
+            let Context { session, names, own, .. } = cx;
+            let mut within = Context { session, names, own, points: None, found: Some(&mut found) };
+            source.unit.came(cpu, tid, time, &mut within);
+            all.extend(found.into_iter().map(|finding| (Self::number(at), finding)));
+        }
+        all
+    }
+
+    pub(crate) fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        self.0.iter_mut().for_each(|source| source.unit.side(record, time, cx));
+    }
+
+    pub(crate) fn lost(&mut self, lost: &Lost) {
+        self.0.iter_mut().for_each(|source| source.unit.lost(lost));
+    }
+
+    pub(crate) fn reset(&mut self, now: u64) {
+        self.0.iter_mut().for_each(|source| source.unit.reset(now));
+    }
+}
+
+/// What is said of a finding, or of a sample without words: its text, and where its stack is.
+pub(crate) fn words(text: &str, stack: RetainedStack, line: impl FnOnce(RetainedStack) -> String) -> String {
+    match (text.is_empty(), stack == RetainedStack::NONE) {
+        (true, true) => String::new(),
+        (false, true) => text.to_owned(),
+        (true, false) => line(stack),
+        (false, false) => format!("{text} in {}", line(stack)),
+    }
+}

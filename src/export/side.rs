@@ -75,7 +75,7 @@ impl<'a> SideWriter<'a> {
         let kernel_name;
         let (name, pgoff): (&[u8], u64) = match dso.kind {
             crate::session::DsoKind::Kernel => {
-                kernel_name = format!("{}_text", dso.path);
+                kernel_name = format!("{}{}", dso.path, dso.text_symbol.as_deref().unwrap_or("_text"));
                 (kernel_name.as_bytes(), mapping.start)
             }
             crate::session::DsoKind::Anon => (b"//anon", 0),

@@ -89,10 +89,28 @@ impl Chains {
             if self.judges {
                 self.examine(session, &sample, caller);
             }
-            return sample;
+            let with_leaf = !sample.user.regs.is_empty() && self.put_leafs_caller(session, &sample);
+            return if with_leaf { Sample { chain: &self.bytes, ..sample } } else { sample };
         }
         let chain = self.complete(session, &sample, branches).unwrap_or(sample.chain);
         Sample { chain, ..sample }
+    }
+
+    /// Joins a chain of frame pointers with the caller of its leaf, which on AArch64 may be in a register alone; `false`
+    /// where it is whole without it.
+    fn put_leafs_caller(&mut self, session: &Session, sample: &Sample<'_>) -> bool {
+        self.user.clear();
+        self.user.extend(u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1));
+        let Some(leaf) = self.user.first().copied() else { return false };
+        let find = |ip: u64| {
+            let map = session.user_map(sample.pid, ip);
+            (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))
+        };
+        let caller = self.stacks.caller_of_leaf(&sample.user, leaf, &find);
+        let Some(caller) = caller.filter(|caller| self.user.get(1) != Some(caller)) else { return false };
+        self.user.insert(1, caller);
+        self.joined(sample);
+        true
     }
 
     /// The whole chain of a sample, as raw words: the kernel's part as it came, then the user's. `None` when

@@ -59,6 +59,9 @@ pub(crate) mod branch {
 /// (arch/x86/include/uapi/asm/perf_regs.h, arch/arm64 likewise).
 pub(crate) const REGS_USER: u64 = if cfg!(target_arch = "aarch64") { (1 << 33) - 1 } else { 0xff_0fff };
 
+/// The register that holds a leaf function's caller, where calls do not push it: x30.
+pub(crate) const REGS_LINK: u64 = if cfg!(target_arch = "aarch64") { 1 << 30 } else { 0 };
+
 /// `PERF_FORMAT_*` bits of `read_format`.
 pub(crate) mod read_format {
     pub(crate) const TOTAL_TIME_ENABLED: u64 = 1;

@@ -50,6 +50,8 @@ pub struct Dso {
     pub(crate) build_id: Option<BuildId>,
     /// For the kernel, where its text began while it was recorded: it is moved at each boot.
     pub(crate) text: Option<u64>,
+    /// The symbol that stands there, by which perf says how far it was moved: `_text`, or `_stext` on AArch64.
+    pub(crate) text_symbol: Option<Arc<str>>,
     /// A process that had it mapped, and where: the way to its file through /proc while it lives.
     pub via: Option<(i32, u64, u64)>,
     /// Of anonymous code, the jitdump file that its process has mapped.
@@ -168,7 +170,10 @@ impl Dsos {
         let dso = self.intern(map.pid, name, map.file, via);
         self.join_dump(map.pid, dso);
         if self.list[dso.0 as usize].kind == DsoKind::Kernel && map.pgoff != 0 {
-            self.list[dso.0 as usize].text = Some(map.pgoff);
+            let symbol = map.name.strip_prefix(b"[kernel.kallsyms]").filter(|symbol| !symbol.is_empty());
+            let kernel = &mut self.list[dso.0 as usize];
+            kernel.text = Some(map.pgoff);
+            kernel.text_symbol = symbol.map(|symbol| String::from_utf8_lossy(symbol).into());
         }
         (dso, pgoff)
     }
@@ -234,6 +239,7 @@ impl Dsos {
                 file,
                 build_id,
                 text: None,
+                text_symbol: None,
                 via,
                 dump: None,
             });

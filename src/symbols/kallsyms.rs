@@ -12,8 +12,10 @@ use crate::kernel::procfs;
 #[derive(Debug, Default)]
 pub struct Kallsyms {
     pub table: SymbolTable,
-    /// The address of `_text`, which perf's kernel map starts at.
+    /// The address of `_text`, or where there is none of `_stext`: perf's kernel map starts there.
     pub text: Option<u64>,
+    /// Which of the two it is.
+    pub(crate) text_symbol: &'static str,
     pub(crate) end: Option<u64>,
     /// Whether addresses are hidden.
     pub(crate) restricted: bool,
@@ -103,8 +105,8 @@ impl Reader {
             known.restricted &= address == 0;
             known.lines += 1;
             match name {
-                b"_text" => known.text = Some(address),
-                b"_stext" if known.text.is_none() => known.text = Some(address),
+                b"_text" => (known.text, known.text_symbol) = (Some(address), "_text"),
+                b"_stext" if known.text.is_none() => (known.text, known.text_symbol) = (Some(address), "_stext"),
                 b"_etext" => known.end = Some(address),
                 _ => {}
             }

@@ -223,6 +223,9 @@ mod x86 {
     pub(crate) const IP: u32 = 8;
 }
 
+/// `PERF_SAMPLE_REGS_ABI_64`.
+const ABI_64: u64 = 2;
+
 /// Register numbers of arch/arm64/include/uapi/asm/perf_regs.h.
 mod arm {
     pub(crate) const FP: u32 = 29;
@@ -236,6 +239,22 @@ impl UnwindSpace {
         Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }
 
+    /// The caller of a function that has made no frame yet, or never makes one: what the link register of a sample
+    /// without a copied stack holds, where the tables say that it is still there. `pc` is where the sample was.
+    pub fn caller_of_leaf<'a>(
+        &mut self,
+        state: &UserState<'_>,
+        pc: u64,
+        find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
+    ) -> Option<u64> {
+        let lr = state.register(arm::LR).filter(|_| state.abi == ABI_64)?;
+        let none = Copied { from: 0, bytes: &[], full: false };
+        let mut out = Vec::new();
+        // Without a stack nothing but a register leads on, and that no further than to the caller.
+        self.aarch64.walk(&self.options, find, UnwindRegsAarch64::new(lr, 0, 0), pc, &none, &mut out);
+        out.get(1).copied()
+    }
+
     /// Appends the addresses of a user stack, leaf first: the instruction, then return addresses. `None`
     /// when there is nothing to begin with: a kernel thread's, or a 32-bit process's.
     pub fn unwind<'a>(
@@ -244,7 +263,6 @@ impl UnwindSpace {
         find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
         out: &mut Vec<u64>,
     ) -> Option<ChainEnd> {
-        const ABI_64: u64 = 2;
         if state.abi != ABI_64 {
             return None;
         }

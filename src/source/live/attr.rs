@@ -4,8 +4,8 @@
 pub use crate::event::spec::Rate;
 use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{
-    Attr, Flag, REGS_USER, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE,
-    TYPE_TRACEPOINT, branch, read_format, sample,
+    Attr, Flag, REGS_LINK, REGS_USER, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT,
+    TYPE_SOFTWARE, TYPE_TRACEPOINT, branch, read_format, sample,
 };
 
 /// The modes that are not sampled.
@@ -141,6 +141,10 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
             CallGraph::Dwarf(size) if user => {
                 attr.sample_type |= sample::REGS_USER | sample::STACK_USER;
                 (attr.regs_user, attr.stack_user) = (REGS_USER, size);
+            }
+            CallGraph::Fp if user && REGS_LINK != 0 => {
+                attr.sample_type |= sample::REGS_USER;
+                attr.regs_user = REGS_LINK;
             }
             CallGraph::Lbr if user => {
                 attr.sample_type |= sample::BRANCH_STACK;

@@ -13,34 +13,36 @@ pub(crate) fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<S
     let layout = events.first().map_or_else(Layout::default, EventDesc::layout);
     let trailer = layout.encode_trailer(&SampleId::default());
     let modules = kallsyms::modules();
-    let Some(text) = text_start() else {
+    let Some((text, end_of_text, symbol)) = text() else {
         let (why, remedy) = privilege::names_hidden(&Rights::read());
         notes.push(format!("kernel functions have no names: {why}; {remedy}"));
         return;
     };
     let first_module = modules.iter().map(|m| m.start).filter(|s| *s > text).min();
-    let end = first_module.unwrap_or(MODULES_VADDR.max(text));
-    map(text, end - text, "[kernel.kallsyms]_text").encode(out, &trailer);
+    let end = first_module.unwrap_or(if cfg!(target_arch = "x86_64") { MODULES_VADDR.max(text) } else { end_of_text });
+    map(text, end - text, &format!("[kernel.kallsyms]{symbol}")).encode(out, &trailer);
     for module in &modules {
         map(module.start, module.len, &format!("[{}]", module.name)).encode(out, &trailer);
     }
 }
 
 /// The address from which x86-64 puts modules and BPF programs, above the kernel's text (Documentation/arch/x86/
-/// x86_64/mm.rst). On other machines the first module, if any, bounds the text.
+/// x86_64/mm.rst). Elsewhere modules lie below, and the text ends where its symbols say.
 const MODULES_VADDR: u64 = 0xffff_ffff_c000_0000;
 
 fn map(start: u64, len: u64, name: &str) -> Mmap<'_> {
     Mmap { pid: -1, tid: 0, start, len, pgoff: start, file: FileId::None, prot: 4, flags: 0, name: name.as_bytes() }
 }
 
-/// The address of `_text`, from the first lines of kallsyms where it stands there.
-fn text_start() -> Option<u64> {
+/// The beginning and the end of the kernel's text, and the symbol that stands at its beginning.
+fn text() -> Option<(u64, u64, &'static str)> {
+    // It stands in the first lines; only where modules do not bound the text its end is needed, too.
     let mut head = vec![0; 64 << 10];
     let n = procfs::kallsyms_head(&mut head).ok()?;
-    let known = kallsyms::Kallsyms::parse(&head[..n]);
-    known
-        .text
-        .or_else(|| kallsyms::Kallsyms::read(std::path::Path::new("/proc/kallsyms")).ok()?.text)
-        .filter(|t| *t != 0)
+    let mut known = kallsyms::Kallsyms::parse(&head[..n]);
+    if known.text.is_none() || cfg!(not(target_arch = "x86_64")) {
+        known = kallsyms::Kallsyms::read(std::path::Path::new("/proc/kallsyms")).ok()?;
+    }
+    let text = known.text.filter(|text| *text != 0)?;
+    Some((text, known.end.filter(|end| *end > text).unwrap_or(u64::MAX), known.text_symbol))
 }

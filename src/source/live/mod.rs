@@ -271,7 +271,10 @@ impl LiveSource {
         let mut began = !self.fresh_events.is_empty() && self.enable_at.is_none();
         if self.enable_at.is_some_and(|at| monotonic_ns() >= at) {
             self.enable_at = None;
-            self.attachment.enable_all();
+            // Where the exec begins it, nothing of what starts the command is measured.
+            if !self.attachment.common.enable_on_exec {
+                self.attachment.enable_all();
+            }
             began = true;
         }
         if began {
@@ -282,6 +285,7 @@ impl LiveSource {
         }
         if let Some(held) = self.held.take() {
             self.child = Some(held.release().map_err(SourceError::Command)?);
+            self.attachment.common.enable_on_exec = false;
         }
         batch.bytes.append(&mut self.first);
         let news: Vec<containers::ContainerChanges> =

@@ -187,6 +187,27 @@ fn arm_goes_by_link_register_frame_and_stack_pointer() {
     assert_eq!(walked, Some((vec![0x04, 0x18, 0x28, 0x38], ChainEnd::Root)));
 }
 
+/// A chain of frame pointers lacks the caller of a function without a frame; the link register has it, as long as the
+/// tables say that it is there.
+#[test]
+fn the_link_register_has_the_caller_of_a_leaf() {
+    let functions = [
+        (0x00, 0x10, vec![cfa(X31, 0)]),
+        (0x10, 0x10, vec![cfa(X29, 16), saved(X29, 2), saved(X30, 1)]),
+        (0x20, 0x10, vec![cfa(X31, 0), after(4), cfa(X31, 16), saved(X29, 2), saved(X30, 1)]),
+    ];
+    let mut stage = Stage::new(183, X30, &functions);
+    let mut dsos = Dsos::default();
+    let dso = dsos.named(stage.file.path().to_str().expect("a path"), DsoKind::File);
+    let find = |ip: u64| (MAPPED..MAPPED + 0x100).contains(&ip).then_some((&dso, ip.wrapping_sub(MAPPED) + OFFSET));
+    let regs = (MAPPED + 0x18).to_le_bytes();
+    let state = UserState { abi: 2, mask: 1 << arm::LR, regs: &regs, stack: &[], asked: 0 };
+    let mut caller = |at: u64| stage.stacks.caller_of_leaf(&state, MAPPED + at, &find).map(|ip| ip - MAPPED);
+    // A leaf; a function with its frame; one before it makes its frame, and after.
+    assert_eq!([0x04, 0x18, 0x20, 0x28].map(&mut caller), [Some(0x18), None, Some(0x18), None]);
+    assert_eq!(caller(0x5_0000), None, "nothing is known of code without a file");
+}
+
 #[test]
 fn only_64_bits_have_tables() {
     let find = |_: u64| None;

@@ -142,7 +142,8 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
                 attr.sample_type |= sample::REGS_USER | sample::STACK_USER;
                 (attr.regs_user, attr.stack_user) = (REGS_USER, size);
             }
-            CallGraph::Fp if user && REGS_LINK != 0 => {
+            // Walks in the kernel begin when it knows the tables; until then frame pointers are all there is.
+            CallGraph::Fp | CallGraph::Tables if user && REGS_LINK != 0 => {
                 attr.sample_type |= sample::REGS_USER;
                 attr.regs_user = REGS_LINK;
             }

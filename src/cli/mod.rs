@@ -52,9 +52,11 @@ use error::code;
 pub(crate) use error::usage;
 
 use crate::kernel::{own_memory, privilege};
+use crate::symbols::guard;
 
 /// Parses the arguments, runs the command, prints what went wrong.
 pub fn main() -> ExitCode {
+    guard::end_on_panic();
     own_memory::take_small_pages();
     if let Err(error) = privilege::shed() {
         output::complain(&error.to_string());

@@ -58,6 +58,14 @@ pub struct Dso {
     pub(crate) dump: Option<Arc<[u8]>>,
 }
 
+impl Dso {
+    /// True where its path is a name that the kernel made up for memory: no file was ever there.
+    pub(crate) fn is_memory(&self) -> bool {
+        const STARTS: [&[u8]; 5] = [b"/memfd:", b"/[aio]", b"/dmabuf:", b"/drm mm object", b"/i915"];
+        STARTS.iter().any(|start| self.raw_path.starts_with(start))
+    }
+}
+
 /// The table of DSOs and mappings of a session.
 #[derive(Clone, Debug)]
 pub struct Dsos {

@@ -17,6 +17,7 @@ use super::demangle::{NameForm, demangle};
 use super::door::Namers;
 use super::dwarf_cost;
 use super::elf::{self, Segments};
+use super::guard::guarded;
 use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
 use crate::kernel::{own_memory, procfs};
@@ -258,18 +259,33 @@ impl Lines {
             self.open(dso);
         }
         self.shares.ask(dso.id);
-        let options = &self.options;
-        let Some(Some(file)) = self.files.get_mut(&dso.id) else { return Vec::new() };
-        match file.segments.to_address(at) {
+        self.read(dso, |file, options| match file.segments.to_address(at) {
             Some(address) => file.places(address, options),
             None => Vec::new(),
-        }
+        })
+    }
+
+    /// Reads in a file. One whose reader fails has no lines from then on.
+    fn read(
+        &mut self,
+        dso: &Dso,
+        read: impl FnOnce(&mut OneFile, &SymbolOptions) -> Vec<InlinedFrame>,
+    ) -> Vec<InlinedFrame> {
+        let options = &self.options;
+        let Some(Some(file)) = self.files.get_mut(&dso.id) else { return Vec::new() };
+        guarded(|| read(file, options)).unwrap_or_else(|why| {
+            self.forget(dso.id);
+            self.files.insert(dso.id, None);
+            self.problems.push((dso.id, format!("no lines: {why}")));
+            Vec::new()
+        })
     }
 
     /// Opens a file; others give way to it.
     fn open(&mut self, dso: &Dso) {
         let mut purse = UnpackBudget::new(self.shares.most());
-        let (file, user) = OneFile::of(dso, &self.options, &mut purse).unwrap_or_else(|why| {
+        let opened = guarded(|| OneFile::of(dso, &self.options, &mut purse).map_err(|why| why.to_string()));
+        let (file, user) = opened.flatten().unwrap_or_else(|why| {
             self.problems.push((dso.id, format!("no lines: {why}")));
             purse = UnpackBudget::new(0);
             (None, 0)
@@ -321,6 +337,22 @@ mod tests {
     #[inline(always)]
     fn inner(n: u64) -> u64 {
         std::hint::black_box(n) * 3
+    }
+
+    #[test]
+    fn a_reader_that_fails_takes_only_its_files_lines() {
+        let mut session = Session::new(Origin::Live);
+        let pid = std::process::id() as i32;
+        session.task(pid, pid);
+        let mut lines = Lines::new(SymbolOptions::live());
+        let start = outer as fn(u64) -> u64 as usize as u64;
+        let map = session.user_map(pid, start);
+        let (dso, at) = (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(start));
+        assert!(!lines.places(dso, at).is_empty());
+        assert_eq!(lines.read(dso, |_, _| panic!("damaged")), []);
+        let problems = lines.take_problems();
+        assert!(problems.len() == 1 && problems[0].1.starts_with("no lines: its reader failed"), "{problems:?}");
+        assert_eq!((lines.places(dso, at), lines.take_problems(), lines.memory()), (vec![], vec![], 0));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod door;
 mod dwarf_cost;
 pub(crate) mod elf;
 pub mod find_file;
+pub(crate) mod guard;
 pub mod jit;
 pub mod jit_functions;
 pub mod jit_slice;

@@ -8,6 +8,7 @@ use super::bounds::Bounds;
 use super::bytes::Bytes;
 use super::debug_image::{Functions, Image};
 use super::demangle::{NameForm, demangle};
+use super::guard::guarded;
 use super::jits::{JitVisit, Jits};
 use super::kallsyms::Kallsyms;
 use super::loaded::{LoadedFiles, Symbolized};
@@ -206,8 +207,13 @@ impl Resolver {
         let form = self.options.form;
         let (key, loaded) = self.file(dso)?;
         let before = loaded.memory();
-        let found = loaded.find(addr, form);
+        let found = guarded(|| loaded.find(addr, form));
         let now = loaded.memory();
+        let found = found.unwrap_or_else(|why| {
+            self.keys.insert(dso.id, None);
+            self.problems.push((dso.id, why));
+            None
+        });
         if now != before {
             self.shares.update(Holder::File(key), now);
             self.make_room();
@@ -225,7 +231,7 @@ impl Resolver {
             self.shares.ask(Holder::File(key));
             return Some((key, self.files.get_mut(&key)?));
         }
-        let (key, loaded, user) = match self.load_file(dso) {
+        let (key, loaded, user) = match guarded(|| self.load_file(dso)).flatten() {
             Ok((key, loaded, user, from)) => {
                 if known.is_none() {
                     self.sources.push((dso.id, from));
@@ -235,7 +241,9 @@ impl Resolver {
             Err(why) => {
                 // By that it can be found elsewhere.
                 let id = dso.build_id.filter(|_| dso.kind == DsoKind::File && !why.contains("build id"));
-                self.problems.push((dso.id, id.map_or(why.clone(), |id| format!("{why}; its build id is {id}"))));
+                let why = id.map_or(why.clone(), |id| format!("{why}; its build id is {id}"));
+                // Of memory nobody expects a file, nor can anything be done.
+                self.problems.extend((!dso.is_memory()).then_some((dso.id, why)));
                 self.keys.insert(dso.id, None);
                 return None;
             }
@@ -371,6 +379,34 @@ mod tests {
         assert!(raw.name.starts_with("_ZN") || raw.name.starts_with("_R"), "{raw:?}");
         let vdso = session.dsos.all().iter().find(|d| d.kind == DsoKind::Vdso).expect("vdso").clone();
         assert!((0..0x2000).any(|a| resolver.resolve(&vdso, a).is_some_and(|f| f.name.contains("clock_gettime"))));
+    }
+
+    /// Where only memory was, nothing is missing.
+    #[test]
+    fn memory_with_a_name_has_no_file() {
+        let mut session = Session::new(Origin::Recorded);
+        let mut resolver = Resolver::new(SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() });
+        for (start, name, said) in
+            [(0, "/memfd:pool (deleted)", 0), (0x1000, "/[aio] (deleted)", 0), (0x2000, "/none", 1)]
+        {
+            let name = name.as_bytes();
+            let file = FileId::None;
+            let map = crate::record::kinds::Mmap {
+                pid: 1,
+                tid: 1,
+                start,
+                len: 0x1000,
+                pgoff: 0,
+                file,
+                prot: 5,
+                flags: 2,
+                name,
+            };
+            session.apply(&crate::record::Record::Mmap(map), 0);
+            let dso = session.dsos.of_map(session.user_map(1, start + 0x10)).clone();
+            assert_eq!((&*dso.raw_path, resolver.resolve(&dso, 0x10)), (name, None));
+            assert_eq!(resolver.take_problems().len(), said, "{}", dso.path);
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 use crate::panel::printable::{EscapeForm, Printable};
+use crate::symbols::guard;
 
 use crate::ui::paint::Painter;
 
@@ -87,6 +88,9 @@ pub(crate) fn copy(text: &str) -> io::Result<()> {
 pub(crate) fn restore_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
+        if guard::is_inside() {
+            return before(info);
+        }
         leave();
         before(info);
         #[allow(clippy::disallowed_methods, reason = "nobody unwinds to main")]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::door::{Namers, Purpose};
 use super::find_file::FileSearch;
+use super::guard::guarded;
 use super::lines::{Lines, SourceLine};
 use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
@@ -85,12 +86,16 @@ pub fn list(
         notes.push(format!("only the first {} KB of it are shown", MAX_CODE >> 10));
     }
     let end = end.min(start.saturating_add(MAX_CODE));
-    let code = bytes::of(dso, start, end, options)?;
-    let mut instructions = match code.machine {
-        Machine::X86_64 => x86::decode(&code.bytes, code.address, 64),
-        Machine::X86 => x86::decode(&code.bytes, code.address, 32),
-        Machine::Aarch64 => arm::decode(&code.bytes, code.address),
-    };
+    let (code, mut instructions) = guarded(|| {
+        let code = bytes::of(dso, start, end, options)?;
+        let instructions = match code.machine {
+            Machine::X86_64 => x86::decode(&code.bytes, code.address, 64),
+            Machine::X86 => x86::decode(&code.bytes, code.address, 32),
+            Machine::Aarch64 => arm::decode(&code.bytes, code.address),
+        };
+        Ok((code, instructions))
+    })
+    .flatten()?;
     // Addresses of code are those that it was linked for; samples have those inside the DSO.
     let moved = start.wrapping_sub(code.address);
     for instruction in &mut instructions {

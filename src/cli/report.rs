@@ -16,7 +16,7 @@ use crate::query::chains::{Tree, TreeKind};
 use crate::query::heaviest_chain::HeavyTrees;
 use crate::query::lines::CHAIN_LIMIT;
 use crate::query::parallel::shared;
-use crate::query::{Aggregate, ColumnKey, Direction, Order, RowLimit, Top, TopRow, TopSpec};
+use crate::query::{Aggregate, ColumnKey, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 use crate::report::{doctor as checks, json};
 use crate::source::Info;
 
@@ -32,6 +32,13 @@ pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
         let hint = nearest_hint(&word, names.iter().copied());
         Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()
     })
+}
+
+/// The word of `--sort` that orders rows by instructions a cycle, and the other keys.
+fn ordered(text: &str) -> (String, Order) {
+    let words: Vec<&str> = text.split(',').filter(|word| word.trim() != "ipc").collect();
+    let order = if words.len() < text.split(',').count() { Order::Ipc } else { Order::SelfTime };
+    (words.join(","), order)
 }
 
 /// Whether a recording has the field of a tracepoint that a key names.
@@ -73,7 +80,9 @@ struct ReportShape {
 
 /// `perfprof-tui report`.
 pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
-    let typed = args.sort.as_deref().map(keys_of).transpose()?;
+    let (keys, order) = ordered(args.sort.as_deref().unwrap_or_default());
+    let typed = Some(keys).filter(|keys| args.sort.is_some() && (!keys.is_empty() || order != Order::Ipc));
+    let typed = typed.as_deref().map(keys_of).transpose()?;
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = open::open(&args.recording, args.frames.no_demangle)?;
     if args.header {
@@ -97,7 +106,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         return coverage(&loaded, args.format);
     }
     let filter = args.which.filter(&loaded)?;
-    let spec = TopSpec { keys: keys.clone(), children, order: Order::SelfTime, reversed: false, origins: false };
+    let spec = TopSpec { keys: keys.clone(), children, order, reversed: false, origins: false };
     let limit = args.limit.unwrap_or(usize::MAX);
     let shape = ReportShape { keys, children, limit, percent: args.percent_limit, chains, hierarchy: args.hierarchy };
     let tops: Vec<(usize, Top)> = chosen_events(&loaded, &args.which)?
@@ -209,9 +218,17 @@ pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow
 }
 
 fn top(loaded: &Offline, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
+    let data = loaded.data();
     let mut fold = Aggregate::new(event, filter).told_apart(&spec.keys);
-    fold.update(loaded.data(), 0..u64::MAX);
-    let mut top = Top::build(loaded.data(), &fold, spec, RowLimit::First(usize::MAX));
+    fold.update(data, 0..u64::MAX);
+    let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced().is_none());
+    let partner = partner.map(|partner| {
+        let mut other = Aggregate::of_event(partner.event, &fold);
+        other.update(data, 0..u64::MAX);
+        (partner, other)
+    });
+    let with = partner.as_ref().map(|(partner, other)| (*partner, other));
+    let mut top = Top::build_with(data, &fold, with, spec, RowLimit::First(usize::MAX));
     let total = top.total;
     if percent > 0.0 {
         top.rows.retain(|row| row.children.percent_of(&total) >= percent);

@@ -20,7 +20,7 @@ use crate::query::lines::ScreenLines;
 use crate::query::origins::Origins;
 use crate::query::shown_total::ShownTotal;
 use crate::query::task_choices::{self, TaskSamples};
-use crate::query::{Age, Aggregate, Baseline, Data, Question, RowLimit, Top, TopSpec, lines};
+use crate::query::{Age, Aggregate, Baseline, Data, Partner, Question, RowLimit, Top, TopSpec, lines};
 
 use super::offline::Offline;
 
@@ -29,6 +29,8 @@ use super::offline::Offline;
 pub struct View {
     fold: Option<Aggregate>,
     rows: KeptRows,
+    /// The fold of the event that tells instructions a cycle together with the one that is looked at.
+    partner: Option<(Partner, Aggregate)>,
     /// The baseline's, and whether it is of the other profile.
     then: Option<(bool, Aggregate)>,
     then_rows: KeptRows,
@@ -99,6 +101,9 @@ impl View {
         if let Some(fold) = &mut self.fold {
             fold.forget(data, chunk);
         }
+        if let Some((_, fold)) = &mut self.partner {
+            fold.forget(data, chunk);
+        }
         if let Some((false, fold)) = &mut self.then {
             fold.forget(data, chunk);
         }
@@ -130,7 +135,12 @@ impl View {
         if !news.is_empty() {
             self.shown = None;
         }
-        self.follow(data, question, &news);
+        self.partner = self.bring_up_partner(data, question, &fold, until);
+        let partner_news = self.partner.as_mut().map(|(_, fold)| fold.take_news());
+        if partner_news.as_ref().is_some_and(|news| !news.is_empty()) {
+            self.shown = None;
+        }
+        self.follow(data, question, &news, partner_news.as_ref());
         let other = self.other.take();
         let old = question.baseline.as_ref().and_then(|baseline| {
             let data = match (&other, baseline.other) {
@@ -172,7 +182,9 @@ impl View {
             (self.fold, self.other) = (Some(fold), other);
             return parts;
         }
-        let mut work = AnswerJob { data, question, fold: &fold, old: None };
+        let partner = self.partner.take();
+        let beside = partner.as_ref().map(|(partner, fold)| (*partner, fold));
+        let mut work = AnswerJob { data, question, fold: &fold, partner: beside, old: None };
         if let (Some((of, baseline)), Some(then), Some((side, new))) = (old, &then, sides) {
             work.old = Some(Old { stacks: FlameStacks { data: of, fold: then, side }, new, baseline });
         }
@@ -201,16 +213,18 @@ impl View {
         }
         parts.hits = question.annotate.as_ref().map(|target| Arc::new(annotate::hits(data, &fold, target)));
         self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
-        (self.fold, self.other) = (Some(fold), other);
+        (self.fold, self.partner, self.other) = (Some(fold), partner, other);
         parts
     }
 
     /// Brings up to date what is looked at, and forgets what else is of older samples.
-    fn follow(&mut self, data: Data<'_>, question: &Question, news: &Changes) {
+    fn follow(&mut self, data: Data<'_>, question: &Question, news: &Changes, partner: Option<&Changes>) {
         let inlines = data.profile.frames.inlines();
         let renamed = std::mem::replace(&mut self.inlines, inlines) != inlines;
         let edits = question.flame.as_ref().map(|spec| &spec.edits[..]);
-        self.flame = self.flame.take().filter(|tree| Some(tree.edits()) == edits && !renamed);
+        let with = self.partner.as_ref().map(|(partner, _)| *partner).filter(|_| question.baseline.is_none());
+        let serves = |tree: &FlameTree| Some(tree.edits()) == edits && tree.partner() == with && !renamed;
+        self.flame = self.flame.take().filter(serves);
         if let Some(tree) = &mut self.flame
             && !news.is_empty()
         {
@@ -219,9 +233,18 @@ impl View {
                 false => self.flame = None,
             }
         }
+        if let (Some(tree), Some(news)) = (&mut self.flame, partner)
+            && !news.is_empty()
+        {
+            match tree.can_follow() && !news.anew {
+                true => tree.follow_partner(data, news),
+                false => self.flame = None,
+            }
+        }
         let table = question.flame.is_none() && question.heat.is_none();
         if table {
             self.rows.follow(data, news);
+            partner.into_iter().for_each(|news| self.rows.follow_partner(data, news));
         } else if !news.is_empty() {
             self.rows = KeptRows::default();
         }
@@ -248,6 +271,25 @@ impl View {
         let heat = heat::build(work, spec, &before, &mut self.leaves);
         self.lanes = Some((of, heat.lanes.clone()));
         heat
+    }
+
+    /// The fold of the event's partner, where instructions a cycle are asked for.
+    fn bring_up_partner(
+        &mut self,
+        data: Data<'_>,
+        question: &Question,
+        fold: &Aggregate,
+        until: u64,
+    ) -> Option<(Partner, Aggregate)> {
+        let kept = self.partner.take();
+        // Fields of a tracepoint are of no other event, and other stacks than the sampled ones of tracepoints alone.
+        let asked = question.ipc && fold.traced().is_none() && !question.top.origins;
+        let names = data.events.iter().map(String::as_str);
+        let partner = asked.then(|| Partner::of(names, question.event)).flatten()?;
+        let kept = kept.map(|(_, kept)| kept).filter(|kept| kept.is_of_event(partner.event, fold));
+        let mut own = kept.unwrap_or_else(|| Aggregate::of_event(partner.event, fold));
+        own.update(data, since(data, question.age, until)..until);
+        Some((partner, own))
     }
 
     /// The fold of the question itself.
@@ -360,6 +402,7 @@ struct AnswerJob<'a> {
     data: Data<'a>,
     question: &'a Question,
     fold: &'a Aggregate,
+    partner: Option<(Partner, &'a Aggregate)>,
     old: Option<Old<'a>>,
 }
 
@@ -374,7 +417,7 @@ struct Old<'a> {
 impl AnswerJob<'_> {
     fn flame(&self, spec: &FlameSpec) -> FlameTree {
         match &self.old {
-            None => FlameTree::build(self.data, self.fold, &spec.edits),
+            None => FlameTree::build_with(self.data, self.fold, self.partner, &spec.edits),
             Some(old) => {
                 let new = FlameStacks { data: self.data, fold: self.fold, side: old.new };
                 FlameTree::compare(new, old.stacks, old.baseline.per, &spec.edits)
@@ -385,7 +428,8 @@ impl AnswerJob<'_> {
     fn table(&self, rows: &mut KeptRows, then_rows: &mut KeptRows) -> Shown {
         let Some(old) = &self.old else {
             let first = RowLimit::First(answer::MAX_ROWS);
-            return Shown { top: rows.top(self.data, self.fold, &self.question.top, first), versus: None };
+            let top = rows.top_with(self.data, self.fold, self.partner, &self.question.top, first);
+            return Shown { top, versus: None };
         };
         let mut spec: TopSpec = self.question.top.clone();
         if old.baseline.other {
@@ -393,7 +437,7 @@ impl AnswerJob<'_> {
             spec.keys.retain(|key| !key.entry().of_this_run);
         }
         let all = RowLimit::All { sorted: answer::MAX_ROWS };
-        let top = rows.top(self.data, self.fold, &spec, all);
+        let top = rows.top_with(self.data, self.fold, self.partner, &spec, all);
         // Its rows are looked up by what they are; what is gone stands in order.
         let then = then_rows.top(old.stacks.data, old.stacks.fold, &spec, all);
         let new = TableSide { data: self.data, top: &top, side: old.new };

@@ -34,6 +34,8 @@ pub enum Cell {
     Percent(f64),
     /// Any other number, with one decimal.
     Number(f64),
+    /// A ratio, with two decimals.
+    Ratio(f64),
     Id(i64),
     /// Nanoseconds that something took.
     Time(u64),
@@ -73,6 +75,7 @@ impl Cell {
             Self::Count(n) => super::unit::thousands(*n),
             Self::Percent(p) => super::unit::percent(*p),
             Self::Number(n) => format!("{n:.1}"),
+            Self::Ratio(n) => format!("{n:.2}"),
             Self::Id(n) => n.to_string(),
             Self::Time(ns) => super::unit::duration(*ns),
             Self::Bytes(n) => super::unit::bytes(*n),
@@ -85,7 +88,7 @@ impl Cell {
     pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let number = |cell: &Self| match cell {
             Self::Count(n) | Self::Time(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
-            Self::Percent(n) | Self::Number(n) => Some(*n),
+            Self::Percent(n) | Self::Number(n) | Self::Ratio(n) => Some(*n),
             Self::Id(n) => Some(*n as f64),
             Self::Course(values) => values.last().map(|n| f64::from(*n)),
             Self::Empty | Self::Text(_) => None,
@@ -102,7 +105,7 @@ impl Cell {
             Self::Empty => String::new(),
             Self::Text(text) => super::text::clean(text).into_owned(),
             Self::Count(n) => n.to_string(),
-            Self::Percent(n) | Self::Number(n) => format!("{n:.4}"),
+            Self::Percent(n) | Self::Number(n) | Self::Ratio(n) => format!("{n:.4}"),
             Self::Id(n) => n.to_string(),
             Self::Time(n) | Self::Bytes(n) => n.to_string(),
             Self::Address(n) => format!("{n:#x}"),
@@ -189,7 +192,7 @@ impl Table {
             Cell::Text(text) => Some(serde_json::json!(&**text)),
             Cell::Count(n) => Some(serde_json::json!(n)),
             Cell::Id(n) => Some(serde_json::json!(n)),
-            Cell::Percent(n) | Cell::Number(n) => Some(serde_json::json!((n * 1e4).round() / 1e4)),
+            Cell::Percent(n) | Cell::Number(n) | Cell::Ratio(n) => Some(serde_json::json!((n * 1e4).round() / 1e4)),
             Cell::Time(n) | Cell::Bytes(n) => Some(serde_json::json!(n)),
             Cell::Address(n) => Some(serde_json::json!(format!("{n:#x}"))),
             Cell::Course(values) => {

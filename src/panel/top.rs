@@ -17,6 +17,8 @@ pub enum Field {
     SelfTime,
     Samples,
     Period,
+    /// Instructions a cycle.
+    Ipc,
     /// The difference to the baseline.
     Delta,
     /// What it was in the baseline.
@@ -35,6 +37,7 @@ impl Field {
             Self::SelfTime => of("self_pct", "Self", 8),
             Self::Samples => of("samples", "Samples", 9),
             Self::Period => of("period", "Period", 16),
+            Self::Ipc => of("ipc", "IPC", 6),
             Self::Delta => of("delta", "Δ", 11),
             Self::Old => of("old", "Old", 9),
             Self::Key(key) => {
@@ -54,6 +57,7 @@ impl Field {
             Self::Samples if row => Cell::Count(line.own.samples),
             Self::Period if row => Cell::Count(line.own.period),
             Self::SelfTime | Self::Period => Cell::Empty,
+            Self::Ipc => line.ipc.map_or(Cell::Empty, Cell::Ratio),
             Self::Delta => line.versus.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
             Self::Old => line.versus.map_or(Cell::Empty, |v| value(v.old, v.per)),
             Self::Samples => Cell::Count(line.children.samples),
@@ -111,6 +115,7 @@ pub fn table(data: Data<'_>, top: &Top, keys: &[ColumnKey], children: bool, limi
     if children {
         fields.insert(0, Field::Children);
     }
+    fields.extend(top.partner.map(|_| Field::Ipc));
     fields.extend(keys.iter().map(|k| Field::Key(*k)));
     let rows =
         top.rows.iter().take(limit).map(|row| fields.iter().map(|f| row_cell(data, top, row, *f)).collect()).collect();
@@ -125,6 +130,7 @@ fn row_cell(data: Data<'_>, top: &Top, row: &TopRow, field: Field) -> Cell {
         Field::SelfTime => Cell::Percent(row.own.percent_of(&top.total)),
         Field::Samples => Cell::Count(row.own.samples),
         Field::Period => Cell::Count(row.own.period),
+        Field::Ipc => top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
         Field::Delta | Field::Old => Cell::Empty,
         Field::Key(ColumnKey::Dso) => sym.map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
         Field::Key(ColumnKey::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),

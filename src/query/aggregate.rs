@@ -107,6 +107,22 @@ impl Aggregate {
         Self { judge, epoch, names, ..Self::new(usize::from(other.event), None) }
     }
 
+    /// A new one of another event with the filter, and what was decided of it, the times and the keys of another.
+    pub(crate) fn of_event(event: usize, other: &Self) -> Self {
+        let lanes = if other.by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        let decay = other.decay.map(|decay| Decay { now: 0, ..decay });
+        let (window, by_cpu) = (other.window.clone(), other.by_cpu);
+        Self { event: event as u16, window, lanes, by_cpu, decay, ..Self::like(other) }
+    }
+
+    /// True if it is what [`Self::of_event`] makes of the other.
+    pub(crate) fn is_of_event(&self, event: usize, other: &Self) -> bool {
+        let half = |of: &Self| of.decay.map(|decay| decay.half);
+        self.has(event, other.judge.as_ref().map(FilterEvaluator::filter))
+            && (&self.window, self.by_cpu, half(self)) == (&other.window, other.by_cpu, half(other))
+            && self.traced.is_none()
+    }
+
     /// Lets only samples of some times of the session's clock count.
     pub(crate) fn within(mut self, window: Option<Range<u64>>) -> Self {
         self.window = window;

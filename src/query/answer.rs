@@ -54,6 +54,9 @@ pub struct TopLine {
     pub(crate) kind: DsoKind,
     /// What is known of the name.
     pub(crate) state: SymState,
+    /// Instructions a cycle, for rows of which enough is known: by what they are ordered by, of their own or with what
+    /// they call.
+    pub ipc: Option<f64>,
     /// What it was in the baseline, for rows.
     pub versus: Option<RowDiff>,
 }
@@ -77,6 +80,7 @@ impl TopLine {
             dso_path: "".into(),
             kind: DsoKind::File,
             state: SymState::Known,
+            ipc: None,
             versus: None,
         }
     }

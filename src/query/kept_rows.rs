@@ -6,7 +6,8 @@ use super::aggregate::Aggregate;
 use super::chains::{Tree, TreeKind, Trees};
 use super::changes::Changes;
 use super::data::Data;
-use super::live_rows::LiveRows;
+use super::ipc::Partner;
+use super::live_rows::{LiveRows, Side};
 use super::question::TopSpec;
 use super::top::{RowLimit, Top, TopRow};
 
@@ -23,20 +24,40 @@ impl KeptRows {
         match &mut self.tally {
             Some(tally) if !news.anew => {
                 self.trees.follow(data, tally, news);
-                tally.follow(data, news);
+                tally.follow(data, news, Side::Shown);
             }
+            _ => *self = Self::default(),
+        }
+    }
+
+    /// Follows what changed in the partner's fold.
+    pub(crate) fn follow_partner(&mut self, data: Data<'_>, news: &Changes) {
+        match &mut self.tally {
+            Some(tally) if !news.anew => tally.follow(data, news, Side::Partner),
             _ => *self = Self::default(),
         }
     }
 
     /// The rows that are asked for.
     pub fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
-        let kept = self.tally.take().filter(|tally| tally.serves(spec));
+        self.top_with(data, fold, None, spec, keep)
+    }
+
+    /// The rows that are asked for, with their weights in the fold of the event's partner.
+    pub(crate) fn top_with(
+        &mut self,
+        data: Data<'_>,
+        fold: &Aggregate,
+        partner: Option<(Partner, &Aggregate)>,
+        spec: &TopSpec,
+        keep: RowLimit,
+    ) -> Top {
+        let kept = self.tally.take().filter(|tally| tally.serves(spec, partner.map(|(partner, _)| partner)));
         let tally = self.tally.insert(match kept {
             Some(tally) => tally,
             None => {
                 self.trees = Trees::default();
-                LiveRows::build(data, fold, spec)
+                LiveRows::build(data, fold, partner, spec)
             }
         });
         tally.top(data, fold, spec, keep)

@@ -61,7 +61,7 @@ pub fn compared(
             SideRow::Gone(i) => {
                 let none = Acc::default();
                 let row = TopRow { own: none, children: none, ..old.top.rows[*i as usize] };
-                let line = row_line(old.data, old.top, &row, false);
+                let line = row_line(old.data, old.top, &row, false, false);
                 out.out.push(TopLine { mark: Mark::Leaf, versus: Some(*versus), ..line });
             }
         }
@@ -97,7 +97,8 @@ impl<'a, 'k> Lines<'a, 'k> {
         let question = self.question;
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = self.out.len();
-        self.out.push(TopLine { versus, ..row_line(self.data, self.top, row, open) });
+        let inclusive = question.top.order == Order::Children;
+        self.out.push(TopLine { versus, ..row_line(self.data, self.top, row, open, inclusive) });
         if question.beside == Some(row.id) {
             self.beside = self.chains(row);
         }
@@ -131,7 +132,7 @@ impl<'a, 'k> Lines<'a, 'k> {
     }
 }
 
-fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool) -> TopLine {
+fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool, inclusive: bool) -> TopLine {
     let sym = top.symbol(data, row.label);
     let dso = sym.map(|s| data.session.dsos.get(s.dso));
     let empty: Arc<str> = Arc::from("");
@@ -150,6 +151,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool) -> TopLine {
         dso_path: dso.map_or(empty, |d| d.path.clone()),
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
         state: sym.map_or(SymState::Unknown, |s| s.state),
+        ipc: top.ipc(row, inclusive),
         versus: None,
     }
 }
@@ -219,6 +221,7 @@ impl Builder<'_> {
                 dso_path: dso.path.clone(),
                 kind: sym.kind,
                 state: sym.state,
+                ipc: None,
                 versus: None,
             });
             if open {

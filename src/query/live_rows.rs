@@ -5,12 +5,13 @@ use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::profile::{Acc, HashIndex, NodeId, Segments, SymId};
+use crate::profile::{HashIndex, NodeId, Segments, SymId};
 
 use super::aggregate::Aggregate;
 use super::changes::{Change, Changes};
 use super::data::Data;
 use super::field_rows::Lane;
+use super::ipc::Partner;
 use super::question::TopSpec;
 use super::row::RowOrder;
 use super::top::{Grouping, LabelMode, RowLimit, Top, TopRow, first_syms, identity, n_labels, symbol};
@@ -22,12 +23,21 @@ const NO_FRAME: u32 = u32::MAX;
 /// sixty bytes a stack, which is more than the stacks themselves have where memory is short.
 const MANY: usize = 1 << 16;
 
+/// The fold that a change is of: the one of the event that is shown, or of its partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Shown,
+    Partner,
+}
+
 /// All rows of a fold, in no order.
 #[derive(Debug)]
 pub(crate) struct LiveRows {
     grouping: Grouping,
     mode: LabelMode,
     children: bool,
+    /// The event whose weights rows have beside those of the one that is shown.
+    partner: Option<Partner>,
     rows: Segments<TopRow>,
     /// The row of each group and label.
     index: HashIndex,
@@ -44,18 +54,31 @@ pub(crate) struct LiveRows {
 
 impl LiveRows {
     /// Adds up all of a fold.
-    pub(crate) fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
+    pub(crate) fn build(
+        data: Data<'_>,
+        fold: &Aggregate,
+        partner: Option<(Partner, &Aggregate)>,
+        spec: &TopSpec,
+    ) -> Self {
         if data.profile.trie.len() > MANY {
-            return Self::walked(data, fold, spec);
+            return Self::walked(data, fold, partner, spec);
         }
         let mut tally = Self::empty(fold, spec);
         let top = Top::unsorted(data, fold, spec, &mut tally.grouping);
-        let label = |row: &TopRow| if row.label as usize >= top.n_labels { NO_FRAME } else { row.label };
+        let n_labels = top.n_labels;
+        let label = |row: &TopRow| if row.label as usize >= n_labels { NO_FRAME } else { row.label };
         for row in &top.rows {
             let at = tally.place(row.group, label(row));
             tally.rows[at] = TopRow { label: label(row), ..*row };
         }
         tally.n_rows = top.rows.iter().filter(|row| !row.children.is_zero()).count();
+        if let Some((partner, fold)) = partner {
+            tally.partner = Some(partner);
+            for row in Top::unsorted(data, fold, spec, &mut tally.grouping).rows {
+                let at = tally.place(row.group, label(&row));
+                (tally.rows[at].partner_own, tally.rows[at].partner_children) = (row.own, row.children);
+            }
+        }
         tally.meet_syms(data);
         tally
     }
@@ -65,6 +88,7 @@ impl LiveRows {
             grouping: Grouping::new(&spec.keys, fold),
             mode: LabelMode::of(&spec.keys),
             children: spec.children,
+            partner: None,
             rows: Segments::default(),
             index: HashIndex::default(),
             sym_of_label: Vec::new(),
@@ -77,19 +101,27 @@ impl LiveRows {
     }
 
     /// Makes the rows in no more memory than they take.
-    pub(super) fn walked(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
+    pub(super) fn walked(
+        data: Data<'_>,
+        fold: &Aggregate,
+        partner: Option<(Partner, &Aggregate)>,
+        spec: &TopSpec,
+    ) -> Self {
         let mut tally = Self::empty(fold, spec);
         tally.meet_syms(data);
-        let news = Changes::none();
-        for (lane, site, acc) in fold.sites() {
-            tally.count(data, &news, &Change { lane, site, acc, out: false, before: false });
+        tally.partner = partner.map(|(partner, _)| partner);
+        let sides = [(Side::Shown, Some(fold)), (Side::Partner, partner.map(|(_, fold)| fold))];
+        for (side, fold) in sides {
+            for (lane, site, acc) in fold.map_or(Vec::new(), Aggregate::sites) {
+                tally.count(data, &Changes::none(), &Change { lane, site, acc, out: false, before: false }, side);
+            }
         }
         tally
     }
 
     /// True if its rows are those that are asked for, in whatever order.
-    pub(crate) fn serves(&self, spec: &TopSpec) -> bool {
-        self.grouping.keys() == spec.keys && self.children == spec.children
+    pub(crate) fn serves(&self, spec: &TopSpec, partner: Option<Partner>) -> bool {
+        self.grouping.keys() == spec.keys && self.children == spec.children && self.partner == partner
     }
 
     /// The number of a group of a [`Top`] that was made from it.
@@ -97,11 +129,11 @@ impl LiveRows {
         self.grouping.of(data, lane, data.profile.sites.all()[site as usize])
     }
 
-    /// Follows what changed.
-    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
+    /// Follows what changed, in the fold that is shown or in its partner's.
+    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, side: Side) {
         self.meet_syms(data);
         for change in news.changes() {
-            self.count(data, news, &change);
+            self.count(data, news, &change, side);
         }
     }
 
@@ -112,14 +144,14 @@ impl LiveRows {
     }
 
     /// Walks a stack from its leaf to its root: a row counts it once, however often recursion repeats the function.
-    fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change) {
+    fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change, side: Side) {
         let profile = data.profile;
         let site = profile.sites.all()[change.site as usize];
         let group = self.grouping.of(data, change.lane, site);
         let stack = data.stack(site.stack);
         if stack == NodeId::ROOT {
             let label = if self.mode == LabelMode::None { 0 } else { NO_FRAME };
-            return self.add(group, label, change, true);
+            return self.add((group, label), change, true, side);
         }
         if self.walks == u32::MAX {
             (self.walks, self.met) = (0, vec![0; self.met.len()]);
@@ -132,7 +164,7 @@ impl LiveRows {
             let first = std::mem::replace(&mut self.met[label as usize], self.walks) != self.walks;
             let leaf = node == stack;
             if first {
-                self.add(group, label, change, leaf);
+                self.add((group, label), change, leaf, side);
             }
             if !self.children {
                 return;
@@ -145,7 +177,7 @@ impl LiveRows {
     fn place(&mut self, group: u32, label: u32) -> usize {
         let (rows, next) = (&self.rows, self.rows.len() as u32);
         let hash = |row: &TopRow| FxBuildHasher.hash_one((row.group, row.label));
-        let row = TopRow { id: 0, group, label, own: Acc::default(), children: Acc::default() };
+        let row = TopRow { group, label, ..TopRow::default() };
         let same = |at: u32| (rows[at as usize].group, rows[at as usize].label) == (group, label);
         let at = self.index.find_or(hash(&row), next, same, |at| hash(&rows[at as usize]));
         if at == next {
@@ -155,12 +187,16 @@ impl LiveRows {
     }
 
     /// Counts for one row, for its own weight where it is the leaf.
-    fn add(&mut self, group: u32, label: u32, change: &Change, own: bool) {
+    fn add(&mut self, (group, label): (u32, u32), change: &Change, own: bool, side: Side) {
         let at = self.place(group, label);
         self.foremost.change(at as u32);
         let row = &mut self.rows[at];
         let had = !row.children.is_zero();
-        for acc in std::iter::once(&mut row.children).chain(own.then_some(&mut row.own)) {
+        let (all, of_leaf) = match side {
+            Side::Shown => (&mut row.children, &mut row.own),
+            Side::Partner => (&mut row.partner_children, &mut row.partner_own),
+        };
+        for acc in std::iter::once(all).chain(own.then_some(of_leaf)) {
             match change.out {
                 true => *acc -= change.acc,
                 false => *acc += change.acc,
@@ -174,7 +210,7 @@ impl LiveRows {
         let n_labels = n_labels(data, self.mode);
         let (RowLimit::First(n) | RowLimit::All { sorted: n }) = keep;
         let sym = |label| symbol(data, self.mode, n_labels, &self.sym_of_label, label);
-        let by = RowOrder { spec, symbol: sym, groups: self.grouping.groups() };
+        let by = RowOrder { spec, symbol: sym, groups: self.grouping.groups(), partner: self.partner };
         self.foremost.settle(&self.rows, n, &by);
         let first = self.foremost.rows();
         let mut some = first[..n.min(first.len())].to_vec();
@@ -189,6 +225,7 @@ impl LiveRows {
             groups: Vec::new(),
             mode: self.mode,
             total: fold.total(),
+            partner: self.partner,
             n_labels,
             sym_of_label: self.sym_of_label.clone(),
             tallied: Vec::new(),

@@ -20,6 +20,8 @@ pub enum Order {
     Samples,
     /// The difference to the baseline.
     Delta,
+    /// Instructions a cycle.
+    Ipc,
     By(ColumnKey),
 }
 
@@ -105,6 +107,8 @@ pub struct Question {
     pub baseline: Option<Baseline>,
     pub age: Age,
     pub top: TopSpec,
+    /// Whether instructions a cycle are told, where the session has both events.
+    pub ipc: bool,
     pub direction: Direction,
     pub chain_mode: ChainMode,
     /// Entries below this percentage are left out of call chains, and rows below it of the table.
@@ -137,6 +141,7 @@ impl Default for Question {
             baseline: None,
             age: Age::All,
             top: TopSpec::default(),
+            ipc: false,
             direction: Direction::Callers,
             chain_mode: ChainMode::Graph,
             limit_percent: 0.0,
@@ -162,6 +167,7 @@ impl Question {
             && self.baseline == other.baseline
             && self.age == other.age
             && self.top == other.top
+            && self.ipc == other.ipc
     }
 }
 
@@ -195,6 +201,7 @@ mod tests {
             Question { baseline: Some(baseline), ..question.clone() },
             Question { age: Age::Last(5), ..question.clone() },
             Question { top, ..question.clone() },
+            Question { ipc: true, ..question.clone() },
         ] {
             assert!(!question.same_rows(&other) && other.same_rows(&other), "{other:?}");
         }

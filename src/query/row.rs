@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::profile::{Acc, Sym};
 
 pub use super::column::Group;
+use super::ipc::Partner;
 use super::question::{ColumnKey, Order, TopSpec};
 
 /// One row. Ids are good for the table that holds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopRow {
     /// The same for the same row in later answers.
     pub(crate) id: u64,
@@ -18,6 +19,9 @@ pub struct TopRow {
     pub(crate) own: Acc,
     /// Own and everything called from here; equals `own` when children are not counted.
     pub(crate) children: Acc,
+    /// The same two of the event that tells instructions a cycle together with the one that is shown.
+    pub(crate) partner_own: Acc,
+    pub(crate) partner_children: Acc,
 }
 
 /// The comparison of rows.
@@ -26,6 +30,8 @@ pub(super) struct RowOrder<'a, S> {
     /// The symbol of a label.
     pub(crate) symbol: S,
     pub(crate) groups: &'a [Arc<Group>],
+    /// The event that tells instructions a cycle together with the one that is shown.
+    pub(crate) partner: Option<Partner>,
 }
 
 impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
@@ -34,6 +40,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
         let symbol = |r: &TopRow| (self.symbol)(r.label);
         let heavy = || b.own.period.cmp(&a.own.period);
         let by = match self.spec.order {
+            Order::Ipc => return self.by_ipc(a, b).then_with(heavy).then_with(|| self.by_name(a, b)),
             Order::Children => b.children.period.cmp(&a.children.period).then_with(heavy),
             // The difference is known where both sides are.
             Order::SelfTime | Order::Delta => heavy().then_with(|| b.children.period.cmp(&a.children.period)),
@@ -45,7 +52,24 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
             Order::By(key) => group(a).get(key).cmp(&group(b).get(key)).then_with(heavy),
         };
         let by = if self.spec.reversed { by.reverse() } else { by };
-        by.then_with(|| group(a).cmp(group(b))).then_with(|| match (symbol(a), symbol(b)) {
+        by.then_with(|| self.by_name(a, b))
+    }
+
+    /// The order by instructions a cycle, fewest first. Rows of which nothing is told stand last either way.
+    fn by_ipc(&self, a: &TopRow, b: &TopRow) -> Ordering {
+        let of = |row: &TopRow| self.partner.and_then(|partner| partner.ipc(row.own, row.partner_own));
+        match (of(a), of(b)) {
+            (Some(a), Some(b)) if self.spec.reversed => b.total_cmp(&a),
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    }
+
+    /// The order of rows of equal weight.
+    fn by_name(&self, a: &TopRow, b: &TopRow) -> Ordering {
+        let group = |r: &TopRow| &*self.groups[r.group as usize];
+        let symbol = |r: &TopRow| (self.symbol)(r.label);
+        group(a).cmp(group(b)).then_with(|| match (symbol(a), symbol(b)) {
             (Some(a), Some(b)) => a.compare(b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         })

@@ -73,7 +73,7 @@ impl Scratch {
         let slot = &mut self.row_of_label[label as usize];
         if slot.0 != group {
             *slot = (group, self.rows.len() as u32);
-            self.rows.push(TopRow { id: 0, group, label, own: Acc::default(), children: Acc::default() });
+            self.rows.push(TopRow { group, label, ..TopRow::default() });
         }
         &mut self.rows[slot.1 as usize]
     }

@@ -32,7 +32,7 @@ impl StableOrder {
         let of: fn(&TopLine) -> Acc = match spec.order {
             Order::SelfTime => |line| line.own,
             Order::Children => |line| line.children,
-            Order::Samples | Order::Delta | Order::By(_) => return self.forget(),
+            Order::Samples | Order::Delta | Order::Ipc | Order::By(_) => return self.forget(),
         };
         if spec.reversed || question.baseline.is_some() {
             return self.forget();

@@ -11,6 +11,7 @@ use super::aggregate::Aggregate;
 use super::column::ColumnInput;
 use super::data::Data;
 use super::field_rows::{FieldCombinations, Lane, cpu_of, values_of};
+use super::ipc::Partner;
 use super::question::{ColumnKey, TopSpec};
 use super::row::RowOrder;
 pub use super::row::{Group, TopRow};
@@ -54,6 +55,8 @@ pub struct Top {
     pub(crate) groups: Vec<Arc<Group>>,
     pub(crate) mode: LabelMode,
     pub(crate) total: Acc,
+    /// The event that tells instructions a cycle together with this one, where rows know its weights.
+    pub(crate) partner: Option<Partner>,
     /// How many labels there are.
     pub(super) n_labels: usize,
     /// For each label a symbol that has it, where labels are not symbols.
@@ -84,9 +87,37 @@ fn path_bit(label: u32) -> u64 {
 impl Top {
     /// Projects a fold into rows.
     pub fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Self {
-        let mut top = Self::unsorted(data, fold, spec, &mut Grouping::new(&spec.keys, fold));
+        Self::build_with(data, fold, None, spec, keep)
+    }
+
+    /// Projects a fold into rows that know their weights in its partner's, too.
+    pub(crate) fn build_with(
+        data: Data<'_>,
+        fold: &Aggregate,
+        partner: Option<(Partner, &Aggregate)>,
+        spec: &TopSpec,
+        keep: RowLimit,
+    ) -> Self {
+        let mut grouping = Grouping::new(&spec.keys, fold);
+        let mut top = Self::unsorted(data, fold, spec, &mut grouping);
+        if let Some((partner, fold)) = partner {
+            let rows = Self::unsorted(data, fold, spec, &mut grouping).rows;
+            let by_place: FxHashMap<(u32, u32), &TopRow> =
+                rows.iter().map(|row| ((row.group, row.label), row)).collect();
+            for row in &mut top.rows {
+                let there = by_place.get(&(row.group, row.label)).map(|there| (there.own, there.children));
+                (row.partner_own, row.partner_children) = there.unwrap_or_default();
+            }
+            top.partner = Some(partner);
+        }
         top.sort(data, spec, keep);
         top
+    }
+
+    /// Instructions a cycle of a row, of its own or with what it calls.
+    pub(crate) fn ipc(&self, row: &TopRow, children: bool) -> Option<f64> {
+        let partner = self.partner?;
+        if children { partner.ipc(row.children, row.partner_children) } else { partner.ipc(row.own, row.partner_own) }
     }
 
     /// Makes all rows, in no order, without ids.
@@ -100,6 +131,7 @@ impl Top {
             groups: grouping.groups.clone(),
             mode,
             total: fold.total(),
+            partner: None,
             n_labels: n_labels(data, mode),
             sym_of_label: Vec::new(),
             tallied: Vec::new(),
@@ -132,7 +164,8 @@ impl Top {
     pub(super) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
-        let by = RowOrder { spec, symbol: |label| self.symbol(data, label), groups: &self.groups };
+        let by =
+            RowOrder { spec, symbol: |label| self.symbol(data, label), groups: &self.groups, partner: self.partner };
         let order = |a: &TopRow, b: &TopRow| by.compare(a, b);
         // A screen shows the first rows of very many: those are picked before they are sorted.
         let first = match keep {

@@ -144,8 +144,7 @@ mod tests {
                 for (at, weight) in changes {
                     let at = at.min(rows.len());
                     if at == rows.len() {
-                        let (own, children) = (Acc::default(), Acc::default());
-                        rows.push(TopRow { id: 0, group: at as u32, label: 0, own, children });
+                        rows.push(TopRow { group: at as u32, ..TopRow::default() });
                     }
                     let acc = Acc { period: weight, samples: weight };
                     (rows[at].own, rows[at].children) = (acc, acc);
@@ -154,7 +153,7 @@ mod tests {
                 // Seldom another order than before.
                 let order = if order == 0 { Order::By(ColumnKey::Pid) } else { Order::SelfTime };
                 let spec = TopSpec { order, ..TopSpec::default() };
-                let by = RowOrder { spec: &spec, symbol: |_| None, groups: &groups };
+                let by = RowOrder { spec: &spec, symbol: |_| None, groups: &groups, partner: None };
                 foremost.settle(&rows, n, &by);
                 let mut all: Vec<u32> = (0..).zip(rows.iter()).filter(|(_, row)| row.own.period > 0).map(|(at, _)| at).collect();
                 all.sort_by(|a, b| by.compare(&rows[*a as usize], &rows[*b as usize]));

@@ -39,6 +39,10 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[Col
     out.insert("samples".into(), json!(row.own.samples));
     out.insert("period".into(), json!(row.own.period));
     out.insert("self_pct".into(), json!(round(row.own.percent_of(&top.total))));
+    if top.partner.is_some() {
+        out.insert("ipc".into(), json!(top.ipc(row, false).map(round)));
+        out.insert("children_ipc".into(), json!(top.ipc(row, true).map(round)));
+    }
     out.insert("children_pct".into(), json!(round(row.children.percent_of(&top.total))));
     out
 }

@@ -8,9 +8,9 @@ use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::CpuFacts;
 use crate::event::plain;
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
-use crate::query::Answer;
 use crate::query::answer::Meter;
 use crate::query::cpus::CpuAnswer;
+use crate::query::{Answer, Partner};
 use crate::session::Origin;
 use crate::source::Info;
 
@@ -69,6 +69,11 @@ impl Context {
             slow: false,
             bytes_a_second: None,
         }
+    }
+
+    /// The event that tells instructions a cycle together with another, where there is one.
+    pub(crate) fn partner(&self, event: usize) -> Option<Partner> {
+        Partner::of(self.answer.events.iter().map(|event| event.name.as_str()), event)
     }
 
     /// A filter as typed.

@@ -133,7 +133,7 @@ impl Palette {
 
 /// The columns that can be chosen, in their natural order.
 pub(crate) fn columns() -> impl Iterator<Item = Field> {
-    let figures = [Field::Children, Field::SelfTime, Field::Samples, Field::Period];
+    let figures = [Field::Children, Field::SelfTime, Field::Samples, Field::Period, Field::Ipc];
     figures.into_iter().chain(column::ALL.iter().map(|entry| Field::Key(entry.key)))
 }
 

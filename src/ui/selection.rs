@@ -73,6 +73,8 @@ fn usual_age(info: &Info) -> Age {
 #[derive(Debug)]
 pub(crate) struct RowChoice {
     pub(crate) columns: Vec<Field>,
+    /// Whether instructions a cycle came among them by themselves: who took them away has them back by hand.
+    pub(crate) offered_ipc: bool,
     /// Whether somebody said by which keys rows are told apart.
     pub(crate) sorted: bool,
     pub(crate) order: Order,
@@ -84,6 +86,25 @@ pub(crate) struct RowChoice {
     /// Lines whose fold state differs from its default, by id.
     pub(crate) toggled: HashSet<u64>,
     pub(crate) expand_all: bool,
+}
+
+impl RowChoice {
+    /// Has instructions a cycle stand behind the shares while the event tells them, until somebody takes them away.
+    pub(crate) fn offer_ipc(&mut self, told: bool) {
+        let shown = self.columns.contains(&Field::Ipc);
+        if told && !shown && !self.offered_ipc {
+            let last = self.columns.iter().rposition(|field| matches!(field, Field::SelfTime | Field::Children));
+            self.columns.insert(last.map_or(0, |at| at + 1), Field::Ipc);
+            self.offered_ipc = true;
+        }
+        if !told && shown {
+            self.columns.retain(|field| *field != Field::Ipc);
+            if self.order == Order::Ipc {
+                (self.order, self.reversed) = (Order::SelfTime, false);
+            }
+        }
+        self.offered_ipc &= told;
+    }
 }
 
 /// The selection.
@@ -138,6 +159,7 @@ impl Selection {
             off_cpu: false,
             rows: RowChoice {
                 columns,
+                offered_ipc: false,
                 sorted: start.sorted,
                 order: Order::SelfTime,
                 reversed: false,
@@ -208,6 +230,7 @@ impl Selection {
             Order::SelfTime => Field::SelfTime,
             Order::Samples => Field::Samples,
             Order::Delta => Field::Delta,
+            Order::Ipc => Field::Ipc,
             Order::By(key) => Field::Key(key),
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod flood;
 pub mod harness;
+pub mod made;
 pub mod picture;
 pub mod pods;
 pub mod scenes;

@@ -12,6 +12,7 @@ mod exports;
 mod forms;
 mod golden;
 mod hands;
+mod hardware;
 mod judges;
 mod names;
 mod perf_options;

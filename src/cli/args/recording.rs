@@ -168,7 +168,8 @@ pub(crate) struct Report {
     pub(crate) recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a tracepoint [default:
+    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a tracepoint; ipc
+    /// orders rows by instructions a cycle, where both events are recorded [default:
     /// comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,

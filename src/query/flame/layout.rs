@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Class, Edit, WeightPair};
 use crate::query::diff::{NormalizeBy, Verdict};
+use crate::query::ipc::Partner;
 
 mod expand;
 mod group;
@@ -113,6 +114,8 @@ pub struct Flame {
     pub(crate) scale: (u64, u64),
     /// How many seconds it was then and is now.
     pub(crate) sides: (f64, f64),
+    /// The event that tells instructions a cycle together with the one that is drawn, where that is asked for.
+    pub(crate) partner: Option<Partner>,
 }
 
 /// The name in a zoom of the frame that small programs share: what it shows changes from second to second.
@@ -138,6 +141,11 @@ impl Flame {
             }
             _ => (both.old.period as f64, both.new.period as f64),
         }
+    }
+
+    /// Instructions a cycle of a weight; `None` where nothing tells.
+    pub(crate) fn ipc(&self, both: WeightPair) -> Option<f64> {
+        self.partner?.ipc(both.new, both.partner)
     }
 
     /// The share of a frame's width that is difference: none when nothing changed, all when it is new or

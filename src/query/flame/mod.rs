@@ -12,6 +12,7 @@ use super::changes::{Change, Changes};
 use super::context::{IRQ, SOFTIRQ, is_system_vector};
 use super::data::Data;
 use super::diff::{NormalizeBy, Side};
+use super::ipc::Partner;
 use super::symbol_stacks::Name;
 
 mod build;
@@ -101,6 +102,8 @@ pub struct WeightPair {
     pub(crate) new: Acc,
     /// Nothing when there is no comparison.
     pub(crate) old: Acc,
+    /// That of the event that tells instructions a cycle together with this one, where that is asked for.
+    pub(crate) partner: Acc,
 }
 
 impl WeightPair {
@@ -118,6 +121,7 @@ impl std::ops::AddAssign for WeightPair {
     fn add_assign(&mut self, other: Self) {
         self.new += other.new;
         self.old += other.old;
+        self.partner += other.partner;
     }
 }
 
@@ -148,6 +152,8 @@ pub struct FlameTree {
     trie: Trie,
     total: Weights,
     then: Option<Then>,
+    /// The weights of the event's partner, where its frames tell instructions a cycle.
+    partner: Option<(Partner, Weights)>,
     class: Vec<Class>,
     /// What each name says of the frames that have it.
     says: Vec<Says>,
@@ -157,6 +163,13 @@ pub struct FlameTree {
     /// Nodes with weight, the root not counted.
     frames: usize,
     leaves: OnceLock<Leaves>,
+}
+
+/// The weights that a tree has beside its own.
+#[derive(Default)]
+struct Beside {
+    then: Option<FlameBaseline>,
+    partner: Option<(Partner, Weights)>,
 }
 
 /// The bearing of a name on a frame: its own class, and what it enters.
@@ -190,9 +203,20 @@ pub struct FlameStacks<'a> {
 impl FlameTree {
     /// Builds the tree of a fold's samples.
     pub fn build(data: Data<'_>, fold: &Aggregate, edits: &[Edit]) -> Self {
+        Self::build_with(data, fold, None, edits)
+    }
+
+    /// Builds it with the weights of the event's partner.
+    pub(crate) fn build_with(
+        data: Data<'_>,
+        fold: &Aggregate,
+        partner: Option<(Partner, &Aggregate)>,
+        edits: &[Edit],
+    ) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let own = namer.add(data, fold, &mut trie);
-        Self::whole(namer, trie, own, None)
+        let partner = partner.map(|(partner, fold)| (partner, namer.add(data, fold, &mut trie)));
+        Self::whole(namer, trie, own, Beside { then: None, partner })
     }
 
     /// Builds the tree of stacks that are names already, root first.
@@ -206,7 +230,7 @@ impl FlameTree {
             own.resize(trie.len());
             own.add(node.0, acc);
         }
-        Self::whole(namer, trie, own, None)
+        Self::whole(namer, trie, own, Beside::default())
     }
 
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
@@ -216,13 +240,15 @@ impl FlameTree {
         let then = namer.add(old.data, old.fold, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);
         let before = FlameBaseline { own: then, per, scale: scale(&new.side, &old.side, per), seconds };
-        Self::whole(namer, trie, now, Some(before))
+        Self::whole(namer, trie, now, Beside { then: Some(before), partner: None })
     }
 
-    fn whole(mut namer: Namer, mut trie: Trie, mut own: Weights, mut then: Option<FlameBaseline>) -> Self {
+    fn whole(mut namer: Namer, mut trie: Trie, mut own: Weights, beside: Beside) -> Self {
+        let Beside { mut then, mut partner } = beside;
         if namer.edits.contains(&Edit::CollapseChains) {
-            let mut sides: Vec<&mut Weights> =
-                std::iter::once(&mut own).chain(then.as_mut().map(|then| &mut then.own)).collect();
+            let before = then.as_mut().map(|then| &mut then.own);
+            let other = partner.as_mut().map(|(_, own)| own);
+            let mut sides: Vec<&mut Weights> = std::iter::once(&mut own).chain(before).chain(other).collect();
             namer.collapse(&mut trie, &mut sides);
         }
         let total = totals(&trie, own);
@@ -230,7 +256,8 @@ impl FlameTree {
             let total = totals(&trie, own);
             Then { total, per, scale, seconds }
         });
-        let mut tree = Self { namer, trie, total, then, ..Self::default() };
+        let partner = partner.map(|(partner, own)| (partner, totals(&trie, own)));
+        let mut tree = Self { namer, trie, total, then, partner, ..Self::default() };
         tree.grow();
         tree.frames = (1..tree.len() as u32).filter(|node| !tree.total(*node).is_zero()).count();
         tree
@@ -246,8 +273,22 @@ impl FlameTree {
         &self.namer.edits
     }
 
+    /// The event whose weights its frames have beside their own.
+    pub(crate) fn partner(&self) -> Option<Partner> {
+        self.partner.as_ref().map(|(partner, _)| *partner)
+    }
+
     /// Follows what changed in the fold that it was built of.
     pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
+        self.follow_with(data, news, Self::change);
+    }
+
+    /// Follows what changed in the partner's.
+    pub(crate) fn follow_partner(&mut self, data: Data<'_>, news: &Changes) {
+        self.follow_with(data, news, Self::change_partner);
+    }
+
+    fn follow_with(&mut self, data: Data<'_>, news: &Changes, count: fn(&mut Self, u32, &Change)) {
         let profile = data.profile;
         let mut path = Vec::new();
         for change in news.changes() {
@@ -263,7 +304,7 @@ impl FlameTree {
             }
             self.grow();
             if at != NOWHERE {
-                self.change(at, &change);
+                count(self, at, &change);
             }
         }
         self.leaves = OnceLock::new();
@@ -285,6 +326,20 @@ impl FlameTree {
         }
     }
 
+    fn change_partner(&mut self, mut node: u32, change: &Change) {
+        let Some((_, total)) = &mut self.partner else { return };
+        loop {
+            match change.out {
+                true => total.take(node, change.acc),
+                false => total.add(node, change.acc),
+            }
+            if node == 0 {
+                return;
+            }
+            node = self.trie.parent(NodeId(node)).0;
+        }
+    }
+
     /// Takes up nodes and names that are new.
     fn grow(&mut self) {
         let names = &self.namer.names;
@@ -294,6 +349,9 @@ impl FlameTree {
             Says { own: class_of(name), softirq: enters(SOFTIRQ), irq }
         }));
         self.total.resize(self.trie.len());
+        if let Some((_, total)) = &mut self.partner {
+            total.resize(self.trie.len());
+        }
         self.child.resize(self.trie.len(), 0);
         for node in self.class.len() as u32..self.trie.len() as u32 {
             let class = self.classify(node);
@@ -342,9 +400,12 @@ impl FlameTree {
 
     /// The children of a node that have weight, in no order that matters.
     pub(crate) fn children(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        self.all_children(node).filter(|of| !self.total(*of).is_zero())
+    }
+
+    fn all_children(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         let next = |of: u32| Some(of).filter(|of| *of != 0);
-        let all = std::iter::successors(next(self.child[node as usize]), move |of| next(self.sibling[*of as usize]));
-        all.filter(|of| !self.total(*of).is_zero())
+        std::iter::successors(next(self.child[node as usize]), move |of| next(self.sibling[*of as usize]))
     }
 
     /// The ends of stacks.
@@ -369,17 +430,19 @@ impl FlameTree {
     pub(crate) fn own(&self, node: u32) -> WeightPair {
         let left = |total: &Weights| {
             let mut left = total.get(node);
-            self.children(node).for_each(|child| left -= total.get(child));
+            self.all_children(node).for_each(|child| left -= total.get(child));
             left
         };
         let old = self.then.as_ref().map_or_else(Acc::default, |then| left(&then.total));
-        WeightPair { new: left(&self.total), old }
+        let partner = self.partner.as_ref().map_or_else(Acc::default, |(_, total)| left(total));
+        WeightPair { new: left(&self.total), old, partner }
     }
 
     /// The weight that goes through a node, now and then.
     pub(crate) fn total(&self, node: u32) -> WeightPair {
         let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
-        WeightPair { new: self.total.get(node), old }
+        let partner = self.partner.as_ref().map_or_else(Acc::default, |(_, total)| total.get(node));
+        WeightPair { new: self.total.get(node), old, partner }
     }
 
     /// The width at which a weight is drawn: of a comparison, both sides together.

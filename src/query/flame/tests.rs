@@ -81,6 +81,7 @@ fn weights_of_both_sides() {
     let both = |new: (u64, u64), old: (u64, u64)| WeightPair {
         new: Acc { samples: new.0, period: new.1 },
         old: Acc { samples: old.0, period: old.1 },
+        partner: Acc::default(),
     };
     let [none, new, old] = [both((0, 0), (0, 0)), both((1, 5), (0, 0)), both((0, 0), (2, 7))];
     assert_eq!([none, new, old].map(|both| both.is_zero()), [true, false, false]);

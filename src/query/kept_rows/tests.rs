@@ -16,7 +16,12 @@ use crate::query::staged::Staged;
 use crate::symbols::lines::InlinedFrame;
 
 use super::KeptRows;
-use crate::query::{Aggregate, ColumnKey, Direction, Order, RowLimit, Top, TopRow, TopSpec};
+use crate::query::{Aggregate, ColumnKey, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
+
+/// The second event as the partner of the first.
+fn with(fold: &Aggregate) -> Option<(Partner, &Aggregate)> {
+    Partner::of(["cycles", "instructions"].into_iter(), 0).map(|partner| (partner, fold))
+}
 
 /// Something that happens between two answers.
 #[derive(Clone, Debug)]
@@ -71,14 +76,17 @@ fn letter(n: u8) -> String {
     ["a", "lib:b", "lib:c", "d", "kernel:native_safe_halt"][usize::from(n)].to_owned()
 }
 
-/// (pid and CPU, function) to (id, own, children).
-type Sums = BTreeMap<(Option<i32>, Option<i32>, String), (u64, Acc, Acc)>;
+/// (pid and CPU, function) to (id, own, children), and those of the event's partner.
+type Sums = BTreeMap<(Option<i32>, Option<i32>, String), (u64, [Acc; 4])>;
 
 fn sums(staged: &Staged, top: &Top) -> Sums {
     let one = |row: &TopRow| {
         let (group, name) = (&top.groups[row.group as usize], top.symbol(staged.data(), row.label));
         let name = name.map_or(String::new(), |sym| sym.name().into_owned());
-        ((group.id(ColumnKey::Pid), group.id(ColumnKey::Cpu), name), (row.id, row.own, row.children))
+        (
+            (group.id(ColumnKey::Pid), group.id(ColumnKey::Cpu), name),
+            (row.id, [row.own, row.children, row.partner_own, row.partner_children]),
+        )
     };
     top.rows.iter().map(one).collect()
 }
@@ -98,6 +106,8 @@ fn paths(staged: &Staged, tree: &Tree) -> Vec<(usize, u32, Acc)> {
 /// What follows, and what it is asked.
 struct Screen {
     fold: Aggregate,
+    /// The fold of the second event, which tells instructions a cycle together with the first.
+    partner: Aggregate,
     rows: KeptRows,
     flame: FlameTree,
     edits: Vec<Edit>,
@@ -109,8 +119,10 @@ struct Screen {
 impl Screen {
     fn new(filter: Option<&str>, keys: &[ColumnKey], children: bool) -> Self {
         let filter = filter.map(|text| Arc::new(Filter::parse(text).expect("filter")));
+        let fold = Aggregate::new(0, filter.clone()).told_apart(keys);
         Self {
-            fold: Aggregate::new(0, filter.clone()).told_apart(keys),
+            partner: Aggregate::of_event(1, &fold),
+            fold,
             rows: KeptRows::default(),
             flame: FlameTree::default(),
             edits: Vec::new(),
@@ -123,12 +135,22 @@ impl Screen {
     fn look(&mut self, staged: &Staged) -> Top {
         self.fold.update(staged.data(), self.from..u64::MAX);
         let news = self.fold.take_news();
+        self.partner.update(staged.data(), self.from..u64::MAX);
+        let partner_news = self.partner.take_news();
         self.rows.follow(staged.data(), &news);
-        match news.anew {
-            true => self.flame = FlameTree::build(staged.data(), &self.fold, &self.edits),
-            false => self.flame.follow(staged.data(), &news),
+        self.rows.follow_partner(staged.data(), &partner_news);
+        match news.anew || partner_news.anew {
+            true => self.flame = FlameTree::build_with(staged.data(), &self.fold, with(&self.partner), &self.edits),
+            false => {
+                self.flame.follow(staged.data(), &news);
+                self.flame.follow_partner(staged.data(), &partner_news);
+            }
         }
-        self.rows.top(staged.data(), &self.fold, &self.spec, RowLimit::All { sorted: usize::MAX })
+        self.rows_of(staged, RowLimit::All { sorted: usize::MAX })
+    }
+
+    fn rows_of(&mut self, staged: &Staged, keep: RowLimit) -> Top {
+        self.rows.top_with(staged.data(), &self.fold, with(&self.partner), &self.spec, keep)
     }
 
     /// The same question put to somebody who has seen nothing before.
@@ -136,12 +158,15 @@ impl Screen {
         let top = self.look(staged);
         let mut fold = Aggregate::new(0, self.filter.clone()).told_apart(&self.spec.keys);
         fold.update(staged.data(), self.from..u64::MAX);
-        let want = Top::build(staged.data(), &fold, &self.spec, RowLimit::All { sorted: usize::MAX });
+        let mut partner = Aggregate::of_event(1, &fold);
+        partner.update(staged.data(), self.from..u64::MAX);
+        let all = RowLimit::All { sorted: usize::MAX };
+        let want = Top::build_with(staged.data(), &fold, with(&partner), &self.spec, all);
         assert_eq!((top.total, top.n_rows), (want.total, want.n_rows));
         assert_eq!(sums(staged, &top), sums(staged, &want));
         let ids = |top: &Top| top.rows.iter().map(|row| row.id).collect::<Vec<_>>();
         assert_eq!(ids(&top), ids(&want), "the order");
-        let mut walked = LiveRows::walked(staged.data(), &fold, &self.spec);
+        let mut walked = LiveRows::walked(staged.data(), &fold, with(&partner), &self.spec);
         let walked = walked.top(staged.data(), &fold, &self.spec, RowLimit::All { sorted: usize::MAX });
         assert_eq!((sums(staged, &walked), ids(&walked)), (sums(staged, &want), ids(&want)), "site by site");
         for (row, anew) in top.rows.iter().zip(&want.rows) {
@@ -153,7 +178,7 @@ impl Screen {
                 assert_eq!(paths(staged, &tree), want);
             }
         }
-        self.check_flame(&FlameTree::build(staged.data(), &fold, &self.edits));
+        self.check_flame(&FlameTree::build_with(staged.data(), &fold, with(&partner), &self.edits));
     }
 }
 
@@ -195,7 +220,7 @@ fn play(ops: &[Op], screen: &mut Screen) {
                     let dso = staged.session.dsos.get(sym.dso).clone();
                     staged.profile.frames.set_named(FrameId(frame as u32), &dso, sym.name().into_owned().into());
                 }
-                staged.profile.push(time, site, 1 + time % 7, *cpu, 0);
+                staged.profile.push(time, site, 1 + time % 7, *cpu, u16::from(time % 3 == 0));
             }
             Op::Rename { frame, name } if *frame < staged.profile.frames.len() => {
                 let name = letter(*name);
@@ -248,6 +273,7 @@ fn what_is_forgotten_is_taken_out() {
     staged.profile.frames.set_named(FrameId(1), &app, "other".into());
     let chunk = staged.profile.evict().expect("a chunk");
     screen.fold.forget(staged.data(), &chunk);
+    screen.partner.forget(staged.data(), &chunk);
     screen.check(&staged);
     let main = screen.look(&staged).rows.iter().map(|row| row.children.samples).max();
     assert_eq!(main, Some(CHUNK as u64));
@@ -258,12 +284,17 @@ fn what_is_forgotten_is_taken_out() {
 fn the_first_of_very_many_rows() {
     let mut staged = Staged::default();
     (0..500u64).for_each(|i| staged.sample(i, 1, &[&format!("m{}", i % 20), &format!("f{i}")], 1 + i * 7 % 50));
-    for order in [Order::SelfTime, Order::Children, Order::Samples, Order::By(ColumnKey::Sym)] {
+    // Of every third function both events tell.
+    for i in (0..500u64).step_by(3) {
+        let site = staged.site(1, &[&format!("m{}", i % 20), &format!("f{i}")]);
+        (0..20).for_each(|n| staged.profile.push(500 + i, site, 1 + i * 13 % 50, 0, n % 2));
+    }
+    for order in [Order::SelfTime, Order::Children, Order::Samples, Order::Ipc, Order::By(ColumnKey::Sym)] {
         for (reversed, n) in [(false, 7), (true, 7), (false, 0), (false, 499), (false, 5000)] {
             let mut screen = Screen::new(None, &[ColumnKey::Sym], true);
             screen.spec = TopSpec { order, reversed, ..screen.spec };
             let whole = screen.look(&staged);
-            let first = screen.rows.top(staged.data(), &screen.fold, &screen.spec, RowLimit::First(n));
+            let first = screen.rows_of(&staged, RowLimit::First(n));
             assert_eq!(first.n_rows, 520);
             let names = |top: &Top, n: usize| top.rows.iter().take(n).map(|row| row.id).collect::<Vec<_>>();
             assert_eq!(names(&first, usize::MAX), names(&whole, n), "{order:?} {reversed} {n}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::Request;
 use crate::ingest::tracepoints;
+use crate::panel::top::Field;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
 use crate::ui::app::App;
@@ -38,6 +39,7 @@ impl App {
             // What is over is looked at as a whole.
             self.selection.age = Age::All;
         }
+        self.selection.rows.offer_ipc(self.context.partner(self.selection.event).is_some());
         self.look_for_findings();
         self.views.top.height = layout::table_height(self.scene());
         self.follow_heat();
@@ -86,6 +88,11 @@ impl App {
             first_line: if unfolded { self.views.top.top } else { 0 },
             height: self.views.top.height.max(1),
             cpu: self.asked_cpu(),
+            ipc: match self.frame.tab {
+                Tab::Top => self.selection.rows.columns.contains(&Field::Ipc),
+                Tab::Flame => self.views.flame.by_ipc,
+                _ => false,
+            },
             flame: (self.frame.tab == Tab::Flame).then(|| self.flame_spec()),
             heat: (self.frame.tab == Tab::Time).then(|| self.heat_spec()),
             annotate: self.annotated().map(|screen| screen.target.clone()),

@@ -81,6 +81,8 @@ pub struct Theme {
     pub cold: Style,
     /// Cells of maps of time.
     pub heat: HeatColors,
+    /// Blocks by instructions a cycle, from the red of softirqs, of the fewest, to the blue of what shrank.
+    ipc: [Style; 5],
     /// Three lightnesses of each class's block, in the order of [`BLOCKS`], then of `same`.
     shades: Vec<[Style; 3]>,
     /// Whether there are colours enough for edges inside a cell.
@@ -167,6 +169,7 @@ impl Theme {
                 cells: file.heat.unwrap_or(CELLS.map(Color::Indexed)),
                 highlight: file.highlight.unwrap_or(HIGHLIGHT.map(Color::Indexed)),
             },
+            ipc: between(of("flame.softirq"), of("diff.same"), of("diff.shrank")),
             shades: BLOCKS.map(of).into_iter().chain([of("diff.same")]).map(shades).collect(),
             fine: matches!(depth, Depth::True | Depth::Ansi256),
             hot_from: Themes::HOT,
@@ -191,6 +194,7 @@ impl Theme {
             self.ground = Style::new();
             // Bars need to be seen; their signs say which way they go.
             (self.grew, self.shrank, self.same) = (Style::new().reversed(), Style::new().reversed(), Style::new());
+            self.ipc = [Style::new(); 5];
         }
         // Whatever a theme forgot: the cursor and what was found are seen.
         if self.selected == Style::new() || depth == Depth::None {
@@ -203,7 +207,7 @@ impl Theme {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut Style> {
-        let shades = self.shades.iter_mut().flatten();
+        let shades = self.shades.iter_mut().flatten().chain(&mut self.ipc);
         let named = [
             &mut self.ground,
             &mut self.title,
@@ -263,6 +267,11 @@ impl Theme {
     /// The style of a compared block where it is as it was.
     pub fn unchanged(&self, shade: usize) -> Style {
         self.shades.last().map_or(self.same, |shades| shades[shade % 3])
+    }
+
+    /// The style of a block by its instructions a cycle.
+    pub fn ipc(&self, ipc: f64) -> Style {
+        self.ipc[((2.0 * ipc) as usize).min(4)]
     }
 
     /// The style and letter of a kind of code; the letter says it without colour.
@@ -332,6 +341,18 @@ impl Themes {
         let theme = self.list.get(name).map(|file| Theme::of(file, self.depth))?;
         Some(Theme { hot_from: self.hot, warm_from: self.warm, ..theme })
     }
+}
+
+/// Five blocks from one to another by way of a third; what is between them has the text of the nearer end.
+fn between(low: Style, middle: Style, high: Style) -> [Style; 5] {
+    let half = |end: Style| match (end.bg, middle.bg) {
+        (Some(Color::Rgb(r, g, b)), Some(Color::Rgb(mr, mg, mb))) => {
+            let mean = |a: u8, b: u8| ((3 * u16::from(a) + u16::from(b)) / 4) as u8;
+            Style { bg: Some(Color::Rgb(mean(r, mr), mean(g, mg), mean(b, mb))), ..end }
+        }
+        _ => end,
+    };
+    [low, half(low), middle, half(high), high]
 }
 
 /// Three lightnesses of a block: they tell functions of one class apart.

@@ -65,6 +65,7 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         out: Flame::default(),
     };
     (l.out.versus, l.out.scale, l.out.sides) = (tree.per(), tree.scale(), tree.seconds());
+    l.out.partner = tree.partner();
     if tree.is_empty() {
         return l.out;
     }

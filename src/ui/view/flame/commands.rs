@@ -42,6 +42,8 @@ commands! { GROUP "Flame graph" on Flame {
     BY_DSO "by-dso" ["e o"] "frames are DSOs instead of functions" => Plain(|app| app.flame_edit(Edit::ByDso));
     CHAINS "chains" ["e c"] "chains of frames with one child each are one frame"
         => Plain(|app| app.flame_edit(Edit::CollapseChains));
+    BY_IPC "by-ipc" ["e i"] "colours by instructions a cycle, where cycles and instructions are sampled"
+        => Plain(|app| app.flame_by_ipc());
     OFF_CPU "off-cpu" ["e w"] "time off the CPUs beside the time on them, where switches are recorded"
         => Plain(|app| app.toggle_off_cpu());
 }}

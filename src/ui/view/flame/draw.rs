@@ -94,10 +94,18 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, ar
     } else if flame.versus.is_some() {
         x = signs(scene, theme, colours, buffer);
     }
+    let by_ipc = view.by_ipc && flame.partner.is_some() && flame.versus.is_none();
+    if by_ipc {
+        x += put(buffer, colours, x, y, "instructions a cycle ", theme.dim);
+        for (from, word) in IPC_LEGEND {
+            x += put(buffer, colours, x, y, &format!(" {word} "), theme.ipc(*from)) + 1;
+        }
+        put(buffer, colours, x, y, " too few samples ", theme.others);
+    }
     // Inlined frames are not in every graph.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
-    for (class, word) in shown_classes.filter(|_| flame.versus.is_none() || cold(scene)) {
+    for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.versus.is_none() || cold(scene))) {
         // A word that is cut says nothing.
         if x + 4 + width(word) as u16 > left {
             break;
@@ -109,6 +117,9 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, ar
         put(buffer, area, left + 1, y, &text, theme.found);
     }
 }
+
+/// What is in the legend of colours by instructions a cycle, and a ratio of each.
+const IPC_LEGEND: &[(f64, &str)] = &[(0.0, "< 0.5"), (0.5, "< 1"), (1.0, "< 1.5"), (1.5, "< 2"), (2.0, "2 and more")];
 
 /// The matches of a search, and the keys that go through them.
 fn found(view: &FlameScreen, flame: &Flame) -> Option<String> {
@@ -167,7 +178,7 @@ fn one(
     y: u16,
     buffer: &mut Buffer,
 ) {
-    let style = style_of(scene, view, block, selected, theme);
+    let style = style_of(scene, view, flame, block, selected, theme);
     let fine = theme.fine && !selected;
     // Whole cells; an edge inside a cell is drawn by the block on its left.
     let (from, to) = if fine { (block.x0.div_ceil(8), block.x1 / 8) } else { (round(block.x0), round(block.x1)) };
@@ -176,7 +187,7 @@ fn one(
         buffer[(place.x + x, place.y + y)].set_symbol(" ").set_style(style);
     }
     if fine && !block.x1.is_multiple_of(8) && block.x1 / 8 < u32::from(place.width) {
-        let right = next.map(|n| style_of(scene, view, n, false, theme)).unwrap_or_default();
+        let right = next.map(|n| style_of(scene, view, flame, n, false, theme)).unwrap_or_default();
         let edge = Style { fg: style.bg, bg: right.bg, ..Style::default() };
         let cell = &mut buffer[(place.x + (block.x1 / 8) as u16, place.y + y)];
         cell.set_symbol(EIGHTHS[(block.x1 % 8) as usize]).set_style(edge);
@@ -206,7 +217,8 @@ fn one(
         return over(&on_and_off(block, room, theme), area, buffer);
     }
     let whole = if scene.selection.rows.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
-    label((block, whole), room, style, theme, area, buffer);
+    let ipc = view.by_ipc.then(|| flame.ipc(block.total)).flatten();
+    label((block, whole), ipc, style, theme, area, buffer);
 }
 
 /// A block of a graph that is not the flame screen's: whole cells, its name and share.
@@ -220,7 +232,7 @@ pub(crate) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y
     let room = to.saturating_sub(from);
     if room > 0 {
         let at = Rect { x: place.x + from, y: place.y + y, width: room, height: 1 };
-        label((block, &block.parent), usize::from(room), style, theme, at, buffer);
+        label((block, &block.parent), None, style, theme, at, buffer);
     }
 }
 
@@ -228,9 +240,18 @@ fn round(x: u32) -> u32 {
     (x + 4) / 8
 }
 
-fn style_of(scene: Scene<'_>, view: &FlameScreen, block: &Block, selected: bool, theme: &Theme) -> Style {
+fn style_of(
+    scene: Scene<'_>,
+    view: &FlameScreen,
+    flame: &Flame,
+    block: &Block,
+    selected: bool,
+    theme: &Theme,
+) -> Style {
     let mut style = if block.verdict.is_some() && !cold(scene) {
         theme.unchanged(shade(&block.name))
+    } else if view.by_ipc && flame.partner.is_some() {
+        flame.ipc(block.total).map_or(theme.others, |ipc| theme.ipc(ipc))
     } else {
         ground(block, theme)
     };
@@ -259,31 +280,35 @@ fn shade(name: &str) -> usize {
 
 fn label(
     (block, whole): (&Block, &WeightPair),
-    room: usize,
+    ipc: Option<f64>,
     style: Style,
     theme: &Theme,
     place: Rect,
     buffer: &mut Buffer,
 ) {
-    let share = percent(block.total.percent_of(whole));
+    let room = usize::from(place.width);
+    let short = percent(block.total.percent_of(whole));
+    let short = ipc.map_or_else(|| short.clone(), |ipc| format!("{ipc:.2} IPC  {short}"));
     let share = match block.processes {
-        0 | 1 => share,
-        n => format!("{share} ({} processes)", thousands(n as u64)),
+        0 | 1 => short.clone(),
+        n => format!("{short} ({} processes)", thousands(n as u64)),
     };
     // Without colours an edge must be a character.
     let edge = if theme.fine { "" } else { "│" };
     let mark = if block.pooled > 0 && !block.is_module() { '░' } else { block.class.letter() };
     let text = match room {
         0..=2 => edge.to_owned(),
-        3..=5 => format!("{edge}{mark}"),
+        3..=5 => ipc.map_or_else(|| format!("{edge}{mark}"), |ipc| fit(&format!("{edge}{ipc:.1}"), room).into_owned()),
         _ => {
             let head = format!("{edge}{mark} ");
             let left = room.saturating_sub(width(&head) + 1);
             // The letter says that it is inlined.
             let name = clean(block.name.strip_suffix(INLINED).unwrap_or(&block.name)).into_owned();
-            let short = percent(block.total.percent_of(whole));
             let names = ways(block, &name);
-            let shared = names.iter().flat_map(|name| [format!("{name}  {share}"), format!("{name}  {short}")]);
+            let shared = names.iter().flat_map(|name| {
+                let alone = ipc.map(|ipc| format!("{name}  {ipc:.2} IPC"));
+                [Some(format!("{name}  {share}")), Some(format!("{name}  {short}")), alone].into_iter().flatten()
+            });
             let fitting = shared.chain(names.iter().cloned()).find(|text| width(text) <= left);
             let name = fitting.unwrap_or_else(|| fit(&name, left).into_owned());
             format!("{head}{name}")
@@ -397,8 +422,9 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
         true => String::new(),
         false => format!("  of {word} {}", percent(block.total.percent_of(of))),
     };
+    let ipc = flame.ipc(block.total).map_or_else(String::new, |ipc| format!("  IPC {ipc:.2}"));
     let figures = format!(
-        "total {}  self {}{}{}  {} samples",
+        "total {}  self {}{}{}  {} samples{ipc}",
         percent(block.total.percent_of(&flame.total)),
         percent(block.own.percent_of(&flame.total)),
         part(&block.parent, "parent"),

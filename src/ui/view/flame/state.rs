@@ -29,6 +29,8 @@ pub struct FlameScreen {
     pub place: FlameView,
     /// The root on top.
     pub(crate) icicle: bool,
+    /// Whether frames have colours by instructions a cycle.
+    pub(crate) by_ipc: bool,
     pub(crate) find: Option<String>,
     /// The block under the cursor, by id.
     pub(crate) cursor: Option<u64>,
@@ -40,7 +42,15 @@ pub struct FlameScreen {
 
 impl Default for FlameScreen {
     fn default() -> Self {
-        Self { place: FlameView::default(), icicle: true, find: None, cursor: None, seeks: false, a_row: 1 }
+        Self {
+            place: FlameView::default(),
+            icicle: true,
+            by_ipc: false,
+            find: None,
+            cursor: None,
+            seeks: false,
+            a_row: 1,
+        }
     }
 }
 

@@ -79,6 +79,16 @@ impl App {
         self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
     }
 
+    /// Colours frames by instructions a cycle, or by the kind of their code again.
+    pub(crate) fn flame_by_ipc(&mut self) {
+        let told = self.context.partner(self.selection.event).is_some();
+        if !told && !self.views.flame.by_ipc {
+            return self.say("instructions a cycle need both events: -e cycles,instructions");
+        }
+        self.views.flame.by_ipc = !self.views.flame.by_ipc;
+        self.say(if self.views.flame.by_ipc { "colours by instructions a cycle" } else { "colours by kind of code" });
+    }
+
     /// The frame under the cursor, a function's or a comm's.
     fn flame_frame(&self) -> Option<&Block> {
         self.views

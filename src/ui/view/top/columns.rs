@@ -46,6 +46,7 @@ const THEN: &[Field] = &[
     Field::Key(ColumnKey::Pid),
     Field::Key(ColumnKey::Comm),
     Field::Key(ColumnKey::Dso),
+    Field::Ipc,
     Field::SelfTime,
     Field::Key(ColumnKey::Cpu),
 ];

@@ -161,6 +161,7 @@ impl App {
             Field::SelfTime | Field::Period => Order::SelfTime,
             Field::Samples => Order::Samples,
             Field::Delta | Field::Old => Order::Delta,
+            Field::Ipc => Order::Ipc,
             Field::Key(key) => Order::By(key),
         };
         self.selection.rows.reversed = self.selection.rows.order == order && !self.selection.rows.reversed;

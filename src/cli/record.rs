@@ -15,6 +15,7 @@ use crate::kernel::files::unwritten;
 use crate::kernel::procfs;
 use crate::kernel::spawn::Output;
 use crate::panel::unit;
+use crate::perfdata::build_ids;
 use crate::perfdata::features;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers::NamedContainer;
@@ -257,7 +258,7 @@ impl<'a> Recorder<'a> {
         sections.extend(features::clock());
         let named: Vec<NamedContainer> = self.named.values().cloned().collect();
         sections.extend(names_of(&named));
-        sections.extend(self.identities.as_ref().map(|identities| features::build_ids(identities.list())));
+        sections.extend(self.identities.iter().flat_map(|identities| build_ids::sections(identities.list())));
         writer.call(path.file_name().unwrap_or_default());
         self.bytes += writer.finish_beside_old(sections)?;
         self.series.ended(&path)?;

@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::ingest;
 use crate::ingest::GroupShare;
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section, bit};
 use crate::perfdata::write::Writer;
-use crate::record::kinds::{BuildId, HEADER, Header, split, types};
+use crate::record::kinds::{HEADER, Header, split, types};
 use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
@@ -56,7 +57,7 @@ pub(crate) fn copy(
     let (mut place, mut samples) = (0u64, 0usize);
     let mut span: Option<(u64, u64)> = None;
     let mut counted = Counted::default();
-    let build_ids = ingest::replay(source, |core, input, record| {
+    let files = ingest::replay(source, |core, input, record| {
         let Ok(Some((header, body, _))) = split(record) else { return };
         if header.kind == types::SAMPLE {
             let Some((_, sample)) = core.decode(input, header, body) else { return };
@@ -82,7 +83,7 @@ pub(crate) fn copy(
     if let Some(error) = out.error {
         return Err(error.into());
     }
-    let mut sections = sections(&info, &events, &build_ids, span.unwrap_or_default());
+    let mut sections = sections(&info, &events, &files, span.unwrap_or_default());
     if !marks.is_empty() {
         sections.push((marks::FEATURE, marks::encode(marks)));
     }
@@ -119,14 +120,12 @@ fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
 fn sections(
     info: &Info,
     events: &[EventDesc],
-    build_ids: &[(bool, BuildId, String)],
+    files: &[IdentifiedFile],
     span: (u64, u64),
 ) -> Vec<Section> {
     let mut sections = info.hosts.first().machine.clone();
-    sections.retain(|(b, _)| ![bit::BUILD_ID, marks::FEATURE].contains(b));
-    if !build_ids.is_empty() {
-        sections.push(features::build_ids(build_ids));
-    }
+    sections.retain(|(b, _)| ![bit::BUILD_ID, build_ids::BY_FILE, marks::FEATURE].contains(b));
+    sections.extend(build_ids::sections(files));
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
     sections

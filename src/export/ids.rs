@@ -1,8 +1,8 @@
 //! Build ids of the files that records map, read while they are there: containers and deleted programs go with their
 //! processes.
 
-use crate::perfdata::features;
-use crate::record::kinds::{BuildId, Header, Mmap, Record, split, types};
+use crate::perfdata::build_ids::{self, IdentifiedFile};
+use crate::record::kinds::{FileId, Header, Mmap, Record, split, types};
 use crate::session::{Dso, DsoKind, Dsos};
 use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image;
@@ -16,7 +16,7 @@ const MAX_FILES: usize = 1 << 16;
 pub(crate) struct Identities {
     dsos: Dsos,
     options: SymbolOptions,
-    list: Vec<(bool, BuildId, String)>,
+    list: Vec<IdentifiedFile>,
     /// How many of `dsos` were read.
     read: usize,
 }
@@ -24,7 +24,12 @@ pub(crate) struct Identities {
 impl Identities {
     /// Begins with the files that are mapped already.
     pub(crate) fn new(dsos: Dsos) -> Self {
-        let list = features::kernel_build_id().map(|id| (true, id, "[kernel.kallsyms]".to_owned()));
+        let list = build_ids::of_kernel().map(|id| IdentifiedFile {
+            kernel: true,
+            path: "[kernel.kallsyms]".to_owned(),
+            file: FileId::None,
+            id,
+        });
         let mut new = Self { dsos, options: SymbolOptions::live(), list: list.into_iter().collect(), read: 0 };
         new.read_on();
         new
@@ -45,14 +50,16 @@ impl Identities {
     }
 
     fn read_on(&mut self) {
-        let id_of = |dso: &Dso| Some((false, debug_image::build_id(dso, &self.options)?, dso.path.to_string()));
+        let id_of = |dso: &Dso| {
+            let id = debug_image::build_id(dso, &self.options)?;
+            Some(IdentifiedFile { kernel: false, path: dso.path.to_string(), file: dso.file, id })
+        };
         let fresh = self.dsos.all()[self.read..].iter().filter(|dso| dso.kind == DsoKind::File);
         self.list.extend(fresh.filter_map(id_of));
         self.read = self.dsos.all().len();
     }
 
-    /// The identities: whether of the kernel, the id, the path.
-    pub(crate) fn list(&self) -> &[(bool, BuildId, String)] {
+    pub(crate) fn list(&self) -> &[IdentifiedFile] {
         &self.list
     }
 }

@@ -9,11 +9,12 @@ use crate::event::tracepoint;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
+use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::features::{self, Section};
 use crate::perfdata::write::Writer;
 use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
-use crate::record::kinds::{BuildId, encode, misc, types};
+use crate::record::kinds::{encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::hosts::HostId;
 use crate::session::layouts::Layouts;
@@ -257,10 +258,7 @@ fn sections(
     }
     if moment.live {
         sections.extend(features::clock());
-        let ids = build_ids(moment);
-        if !ids.is_empty() {
-            sections.push(features::build_ids(&ids));
-        }
+        sections.extend(build_ids::sections(&identified_files(moment)));
     }
     let tracepoints: Vec<(String, String)> = events
         .iter()
@@ -278,19 +276,20 @@ fn sections(
     sections
 }
 
-/// Build ids of the kernel and of the files that have samples.
-fn build_ids(moment: &Snapshot) -> Vec<(bool, BuildId, String)> {
+/// The kernel and the files that have samples, by their build ids.
+fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
     let used: BTreeSet<DsoId> = (0..moment.frames.len())
         .map(|i| moment.dsos.map_of(moment.frames.get(crate::profile::FrameId(i as u32)).map).dso)
         .collect();
     let id_of = |dso: &DsoId| {
         let dso = moment.dsos.get(*dso);
         let id = match dso.kind {
-            DsoKind::Kernel => features::kernel_build_id(),
+            DsoKind::Kernel => build_ids::of_kernel(),
             DsoKind::File => dso.build_id.or_else(|| debug_image::build_id(dso, &SymbolOptions::live())),
             _ => None,
         };
-        Some((dso.kind == DsoKind::Kernel, id?, dso.path.to_string()))
+        let (kernel, path, file) = (dso.kind == DsoKind::Kernel, dso.path.to_string(), dso.file);
+        Some(IdentifiedFile { kernel, path, file, id: id? })
     };
     used.iter().filter_map(id_of).collect()
 }

@@ -106,9 +106,7 @@ impl Core {
             core.session.name_containers(containers::decode_from(&host.machine));
         }
         core.turn_to(0);
-        for (kernel, id, path) in &info.build_ids {
-            core.session.dsos.learn_build_id(*kernel, path, *id);
-        }
+        info.build_ids.iter().for_each(|file| core.session.dsos.learn_build_id(file));
         core
     }
 
@@ -125,9 +123,7 @@ impl Core {
         batch.ids.drain(..).for_each(|id| self.inputs.learn(id));
         batch.handovers.drain(..).for_each(|handover| self.inputs.hand_over(&handover));
         self.turn_to(usize::from(batch.input));
-        for (kernel, id, path) in batch.build_ids.drain(..) {
-            self.session.dsos.learn_build_id(kernel, &path, id);
-        }
+        batch.build_ids.drain(..).for_each(|file| self.session.dsos.learn_build_id(&file));
         if !batch.containers.is_empty() {
             let list = std::mem::take(&mut batch.containers);
             self.renamed_containers |= self.session.name_containers(list);

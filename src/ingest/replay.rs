@@ -1,16 +1,16 @@
 //! A source read once more, record by record.
 
-use crate::record::kinds::BuildId;
+use crate::perfdata::build_ids::IdentifiedFile;
 use crate::source::{Batch, Progress, Source, SourceError};
 
 use super::{Core, Ingest, IntakeOptions};
 
 /// Reads a source to its end and hands every record, in order of time, to `each` with its input.
-/// Nothing is kept. Returns the build ids that came with the records.
+/// Nothing is kept. Returns the files whose build ids came with the records.
 pub(crate) fn replay(
     source: &mut dyn Source,
     mut each: impl FnMut(&mut Core, usize, &[u8]),
-) -> Result<Vec<(bool, BuildId, String)>, SourceError> {
+) -> Result<Vec<IdentifiedFile>, SourceError> {
     let info = source.info().clone();
     let mut ingest = Ingest::new(&info, None, IntakeOptions::default());
     let mut build_ids = info.build_ids;

@@ -1,7 +1,6 @@
 //! Header features: facts about the machine and the recording, one section each.
 
 use crate::kernel::{self, cpus};
-use crate::record::kinds::{BuildId, misc};
 
 use super::EventDesc;
 use super::bytes::Bytes;
@@ -108,28 +107,6 @@ impl Features {
         };
         kept.filter_map(turned).collect()
     }
-
-    /// Build ids by (kernel, path).
-    pub(crate) fn build_ids(&self, big: bool) -> Vec<(bool, BuildId, String)> {
-        let mut list = Vec::new();
-        let mut rest = self.get(bit::BUILD_ID).unwrap_or_default();
-        while let Some(head) = rest.first_chunk::<8>() {
-            let mut header = Bytes::new(head, big);
-            let (_, mode, size) = (header.u32(), header.u16().unwrap_or(0), header.u16().unwrap_or(0));
-            let Some(record) = rest.get(8..usize::from(size)) else { break };
-            list.extend(build_id_record(mode, record));
-            rest = &rest[usize::from(size)..];
-        }
-        list
-    }
-}
-
-/// Reads the body of a BUILD_ID record: pid, 24 bytes of id, file name.
-pub(crate) fn build_id_record(mode: u16, body: &[u8]) -> Option<(bool, BuildId, String)> {
-    let (id, name) = (body.get(4..28)?, body.get(28..)?);
-    let len = if mode & 1 << 15 != 0 { usize::from(id[20]).min(20) } else { 20 };
-    let kernel = matches!(mode & misc::CPUMODE_MASK, misc::KERNEL | misc::GUEST_KERNEL);
-    Some((kernel, BuildId::new(&id[..len])?, super::bytes::text(name)))
 }
 
 /// A string as the header stores it: length padded to 64, then the bytes and zeros.
@@ -203,46 +180,6 @@ pub(crate) fn clock() -> Vec<Section> {
     data.extend(kernel::wall_ns().to_le_bytes());
     data.extend(kernel::monotonic_ns().to_le_bytes());
     vec![(bit::CLOCKID, 1u64.to_le_bytes().to_vec()), (bit::CLOCK_DATA, data)]
-}
-
-/// The build ids of files that have samples, as records of type BUILD_ID.
-pub(crate) fn build_ids(list: &[(bool, BuildId, String)]) -> Section {
-    let mut out = Vec::new();
-    for (kernel, id, path) in list {
-        let name_len = (path.len() + 1).next_multiple_of(64);
-        let size = 8 + 4 + 24 + name_len;
-        let mode = if *kernel { misc::KERNEL } else { misc::USER };
-        out.extend(0u32.to_le_bytes());
-        out.extend((mode | 1 << 15).to_le_bytes());
-        out.extend((size as u16).to_le_bytes());
-        out.extend((-1i32).to_le_bytes());
-        let mut bytes = [0u8; 24];
-        bytes[..id.bytes().len()].copy_from_slice(id.bytes());
-        bytes[20] = id.bytes().len() as u8;
-        out.extend(bytes);
-        out.extend(path.as_bytes());
-        out.resize(out.len() + name_len - path.len(), 0);
-    }
-    (bit::BUILD_ID, out)
-}
-
-/// The running kernel's build id, from its ELF notes.
-pub(crate) fn kernel_build_id() -> Option<BuildId> {
-    note_of_build_id(&std::fs::read("/sys/kernel/notes").ok()?)
-}
-
-fn note_of_build_id(mut rest: &[u8]) -> Option<BuildId> {
-    while let Some(head) = rest.first_chunk::<12>() {
-        let word = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]) as usize;
-        let (name_len, desc_len, kind) = (word(0), word(4), word(8));
-        let desc_at = 12usize.checked_add(name_len.checked_next_multiple_of(4)?)?;
-        let desc = rest.get(desc_at..desc_at.checked_add(desc_len)?)?;
-        if kind == 3 && rest.get(12..15) == Some(b"GNU") {
-            return BuildId::new(desc);
-        }
-        rest = rest.get(desc_at + desc_len.checked_next_multiple_of(4)?..)?;
-    }
-    None
 }
 
 #[cfg(test)]

@@ -82,6 +82,13 @@ impl BuildId {
         (!bytes.is_empty()).then_some(id)
     }
 
+    /// An id as it is shown, two digits a byte.
+    pub(crate) fn of_hex(text: &str) -> Option<Self> {
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let is_hex = text.len().is_multiple_of(2) && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        Self::new(&text.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>().filter(|_| is_hex)?)
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
 use super::hosts::HostId;
@@ -76,8 +77,8 @@ pub struct Dsos {
     pub(super) maps: Maps,
     /// Whether processes that have the same part of a file share what stands for it.
     pub share: bool,
-    /// Build ids by path, from a recording's table.
-    build_ids: HashMap<(HostId, Arc<[u8]>), BuildId>,
+    /// Build ids from a recording's head, by path and file; those of no certain file are of all the others of that path.
+    build_ids: HashMap<(HostId, Arc<[u8]>, FileId), BuildId>,
     /// jitdump files by the process that has one mapped.
     dumps: HashMap<(HostId, i32), Arc<[u8]>>,
 }
@@ -200,17 +201,22 @@ impl Dsos {
         }
     }
 
-    /// Takes a path's build id from a recording's table, for files that are known and that will be.
-    pub(crate) fn learn_build_id(&mut self, kernel: bool, path: &str, id: BuildId) {
-        let path: Arc<[u8]> = if kernel && path.starts_with("[kernel.kallsyms]") {
+    /// Takes a file's build id from a recording's head, for files that are known and that will be.
+    pub(crate) fn learn_build_id(&mut self, known: &IdentifiedFile) {
+        let IdentifiedFile { kernel, path, file, id } = known;
+        let path: Arc<[u8]> = if *kernel && path.starts_with("[kernel.kallsyms]") {
             b"[kernel.kallsyms]"[..].into()
         } else {
             path.as_bytes().into()
         };
         let host = self.host;
-        let same = |dso: &&mut Dso| dso.host == host && dso.raw_path == path && dso.build_id.is_none();
-        self.list.iter_mut().filter(same).for_each(|dso| dso.build_id = Some(id));
-        self.build_ids.insert((host, path), id);
+        let is_it = |dso: &Dso| match file {
+            FileId::None => dso.build_id.is_none(),
+            one => dso.file == *one,
+        };
+        let same = |dso: &&mut Dso| dso.host == host && dso.raw_path == path && is_it(dso);
+        self.list.iter_mut().filter(same).for_each(|dso| dso.build_id = Some(*id));
+        self.build_ids.insert((host, path, *file), *id);
     }
 
     /// Takes the build id of a DSO whose file was read; what a recording says goes before it.
@@ -235,7 +241,10 @@ impl Dsos {
             let short = module_name(pid, &path).unwrap_or_else(|| short_name(&path));
             let build_id = match file {
                 FileId::BuildId(id) => Some(id),
-                _ => self.build_ids.get(&(self.host, raw_path.clone())).copied(),
+                _ => {
+                    let known = |file| self.build_ids.get(&(self.host, raw_path.clone(), file)).copied();
+                    known(file).or_else(|| known(FileId::None))
+                }
             };
             self.list.push(Dso {
                 id,

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::perfdata::features::kernel_build_id;
+use crate::perfdata::build_ids;
 use crate::record::kinds::BuildId;
 use crate::session::hosts::{HostId, PerHost};
 
@@ -32,7 +32,7 @@ impl SourceHost {
     pub(crate) fn has_own_kernel(&self) -> bool {
         let uname = rustix::system::uname();
         match self.kernel_id {
-            Some(id) => kernel_build_id() == Some(id),
+            Some(id) => build_ids::of_kernel() == Some(id),
             None => {
                 uname.nodename().to_string_lossy() == *self.name && uname.release().to_string_lossy() == *self.kernel
             }

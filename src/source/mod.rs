@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
-use crate::record::kinds::BuildId;
+use crate::perfdata::build_ids::IdentifiedFile;
 use crate::session::containers::NamedContainer;
 use crate::session::hosts::PerHost;
 use crate::session::{DsoKind, Origin};
@@ -48,8 +48,8 @@ pub struct Info {
     pub facts: Vec<(String, String)>,
     /// The tracing data of a recording: the formats of its tracepoints.
     pub tracing: Vec<u8>,
-    /// Build ids of files by (kernel, path), from a recording's head.
-    pub build_ids: Vec<(bool, BuildId, String)>,
+    /// Files whose build ids a recording's head has.
+    pub build_ids: Vec<IdentifiedFile>,
     /// For each input its events, and which of `events` each is; empty for a single input with
     /// just `events`.
     pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
@@ -150,8 +150,8 @@ pub struct Batch {
     pub names: Vec<NamedFrame>,
     /// Events that came up, after those in [`Info::events`].
     pub events: Vec<EventDesc>,
-    /// Build ids that came up, as (kernel, id, path).
-    pub build_ids: Vec<(bool, BuildId, String)>,
+    /// Files whose build ids came up.
+    pub build_ids: Vec<IdentifiedFile>,
     /// Containers whose names came up.
     pub containers: Vec<NamedContainer>,
     /// Everything up to this time has now been delivered.

@@ -57,7 +57,15 @@ impl Image {
     /// # Errors
     /// In words, why there is none.
     pub fn open(dso: &Dso, options: &SymbolOptions) -> Result<Self, String> {
-        let mut places = FileSearch::new(dso, options).map_err(|e| e.to_string())?;
+        let opened = FileSearch::new(dso, options)
+            .map_err(|e| e.to_string())
+            .and_then(|places| Self::found(places, dso, options));
+        // In a container that runs still, other files lie at its paths.
+        let inside = |_: &String| Self::found(FileSearch::of_survivor(dso, options)?, dso, options).ok();
+        opened.or_else(|why| inside(&why).filter(|image| image.build_id == dso.build_id).ok_or(why))
+    }
+
+    fn found(mut places: FileSearch<'_>, dso: &Dso, options: &SymbolOptions) -> Result<Self, String> {
         let vdso = dso.kind == DsoKind::Vdso;
         // What a cache holds under the build id is the file itself, whatever lies at its path now.
         let kind = if vdso { "vdso" } else { "elf" };

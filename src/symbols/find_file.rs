@@ -42,6 +42,16 @@ impl<'a> FileSearch<'a> {
         Ok(Self { dso, options, door, inside: false })
     }
 
+    /// The files that the process of a recording sees, if it lives still: where a container's files are. Whose number
+    /// it was may be another's by now, so only what has the build id is the file.
+    pub(crate) fn of_survivor(dso: &'a Dso, options: &'a SymbolOptions) -> Option<Self> {
+        let may = !options.live && options.symfs.is_none() && options.is_own_kernel(dso) && dso.build_id.is_some();
+        let (pid, ..) = dso.via.filter(|_| may)?;
+        let mut door = of_process(pid).ok()?;
+        door.namers.extend(options.authors.clone());
+        Some(Self { dso, options, door, inside: false })
+    }
+
     /// Takes in who may have written a file: it has a say in all that is opened from now on.
     pub(crate) fn hear(&mut self, file: &File) {
         self.door.namers.add_writers(file);

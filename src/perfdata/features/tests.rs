@@ -12,16 +12,6 @@ fn strings_round_trip_and_bad_lengths_do_not() {
 }
 
 #[test]
-fn build_ids_round_trip_and_damage_ends_the_list() {
-    let id = BuildId::new(&[7; 16]).expect("id");
-    let (bit, mut bytes) = build_ids(&[(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
-    let list = |bytes: &[u8]| Features { list: vec![(bit, bytes.to_vec())] }.build_ids(false);
-    assert_eq!(list(&bytes), [(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
-    bytes.truncate(bytes.len() - 5);
-    assert_eq!(list(&bytes).len(), 1);
-}
-
-#[test]
 fn the_machine_is_described() {
     let sections = machine(&["perfprof-tui".into()]);
     assert!(sections.iter().all(|(_, bytes)| !bytes.is_empty()));
@@ -80,51 +70,6 @@ fn what_is_carried_into_another_file_is_in_our_order() {
 }
 
 #[test]
-fn build_ids_of_either_order_and_length() {
-    let record = |mode: u16, id: &[u8], len: u8, name: &[u8], big: bool| {
-        let size = (8 + 4 + 24 + name.len()) as u16;
-        let mut out = if big {
-            [&0u32.to_be_bytes()[..], &mode.to_be_bytes(), &size.to_be_bytes()].concat()
-        } else {
-            [&0u32.to_le_bytes()[..], &mode.to_le_bytes(), &size.to_le_bytes()].concat()
-        };
-        out.extend([0xff; 4]);
-        let mut bytes = id.to_vec();
-        bytes.resize(24, 0);
-        bytes[20] = len;
-        out.extend(bytes);
-        out.extend(name);
-        out
-    };
-    let id = |n: usize| BuildId::new(&[7; 20][..n]).expect("an id");
-    let sized = 1 << 15;
-    for big in [false, true] {
-        let list = [
-            record(misc::KERNEL | sized, &[7; 20], 16, b"[k]\0", big),
-            record(misc::USER | sized, &[7; 20], 200, b"/a\0b", big),
-            record(misc::GUEST_KERNEL, &[7; 20], 3, b"[g]\0", big),
-            record(misc::GUEST_USER, &[7; 20], 3, b"/g\0\0", big),
-        ];
-        let features = Features { list: vec![(bit::BUILD_ID, list.concat())] };
-        let want = [
-            (true, id(16), "[k]".to_owned()),
-            (false, id(20), "/a".to_owned()),
-            (true, id(20), "[g]".to_owned()),
-            (false, id(20), "/g".to_owned()),
-        ];
-        assert_eq!(features.build_ids(big), want);
-    }
-    assert_eq!(build_id_record(0, &[7; 27]), None);
-    // A size below a header's ends the list.
-    let features = Features { list: vec![(bit::BUILD_ID, vec![0, 0, 0, 0, 0, 0, 7, 0, 1])] };
-    assert_eq!(features.build_ids(false), []);
-    let (_, bytes) = build_ids(&[(false, id(16), "x".repeat(63)), (true, id(20), "x".repeat(64))]);
-    assert_eq!(bytes.len(), (36 + 64) + (36 + 128));
-    assert_eq!((bytes[6], bytes[4], bytes[5]), (36 + 64, misc::USER as u8, 0x80));
-    assert_eq!((bytes[12 + 20], &bytes[8..12]), (16, &[0xff; 4][..]));
-}
-
-#[test]
 fn sections_byte_by_byte() {
     assert_eq!(sample_time(1, 2), (bit::SAMPLE_TIME, vec![1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]));
     let clock = clock();
@@ -176,27 +121,4 @@ fn the_machine_by_other_sources() {
             "{vendor},{rest}"
         );
     }
-}
-
-/// Notes as `readelf -n` would list them: sizes of name and description, type, both padded to words.
-#[test]
-fn the_kernels_build_id_is_the_note_of_that_type() {
-    let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
-    let found = memchr::memmem::find(&notes, b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0");
-    let want = found.and_then(|at| BuildId::new(notes.get(at + 16..at + 36)?));
-    assert_eq!(kernel_build_id(), want);
-    let note = |kind: u32, name: &[u8], desc: &[u8]| {
-        let words = [name.len() as u32, desc.len() as u32, kind].map(u32::to_le_bytes).concat();
-        let mut out = [&words[..], name].concat();
-        out.resize(out.len().next_multiple_of(4), 0);
-        out.extend(desc);
-        out.resize(out.len().next_multiple_of(4), 0);
-        out
-    };
-    let id = note(3, b"GNU\0", &[7; 20]);
-    let others = [note(1, b"GNU\0", &[1; 16]), note(3, b"Xen\0", &[2; 7]), note(6, b"Linux\0", &[3; 9])].concat();
-    assert_eq!(note_of_build_id(&[&others[..], &id].concat()), BuildId::new(&[7; 20]));
-    assert_eq!(note_of_build_id(&others), None);
-    assert_eq!(note_of_build_id(&id[..id.len() - 1]), None);
-    assert_eq!(note_of_build_id(&[0xff; 64]), None);
 }

@@ -153,12 +153,18 @@ fn build_ids_of_each_machine() {
     let (one, two) = (BuildId::new(&[1; 20]).expect("id"), BuildId::new(&[2; 20]).expect("id"));
     let mut dsos = Dsos::default();
     let early = dsos.map(&map(1, "/bin/a"), None);
-    dsos.learn_build_id(false, "/bin/a", one);
-    dsos.learn_build_id(false, "/bin/a", two);
-    dsos.learn_build_id(false, "[kernel.kallsyms]_text", one);
-    dsos.learn_build_id(true, "/lib/m.ko", one);
+    let of_path = |kernel: bool, path: &str, id: BuildId| IdentifiedFile {
+        kernel,
+        path: path.to_owned(),
+        file: FileId::None,
+        id,
+    };
+    dsos.learn_build_id(&of_path(false, "/bin/a", one));
+    dsos.learn_build_id(&of_path(false, "/bin/a", two));
+    dsos.learn_build_id(&of_path(false, "[kernel.kallsyms]_text", one));
+    dsos.learn_build_id(&of_path(true, "/lib/m.ko", one));
     assert_eq!(dsos.of_map(MapId::KERNEL).build_id, None);
-    dsos.learn_build_id(true, "[kernel.kallsyms]_text", two);
+    dsos.learn_build_id(&of_path(true, "[kernel.kallsyms]_text", two));
     assert_eq!(dsos.of_map(early).build_id, Some(one));
     assert_eq!(dsos.of_map(MapId::KERNEL).build_id, Some(two));
     let other = Mmap { file: FileId::Inode { major: 1, minor: 2, inode: 3, generation: 4 }, ..map(1, "/bin/a") };
@@ -227,4 +233,22 @@ fn processes_share_what_they_have_of_a_file() {
         let [one, two] = [0x2_0000, 0x3_0000].map(|start| dsos.map(&at(pid, start, 0x200), None));
         assert_eq!([one, two].map(|id| dsos.stand_in(id)), [one, two], "{pid}");
     }
+}
+
+/// Files of one path, as those of two containers: what is known of one file goes before what is known of the path.
+#[test]
+fn build_ids_of_files_of_one_path() {
+    let ids = [1, 2, 3].map(|byte| BuildId::new(&[byte; 20]).expect("id"));
+    let file = |inode: u64| FileId::Inode { major: 8, minor: 1, inode, generation: 0 };
+    let known = |file: FileId, id: BuildId| IdentifiedFile { kernel: false, path: "/lib/a.so".to_owned(), file, id };
+    let mapped = |dsos: &mut Dsos, inode: u64| {
+        let map = dsos.map(&Mmap { file: file(inode), ..map(1, "/lib/a.so") }, None);
+        dsos.of_map(map).build_id
+    };
+    let mut dsos = Dsos::default();
+    assert_eq!(mapped(&mut dsos, 1), None);
+    dsos.learn_build_id(&known(FileId::None, ids[0]));
+    dsos.learn_build_id(&known(file(1), ids[1]));
+    dsos.learn_build_id(&known(file(2), ids[2]));
+    assert_eq!([1, 2, 3].map(|inode| mapped(&mut dsos, inode)), [Some(ids[1]), Some(ids[2]), Some(ids[0])]);
 }

@@ -51,9 +51,8 @@ fn describe(input: &Input, name: Arc<str>, first: &Input) -> SourceHost {
 
 /// The build id of the kernel that an input is of.
 fn kernel_id(input: &Input) -> Option<BuildId> {
-    let ids = input.rec.features.build_ids(input.rec.big);
-    let is_kernel = |(kernel, _, path): &&(bool, BuildId, String)| *kernel && path.starts_with("[kernel.kallsyms]");
-    ids.iter().find(is_kernel).map(|(_, id, _)| *id)
+    let files = input.rec.features.identified_files(input.rec.big);
+    files.iter().find(|file| file.kernel && file.path.starts_with("[kernel.kallsyms]")).map(|file| file.id)
 }
 
 /// The lead of the wall's clock over an input's, in nanoseconds (CLOCK_DATA in perf.data-file-format.txt).

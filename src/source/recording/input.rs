@@ -9,12 +9,12 @@ use std::sync::Arc;
 use zstd::stream::raw::Decoder;
 
 use crate::kernel::attr::Flag;
+use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::bytes::Bytes;
-use crate::perfdata::features::build_id_record;
 use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, numbers};
 use crate::perfdata::swap::Swapper;
 use crate::perfdata::{EventDesc, features};
-use crate::record::kinds::{BuildId, HEADER, Header, types};
+use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers::{self, NamedContainer};
 use crate::symbols::shipped::ShippedTables;
 
@@ -30,7 +30,7 @@ const PROOF: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct SideData {
     pub(crate) notes: Vec<String>,
-    pub(crate) build_ids: Vec<(bool, BuildId, String)>,
+    pub(crate) build_ids: Vec<IdentifiedFile>,
     pub(crate) containers: Vec<NamedContainer>,
 }
 
@@ -388,7 +388,7 @@ impl Input {
                     event.name = crate::perfdata::bytes::text(b.rest);
                 }
             }
-            types::BUILD_ID => beside.build_ids.extend(build_id_record(header.misc, &body)),
+            types::BUILD_ID => beside.build_ids.extend(build_ids::of_record(header.misc, &body)),
             types::TRACING_DATA => {
                 payload = u64::from(b.u32().unwrap_or(0)).next_multiple_of(8);
                 if payload <= MAX_FEATURE {

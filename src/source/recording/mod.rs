@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crate::event::names;
 use crate::kernel::attr::sample;
+use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
-use crate::record::kinds::BuildId;
 use crate::session::Origin;
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::marks::{self, TimeMark};
@@ -29,8 +29,6 @@ use merge::Turns;
 
 pub use open::{open, open_as};
 
-type BuildIds = Vec<(bool, BuildId, String)>;
-
 /// A recording as a source. Its inputs are read side by side, the one that is behind in time first.
 pub(crate) struct RecordingSource {
     name: String,
@@ -38,7 +36,7 @@ pub(crate) struct RecordingSource {
     turns: Turns,
     info: Info,
     /// Build ids of inputs of other machines than the first, until their first records.
-    late_ids: HashMap<usize, BuildIds>,
+    late_ids: HashMap<usize, Vec<IdentifiedFile>>,
     beside: SideData,
     stopped: bool,
 }
@@ -73,7 +71,7 @@ impl RecordingSource {
             places.push((place, input.rec.events.clone()));
             beside.notes.append(&mut input.rec.warnings);
         }
-        let ids = |input: &Input| input.rec.features.build_ids(input.rec.big);
+        let ids = |input: &Input| input.rec.features.identified_files(input.rec.big);
         let is_first = |i: &usize| hosts.of_input(*i) == HostId::default();
         let (first, others): (Vec<usize>, Vec<usize>) = (0..inputs.len()).partition(is_first);
         beside.build_ids.extend(first.iter().flat_map(|i| ids(&inputs[*i])));

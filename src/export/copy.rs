@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::ingest;
 use crate::ingest::GroupShare;
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
+use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::features::{self, Section, bit};
 use crate::perfdata::write::Writer;
 use crate::record::kinds::{HEADER, Header, split, types};
@@ -117,12 +117,7 @@ fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
     Ok(events)
 }
 
-fn sections(
-    info: &Info,
-    events: &[EventDesc],
-    files: &[IdentifiedFile],
-    span: (u64, u64),
-) -> Vec<Section> {
+fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (u64, u64)) -> Vec<Section> {
     let mut sections = info.hosts.first().machine.clone();
     sections.retain(|(b, _)| ![bit::BUILD_ID, build_ids::BY_FILE, marks::FEATURE].contains(b));
     sections.extend(build_ids::sections(files));

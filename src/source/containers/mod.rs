@@ -4,10 +4,10 @@
 //! may not read stays closed.
 
 mod docker;
+mod libpod;
 mod oci;
 mod storage;
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -36,6 +36,8 @@ struct Names {
     image: String,
     /// The container that holds its pod together, whose state may say more.
     sandbox: String,
+    /// The program that keeps it, where its bundle says so.
+    manager: String,
 }
 
 impl Names {
@@ -47,6 +49,7 @@ impl Names {
             (&mut self.namespace, other.namespace),
             (&mut self.image, other.image),
             (&mut self.sandbox, other.sandbox),
+            (&mut self.manager, other.manager),
         ];
         pairs.into_iter().filter(|(own, _)| own.is_empty()).for_each(|(own, other)| *own = other);
         self
@@ -58,7 +61,7 @@ impl Names {
 pub struct Reader {
     /// The machine's files.
     root: PathBuf,
-    stores: HashMap<PathBuf, storage::Store>,
+    stores: storage::Stores,
 }
 
 impl Reader {
@@ -73,7 +76,7 @@ impl Reader {
 
     /// Of the machine whose files lie below a folder.
     pub fn below(root: PathBuf) -> Self {
-        Self { root, stores: HashMap::new() }
+        Self { root, stores: storage::Stores::default() }
     }
 
     /// The innermost container that a cgroup belongs to, by the names that are found; where none are, by those of its

@@ -23,6 +23,7 @@ const IMAGE: [&str; 4] = [
     "org.opencontainers.image.ref.name",
 ];
 const SANDBOX: [&str; 2] = ["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"];
+const MANAGER: &str = "io.container.manager";
 const KIND: [&str; 2] = ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"];
 
 /// The name of the container that holds a pod together.
@@ -45,6 +46,7 @@ pub(super) fn of_labels(labels: &HashMap<String, String>) -> Names {
         namespace: first(&NAMESPACE),
         image: first(&IMAGE),
         sandbox: first(&SANDBOX),
+        manager: first(&[MANAGER]),
     };
     if first(&KIND) == "sandbox" {
         names.name = PAUSE.to_owned();

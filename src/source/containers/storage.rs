@@ -8,11 +8,19 @@ use serde::Deserialize;
 
 use crate::session::containers::Runtime;
 
-use super::{Home, Names, Opened, entries, oci};
+use super::{Home, Names, Opened, entries, libpod, oci};
+
+/// What was read of the stores.
+#[derive(Debug, Default)]
+pub(super) struct Stores {
+    lists: HashMap<PathBuf, Store>,
+    /// Names of Podman's pods, by id.
+    pods: HashMap<String, String>,
+}
 
 /// A list as it was read last.
 #[derive(Debug, Default)]
-pub(super) struct Store {
+struct Store {
     /// Inode, size and time of its change.
     stamp: (u64, u64, i64, i64),
     containers: HashMap<String, Names>,
@@ -38,37 +46,51 @@ struct Metadata {
 }
 
 const ROOT: &str = "var/lib/containers/storage";
+/// What Podman calls itself in its bundles, also in those of pods, which are CRI-O's by their other annotations.
+const PODMAN: &str = "libpod";
 const RUN: &str = "run/containers/storage";
 const HOME: &str = ".local/share/containers/storage";
 /// Folders of containers are called so by each driver: `overlay-containers`.
 const FOLDER: &str = "-containers";
 const LISTS: [&str; 2] = ["containers.json", "volatile-containers.json"];
 
-pub(super) fn find(
-    root: &Path,
-    stores: &mut HashMap<PathBuf, Store>,
-    id: &str,
-    home: Option<&Home>,
-) -> Option<(Runtime, Names)> {
+pub(super) fn find(root: &Path, stores: &mut Stores, id: &str, home: Option<&Home>) -> Option<(Runtime, Names)> {
     let of_home = |home: &Home| [home.path.join(HOME), root.join(format!("run/user/{}/containers", home.uid))];
     let own = home.map(of_home).into_iter().flatten();
+    let places: Vec<PathBuf> = own.chain([root.join(ROOT), root.join(RUN)]).collect();
     let (mut listed, mut bundled) = (None, None);
-    for place in own.chain([root.join(ROOT), root.join(RUN)]) {
-        for folder in entries(&place).into_iter().filter(|name| name.ends_with(FOLDER)) {
+    for place in &places {
+        for folder in entries(place).into_iter().filter(|name| name.ends_with(FOLDER)) {
             let path = place.join(folder);
             let Some(opened) = Opened::of(&path) else { continue };
-            let lists = LISTS.iter().find_map(|list| look_up(stores, &path, &opened, list, id));
+            let lists = LISTS.iter().find_map(|list| look_up(&mut stores.lists, &path, &opened, list, id));
             listed = listed.or(lists);
             let bundle = || oci::parse(&opened.read(&Path::new(id).join("userdata/config.json"))?);
             bundled = bundled.or_else(bundle);
         }
     }
-    let names = match (bundled, listed) {
+    let mut names = match (bundled, listed) {
         (None, None) => return None,
         (bundled, listed) => bundled.unwrap_or_default().complete(listed.unwrap_or_default()),
     };
-    let runtime = if names.sandbox.is_empty() { Runtime::Podman } else { Runtime::Crio };
-    Some((runtime, names))
+    if !names.sandbox.is_empty() && names.manager != PODMAN {
+        return Some((Runtime::Crio, names));
+    }
+    if names.pod.is_empty() && !names.sandbox.is_empty() {
+        names.pod = stores.pod(&places, &names.sandbox).unwrap_or_default();
+    }
+    Some((Runtime::Podman, names))
+}
+
+impl Stores {
+    /// The name of a pod of Podman's.
+    fn pod(&mut self, places: &[PathBuf], id: &str) -> Option<String> {
+        if !self.pods.contains_key(id) {
+            let name = places.iter().find_map(|place| libpod::pod(place, id))?;
+            self.pods.insert(id.to_owned(), name);
+        }
+        self.pods.get(id).cloned()
+    }
 }
 
 /// The entry of a container in a list, which is parsed once for each change of it.

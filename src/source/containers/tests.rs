@@ -123,6 +123,24 @@ fn podman_and_crio_keep_names_in_their_storage() {
     assert_eq!(name(&mut reader), "web");
     fs::write(&path, list("renamed")).expect("written");
     assert_eq!(name(&mut reader), "renamed");
+    // In a pod, its bundle is CRI-O's but for the manager, and the pod's name is in a database.
+    let bundle = format!("var/lib/containers/storage/overlay-containers/{ID}/userdata/config.json");
+    disk.put(
+        &bundle,
+        &format!(
+            r#"{{"annotations":{{"io.container.manager":"libpod","io.kubernetes.cri-o.ContainerType":"container",
+            "io.kubernetes.cri-o.SandboxID":"{SANDBOX}"}}}}"#
+        ),
+    );
+    let image = "docker.io/library/nginx:latest";
+    assert_eq!(disk.told(&scope), found(Runtime::Podman, "renamed", image));
+    let config = format!(r#"{{"id":"{SANDBOX}","name":"cart","labels":{{}},"cgroupParent":"/libpod_parent"}}"#);
+    for database in ["libpod/bolt_state.db", "db.sql"] {
+        let path = disk.put(&format!("var/lib/containers/storage/{database}"), &format!("page{config}name"));
+        assert_eq!(disk.told(&scope), found(Runtime::Podman, "cart/renamed", image), "{database}");
+        fs::remove_file(path).expect("removed");
+    }
+    fs::remove_file(disk.0.path().join(&bundle)).expect("removed");
     // CRI-O has a bundle beside it.
     let userdata = format!("run/containers/storage/overlay-containers/{ID}/userdata/config.json");
     disk.put(

@@ -35,9 +35,10 @@ impl PartialEq for Stacks {
 impl Stacks {
     /// Stacks, those alike added up.
     pub fn new(measure: Measure, mut list: Vec<Stack>) -> Self {
-        list.sort_by(|a, b| a.frames.iter().map(|n| &n.text).cmp(b.frames.iter().map(|n| &n.text)));
+        let dsos = |stack: &Stack| stack.frames.iter().map(|name| name.dso.clone()).collect::<Vec<_>>();
+        list.sort_by(|a, b| texts(a).cmp(texts(b)).then_with(|| dsos(a).cmp(&dsos(b))));
         list.dedup_by(|next, kept| {
-            let same = next.frames == kept.frames;
+            let same = texts(next).eq(texts(kept));
             if same {
                 kept.weight += next.weight;
                 kept.count += next.count;
@@ -69,6 +70,10 @@ impl Stacks {
         }
         out
     }
+}
+
+fn texts(stack: &Stack) -> impl Iterator<Item = &Arc<str>> {
+    stack.frames.iter().map(|name| &name.text)
 }
 
 /// A name that cannot be taken for two: `;` divides frames.

@@ -37,9 +37,15 @@ pub enum Cell {
     /// A ratio, with two decimals.
     Ratio(f64),
     Id(i64),
+    /// In the place of an id, in a row that is of all.
+    All,
     /// Nanoseconds that something took.
     Time(u64),
+    /// A point of time, in nanoseconds since the session's start.
+    Moment(u64),
     Bytes(u64),
+    /// Bytes that came or went.
+    ByteChange(i64),
     /// An address.
     Address(u64),
     /// A course of values, the newest last.
@@ -77,8 +83,18 @@ impl Cell {
             Self::Number(n) => format!("{n:.1}"),
             Self::Ratio(n) => format!("{n:.2}"),
             Self::Id(n) => n.to_string(),
+            Self::All => "all".to_owned(),
             Self::Time(ns) => super::unit::duration(*ns),
+            Self::Moment(ns) => super::unit::seconds(*ns),
             Self::Bytes(n) => super::unit::bytes(*n),
+            Self::ByteChange(n) => {
+                let sign = match n.signum() {
+                    -1 => "-",
+                    0 => "",
+                    _ => "+",
+                };
+                format!("{sign}{}", super::unit::bytes(n.unsigned_abs()))
+            }
             Self::Address(n) => format!("{n:#x}"),
             Self::Course(values) => super::series::spark(values),
         }
@@ -87,11 +103,11 @@ impl Cell {
     /// For ordering: numbers by size, texts after each other; what is empty comes last.
     pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let number = |cell: &Self| match cell {
-            Self::Count(n) | Self::Time(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
+            Self::Count(n) | Self::Time(n) | Self::Moment(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
             Self::Percent(n) | Self::Number(n) | Self::Ratio(n) => Some(*n),
-            Self::Id(n) => Some(*n as f64),
+            Self::Id(n) | Self::ByteChange(n) => Some(*n as f64),
             Self::Course(values) => values.last().map(|n| f64::from(*n)),
-            Self::Empty | Self::Text(_) => None,
+            Self::Empty | Self::All | Self::Text(_) => None,
         };
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => b.cmp(a),
@@ -103,11 +119,12 @@ impl Cell {
     pub fn raw(&self) -> String {
         match self {
             Self::Empty => String::new(),
+            Self::All => "all".to_owned(),
             Self::Text(text) => super::text::clean(text).into_owned(),
             Self::Count(n) => n.to_string(),
             Self::Percent(n) | Self::Number(n) | Self::Ratio(n) => format!("{n:.4}"),
-            Self::Id(n) => n.to_string(),
-            Self::Time(n) | Self::Bytes(n) => n.to_string(),
+            Self::Id(n) | Self::ByteChange(n) => n.to_string(),
+            Self::Time(n) | Self::Moment(n) | Self::Bytes(n) => n.to_string(),
             Self::Address(n) => format!("{n:#x}"),
             Self::Course(values) => values.iter().map(|v| format!("{v:.1}")).collect::<Vec<_>>().join(" "),
         }
@@ -185,15 +202,15 @@ impl Table {
 }
 
 impl Table {
-    /// Rows as objects by the names of the columns; what is not known is left out.
+    /// Rows as objects by the names of the columns; what is not known is left out, and so is what a row of all is of.
     pub fn to_json(&self) -> Vec<serde_json::Value> {
         let value = |cell: &Cell| match cell {
-            Cell::Empty => None,
+            Cell::Empty | Cell::All => None,
             Cell::Text(text) => Some(serde_json::json!(&**text)),
             Cell::Count(n) => Some(serde_json::json!(n)),
-            Cell::Id(n) => Some(serde_json::json!(n)),
+            Cell::Id(n) | Cell::ByteChange(n) => Some(serde_json::json!(n)),
             Cell::Percent(n) | Cell::Number(n) | Cell::Ratio(n) => Some(serde_json::json!((n * 1e4).round() / 1e4)),
-            Cell::Time(n) | Cell::Bytes(n) => Some(serde_json::json!(n)),
+            Cell::Time(n) | Cell::Moment(n) | Cell::Bytes(n) => Some(serde_json::json!(n)),
             Cell::Address(n) => Some(serde_json::json!(format!("{n:#x}"))),
             Cell::Course(values) => {
                 Some(values.iter().map(|v| (f64::from(*v) * 10.0).round() / 10.0).collect::<Vec<_>>().into())
@@ -224,5 +241,19 @@ mod tests {
         };
         assert_eq!(table.to_text(), "     n  name\n12,345  a\n 1.2 %  b,\"c␛␍␊\n");
         assert_eq!(table.to_csv(), "n,name\r\n12345,a\r\n1.2500,\"b,\"\"c␛␍␊\"\r\n");
+    }
+
+    #[test]
+    fn points_of_time_and_changes_are_words_for_people_and_numbers_for_programs() {
+        let words = |cell: Cell| (cell.text(), cell.raw());
+        assert_eq!(words(Cell::Moment(600_711_000)), ("0.600711".into(), "600711000".into()));
+        assert_eq!(words(Cell::ByteChange(-2000)), ("-2.0 kB".into(), "-2000".into()));
+        assert_eq!(words(Cell::ByteChange(2000)), ("+2.0 kB".into(), "2000".into()));
+        assert_eq!(words(Cell::ByteChange(0)), ("0 B".into(), "0".into()));
+        assert!(Cell::ByteChange(-2000).compare(&Cell::ByteChange(1)).is_lt());
+        let column = |name| Column::new(name, name, Align::Right, 0);
+        let rows = vec![vec![Cell::Moment(7), Cell::ByteChange(-1)]];
+        let table = Table { columns: vec![column("time_ns"), column("net_bytes")], rows };
+        assert_eq!(serde_json::json!(table.to_json()), serde_json::json!([{ "time_ns": 7, "net_bytes": -1 }]));
     }
 }

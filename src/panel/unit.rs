@@ -48,6 +48,11 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
+/// `12.345678`: a point of time in seconds.
+pub fn seconds(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
+}
+
 /// `00:42`, `1:02:03`.
 pub fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;

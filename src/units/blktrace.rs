@@ -146,7 +146,9 @@ impl BlkTrace {
 
     fn sizes(&self) -> Panel {
         Sheet::of(&self.by_size, |(key, _)| id(key))
-            .right("upto", "Up to", 9, |((power, _), _)| Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX)))
+            .right("upto_bytes", "Up to", 9, |((power, _), _)| {
+                Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX))
+            })
             .left("way", "Way", 6, |((_, write), _)| text(way(*write)))
             .latency(self.than.is_set(), |(_, stats)| stats)
             .whole("Sizes")

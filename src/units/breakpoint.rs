@@ -12,7 +12,7 @@ use crate::record::Record;
 use super::kit::columns::{by_weight, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
+use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
@@ -22,7 +22,7 @@ pub(super) const SPEC: Spec = Spec {
            seen. The kernel has no watchpoint for reads alone: r means rw.",
     example: "perfprof-tui breakpoint -e mem:0x404040/4:w -p 1234",
     output: "",
-    options: &["event", "comm", "pids", "tids"],
+    options: &["event", "comm", "pids", "tids", "addresses"],
     whole: false,
     interval: None,
     make: |settings| Ok(Box::new(Breakpoint::new(settings)?)),
@@ -41,6 +41,7 @@ struct Breakpoint {
     read: FxHashMap<(i32, u64), u64>,
     course: Grid<usize>,
     total: u64,
+    alike: Alike,
 }
 
 impl Breakpoint {
@@ -49,7 +50,7 @@ impl Breakpoint {
         if let Some(other) = selected.iter().find(|one| !one.event.starts_with("mem:")) {
             return Err(format!("{}: expected an address such as mem:0x404040/4:w", other.event));
         }
-        Ok(Self { selected, chosen: ThreadChoice::of(settings)?, ..Self::default() })
+        Ok(Self { selected, chosen: ThreadChoice::of(settings)?, alike: Alike::of(settings), ..Self::default() })
     }
 
     /// Bytes that a breakpoint watches: `mem:ADDR/LEN`.
@@ -100,13 +101,15 @@ impl Unit for Breakpoint {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let hits = self.hits.iter().map(|((role, tid, pin), n)| ((*role, *tid), *pin, *n));
+        let places = self.alike.rows(at, hits, |sum: &mut u64, n| *sum += n);
         let title = |role: &usize| self.selected[*role].title();
-        let hits = Sheet::of(by_weight(&self.hits, |n| **n), |(key, _)| id(key))
+        let hits = Sheet::of(by_weight(&places, |n| **n), |(key, _)| id(key))
             .right("hits", "Hits", 10, |(_, n)| Cell::Count(*n))
             .share(|(_, n)| *n, self.total)
-            .left("where", "Watched", 22, |((role, ..), _)| text(title(role)))
-            .left("task", "Task", 22, |((_, tid, _), _)| text(at.task(*tid)))
-            .left("stack", "Where", 0, |((_, _, pin), _)| text(at.line(*pin)))
+            .left("where", "Watched", 22, |(((role, _), _), _)| text(title(role)))
+            .left("task", "Task", 22, |(((_, tid), _), _)| text(at.task(*tid)))
+            .left("stack", "Where", 0, |((_, stack), _)| text(stack.clone()))
             .panel("Hits by stack");
         let values = Sheet::of(by_weight(&self.values, |(n, last)| (*last, *n)), |(key, _)| id(key))
             .left("where", "Watched", 22, |((role, _), _)| text(title(role)))

@@ -1,6 +1,8 @@
 //! `hrtimer`: who runs when, in a window of time, a condition over counts of events holds; or when a timer is late
 //! because interrupts were off.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
@@ -11,7 +13,7 @@ use crate::profile::RetainedStack;
 use super::kit::columns::{by_weight, named, text, time};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, TopN, Unit};
+use super::kit::{Alike, Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, TopN, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "hrtimer",
@@ -28,7 +30,7 @@ Windows  Longest  sched_switch  Task                           Where
      81  3.00 ms             4  swapper-0                      pv_nat…
       7  1.00 ms             2  spinner-27684                  spin_f…
       5  1.00 ms             4  spinner-27683                  spin_f…",
-    options: &["event", "period", "frequency", "when", "than", "stack", "keep"],
+    options: &["event", "period", "frequency", "when", "than", "stack", "keep", "addresses"],
     whole: true,
     interval: None,
     make: |settings| Ok(Box::new(HrTimer::new(settings)?)),
@@ -49,6 +51,7 @@ struct HrTimer {
     held: FxHashMap<(i32, RetainedStack), Held>,
     longest: TopN<(u32, i32, u64, Vec<u64>, RetainedStack)>,
     map: Grid<u32>,
+    alike: Alike,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +59,16 @@ struct Held {
     times: u64,
     longest: u64,
     most: Vec<u64>,
+}
+
+impl Held {
+    /// Adds a stack that reads alike.
+    fn merge(&mut self, other: &Self) {
+        self.times += other.times;
+        self.longest = self.longest.max(other.longest);
+        self.most.resize(self.most.len().max(other.most.len()), 0);
+        self.most.iter_mut().zip(&other.most).for_each(|(most, count)| *most = (*most).max(*count));
+    }
 }
 
 struct Window<'a> {
@@ -114,6 +127,7 @@ impl HrTimer {
             held: FxHashMap::default(),
             longest: TopN::new(settings.number("keep", 20)? as usize),
             map: Grid::default(),
+            alike: Alike::of(settings),
         })
     }
 
@@ -182,25 +196,27 @@ impl Unit for HrTimer {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let list = by_weight(&self.held, |held| (held.times, held.longest));
-        let total: u64 = list.iter().map(|(_, held)| held.times).sum();
+        let total: u64 = self.held.values().map(|held| held.times).sum();
         let note = format!("the condition held in {total} of {} windows", self.windows);
         let count = |n: &u64| Cell::Count(*n);
-        let stacks = list.iter().map(|((tid, pin), held)| (*tid, *pin, held.times, held.times));
+        let stacks = self.held.iter().map(|((tid, pin), held)| (*tid, *pin, held.times, held.times));
         let flame = at.flame("Flame graph of windows", Measure::Count, stacks);
-        let by_stack = Sheet::of(list, |(key, _)| id(key))
+        let held = self.held.iter().map(|((tid, pin), held)| (*tid, *pin, held));
+        let places = self.alike.rows(at, held, |sum: &mut Held, held| sum.merge(held));
+        let worst_in: Vec<Arc<str>> = self.longest.iter().map(|(.., (.., pin))| self.alike.line(at, *pin)).collect();
+        let by_stack = Sheet::of(by_weight(&places, |held| (held.times, held.longest)), |(key, _)| id(key))
             .right("windows", "Windows", 9, |(_, held)| Cell::Count(held.times))
             .right("longest_ns", "Longest", 9, |(_, held)| time(held.longest))
             .columns(self.event_columns(), |(_, held)| held.most.iter().map(count))
             .left("task", "Task", 24, |((tid, _), _)| text(at.task(*tid)))
-            .left("stack", "Where", 0, |((_, pin), _)| text(at.line(*pin)))
+            .left("stack", "Where", 0, |((_, stack), _)| text(stack.clone()))
             .panel("By stack");
-        let worst = Sheet::of(self.longest.iter(), |(_, number, _)| number)
-            .right("time_ns", "At", 9, |(.., (_, _, when, ..))| Cell::Time(at.after(*when)))
-            .right("cpu", "CPU", 4, |(.., (cpu, ..))| Cell::Id((*cpu).into()))
-            .columns(self.event_columns(), |(.., (_, _, _, counts, _))| counts.iter().map(count))
-            .left("task", "Task", 24, |(.., (_, tid, ..))| text(at.task(*tid)))
-            .left("stack", "Where", 0, |(.., (.., pin))| text(at.line(*pin)))
+        let worst = Sheet::of(self.longest.iter().zip(&worst_in), |((_, number, _), _)| number)
+            .right("time_ns", "At", 9, |((.., (_, _, when, ..)), _)| Cell::Time(at.after(*when)))
+            .right("cpu", "CPU", 4, |((.., (cpu, ..)), _)| Cell::Id((*cpu).into()))
+            .columns(self.event_columns(), |((.., (_, _, _, counts, _)), _)| counts.iter().map(count))
+            .left("task", "Task", 24, |((.., (_, tid, ..)), _)| text(at.task(*tid)))
+            .left("stack", "Where", 0, |(_, stack)| text(stack.clone()))
             .whole("Worst windows");
         vec![
             by_stack.noted(note),

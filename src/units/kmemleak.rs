@@ -1,14 +1,18 @@
 //! `kmemleak`: what was allocated and is still there: by stack, with its age and growth.
 
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::alloc::{self, AllocEvent, AllocReader};
+use super::kit::alloc::{AllocEvent, AllocReader};
 use super::kit::columns::{by_weight, text, time};
+use super::kit::rowids::id;
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
+    Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -28,7 +32,7 @@ $ perfprof-tui kmemleak -p 27829 --batch --duration 4
 Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
   4.1 MB  49.2 %    4,034  4.03 s    1.0 MB      4,034      0  ▇▇▇▇▇▇…
   2.9 MB  35.1 %      180  4.03 s  715.1 kB        180      0  ▄▅▅▅▅▅…",
-    options: &["alloc", "free", "library", "age", "pids", "stack"],
+    options: &["alloc", "free", "library", "age", "pids", "stack", "addresses"],
     whole: false,
     interval: None,
     make: |settings| Ok(Box::new(KmemLeak::new(settings)?)),
@@ -56,6 +60,47 @@ struct Row {
     tid: i32,
 }
 
+impl Row {
+    fn merge(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.objects += other.objects;
+        self.allocs += other.allocs;
+        self.alloc_bytes += other.alloc_bytes;
+        self.frees += other.frees;
+        self.baseline += other.baseline;
+    }
+}
+
+/// What survives of a stack, or of all that read alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    bytes: u64,
+    objects: u64,
+    /// The age of the oldest.
+    oldest: u64,
+}
+
+impl Left {
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.objects += other.objects;
+        self.oldest = self.oldest.max(other.oldest);
+    }
+}
+
+/// Stacks that read alike.
+#[derive(Debug, Default)]
+struct Site {
+    left: Left,
+    row: Row,
+    stacks: Vec<RetainedStack>,
+    /// Bytes that it grows a second.
+    growth: u64,
+}
+
+/// Who allocated, and where.
+type SiteName = (Arc<str>, Arc<str>);
+
 #[derive(Debug, Default)]
 struct KmemLeak {
     reader: AllocReader,
@@ -71,6 +116,7 @@ struct KmemLeak {
     course: Grid<RetainedStack>,
     total: Grid<u8>,
     bytes: u64,
+    allocated_in: Alike,
 }
 
 impl KmemLeak {
@@ -80,6 +126,7 @@ impl KmemLeak {
             age: settings.time("age")?.unwrap_or(0),
             course: Grid::of_greatest(),
             total: Grid::of_greatest(),
+            allocated_in: Alike::of_allocations(settings),
             ..Self::default()
         })
     }
@@ -92,64 +139,91 @@ impl KmemLeak {
         self.bytes = self.bytes.saturating_sub(block.bytes);
     }
 
-    /// The growth of a stack's bytes in an eighth of the time: the mean of all eighths but the two in which they grew
-    /// most.
-    fn growth(&self, pin: &RetainedStack, bytes: u64, now: u64) -> f64 {
-        let course = self.course.row(pin).unwrap_or_default();
-        let columns = self.course.columns_until(now).max(course.len());
-        // A column in which nothing was allocated says nothing of what is there.
-        let last = |until: usize| course[..until.min(course.len())].iter().rev().find(|bytes| **bytes > 0.0);
-        let mut ends: Vec<f64> = (0..8).map(|nth| last(columns * nth / 8).copied().unwrap_or(0.0)).collect();
+    /// The bytes of some stacks together by column of the course. A column in which nothing was allocated says nothing of
+    /// what is there: it has what was there before.
+    fn course_of(&self, stacks: &[RetainedStack], now: u64) -> Vec<f64> {
+        let mut sums = vec![0.0; self.course.columns_until(now)];
+        for stack in stacks {
+            let course = self.course.row(stack).unwrap_or_default();
+            let mut held = 0.0;
+            for (at, sum) in sums.iter_mut().enumerate() {
+                held = course.get(at).copied().filter(|bytes| *bytes > 0.0).unwrap_or(held);
+                *sum += held;
+            }
+        }
+        sums
+    }
+
+    /// The growth of bytes in an eighth of the time: the mean of all eighths but the two in which they grew most.
+    fn growth(course: &[f64], bytes: u64) -> f64 {
+        let end = |nth: usize| (course.len() * nth / 8).checked_sub(1).map_or(0.0, |last| course[last]);
+        let mut ends: Vec<f64> = (0..8).map(end).collect();
         ends.push(bytes as f64);
         let mut steps: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
         steps.sort_by(f64::total_cmp);
         (steps[..6].iter().sum::<f64>() / 6.0).max(0.0)
     }
 
-    /// By stack: bytes and objects that are old enough, the age of the oldest.
-    fn survivors(&self, now: u64) -> FxHashMap<RetainedStack, (u64, u64, u64)> {
-        let mut out: FxHashMap<RetainedStack, (u64, u64, u64)> = FxHashMap::default();
+    /// By stack: what is old enough.
+    fn survivors(&self, now: u64) -> FxHashMap<RetainedStack, Left> {
+        let mut out: FxHashMap<RetainedStack, Left> = FxHashMap::default();
         for block in self.blocks.values() {
             let age = now.saturating_sub(block.time);
             if age >= self.age {
-                let entry = out.entry(block.stack).or_default();
-                *entry = (entry.0 + block.bytes, entry.1 + 1, entry.2.max(age));
+                out.entry(block.stack).or_default().add(Left { bytes: block.bytes, objects: 1, oldest: age });
             }
         }
         out
     }
 
-    fn table(&self, at: &Moment<'_>, survivors: &FxHashMap<RetainedStack, (u64, u64, u64)>) -> Panel {
-        let total: u64 = survivors.values().map(|(bytes, ..)| bytes).sum();
+    /// The same by who allocated it and where, with the names of the functions.
+    fn sites(&mut self, at: &Moment<'_>, survivors: &FxHashMap<RetainedStack, Left>) -> BTreeMap<SiteName, Site> {
+        let rows = &self.rows;
+        let stacks = survivors.iter().map(|(stack, left)| {
+            let row = rows.get(stack).copied().unwrap_or_default();
+            (at.comm(row.tid), *stack, (*stack, *left, row))
+        });
+        let mut sites = self.allocated_in.rows(at, stacks, |site: &mut Site, (stack, left, row)| {
+            site.left.add(left);
+            site.row.merge(row);
+            site.stacks.push(stack);
+        });
         let eighth = (self.course.columns_until(at.now) as u64 * self.course.step()) as f64 / 8e9;
-        let rows = survivors.iter().map(|(pin, of)| {
-            let row = self.rows.get(pin).copied().unwrap_or_default();
-            (pin, (row, *of, self.growth(pin, row.bytes, at.now) / eighth))
+        for site in sites.values_mut() {
+            let grown = Self::growth(&self.course_of(&site.stacks, at.now), site.row.bytes) / eighth;
+            site.growth = if grown >= 0.5 { grown as u64 } else { 0 };
+        }
+        sites
+    }
+
+    fn table(&self, at: &Moment<'_>, sites: &BTreeMap<SiteName, Site>) -> Panel {
+        let total: u64 = sites.values().map(|site| site.left.bytes).sum();
+        let list = by_weight(sites, |site| {
+            let row = site.row;
+            let grown = if self.has_baseline { row.bytes.saturating_sub(row.baseline) } else { site.growth };
+            (grown, site.left.bytes)
         });
-        let list = by_weight(rows, |(row, (bytes, ..), growth)| {
-            let grown = if self.has_baseline { row.bytes.saturating_sub(row.baseline) } else { *growth as u64 };
-            (grown, *bytes)
-        });
-        let delta = |row: Row| {
-            let delta = row.bytes as i64 - row.baseline as i64;
-            let sign = if delta < 0 { "-" } else { "+" };
-            text(format!("{sign}{}", crate::panel::unit::bytes(delta.unsigned_abs())))
+        let growth = |site: &Site| if site.growth > 0 { Cell::Bytes(site.growth) } else { Cell::Empty };
+        let course = |site: &Site| {
+            let course = self.course_of(&site.stacks, at.now);
+            Cell::Course(course[course.len().saturating_sub(24)..].iter().map(|bytes| *bytes as f32).collect())
         };
-        let growth = |growth: f64| if growth >= 0.5 { Cell::Bytes(growth as u64) } else { Cell::Empty };
-        let sheet = Sheet::of(list, |(pin, _)| pin.0.into())
-            .right("bytes", "Survives", 9, |(_, (_, (bytes, ..), _))| Cell::Bytes(bytes))
-            .share(|(_, (_, (bytes, ..), _))| bytes, total)
-            .right("objects", "Objects", 9, |(_, (_, (_, objects, _), _))| Cell::Count(objects))
-            .right("oldest_ns", "Oldest", 8, |(_, (_, (.., oldest), _))| time(oldest))
-            .right("growth_bytes_s", "A second", 10, |(_, (.., by))| growth(by))
-            .right("allocs", "Allocated", 10, |(_, (row, ..))| Cell::Count(row.allocs))
-            .right("frees", "Freed", 10, |(_, (row, ..))| Cell::Count(row.frees))
+        let sheet = Sheet::of(list, |(name, _)| id(name))
+            .right("bytes", "Survives", 9, |(_, site)| Cell::Bytes(site.left.bytes))
+            .share(|(_, site)| site.left.bytes, total)
+            .right("objects", "Objects", 9, |(_, site)| Cell::Count(site.left.objects))
+            .right("oldest_ns", "Oldest", 8, |(_, site)| time(site.left.oldest))
+            .right("growth_bytes_s", "A second", 10, |(_, site)| growth(site))
+            .right("allocs", "Allocated", 10, |(_, site)| Cell::Count(site.row.allocs))
+            .right("frees", "Freed", 10, |(_, site)| Cell::Count(site.row.frees))
             .when(self.has_baseline, |sheet| {
-                sheet.right("since_baseline", "Δ baseline", 11, |(_, (row, ..))| delta(row))
+                sheet.right("since_baseline_bytes", "Δ baseline", 11, |(_, site)| {
+                    Cell::ByteChange(site.row.bytes as i64 - site.row.baseline as i64)
+                })
             })
-            .left("course", "Course", 24, |(pin, _)| self.course.course(pin, 24))
-            .left("comm", "Comm", 16, |(_, (row, ..))| text(at.comm(row.tid)))
-            .left("stack", "Allocated in", 0, |(pin, _)| text(alloc::site(&at.frames(*pin))));
+            .left("course", "Course", 24, |(_, site)| course(site))
+            .left("comm", "Comm", 16, |((comm, _), _)| text(comm.clone()))
+            .left("stack", "Allocated in", 0, |((_, stack), _)| text(stack.clone()));
         let mut note = self.reader.source_label();
         if self.unsure > 0 {
             let (mut n, mut unsure) = (0u64, 0u64);
@@ -167,13 +241,14 @@ impl KmemLeak {
         sheet.panel("Survivors").noted(note)
     }
 
-    fn totals(&self, survivors: &FxHashMap<RetainedStack, (u64, u64, u64)>) -> Panel {
+    fn totals(&self, survivors: &FxHashMap<RetainedStack, Left>) -> Panel {
         let sum = |of: fn(&Row) -> u64| self.rows.values().map(of).sum::<u64>();
-        let (bytes, objects) = survivors.values().fold((0, 0), |(b, n), (bytes, objects, _)| (b + bytes, n + objects));
+        let mut all = Left::default();
+        survivors.values().for_each(|left| all.add(*left));
         let list = [
             ("allocated", sum(|row| row.allocs), Some(sum(|row| row.alloc_bytes))),
             ("freed", sum(|row| row.frees), None),
-            ("survives", objects, Some(bytes)),
+            ("survives", all.objects, Some(all.bytes)),
             ("freed, not seen allocated", self.unknown_frees, None),
             ("allocated again, not seen freed", self.replaced, None),
         ];
@@ -235,16 +310,19 @@ impl Unit for KmemLeak {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let survivors = self.survivors(at.now);
-        let chosen = at.selected(0).map(|row| RetainedStack(row as u32)).filter(|pin| survivors.contains_key(pin));
+        let sites = self.sites(at, &survivors);
+        let chosen = at.selected(0).and_then(|row| sites.iter().find(|(name, _)| id(name) == row));
+        let chosen = chosen.map(|(_, site)| site.stacks.iter().copied().collect::<FxHashSet<RetainedStack>>());
         let mut ages = Stats::default();
-        for block in self.blocks.values().filter(|block| chosen.is_none_or(|pin| pin == block.stack)) {
+        let is_chosen = |block: &&Block| chosen.as_ref().is_none_or(|stacks| stacks.contains(&block.stack));
+        for block in self.blocks.values().filter(is_chosen) {
             ages.add(at.now.saturating_sub(block.time));
         }
         let stacks = survivors
             .iter()
-            .map(|(pin, (bytes, objects, _))| (self.rows.get(pin).map_or(0, |row| row.tid), *pin, *bytes, *objects));
+            .map(|(pin, left)| (self.rows.get(pin).map_or(0, |row| row.tid), *pin, left.bytes, left.objects));
         vec![
-            self.table(at, &survivors),
+            self.table(at, &sites),
             self.totals(&survivors),
             at.flame("Survivors as a flame graph", Measure::Bytes, stacks),
             latency::by_powers("Ages", &ages, Measure::Time),

@@ -1,14 +1,18 @@
 //! `kmemprof`: where memory is allocated and freed, how much of it and for how long.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::alloc::{self, AllocEvent, AllocReader};
+use super::kit::alloc::{AllocEvent, AllocReader};
 use super::kit::columns::{by_weight, text, time};
+use super::kit::rowids::id;
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
+    Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -24,7 +28,7 @@ $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
   4.0 MB  17.7 %  1,937    1.8 MB   2.0 kB  1,937       0 B     967 n…
   4.0 MB  17.7 %  1,937    1.8 MB   2.0 kB  1,937       0 B     935 n…
   4.0 MB  17.7 %  1,937    1.8 MB   2.0 kB  1,937       0 B     919 n…",
-    options: &["alloc", "free", "library", "pids", "stack"],
+    options: &["alloc", "free", "library", "pids", "stack", "addresses"],
     whole: false,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(KmemProf::new(settings)?)),
@@ -42,6 +46,20 @@ struct Row {
     tid: i32,
 }
 
+impl Row {
+    /// Adds a stack that reads alike.
+    fn merge(&mut self, other: &Self) {
+        self.allocs += other.allocs;
+        self.bytes += other.bytes;
+        self.freed += other.freed;
+        self.freed_bytes += other.freed_bytes;
+        self.lives.merge(&other.lives);
+    }
+}
+
+/// Figures of places by name.
+type Places<V> = BTreeMap<(Arc<str>, Arc<str>), V>;
+
 #[derive(Debug, Default)]
 struct KmemProf {
     reader: AllocReader,
@@ -51,44 +69,50 @@ struct KmemProf {
     sizes: Stats,
     course: Grid<&'static str>,
     over: u64,
+    allocated_in: Alike,
+    freed_in: Alike,
 }
 
 impl KmemProf {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self { reader: AllocReader::new(settings)?, ..Self::default() })
+        Ok(Self {
+            reader: AllocReader::new(settings)?,
+            allocated_in: Alike::of_allocations(settings),
+            freed_in: Alike::of(settings),
+            ..Self::default()
+        })
     }
 
-    fn alloc_panel(&self, at: &Moment<'_>) -> Panel {
-        let total: u64 = self.allocs.values().map(|row| row.bytes).sum();
-        let net = |row: &Row| {
-            let net = row.bytes as i64 - row.freed_bytes as i64;
-            let sign = if net < 0 { "-" } else { "" };
-            text(format!("{sign}{}", crate::panel::unit::bytes(net.unsigned_abs())))
-        };
-        let allocated = self.allocs.iter().filter(|(_, row)| row.allocs > 0);
-        Sheet::of(by_weight(allocated, |row| row.bytes), |(pin, _)| pin.0.into())
+    fn alloc_panel(&self, at: &Moment<'_>, places: &Places<Row>) -> Panel {
+        let total: u64 = places.values().map(|row| row.bytes).sum();
+        let net = |row: &Row| Cell::ByteChange(row.bytes as i64 - row.freed_bytes as i64);
+        let allocated = places.iter().filter(|(_, row)| row.allocs > 0);
+        Sheet::of(by_weight(allocated, |row| row.bytes), |(place, _)| id(place))
             .right("bytes", "Bytes", 9, |(_, row)| Cell::Bytes(row.bytes))
             .share(|(_, row)| row.bytes, total)
             .right("allocs", "Times", 10, |(_, row)| Cell::Count(row.allocs))
             .right("bytes_s", "A second", 9, |(_, row)| Cell::Bytes((row.bytes as f64 / at.seconds()) as u64))
             .right("mean_bytes", "Mean", 8, |(_, row)| Cell::Bytes(row.bytes / row.allocs.max(1)))
             .right("freed", "Freed", 10, |(_, row)| Cell::Count(row.freed))
-            .right("net", "Net", 9, |(_, row)| net(row))
+            .right("net_bytes", "Net", 9, |(_, row)| net(row))
             .right("life_ns", "Lives p50", 9, |(_, row)| time(row.lives.quantile(0.5)))
-            .left("comm", "Comm", 16, |(_, row)| text(at.comm(row.tid)))
-            .left("stack", "Allocated in", 0, |(pin, _)| text(alloc::site(&at.frames(*pin))))
+            .left("comm", "Comm", 16, |((comm, _), _)| text(comm.clone()))
+            .left("stack", "Allocated in", 0, |((_, stack), _)| text(stack.clone()))
             .panel("Allocations")
             .noted(self.reader.source_label())
     }
 
-    fn free_panel(&self, at: &Moment<'_>) -> Panel {
-        let total: u64 = self.frees.values().map(|(bytes, ..)| bytes).sum();
-        Sheet::of(by_weight(&self.frees, |(bytes, n, _)| (*bytes, *n)), |(pin, _)| pin.0.into())
-            .right("bytes", "Bytes", 9, |(_, (bytes, ..))| Cell::Bytes(*bytes))
-            .share(|(_, (bytes, ..))| *bytes, total)
-            .right("frees", "Times", 10, |(_, (_, n, _))| Cell::Count(*n))
-            .left("comm", "Comm", 16, |(_, (.., tid))| text(at.comm(*tid)))
-            .left("stack", "Freed in", 0, |(pin, _)| text(at.line(*pin)))
+    fn free_panel(&mut self, at: &Moment<'_>) -> Panel {
+        let frees = self.frees.iter().map(|(pin, (bytes, n, tid))| (at.comm(*tid), *pin, (*bytes, *n)));
+        let places: Places<(u64, u64)> =
+            self.freed_in.rows(at, frees, |sum: &mut (u64, u64), (bytes, n)| *sum = (sum.0 + bytes, sum.1 + n));
+        let total: u64 = places.values().map(|(bytes, _)| bytes).sum();
+        Sheet::of(by_weight(&places, |sums| **sums), |(place, _)| id(place))
+            .right("bytes", "Bytes", 9, |(_, (bytes, _))| Cell::Bytes(*bytes))
+            .share(|(_, (bytes, _))| *bytes, total)
+            .right("frees", "Times", 10, |(_, (_, n))| Cell::Count(*n))
+            .left("comm", "Comm", 16, |((comm, _), _)| text(comm.clone()))
+            .left("stack", "Freed in", 0, |((_, stack), _)| text(stack.clone()))
             .panel("Releases")
     }
 }
@@ -144,15 +168,18 @@ impl Unit for KmemProf {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let allocs = self.allocs.iter().map(|(pin, row)| (row.tid, *pin, row.bytes, row.allocs));
-        let chosen = at.selected(0).and_then(|row| self.allocs.get(&RetainedStack(row as u32)));
-        let lives = chosen.map_or_else(|| self.allocs.values().map(|row| &row.lives).sum(), |row| row.lives.clone());
+        let flame = at.flame("Allocations as a flame graph", Measure::Bytes, allocs);
+        let allocs = self.allocs.iter().map(|(pin, row)| (at.comm(row.tid), *pin, row));
+        let places: Places<Row> = self.allocated_in.rows(at, allocs, |sum: &mut Row, row| sum.merge(row));
+        let chosen = at.selected(0).and_then(|row| places.iter().find(|(place, _)| id(place) == row));
+        let lives = chosen.map_or_else(|| places.values().map(|row| &row.lives).sum(), |(_, row)| row.lives.clone());
         let course = self.course.series("Bytes over time", at, Measure::Bytes, 2, |name| (*name).to_owned());
         vec![
-            self.alloc_panel(at),
+            self.alloc_panel(at, &places),
             self.free_panel(at),
             latency::by_powers("Sizes", &self.sizes, Measure::Bytes),
             latency::by_powers("Lifetimes", &lives, Measure::Time),
-            at.flame("Allocations as a flame graph", Measure::Bytes, allocs),
+            flame,
             course,
         ]
     }

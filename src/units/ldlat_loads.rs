@@ -11,11 +11,11 @@ pub(super) const SPEC: Spec = Spec {
            its events.",
     example: "perfprof-tui ldlat-loads -p 1234",
     output: "",
-    options: &["latency"],
+    options: &["latency", "addresses"],
     whole: false,
     interval: None,
     make: |settings| {
         let latency = settings.number("latency", 30)?;
-        Ok(Box::new(Accesses::of(format!("cpu/mem-loads,ldlat={latency}/P|~mem-loads|~ibs_op|~arm_spe"))))
+        Ok(Box::new(Accesses::of(format!("cpu/mem-loads,ldlat={latency}/P|~mem-loads|~ibs_op|~arm_spe"), settings)))
     },
 };

@@ -10,8 +10,8 @@ pub(super) const SPEC: Spec = Spec {
            with one. Recordings of perf mem record hold its events.",
     example: "perfprof-tui ldlat-stores -p 1234",
     output: "",
-    options: &[],
+    options: &["addresses"],
     whole: false,
     interval: None,
-    make: |_| Ok(Box::new(Accesses::of("cpu/mem-stores/P|~mem-stores".to_owned()))),
+    make: |settings| Ok(Box::new(Accesses::of("cpu/mem-stores/P|~mem-stores".to_owned(), settings))),
 };

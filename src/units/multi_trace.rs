@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
 use crate::event::format::print::call;
-use crate::filter::expr::{Expr, Value};
+use crate::filter::expr::Expr;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
@@ -19,8 +19,8 @@ use super::kit::joint::{self, Said, SourceRole, Sources};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    BoundExpr, Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN,
-    Unit, latency,
+    Alike, BoundExpr, Context, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Settings, Sheet, Spec,
+    Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -39,7 +39,7 @@ $ perfprof-tui multi-trace -e sched:sched_wakeup \\
 From                To                  Calls    Total     Min     Me…
 sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
 ! paired by pid; 0 begun and not ended",
-    options: &["event", "key", "than", "only-than", "cycle", "keep", "detail", "per-thread", "frequency"],
+    options: &["event", "key", "than", "only-than", "cycle", "keep", "detail", "per-thread", "frequency", "addresses"],
     whole: true,
     interval: None,
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
@@ -49,12 +49,6 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
 const RECENT: usize = 16_384;
 /// Open events that are remembered.
 const MAX_OPEN: usize = 1 << 18;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Key {
-    Int(i128),
-    Text(Box<str>),
-}
 
 #[derive(Debug)]
 struct Role {
@@ -95,7 +89,7 @@ impl Seen {
 struct Slow {
     first: Seen,
     second: Seen,
-    key: Key,
+    key: RowKey,
     between: Vec<Seen>,
     /// Events in between that were not kept.
     more: usize,
@@ -122,13 +116,14 @@ struct MultiTrace {
     per_thread: bool,
     events: FxHashMap<u16, Bindings>,
     /// By key: the step that has begun.
-    open: OpenSpans<Key, usize, Seen>,
+    open: OpenSpans<RowKey, usize, Seen>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
     recent: VecDeque<Seen>,
     slowest: TopN<Slow>,
     map: Grid<u32>,
+    alike: Alike,
 }
 
 impl MultiTrace {
@@ -173,6 +168,7 @@ impl MultiTrace {
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
             map: Grid::of_greatest(),
+            alike: Alike::of(settings),
             ..Self::default()
         })
     }
@@ -182,7 +178,7 @@ impl MultiTrace {
         before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
     }
 
-    fn pair(&mut self, first: Seen, seen: &Seen, key: &Key, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn pair(&mut self, first: Seen, seen: &Seen, key: &RowKey, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let ns = seen.time.saturating_sub(first.time);
         let than = self.events.get(&hit.event).and_then(|event| event.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
@@ -208,11 +204,11 @@ impl MultiTrace {
     }
 
     /// The other records of a pair's CPUs, threads and key meanwhile; the newest is nearest to its end.
-    fn between(&self, first: Seen, second: &Seen, key: &Key) -> Slow {
+    fn between(&self, first: Seen, second: &Seen, key: &RowKey) -> Slow {
         let since = self.recent.iter().rev().take_while(|seen| seen.time >= first.time);
         let ours = |seen: &&Seen| {
             let same = [&first, second].iter().any(|end| end.cpu == seen.cpu || end.tid == seen.tid)
-                || *key == Key::Int(seen.tid.into());
+                || *key == RowKey::Int(seen.tid.into());
             same && (seen.time, seen.event) != (first.time, first.event)
         };
         let all: Vec<&Seen> = since.filter(ours).collect();
@@ -259,14 +255,10 @@ impl MultiTrace {
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let key = |slow: &Slow| match &slow.key {
-            Key::Int(n) => n.to_string(),
-            Key::Text(text) => text.to_string(),
-        };
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., slow)| Cell::Time(at.after(slow.second.time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
-            .left("key", "Key", 12, |(.., slow)| text(key(slow)))
+            .left("key", "Key", 12, |(.., slow)| slow.key.cell())
             .left("from", "From", 26, |(.., slow)| text(self.name(slow.first.event)))
             .left("from_task", "Task", 22, |(.., slow)| text(at.task(slow.first.tid)))
             .right("from_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.first.cpu.into()))
@@ -284,17 +276,15 @@ impl MultiTrace {
     }
 
     /// What there was most of meanwhile: a storm is one row.
-    fn most(&self, at: &Moment<'_>) -> Panel {
-        let counts = self.looked_at(at).map_or(&[][..], |slow| &slow.counts);
-        let mut lines: BTreeMap<(u16, i32, Arc<str>), u64> = BTreeMap::new();
-        for ((event, tid, stack), n) in counts {
-            *lines.entry((*event, *tid, at.line(*stack))).or_default() += n;
-        }
+    fn most(&mut self, at: &Moment<'_>) -> Panel {
+        let counts = self.looked_at(at).map_or_else(Vec::new, |slow| slow.counts.clone());
+        let counts = counts.into_iter().map(|((event, tid, stack), n)| ((event, tid), stack, n));
+        let lines = self.alike.rows(at, counts, |sum: &mut u64, n| *sum += n);
         Sheet::of(by_weight(&lines, |n| **n), |(place, _)| id(place))
             .right("times", "Times", 9, |(_, n)| Cell::Count(*n))
-            .left("event", "Event", 26, |((event, ..), _)| text(self.name(*event)))
-            .left("task", "Task", 22, |((_, tid, _), _)| text(at.task(*tid)))
-            .left("stack", "Where", 0, |((.., line), _)| text(line.clone()))
+            .left("event", "Event", 26, |(((event, _), _), _)| text(self.name(*event)))
+            .left("task", "Task", 22, |(((_, tid), _), _)| text(at.task(*tid)))
+            .left("stack", "Where", 0, |((_, line), _)| text(line.clone()))
             .panel("Meanwhile")
     }
 
@@ -357,11 +347,8 @@ impl Unit for MultiTrace {
             (role.step, role.begins, role.ends)
         };
         let key = self.events.get(&hit.event).and_then(|event| event.key.as_ref()).and_then(|key| {
-            key.with(hit, cx.names, None, |value| match value {
-                Value::Int(n) => Some(Key::Int(n)),
-                Value::Text(text) => Some(Key::Text(text.into())),
-                _ => None,
-            })
+            let key = key.with(hit, cx.names, None, |value| RowKey::of(&value));
+            matches!(key, RowKey::Int(_) | RowKey::Text(_)).then_some(key)
         });
         if let Some(key) = key {
             let waits = self.open.newest(&key).map(|open| open.what).is_some_and(|open| self.follows(open, step));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::filter::expr::{Expr, Value};
+use crate::filter::expr::Expr;
 use crate::panel::series::{Series, SeriesLine};
 use crate::panel::{Body, Cell, Measure, Panel};
 
@@ -10,7 +10,7 @@ use super::kit::columns::{by_weight, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
+    BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -50,7 +50,7 @@ struct NumDist {
     key: Option<String>,
     than: Option<Expr>,
     events: BTreeMap<u16, Numbers>,
-    rows: BTreeMap<(u16, String), Stats>,
+    rows: BTreeMap<(u16, RowKey), Stats>,
     all: BTreeMap<u16, Stats>,
     /// (second, values) of all events.
     seconds: VecDeque<(u64, Stats)>,
@@ -83,7 +83,7 @@ impl NumDist {
         let spread = latency::columns(self.than.is_some()).into_iter().map(|column| column.of_unit(""));
         let sheet = Sheet::of(by_weight(&self.rows, |stats| stats.sum), |(key, _)| id(key))
             .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
-            .when(self.key.is_some(), |sheet| sheet.left("key", "Key", 20, |((_, key), _)| text(key.as_str())))
+            .when(self.key.is_some(), |sheet| sheet.left("key", "Key", 20, |((_, key), _)| key.cell()))
             .columns(spread, |(_, stats)| latency::cells_of(stats, self.than.is_some(), Cell::Count));
         let note = match self.no_value {
             0 => String::new(),
@@ -135,17 +135,11 @@ impl Unit for NumDist {
             return;
         };
         let above = numbers.than.as_ref().is_some_and(|than| than.holds(hit, cx.names, Some(value)));
-        let key = numbers.key.as_ref().map_or(String::new(), |key| {
-            key.with(hit, cx.names, None, |value| match value {
-                Value::Int(n) => n.to_string(),
-                Value::Float(n) => format!("{n:.1}"),
-                Value::Text(text) => text.into_owned(),
-                Value::Empty => "(no value)".to_owned(),
-            })
-        });
+        let key = numbers.key.as_ref();
+        let key = key.map_or(RowKey::Empty, |key| key.with(hit, cx.names, None, |value| RowKey::of(&value)));
         let key = (hit.event, key);
         let key = match self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
-            true => (hit.event, "(others)".to_owned()),
+            true => (hit.event, RowKey::Others),
             false => key,
         };
         let second = hit.time / 1_000_000_000;

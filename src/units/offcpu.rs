@@ -18,7 +18,8 @@ use super::kit::columns::{by_weight, text, time};
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
+    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
+    Unit,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -35,7 +36,7 @@ $ perfprof-tui offcpu --comm worker --batch --duration 2 --panel \\
 Blocked   Share  of it D  Times     Mean      Max  Who     Woken by…
  1.77 s  90.1 %              34  52.0 ms  54.3 ms  worker  log-flush…
  194 ms   9.9 %              32  6.07 ms  6.11 ms  worker  swapper 62…",
-    options: &["comm", "pids", "tids", "frequency"],
+    options: &["comm", "pids", "tids", "frequency", "addresses"],
     whole: true,
     interval: None,
     make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
@@ -93,6 +94,7 @@ struct OffCpu {
     hot: FxHashMap<(i32, RetainedStack), u64>,
     since: u64,
     containers: ByContainer,
+    alike: Alike,
 }
 
 const CLOCK: usize = 3;
@@ -103,6 +105,7 @@ impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             chosen: ThreadChoice::of(settings)?,
+            alike: Alike::of(settings),
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
             ..Self::default()
         })
@@ -125,9 +128,9 @@ impl OffCpu {
     }
 
     /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
-    fn sites(&self, at: &Moment<'_>) -> Vec<(u64, SiteName, Site)> {
-        let mut lines: FxHashMap<RetainedStack, Arc<str>> = FxHashMap::default();
-        let mut line = |pin: RetainedStack| lines.entry(pin).or_insert_with(|| at.line(pin)).clone();
+    fn sites(&mut self, at: &Moment<'_>) -> Vec<(u64, SiteName, Site)> {
+        let alike = &mut self.alike;
+        let mut line = |stack: RetainedStack| alike.line(at, stack);
         let mut all: BTreeMap<SiteName, Site> = BTreeMap::new();
         for ((tid, stack, waker, by), (stats, uninterruptible)) in &self.blocked {
             let site = all.entry((at.comm(*tid), line(*stack))).or_default();

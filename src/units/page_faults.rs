@@ -12,7 +12,7 @@ use crate::record::Record;
 
 use super::kit::columns::{by_weight, left, right, text};
 use super::kit::rowids::id;
-use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
+use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
@@ -25,7 +25,7 @@ $ perfprof-tui page-faults --batch --duration 1
  Faults   Share    Minor  Major  Task              Where
 418,454  69.3 %  418,454      0  faultstorm-28107  touch_hot < __libc…
 139,400  23.1 %  139,400      0  faultstorm-28107  touch_cold < __lib…",
-    options: &["comm", "pids", "tids"],
+    options: &["comm", "pids", "tids", "addresses"],
     whole: false,
     interval: None,
     make: |settings| Ok(Box::new(PageFaults::new(settings)?)),
@@ -50,11 +50,12 @@ struct PageFaults {
     regions: FxHashMap<i32, (u64, Vec<Region>)>,
     course: Grid<&'static str>,
     total: [u64; 2],
+    alike: Alike,
 }
 
 impl PageFaults {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self { chosen: ThreadChoice::of(settings)?, ..Self::default() })
+        Ok(Self { chosen: ThreadChoice::of(settings)?, alike: Alike::of(settings), ..Self::default() })
     }
 
     fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Context<'_>) -> Arc<str> {
@@ -83,10 +84,10 @@ impl PageFaults {
     }
 
     /// A table of faults by a key, which the last columns are of.
-    fn by<K: Ord + Hash, const N: usize>(
+    fn by<'a, K: Ord + Hash + 'a, const N: usize>(
         &self,
         title: &str,
-        map: &FxHashMap<K, [u64; 2]>,
+        map: impl IntoIterator<Item = (&'a K, &'a [u64; 2])>,
         columns: [Column; N],
         cells: impl Fn(&K) -> [Cell; N],
     ) -> Panel {
@@ -149,9 +150,13 @@ impl Unit for PageFaults {
         let place = [left("task", "Task", 22), left("stack", "Where", 0)];
         let mapping = [left("process", "Process", 22), left("mapping", "Mapping", 0)];
         let area = [left("process", "Process", 22), right("from", "From", 18), right("to", "To", 18)];
+        let faults = self.stacks.iter().map(|((tid, pin), faults)| (*tid, *pin, *faults));
+        let places = self.alike.rows(at, faults, |sum: &mut [u64; 2], [minor, major]| {
+            *sum = [sum[0] + minor, sum[1] + major];
+        });
         let stacks = self.stacks.iter().map(|((tid, pin), [minor, major])| (*tid, *pin, minor + major, minor + major));
         vec![
-            self.by("By stack", &self.stacks, place, |(tid, pin)| [text(at.task(*tid)), text(at.line(*pin))]),
+            self.by("By stack", &places, place, |(tid, stack)| [text(at.task(*tid)), text(stack.clone())]),
             self.by("By mapping", &self.mappings, mapping, |(pid, name)| [text(at.task(*pid)), text(name.clone())]),
             self.by("By address, 2 MiB each", &self.areas, area, |(pid, area)| {
                 let (from, to) = (area << AREA, (area << AREA) + ((1 << AREA) - 1));

@@ -173,16 +173,17 @@ impl Syscalls {
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let result = |result: i64| match result {
-            -4095..0 => format!("-{}", errno::name(result.unsigned_abs() as u32)),
-            result => result.to_string(),
+        let error = |result: i64| match result {
+            -4095..0 => text(errno::name(result.unsigned_abs() as u32)),
+            _ => Cell::Empty,
         };
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (_, _, time, _))| Cell::Time(at.after(*time)))
             .task(at, |(.., (tid, ..))| *tid)
             .left("call", "Call", 20, |(.., (_, call, ..))| text(name(*call)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
-            .left("result", "Result", 20, |(.., (.., of))| text(result(*of)))
+            .right("result", "Result", 12, |(.., (.., result))| Cell::Id(*result))
+            .left("errno", "Error", 14, |(.., (.., result))| error(*result))
             .whole("Slowest")
     }
 }

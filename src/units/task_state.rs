@@ -9,13 +9,13 @@ use crate::panel::{Cell, Column, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
-use super::kit::columns::{MOST_ROWS, by_weight, right, share, text, time};
+use super::kit::columns::{by_weight, right, share, text, time};
 use super::kit::field::Threshold;
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
-    ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, TopN,
-    Unit, containers,
+    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
+    TopN, Unit, containers,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -31,7 +31,7 @@ Comm       TID  Now   So far   Known        R              RD…
 spinner  27683  RD   4.00 ms  2.05 s   503 ms  24.6 %  1.54 s  75.4 %
 spinner  27684  RD   12.0 ms  2.05 s   500 ms  24.5 %  1.55 s  75.5 %
 spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
-    options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep"],
+    options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep", "addresses"],
     whole: true,
     interval: None,
     make: |settings| Ok(Box::new(TaskState::new(settings)?)),
@@ -147,6 +147,7 @@ struct TaskState {
     blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
     slowest: TopN<Slow>,
     containers: ByContainer,
+    alike: Alike,
 }
 
 impl TaskState {
@@ -160,6 +161,7 @@ impl TaskState {
             only,
             than: Threshold::new(settings.than()?),
             slowest: TopN::new(settings.number("keep", 20)? as usize),
+            alike: Alike::of(settings),
             ..Self::default()
         })
     }
@@ -352,13 +354,14 @@ impl TaskState {
         sheet.panel(format!("Periods{who}"))
     }
 
-    fn slow(&self, at: &Moment<'_>) -> Panel {
-        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
-            .right("time_ns", "Until", 9, |(.., slow)| Cell::Time(at.after(slow.end)))
-            .task(at, |(.., slow)| slow.tid)
-            .left("state", "St", 3, |(.., slow)| text(slow.state.letter()))
-            .right("ns", "For", 8, |(ns, ..)| time(ns))
-            .left("stack", "Where", 0, |(.., slow)| text(at.line(slow.stack)))
+    fn slow(&mut self, at: &Moment<'_>) -> Panel {
+        let lines: Vec<Arc<str>> = self.slowest.iter().map(|(.., slow)| self.alike.line(at, slow.stack)).collect();
+        Sheet::of(self.slowest.iter().zip(&lines), |((_, number, _), _)| number)
+            .right("time_ns", "Until", 9, |((.., slow), _)| Cell::Time(at.after(slow.end)))
+            .task(at, |((.., slow), _)| slow.tid)
+            .left("state", "St", 3, |((.., slow), _)| text(slow.state.letter()))
+            .right("ns", "For", 8, |((ns, ..), _)| time(ns))
+            .left("stack", "Where", 0, |(_, line)| text(line.clone()))
             .whole("Longest periods")
     }
 
@@ -375,22 +378,22 @@ impl TaskState {
         list
     }
 
-    fn stacks(&self, at: &Moment<'_>) -> Vec<Panel> {
+    fn stacks(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let list = self.asleep(at);
-        let mut by_place: BTreeMap<(Arc<str>, ThreadState, RetainedStack), (u64, u64)> = BTreeMap::new();
-        for (tid, state, pin, ns, n) in &list {
-            let entry = by_place.entry((at.comm(*tid), *state, *pin)).or_default();
-            *entry = (entry.0 + ns, entry.1 + n);
-        }
-        let places = by_weight(&by_place, |(ns, _)| *ns);
-        let flame = places.iter().map(|((comm, _, pin), (ns, n))| at.stack(comm.clone(), *pin, *ns, *n)).collect();
-        let sheet = Sheet::of(places.into_iter().take(MOST_ROWS), |(key, _)| id(key))
+        let flame = at.flame(
+            "Sleep as a flame graph",
+            Measure::Time,
+            list.iter().map(|(tid, _, pin, ns, n)| (*tid, *pin, *ns, *n)),
+        );
+        let asleep = list.iter().map(|(tid, state, pin, ns, n)| ((at.comm(*tid), *state), *pin, (*ns, *n)));
+        let places = self.alike.rows(at, asleep, |sum: &mut (u64, u64), (ns, n)| *sum = (sum.0 + ns, sum.1 + n));
+        let sheet = Sheet::of(by_weight(&places, |(ns, _)| *ns), |(key, _)| id(key))
             .right("total_ns", "Asleep", 9, |(_, (ns, _))| time(*ns))
             .right("calls", "Times", 8, |(_, (_, n))| Cell::Count(*n))
-            .left("state", "St", 3, |((_, state, _), _)| text(state.letter()))
-            .left("comm", "Comm", 16, |((comm, ..), _)| text(comm.clone()))
-            .left("stack", "Where", 0, |((.., pin), _)| text(at.line(*pin)));
-        vec![sheet.whole("Stacks that sleep"), Panel::flame("Sleep as a flame graph", Measure::Time, flame)]
+            .left("state", "St", 3, |(((_, state), _), _)| text(state.letter()))
+            .left("comm", "Comm", 16, |(((comm, _), _), _)| text(comm.clone()))
+            .left("stack", "Where", 0, |((_, stack), _)| text(stack.clone()));
+        vec![sheet.panel("Stacks that sleep"), flame]
     }
 }
 

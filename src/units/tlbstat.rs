@@ -26,7 +26,7 @@ const EVENTS: &[(&str, &str)] = &[
     ("iTLB-load-misses", "fetch misses"),
 ];
 const RATIOS: &[Ratio] = &[
-    Ratio { title: "load HIT%", all: 0, misses: 1 },
-    Ratio { title: "store HIT%", all: 2, misses: 3 },
-    Ratio { title: "fetch HIT%", all: 4, misses: 5 },
+    Ratio { name: "load_hit_pct", title: "load HIT%", all: 0, misses: 1 },
+    Ratio { name: "store_hit_pct", title: "store HIT%", all: 2, misses: 3 },
+    Ratio { name: "fetch_hit_pct", title: "fetch HIT%", all: 4, misses: 5 },
 ];

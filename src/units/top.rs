@@ -1,17 +1,14 @@
 //! `top`: which key (task, interrupt, system call, device…) has most of some events.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
-use crate::filter::expr::Value;
 use crate::panel::{Align, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
 use super::kit::columns::{by_weight, named, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, Sample, Settings, Sheet, Spec, Unit};
+use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "top",
@@ -22,8 +19,8 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
     output: "\
 $ perfprof-tui top -e raw_syscalls:sys_enter --key comm --batch -n 1
-comm             Comm             raw_syscalls:sys_enter   A second…
-sysstorm         sysstorm                      2,291,990  2290491.0…",
+comm             raw_syscalls:sys_enter   A second   Share…
+sysstorm                      2,291,990  2290491.0  91.7 %…",
     options: &["event", "stack", "key", "sum", "by"],
     whole: false,
     interval: Some(1.0),
@@ -32,37 +29,6 @@ sysstorm         sysstorm                      2,291,990  2290491.0…",
 
 /// Different keys that are counted.
 const MAX_KEYS: usize = 100_000;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Key {
-    Int(i128),
-    Text(Arc<str>),
-    /// It could not be computed.
-    Empty,
-    /// There were too many.
-    Others,
-}
-
-impl Key {
-    fn of(value: &Value<'_>) -> Self {
-        match value {
-            Value::Int(n) => Self::Int(*n),
-            Value::Float(n) => Self::Int(*n as i128),
-            Value::Text(text) => Self::Text(Arc::from(&**text)),
-            Value::Empty => Self::Empty,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Int(n) if *n > 1 << 32 => format!("{n:#x}"),
-            Self::Int(n) => n.to_string(),
-            Self::Text(text) => text.to_string(),
-            Self::Empty => "(no value)".to_owned(),
-            Self::Others => "(others)".to_owned(),
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Sum {
@@ -94,10 +60,10 @@ struct Top {
     stack: bool,
     bindings: FxHashMap<u16, Bindings>,
     names: Vec<String>,
-    rows: FxHashMap<Key, Row>,
+    rows: FxHashMap<RowKey, Row>,
     total: u64,
-    ever: FxHashMap<Key, u64>,
-    stacks: FxHashMap<(Key, i32, RetainedStack), u64>,
+    ever: FxHashMap<RowKey, u64>,
+    stacks: FxHashMap<(RowKey, i32, RetainedStack), u64>,
 }
 
 impl Top {
@@ -136,8 +102,8 @@ impl Top {
         let hits = |row: &Row| row.hits.iter().sum::<u64>();
         let at_place = |of: &[u64], i: usize| Cell::Count(of.get(i).copied().unwrap_or(0));
         Sheet::of(by_weight(&self.rows, |row| self.order(row)), |(key, _)| id(key))
-            .column(named(&self.key, align, 24), |(key, _)| text(key.text()))
-            .left("comm", "Comm", 16, |(_, row)| text(at.comm(row.tid)))
+            .column(named(&self.key, align, 24), |(key, _)| key.cell())
+            .when(self.is_task(), |sheet| sheet.left("comm", "Comm", 16, |(_, row)| text(at.comm(row.tid))))
             .each(0..self.names.len(), |i| number(&self.names[i]), |(_, row), i| at_place(&row.hits, i))
             .each(0..self.sums.len(), |i| number(&self.sums[i].text), |(_, row), i| at_place(&row.sums, i))
             .right("rate", "A second", 10, |(_, row)| Cell::Number(hits(row) as f64 / at.seconds()))
@@ -183,18 +149,17 @@ impl Unit for Top {
         let Some(bindings) = self.bindings.get(&hit.event) else { return };
         cx.comm(hit.tid);
         let mut key = match &bindings.key {
-            Some(key) => key.with(hit, cx.names, None, |value| Key::of(&value)),
-            None => Key::Empty,
+            Some(key) => key.with(hit, cx.names, None, |value| RowKey::of(&value)),
+            None => RowKey::Empty,
         };
         if self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
-            key = Key::Others;
+            key = RowKey::Others;
         }
         if hit.stack != RetainedStack::NONE {
             *self.stacks.entry((key.clone(), hit.tid, hit.stack)).or_default() += 1;
         }
-        let by_task = matches!(self.key.as_str(), "tid" | "pid" | "common_pid");
         let tid = match &key {
-            Key::Int(n) if by_task => *n as i32,
+            RowKey::Int(n) if self.is_task() => *n as i32,
             _ => hit.tid,
         };
         let row = self.rows.entry(key).or_default();

@@ -140,12 +140,8 @@ impl Trace {
 
     fn log(&self, at: &Moment<'_>) -> Panel {
         let skip = self.lines.len().saturating_sub(at.look.rows);
-        let clock = |time: u64| {
-            let ns = at.after(time);
-            format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
-        };
         let rows = Sheet::of(self.lines.iter().skip(skip), |line| line.number)
-            .right("time_ns", "Time", 14, |line| text(clock(line.time)))
+            .right("time_ns", "Time", 14, |line| Cell::Moment(at.after(line.time)))
             .right("cpu", "CPU", 4, |line| Cell::Id(line.cpu.into()))
             .task(at, |line| line.tid)
             .ranked(1)

@@ -11,7 +11,9 @@ use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::kit::columns::{by_weight, text};
-use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
+use super::kit::{
+    Alike, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "usdt",
@@ -27,7 +29,7 @@ Probe                  Hits  A second  Course
 labsrv:request__done    990     953.3  ██████████████████████████████…
 labsrv:request__start   990     953.3  █▇▇▇▇▇▇▇█▇▇█▇▇▇▇█▇▇▇▇▇█▇▇▇▇▇▇▇…
 labsrv:gc                 4       3.9  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁…",
-    options: &["usdt", "stack", "comm", "pids", "tids", "keep"],
+    options: &["usdt", "stack", "comm", "pids", "tids", "keep", "addresses"],
     whole: false,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(UsdtUnit::new(settings)?)),
@@ -58,6 +60,7 @@ struct UsdtUnit {
     course: Grid<usize>,
     lines: VecDeque<Line>,
     number: u64,
+    alike: Alike,
 }
 
 impl UsdtUnit {
@@ -94,6 +97,7 @@ impl UsdtUnit {
             probes,
             chosen: ThreadChoice::of(settings)?,
             stack: settings.has("stack"),
+            alike: Alike::of(settings),
             keep: settings.number("keep", 10_000)? as usize,
             ..Self::default()
         })
@@ -170,13 +174,14 @@ impl Unit for UsdtUnit {
             .right("rate", "A second", 12, |(_, n)| Cell::Number(*n as f64 / at.seconds()))
             .left("course", "Course", 40, |(role, _)| self.course.course(role, usize::MAX));
         let newest = self.lines.iter().skip(self.lines.len().saturating_sub(at.look.rows));
-        let log = Sheet::of(newest, |line| line.number)
-            .right("time_ns", "At", 9, |line| Cell::Time(at.after(line.time)))
-            .right("cpu", "CPU", 4, |line| Cell::Id(line.cpu.into()))
-            .left("task", "Task", 22, |line| text(at.task(line.tid)))
-            .left("probe", "Probe", 32, |line| name(&line.role))
-            .when(self.stack, |sheet| sheet.left("stack", "Where", 40, |line| text(at.line(line.stack))))
-            .left("arguments", "Arguments", 0, |line| text(self.arguments(line)));
+        let newest: Vec<(&Line, Arc<str>)> = newest.map(|line| (line, self.alike.line(at, line.stack))).collect();
+        let log = Sheet::of(&newest, |(line, _)| line.number)
+            .right("time_ns", "At", 9, |(line, _)| Cell::Time(at.after(line.time)))
+            .right("cpu", "CPU", 4, |(line, _)| Cell::Id(line.cpu.into()))
+            .left("task", "Task", 22, |(line, _)| text(at.task(line.tid)))
+            .left("probe", "Probe", 32, |(line, _)| name(&line.role))
+            .when(self.stack, |sheet| sheet.left("stack", "Where", 40, |(_, stack)| text(stack.clone())))
+            .left("arguments", "Arguments", 0, |(line, _)| text(self.arguments(line)));
         let label = |role: &usize| self.probes[*role].2.clone();
         vec![
             probes.whole("Probes"),

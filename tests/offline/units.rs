@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::common::scenes::{MS, SWITCH, US, counted, scene, sched, switch, wake};
 use crate::common::stage::{START, Stage, cell, number, rows};
 use crate::common::{self, data, program, run};
-use perfprof_tui::panel::{Body, Panel};
+use perfprof_tui::panel::{Body, Cell, Panel};
 use perfprof_tui::units::UNITS;
 use perfprof_tui::units::kit::Sample;
 
@@ -38,6 +38,88 @@ fn every_unit_is_described_and_has_a_story() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), UNITS.len());
+}
+
+/// Every second hit has a stack of the same functions at other addresses.
+#[test]
+fn stacks_that_read_alike_are_one_row_of_every_unit() {
+    let mut listed = 0;
+    for spec in UNITS {
+        for panel in scene(spec.name).panels() {
+            let Body::Table(rows) = &panel.body else { continue };
+            let columns = &rows.table.columns;
+            let single = columns.iter().any(|column| matches!(&*column.name, "time_ns" | "after_ns"));
+            if single || !columns.iter().any(|column| column.name == "stack") {
+                continue;
+            }
+            listed += 1;
+            let is_key = |cell: &&Cell| matches!(cell, Cell::Text(_) | Cell::Id(_));
+            let mut keys: Vec<Vec<String>> =
+                rows.table.rows.iter().map(|row| row.iter().filter(is_key).map(Cell::text).collect()).collect();
+            keys.sort();
+            let n = keys.len();
+            keys.dedup();
+            assert_eq!(keys.len(), n, "{}: {}", spec.name, panel.to_text());
+            assert!(spec.options.contains(&"addresses"), "{} lists stacks", spec.name);
+        }
+    }
+    assert!(listed > 8, "{listed}");
+}
+
+#[test]
+fn addresses_tell_stacks_apart_where_they_are_asked_for() {
+    let mut stage = scene("breakpoint");
+    let panels = stage.panels();
+    let hits = of(&panels, "Hits by stack");
+    assert_eq!((text(hits, 0, "stack"), number(hits, 0, "hits")), ("set_flag < main".into(), 2.0));
+    let spec = perfprof_tui::units::find("breakpoint").expect("a unit");
+    let mut stage = Stage::new(spec, &["-e", "mem:0x404040/4:w", "--addresses"]);
+    let stack = stage.stack(&["main", "set_flag"]);
+    for _ in 0..2 {
+        let hit = Sample { stack, ..stage.hit(0, MS) };
+        stage.give(hit, &[]);
+    }
+    let panels = stage.panels();
+    let hits = of(&panels, "Hits by stack");
+    let places = [0, 1].map(|row| text(hits, row, "stack"));
+    assert!(places[0] != places[1] && places.iter().all(|place| place.starts_with("set_flag+0x")), "{places:?}");
+}
+
+/// The unit of a figure is in its column's name, and no text stands for a figure.
+#[test]
+fn figures_of_every_unit_are_numbers_in_the_unit_that_their_names_say() {
+    for spec in UNITS {
+        for panel in scene(spec.name).panels() {
+            let Some(rows) = panel.rows() else { continue };
+            let mut names: Vec<&str> = rows.table.columns.iter().map(|column| &*column.name).collect();
+            for row in &rows.table.rows {
+                for (column, cell) in rows.table.columns.iter().zip(row) {
+                    let name = &*column.name;
+                    let place = || format!("{} {}: {name} {cell:?}", spec.name, panel.title);
+                    let is_bytes = name == "bytes" || name.ends_with("_bytes") || name.ends_with("bytes_s");
+                    match cell {
+                        Cell::Time(_) | Cell::Moment(_) => {
+                            assert!(name == "ns" || name.ends_with("_ns"), "{}", place())
+                        }
+                        Cell::Bytes(_) | Cell::ByteChange(_) => assert!(is_bytes, "{}", place()),
+                        Cell::Percent(_) => assert!(name.ends_with("_pct"), "{}", place()),
+                        Cell::Text(text) => {
+                            let says_unit = is_bytes || name.ends_with("_ns") || name.ends_with("_pct");
+                            let is_figure = |word: &str| word.replace(',', "").parse::<f64>().is_ok();
+                            let mut words = text.split(' ');
+                            let first = words.next().is_some_and(is_figure);
+                            let units = ["B", "kB", "MB", "GB", "ns", "µs", "ms", "s", "%"];
+                            let whole = words.next().is_none_or(|unit| units.contains(&unit));
+                            assert!(!says_unit && !(first && whole), "{}", place());
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{} {}: {names:?}", spec.name, panel.title);
+        }
+    }
 }
 
 #[test]
@@ -422,14 +504,14 @@ fn survivors_and_churn() {
     let hit = stage.hit(0, 1100 * MS);
     stage.give(hit, &[common::stage::Value::N(0x7000), common::stage::Value::N(64)]);
     let panels = stage.panels();
-    assert_eq!(text(of(&panels, "Survivors"), 0, "since_baseline"), "+64 B");
+    assert_eq!(text(of(&panels, "Survivors"), 0, "since_baseline_bytes"), "+64 B");
     stage.lose(None, 1100 * MS, 1200 * MS, 5);
     assert!(of(&stage.panels(), "Survivors").note.contains("10.3 kB in 11 blocks are from before"));
 
     let panels = scene("kmemprof").panels();
     let allocations = of(&panels, "Allocations");
     assert_eq!(
-        (number(allocations, 0, "bytes"), number(allocations, 1, "freed"), text(allocations, 1, "net")),
+        (number(allocations, 0, "bytes"), number(allocations, 1, "freed"), text(allocations, 1, "net_bytes")),
         (10_240.0, 10.0, "0 B".into())
     );
     assert_eq!(number(of(&panels, "Releases"), 0, "bytes"), 5_000.0);
@@ -519,9 +601,12 @@ fn who_forks() {
 fn ratios_of_counters() {
     let panels = scene("llcstat").panels();
     let by_cpu = of(&panels, "By CPU");
-    assert_eq!((number(by_cpu, 0, "HIT%"), number(by_cpu, 1, "HIT%"), number(by_cpu, 2, "HIT%")), (90.0, 80.0, 85.0));
+    assert_eq!(
+        (number(by_cpu, 0, "hit_pct"), number(by_cpu, 1, "hit_pct"), number(by_cpu, 2, "hit_pct")),
+        (90.0, 80.0, 85.0)
+    );
     // What is not there, and a division by zero, are no ratio.
-    assert_eq!(text(by_cpu, 0, "L3 HIT%"), "");
+    assert_eq!(text(by_cpu, 0, "l3_hit_pct"), "");
     assert!(by_cpu.note.contains("60 %"));
 }
 

@@ -94,16 +94,12 @@ const WRAPPERS: &[&str] = &[
     "kcalloc",
 ];
 
-/// The place where memory was allocated, in one line, the innermost function first: without those that only handed it
-/// out. Where the stack has no others, they are what is known. `frames` begin with the outermost.
-pub(crate) fn site(frames: &[Name]) -> String {
+/// The frames that say where memory was allocated, the outermost first: without those that only handed it out. Where a
+/// stack has no others, they are what is known.
+pub(crate) fn without_wrappers(frames: &[Name]) -> &[Name] {
     let wraps = |name: &&Name| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
     let own = frames.len() - frames.iter().rev().take_while(wraps).count();
-    let own = if own == 0 { frames } else { &frames[..own] };
-    match own {
-        [] => "–".to_owned(),
-        own => own.iter().rev().map(|name| &*name.text).collect::<Vec<_>>().join(" < "),
-    }
+    if own == 0 { frames } else { &frames[..own] }
 }
 
 const KERNEL_ALLOC: &[&str] =
@@ -324,7 +320,7 @@ mod tests {
     fn what_hands_memory_out_is_stepped_over() {
         let said = |frames: &[&str]| {
             let name = |text: &&str| Name { text: (*text).into(), kind: DsoKind::Unknown, dso: "".into() };
-            site(&frames.iter().map(name).collect::<Vec<_>>())
+            super::super::alike::line(without_wrappers(&frames.iter().map(name).collect::<Vec<_>>()))
         };
         assert_eq!(said(&["main", "load", "operator new(unsigned long)", "malloc"]), "load < main");
         assert_eq!(

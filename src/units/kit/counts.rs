@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::panel::Cell;
 
-use super::columns::text;
 use super::{CountedEvents, Grid, Sample, Sheet};
 
 /// Counts by key.
@@ -69,7 +68,7 @@ impl Counts {
     pub(crate) fn sheet<'a>(&self, width: u16) -> Sheet<'a, Option<u32>> {
         let cpus = self.cpus().into_iter().map(Some).chain([None]);
         Sheet::of(cpus, |cpu| cpu.map_or(u64::MAX, u64::from))
-            .right("cpu", "CPU", width, |cpu| cpu.map_or_else(|| text("all"), |cpu| Cell::Id(cpu.into())))
+            .right("cpu", "CPU", width, |cpu| cpu.map_or(Cell::All, |cpu| Cell::Id(cpu.into())))
     }
 
     /// What to know of counts that are scaled.

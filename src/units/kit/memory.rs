@@ -10,7 +10,7 @@ use crate::profile::RetainedStack;
 
 use super::columns::{by_weight, left, right, text};
 use super::rowids::id;
-use super::{Context, EventRequest, Moment, Sample, Sheet, Stats, Unit, latency};
+use super::{Alike, Context, EventRequest, Moment, Sample, Settings, Sheet, Stats, Unit, latency};
 
 /// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
 const LEVELS: &[&str] = &[
@@ -57,6 +57,7 @@ pub(crate) struct Accesses {
     functions: FxHashMap<(i32, RetainedStack), Stats>,
     lines: FxHashMap<(i32, u64), Stats>,
     all: Stats,
+    alike: Alike,
 }
 
 /// Cache lines that are told apart.
@@ -64,8 +65,8 @@ const MAX_LINES: usize = 1 << 17;
 
 impl Accesses {
     /// Of an event that samples accesses.
-    pub(crate) fn of(event: String) -> Self {
-        Self { event, ..Self::default() }
+    pub(crate) fn of(event: String, settings: &Settings) -> Self {
+        Self { event, alike: Alike::of(settings), ..Self::default() }
     }
 
     fn add(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
@@ -115,11 +116,13 @@ impl Unit for Accesses {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let functions = self.functions.iter().map(|((tid, pin), stats)| (*tid, *pin, stats));
+        let places = self.alike.rows(at, functions, |sum: &mut Stats, stats| sum.merge(stats));
         let data =
             [left("level", "Level", 20), left("snoop", "Snoop", 8), left("tlb", "TLB", 14), left("lock", "Lock", 8)];
         let sources = self.by(&self.sources, |value| *value, data, |value| source(*value).map(text));
         let place = [left("task", "Task", 22), left("stack", "Where", 48)];
-        let functions = self.by(&self.functions, id, place, |(tid, pin)| [text(at.task(*tid)), text(at.line(*pin))]);
+        let functions = self.by(&places, id, place, |(tid, stack)| [text(at.task(*tid)), text(stack.clone())]);
         let address = [left("process", "Process", 22), right("line", "Cache line", 18)];
         let lines = self.by(&self.lines, id, address, |(pid, line)| [text(at.task(*pid)), Cell::Address(*line)]);
         vec![
@@ -131,7 +134,8 @@ impl Unit for Accesses {
     }
 
     fn reset(&mut self, _now: u64) {
-        *self = Self::of(std::mem::take(&mut self.event));
+        let (event, alike) = (std::mem::take(&mut self.event), std::mem::take(&mut self.alike));
+        *self = Self { event, alike, ..Self::default() };
     }
 }
 

@@ -3,6 +3,7 @@
 //! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV, help
 //! and completion are made from the two; a unit knows no terminal, does not open events and does not look names up.
 
+pub(crate) mod alike;
 pub(crate) mod alloc;
 pub(crate) mod columns;
 pub(crate) mod containers;
@@ -14,10 +15,12 @@ pub(crate) mod histogram;
 pub(crate) mod joint;
 pub(crate) mod latency;
 pub(crate) mod memory;
+pub mod moment;
 pub mod names;
 pub mod points;
 pub(crate) mod ratios;
 pub(crate) mod rowids;
+pub(crate) mod rowkey;
 pub(crate) mod sched;
 pub mod scope;
 pub(crate) mod select;
@@ -26,7 +29,6 @@ pub(crate) mod sheet;
 pub(crate) mod target;
 pub(crate) mod top_n;
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -34,21 +36,21 @@ use rustc_hash::FxHashSet;
 
 use crate::event::Rate;
 use crate::event::format::Format;
-use crate::panel::stacks::Stack;
-use crate::panel::text::BELOW;
-use crate::panel::{Measure, Panel};
-use crate::profile::{Profile, RetainedStack, SymId};
-use crate::query::symbol_stacks::{Name, name_in};
+use crate::panel::Panel;
+use crate::profile::RetainedStack;
 use crate::record::Record;
-use crate::session::{DsoKind, Session};
+use crate::session::Session;
 
+pub(crate) use alike::Alike;
 pub(crate) use containers::ByContainer;
 pub(crate) use field::BoundExpr;
 pub(crate) use grid::Grid;
 pub use histogram::Stats;
 pub use joint::Finding;
+pub use moment::Moment;
 pub use names::ThreadNames;
 pub use points::Points;
+pub(crate) use rowkey::RowKey;
 pub use settings::{Opt, Settings};
 pub(crate) use sheet::Sheet;
 pub(crate) use target::ThreadChoice;
@@ -250,104 +252,6 @@ pub struct ViewState {
     pub rows: usize,
     /// Whether the differences to a baseline are wanted, where a unit has them.
     pub baseline: bool,
-}
-
-/// The moment that panels are made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
-    pub session: &'a Session,
-    pub profile: &'a Profile,
-    pub names: &'a ThreadNames,
-    /// Start of the session and of the interval, and up to when all is known, by the session's clock.
-    pub start: u64,
-    pub since: u64,
-    pub now: u64,
-    pub look: &'a ViewState,
-}
-
-impl Moment<'_> {
-    /// The row that is chosen in a panel, by the panel's place.
-    pub fn selected(&self, panel: usize) -> Option<u64> {
-        self.look.selected.get(panel).copied().flatten()
-    }
-
-    /// Nanoseconds since the session's start.
-    pub fn after(&self, time: u64) -> u64 {
-        time.saturating_sub(self.start)
-    }
-
-    /// Seconds of the interval.
-    pub fn seconds(&self) -> f64 {
-        (self.now.saturating_sub(self.since).max(1)) as f64 / 1e9
-    }
-
-    /// The name of a thread, as it was last known.
-    pub fn comm(&self, tid: i32) -> Arc<str> {
-        self.names.known(self.session, tid)
-    }
-
-    /// `comm-tid`; `:tid` alone of a thread that nothing names.
-    pub fn task(&self, tid: i32) -> Arc<str> {
-        let comm = self.comm(tid);
-        if comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid)) {
-            return comm;
-        }
-        format!("{comm}-{tid}").into()
-    }
-
-    /// The functions of a stack, root first.
-    pub fn frames(&self, pin: RetainedStack) -> Vec<Name> {
-        let mut frames = Vec::new();
-        let mut node = self.profile.pins.node(pin);
-        while node != crate::profile::NodeId::ROOT {
-            let frame = self.profile.trie.frame(node);
-            // The innermost function stands nearest to the leaf.
-            frames.extend(
-                self.profile.frames.inlined(frame.0).iter().rev().map(|sym| name_in(self.profile, SymId(*sym))),
-            );
-            if self.profile.frames.syms()[frame.0 as usize] != u32::MAX {
-                frames.push(name_in(self.profile, self.profile.frames.sym_of(frame)));
-            }
-            node = self.profile.trie.parent(node);
-        }
-        frames.reverse();
-        frames
-    }
-
-    /// The sampled function of a stack.
-    pub fn leaf(&self, pin: RetainedStack) -> Arc<str> {
-        self.frames(pin).pop().map_or_else(|| "–".into(), |name| name.text)
-    }
-
-    /// A stack in one line, the leaf first.
-    pub fn line(&self, pin: RetainedStack) -> Arc<str> {
-        let names: Vec<Arc<str>> = self.frames(pin).into_iter().rev().map(|name| name.text).collect();
-        if names.is_empty() { "–".into() } else { names.join(BELOW).into() }
-    }
-
-    /// A thread's stack for a flame graph.
-    pub fn stack(&self, comm: Arc<str>, pin: RetainedStack, weight: u64, count: u64) -> Stack {
-        let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
-        frames.extend(self.frames(pin));
-        Stack { frames, weight, count }
-    }
-
-    /// A flame graph of what threads weigh in their stacks, as (thread, stack, weight, how many things that is);
-    /// threads of one name are one.
-    pub fn flame(
-        &self,
-        title: &str,
-        measure: Measure,
-        stacks: impl IntoIterator<Item = (i32, RetainedStack, u64, u64)>,
-    ) -> Panel {
-        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), (u64, u64)> = BTreeMap::new();
-        for (tid, pin, weight, count) in stacks {
-            let sums = by_comm.entry((self.comm(tid), pin)).or_default();
-            *sums = (sums.0 + weight, sums.1 + count);
-        }
-        let stacks = by_comm.into_iter().map(|((comm, pin), (weight, count))| self.stack(comm, pin, weight, count));
-        Panel::flame(title, measure, stacks.collect())
-    }
 }
 
 /// An analysis unit: takes records in, in order of time, and gives panels out.

@@ -1,6 +1,6 @@
 //! Units about hits and misses of hardware counters, by CPU.
 
-use crate::panel::{Align, Cell, Measure, Panel};
+use crate::panel::{Align, Cell, Column, Measure, Panel};
 
 use super::columns::named;
 use super::counts::Counts;
@@ -9,6 +9,8 @@ use super::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
 /// The ratio of one counter to another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratio {
+    /// The name in CSV and JSON.
+    pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     /// Roles of all accesses and of those that missed.
     pub(crate) all: usize,
@@ -73,7 +75,11 @@ impl Unit for Ratios {
                 |role| named(self.events[role].1, Align::Right, 14),
                 |cpu, role| Cell::Count(counts.on(role, cpu)),
             )
-            .each(self.ratios, |ratio| named(ratio.title, Align::Right, 10), |cpu, ratio| self.ratio(ratio, cpu));
+            .each(
+                self.ratios,
+                |ratio| Column::new(ratio.name, ratio.title, Align::Right, 10),
+                |cpu, ratio| self.ratio(ratio, cpu),
+            );
         let course =
             self.counts.course.series("Course", at, Measure::Count, 16, |role| self.events[*role].1.to_owned());
         vec![table.whole("By CPU").noted(self.counts.note()), course]

@@ -40,6 +40,7 @@ pub const OPTIONS: &[Opt] = &[
         "Events, each perhaps followed by /FILTER/ATTRIBUTE/…: key=, num=, top-by=, top-add=, comm=, ptr=, size=, role=, alias=, stack, untraced",
     ),
     opt("stack", Some('g'), "", false, "Take call chains, and show them"),
+    opt("addresses", None, "", false, "Stacks with the place in each function, those apart that differ in it"),
     opt("key", Some('k'), "EXPR", false, "What tells rows apart, or what events are paired by"),
     opt("sum", None, "EXPR", true, "Another column: the sum of this"),
     opt("by", None, "EXPR", true, "The same, and the order of the rows"),

@@ -144,7 +144,7 @@ pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>)
         return Some(before);
     }
     let rank = |column: usize| match heads.first().and_then(|row| row.get(column)) {
-        Some(Cell::Time(_) | Cell::Bytes(_)) => 0,
+        Some(Cell::Time(_) | Cell::Bytes(_) | Cell::ByteChange(_)) => 0,
         Some(Cell::Percent(_)) => 1,
         Some(Cell::Count(_) | Cell::Number(_)) => 2,
         _ => 3,

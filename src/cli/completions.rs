@@ -15,8 +15,8 @@ use crate::units;
 use crate::units::kit::Spec;
 
 use super::args::{Completions, Man, whole};
-use super::output::print;
-use super::{manual, perf_options, usage};
+use super::output::{print, print_json};
+use super::{manual, perf_options, schema, usage};
 
 const NAME: &str = "perfprof-tui";
 
@@ -30,6 +30,9 @@ pub(crate) fn completions(args: Completions) -> anyhow::Result<u8> {
 
 /// `perfprof-tui man`: the page of the program, of a command or of a topic, or all of them into a folder.
 pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
+    if let Some(of) = &args.schema {
+        return print_json(&schema::of(of).map_err(usage)?).map(|()| 0);
+    }
     let mut command = whole();
     command.build();
     if let Some(folder) = &args.folder {

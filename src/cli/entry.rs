@@ -21,6 +21,11 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsSt
     let Some(at) = first_word(&words, 1, parser) else { return Ok(words) };
     let word = words[at].clone();
     let text = word.to_str().unwrap_or_default();
+    if text == "help" && words.get(at + 1).is_some_and(|topic| topic == "json") {
+        let of = words.get(at + 2).and_then(|of| of.to_str()).map(|of| format!("={of}")).unwrap_or_default();
+        let schema = [words[0].clone(), "man".into(), "json".into(), format!("--schema{of}").into()];
+        return Ok(schema.to_vec());
+    }
     if text == "help" || parser.find_subcommand(text).is_some() {
         return Ok(of_command(with_command_first(words, at, None), parser));
     }
@@ -201,6 +206,8 @@ mod tests {
             ("p -aF 99 record", "p record -aF 99"),
             ("p -aF99 record", "p record -aF99"),
             ("p help record", "p help record"),
+            ("p help json", "p man json --schema"),
+            ("p help json stat", "p man json --schema=stat"),
             ("p rundelay --than 4ms", "p rundelay --than 4ms"),
             ("p record -F 99 ls -l", "p record -F 99 -- ls -l"),
             ("p -aF 99 record -g sleep 1", "p record -aF 99 -g -- sleep 1"),

@@ -7,6 +7,7 @@ pub mod made;
 pub mod picture;
 pub mod pods;
 pub mod scenes;
+pub mod schema;
 pub mod session;
 pub mod stage;
 

@@ -10,6 +10,7 @@ mod containers;
 mod cpus;
 mod door;
 mod hosts;
+mod json;
 mod neighbours;
 mod pty;
 mod push;

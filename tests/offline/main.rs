@@ -13,6 +13,7 @@ mod forms;
 mod golden;
 mod hands;
 mod hardware;
+mod json;
 mod judges;
 mod names;
 mod perf_options;

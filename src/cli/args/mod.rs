@@ -118,6 +118,10 @@ pub(crate) struct Man {
     /// Write all pages into this folder instead, each below its section: man1, man5, man7
     #[arg(long, value_name = "DIR", conflicts_with = "topic")]
     pub(crate) folder: Option<PathBuf>,
+    /// Print the schema of what commands print as JSON instead, or of one of them (as the words `help json` do)
+    #[arg(long, value_name = "COMMAND", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(conflicts_with = "folder")]
+    pub(crate) schema: Option<String>,
 }
 
 /// Options of `config`.

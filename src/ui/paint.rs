@@ -183,9 +183,12 @@ impl Pen {
         if let Some((from, own)) = self.at
             && (own..=own + 3).contains(&y)
         {
-            let down = "\n".repeat(usize::from(y - own));
-            shorter(format!("{down}{}", sideways(from, x)).into_bytes());
-            shorter(format!("{down}\r{}", sideways(0, x)).into_bytes());
+            // A line feed stays in its column only where output is raw all the way: the consoles of runc, ctr and
+            // older Docker add a return to it, so it follows one.
+            let down = usize::from(y - own);
+            let straight = if down == 0 { String::new() } else { format!("\x1b[{down}B") };
+            shorter(format!("{straight}{}", sideways(from, x)).into_bytes());
+            shorter(format!("\r{}{}", "\n".repeat(down), sideways(0, x)).into_bytes());
             if own == y && from < x && row[usize::from(from)..usize::from(x)].iter().all(|cell| self.look.serves(cell))
             {
                 shorter(row[usize::from(from)..usize::from(x)].iter().flat_map(|cell| cell.symbol().bytes()).collect());

@@ -9,9 +9,11 @@ use super::*;
 
 const SIZE: Size = Size { width: 24, height: 10 };
 
-/// A terminal, the painter that knows it, and the frame before.
+/// A terminal, another one behind a console that adds a return to each line feed, the painter that knows them, and the
+/// frame before.
 struct Drawn {
     terminal: vt100::Parser,
+    behind_console: vt100::Parser,
     painter: Painter,
     before: Buffer,
 }
@@ -24,6 +26,7 @@ impl Drawn {
     fn new(size: Size) -> Self {
         Self {
             terminal: vt100::Parser::new(cells(size.height), cells(size.width), 0),
+            behind_console: vt100::Parser::new(cells(size.height), cells(size.width), 0),
             painter: Painter::empty(size),
             before: Buffer::empty(Rect::new(0, 0, size.width, size.height)),
         }
@@ -33,13 +36,17 @@ impl Drawn {
     fn draw(&mut self, frame: Buffer) -> Vec<u8> {
         let bytes = self.painter.paint(self.before.diff_iter(&frame));
         self.terminal.process(&bytes);
+        self.behind_console.process(String::from_utf8_lossy(&bytes).replace('\n', "\r\n").as_bytes());
         self.before = frame;
         bytes
     }
 
-    /// What the terminal shows other than was meant.
+    /// What a terminal shows other than was meant.
     fn wrong(&self) -> Option<String> {
-        let screen = self.terminal.screen();
+        [&self.terminal, &self.behind_console].into_iter().find_map(|terminal| self.wrong_on(terminal.screen()))
+    }
+
+    fn wrong_on(&self, screen: &vt100::Screen) -> Option<String> {
         let area = self.before.area;
         let mut hidden = 0;
         for (x, y) in (0..area.height).flat_map(|y| (0..area.width).map(move |x| (x, y))) {

@@ -8,7 +8,7 @@ use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::plain;
 use crate::filter::Filter;
-use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
+use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::lang::{nearest_hint, quantity};
 use crate::panel;
 use crate::perfdata::EventDesc;
@@ -20,19 +20,14 @@ use crate::query::{Aggregate, ColumnKey, Direction, Order, Partner, RowLimit, To
 use crate::report::{doctor as checks, json};
 use crate::source::Info;
 
-use super::args::{Doctor, Format, Report, SampleSelection};
+pub(crate) use super::chosen::{chosen_events, events, keys_of};
+
+use super::args::{Doctor, Format, Report};
+use super::chosen::is_dummy;
 use super::open;
 use super::output::{print, print_json};
-use super::{Usage, usage};
-
-/// Sort keys as typed.
-pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
-    ColumnKey::parse_list(text).map_err(|word| {
-        let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
-        let hint = nearest_hint(&word, names.iter().copied());
-        Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()
-    })
-}
+use super::report_hardware::HardwareReport;
+use super::usage;
 
 /// The word of `--sort` that orders rows by instructions a cycle, and the other keys.
 fn ordered(text: &str) -> (String, Order) {
@@ -80,23 +75,32 @@ struct ReportShape {
 
 /// `perfprof-tui report`.
 pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
+    let hardware = HardwareReport::of(&args)?;
     let (keys, order) = ordered(args.sort.as_deref().unwrap_or_default());
     let typed = Some(keys).filter(|keys| args.sort.is_some() && (!keys.is_empty() || order != Order::Ipc));
-    let typed = typed.as_deref().map(keys_of).transpose()?;
+    let typed = typed.as_deref().filter(|_| hardware.is_none()).map(keys_of).transpose()?;
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = open::open(&args.recording, args.frames.no_demangle)?;
     if args.header {
         return header(&opened);
     }
+    if let Some(hardware) = hardware {
+        return hardware.run(&args, opened);
+    }
     let info = opened.source.info();
-    let keys = typed.unwrap_or_else(|| own_keys(info));
-    let children = !args.no_children && info.chains;
+    let keys = match typed {
+        Some(keys) => keys,
+        None if args.branch_history => vec![ColumnKey::Sym, ColumnKey::Dso],
+        None => own_keys(info),
+    };
+    let children = !args.no_children && (info.chains || args.branch_history);
     let chains = direction(args.call_graph.as_deref(), children)?;
     let wants = IntakeOptions {
         chains: children || chains.is_some() || by_stack,
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.frames.inline,
+        history: args.branch_history,
         ..IntakeOptions::default()
     };
     let name = opened.name.clone();
@@ -161,10 +165,6 @@ fn only_tracepoints(events: &[EventDesc]) -> bool {
     real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT || e.attr.sample_type & sample::RAW != 0)
 }
 
-fn is_dummy(event: &EventDesc) -> bool {
-    event.is_derived() || event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
-}
-
 /// Prints the head of a recording.
 fn header(opened: &open::Opened) -> anyhow::Result<u8> {
     for (what, value) in &opened.source.info().facts {
@@ -188,33 +188,6 @@ fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
         }
     }
     Ok(0)
-}
-
-/// Events that have samples, or all when none has: side-band dummies are not worth a table.
-pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
-    let core = loaded.ingest.core();
-    let all: Vec<usize> = (0..core.events.len()).collect();
-    let real: Vec<usize> = all.iter().copied().filter(|i| !is_dummy(&core.events[*i])).collect();
-    if real.is_empty() { all } else { real }
-}
-
-/// The events that `--event` chooses of those.
-pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow::Result<Vec<usize>> {
-    let all = events(loaded);
-    let Some(want) = &which.event else { return Ok(all) };
-    // A whole name comes before one with modifiers, that before a beginning.
-    let is_wanted: [fn(&str, &str) -> bool; 3] = [
-        |name, want| name == want,
-        |name, want| name.split(':').next() == Some(want),
-        |name, want| name.starts_with(want),
-    ];
-    let by = |is: &fn(&str, &str) -> bool| all.iter().copied().filter(|i| is(&loaded.event_names[*i], want)).collect();
-    let chosen = is_wanted.iter().map(by).find(|chosen: &Vec<usize>| !chosen.is_empty()).unwrap_or_default();
-    if chosen.is_empty() && !all.is_empty() {
-        let names: Vec<&str> = all.iter().map(|i| loaded.event_names[*i].as_str()).collect();
-        return Err(usage(format!("--event {want}: the recording has {}", names.join(", "))));
-    }
-    Ok(chosen)
 }
 
 fn top(loaded: &Offline, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {

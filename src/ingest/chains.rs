@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::attr::branch;
 use crate::record::Sample;
+use crate::record::hardware::branches;
 use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, u64s};
 use crate::session::{DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
@@ -94,6 +95,22 @@ impl Chains {
         }
         let chain = self.complete(session, &sample, branches).unwrap_or(sample.chain);
         Sample { chain, ..sample }
+    }
+
+    /// A sample whose chain begins with the branches that led to it, newest first, each by where it went and where it
+    /// came from: what a function called and what returned before is part of it.
+    pub(crate) fn with_history<'a>(&'a mut self, sample: Sample<'a>, kind: u64) -> Sample<'a> {
+        if kind & branch::CALL_STACK != 0 || sample.branches.is_empty() {
+            return sample;
+        }
+        // Words behind the first are taken for return addresses, which lie behind what they stand for.
+        let places = branches(sample.branches).flat_map(|branch| [branch.to, branch.from]).map(|ip| ip.wrapping_add(1));
+        let places = places.filter(|ip| *ip > 1 && *ip < CONTEXT_MAX);
+        self.user.clear();
+        self.user.push(sample.ip);
+        self.user.extend(places);
+        self.user.extend(u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(2));
+        Sample { chain: self.joined(&sample), ..sample }
     }
 
     /// Joins a chain of frame pointers with the caller of its leaf, which on AArch64 may be in a register alone; `false`

@@ -20,6 +20,7 @@ use super::chains::Chains;
 use super::decode::{GroupShare, Inputs};
 use super::derived::Derived;
 use super::facts::SessionFacts;
+use super::hardware::{HardwareLog, HardwareWords};
 use super::snapshot::{HostSnapshot, Snapshot};
 use super::switches::Switches;
 use super::text::Texts;
@@ -48,6 +49,8 @@ pub struct Core {
     texts: Texts,
     /// Analysis units.
     pub(crate) units: Units,
+    /// What the hardware told beside samples, where that is wanted.
+    pub(crate) hardware: Option<HardwareLog>,
     /// Completes call chains, where that is wanted.
     pub(crate) chains: Option<Box<Chains>>,
     pub timeline: Timeline,
@@ -76,6 +79,7 @@ impl Core {
             switches: None,
             texts: Texts::default(),
             units: Units::default(),
+            hardware: wants.hardware.map(HardwareLog::new),
             chains: None,
             timeline: Timeline::default(),
             told: SessionFacts::new(info),
@@ -96,8 +100,9 @@ impl Core {
             core.session.finds_groups = true;
             core.profile.mark_cuts();
         }
+        core.session.data = (wants.hardware == Some(HardwareWords::Accesses)).then(FxHashMap::default);
         core.session.dsos.share = !wants.addresses;
-        core.profile.keep_unmapped_words(wants.addresses);
+        core.profile.keep_unmapped_words(wants.addresses || wants.history);
         core.session.name_hosts(info.hosts.iter().map(|(_, host)| host.name.clone()));
         core.profile.frames.merge_by_name(info.hosts.are_many());
         core.derived = info.hosts.map(|_, _| core.derived.first().clone());
@@ -352,10 +357,17 @@ impl Core {
             sample.chain = &[];
         } else if let Some(chains) = chains {
             let branches = self.events[usize::from(event)].attr.branch_sample_type;
-            sample = chains.follow(&self.session, sample, branches, None);
+            sample = match self.wants.history {
+                true => chains.with_history(sample, branches),
+                false => chains.follow(&self.session, sample, branches, None),
+            };
         }
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
+        if let Some(log) = &mut self.hardware {
+            let position = self.profile.end() - 1;
+            log.take(&self.session, &mut self.profile, &sample, position);
+        }
         self.derive_from(event, &sample, Some(site));
     }
 

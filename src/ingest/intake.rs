@@ -1,5 +1,7 @@
 //! The choice of records and samples that are taken in.
 
+use super::hardware::HardwareWords;
+
 /// The parts of a recording that are wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntakeOptions {
@@ -18,6 +20,10 @@ pub struct IntakeOptions {
     /// The addresses that each process had are shown, and all words of a chain: frames are not shared with processes
     /// that had others.
     pub addresses: bool,
+    /// What the hardware told beside samples.
+    pub hardware: Option<HardwareWords>,
+    /// Branches before a sample are part of its call chain.
+    pub history: bool,
 }
 
 impl Default for IntakeOptions {
@@ -30,6 +36,8 @@ impl Default for IntakeOptions {
             lines: false,
             units_only: false,
             addresses: false,
+            hardware: None,
+            history: false,
         }
     }
 }

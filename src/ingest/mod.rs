@@ -6,6 +6,7 @@ mod core;
 mod decode;
 pub mod derived;
 mod facts;
+pub(crate) mod hardware;
 mod intake;
 mod kernel_functions;
 mod replay;

@@ -23,6 +23,7 @@ mod bit {
     pub(crate) const DATA_SRC: u64 = 1 << 15;
     pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
     pub(crate) const IDENTIFIER: u64 = 1 << 16;
+    pub(crate) const TRANSACTION: u64 = 1 << 17;
     pub(crate) const AUX: u64 = 1 << 20;
     pub(crate) const CGROUP: u64 = 1 << 21;
     pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
@@ -80,8 +81,12 @@ pub struct Sample<'a> {
     pub user: UserState<'a>,
     /// What the hardware says that it cost: of loads, cycles.
     pub weight: u64,
+    /// Cycles until an instruction was done, where the hardware tells them (`union perf_sample_weight`).
+    pub latency: u16,
     /// Where data came from (`union perf_mem_data_src`).
     pub data_src: u64,
+    /// Why a transaction ended (`PERF_TXN_*`).
+    pub transaction: u64,
     /// What its event's group counted so far (`struct read_format`), for [`Layout::readings`].
     pub read: &'a [u8],
 }
@@ -266,11 +271,15 @@ impl Layout {
             s.weight = c.u64("weight")?;
             if self.has(bit::WEIGHT_STRUCT) {
                 // The lower half is what WEIGHT has (`union perf_sample_weight`).
+                s.latency = (s.weight >> 32) as u16;
                 s.weight &= 0xffff_ffff;
             }
         }
         if self.has(bit::DATA_SRC) {
             s.data_src = c.u64("data source")?;
+        }
+        if self.has(bit::TRANSACTION) {
+            s.transaction = c.u64("transaction")?;
         }
         if self.has(bit::CGROUP) && !self.has(bit::AUX) {
             // It stands before the last fields, whose sizes are known.

@@ -3,5 +3,6 @@
 pub mod annotated;
 pub mod counters;
 pub mod doctor;
+pub mod hardware;
 pub mod json;
 pub mod script;

@@ -61,6 +61,8 @@ pub struct Session {
     origin: Origin,
     /// Whether mappings without code are of interest, too: perf finds the tables for unwinding there.
     pub(crate) data_maps: bool,
+    /// The mappings of each process that hold no code, where addresses of data are looked up.
+    pub(crate) data: Option<FxHashMap<i32, Space>>,
     /// Whether a process is looked up in its cgroups, where samples do not tell them.
     pub(crate) finds_groups: bool,
     pub dsos: Dsos,
@@ -81,6 +83,7 @@ impl Session {
         Self {
             origin,
             data_maps: false,
+            data: None,
             finds_groups: false,
             dsos: Dsos::default(),
             tasks: Tasks::default(),
@@ -141,7 +144,7 @@ impl Session {
 
     fn mmap(&mut self, map: &Mmap<'_>, time: u64) {
         if map.prot & 4 == 0 || map.len == 0 {
-            return;
+            return self.data_mmap(map);
         }
         let id = self.dsos.map(map, self.hosts[self.at].spaces.get(&map.pid));
         self.note(time, Side::Map { pid: map.pid, tid: map.tid, map: id, prot: map.prot, flags: map.flags });
@@ -155,9 +158,23 @@ impl Session {
         space.insert(map.start, map.start.saturating_add(map.len), id, self.generation);
     }
 
+    fn data_mmap(&mut self, map: &Mmap<'_>) {
+        let Some(data) = self.data.as_mut().filter(|_| map.len > 0) else { return };
+        let space = data.entry(map.pid).or_default();
+        let id = self.dsos.map(map, Some(space));
+        space.insert(map.start, map.start.saturating_add(map.len), id, 0);
+    }
+
+    /// The mapping of a process that holds an address of data, or code.
+    pub(crate) fn data_map(&self, pid: i32, addr: u64) -> MapId {
+        let data = self.data.as_ref().and_then(|data| data.get(&pid)?.find(addr));
+        data.unwrap_or_else(|| self.user_map(pid, addr))
+    }
+
     fn comm(&mut self, pid: i32, tid: i32, exec: bool, name: &[u8], time: u64) {
         let comm = self.intern(name);
         if exec {
+            self.data.iter_mut().for_each(|data| drop(data.remove(&pid)));
             // A runtime moves a process to its group before that becomes its program.
             self.here_mut().groups.moved(pid);
             self.generation += 1;
@@ -182,6 +199,11 @@ impl Session {
         if task.pid != task.ppid {
             inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();
             self.here_mut().spaces.insert(task.pid, inherited.clone());
+            if let Some(data) = &mut self.data
+                && let Some(own) = data.get(&task.ppid).cloned()
+            {
+                data.insert(task.pid, own);
+            }
         }
         self.note(time, Side::Fork(Box::new(Fork { task: *task, inherited })));
         self.here_mut().threads.insert(task.tid, Thread::new(comm));

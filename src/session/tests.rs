@@ -568,3 +568,25 @@ fn mappings_are_read_of_those_who_are_met_only() {
     let here = mappings_are_read_of_those_who_are_met_only as fn() as usize as u64;
     assert_ne!(dso(&s, own, here), "[unknown]");
 }
+
+/// Where data is asked for, a process has the mappings without code that its parent had, until it becomes another program.
+#[test]
+fn data_is_mapped_where_it_is_asked_for() {
+    let data = |pid: i32, start: u64, name: &'static str| match map(pid, start, 0x1000, name) {
+        Record::Mmap(map) => Record::Mmap(Mmap { prot: 3, ..map }),
+        other => other,
+    };
+    let at = |s: &Session, pid: i32, addr: u64| s.dsos.of_map(s.data_map(pid, addr)).short.to_string();
+    for asked in [false, true] {
+        let mut s = Session::new(Origin::Recorded);
+        s.data = asked.then(FxHashMap::default);
+        s.apply(&map(1, 0x1000, 0x1000, "/code"), 1);
+        s.apply(&data(1, 0x3000, "/data"), 1);
+        s.apply(&Record::Fork(task_of(2, 1, 2, 1)), 2);
+        let found = if asked { "data" } else { "[unknown]" };
+        assert_eq!([at(&s, 1, 0x1800), at(&s, 1, 0x3800), at(&s, 2, 0x3800)], ["code", found, found]);
+        assert_eq!(dso(&s, 1, 0x3800), "[unknown]", "no code lies there");
+        s.apply(&Record::Comm { pid: 2, tid: 2, exec: true, name: b"other" }, 3);
+        assert_eq!([at(&s, 1, 0x3800), at(&s, 2, 0x3800)], [found, "[unknown]"]);
+    }
+}

@@ -198,6 +198,23 @@ impl Image {
         }
     }
 
+    /// Its functions and its objects of data: of the debug file, of the symbol table, or what other files may use.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn objects(&self, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
+        let debug = self.debug.iter().map(|(bytes, _)| (bytes, SymbolSection::All));
+        let own = [(&self.bytes, SymbolSection::All), (&self.bytes, SymbolSection::Dynamic)];
+        let mut last = SymbolTable::default();
+        for (bytes, kind) in debug.chain(own) {
+            last = elf::objects(bytes, kind, &self.segments, purse)?;
+            if !last.is_empty() {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
     /// Fills the tables, and says where they are from.
     fn gather(
         &self,

@@ -87,9 +87,29 @@ pub(crate) fn functions(
     segments: &Segments,
     purse: &mut UnpackBudget,
 ) -> Result<SymbolTable, ElfError> {
+    table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym))
+}
+
+/// Functions and objects of data, likewise.
+pub(crate) fn objects(
+    bytes: &Bytes,
+    kind: SymbolSection,
+    segments: &Segments,
+    purse: &mut UnpackBudget,
+) -> Result<SymbolTable, ElfError> {
+    table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym) || symbols.is_object(sym))
+}
+
+fn table_of(
+    bytes: &Bytes,
+    kind: SymbolSection,
+    segments: &Segments,
+    purse: &mut UnpackBudget,
+    is_wanted: fn(&Symbols<'_>, &Sym) -> bool,
+) -> Result<SymbolTable, ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, kind);
-    let list = symbols.functions(&|addr| segments.to_offset(addr), purse)?;
+    let list = symbols.listed(&|addr| segments.to_offset(addr), purse, is_wanted)?;
     purse.give_back((list.len() * size_of::<(u64, u32)>()) as u64);
     Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
 }
@@ -171,18 +191,26 @@ impl<'d> Symbols<'d> {
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    fn functions(
+    /// True if it is data with a name.
+    fn is_object(&self, sym: &Sym) -> bool {
+        let is_data = sym.info & 15 == STT_OBJECT && sym.section != SHN_UNDEF;
+        is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
+    }
+
+    /// The wanted symbols, each with its offset.
+    fn listed(
         &self,
         to_offset: &dyn Fn(u64) -> Option<u64>,
         purse: &mut UnpackBudget,
+        is_wanted: fn(&Self, &Sym) -> bool,
     ) -> Result<Vec<(u64, u32)>, UnpackError> {
-        // Symbols that are no functions take nothing but time.
+        // Symbols that are not wanted take nothing but time.
         let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
         purse.take(self.kind.section(), passed)?;
         purse.give_back(passed);
         let all = || {
             (0..self.len()).filter_map(|i| {
-                let sym = self.get(i).filter(|sym| self.is_function(sym))?;
+                let sym = self.get(i).filter(|sym| is_wanted(self, sym))?;
                 Some((to_offset(sym.value & !self.thumb)?, i))
             })
         };
@@ -264,7 +292,7 @@ pub(crate) fn kernel(
 ) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, SymbolSection::All);
-    let list = symbols.functions(&Some, purse)?;
+    let list = symbols.listed(&Some, purse, Symbols::is_function)?;
     let passing = (list.len() * (size_of::<(u64, u32)>() + size_of::<Raw<'_>>())) as u64;
     purse.take(SymbolSection::All.section(), (list.len() * size_of::<Raw<'_>>()) as u64)?;
     let raw: Vec<Raw<'_>> = list.into_iter().map(|(_, i)| symbols.raw(i)).collect();
@@ -290,6 +318,7 @@ const SYMBOLS_FOR_ONE: u64 = 8;
 
 /// `st_info` and `st_shndx` values, elf(5).
 const STT_NOTYPE: u8 = 0;
+const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
 const STT_GNU_IFUNC: u8 = 10;
 const STB_LOCAL: u8 = 0;

@@ -22,6 +22,7 @@ pub(crate) mod jits;
 pub mod kallsyms;
 pub mod lines;
 pub(crate) mod loaded;
+pub mod objects;
 pub(crate) mod options;
 pub(crate) mod plt;
 pub mod resolver;

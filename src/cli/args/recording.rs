@@ -203,6 +203,15 @@ pub(crate) struct Report {
     /// Print a column of sample counts (always here)
     #[arg(short = 'n', long = "show-nr-samples")]
     pub(crate) samples: bool,
+    /// A table of the branches of samples instead, by where they came from and went: also by mispredict, in_tx, abort
+    #[arg(short = 'b', long)]
+    pub(crate) branch_stack: bool,
+    /// Begin call chains with the branches that led to a sample
+    #[arg(long, conflicts_with_all = ["branch_stack", "mem_mode"])]
+    pub(crate) branch_history: bool,
+    /// A table of accesses to memory instead, by what they cost and where data lay and came from
+    #[arg(long)]
+    pub(crate) mem_mode: bool,
     /// Print the keys as levels of a tree
     #[arg(long, conflicts_with = "call_graph")]
     pub(crate) hierarchy: bool,

@@ -1,0 +1,50 @@
+//! The keys that are typed, and the events of a recording that options choose.
+
+use crate::engine::offline::Offline;
+use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
+use crate::lang::nearest_hint;
+use crate::perfdata::EventDesc;
+use crate::query::ColumnKey;
+
+use super::args::SampleSelection;
+use super::{Usage, usage};
+
+/// Sort keys as typed.
+pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
+    ColumnKey::parse_list(text).map_err(|word| {
+        let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
+        let hint = nearest_hint(&word, names.iter().copied());
+        Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()
+    })
+}
+
+pub(super) fn is_dummy(event: &EventDesc) -> bool {
+    event.is_derived() || event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
+}
+
+/// Events that have samples, or all when none has: side-band dummies are not worth a table.
+pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
+    let core = loaded.ingest.core();
+    let all: Vec<usize> = (0..core.events.len()).collect();
+    let real: Vec<usize> = all.iter().copied().filter(|i| !is_dummy(&core.events[*i])).collect();
+    if real.is_empty() { all } else { real }
+}
+
+/// The events that `--event` chooses of those.
+pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow::Result<Vec<usize>> {
+    let all = events(loaded);
+    let Some(want) = &which.event else { return Ok(all) };
+    // A whole name comes before one with modifiers, that before a beginning.
+    let is_wanted: [fn(&str, &str) -> bool; 3] = [
+        |name, want| name == want,
+        |name, want| name.split(':').next() == Some(want),
+        |name, want| name.starts_with(want),
+    ];
+    let by = |is: &fn(&str, &str) -> bool| all.iter().copied().filter(|i| is(&loaded.event_names[*i], want)).collect();
+    let chosen = is_wanted.iter().map(by).find(|chosen: &Vec<usize>| !chosen.is_empty()).unwrap_or_default();
+    if chosen.is_empty() && !all.is_empty() {
+        let names: Vec<&str> = all.iter().map(|i| loaded.event_names[*i].as_str()).collect();
+        return Err(usage(format!("--event {want}: the recording has {}", names.join(", "))));
+    }
+    Ok(chosen)
+}

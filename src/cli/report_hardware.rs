@@ -1,0 +1,119 @@
+//! `report` of what the hardware told: branches (`-b`), accesses to memory (`--mem-mode`), transactions.
+
+use serde_json::json;
+
+use crate::engine::IntakeOptions;
+use crate::ingest::hardware::HardwareWords;
+use crate::kernel::attr::sample;
+use crate::panel;
+use crate::query::filter_eval::FilterEvaluator;
+use crate::report::hardware::{HardwareRows, KEYS, Key, usual};
+use crate::report::json;
+use crate::symbols::objects::Objects;
+
+use super::args::{Format, Report};
+use super::chosen::{chosen_events, keys_of};
+use super::open::Opened;
+use super::output::{print, print_json};
+use super::usage;
+
+/// What is asked for of the hardware's words.
+pub(super) struct HardwareReport {
+    words: HardwareWords,
+    keys: Vec<Key>,
+    /// Whether accesses count by what they cost.
+    by_weight: bool,
+}
+
+impl HardwareReport {
+    /// What the arguments ask for; `None` where that is a report of functions.
+    pub(super) fn of(args: &Report) -> anyhow::Result<Option<Self>> {
+        let typed = args.sort.as_deref().unwrap_or_default();
+        let has_own = typed.split(',').any(|word| KEYS.iter().any(|key| key.name == word.trim()));
+        let words = match (args.branch_stack, args.mem_mode) {
+            (true, true) => return Err(usage("-b and --mem-mode: a table is of branches or of accesses to memory")),
+            (true, false) => HardwareWords::Branches,
+            (false, true) => HardwareWords::Accesses,
+            (false, false) if has_own => HardwareWords::Accesses,
+            (false, false) => return Ok(None),
+        };
+        let list = if typed.is_empty() { usual(words) } else { typed };
+        let mut keys = Vec::new();
+        for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let Some(key) = Key::named(word) else { return Err(keys_of(word).err().unwrap_or_else(|| usage(word))) };
+            match key.words() {
+                Some(HardwareWords::Branches) if words != HardwareWords::Branches => {
+                    return Err(usage(format!("--sort {word}: branches have it: -b")));
+                }
+                Some(HardwareWords::Accesses) if words == HardwareWords::Branches => {
+                    return Err(usage(format!("--sort {word}: no branch has it; without -b, samples have")));
+                }
+                _ => keys.push(key),
+            }
+        }
+        let memory_alone = |key: &Key| matches!(key, Key::Hardware(key) if !["local_weight", "local_ins_lat", "transaction"].contains(&key.name));
+        if words == HardwareWords::Accesses && !args.mem_mode && keys.iter().any(memory_alone) {
+            return Err(usage(format!("--sort {list}: accesses to memory have it: --mem-mode")));
+        }
+        Ok(Some(Self { words, keys, by_weight: args.mem_mode }))
+    }
+
+    /// Prints it.
+    pub(super) fn run(self, args: &Report, opened: Opened) -> anyhow::Result<u8> {
+        let needed = match self.words {
+            HardwareWords::Branches => Some((sample::BRANCH_STACK, "branches", "-b")),
+            HardwareWords::Accesses if self.by_weight => Some((sample::DATA_SRC, "sources of data", "--data")),
+            HardwareWords::Accesses => None,
+        };
+        if let Some((bit, what, option)) = needed
+            && !opened.source.info().events.iter().any(|event| event.attr.sample_type & bit != 0)
+        {
+            return Err(usage(format!(
+                "{}: its samples have no {what}: they are recorded by `perf record {option}`",
+                opened.name
+            )));
+        }
+        let wants = IntakeOptions {
+            chains: args.which.check()?.is_some_and(|filter| filter.needs_chains()),
+            fields: args.which.needs_fields(),
+            hardware: Some(self.words),
+            ..IntakeOptions::default()
+        };
+        let (name, mut objects) = (opened.name.clone(), Objects::new(opened.symbols.clone()));
+        let loaded = opened.load(wants)?;
+        let data = loaded.data();
+        let filter = args.which.filter(&loaded)?.map(|filter| {
+            let mut judge = FilterEvaluator::new(filter);
+            judge.follow(data);
+            judge
+        });
+        let Some(log) = loaded.ingest.core().hardware.as_ref() else { return Ok(0) };
+        let mut events = Vec::new();
+        for event in chosen_events(&loaded, &args.which)? {
+            let rows =
+                HardwareRows::build(data, log, (event, filter.as_ref()), (&self.keys, self.by_weight), &mut objects);
+            let table = rows.table(&self.keys, args.limit.unwrap_or(usize::MAX), args.percent_limit);
+            let lost = loaded.ingest.core().profile.ledger.lost_of(event);
+            let (name, total) = (&loaded.event_names[event], rows.total);
+            match args.format {
+                Format::Csv => print(&table.to_csv())?,
+                Format::Json => events.push(
+                    json!({ "name": name, "samples": total.samples, "period": total.period, "lost": lost, "rows": table.to_json() }),
+                ),
+                Format::Text => print(&format!(
+                    "# event {}: {} {}, period {}, lost {}\n{}\n",
+                    panel::text::clean(name),
+                    panel::unit::thousands(total.samples),
+                    if self.words == HardwareWords::Branches { "branches" } else { "samples" },
+                    panel::unit::thousands(total.period),
+                    panel::unit::thousands(lost),
+                    table.to_text()
+                ))?,
+            }
+        }
+        if matches!(args.format, Format::Json) {
+            print_json(&json::report(&name, events))?;
+        }
+        Ok(loaded.exit_code())
+    }
+}

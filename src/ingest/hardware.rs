@@ -1,0 +1,132 @@
+//! What the hardware told beside each sample: its branches, or where its data lay and came from; kept beside the
+//! profile's samples, by their positions.
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::{Frame, FrameId, Profile};
+use crate::record::Sample;
+use crate::record::hardware::branches;
+use crate::session::{MapId, Session};
+
+/// The words that are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HardwareWords {
+    /// Each branch of a sample for itself.
+    Branches,
+    /// The address and source of its data, what it cost, and its transaction.
+    Accesses,
+}
+
+/// A branch, or an access to memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Detail {
+    /// Where a branch came from, and where it went.
+    pub(crate) from: Option<FrameId>,
+    pub(crate) to: Option<FrameId>,
+    /// A branch's flags.
+    pub(crate) flags: u64,
+    /// Where data lay, and its source.
+    pub(crate) data: Option<FrameId>,
+    pub(crate) source: u64,
+    pub(crate) weight: u64,
+    pub(crate) latency: u16,
+    pub(crate) transaction: u64,
+}
+
+/// All of them: each distinct one once, and the numbers of those of each sample.
+#[derive(Debug)]
+pub struct HardwareLog {
+    wanted: HardwareWords,
+    list: Vec<Detail>,
+    numbers: FxHashMap<Detail, u32>,
+    /// The position of each sample, and where its numbers begin.
+    samples: Vec<(u64, usize)>,
+    of_samples: Vec<u32>,
+}
+
+impl HardwareLog {
+    pub(crate) fn new(wanted: HardwareWords) -> Self {
+        let (list, numbers) = (Vec::new(), FxHashMap::default());
+        Self { wanted, list, numbers, samples: Vec::new(), of_samples: Vec::new() }
+    }
+
+    /// Takes in the sample that the profile has at a position.
+    pub(crate) fn take(&mut self, session: &Session, profile: &mut Profile, sample: &Sample<'_>, position: u64) {
+        self.samples.push((position, self.of_samples.len()));
+        match self.wanted {
+            HardwareWords::Branches => {
+                for branch in branches(sample.branches) {
+                    let mut place = |ip: u64| Some(profile.frames.intern(code(session, sample.pid, ip)));
+                    let (from, to) = (place(branch.from), place(branch.to));
+                    self.add(Detail { from, to, flags: branch.flags.0, ..Detail::default() });
+                }
+            }
+            HardwareWords::Accesses => {
+                let map = session.data_map(sample.pid, sample.addr);
+                let data = profile.frames.intern(Frame { map, caller: false, ip: sample.addr });
+                self.add(Detail {
+                    data: Some(data),
+                    source: sample.data_src,
+                    weight: sample.weight,
+                    latency: sample.latency,
+                    transaction: sample.transaction,
+                    ..Detail::default()
+                });
+            }
+        }
+    }
+
+    fn add(&mut self, detail: Detail) {
+        let next = self.list.len() as u32;
+        let number = *self.numbers.entry(detail).or_insert(next);
+        if number == next {
+            self.list.push(detail);
+        }
+        self.of_samples.push(number);
+    }
+
+    /// A detail by its number.
+    pub(crate) fn get(&self, number: u32) -> Detail {
+        self.list.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// The numbers of those of the sample at a position.
+    pub(crate) fn of(&self, position: u64) -> &[u32] {
+        let Ok(at) = self.samples.binary_search_by_key(&position, |(position, _)| *position) else { return &[] };
+        let until = self.samples.get(at + 1).map_or(self.of_samples.len(), |(_, from)| *from);
+        &self.of_samples[self.samples[at].1..until]
+    }
+}
+
+/// Code at an address, of the kernel or of a process.
+fn code(session: &Session, pid: i32, ip: u64) -> Frame {
+    let mut places = session.places(pid);
+    // Addresses of the kernel have their first bit set.
+    let (map, ip) = match ip >> 63 {
+        1 => places.kernel(ip),
+        _ => places.user(ip).unwrap_or((MapId::UNKNOWN, ip)),
+    };
+    Frame { map, caller: false, ip }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Origin;
+
+    #[test]
+    fn each_sample_has_its_own() {
+        let (session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        let mut log = HardwareLog::new(HardwareWords::Branches);
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let (one, two) = (bytes(&[1, 2, 3]), bytes(&[4, 5, 6, 1, 2, 3]));
+        for (position, branches) in [(3, &one[..]), (4, &[]), (9, &two[..])] {
+            log.take(&session, &mut profile, &Sample { branches, ..Sample::default() }, position);
+        }
+        assert_eq!(
+            [0, 3, 4, 5, 9, 10].map(|position| log.of(position).to_vec()),
+            [vec![], vec![0], vec![], vec![], vec![1, 0], vec![]]
+        );
+        assert_eq!((log.get(1).flags, log.get(0).flags, log.get(7)), (6, 3, Detail::default()));
+    }
+}

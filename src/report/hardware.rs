@@ -1,0 +1,263 @@
+//! Tables of what the hardware told: branches by where they came from and went, accesses to memory by what had their data,
+//! transactions; a row for each combination of the values of some keys.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::ingest::hardware::{Detail, HardwareLog, HardwareWords};
+use crate::panel::table::{Align, Cell, Column, Table};
+use crate::profile::{Acc, FrameId, NodeId, Sym};
+use crate::query::column::{self, ColumnInput, ColumnValue};
+use crate::query::filter_eval::FilterEvaluator;
+use crate::query::{ColumnKey, Data};
+use crate::record::hardware::{BranchFlags, DataSource, transaction};
+use crate::session::Task;
+use crate::symbols::objects::Objects;
+
+/// A key that rows are told apart by.
+#[derive(Clone, Copy, Debug)]
+pub struct HardwareKey {
+    pub name: &'static str,
+    title: &'static str,
+    is_number: bool,
+    /// The words that it is of.
+    of: HardwareWords,
+    value: fn(&mut RowInput<'_>) -> ColumnValue,
+}
+
+/// A key as typed: one of the hardware's, or of any table.
+#[derive(Clone, Copy, Debug)]
+pub enum Key {
+    Hardware(&'static HardwareKey),
+    Column(ColumnKey),
+}
+
+/// The input of a key.
+struct RowInput<'a> {
+    data: Data<'a>,
+    objects: &'a mut Objects,
+    detail: Detail,
+    task: &'a Task,
+    cpu: u16,
+    /// The code that it is of.
+    code: Option<FrameId>,
+}
+
+const fn of(
+    name: &'static str,
+    title: &'static str,
+    of: HardwareWords,
+    value: fn(&mut RowInput<'_>) -> ColumnValue,
+) -> HardwareKey {
+    HardwareKey { name, title, is_number: false, of, value }
+}
+
+const fn number(key: HardwareKey) -> HardwareKey {
+    HardwareKey { is_number: true, ..key }
+}
+
+use HardwareWords::{Accesses, Branches};
+
+/// All of them, by perf's names (perf-report(1), --sort).
+pub const KEYS: &[HardwareKey] = &[
+    of("dso_from", "Source DSO", Branches, |of| of.dso(of.detail.from)),
+    of("symbol_from", "Source", Branches, |of| of.symbol(of.detail.from)),
+    of("dso_to", "Target DSO", Branches, |of| of.dso(of.detail.to)),
+    of("symbol_to", "Target", Branches, |of| of.symbol(of.detail.to)),
+    of("mispredict", "Mispredicted", Branches, |of| {
+        text(match of.flags().is_mispredicted() {
+            Some(true) => "Y",
+            Some(false) => "N",
+            None => "N/A",
+        })
+    }),
+    of("in_tx", "Transaction", Branches, |of| text(if of.flags().is_in_transaction() { "T" } else { "." })),
+    of("abort", "Abort", Branches, |of| text(if of.flags().is_abort() { "A" } else { "." })),
+    number(of("cycles", "Cycles", Branches, |of| {
+        of.flags().cycles().map_or_else(|| text("-"), |cycles| ColumnValue::Number(cycles.into()))
+    })),
+    number(of("local_weight", "Local weight", Accesses, |of| ColumnValue::Number(of.detail.weight as i64))),
+    number(of("local_ins_lat", "Latency", Accesses, |of| ColumnValue::Number(of.detail.latency.into()))),
+    of("mem", "Memory", Accesses, |of| text(&of.source().level())),
+    of("symbol_daddr", "Data symbol", Accesses, |of| of.object()),
+    of("dso_daddr", "Data object", Accesses, |of| of.dso(of.detail.data)),
+    of("snoop", "Snoop", Accesses, |of| text(&of.source().snoop())),
+    of("tlb", "TLB", Accesses, |of| text(&of.source().tlb())),
+    of("locked", "Locked", Accesses, |of| text(of.source().locked())),
+    of("blocked", "Blocked", Accesses, |of| text(of.source().blocked())),
+    of("transaction", "Transaction", Accesses, |of| text(&transaction(of.detail.transaction))),
+];
+
+/// perf's keys where none are typed.
+pub fn usual(words: HardwareWords) -> &'static str {
+    match words {
+        Branches => "comm,dso_from,symbol_from,symbol_to,cycles",
+        Accesses => "local_weight,mem,sym,dso,symbol_daddr,dso_daddr,snoop,tlb,locked,blocked,local_ins_lat",
+    }
+}
+
+fn text(text: &str) -> ColumnValue {
+    ColumnValue::Text(text.into())
+}
+
+impl RowInput<'_> {
+    fn flags(&self) -> BranchFlags {
+        BranchFlags(self.detail.flags)
+    }
+
+    fn source(&self) -> DataSource {
+        DataSource(self.detail.source)
+    }
+
+    fn sym(&self, frame: Option<FrameId>) -> Option<&Sym> {
+        frame.map(|frame| self.data.profile.frames.sym(self.data.profile.frames.sym_of(frame)))
+    }
+
+    fn dso(&self, frame: Option<FrameId>) -> ColumnValue {
+        self.sym(frame).map_or_else(|| text(""), |sym| ColumnValue::Text(sym.dso_name.clone()))
+    }
+
+    fn symbol(&self, frame: Option<FrameId>) -> ColumnValue {
+        self.sym(frame).map_or_else(|| text(""), |sym| ColumnValue::Text(sym.shared_name()))
+    }
+
+    /// The object that data lay in, and how far inside of it, or the function; the address where none is known.
+    fn object(&mut self) -> ColumnValue {
+        let Some(frame) = self.detail.data else { return text("") };
+        let place = self.data.profile.frames.get(frame);
+        let dsos = &self.data.session.dsos;
+        let (dso, offset) = place.place(dsos);
+        match self.objects.find(dsos.get(dso), offset) {
+            Some((name, _)) if self.sym(Some(frame)).is_some_and(|sym| sym.function.as_ref() == Some(&name)) => {
+                ColumnValue::Text(name)
+            }
+            Some((name, inside)) => text(&format!("{name}+{inside:#x}")),
+            None => text(&format!("{:#018x}", place.ip)),
+        }
+    }
+}
+
+impl Key {
+    /// A key by its name.
+    pub fn named(name: &str) -> Option<Self> {
+        let own = KEYS.iter().find(|key| key.name == name).map(Self::Hardware);
+        own.or_else(|| Some(Self::Column(column::ColumnKey::parse_list(name).ok()?.first().copied()?)))
+    }
+
+    /// The words that it is of, where it is of one kind alone.
+    pub fn words(self) -> Option<HardwareWords> {
+        match self {
+            Self::Hardware(key) => Some(key.of),
+            Self::Column(_) => None,
+        }
+    }
+
+    fn value(self, of: &mut RowInput<'_>) -> ColumnValue {
+        match self {
+            Self::Hardware(key) => (key.value)(of),
+            Self::Column(ColumnKey::Dso) => of.dso(of.code),
+            Self::Column(ColumnKey::Sym) => of.symbol(of.code),
+            Self::Column(key) => {
+                let input = ColumnInput { data: of.data, task: of.task, cpu: of.cpu, trace: 0, values: None };
+                key.entry().value.map_or_else(|| text(""), |value| value(&input, key))
+            }
+        }
+    }
+
+    fn column(self) -> Column {
+        match self {
+            Self::Hardware(key) => {
+                let align = if key.is_number { Align::Right } else { Align::Left };
+                Column::new(key.name, key.title, align, 0)
+            }
+            Self::Column(key) => {
+                let align = if key.entry().is_number { Align::Right } else { Align::Left };
+                Column::new(key.name(), key.title(), align, 0)
+            }
+        }
+    }
+}
+
+/// The rows of one event, heaviest first, and the sum of all.
+#[derive(Debug, Default)]
+pub struct HardwareRows {
+    rows: Vec<(Vec<ColumnValue>, Acc)>,
+    pub total: Acc,
+}
+
+impl HardwareRows {
+    /// Adds up what a log has of an event's samples that pass: a branch counts one, an access what it cost in memory
+    /// mode and else its period.
+    pub fn build(
+        data: Data<'_>,
+        log: &HardwareLog,
+        (event, filter): (usize, Option<&FilterEvaluator>),
+        (keys, by_weight): (&[Key], bool),
+        objects: &mut Objects,
+    ) -> Self {
+        let mut places: FxHashMap<(u32, u16, u32), usize> = FxHashMap::default();
+        let mut numbers: FxHashMap<Vec<ColumnValue>, usize> = FxHashMap::default();
+        let mut out = Self::default();
+        let mut position = data.profile.first();
+        for (chunk, range) in data.profile.between(position, u64::MAX) {
+            for row in range {
+                let at = position;
+                position += 1;
+                let passes = filter.is_none_or(|filter| filter.passes(data, chunk, row));
+                if usize::from(chunk.event[row]) != event || !passes {
+                    continue;
+                }
+                for number in log.of(at) {
+                    let (site, cpu, detail) = (chunk.site[row], chunk.cpu[row], log.get(*number));
+                    let known = places.entry((site, cpu, *number)).or_insert_with(|| {
+                        let of = data.profile.sites.all()[site as usize];
+                        let task = &data.session.tasks()[of.task.0 as usize];
+                        let leaf = (of.stack != NodeId::ROOT).then(|| data.profile.trie.frame(of.stack));
+                        let mut input = RowInput { data, objects, detail, task, cpu, code: detail.to.or(leaf) };
+                        let values: Vec<ColumnValue> = keys.iter().map(|key| key.value(&mut input)).collect();
+                        let next = out.rows.len();
+                        *numbers.entry(values).or_insert_with_key(|values| {
+                            out.rows.push((values.clone(), Acc::default()));
+                            next
+                        })
+                    });
+                    let period = match () {
+                        () if detail.to.is_some() => 1,
+                        () if by_weight => detail.weight.max(1),
+                        () => chunk.weight[row],
+                    };
+                    let one = Acc { samples: 1, period };
+                    out.rows[*known].1 += one;
+                    out.total += one;
+                }
+            }
+        }
+        out.rows.sort_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
+        out
+    }
+
+    /// The rows as a table: shares and counts, then the keys.
+    pub fn table(&self, keys: &[Key], limit: usize, least_percent: f64) -> Table {
+        let figure = |name, title| Column::new(name, title, Align::Right, 0);
+        let figures = [figure("self_pct", "Self"), figure("samples", "Samples"), figure("period", "Period")];
+        let row = |(values, acc): &(Vec<ColumnValue>, Acc)| {
+            let figures =
+                [Cell::Percent(acc.percent_of(&self.total)), Cell::Count(acc.samples), Cell::Count(acc.period)];
+            figures.into_iter().chain(values.iter().map(cell)).collect()
+        };
+        let shown = self.rows.iter().filter(|(_, acc)| acc.percent_of(&self.total) >= least_percent).take(limit);
+        Table {
+            columns: figures.into_iter().chain(keys.iter().map(|key| key.column())).collect(),
+            rows: shown.map(row).collect(),
+        }
+    }
+}
+
+fn cell(value: &ColumnValue) -> Cell {
+    match value {
+        ColumnValue::Id(id) => Cell::Id((*id).into()),
+        ColumnValue::Number(n) => Cell::Id(*n),
+        ColumnValue::Text(text) => Cell::Text(Arc::clone(text)),
+    }
+}

@@ -1,0 +1,42 @@
+//! Names of data: the objects and functions of files at an offset, with what is missing of their sizes filled in as
+//! perf does.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::debug_image::Image;
+use super::demangle::demangle;
+use super::guard::guarded;
+use super::options::SymbolOptions;
+use super::table::SymbolTable;
+use crate::perfdata::unpack::UnpackBudget;
+use crate::session::{Dso, DsoId, DsoKind};
+
+/// The tables of the files that were asked for.
+#[derive(Debug)]
+pub struct Objects {
+    options: SymbolOptions,
+    /// None of files that cannot be read.
+    files: FxHashMap<DsoId, Option<SymbolTable>>,
+}
+
+impl Objects {
+    pub(crate) fn new(options: SymbolOptions) -> Self {
+        Self { options, files: FxHashMap::default() }
+    }
+
+    /// The object that holds an offset of a file, and how far inside of it that is.
+    pub(crate) fn find(&mut self, dso: &Dso, offset: u64) -> Option<(Arc<str>, u64)> {
+        if dso.kind != DsoKind::File {
+            return None;
+        }
+        let options = &self.options;
+        let table = self.files.entry(dso.id).or_insert_with(|| {
+            let read = || Image::open(dso, options).ok()?.objects(&mut UnpackBudget::new(options.budget)).ok();
+            guarded(read).ok().flatten()
+        });
+        let found = table.as_ref()?.find(offset)?;
+        Some((demangle(found.name, self.options.form).into(), offset - found.start))
+    }
+}

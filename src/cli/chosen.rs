@@ -40,10 +40,18 @@ pub(crate) fn chosen_events(loaded: &Offline, which: &SampleSelection) -> anyhow
         |name, want| name.split(':').next() == Some(want),
         |name, want| name.starts_with(want),
     ];
-    let by = |is: &fn(&str, &str) -> bool| all.iter().copied().filter(|i| is(&loaded.event_names[*i], want)).collect();
-    let chosen = is_wanted.iter().map(by).find(|chosen: &Vec<usize>| !chosen.is_empty()).unwrap_or_default();
+    // What is derived from samples is asked for by its name.
+    let core = loaded.ingest.core();
+    let derived: Vec<usize> = (0..core.events.len()).filter(|event| core.events[*event].is_derived()).collect();
+    let among = |list: &[usize]| {
+        let by = |is: &fn(&str, &str) -> bool| {
+            list.iter().copied().filter(|i| is(&loaded.event_names[*i], want)).collect::<Vec<_>>()
+        };
+        is_wanted.iter().map(by).find(|chosen| !chosen.is_empty())
+    };
+    let chosen = among(&all).or_else(|| among(&derived)).unwrap_or_default();
     if chosen.is_empty() && !all.is_empty() {
-        let names: Vec<&str> = all.iter().map(|i| loaded.event_names[*i].as_str()).collect();
+        let names: Vec<&str> = all.iter().chain(&derived).map(|i| loaded.event_names[*i].as_str()).collect();
         return Err(usage(format!("--event {want}: the recording has {}", names.join(", "))));
     }
     Ok(chosen)

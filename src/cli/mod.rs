@@ -12,11 +12,13 @@ pub(crate) mod cpus;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod driver;
+mod dump;
 pub mod entry;
 mod error;
 pub(crate) mod export;
 mod filters;
 mod flight_recorder;
+mod head;
 pub(crate) mod list;
 mod list_containers;
 pub(crate) mod live;
@@ -109,7 +111,7 @@ pub fn main() -> ExitCode {
         Some(Command::Open(open)) => live::open(open),
         Some(Command::Record(record)) => record::run(*record),
         Some(Command::Report(options)) => report::run(options),
-        Some(Command::Script(options)) => script::run(options),
+        Some(Command::Script(options)) => script::run(*options),
         Some(Command::Export(options)) => export::run(options),
         Some(Command::Annotate(options)) => annotate::run(options),
         Some(Command::Symbols(options)) => symbols::run(options),

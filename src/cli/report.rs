@@ -24,10 +24,10 @@ pub(crate) use super::chosen::{chosen_events, events, keys_of};
 
 use super::args::{Doctor, Format, Report};
 use super::chosen::is_dummy;
-use super::open;
 use super::output::{print, print_json};
 use super::report_hardware::HardwareReport;
 use super::usage;
+use super::{dump, open};
 
 /// The word of `--sort` that orders rows by instructions a cycle, and the other keys.
 fn ordered(text: &str) -> (String, Order) {
@@ -83,6 +83,9 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let opened = open::open(&args.recording, args.frames.no_demangle)?;
     if args.header {
         return header(&opened);
+    }
+    if args.dump {
+        return dump::print(opened);
     }
     if let Some(hardware) = hardware {
         return hardware.run(&args, opened);

@@ -9,7 +9,7 @@ use crate::perfdata::EventDesc;
 use crate::profile::{Loss, Profile, SiteId, Timeline, TraceId};
 use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
-use crate::record::{Header, Record, Sample};
+use crate::record::{Header, Layout, Record, Sample};
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::{Host, Origin, Session, TimeMark, containers, marks, threads_of};
 use crate::source::{Batch, Info};
@@ -275,6 +275,17 @@ impl Core {
     /// The event that a record of an input belongs to, and its sample.
     pub(crate) fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
         self.inputs.decoder(input).formed(header, body).map(|(form, sample)| (form.event, sample))
+    }
+
+    /// The layout of a record of an input, and whether its mappings may be told with build ids.
+    pub(crate) fn form(&self, input: usize, header: Header, body: &[u8]) -> (Layout, bool) {
+        let decoder = self.inputs.decoder(input);
+        (decoder.form_of(header, body).layout, decoder.build_ids)
+    }
+
+    /// The event that a record of an input belongs to.
+    pub(crate) fn event_of(&self, input: usize, header: Header, body: &[u8]) -> u16 {
+        self.inputs.decoder(input).form_of(header, body).event
     }
 
     /// The counts of the events of a record's group, record by record in order of time; `None` of a record that

@@ -28,7 +28,7 @@ use chains::Chains;
 pub use self::core::Core;
 pub use decode::GroupShare;
 pub use intake::IntakeOptions;
-pub(crate) use replay::replay;
+pub(crate) use replay::{PlacedRecord, RecordOrder, replay, replay_all};
 
 /// Decodes what a source delivers.
 #[derive(Debug)]

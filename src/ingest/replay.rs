@@ -1,7 +1,8 @@
 //! A source read once more, record by record.
 
 use crate::perfdata::build_ids::IdentifiedFile;
-use crate::source::{Batch, Progress, Source, SourceError};
+use crate::record::kinds::{Header, split, types};
+use crate::source::{Batch, Place, Progress, Source, SourceError};
 
 use super::{Core, Ingest, IntakeOptions};
 
@@ -21,6 +22,133 @@ pub(crate) fn replay(
         ingest.feed_to(&mut batch, |core, input, _, record| each(core, input, record));
         if matches!(step, Progress::End(_)) {
             return Ok(build_ids);
+        }
+    }
+}
+
+/// A record and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacedRecord<'a> {
+    pub(crate) input: usize,
+    /// In the session's clock; 0 where it has none.
+    pub(crate) time: u64,
+    /// Its offset in the file.
+    pub(crate) at: u64,
+    pub(crate) header: Header,
+    /// The whole of it.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> PlacedRecord<'a> {
+    pub(crate) fn body(&self) -> &'a [u8] {
+        self.bytes.get(crate::record::kinds::HEADER..).unwrap_or_default()
+    }
+}
+
+/// The order in which records are handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordOrder {
+    /// By time, as perf processes them: those without a time when they are met, the others when a round is over.
+    Time,
+    /// As they stand in the file.
+    File,
+}
+
+/// A record that waits for older ones.
+struct WaitingRecord {
+    time: u64,
+    input: usize,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// Reads a source to its end and hands every record to `each`, those of perf's own among them. Nothing is applied by
+/// itself.
+pub(crate) fn replay_all(
+    source: &mut dyn Source,
+    order: RecordOrder,
+    mut each: impl FnMut(&mut Core, PlacedRecord<'_>),
+) -> Result<(), SourceError> {
+    source.tell_all();
+    let mut ingest = Ingest::new(&source.info().clone(), None, IntakeOptions::default());
+    let (mut batch, mut waiting) = (Batch::default(), Vec::new());
+    loop {
+        batch.clear();
+        let step = source.next(&mut batch)?;
+        let bytes = std::mem::take(&mut batch.bytes);
+        ingest.core.learn(&mut batch);
+        let input = usize::from(batch.input).min(ingest.rounds.len() - 1);
+        ingest.meet(input, &bytes, batch.place, order, &mut waiting, &mut each);
+        if batch.input_done {
+            ingest.rounds[input].complete = u64::MAX;
+        }
+        let ended = matches!(step, Progress::End(_));
+        let until = if ended { Some(u64::MAX) } else { ingest.complete(&batch.quiet).filter(|until| *until > 0) };
+        if let Some(until) = until {
+            hand_out(&mut ingest.core, &mut waiting, until, &mut each);
+        }
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+/// Hands out, in order of time, what is not younger than `until`.
+fn hand_out(
+    core: &mut Core,
+    waiting: &mut Vec<WaitingRecord>,
+    until: u64,
+    each: &mut impl FnMut(&mut Core, PlacedRecord<'_>),
+) {
+    waiting.sort_by_key(|one| one.time);
+    let due = waiting.partition_point(|one| one.time <= until);
+    for one in waiting.drain(..due) {
+        if let Ok(Some((header, ..))) = split(&one.bytes) {
+            each(core, PlacedRecord { input: one.input, time: one.time, at: one.at, header, bytes: &one.bytes });
+        }
+    }
+}
+
+impl Ingest {
+    /// Hands out the records of a batch that need not wait, and keeps the others.
+    fn meet(
+        &mut self,
+        input: usize,
+        bytes: &[u8],
+        place: Place,
+        order: RecordOrder,
+        waiting: &mut Vec<WaitingRecord>,
+        each: &mut impl FnMut(&mut Core, PlacedRecord<'_>),
+    ) {
+        let mut at = 0;
+        while let Ok(Some((header, body, _))) = split(&bytes[at..]) {
+            let size = usize::from(header.size);
+            let own = &bytes[at..at + size];
+            let is_kernels = header.kind < types::USER_START;
+            let time = if is_kernels {
+                let time = self.core.inputs.decoder(input).time(header, body);
+                self.core.told.hosts.common_time(input, time)
+            } else {
+                0
+            };
+            let round = &mut self.rounds[input];
+            round.newest = round.newest.max(time);
+            let offset = place.of(at);
+            if is_kernels && time != 0 && order == RecordOrder::Time {
+                waiting.push(WaitingRecord { time, input, at: offset, bytes: own.to_vec() });
+            } else {
+                each(&mut self.core, PlacedRecord { input, time, at: offset, header, bytes: own });
+            }
+            if header.kind == types::FINISHED_ROUND {
+                let round = &mut self.rounds[input];
+                round.complete = round.complete.max(round.at_last_round);
+                round.at_last_round = round.newest;
+                // perf sorts at each round, and not only where our batches end.
+                if let Some(until) = self.complete(&[]).filter(|until| *until > 0) {
+                    hand_out(&mut self.core, waiting, until, each);
+                }
+            }
+            at += size;
         }
     }
 }

@@ -40,10 +40,12 @@ pub mod sample {
     pub(crate) const DATA_SRC: u64 = 1 << 15;
     pub const IDENTIFIER: u64 = 1 << 16;
     pub(crate) const TRANSACTION: u64 = 1 << 17;
+    pub(crate) const REGS_INTR: u64 = 1 << 18;
     pub(crate) const PHYS_ADDR: u64 = 1 << 19;
     pub(crate) const CGROUP: u64 = 1 << 21;
     pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
     pub(crate) const CODE_PAGE_SIZE: u64 = 1 << 23;
+    pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
 }
 
 /// `PERF_SAMPLE_BRANCH_*` bits of `branch_sample_type`.

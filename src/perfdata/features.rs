@@ -21,6 +21,8 @@ pub mod bit {
     pub(crate) const EVENT_DESC: u8 = 12;
     pub(crate) const SAMPLE_TIME: u8 = 21;
     pub(crate) const CLOCKID: u8 = 23;
+    pub(crate) const BPF_PROG_INFO: u8 = 25;
+    pub(crate) const BPF_BTF: u8 = 26;
     pub(crate) const CLOCK_DATA: u8 = 29;
 }
 

@@ -1,6 +1,7 @@
 //! The perf.data container: header, attrs, features. Layout: tools/perf/Documentation/
 //! perf.data-file-format.txt.
 
+pub(crate) mod attr_words;
 pub mod build_ids;
 pub(crate) mod bytes;
 mod compress;

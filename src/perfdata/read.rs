@@ -46,6 +46,8 @@ pub struct Recording {
     /// Whether a machine of the other byte order wrote it.
     pub(crate) big: bool,
     pub features: Features,
+    /// The size of each event's attr, as its writer had it.
+    pub(crate) attr_sizes: Vec<u32>,
     /// What is wrong but can be lived with, in words.
     pub(crate) warnings: Vec<String>,
 }
@@ -120,6 +122,7 @@ impl Recording {
         let bytes = input.bytes(at, n * entry).ok_or_else(|| fault("the events' descriptions lie outside the file"))?;
         for one in bytes.chunks_exact(entry as usize) {
             let (attr, ids) = one.split_at(entry as usize - 16);
+            self.attr_sizes.push(attr_size(attr, self.big));
             let attr = decode_attr(attr, self.big).ok_or_else(|| fault("an event's description is too short"))?;
             let mut section = Bytes::new(ids, self.big);
             let (ids_at, ids_size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0).min(MAX_IDS * 8));
@@ -167,6 +170,11 @@ impl Recording {
             }
         }
     }
+}
+
+/// The size that an attr says it has.
+pub(crate) fn attr_size(bytes: &[u8], big: bool) -> u32 {
+    bytes.get(4..8).and_then(|size| Bytes::new(size, big).u32()).unwrap_or(0)
 }
 
 /// An attr of either byte order.

@@ -49,6 +49,26 @@ impl BranchFlags {
         self.bit(3)
     }
 
+    /// The kind of branch (`PERF_BR_*`); `None` where the CPU does not say.
+    pub(crate) fn kind(self) -> Option<&'static str> {
+        const KINDS: &[&str] = &[
+            "COND",
+            "UNCOND",
+            "IND",
+            "CALL",
+            "IND_CALL",
+            "RET",
+            "SYSCALL",
+            "SYSRET",
+            "COND_CALL",
+            "COND_RET",
+            "ERET",
+            "IRQ",
+        ];
+        let kind = (self.0 >> 20 & 15) as usize;
+        KINDS.get(kind.checked_sub(1)?).copied()
+    }
+
     /// Cycles since the branch before; `None` where the CPU does not count them.
     pub(crate) fn cycles(self) -> Option<u16> {
         Some((self.0 >> 4) as u16).filter(|cycles| *cycles > 0)
@@ -96,6 +116,12 @@ fn outcome(bits: u64) -> String {
 impl DataSource {
     fn part(self, at: u32, bits: u32) -> u64 {
         self.0 >> at & ((1 << bits) - 1)
+    }
+
+    /// What was done: `LOAD`.
+    pub(crate) fn operation(self) -> &'static str {
+        const OPERATIONS: &[&str] = &[NOTHING, "LOAD", "STORE", "PFETCH", "EXEC"];
+        named(self.part(0, 5), OPERATIONS).next().unwrap_or("No")
     }
 
     /// The level of memory that had it: `L1 or L1 hit`.
@@ -180,6 +206,9 @@ mod tests {
         assert_eq!(of(0), (None, false, false, None));
         assert_eq!(of(1 | 4 | 8), (Some(true), true, true, None));
         assert_eq!(of(2 | 0xffff << 4 | 7 << 20), (Some(false), false, false, Some(0xffff)));
+        let kinds = [0u64, 1, 6, 12, 13].map(|kind| BranchFlags(kind << 20).kind());
+        assert_eq!(kinds, [None, Some("COND"), Some("RET"), Some("IRQ"), None]);
+        assert_eq!([0, 1, 2, 6].map(|word| DataSource(word).operation()), ["No", "N/A", "LOAD", "LOAD"]);
         let bytes: Vec<u8> = [1u64, 2, 3, 4, 5, 6, 7].iter().flat_map(|word| word.to_le_bytes()).collect();
         let list: Vec<_> = branches(&bytes).map(|branch| (branch.from, branch.to, branch.flags.0)).collect();
         assert_eq!(list, [(1, 2, 3), (4, 5, 6)], "what is cut short is none");
@@ -191,7 +220,7 @@ mod tests {
             for word in [1u64 << at, u64::MAX >> at, u64::MAX << at] {
                 let source = DataSource(word);
                 assert!(![source.level(), source.snoop(), source.tlb()].iter().any(String::is_empty), "{word:#x}");
-                let _ = (source.locked(), source.blocked(), transaction(word));
+                let _ = (source.operation(), source.locked(), source.blocked(), transaction(word));
             }
         }
         assert_eq!(

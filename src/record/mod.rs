@@ -6,6 +6,7 @@ pub mod hardware;
 pub mod kinds;
 pub(crate) mod open_spans;
 pub(crate) mod order;
+pub(crate) mod rare;
 pub mod sample;
 pub mod types;
 

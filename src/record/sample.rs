@@ -4,7 +4,7 @@
 use super::kinds::{Cursor, Header, RecordError, types};
 
 /// `PERF_SAMPLE_*` bits, named here so that this layer needs no other.
-mod bit {
+pub(super) mod bit {
     pub(crate) const IP: u64 = 1;
     pub(crate) const TID: u64 = 1 << 1;
     pub(crate) const TIME: u64 = 1 << 2;
@@ -24,6 +24,8 @@ mod bit {
     pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
     pub(crate) const IDENTIFIER: u64 = 1 << 16;
     pub(crate) const TRANSACTION: u64 = 1 << 17;
+    pub(crate) const REGS_INTR: u64 = 1 << 18;
+    pub(crate) const PHYS_ADDR: u64 = 1 << 19;
     pub(crate) const AUX: u64 = 1 << 20;
     pub(crate) const CGROUP: u64 = 1 << 21;
     pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
@@ -96,6 +98,8 @@ pub struct Sample<'a> {
 pub(crate) struct Reading {
     pub(crate) id: u64,
     pub(crate) value: u64,
+    /// What its buffer had no room for; 0 where that is not told.
+    pub(crate) lost: u64,
     /// Where the value stands in the record's body, in bytes.
     pub(crate) at: usize,
 }
@@ -178,7 +182,7 @@ pub struct SampleId {
 }
 
 impl Layout {
-    fn has(&self, bit: u64) -> bool {
+    pub(super) fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
     }
 
@@ -195,6 +199,11 @@ impl Layout {
         {
             return Ok(sample);
         }
+        self.decode(header, body).map(|(sample, _)| sample)
+    }
+
+    /// Decodes a sample as far as most events' samples go, and gives the fields behind.
+    pub(super) fn decode<'a>(&self, header: Header, body: &'a [u8]) -> Result<(Sample<'a>, Cursor<'a>), RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
         let mut s = Sample::default();
         if self.has(bit::IDENTIFIER) {
@@ -288,7 +297,7 @@ impl Layout {
             let word = at.and_then(|at| c.rest.get(at..at + 8)).and_then(|b| b.try_into().ok());
             s.cgroup = word.map_or(0, u64::from_le_bytes);
         }
-        Ok(s)
+        Ok((s, c))
     }
 
     /// Takes `struct read_format`, single or group, without a group's number of members.
@@ -323,9 +332,11 @@ impl Layout {
             [bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU, bit::PERIOD];
         let fields = before.iter().filter(|b| self.has(**b)).count() + usize::from(group);
         let word = move |at: usize| bytes.get(8 * at..8 * at + 8)?.try_into().ok().map(u64::from_le_bytes);
-        (head..bytes.len() / 8)
-            .step_by(step)
-            .filter_map(move |at| Some(Reading { value: word(at)?, id: word(at + id)?, at: 8 * (fields + at) }))
+        let lost = (self.read_format >> 4 & 1 == 1).then_some(1);
+        (head..bytes.len() / 8).step_by(step).filter_map(move |at| {
+            let lost = lost.and_then(|behind| word(at + id + behind)).unwrap_or(0);
+            Some(Reading { value: word(at)?, id: word(at + id)?, lost, at: 8 * (fields + at) })
+        })
     }
 
     /// Length of the sample-id trailer of other records, in bytes.

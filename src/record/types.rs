@@ -26,10 +26,14 @@ pub(crate) const HEADER_ATTR: u32 = 64;
 pub(crate) const TRACING_DATA: u32 = 66;
 pub(crate) const BUILD_ID: u32 = 67;
 pub(crate) const FINISHED_ROUND: u32 = 68;
+pub(crate) const ID_INDEX: u32 = 69;
 pub(crate) const AUXTRACE: u32 = 71;
+pub(crate) const THREAD_MAP: u32 = 73;
+pub(crate) const CPU_MAP: u32 = 74;
 pub(crate) const EVENT_UPDATE: u32 = 78;
 pub(crate) const HEADER_FEATURE: u32 = 80;
 pub(crate) const COMPRESSED: u32 = 81;
+pub(crate) const FINISHED_INIT: u32 = 82;
 pub(crate) const COMPRESSED2: u32 = 83;
 /// Our own, far from where perf's grow to: a piece of a table of functions, in streams that only this program
 /// reads.
@@ -65,12 +69,12 @@ pub(crate) const NAMES: &[(u32, &str)] = &[
     (TRACING_DATA, "HEADER_TRACING_DATA"),
     (BUILD_ID, "HEADER_BUILD_ID"),
     (FINISHED_ROUND, "FINISHED_ROUND"),
-    (69, "ID_INDEX"),
+    (ID_INDEX, "ID_INDEX"),
     (70, "AUXTRACE_INFO"),
     (AUXTRACE, "AUXTRACE"),
     (72, "AUXTRACE_ERROR"),
-    (73, "THREAD_MAP"),
-    (74, "CPU_MAP"),
+    (THREAD_MAP, "THREAD_MAP"),
+    (CPU_MAP, "CPU_MAP"),
     (75, "STAT_CONFIG"),
     (76, "STAT"),
     (77, "STAT_ROUND"),
@@ -78,7 +82,7 @@ pub(crate) const NAMES: &[(u32, &str)] = &[
     (79, "TIME_CONV"),
     (HEADER_FEATURE, "HEADER_FEATURE"),
     (COMPRESSED, "COMPRESSED"),
-    (82, "FINISHED_INIT"),
+    (FINISHED_INIT, "FINISHED_INIT"),
     (COMPRESSED2, "COMPRESSED2"),
     (84, "BPF_METADATA"),
     (TABLE, "TABLE"),

@@ -3,6 +3,9 @@
 pub mod annotated;
 pub mod counters;
 pub mod doctor;
+pub(crate) mod dump;
 pub mod hardware;
+pub(crate) mod head;
 pub mod json;
+pub(crate) mod records;
 pub mod script;

@@ -187,7 +187,10 @@ impl Session {
     }
 
     fn fork(&mut self, task: &TaskRecord, time: u64) {
-        let parent = if self.here().threads.contains_key(&task.ptid) || self.origin == Origin::Recorded {
+        let parent = if task.ptid == 0 {
+            // The idle task, which no record names.
+            Some(self.intern(b"swapper"))
+        } else if self.here().threads.contains_key(&task.ptid) || self.origin == Origin::Recorded {
             self.here().threads.get(&task.ptid).map(|t| t.comm.clone())
         } else {
             self.adopt(task.ptid, task.ppid);

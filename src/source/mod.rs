@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
+use crate::perfdata::read::Recording;
 use crate::session::containers::NamedContainer;
 use crate::session::hosts::PerHost;
 use crate::session::{DsoKind, Origin};
@@ -46,6 +47,8 @@ pub struct Info {
     pub notes: Vec<String>,
     /// What the head of a recording says, for the Info screen.
     pub facts: Vec<(String, String)>,
+    /// The head of a recording's first file, without its tracing data.
+    pub head: Option<Arc<Recording>>,
     /// The tracing data of a recording: the formats of its tracepoints.
     pub tracing: Vec<u8>,
     /// Files whose build ids a recording's head has.
@@ -75,6 +78,7 @@ impl Info {
             target: String::new(),
             notes: Vec::new(),
             facts: Vec::new(),
+            head: None,
             tracing: Vec::new(),
             build_ids: Vec::new(),
             inputs: Vec::new(),
@@ -138,6 +142,8 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// Which of the source's inputs they are from.
     pub input: u16,
+    /// Where they stand there, of a recording.
+    pub place: Place,
     /// Inputs that have brought nothing for a while: nothing is held back for what they may still bring.
     pub quiet: Vec<u16>,
     /// That input has nothing more.
@@ -228,6 +234,22 @@ impl Batch {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         *self = Self { bytes, ..Self::default() };
+    }
+}
+
+/// Where the records of a batch stand in their file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The offset of the first.
+    pub(crate) at: u64,
+    /// All came out of one compressed record, which stands there.
+    pub(crate) packed: bool,
+}
+
+impl Place {
+    /// The offset of the record that begins so many bytes behind the first.
+    pub(crate) fn of(self, behind: usize) -> u64 {
+        if self.packed { self.at } else { self.at + behind as u64 }
     }
 }
 
@@ -419,4 +441,7 @@ pub trait Source: Send {
 
     /// Has a recording end where it is.
     fn stop(&mut self) {}
+
+    /// Has a recording tell also the records that are no news for a profile, such as those of a stream's head.
+    fn tell_all(&mut self) {}
 }

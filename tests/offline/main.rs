@@ -21,6 +21,7 @@ mod printable;
 mod roundtrip;
 mod screens;
 mod screenshots;
+mod script;
 mod sharing;
 mod steps;
 mod texts;

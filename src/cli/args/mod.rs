@@ -8,6 +8,7 @@ mod recorder;
 mod recording;
 mod sampling;
 mod screens;
+mod script;
 pub(crate) mod unit_args;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -20,10 +21,11 @@ use crate::lang::quantity;
 pub(crate) use machine::{Cpus, List, Probe, Stat};
 pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, Script, clauses_of_lists,
+    Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{Live, Open, View};
+pub(crate) use script::{RareScript, Script};
 
 /// The heading of what perf has, and few know.
 const PERF: &str = "Rarer options of perf";
@@ -55,7 +57,7 @@ pub(crate) enum Command {
     /// Print a recording's table as text, JSON or CSV
     Report(Report),
     /// Print a recording's samples, one block each, as perf script does
-    Script(Script),
+    Script(Box<Script>),
     /// Write a recording in another tool's format
     Export(Export),
     /// Print a function of a recording, instruction by instruction, with its source lines

@@ -181,6 +181,9 @@ pub(crate) struct Report {
     /// Print only what the head of the recording says
     #[arg(long, visible_alias = "header-only")]
     pub(crate) header: bool,
+    /// Print instead every record: where it stands, its bytes, what it says
+    #[arg(short = 'D', long = "dump-raw-trace", hide_short_help = true)]
+    pub(crate) dump: bool,
     /// Only this many rows of each event
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub(crate) limit: Option<usize>,
@@ -215,24 +218,6 @@ pub(crate) struct Report {
     /// Print the keys as levels of a tree
     #[arg(long, conflicts_with = "call_graph")]
     pub(crate) hierarchy: bool,
-    #[command(flatten)]
-    pub(crate) frames: FrameArgs,
-}
-
-/// Options of `script`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Script {
-    #[command(flatten)]
-    pub(crate) recording: Recording,
-    #[command(flatten)]
-    pub(crate) which: SampleSelection,
-    /// Fields to print: comm, pid, tid, cpu, time, period, event, trace, ip, sym, symoff, dso, addr;
-    /// +FIELD and -FIELD change the default
-    #[arg(short = 'F', long = "fields", value_name = "FIELDS")]
-    pub(crate) fields: Option<String>,
-    /// Times with nine digits
-    #[arg(long)]
-    pub(crate) ns: bool,
     #[command(flatten)]
     pub(crate) frames: FrameArgs,
 }

@@ -4,6 +4,7 @@
 
 mod packed;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zstd::stream::raw::Decoder;
@@ -11,7 +12,7 @@ use zstd::stream::raw::Decoder;
 use crate::kernel::attr::Flag;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::bytes::Bytes;
-use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, numbers};
+use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, attr_size, decode_attr, numbers};
 use crate::perfdata::swap::Swapper;
 use crate::perfdata::{EventDesc, features};
 use crate::record::kinds::{HEADER, Header, types};
@@ -19,6 +20,7 @@ use crate::session::containers::{self, NamedContainer};
 use crate::symbols::shipped::ShippedTables;
 
 use super::reader::{ByteSource, FillOutcome, PIECE};
+use crate::source::Place;
 use packed::{PackedRecord, is_compressed};
 
 /// Compressed data is unpacked in steps of so many bytes, whatever a record of it becomes in the end.
@@ -56,6 +58,8 @@ pub(crate) struct Input {
     swapper: Option<Swapper>,
     zstd: Option<Decoder<'static>>,
     packed: Option<PackedRecord>,
+    /// Where the compressed record stands that was met last.
+    packed_at: u64,
     /// Decompressed bytes that hold no whole record yet.
     plain: Vec<u8>,
     /// The compressed data is damaged: what follows of it is lost.
@@ -70,6 +74,12 @@ pub(crate) struct Input {
     pub(crate) oldest: u64,
     pub(crate) newest: u64,
     time_offset: Option<usize>,
+    /// Whether records that are no news for the profile are handed over, too.
+    pub(crate) tells_all: bool,
+    /// Those of them that were met and not handed over yet, with their offsets.
+    met: VecDeque<(u64, Vec<u8>)>,
+    /// Where the records stand that were handed over last.
+    pub(crate) place: Place,
 }
 
 impl Input {
@@ -84,6 +94,7 @@ impl Input {
             swapper: None,
             zstd: None,
             packed: None,
+            packed_at: 0,
             plain: Vec::new(),
             broken: false,
             damage: None,
@@ -92,6 +103,9 @@ impl Input {
             oldest: 0,
             newest: 0,
             time_offset: None,
+            tells_all: false,
+            met: VecDeque::new(),
+            place: Place::default(),
         };
         input.events_known();
         input
@@ -149,9 +163,13 @@ impl Input {
     /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
     pub(crate) fn next(&mut self, out: &mut Vec<u8>, beside: &mut SideData) -> ReadOutcome {
         loop {
+            if self.tells_all && self.hand_over_met(out) {
+                return ReadOutcome::Records;
+            }
             if !self.plain.is_empty() || self.packed.is_some() {
                 let used = self.whole_records();
                 if used > 0 {
+                    self.place = Place { at: self.packed_at, packed: true };
                     let from = out.len();
                     out.extend_from_slice(&self.plain[..used]);
                     self.plain.drain(..used);
@@ -206,7 +224,18 @@ impl Input {
         }
     }
 
+    /// Hands over the next record that is no news for the profile; `false` where none is left.
+    fn hand_over_met(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some((at, record)) = self.met.pop_front() else { return false };
+        self.place = Place { at, packed: false };
+        let from = out.len();
+        out.extend_from_slice(&record);
+        self.finish(&mut out[from..]);
+        true
+    }
+
     fn hand_over(&mut self, used: usize, out: &mut Vec<u8>) {
+        self.place = Place { at: self.offset(0), packed: false };
         let from = out.len();
         if out.is_empty() {
             let rest = self.carry.split_off(used);
@@ -402,6 +431,10 @@ impl Input {
             types::TABLE => self.given.record(&body),
             _ => self.compressed(header.kind, &body),
         }
+        // What a stream begins with is kept until somebody may ask for it.
+        if self.tells_all || self.place == Place::default() && header.kind != types::TABLE {
+            self.met.push_back((self.offset(0), self.carry[..size].to_vec()));
+        }
         self.carry.drain(..size);
         self.skip = payload;
         self.drop_skipped();
@@ -416,13 +449,14 @@ impl Input {
 
     /// A HEADER_ATTR record: an attr that says its own size, then ids.
     fn event(&mut self, body: &[u8]) {
-        let size = body.get(4..8).and_then(|b| Bytes::new(b, self.rec.big).u32()).unwrap_or(0) as usize;
-        let Some((attr, ids)) = body.split_at_checked(size) else { return };
+        let size = attr_size(body, self.rec.big);
+        let Some((attr, ids)) = body.split_at_checked(size as usize) else { return };
         let Some(attr) = decode_attr(attr, self.rec.big) else { return };
         let mut ids = numbers(ids, self.rec.big);
         ids.truncate(MAX_IDS as usize);
         if self.rec.events.len() < 4096 {
             self.rec.events.push(EventDesc { name: String::new(), attr, ids });
+            self.rec.attr_sizes.push(size);
         }
     }
 

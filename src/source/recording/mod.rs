@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::event::names;
 use crate::kernel::attr::sample;
 use crate::perfdata::build_ids::IdentifiedFile;
-use crate::perfdata::features::bit;
+use crate::perfdata::features::{Features, Section, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
 use crate::session::Origin;
@@ -117,12 +117,27 @@ fn describe(
         target: name.to_owned(),
         notes: std::mem::take(&mut beside.notes),
         facts: facts(rec),
+        head: Some(Arc::new(head(rec))),
         tracing: rec.features.get(bit::TRACING_DATA).map(<[u8]>::to_vec).unwrap_or_default(),
         build_ids: std::mem::take(&mut beside.build_ids),
         inputs: inputs_events,
         flows: inputs.iter().any(Input::flows),
         authors: Namers::default(),
         events,
+    }
+}
+
+/// A head without what is large and told elsewhere.
+fn head(rec: &Recording) -> Recording {
+    const LARGE: [u8; 3] = [bit::TRACING_DATA, bit::BPF_PROG_INFO, bit::BPF_BTF];
+    let kept = |(bit, bytes): &Section| (*bit, if LARGE.contains(bit) { Vec::new() } else { bytes.clone() });
+    Recording {
+        events: rec.events.clone(),
+        attr_sizes: rec.attr_sizes.clone(),
+        data: rec.data.clone(),
+        big: rec.big,
+        features: Features { list: rec.features.list.iter().map(kept).collect() },
+        warnings: Vec::new(),
     }
 }
 
@@ -145,6 +160,10 @@ impl Source for RecordingSource {
         self.stopped = true;
     }
 
+    fn tell_all(&mut self) {
+        self.inputs.iter_mut().for_each(|input| input.tells_all = true);
+    }
+
     fn given(&self) -> PerHost<Arc<ShippedTables>> {
         let first_of =
             |host| (0..self.inputs.len()).find(|input| self.info.hosts.of_input(*input) == host).unwrap_or(0);
@@ -164,7 +183,9 @@ impl Source for RecordingSource {
         batch.quiet = if self.inputs.len() > 1 { self.turns.quiet(&self.inputs) } else { Vec::new() };
         let Some(i) = next else { return Ok(Progress::More) };
         batch.input = i as u16;
-        match self.inputs[i].next(&mut batch.bytes, &mut self.beside) {
+        let outcome = self.inputs[i].next(&mut batch.bytes, &mut self.beside);
+        batch.place = self.inputs[i].place;
+        match outcome {
             ReadOutcome::Records => self.turns.brought(i),
             ReadOutcome::NotYet => {}
             ReadOutcome::End => {

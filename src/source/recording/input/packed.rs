@@ -30,6 +30,7 @@ impl Input {
         } else {
             body
         };
+        self.packed_at = self.offset(0);
         self.packed = (!self.broken).then(|| PackedRecord { at: self.offset(0), data: data.to_vec(), upto: 0 });
     }
 

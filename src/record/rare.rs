@@ -1,0 +1,72 @@
+//! The fields of samples that only a text of them shows: registers at an interrupt, physical addresses, page sizes.
+
+use super::Header;
+use super::kinds::RecordError;
+use super::sample::{Layout, UserState, bit};
+
+/// What stands behind a sample's transaction; what its event does not carry is zero or empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RareFields<'a> {
+    /// The state at the interrupt, without a stack.
+    pub(crate) interrupted: UserState<'a>,
+    pub(crate) phys_addr: u64,
+    pub(crate) data_page_size: u64,
+    pub(crate) code_page_size: u64,
+}
+
+impl Layout {
+    /// Reads them; `regs_intr` says which registers an interrupt's state has.
+    pub(crate) fn rare<'a>(
+        &self,
+        header: Header,
+        body: &'a [u8],
+        regs_intr: u64,
+    ) -> Result<RareFields<'a>, RecordError> {
+        let (_, mut c) = self.decode(header, body)?;
+        let mut rare = RareFields::default();
+        if self.has(bit::REGS_INTR) {
+            rare.interrupted.abi = c.u64("register ABI")?;
+            if rare.interrupted.abi != 0 {
+                rare.interrupted.mask = regs_intr;
+                rare.interrupted.regs = c.take(8 * regs_intr.count_ones() as usize, "registers")?;
+            }
+        }
+        if self.has(bit::PHYS_ADDR) {
+            rare.phys_addr = c.u64("physical address")?;
+        }
+        if self.has(bit::CGROUP) {
+            c.u64("cgroup")?;
+        }
+        if self.has(bit::DATA_PAGE_SIZE) {
+            rare.data_page_size = c.u64("page size")?;
+        }
+        if self.has(bit::CODE_PAGE_SIZE) {
+            rare.code_page_size = c.u64("page size")?;
+        }
+        Ok(rare)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::kinds::types;
+
+    #[test]
+    fn fields_behind_the_transaction_are_read_in_their_order() {
+        let fields = bit::WEIGHT_STRUCT | bit::DATA_SRC | bit::TRANSACTION | bit::REGS_INTR | bit::PHYS_ADDR;
+        let layout = Layout {
+            sample_type: bit::IP | fields | bit::CGROUP | bit::DATA_PAGE_SIZE | bit::CODE_PAGE_SIZE,
+            ..Layout::default()
+        };
+        let words = [7u64, 0x0003_0002_0000_0001, 9, 10, 2, 11, 12, 13, 14, 4096, 8192];
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let header = Header { kind: types::SAMPLE, misc: 0, size: 0 };
+        let rare = layout.rare(header, &body, 0b101).expect("whole");
+        assert_eq!(rare.phys_addr, 13);
+        assert_eq!((rare.data_page_size, rare.code_page_size), (4096, 8192));
+        assert_eq!((rare.interrupted.register(0), rare.interrupted.register(2)), (Some(11), Some(12)));
+        let cut = layout.rare(header, &body[..body.len() - 1], 0b101);
+        assert!(cut.is_err());
+    }
+}

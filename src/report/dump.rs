@@ -1,0 +1,274 @@
+//! A dump of every record (`-D`): where it stands, its bytes, and what they say, in perf's layout.
+
+use std::fmt::Write;
+
+use crate::ingest::{Core, PlacedRecord};
+use crate::kernel::attr::sample;
+use crate::panel::text::clean;
+use crate::perfdata::EventDesc;
+use crate::record::hardware::branches;
+use crate::record::kinds::{misc, types};
+use crate::record::sample::{UserState, u64s};
+use crate::record::{Layout, Sample};
+use crate::session::MapId;
+
+use super::records::{self, Told, hex};
+
+/// The dump of a recording's records.
+pub(crate) struct Dump {
+    /// The file as it was named.
+    name: String,
+    /// Whether any event has the CPU, and the time.
+    has_cpu: bool,
+    has_time: bool,
+    has_id_all: bool,
+    arm: bool,
+}
+
+impl Dump {
+    pub(crate) fn new(name: &str, events: &[EventDesc], arch: &str) -> Self {
+        let any = |bit: u64| events.iter().any(|event| event.attr.sample_type & bit != 0);
+        Self {
+            name: clean(name).into_owned(),
+            has_cpu: any(sample::CPU),
+            has_time: any(sample::TIME),
+            has_id_all: events.iter().any(|event| event.layout().id_all),
+            arm: arch == "aarch64",
+        }
+    }
+
+    /// A record's dump, without what its samples are.
+    pub(crate) fn record(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+        let kind = record.header.kind;
+        // Writing into a string cannot fail.
+        let _ = writeln!(out, "\n{}@{} [{:#x}]: event: {kind}", hex(record.at), self.name, record.header.size);
+        raw(record.bytes, out);
+        out.push('\n');
+        self.stamp(core, record, out);
+        let _ = write!(out, "{} [{:#x}]: ", hex(record.at), record.header.size);
+        if kind == types::SAMPLE {
+            return self.sample(core, record, out);
+        }
+        let (layout, build_ids) = core.form(record.input, record.header, record.body());
+        let told = Told { header: record.header, body: record.body(), layout, build_ids, in_dump: true };
+        out.push_str(&records::words(&told));
+    }
+
+    /// The CPU and the time of a record, where samples have them.
+    fn stamp(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+        let kind = record.header.kind;
+        if kind != types::SAMPLE && !self.has_id_all {
+            return out.push_str("-1 -1 ");
+        }
+        let (layout, _) = core.form(record.input, record.header, record.body());
+        let cpu = if kind >= types::USER_START {
+            0
+        } else if kind == types::SAMPLE {
+            let sample = core.decode(record.input, record.header, record.body()).map(|(_, sample)| sample.cpu);
+            sample.filter(|_| layout.sample_type & sample::CPU != 0).unwrap_or(u32::MAX)
+        } else {
+            let id = layout.trailer(record.body()).filter(|_| layout.sample_type & sample::CPU != 0);
+            id.map_or(u32::MAX, |id| id.cpu)
+        };
+        let _ = match (self.has_cpu, self.has_time) {
+            (true, true) => write!(out, "{cpu} {} ", record.time),
+            (true, false) => write!(out, "{cpu} "),
+            (false, true) => write!(out, "{} ", record.time),
+            (false, false) => Ok(()),
+        };
+    }
+
+    fn sample(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+        let Some((event, sample)) = core.decode(record.input, record.header, record.body()) else {
+            return out.push_str("PERF_RECORD_SAMPLE: its fields do not fit into it\n");
+        };
+        let (layout, _) = core.form(record.input, record.header, record.body());
+        let Sample { pid, tid, .. } = sample;
+        let _ = writeln!(
+            out,
+            "PERF_RECORD_SAMPLE(IP, {:#x}): {pid}/{tid}: {} period: {} addr: {}",
+            record.header.misc,
+            hex(sample.ip),
+            sample.period,
+            hex(sample.addr)
+        );
+        let regs_intr = core.events.get(usize::from(event)).map_or(0, |event| event.attr.regs_intr);
+        self.fields(record, &layout, &sample, regs_intr, out);
+    }
+
+    /// The fields of a sample that fill lines of their own.
+    fn fields(
+        &self,
+        record: &PlacedRecord<'_>,
+        layout: &Layout,
+        sample: &Sample<'_>,
+        regs_intr: u64,
+        out: &mut String,
+    ) {
+        let carries = |bit: u64| layout.sample_type & bit != 0;
+        let rare = layout.rare(record.header, record.body(), regs_intr).unwrap_or_default();
+        if carries(sample::CALLCHAIN) {
+            let _ = writeln!(out, "... FP chain: nr:{}", sample.chain().count());
+            sample.chain().enumerate().for_each(|(i, word)| _ = writeln!(out, "..... {i:2}: {word:016x}"));
+        }
+        if carries(sample::BRANCH_STACK) {
+            branch_stack(sample.branches, out);
+        }
+        self.registers("user", &sample.user, out);
+        self.registers("intr", &rare.interrupted, out);
+        if carries(sample::STACK_USER) {
+            let size = sample.user.stack.len();
+            // perf counts from the word that has its size.
+            let place = || sample.user.stack.as_ptr().addr().wrapping_sub(record.bytes.as_ptr().addr() + 8);
+            let at = (size > 0).then(place);
+            let _ = writeln!(out, "... ustack: size {size}, offset {}", hex(at.unwrap_or(0) as u64));
+        }
+        if carries(sample::WEIGHT) {
+            let _ = writeln!(out, "... weight: {}", sample.weight);
+        }
+        if carries(sample::DATA_SRC) {
+            let _ = writeln!(out, " . data_src: {:#x}", sample.data_src);
+        }
+        if carries(sample::PHYS_ADDR) {
+            let _ = writeln!(out, " .. phys_addr: {:#x}", rare.phys_addr);
+        }
+        if carries(sample::TRANSACTION) {
+            let _ = writeln!(out, "... transaction: {:x}", sample.transaction);
+        }
+        if carries(sample::READ) {
+            readings(layout, sample, out);
+        }
+    }
+
+    fn registers(&self, whose: &str, state: &UserState<'_>, out: &mut String) {
+        if state.regs.is_empty() {
+            return;
+        }
+        let abi = ["none", "32-bit", "64-bit"].get(state.abi as usize).copied().unwrap_or("unknown");
+        let _ = writeln!(out, "... {whose} regs: mask {:#x} ABI {abi}", state.mask);
+        for (place, value) in registers(state) {
+            let _ = writeln!(out, ".... {:<5} {value:#018x}", register_name(place, self.arm));
+        }
+    }
+
+    /// Whose a sample is, and in which DSO.
+    pub(crate) fn owner(&self, core: &Core, record: &PlacedRecord<'_>, out: &mut String) {
+        let Some((_, sample)) = core.decode(record.input, record.header, record.body()) else { return };
+        let comm = super::script::comm_of(core, sample.tid);
+        let map = match record.header.misc & misc::CPUMODE_MASK {
+            misc::KERNEL => core.session.kernel_map(sample.ip),
+            misc::USER => core.session.user_map(sample.pid, sample.ip),
+            misc::GUEST_KERNEL | misc::GUEST_USER => MapId::GUEST,
+            _ => MapId::UNKNOWN,
+        };
+        let dso = &core.session.dsos.of_map(map).path;
+        let dso = if map == MapId::UNKNOWN { "<not found>" } else { dso };
+        let _ = writeln!(out, " ... thread: {}:{}\n ...... dso: {}", clean(&comm), sample.tid, clean(dso));
+    }
+}
+
+/// The registers of a state, by their places, with their values.
+pub(crate) fn registers<'a>(state: &UserState<'a>) -> impl Iterator<Item = (u32, u64)> + use<'a> {
+    let mask = state.mask;
+    (0..64).filter(move |place| mask >> place & 1 == 1).zip(u64s(state.regs))
+}
+
+/// A register's name, as perf has it (arch/*/include/uapi/asm/perf_regs.h).
+pub(crate) fn register_name(place: u32, arm: bool) -> String {
+    const X86: [&str; 24] = [
+        "AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS", "DS", "ES", "FS", "GS", "R8", "R9",
+        "R10", "R11", "R12", "R13", "R14", "R15",
+    ];
+    match (arm, place) {
+        (true, 0..=29) => format!("x{place}"),
+        (true, 30) => "lr".to_owned(),
+        (true, 31) => "sp".to_owned(),
+        (true, 32) => "pc".to_owned(),
+        (false, place) if place < 24 => X86[place as usize].to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+/// Bytes in rows of sixteen, with the characters that they are.
+fn raw(bytes: &[u8], out: &mut String) {
+    let _ = writeln!(out, ".\n. ... raw event: size {} bytes", bytes.len());
+    for (row, chunk) in bytes.chunks(16).enumerate() {
+        let _ = write!(out, ".  {:04x}: ", row * 16);
+        chunk.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
+        out.extend(std::iter::repeat_n("   ", 16 - chunk.len()));
+        out.push_str("  ");
+        out.extend(chunk.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }));
+        out.extend(std::iter::repeat_n(' ', 16 - chunk.len()));
+        out.push('\n');
+    }
+}
+
+fn branch_stack(bytes: &[u8], out: &mut String) {
+    let all: Vec<_> = branches(bytes).collect();
+    let _ = writeln!(out, "... branch stack: nr:{}", all.len());
+    for (i, branch) in all.iter().enumerate() {
+        let flags = branch.flags;
+        let letter = |is: bool, letter: &'static str| if is { letter } else { " " };
+        let _ = writeln!(
+            out,
+            "..... {i:2}: {:016x} -> {:016x} {} cycles {}{}{}{} {:x} {}",
+            branch.from,
+            branch.to,
+            flags.cycles().unwrap_or(0),
+            letter(flags.is_mispredicted() == Some(true), "M"),
+            letter(flags.is_mispredicted() == Some(false), "P"),
+            letter(flags.is_abort(), "A"),
+            letter(flags.is_in_transaction(), "T"),
+            flags.0 & 0xf,
+            flags.kind().unwrap_or("-")
+        );
+    }
+}
+
+/// What a group had counted.
+fn readings(layout: &Layout, sample: &Sample<'_>, out: &mut String) {
+    const GROUP: u64 = 1 << 3;
+    const LOST: u64 = 1 << 4;
+    out.push_str("... sample_read:\n");
+    let list: Vec<_> = layout.readings(sample).collect();
+    let words: Vec<u64> = u64s(sample.read).collect();
+    let times = (layout.read_format & 1) + (layout.read_format >> 1 & 1);
+    let at = if layout.read_format & GROUP != 0 { 0 } else { 1 };
+    for (i, what) in (0..times as usize).zip(["enabled", "running"]) {
+        let _ = writeln!(out, "...... time {what} {:016x}", words.get(at + i).copied().unwrap_or_default());
+    }
+    if layout.read_format & GROUP != 0 {
+        let _ = writeln!(out, ".... group nr {}", list.len());
+    }
+    for reading in &list {
+        let _ = write!(out, "..... id {:016x}, value {:016x}", reading.id, reading.value);
+        if layout.read_format & LOST != 0 {
+            let _ = write!(out, ", lost {}", reading.lost);
+        }
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_in_rows() {
+        let mut out = String::new();
+        raw(b"0123456789abcdef\n~", &mut out);
+        let rows = [
+            ".",
+            ". ... raw event: size 18 bytes",
+            ".  0000:  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef",
+            ".  0010:  0a 7e                                            .~              ",
+        ];
+        assert_eq!(out.lines().collect::<Vec<_>>(), rows);
+    }
+
+    #[test]
+    fn registers_have_their_machines_names() {
+        assert_eq!([0, 8, 9, 23, 40].map(|place| register_name(place, false)), ["AX", "IP", "FLAGS", "R15", "unknown"]);
+        assert_eq!([0, 29, 30, 32].map(|place| register_name(place, true)), ["x0", "x29", "lr", "pc"]);
+    }
+}

@@ -1,0 +1,293 @@
+//! The head of a recording in perf's words (`--header`, `--header-only`): the machine, the command, the events.
+
+use crate::kernel::local_time;
+use crate::panel::text::clean;
+use crate::perfdata::attr_words;
+use crate::perfdata::bytes::Bytes;
+use crate::perfdata::features::{NAMES, bit};
+use crate::perfdata::read::Recording;
+
+/// Lists are cut here: a header may claim any number of entries.
+const MAX_ENTRIES: u32 = 4096;
+
+/// Features that are told at length only when that is asked for, and the text before.
+const LONG: &[u8] = &[13, 14, 20, 22];
+
+/// The newest feature whose absence is told: those of newer perfs are no fault of a recording.
+const LAST_TOLD: u8 = 30;
+
+/// The whole head; `full` with the machine's topology, `written` is when the file was, in seconds since 1970.
+pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
+    let mut lines =
+        vec!["========".to_owned(), format!("captured on    : {}", time(written)), "header version : 1".to_owned()];
+    let stream = rec.data.end == u64::MAX;
+    let (start, size) = if stream { (0, 0) } else { (rec.data.start, rec.data.end - rec.data.start) };
+    lines.push(format!("data offset    : {start}"));
+    lines.push(format!("data size      : {size}"));
+    lines.push(format!("feat offset    : {}", start + size));
+    let mut list: Vec<&(u8, Vec<u8>)> = rec.features.list.iter().collect();
+    list.sort_by_key(|(bit, _)| *bit);
+    for (bit, bytes) in list {
+        if LONG.contains(bit) && !full {
+            let name = NAMES.iter().find(|(b, _)| b == bit).map_or("", |(_, name)| name);
+            lines.push(format!("{name} info available, use -I to display"));
+            continue;
+        }
+        let told = feature(*bit, &mut Bytes::new(bytes, rec.big), rec);
+        lines.extend(told.unwrap_or_else(|| vec![format!("feature {bit} is not readable")]));
+    }
+    if !stream {
+        let is_missing =
+            |bit: &u8| *bit != bit::BPF_PROG_INFO && *bit != bit::BPF_BTF && rec.features.get(*bit).is_none();
+        let missing = NAMES.iter().filter(|(bit, _)| *bit <= LAST_TOLD && is_missing(bit));
+        let names: String = missing.map(|(_, name)| format!("{name} ")).collect();
+        lines.push(format!("missing features: {names}"));
+    }
+    lines.push("========".to_owned());
+    let mut out: String = lines.iter().map(|line| format!("# {}\n", clean(line))).collect();
+    out.push_str("#\n");
+    out
+}
+
+/// `Wed Nov 25 09:22:23 2026`, as ctime(3) has it.
+fn time(seconds: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let [year, month, day, hour, minute, second] = local_time(seconds).unwrap_or_default();
+    // The weekday of the local day, which began on a Thursday in 1970.
+    let name = MONTHS.get((month - 1).max(0) as usize).copied().unwrap_or_default();
+    let weekday = DAYS[days_since_1970(year, month, day).rem_euclid(7) as usize];
+    format!("{weekday} {name} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+}
+
+/// Days from 1970-01-01 to a day of the Gregorian calendar.
+fn days_since_1970(year: i32, month: i32, day: i32) -> i64 {
+    // Years begin in March, so that the leap day is the last of one.
+    let year = i64::from(if month <= 2 { year - 1 } else { year });
+    let from_march = i64::from((month + 9) % 12);
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * from_march + 2) / 5 + i64::from(day) - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// Reads a list with its number before it.
+fn list<T>(b: &mut Bytes<'_>, mut one: impl FnMut(&mut Bytes<'_>) -> Option<T>) -> Option<Vec<T>> {
+    let n = b.u32()?.min(MAX_ENTRIES);
+    (0..n).map(|_| one(b)).collect()
+}
+
+/// The lines of a feature; none of one that is told elsewhere.
+fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
+    let named = |name: &str, b: &mut Bytes<'_>| Some(vec![format!("{name} : {}", b.string()?)]);
+    Some(match bit {
+        bit::HOSTNAME => named("hostname", b)?,
+        bit::OSRELEASE => named("os release", b)?,
+        bit::VERSION => named("perf version", b)?,
+        bit::ARCH => named("arch", b)?,
+        bit::CPUDESC => named("cpudesc", b)?,
+        bit::CPUID => named("cpuid", b)?,
+        bit::NRCPUS => {
+            let (available, online) = (b.u32()?, b.u32()?);
+            vec![format!("nrcpus online : {online}"), format!("nrcpus avail : {available}")]
+        }
+        bit::TOTAL_MEM => vec![format!("total memory : {} kB", b.u64()?)],
+        bit::CMDLINE => {
+            let words: String = list(b, |b| b.string())?.iter().map(|word| format!("{word} ")).collect();
+            vec![format!("cmdline : {words}")]
+        }
+        bit::EVENT_DESC => events(rec),
+        13 => topology(b, rec)?,
+        14 => list(b, |b| {
+            let (node, total, free) = (b.u32()?, b.u64()?, b.u64()?);
+            let memory = format!("node{node} meminfo  : total = {total} kB, free = {free} kB");
+            Some([memory, format!("node{node} cpu list : {}", b.string()?)])
+        })?
+        .concat(),
+        15 => vec!["contains samples with branch stack".to_owned()],
+        16 => {
+            let one = |b: &mut Bytes<'_>| {
+                let number = b.u32()?;
+                Some(format!("{} = {number}", b.string()?))
+            };
+            vec![format!("pmu mappings: {}", list(b, one)?.join(", "))]
+        }
+        17 => groups(b, rec)?,
+        18 => vec!["contains AUX area data (e.g. instruction trace)".to_owned()],
+        19 => vec!["contains stat data".to_owned()],
+        20 => caches(b)?,
+        bit::SAMPLE_TIME => sample_time(b.u64()?, b.u64()?),
+        22 => memory(b)?,
+        bit::CLOCKID => vec![format!("clockid frequency: {} MHz", 1000 / b.u64()?.max(1))],
+        24 => vec![format!("directory data version : {}", b.u64()?)],
+        27 => {
+            let (_, kind, level, ratio) = (b.u32()?, b.u32()?, b.u32()?, b.u32()?);
+            let kind = if kind == 1 { "Zstd" } else { "Unknown" };
+            vec![format!("compressed : {kind}, level = {level}, ratio = {ratio}")]
+        }
+        28 => {
+            let caps = list(b, |b| Some(format!("{}={}", b.string()?, b.string()?)))?;
+            vec![format!("cpu pmu capabilities: {}", caps.join(", "))]
+        }
+        bit::CLOCK_DATA => clock(b)?,
+        30 => vec!["hybrid cpu system:".to_owned()]
+            .into_iter()
+            .chain(list(b, |b| Some(format!("{} cpu list : {}", b.string()?, b.string()?)))?)
+            .collect(),
+        _ => Vec::new(),
+    })
+}
+
+/// A line of an event: its name, ids and attr.
+fn events(rec: &Recording) -> Vec<String> {
+    let one = |(event, size): (&crate::perfdata::EventDesc, u32)| {
+        let ids: Vec<String> = event.ids.iter().map(u64::to_string).collect();
+        let ids = if ids.is_empty() { String::new() } else { format!(", id = {{ {} }}", ids.join(", ")) };
+        let words = attr_words::fields(&event.attr, size);
+        let words: String = words.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
+        format!("event : name = {}, {ids}{words}", event.name)
+    };
+    rec.events.iter().zip(rec.attr_sizes.iter().copied().chain(std::iter::repeat(0))).map(one).collect()
+}
+
+/// Cores, dies, threads and each CPU's place among them.
+fn topology(b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
+    let (cores, threads) = (list(b, |b| b.string())?, list(b, |b| b.string())?);
+    let available = rec.features.get(bit::NRCPUS).and_then(|bytes| Bytes::new(bytes, rec.big).u32());
+    let n = available.unwrap_or(0).min(MAX_ENTRIES);
+    let cpus: Option<Vec<(u32, u32)>> = (0..n).map(|_| Some((b.u32()?, b.u32()?))).collect();
+    let dies = list(b, |b| b.string());
+    let die_of: Option<Vec<u32>> = dies.as_ref().and_then(|_| (0..n).map(|_| b.u32()).collect());
+    let mut out = Vec::new();
+    let first = if dies.is_some() { "sibling sockets" } else { "sibling cores  " };
+    out.extend(cores.iter().map(|cpus| format!("{first} : {cpus}")));
+    out.extend(dies.iter().flatten().map(|cpus| format!("sibling dies    : {cpus}")));
+    out.extend(threads.iter().map(|cpus| format!("sibling threads : {cpus}")));
+    for (cpu, (core, socket)) in cpus.iter().flatten().enumerate() {
+        let die = die_of.as_ref().and_then(|list| list.get(cpu)).map(|die| format!("Die ID {die}, "));
+        out.push(format!("CPU {cpu}: Core ID {core}, {}Socket ID {socket}", die.unwrap_or_default()));
+    }
+    Some(out)
+}
+
+fn groups(b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
+    list(b, |b| {
+        let name = b.string()?;
+        let (leader, members) = (b.u32()? as usize, b.u32()? as usize);
+        let names = rec.events.iter().skip(leader).take(members).map(|event| event.name.as_str());
+        let name = if name == "{anon_group}" { "" } else { &name };
+        Some(format!("group: {name}{{{}}}", names.collect::<Vec<_>>().join(",")))
+    })
+}
+
+fn caches(b: &mut Bytes<'_>) -> Option<Vec<String>> {
+    b.u32()?;
+    let lines = list(b, |b| {
+        let level = b.u32()?;
+        b.take(12)?;
+        let (kind, size, cpus) = (b.string()?, b.string()?, b.string()?);
+        Some(format!(" L{level} {kind:<15} {size:>8} [{cpus}]"))
+    })?;
+    Some(std::iter::once("CPU cache info:".to_owned()).chain(lines).collect())
+}
+
+fn sample_time(first: u64, last: u64) -> Vec<String> {
+    let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
+    let millis = last.saturating_sub(first) as f64 / 1e6;
+    vec![
+        format!("time of first sample : {}", seconds(first)),
+        format!("time of last sample : {}", seconds(last)),
+        format!("sample duration : {millis:10.3} ms"),
+    ]
+}
+
+/// The blocks of memory that each node has.
+fn memory(b: &mut Bytes<'_>) -> Option<Vec<String>> {
+    let (_version, block, nodes) = (b.u64()?, b.u64()?, b.u64()?);
+    let mut out = vec![format!("memory nodes (nr {nodes}, block size {block:#x}):")];
+    for _ in 0..nodes.min(u64::from(MAX_ENTRIES)) {
+        // The size stands there twice.
+        let (node, _, bits) = (b.u64()?, b.u64()?, b.u64()?);
+        let words = bits.div_ceil(64).min(u64::from(MAX_ENTRIES));
+        let words: Vec<u64> = (0..words).map(|_| b.u64()).collect::<Option<_>>()?;
+        let set = |(at, word): (usize, &u64)| {
+            let word = *word;
+            (0..64u32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 64 * at as u32 + bit)
+        };
+        let blocks: Vec<u32> = words.iter().enumerate().flat_map(set).collect();
+        let size = block.saturating_mul(blocks.len() as u64);
+        let ranges = crate::kernel::cpus::format_list(&blocks);
+        out.push(format!(" {node:3} [{}]: {ranges}", human(size)));
+    }
+    Some(out)
+}
+
+/// `24G`.
+fn human(bytes: u64) -> String {
+    let units = [(1u64 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];
+    let unit = units.iter().find(|(unit, _)| bytes >= *unit);
+    unit.map_or_else(|| format!("{bytes}B"), |(unit, letter)| format!("{}{letter}", bytes / unit))
+}
+
+/// Which clock times are of, and what it showed at which time of day.
+fn clock(b: &mut Bytes<'_>) -> Option<Vec<String>> {
+    const NAMES: [&str; 12] = [
+        "realtime",
+        "monotonic",
+        "process_cputime",
+        "thread_cputime",
+        "monotonic_raw",
+        "realtime_coarse",
+        "monotonic_coarse",
+        "boottime",
+        "realtime_alarm",
+        "boottime_alarm",
+        "sgi_cycle",
+        "tai",
+    ];
+    b.u32()?;
+    let (id, wall, at) = (b.u32()?, b.u64()?, b.u64()?);
+    let name = NAMES.get(id as usize).copied().unwrap_or("unknown");
+    let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
+    let [year, month, day, hour, minute, second] = local_time((wall / 1_000_000_000) as i64).unwrap_or_default();
+    let shown =
+        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:06}", wall % 1_000_000_000 / 1000);
+    let reference = format!(
+        "reference time: {shown} = {} (TOD) = {}.{:09} ({name})",
+        seconds(wall),
+        at / 1_000_000_000,
+        at % 1_000_000_000
+    );
+    Some(vec![format!("clockid: {name} ({id})"), reference])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_counted() {
+        assert_eq!(days_since_1970(1970, 1, 1), 0);
+        assert_eq!(days_since_1970(2000, 3, 1), 11_017);
+        assert_eq!(days_since_1970(2026, 11, 25) % 7, 6);
+    }
+
+    #[test]
+    fn what_is_not_readable_is_said_and_what_lacks_is_named() {
+        let mut rec = Recording { data: 264..364, ..Recording::default() };
+        rec.features.set(bit::NRCPUS, vec![1, 0, 0]);
+        rec.features.set(bit::TOTAL_MEM, 77u64.to_le_bytes().to_vec());
+        rec.features.set(13, Vec::new());
+        let text = text(&rec, 0, false);
+        for line in [
+            "# data size      : 100\n",
+            "# feat offset    : 364\n",
+            "# feature 7 is not readable\n",
+            "# total memory : 77 kB\n",
+            "# CPU_TOPOLOGY info available, use -I to display\n",
+            "BUILD_ID HOSTNAME OSRELEASE VERSION ARCH CPUDESC ",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The fields that only a sample's record has: addresses of data, registers, branches, costs.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crate::kernel::attr::{Attr, TYPE_SOFTWARE};
+use crate::panel::text::clean;
+use crate::record::Sample;
+use crate::record::hardware::{BranchFlags, DataSource, branches};
+use crate::record::rare::RareFields;
+use crate::record::sample::UserState;
+use crate::session::{DsoKind, MapId, Session};
+use crate::symbols::Resolver;
+
+use super::super::dump::{register_name, registers};
+use super::Shape;
+
+/// A sample as its record has it.
+pub(crate) struct RecordSample<'a> {
+    pub(crate) sample: Sample<'a>,
+    pub(crate) rare: RareFields<'a>,
+    /// The flags of the record.
+    pub(crate) misc: u16,
+    pub(crate) session: &'a Session,
+    pub(crate) addresses: &'a mut Addresses,
+}
+
+/// The names of addresses beside a sample's own.
+pub(crate) struct Addresses(pub(crate) Resolver);
+
+/// An address by its function and its DSO.
+struct NamedAddress {
+    function: Option<(Arc<str>, u64)>,
+    dso: Arc<str>,
+    /// The address in the DSO.
+    at: u64,
+}
+
+impl Addresses {
+    fn at(&mut self, session: &Session, pid: i32, ip: u64) -> NamedAddress {
+        let map = if (ip as i64) < 0 { session.kernel_map(ip) } else { session.user_map(pid, ip) };
+        let dso = session.dsos.of_map(map);
+        let at = session.dsos.map_of(map).to_dso(ip);
+        let found = Some(map).filter(|map| *map != MapId::UNKNOWN).and_then(|_| self.0.resolve(dso, at));
+        let function = found.filter(|found| found.is_symbol).map(|found| (found.name, at.wrapping_sub(found.start)));
+        NamedAddress {
+            function,
+            dso: if dso.kind == DsoKind::Module { dso.short.clone() } else { dso.path.clone() },
+            at,
+        }
+    }
+}
+
+impl NamedAddress {
+    /// `function+0x1f`, or that it is not known.
+    fn function(&self, with_offset: bool) -> String {
+        match &self.function {
+            Some((name, offset)) if with_offset => format!("{}+{offset:#x}", clean(name)),
+            Some((name, _)) => clean(name).into_owned(),
+            None => "[unknown]".to_owned(),
+        }
+    }
+}
+
+/// True if the address of an event's samples is what they are about: faults of pages, and of alignment.
+pub(super) fn names_addr(attr: &Attr) -> bool {
+    const FAULTS: [u64; 3] = [2, 5, 6];
+    attr.kind == TYPE_SOFTWARE && FAULTS.contains(&attr.config)
+}
+
+impl RecordSample<'_> {
+    /// What stands before the address of the code.
+    pub(super) fn before_address(&mut self, shape: &Shape, memory_width: &mut usize, out: &mut String) {
+        let sample = self.sample;
+        // Writing into a string cannot fail.
+        if shape.set.has("addr") {
+            let _ = write!(out, "{:16x}", sample.addr);
+            if shape.names_addr {
+                self.name_of_data(shape, out);
+            }
+        }
+        if shape.set.has("data_src") {
+            let text = data_source(DataSource(sample.data_src));
+            *memory_width = text.len().max(*memory_width);
+            let _ = write!(out, "{:16x} {text:<width$}", sample.data_src, width = *memory_width);
+        }
+        if shape.set.has("weight") {
+            let _ = write!(out, "{:16}", sample.weight);
+        }
+        if shape.set.has("ins_lat") {
+            let _ = write!(out, "{:16}", sample.latency);
+        }
+    }
+
+    fn name_of_data(&mut self, shape: &Shape, out: &mut String) {
+        let named = self.addresses.at(self.session, self.sample.pid, self.sample.addr);
+        if shape.set.has("sym") {
+            let _ = write!(out, " {}", named.function(shape.set.has("symoff")));
+        }
+        if shape.set.has("dso") {
+            let _ = write!(out, " ({})", clean(&named.dso));
+        }
+    }
+
+    /// What stands behind the call chain.
+    pub(super) fn behind_address(&mut self, shape: &Shape, arm: bool, out: &mut String) {
+        if shape.set.has("iregs") {
+            put_registers(&self.rare.interrupted, arm, out);
+        }
+        if shape.set.has("uregs") {
+            put_registers(&self.sample.user, arm, out);
+        }
+        for (field, form) in
+            [("brstack", BranchForm::Address), ("brstacksym", BranchForm::Function), ("brstackoff", BranchForm::Offset)]
+        {
+            if shape.set.has(field) {
+                self.branches(shape, form, out);
+                break;
+            }
+        }
+        if shape.set.has("bpf-output") && !self.sample.raw.is_empty() {
+            bpf_output(self.sample.raw, out);
+        }
+        if shape.set.has("phys_addr") {
+            let _ = write!(out, "{:16x}", self.rare.phys_addr);
+        }
+        for (field, size) in
+            [("data_page_size", self.rare.data_page_size), ("code_page_size", self.rare.code_page_size)]
+        {
+            if shape.set.has(field) {
+                let _ = write!(out, " {}", page_size(size));
+            }
+        }
+    }
+
+    fn branches(&mut self, shape: &Shape, form: BranchForm, out: &mut String) {
+        let with_dso = shape.set.has("dso");
+        for branch in branches(self.sample.branches) {
+            for (ip, before) in [(branch.from, form.before()), (branch.to, form.between())] {
+                let named = self.addresses.at(self.session, self.sample.pid, ip);
+                out.push_str(before);
+                let _ = match form {
+                    BranchForm::Address => write!(out, "{ip:#x}"),
+                    BranchForm::Function => write!(out, "{}", named.function(true)),
+                    BranchForm::Offset => write!(out, "{:#x}", named.at),
+                };
+                if with_dso {
+                    let _ = write!(out, "({})", clean(&named.dso));
+                }
+            }
+            out.push_str(&flags(branch.flags));
+        }
+    }
+}
+
+/// `|OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A`.
+fn data_source(source: DataSource) -> String {
+    format!(
+        "|OP {}|LVL {}|SNP {}|TLB {}|LCK {}|BLK  {}",
+        source.operation(),
+        source.level(),
+        source.snoop(),
+        source.tlb(),
+        source.locked(),
+        source.blocked()
+    )
+}
+
+/// `P` or `M`, `X`, `A`, cycles and the branch's type.
+fn flags(flags: BranchFlags) -> String {
+    let predicted = flags.is_mispredicted().map_or('-', |wrong| if wrong { 'M' } else { 'P' });
+    let in_transaction = if flags.is_in_transaction() { 'X' } else { '-' };
+    let abort = if flags.is_abort() { 'A' } else { '-' };
+    let (cycles, kind) = (flags.cycles().unwrap_or(0), flags.kind().unwrap_or("-"));
+    format!("/{predicted}/{in_transaction}/{abort}/{cycles}/{kind} ")
+}
+
+/// How the ends of a branch are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BranchForm {
+    Address,
+    Function,
+    Offset,
+}
+
+impl BranchForm {
+    fn before(self) -> &'static str {
+        if self == Self::Function { "" } else { " " }
+    }
+
+    fn between(self) -> &'static str {
+        "/"
+    }
+}
+
+fn put_registers(state: &UserState<'_>, arm: bool, out: &mut String) {
+    if state.regs.is_empty() {
+        return;
+    }
+    let _ = write!(out, " ABI:{} ", state.abi);
+    for (place, value) in registers(state) {
+        let _ = write!(out, "{:>5}:{value:#x} ", register_name(place, arm));
+    }
+}
+
+/// The bytes that a BPF program gave out, in rows of eight.
+fn bpf_output(raw: &[u8], out: &mut String) {
+    out.push('\n');
+    for (row, bytes) in raw.chunks(8).enumerate() {
+        let _ = write!(out, "{:>16} {:04x}:", if row == 0 { "BPF output:" } else { "" }, 8 * row);
+        bytes.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
+        out.extend(std::iter::repeat_n("   ", 8 - bytes.len()));
+        out.push_str("  ");
+        out.extend(bytes.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }));
+        out.extend(std::iter::repeat_n(' ', 8 - bytes.len()));
+        out.push('\n');
+    }
+    let is_text = raw.last() == Some(&0) && raw[..raw.len() - 1].iter().all(|byte| matches!(byte, b' '..=b'~'));
+    if is_text {
+        let _ = writeln!(out, "{:>16} \"{}\"", "BPF string:", String::from_utf8_lossy(&raw[..raw.len() - 1]));
+    }
+}
+
+/// `4K`, `2M`.
+fn page_size(size: u64) -> String {
+    match size {
+        0 => "N/A".to_owned(),
+        size if size % (1 << 30) == 0 => format!("{}G", size >> 30),
+        size if size % (1 << 20) == 0 => format!("{}M", size >> 20),
+        size if size % (1 << 10) == 0 => format!("{}K", size >> 10),
+        size => format!("{size}B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_pages_are_short() {
+        assert_eq!([0, 4096, 2 << 20, 1 << 30, 100].map(page_size), ["N/A", "4K", "2M", "1G", "100B"]);
+    }
+
+    #[test]
+    fn sources_of_data_and_flags_of_branches_are_told_in_words() {
+        // As perf 6.1 has it of a software event.
+        let source = data_source(DataSource(0x1e_0508_0021));
+        assert_eq!(source, "|OP N/A|LVL N/A or N/A|SNP N/A|TLB N/A|LCK N/A|BLK  N/A");
+        assert_eq!([0, 1, 2].map(|word| flags(BranchFlags(word))), ["/-/-/-/0/- ", "/M/-/-/0/- ", "/P/-/-/0/- "]);
+        assert_eq!(flags(BranchFlags(0b1110 | 77 << 4 | 4 << 20)), "/P/X/A/77/CALL ");
+    }
+
+    #[test]
+    fn registers_are_listed_with_their_abi() {
+        let regs: Vec<u8> = [1u64, 0x1f].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let state = UserState { abi: 2, mask: 0b1_0000_0001, regs: &regs, ..UserState::default() };
+        let mut out = String::new();
+        put_registers(&state, false, &mut out);
+        assert_eq!(out, " ABI:2    AX:0x1    IP:0x1f ");
+    }
+}

@@ -1,0 +1,387 @@
+//! The fields that are printed of samples: perf's words for them, its types of events, and what each has by default.
+
+use crate::kernel::attr::{
+    self, SW_BPF_OUTPUT, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+    sample,
+};
+use crate::perfdata::EventDesc;
+
+/// A set of fields, a bit each by its place in [`FIELDS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSet(u64);
+
+/// A field with perf's name.
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    /// The part of a sample without which there is none, as perf calls it.
+    needs: Option<(u64, &'static str)>,
+}
+
+const fn field(name: &'static str) -> Field {
+    Field { name, needs: None }
+}
+
+const fn of(name: &'static str, bit: u64, part: &'static str) -> Field {
+    Field { name, needs: Some((bit, part)) }
+}
+
+/// What a sample says that has its cost, alone or with others.
+const WEIGHTS: u64 = sample::WEIGHT | sample::WEIGHT_STRUCT;
+
+/// All fields.
+pub(crate) const FIELDS: &[Field] = &[
+    field("comm"),
+    field("pid"),
+    field("tid"),
+    of("cpu", sample::CPU, "CPU"),
+    of("time", sample::TIME, "TIME"),
+    field("period"),
+    field("event"),
+    field("trace"),
+    field("ip"),
+    field("sym"),
+    field("symoff"),
+    field("dso"),
+    field("srcline"),
+    of("addr", sample::ADDR, "ADDR"),
+    of("data_src", sample::DATA_SRC, "DATA_SRC"),
+    of("weight", WEIGHTS, "WEIGHT"),
+    of("ins_lat", sample::WEIGHT_STRUCT, "WEIGHT_STRUCT"),
+    of("iregs", sample::REGS_INTR, "IREGS"),
+    of("uregs", sample::REGS_USER, "UREGS"),
+    field("brstack"),
+    field("brstacksym"),
+    field("brstackoff"),
+    field("bpf-output"),
+    of("phys_addr", sample::PHYS_ADDR, "PHYS_ADDR"),
+    of("data_page_size", sample::DATA_PAGE_SIZE, "DATA_PAGE_SIZE"),
+    of("code_page_size", sample::CODE_PAGE_SIZE, "CODE_PAGE_SIZE"),
+    field("misc"),
+    field("tod"),
+    field("flags"),
+    field("callindent"),
+    field("synth"),
+    field("ipc"),
+];
+
+/// Fields of perf's that are not printed here, each with what to use instead.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("insn", "`perfprof-tui annotate` shows instructions"),
+    ("insnlen", "`perfprof-tui annotate` shows instructions"),
+    ("brstackinsn", "`perfprof-tui annotate` shows instructions"),
+    ("brstackinsnlen", "`perfprof-tui annotate` shows instructions"),
+    ("srccode", "`perfprof-tui annotate` shows source lines"),
+    ("metric", "`perfprof-tui stat` computes metrics"),
+];
+
+/// Fields whose values are kept with no sample: they take a second look at the records.
+const OF_RECORDS: &[&str] = &[
+    "addr",
+    "data_src",
+    "weight",
+    "ins_lat",
+    "iregs",
+    "uregs",
+    "brstack",
+    "brstacksym",
+    "brstackoff",
+    "bpf-output",
+    "phys_addr",
+    "data_page_size",
+    "code_page_size",
+    "misc",
+];
+
+impl FieldSet {
+    /// The set of some names that are fields.
+    fn of(names: &[&str]) -> Self {
+        Self(names.iter().filter_map(|name| Self::one(name)).fold(0, |all, one| all | one.0))
+    }
+
+    fn one(name: &str) -> Option<Self> {
+        FIELDS.iter().position(|field| field.name == name).map(|at| Self(1 << at))
+    }
+
+    pub(crate) fn has(self, name: &str) -> bool {
+        Self::one(name).is_some_and(|one| self.0 & one.0 != 0)
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static Field> {
+        FIELDS.iter().enumerate().filter(move |(at, _)| self.0 >> at & 1 == 1).map(|(_, field)| field)
+    }
+}
+
+/// perf's types of events, which `-F` may choose by a word before a colon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Hardware,
+    Software,
+    Tracepoint,
+    HwCache,
+    Raw,
+    Breakpoint,
+    Synthesized,
+    Other,
+}
+
+const CLASSES: [Class; 8] = [
+    Class::Hardware,
+    Class::Software,
+    Class::Tracepoint,
+    Class::HwCache,
+    Class::Raw,
+    Class::Breakpoint,
+    Class::Synthesized,
+    Class::Other,
+];
+
+impl Class {
+    fn named(word: &str) -> Option<Self> {
+        Some(match word {
+            "hw" => Self::Hardware,
+            "sw" => Self::Software,
+            "trace" => Self::Tracepoint,
+            "raw" => Self::Raw,
+            "break" => Self::Breakpoint,
+            "synth" => Self::Synthesized,
+            _ => return None,
+        })
+    }
+
+    fn of(event: &EventDesc) -> Self {
+        match event.attr.kind {
+            TYPE_HARDWARE => Self::Hardware,
+            TYPE_SOFTWARE => Self::Software,
+            TYPE_TRACEPOINT => Self::Tracepoint,
+            TYPE_HW_CACHE => Self::HwCache,
+            TYPE_RAW => Self::Raw,
+            TYPE_BREAKPOINT => Self::Breakpoint,
+            _ => Self::Other,
+        }
+    }
+
+    fn default(self) -> FieldSet {
+        let common = FieldSet::of(&["comm", "tid", "cpu", "time", "event"]);
+        let code = FieldSet::of(&["ip", "sym", "symoff", "dso", "period"]);
+        match self {
+            Self::Tracepoint => common.and(FieldSet::of(&["trace"])),
+            Self::Synthesized => common.and(code).and(FieldSet::of(&["synth"])).without(FieldSet::of(&["period"])),
+            // What a PMU says of an access to memory.
+            Self::Raw => common.and(code).and(FieldSet::of(&[
+                "addr",
+                "data_src",
+                "weight",
+                "phys_addr",
+                "data_page_size",
+                "code_page_size",
+                "ins_lat",
+            ])),
+            _ => common.and(code),
+        }
+    }
+
+    /// Fields that events of the type never have.
+    fn invalid(self) -> FieldSet {
+        match self {
+            Self::Software => FieldSet::of(&["trace"]),
+            Self::Tracepoint | Self::Other | Self::Synthesized => FieldSet::default(),
+            _ => FieldSet::of(&["trace", "bpf-output"]),
+        }
+    }
+}
+
+/// What `-F` chose for one type of event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Choice {
+    /// Only these.
+    only: Option<FieldSet>,
+    plus: FieldSet,
+    minus: FieldSet,
+}
+
+/// The fields that are printed, by type of event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    choices: [Choice; CLASSES.len()],
+    by_default: bool,
+}
+
+impl Fields {
+    /// Reads `a,b`, `+a,-b` or `sw:a,b`, one after the other; the error says what is wrong with which.
+    pub(crate) fn parse(lists: &[String]) -> Result<Self, String> {
+        let mut fields = Self::default();
+        lists.iter().try_for_each(|list| fields.add(list).map_err(|why| format!("-F {list}: {why}")))?;
+        Ok(fields)
+    }
+
+    fn add(&mut self, list: &str) -> Result<(), String> {
+        let (class, words) = match list.split_once(':') {
+            Some((word, rest)) => {
+                let class = Class::named(word).ok_or_else(|| {
+                    format!("{word} is no type of event; there are hw, sw, trace, raw, break and synth")
+                })?;
+                (Some(class), rest)
+            }
+            None => (None, list),
+        };
+        let (mut only, mut plus, mut minus) = (None::<FieldSet>, FieldSet::default(), FieldSet::default());
+        for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let bare = word.trim_start_matches(['+', '-']);
+            let one = FieldSet::one(bare).ok_or_else(|| no_field(bare))?;
+            match word.as_bytes().first() {
+                Some(b'+') => plus = plus.and(one),
+                Some(b'-') => minus = minus.and(one),
+                _ => only = Some(only.unwrap_or_default().and(one)),
+            }
+        }
+        if only.is_some() && !(plus.is_empty() && minus.is_empty()) {
+            return Err("+ and - change what is printed by default, so all or none of them have one".to_owned());
+        }
+        let is_change = !(plus.is_empty() && minus.is_empty());
+        for (own, choice) in CLASSES.iter().zip(&mut self.choices) {
+            if class.is_some_and(|class| class != *own) {
+                continue;
+            }
+            if is_change {
+                choice.plus = choice.plus.without(minus).and(plus);
+                choice.minus = choice.minus.without(plus).and(minus);
+            } else {
+                *choice = Choice { only: Some(only.unwrap_or_default()), ..Choice::default() };
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields of an event's samples; the error names one that was asked for and that the samples do not have. Of
+    /// several events of a type it is, as in perf, the first one whose samples must have it.
+    pub(super) fn of_event(&self, event: &EventDesc, is_first: bool) -> Result<FieldSet, String> {
+        let class = Class::of(event);
+        let choice = CLASSES.iter().position(|own| *own == class).map(|at| self.choices[at]).unwrap_or_default();
+        let is_bpf_output = event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_BPF_OUTPUT;
+        let own = if is_bpf_output { FieldSet::of(&["bpf-output"]) } else { FieldSet::default() };
+        let mut set = choice.only.unwrap_or_else(|| class.default().and(own)).and(choice.plus).without(choice.minus);
+        // A recorded call chain is printed of tracepoints as well.
+        let of_code = FieldSet::of(&["ip", "sym", "symoff", "dso"]);
+        if choice.only.is_none() && event.attr.sample_type & sample::CALLCHAIN != 0 {
+            set = set.and(of_code.without(choice.minus));
+        }
+        let asked = choice.only.unwrap_or_default().and(choice.plus);
+        set = set.without(class.invalid());
+        for field in set.names() {
+            let lacks = |bit: u64| event.attr.sample_type & bit == 0 && !event.is_derived();
+            let Some((_, part)) = field.needs.filter(|(bit, _)| lacks(*bit)) else { continue };
+            if is_first && asked.has(field.name) {
+                let (event, field) = (&event.name, field.name);
+                return Err(format!("samples of {event} have no {part}, so {field} cannot be printed"));
+            }
+            set = set.without(FieldSet::of(&[field.name]));
+        }
+        if set.has("srcline") && !set.has("ip") {
+            return Err("srcline needs ip: a line is that of an address".to_owned());
+        }
+        Ok(set)
+    }
+
+    /// True if two events have their fields by one type.
+    pub(super) fn are_alike(a: &EventDesc, b: &EventDesc) -> bool {
+        Class::of(a) == Class::of(b)
+    }
+
+    /// True if source lines are among them.
+    pub(crate) fn wants_lines(&self) -> bool {
+        self.has_any(&["srcline"])
+    }
+
+    /// True if any is among them that only a record has.
+    pub(crate) fn wants_records(&self) -> bool {
+        self.has_any(OF_RECORDS)
+    }
+
+    fn has_any(&self, names: &[&str]) -> bool {
+        let wanted = FieldSet::of(names);
+        let has = |choice: &Choice| choice.only.unwrap_or_default().and(choice.plus).0 & wanted.0 != 0;
+        self.choices.iter().any(has)
+    }
+}
+
+/// True if samples of an event have fields of records by default.
+pub(crate) fn has_records(event: &EventDesc) -> bool {
+    let is_output = event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_BPF_OUTPUT;
+    let of_memory = sample::ADDR | sample::DATA_SRC | WEIGHTS | sample::PHYS_ADDR | sample::DATA_PAGE_SIZE;
+    is_output || event.attr.kind == attr::TYPE_RAW && event.attr.sample_type & of_memory != 0
+}
+
+fn no_field(word: &str) -> String {
+    if let Some((_, instead)) = NOT_HERE.iter().find(|(name, _)| *name == word) {
+        return format!("{word} is not printed here: {instead}");
+    }
+    let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+    format!("{word} is no field; there are {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::Attr;
+
+    fn event(kind: u32, sample_type: u64) -> EventDesc {
+        EventDesc { name: "e".into(), attr: Attr { kind, sample_type, ..Attr::default() }, ids: Vec::new() }
+    }
+
+    fn names(lists: &[&str], event: &EventDesc) -> Result<String, String> {
+        let lists: Vec<String> = lists.iter().map(|list| (*list).to_owned()).collect();
+        let set = Fields::parse(&lists)?.of_event(event, true)?;
+        Ok(set.names().map(|field| field.name).collect::<Vec<_>>().join(","))
+    }
+
+    const ALL: u64 = sample::IP | sample::TID | sample::TIME | sample::CPU;
+
+    #[test]
+    fn fields_are_chosen_as_perf_does() {
+        let clock = event(TYPE_SOFTWARE, ALL);
+        assert_eq!(names(&[], &clock).as_deref(), Ok("comm,tid,cpu,time,period,event,ip,sym,symoff,dso"));
+        assert_eq!(names(&["comm,tid"], &clock).as_deref(), Ok("comm,tid"));
+        assert_eq!(names(&["+pid,-time,-dso"], &clock).as_deref(), Ok("comm,pid,tid,cpu,period,event,ip,sym,symoff"));
+        assert_eq!(names(&["sw:comm,ip"], &clock).as_deref(), Ok("comm,ip"));
+        assert_eq!(names(&["sw:"], &clock).as_deref(), Ok(""));
+        assert_eq!(names(&["hw:comm,ip", "trace:tid"], &clock), names(&[], &clock));
+        assert_eq!(names(&["comm", "sw:tid"], &clock).as_deref(), Ok("tid"));
+        let point = event(TYPE_TRACEPOINT, ALL);
+        assert_eq!(names(&[], &point).as_deref(), Ok("comm,tid,cpu,time,event,trace"));
+        assert_eq!(names(&["trace"], &point).as_deref(), Ok("trace"));
+        assert_eq!(names(&["trace"], &clock).as_deref(), Ok(""));
+        let chained = event(TYPE_TRACEPOINT, ALL | sample::CALLCHAIN);
+        assert_eq!(names(&[], &chained).as_deref(), Ok("comm,tid,cpu,time,event,trace,ip,sym,symoff,dso"));
+    }
+
+    #[test]
+    fn what_samples_lack_is_left_out_unless_it_was_asked_for() {
+        let short = event(TYPE_SOFTWARE, sample::IP | sample::TID);
+        assert_eq!(names(&[], &short).as_deref(), Ok("comm,tid,period,event,ip,sym,symoff,dso"));
+        assert!(names(&["comm,cpu"], &short).is_err_and(|why| why.contains("have no CPU, so cpu")));
+        assert!(names(&["+addr"], &short).is_err_and(|why| why.contains("have no ADDR")));
+        for wrong in ["bogus", "comm,+addr", "bogus:comm", "insn", "tid,srcline"] {
+            assert!(names(&[wrong], &short).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_second_look_is_taken_only_for_what_records_have() {
+        let parse = |list: &str| Fields::parse(&[list.to_owned()]).expect("fields");
+        assert!(parse("comm,addr").wants_records() && parse("+misc").wants_records());
+        assert!(!parse("comm,ip,srcline").wants_records() && !parse("-addr").wants_records());
+        assert!(parse("+srcline").wants_lines() && !parse("ip").wants_lines());
+    }
+}

@@ -1,0 +1,57 @@
+//! A frame of a call chain as a line of text.
+
+use crate::panel::text::clean;
+use crate::profile::frames::SymState;
+use crate::profile::{FrameId, SymId};
+use crate::query::Data;
+use crate::session::DsoKind;
+
+use super::{AddressForm, Shape};
+
+/// The frame of which perf's unwinder finds no address, where the copied stack ends.
+const CUT: &str = "ffffffffffffffff [unknown] ([unknown])";
+
+/// `ip sym+0xoff (dso)`: the address is the sampled one for single samples, and inside the file for
+/// call chains, as perf has it.
+pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
+    let one = data.profile.frames.get(frame);
+    let map = data.session.dsos.map_of(one.map);
+    let sym = data.profile.frames.sym(data.profile.frames.sym_of(frame));
+    let dso = data.session.dsos.get(sym.dso);
+    if sym.kind == DsoKind::Cut {
+        return CUT.to_owned();
+    }
+    let is_file = matches!(sym.kind, DsoKind::File | DsoKind::Vdso);
+    let ip = one.ip.wrapping_sub(u64::from(shape.way == AddressForm::Call && one.caller && !sym.kind.is_kernel()));
+    let at = map.to_dso(ip);
+    let shown = if shape.way != AddressForm::Sampled && is_file { at } else { ip };
+    // Of BPF programs the record that told of them has the bounds.
+    let start = if sym.kind == DsoKind::Bpf { map.start } else { sym.start };
+    let mut out = String::new();
+    for sym in data.profile.frames.inlined(frame.0).iter().rev().filter(|_| shape.set.has("sym")) {
+        let name = data.profile.frames.sym(SymId(*sym)).name();
+        out.push_str(&format!("{shown:16x} {}\n\t", clean(&name)));
+    }
+    out.push_str(&format!("{shown:16x}"));
+    if shape.set.has("sym") {
+        out.push(' ');
+        match sym.function.as_ref().filter(|_| sym.state != SymState::Bounded) {
+            Some(name) => {
+                out.push_str(&clean(name));
+                if shape.set.has("symoff") {
+                    out.push_str(&format!("+{:#x}", at.wrapping_sub(start)));
+                }
+            }
+            None => out.push_str("[unknown]"),
+        }
+    }
+    if shape.set.has("dso") {
+        // Of modules perf prints what `lsmod` says.
+        let path = if sym.kind == DsoKind::Module { &dso.short } else { &dso.path };
+        out.push_str(&format!(" ({})", clean(path)));
+    }
+    if let Some(line) = data.profile.frames.line(frame).filter(|_| shape.set.has("srcline")) {
+        out.push_str(&format!("\n\t  {}", clean(&line.short())));
+    }
+    out
+}

@@ -1,0 +1,341 @@
+//! Samples as text in perf script's layout (perf-script(1)): a line with who, when and what,
+//! then the call chain, leaf first, then an empty line.
+
+mod extra;
+mod fields;
+mod frames;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::ingest::Core;
+use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
+use crate::kernel::local_time;
+use crate::panel::text::clean;
+use crate::perfdata::EventDesc;
+use crate::profile::{FrameId, NodeId};
+use crate::query::Data;
+use crate::query::symbol_stacks::StackSample;
+use crate::record::kinds::{misc, types};
+
+pub(crate) use extra::{Addresses, RecordSample};
+use fields::FieldSet;
+pub use fields::Fields;
+pub(crate) use fields::has_records;
+
+/// The parts that are printed of one event's samples.
+#[derive(Clone, Debug)]
+struct Shape {
+    set: FieldSet,
+    chain: bool,
+    /// Whether chains leave the kernel, or the user's code, out: then perf prints no frame for a sample that was there.
+    no_kernel: bool,
+    no_user: bool,
+    way: AddressForm,
+    name: String,
+    /// Which registers an interrupt's state has.
+    regs_intr: u64,
+    is_trace: bool,
+    /// An address of data belongs to a sample, of which the function may be named.
+    names_addr: bool,
+}
+
+/// The form of a frame's address, as perf has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum AddressForm {
+    /// As it was sampled.
+    #[default]
+    Sampled,
+    /// Inside its file: of chains.
+    InFile,
+    /// The same, where a chain was made from a copy of the stack: the call itself, not where it returns to.
+    Call,
+}
+
+/// From where times are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TimeBase {
+    #[default]
+    Clock,
+    /// The first that is printed.
+    Start,
+    /// The one before.
+    Before,
+}
+
+/// How samples are printed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ScriptOptions {
+    pub(crate) nanoseconds: bool,
+    pub(crate) times: TimeBase,
+    /// Columns as narrow as `-L` has them.
+    pub(crate) narrow: bool,
+    pub(crate) hide_chains: bool,
+    /// Frames of a chain that are printed.
+    pub(crate) max_stack: Option<usize>,
+    /// Functions behind which chains end.
+    pub(crate) stop_at: Vec<String>,
+}
+
+/// Whose a line is, and of when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineOwner<'a> {
+    pub(crate) comm: &'a str,
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+    pub(crate) cpu: u32,
+    pub(crate) time: u64,
+    /// The kind and the flags of its record, where they are known.
+    pub(crate) record: Option<(u32, u16)>,
+}
+
+/// Prints samples.
+pub(crate) struct Printer<'a> {
+    data: Data<'a>,
+    shapes: Vec<Shape>,
+    options: ScriptOptions,
+    /// What must be added to a time for that of the wall.
+    wall: u64,
+    /// The time from which others are counted.
+    base: Option<u64>,
+    /// The widest text of a data source so far.
+    memory_width: usize,
+    arm: bool,
+    /// Text of each frame, by how an event has it, made when it is first met.
+    frames: FxHashMap<(FrameId, AddressForm), (Box<str>, bool)>,
+}
+
+impl<'a> Printer<'a> {
+    /// The error says which field cannot be printed.
+    pub(crate) fn new(
+        data: Data<'a>,
+        core: &Core,
+        fields: &Fields,
+        options: ScriptOptions,
+        arch: &str,
+    ) -> Result<Self, String> {
+        let events = &core.events;
+        let widths = events.iter().filter(|e| !e.is_dummy() && !e.is_derived()).map(|e| e.name.chars().count());
+        let width = widths.max().unwrap_or(0);
+        let shape = |(at, event): (usize, &EventDesc)| {
+            let is_first = !events[..at].iter().any(|before| Fields::are_alike(before, event));
+            Ok::<_, String>(shape(event, fields.of_event(event, is_first)?, width, options.hide_chains))
+        };
+        let shapes = events.iter().enumerate().map(shape).collect::<Result<Vec<_>, _>>()?;
+        let wall = core.told.wall_start(0);
+        if wall == 0 && shapes.iter().any(|shape| shape.set.has("tod")) {
+            return Err("tod: the recording does not say what its clock showed at which time of day; \
+                        record -k CLOCK_MONOTONIC notes it"
+                .to_owned());
+        }
+        let arm = arch == "aarch64";
+        Ok(Self { data, shapes, options, wall, base: None, memory_width: 0, arm, frames: FxHashMap::default() })
+    }
+
+    /// True if an event has nothing to be printed.
+    pub(crate) fn is_silent(&self, event: u16) -> bool {
+        self.shapes.get(usize::from(event)).is_none_or(|shape| shape.set == FieldSet::default())
+    }
+
+    /// The registers of an interrupt's state that an event asked for.
+    pub(crate) fn regs_intr(&self, event: u16) -> u64 {
+        self.shapes.get(usize::from(event)).map_or(0, |shape| shape.regs_intr)
+    }
+
+    /// Prints a sample; what only its record has, where that is at hand.
+    pub(crate) fn sample(&mut self, row: &StackSample, mut record: Option<&mut RecordSample<'_>>, out: &mut String) {
+        let shape = self.shapes[usize::from(row.event)].clone();
+        let site = self.data.profile.sites.all()[row.site as usize];
+        let task = &self.data.session.tasks()[site.task.0 as usize];
+        let owner = LineOwner {
+            comm: &task.comm,
+            pid: task.pid,
+            tid: task.tid,
+            cpu: u32::from(row.cpu),
+            time: row.time,
+            record: record.as_ref().map(|record| (types::SAMPLE, record.misc)),
+        };
+        self.begin(&shape, &owner, out);
+        // Writing into a string cannot fail.
+        if shape.set.has("period") {
+            let _ = write!(out, "{:>10} ", row.period);
+        }
+        if shape.set.has("event") {
+            let _ = write!(out, "{}: ", shape.name);
+        }
+        if shape.set.has("flags") {
+            let _ = write!(out, "  {:<21} ", "");
+        }
+        if shape.is_trace && shape.set.has("trace") {
+            let text = self.data.profile.sites.traces().get(site.trace.0 as usize);
+            // A tab of the kernel's own stays one.
+            let parts = text.map_or("", |t| t).split('\t').map(clean);
+            out.push_str(&parts.collect::<Vec<_>>().join("\t"));
+        }
+        if let Some(record) = &mut record {
+            record.before_address(&shape, &mut self.memory_width, out);
+        }
+        if shape.set.has("ip") {
+            self.stack(&shape, site.stack, out);
+        }
+        if let Some(record) = &mut record {
+            record.behind_address(&shape, self.arm, out);
+        }
+        out.push('\n');
+    }
+
+    /// Begins the line of another record, as lines of an event's samples begin.
+    pub(crate) fn side(&mut self, event: u16, owner: &LineOwner<'_>, out: &mut String) {
+        let Some(shape) = self.shapes.get(usize::from(event)).cloned() else { return };
+        self.begin(&shape, owner, out);
+    }
+
+    /// Who and when.
+    fn begin(&mut self, shape: &Shape, owner: &LineOwner<'_>, out: &mut String) {
+        let narrow = self.options.narrow;
+        let has = |name: &str| shape.set.has(name);
+        if has("comm") {
+            let comm = clean(owner.comm);
+            let _ = match (narrow, shape.chain && has("ip")) {
+                (true, _) => write!(out, "{:>8} ", comm.chars().take(8).collect::<String>()),
+                (false, true) => write!(out, "{comm} "),
+                (false, false) => write!(out, "{comm:>16} "),
+            };
+        }
+        let _ = match (has("pid"), has("tid")) {
+            (true, true) => write!(out, "{:>5}/{:<5} ", owner.pid, owner.tid),
+            (true, false) => write!(out, "{:>5} ", owner.pid),
+            (false, true) => write!(out, "{:>5} ", owner.tid),
+            _ => Ok(()),
+        };
+        if has("cpu") {
+            let _ = if narrow { write!(out, "{:>3} ", owner.cpu) } else { write!(out, "[{:03}] ", owner.cpu) };
+        }
+        if let Some((kind, flags)) = owner.record.filter(|_| has("misc")) {
+            let _ = write!(out, "{:<6}", letters(kind, flags));
+        }
+        if has("tod") {
+            let _ = write!(out, "{} ", time_of_day(self.wall.wrapping_add(owner.time)));
+        }
+        if has("time") {
+            self.time(owner.time, out);
+        }
+    }
+
+    fn time(&mut self, time: u64, out: &mut String) {
+        let base = self.base.get_or_insert(time);
+        let shown = match self.options.times {
+            TimeBase::Clock => time,
+            TimeBase::Start => time.wrapping_sub(*base),
+            TimeBase::Before => time.wrapping_sub(std::mem::replace(base, time)),
+        };
+        let (s, ns) = (shown / 1_000_000_000, shown % 1_000_000_000);
+        let _ = if self.options.nanoseconds {
+            write!(out, "{s:>5}.{ns:09}: ")
+        } else {
+            write!(out, "{s:>5}.{:06}: ", ns / 1000)
+        };
+    }
+
+    fn stack(&mut self, shape: &Shape, stack: NodeId, out: &mut String) {
+        if shape.chain {
+            out.push('\n');
+        }
+        let profile = self.data.profile;
+        let most = self.options.max_stack.unwrap_or(usize::MAX);
+        for (depth, frame) in profile.trie.walk(stack).enumerate().take(most) {
+            let data = self.data;
+            let is_kernel = || profile.frames.sym(profile.frames.sym_of(frame)).kind.is_kernel();
+            if depth == 0 && (shape.no_kernel && is_kernel() || shape.no_user && !is_kernel()) {
+                continue;
+            }
+            let stops = &self.options.stop_at;
+            let (text, is_last) = self.frames.entry((frame, shape.way)).or_insert_with(|| {
+                let function = &profile.frames.sym(profile.frames.sym_of(frame)).function;
+                let is_last = function.as_ref().is_some_and(|name| stops.iter().any(|stop| **stop == **name));
+                (frames::describe(data, frame, shape).into(), is_last)
+            });
+            out.push_str(if shape.chain { "\t" } else { " " });
+            out.push_str(text);
+            if !shape.chain {
+                return;
+            }
+            out.push('\n');
+            if *is_last {
+                return;
+            }
+        }
+    }
+}
+
+/// The comm of a thread now, as perf has it.
+pub(crate) fn comm_of(core: &Core, tid: i32) -> Arc<str> {
+    let unnamed = || if tid == 0 { "swapper".into() } else { format!(":{tid}").into() };
+    core.session.comm_of(tid).unwrap_or_else(unnamed)
+}
+
+/// The flags of a record as letters: the mode that the CPU was in, data, an exec, a switch.
+fn letters(kind: u32, flags: u16) -> String {
+    // A mode has all bits of those that it is made of.
+    let modes = [(1, 'K'), (2, 'U'), (3, 'H'), (4, 'G'), (5, 'g')];
+    let mut out: String = modes
+        .iter()
+        .filter(|(mode, _)| flags & misc::CPUMODE_MASK & mode == *mode)
+        .map(|(_, letter)| *letter)
+        .collect();
+    match kind {
+        types::MMAP | types::MMAP2 if flags & misc::MMAP_DATA != 0 => out.push('M'),
+        types::COMM if flags & misc::COMM_EXEC != 0 => out.push('E'),
+        types::SWITCH | types::SWITCH_CPU_WIDE if flags & misc::SWITCH_OUT != 0 => {
+            out.push('S');
+            out.extend((flags >> 14 & 1 == 1).then_some('p'));
+        }
+        _ => {}
+    }
+    out
+}
+
+/// `2026-11-21 03:04:46.123076`, of nanoseconds since 1970.
+fn time_of_day(wall: u64) -> String {
+    let [year, month, day, hour, minute, second] = local_time((wall / 1_000_000_000) as i64).unwrap_or_default();
+    let micros = wall % 1_000_000_000 / 1000;
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
+}
+
+fn shape(event: &EventDesc, set: FieldSet, width: usize, hide_chains: bool) -> Shape {
+    let carries = |bit: u64| event.attr.sample_type & bit != 0;
+    // What is derived from samples has their stacks.
+    let chain = (carries(sample::CALLCHAIN) || event.is_derived()) && !hide_chains;
+    let way = match chain {
+        false => AddressForm::Sampled,
+        true if carries(sample::STACK_USER) => AddressForm::Call,
+        true => AddressForm::InFile,
+    };
+    Shape {
+        set,
+        chain,
+        no_kernel: chain && event.attr.has(Flag::ExcludeCallchainKernel),
+        no_user: way == AddressForm::InFile && event.attr.has(Flag::ExcludeCallchainUser),
+        way,
+        name: format!("{:>width$}", clean(&event.name)),
+        regs_intr: event.attr.regs_intr,
+        is_trace: event.attr.kind == TYPE_TRACEPOINT,
+        names_addr: extra::names_addr(&event.attr),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_letters() {
+        assert_eq!([1, 2, 3, 4, 5].map(|mode| letters(types::SAMPLE, mode)), ["K", "U", "KUH", "G", "KGg"]);
+        assert_eq!(letters(types::COMM, misc::COMM_EXEC), "E");
+        assert_eq!(letters(types::MMAP, misc::MMAP_DATA | 2), "UM");
+        assert_eq!([1 << 13, 3 << 13].map(|flags| letters(types::SWITCH, flags)), ["S", "Sp"]);
+        assert_eq!(letters(types::SAMPLE, 1 << 13), "");
+    }
+}

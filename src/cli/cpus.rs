@@ -37,6 +37,7 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
     let chosen = args.cpus.as_deref().map(cpu_list).transpose()?;
     let stop = signals::stop_flag()?;
     let mut reader = HostWatch::new(Roots::default());
+    reader.count_work(true);
     let first = reader.cut();
     if first.rows.is_empty() {
         anyhow::bail!("{}", first.notes.first().map_or("no CPU is known", String::as_str));
@@ -177,7 +178,7 @@ fn wait(reader: &mut HostWatch, interval: Duration, stop: &AtomicBool) -> bool {
 }
 
 fn columns(view: &HostView, timed: bool) -> Vec<CpuColumn> {
-    use CpuColumn::{Cpu, IrqTimed, Ksoftirqd, Missing, Peak, Rate, Share, Timed};
+    use CpuColumn::{Cpu, Cycles, Ghz, Ipc, IrqTimed, Ksoftirqd, Missing, Peak, Rate, Share, Timed};
     let order = [
         Ticks::USER,
         Ticks::NICE,
@@ -193,6 +194,9 @@ fn columns(view: &HostView, timed: bool) -> Vec<CpuColumn> {
     let mut out = vec![Cpu];
     out.extend(order.map(Share));
     out.extend([Missing, Peak, Ksoftirqd]);
+    if view.counts_work() {
+        out.extend([Cycles, Ipc, Ghz]);
+    }
     if timed {
         out.push(IrqTimed);
         out.extend(SHOWN.map(Timed));

@@ -1,5 +1,6 @@
 //! `stat`: counts events over a command, a target or an interval, as perf stat does.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
@@ -171,7 +172,11 @@ fn one_run(
     }
     let status = wait(args, &counters, &mut child, stop, started, report)?;
     let seconds = started.elapsed().as_secs_f64();
-    report.runs.push(since(read(&counters), &before));
+    let run = since(read(&counters), &before);
+    for (cpu, percent) in absent(&run) {
+        complain(&format!("CPU {cpu} was counted for {percent:.0} % of the time: then it was offline"));
+    }
+    report.runs.push(run);
     report.seconds.push(seconds);
     Ok((counters, status))
 }
@@ -243,9 +248,48 @@ fn read(counters: &Counters) -> CounterRun {
     counters.read().into_iter().map(|(at, counts)| (at, value(counts))).collect()
 }
 
+/// The CPUs that were counted for less time than others, and for how much of it in percent: what is counted on a CPU
+/// ends when that goes offline, also where it comes back.
+fn absent(run: &CounterRun) -> Vec<(u32, f64)> {
+    let mut enabled: BTreeMap<u32, u64> = BTreeMap::new();
+    for ((_, place), value) in run {
+        if let CountedOn::Cpu(cpu) = place {
+            let most = enabled.entry(*cpu).or_default();
+            *most = (*most).max(value.enabled_ns);
+        }
+    }
+    let whole = enabled.values().copied().max().unwrap_or(0);
+    let lacks = |ns: u64| whole - ns > APART_NS;
+    let percent = |ns: u64| 100.0 * ns as f64 / whole as f64;
+    enabled.into_iter().filter(|(_, ns)| lacks(*ns)).map(|(cpu, ns)| (cpu, percent(ns))).collect()
+}
+
+/// The time that may lie between two counters which begin or end together.
+const APART_NS: u64 = 100_000_000;
+
 fn since(now: CounterRun, then: &CounterRun) -> CounterRun {
     let rest = |(at, value): ((usize, CountedOn), CounterValue)| {
         (at, value.since(&then.get(&at).copied().unwrap_or_default()))
     };
     now.into_iter().map(rest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_went_away_is_told_from_one_that_stayed() {
+        let value = |enabled_ns| CounterValue { raw: 7, enabled_ns, running_ns: enabled_ns };
+        let run = |list: &[(usize, CountedOn, u64)]| -> CounterRun {
+            list.iter().map(|(event, place, ns)| ((*event, *place), value(*ns))).collect()
+        };
+        let second = 1_000_000_000;
+        let (one, two) = (CountedOn::Cpu(1), CountedOn::Cpu(2));
+        let gone = run(&[(0, one, second), (1, one, second), (0, two, 4 * second), (1, two, 4 * second + APART_NS)]);
+        assert_eq!(absent(&gone).iter().map(|(cpu, percent)| (*cpu, percent.round())).collect::<Vec<_>>(), [(1, 24.0)]);
+        assert!(absent(&run(&[(0, one, second), (0, two, second + APART_NS)])).is_empty(), "they only began later");
+        assert!(absent(&run(&[(0, CountedOn::Thread(1), 5), (0, CountedOn::Thread(2), 9 * second)])).is_empty());
+        assert!(absent(&CounterRun::new()).is_empty());
+    }
 }

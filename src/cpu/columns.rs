@@ -35,6 +35,10 @@ pub enum CpuColumn {
     NetSqueezed,
     NetRps,
     Mhz,
+    /// What its PMU counts: cycles a second, instructions a cycle, and cycles in the time that it is busy.
+    Cycles,
+    Ipc,
+    Ghz,
     Throttled,
     Node,
     Package,
@@ -118,6 +122,9 @@ impl CpuColumn {
             Self::NetSqueezed => ("net_squeezed_s", "squeezed", 9),
             Self::NetRps => ("net_rps_s", "rps", 7),
             Self::Mhz => ("mhz", "MHz", 7),
+            Self::Cycles => ("cycles_s", "cycles/s", 9),
+            Self::Ipc => ("ipc", "IPC", 5),
+            Self::Ghz => ("ghz", "GHz", 5),
             Self::Throttled => ("throttled", "throttled", 10),
             Self::Node => ("node", "node", 5),
             Self::Package => ("package", "pkg", 4),
@@ -151,6 +158,9 @@ impl CpuColumn {
             Self::NetSqueezed => "times a second that receiving ran out of its budget",
             Self::NetRps => "packets a second steered here by RPS",
             Self::Throttled => "throttled for heat since boot",
+            Self::Cycles => "cycles a second",
+            Self::Ipc => "instructions a cycle",
+            Self::Ghz => "GHz in the time that it was not idle (cycles, by /proc/stat's ticks),",
             other => return other.column().title,
         };
         words.into()
@@ -176,6 +186,7 @@ impl CpuColumn {
         match self {
             Self::Share(_) | Self::Missing | Self::Peak | Self::Ksoftirqd | Self::Given => format!("{value:.0}"),
             Self::Sampled(_) | Self::Timed(_) | Self::IrqTimed => format!("{value:.1}"),
+            Self::Ipc | Self::Ghz => format!("{value:.2}"),
             _ if value < 1000.0 => format!("{value:.0}"),
             _ => short(value),
         }

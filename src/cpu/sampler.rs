@@ -41,6 +41,36 @@ pub(crate) struct NetRates {
     pub(crate) rps: f32,
 }
 
+/// Counts of a CPU's PMU in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkDone {
+    pub(crate) cycles: u64,
+    pub(crate) instructions: Option<u64>,
+}
+
+/// The work of a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Work {
+    /// Cycles a second.
+    pub(crate) cycles: f64,
+    /// Instructions a cycle.
+    pub(crate) ipc: Option<f64>,
+    /// Cycles in a nanosecond that it was not idle; `None` of one that was hardly ever busy, as /proc/stat counts that in
+    /// hundredths of a second.
+    pub(crate) ghz: Option<f64>,
+}
+
+/// The least busy CPU, in percent, of which a frequency is told.
+const BUSY: f32 = 5.0;
+
+impl Work {
+    fn of(done: &WorkDone, seconds: f64, busy: f32) -> Self {
+        let cycles = done.cycles as f64 / seconds;
+        let ipc = done.instructions.filter(|_| done.cycles > 0).map(|n| n as f64 / done.cycles as f64);
+        Self { cycles, ipc, ghz: (busy >= BUSY).then(|| cycles / (f64::from(busy) / 100.0) / 1e9) }
+    }
+}
+
 /// One CPU, now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpuRow {
@@ -64,6 +94,8 @@ pub(crate) struct CpuRow {
     pub(crate) ksoftirqd: Option<f32>,
     pub(crate) net: Option<NetRates>,
     pub(crate) mhz: Option<u32>,
+    /// What its PMU counted, while it does.
+    pub(crate) work: Option<Work>,
     /// How often it was throttled for heat since boot.
     pub(crate) throttled: Option<u64>,
     pub(crate) place: CpuPlace,
@@ -126,6 +158,11 @@ impl HostView {
         self.rows.binary_search_by_key(&cpu, |row| row.cpu).ok().map(|at| &self.rows[at])
     }
 
+    /// True if the PMU of a CPU counts what that does.
+    pub(crate) fn counts_work(&self) -> bool {
+        self.rows.iter().any(|row| row.work.is_some())
+    }
+
     /// Interrupts a second of a line on a CPU; `None` when it has no such counter.
     pub(crate) fn line_rate(&self, line: usize, cpu: u32) -> Option<f32> {
         let at = self.line_cpus.iter().position(|c| *c == cpu)?;
@@ -143,6 +180,8 @@ pub struct SlowReadings {
     /// Nanoseconds that each CPU's ksoftirqd has run.
     pub(crate) ksoftirqd: Vec<(u32, u64)>,
     pub(crate) mhz: Vec<(u32, u32)>,
+    /// What each CPU's PMU counted since the last time.
+    pub(crate) work: Vec<(u32, WorkDone)>,
     pub(crate) throttled: Vec<(u32, u64)>,
     pub(crate) pressure: Vec<(&'static str, Pressure)>,
     /// Packets dropped by all network devices.
@@ -347,6 +386,10 @@ impl Cpus {
             if let (Some((_, before)), Some(one)) = (before, self.cpus.get_mut(cpu)) {
                 one.row.ksoftirqd = Some(per(*before, *now) / 1e7);
             }
+        }
+        for (cpu, one) in &mut self.cpus {
+            let done = slow.work.iter().find(|(of, _)| of == cpu).filter(|_| seconds > 0.0);
+            one.row.work = done.map(|(_, done)| Work::of(done, seconds, one.row.busy()));
         }
         self.softnet.clone_from(&slow.softnet);
         self.ksoftirqd.clone_from(&slow.ksoftirqd);

@@ -92,6 +92,9 @@ impl<'a> CpuFacts<'a> {
             CpuColumn::NetSqueezed => net(|n| n.squeezed),
             CpuColumn::NetRps => net(|n| n.rps),
             CpuColumn::Mhz => row.and_then(|r| r.mhz).map(f64::from),
+            CpuColumn::Cycles => online.and_then(|r| r.work).map(|work| work.cycles),
+            CpuColumn::Ipc => online.and_then(|r| r.work?.ipc),
+            CpuColumn::Ghz => online.and_then(|r| r.work?.ghz),
             CpuColumn::Throttled => row.and_then(|r| r.throttled).map(|n| n as f64),
             CpuColumn::Node => row.and_then(|r| r.place.node).map(f64::from),
             CpuColumn::Package => row.and_then(|r| r.place.package).map(f64::from),
@@ -123,8 +126,11 @@ impl<'a> CpuFacts<'a> {
             CpuColumn::Marks => text(row.map(marks)),
             _ => match (self.value(column, cpu), column) {
                 (None, _) => Cell::Empty,
-                (Some(v), CpuColumn::Samples | CpuColumn::Throttled | CpuColumn::Mhz) => Cell::Count(v as u64),
+                (Some(v), CpuColumn::Samples | CpuColumn::Throttled | CpuColumn::Mhz | CpuColumn::Cycles) => {
+                    Cell::Count(v as u64)
+                }
                 (Some(v), CpuColumn::Node | CpuColumn::Package | CpuColumn::Core) => Cell::Id(v as i64),
+                (Some(v), CpuColumn::Ipc | CpuColumn::Ghz) => Cell::Ratio(v),
                 (Some(v), _) => Cell::Number(v),
             },
         }

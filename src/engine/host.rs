@@ -16,6 +16,7 @@ use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
 use super::Notice;
 use super::quotas::Quotas;
+use super::work::WorkWatch;
 
 /// The interval of reading /proc/stat: its figures are in hundredths of a second.
 const TICK_NS: u64 = 100_000_000;
@@ -40,6 +41,9 @@ pub struct HostWatch {
     stat: Stat,
     slow: SlowReadings,
     quotas: Quotas,
+    /// What PMUs count, where that is wanted.
+    work: WorkWatch,
+    counts_work: bool,
     quotas_at: u64,
     cpus: Cpus,
     cuts: u64,
@@ -67,6 +71,8 @@ impl HostWatch {
             slow: SlowReadings::default(),
             cpus: Cpus::new(ticks_per_second(), topology),
             quotas: Quotas::here(),
+            work: WorkWatch::default(),
+            counts_work: false,
             quotas_at: 0,
             cuts: 0,
             notes: Vec::new(),
@@ -99,6 +105,14 @@ impl HostWatch {
         Duration::from_nanos(TICK_NS.max(self.took * DUTY))
     }
 
+    /// Has PMUs count cycles and instructions from now on, or not any more.
+    pub(crate) fn count_work(&mut self, on: bool) {
+        if !on {
+            self.work.end();
+        }
+        self.counts_work = on;
+    }
+
     /// Reads everything and ends an interval.
     pub fn cut(&mut self) -> HostView {
         self.tick();
@@ -121,6 +135,10 @@ impl HostWatch {
         let pressure = |(name, file): &mut (_, ProcFile)| Some((*name, Pressure::parse(file.read().ok()?)?));
         slow.pressure = self.pressure_files.iter_mut().filter_map(pressure).collect();
         self.read_ksoftirqd();
+        self.slow.work = match self.counts_work {
+            true => self.work.read(&self.stat.cpus.iter().map(|(cpu, _)| *cpu).collect::<Vec<u32>>()),
+            false => Vec::new(),
+        };
         let mut view = self.cpus.cut(at, &self.slow);
         let since = std::mem::replace(&mut self.quotas_at, at);
         view.quotas = self.quotas.read(at.saturating_sub(since) as f64 / 1e9);
@@ -213,6 +231,7 @@ fn read_matrix(file: &mut ProcFile, matrix: &mut Matrix) {
 pub struct Host {
     view: Arc<ArcSwap<HostView>>,
     interval: Arc<AtomicU64>,
+    counts_work: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -223,9 +242,16 @@ impl Host {
         let view = Arc::new(ArcSwap::from_pointee(HostView::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let interval = Arc::new(AtomicU64::new(interval_ns(interval)));
-        let work = HostThread { view: view.clone(), stop: stop.clone(), interval: interval.clone(), notices };
+        let counts_work = Arc::new(AtomicBool::new(false));
+        let work = HostThread {
+            view: view.clone(),
+            stop: stop.clone(),
+            interval: interval.clone(),
+            counts_work: counts_work.clone(),
+            notices,
+        };
         let thread = crate::kernel::thread("host", move || work.run())?;
-        Ok(Self { view, interval, stop, thread: Some(thread) })
+        Ok(Self { view, interval, counts_work, stop, thread: Some(thread) })
     }
 
     /// The place where views appear.
@@ -236,6 +262,11 @@ impl Host {
     /// The newest view; without rows until there is one.
     pub(crate) fn view(&self) -> Arc<HostView> {
         self.view.load_full()
+    }
+
+    /// Has cycles and instructions counted while somebody looks at them.
+    pub(crate) fn count_work(&self, on: bool) {
+        self.counts_work.store(on, Ordering::Relaxed);
     }
 
     pub(crate) fn set_interval(&self, interval: Duration) {
@@ -260,6 +291,7 @@ struct HostThread {
     view: Arc<ArcSwap<HostView>>,
     stop: Arc<AtomicBool>,
     interval: Arc<AtomicU64>,
+    counts_work: Arc<AtomicBool>,
     notices: Sender<Notice>,
 }
 
@@ -276,6 +308,7 @@ impl HostThread {
                 reader.tick();
                 continue;
             }
+            reader.count_work(self.counts_work.load(Ordering::Relaxed));
             self.view.store(Arc::new(reader.cut()));
             cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
             if self.notices.send(Notice::Host).is_err() {

@@ -28,6 +28,7 @@ pub mod symbolizer;
 pub(crate) mod trigger_watch;
 pub mod urgency;
 pub mod view;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -365,6 +366,13 @@ impl Engine {
     pub(crate) fn set_host_interval(&self, interval: Duration) {
         if let Some(host) = &self.host {
             host.set_interval(interval);
+        }
+    }
+
+    /// Has the PMUs of CPUs count what those do, or not any more.
+    pub(crate) fn count_work(&self, on: bool) {
+        if let Some(host) = &self.host {
+            host.count_work(on);
         }
     }
 

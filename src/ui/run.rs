@@ -218,6 +218,7 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             }
             Effect::Catalogue => engine.list_events(),
             Effect::Softirqs(on) => engine.trace_softirqs(on),
+            Effect::CountWork(on) => engine.count_work(on),
             Effect::Save(path, range) => driver.save(engine, path, range),
             Effect::Suspend => {
                 term::leave();

@@ -203,6 +203,7 @@ fn counters_become_rates() {
             interrupts: second.1,
             softnet: vec![softnet(0, 4), softnet(5, 9)],
             ksoftirqd: vec![(1, SECOND), (0, SECOND)],
+            work: Vec::new(),
             mhz: vec![(1, 2400)],
             throttled: vec![(0, 7)],
             pressure: vec![("cpu", Pressure { some: 1.5, full: 0.5 })],
@@ -264,4 +265,30 @@ fn counters_that_turn_and_that_are_reset() {
     ] {
         assert_eq!(rise(before, now), rise_by, "{before} {now}");
     }
+}
+
+#[test]
+fn what_a_pmu_counts_becomes_ratios() {
+    let mut cpus = Cpus::new(100, Topology::default());
+    cpus.tick(SECOND, &stat(&[(0, [0; 10]), (1, [0; 10]), (2, [0; 10])]));
+    cpus.cut(SECOND, &SlowReadings::default());
+    let half = spent(1, &[(Ticks::USER, 100), (Ticks::IDLE, 100)]);
+    cpus.tick(3 * SECOND, &stat(&[(0, half), (1, spent(1, &[(Ticks::IDLE, 200)])), (2, half)]));
+    let work = vec![
+        (0, WorkDone { cycles: 3_000_000_000, instructions: Some(1_500_000_000) }),
+        (1, WorkDone { cycles: 4_000, instructions: None }),
+    ];
+    let view = cpus.cut(3 * SECOND, &SlowReadings { work, ..SlowReadings::default() });
+    let of = |cpu: u32| view.row(cpu).expect("a row").work;
+    let near = |a: f64, b: f64| (a - b).abs() < 0.02 * b;
+    // Three billion in two seconds, in one of which it was busy.
+    let busy = of(0).expect("counted");
+    assert!(
+        near(busy.cycles, 1.5e9) && busy.ipc == Some(0.5) && busy.ghz.is_some_and(|ghz| near(ghz, 3.0)),
+        "{busy:?}"
+    );
+    assert_eq!(of(1), Some(Work { cycles: 2000.0, ipc: None, ghz: None }), "it was idle");
+    assert_eq!((of(2), view.counts_work()), (None, true));
+    let later = cpus.cut(4 * SECOND, &SlowReadings::default());
+    assert!(!later.counts_work(), "nothing is counted any more");
 }

@@ -1,7 +1,7 @@
 //! Cells and their words, of CPUs made by hand.
 
 use super::*;
-use crate::cpu::sampler::NetRates;
+use crate::cpu::sampler::{NetRates, Work};
 use crate::cpu::softirq::{Pairs, SoftirqEvent, SoftirqRecord};
 use crate::filter::Filter;
 use crate::session::machine::topology::CpuPlace;
@@ -49,6 +49,7 @@ fn host() -> HostView {
         vectors: vec![1.5, 2.5],
         net: Some(NetRates { processed: 1.0, dropped: 2.0, squeezed: 3.0, rps: 4.0 }),
         mhz: Some(2400),
+        work: Some(Work { cycles: 3e9, ipc: Some(0.5), ghz: None }),
         throttled: Some(12_345),
         place: CpuPlace { node: Some(0), package: Some(2), die: None, core: Some(5), siblings: "1,9".into() },
         isolated: true,
@@ -154,6 +155,9 @@ fn every_cell_has_its_value() {
         (CpuColumn::NetSqueezed, Some(3.0)),
         (CpuColumn::NetRps, Some(4.0)),
         (CpuColumn::Mhz, Some(2400.0)),
+        (CpuColumn::Cycles, Some(3e9)),
+        (CpuColumn::Ipc, Some(0.5)),
+        (CpuColumn::Ghz, None),
         (CpuColumn::Throttled, Some(12_345.0)),
         (CpuColumn::Node, Some(0.0)),
         (CpuColumn::Package, Some(2.0)),

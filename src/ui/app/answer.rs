@@ -7,7 +7,7 @@ use crate::ingest::tracepoints;
 use crate::panel::top::Field;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
-use crate::ui::app::App;
+use crate::ui::app::{App, Effect};
 use crate::ui::commands::table;
 use crate::ui::draw::layout;
 use crate::ui::tab::Tab;
@@ -76,11 +76,20 @@ impl App {
         }
     }
 
+    /// Has PMUs count what CPUs do while their screen is shown.
+    fn count_work(&mut self) {
+        let wanted = self.frame.tab == Tab::Cpus && self.context.info.origin == Origin::Live;
+        if std::mem::replace(&mut self.views.cpus.counts_work, wanted) != wanted {
+            self.effects.push(Effect::CountWork(wanted));
+        }
+    }
+
     /// Sends the question when it has changed.
     pub(crate) fn ask(&mut self, always: bool) {
         if self.frame.tab == Tab::Events {
             self.look_up_entry();
         }
+        self.count_work();
         let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
         let scene = self.scene();
         let question = Question {

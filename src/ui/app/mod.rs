@@ -46,6 +46,8 @@ pub enum Effect {
     Mouse(bool),
     /// Measure the time in softirqs, or stop.
     Softirqs(bool),
+    /// Have the PMUs of CPUs count what those do, or stop.
+    CountWork(bool),
     /// Find out what this machine can measure.
     Catalogue,
     /// Put a text on the clipboard.

@@ -14,7 +14,7 @@ commands! { GROUP "CPUs" on Cpus {
         => Plain(|app| app.enter_cell());
     SOFTIRQ_TIME "softirq-time" ["t"] "measure the time in softirqs and interrupts, or stop measuring it"
         => Plain(|app| app.toggle_tracing());
-    PAGE "cpu-page" ["tab"] "other columns: vectors, rates, interrupts, network, place" => Plain(|app| app.turn_page());
+    PAGE "cpu-page" ["tab"] "other columns: vectors, rates, interrupts, network, place, cycles" => Plain(|app| app.turn_page());
     ORDER "cpu-order" ["s"] "order by the column under the cursor"
         => Plain(|app| app.order_cpus(app.views.cpus.column));
     CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());

@@ -1,5 +1,6 @@
 //! The CPU screen's own state: cursor, order, and which columns are shown.
 
+use crate::cpu::sampler::HostView;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::session::machine::Ticks;
 
@@ -17,6 +18,8 @@ pub(crate) enum Page {
     Net,
     /// Where a CPU is, its frequency.
     Place,
+    /// What its PMU counts.
+    Work,
 }
 
 impl Page {
@@ -28,6 +31,7 @@ impl Page {
             Self::Lines => "interrupts a second, by line",
             Self::Net => "network, a second",
             Self::Place => "place and frequency",
+            Self::Work => "cycles a second, instructions a cycle, GHz while busy (PMU)",
         }
     }
 }
@@ -44,6 +48,8 @@ pub struct CpusScreen {
     pub(crate) page: Option<Page>,
     pub(crate) order: CpuColumn,
     pub(crate) reversed: bool,
+    /// Whether PMUs count for this screen: only while it is shown.
+    pub(crate) counts_work: bool,
     /// Columns in which something was to be seen: they stay, so that no column comes and goes.
     active: Vec<CpuColumn>,
 }
@@ -57,6 +63,7 @@ impl Default for CpusScreen {
             page: None,
             order: CpuColumn::Cpu,
             reversed: false,
+            counts_work: false,
             active: Vec::new(),
         }
     }
@@ -77,6 +84,7 @@ impl CpusScreen {
         }
         if facts.host.is_some() {
             pages.extend([Page::Rates, Page::Lines, Page::Net, Page::Place]);
+            pages.extend(counts_work(facts).then_some(Page::Work));
         }
         pages
     }
@@ -108,6 +116,9 @@ impl CpusScreen {
         out.extend(Some(Peak).filter(has));
         out.extend((host && self.active.contains(&Ksoftirqd)).then_some(Ksoftirqd));
         out.extend((!host || width >= 140).then_some(Samples));
+        // Beside all that there is room for; else on a page of their own.
+        let work = width >= 140 && counts_work(facts) && self.page(facts) != Page::Work;
+        out.extend(work.then_some([CpuColumn::Ipc, CpuColumn::Ghz]).into_iter().flatten());
         out
     }
 
@@ -158,6 +169,7 @@ impl CpusScreen {
                 CpuColumn::Siblings,
                 CpuColumn::Marks,
             ],
+            Page::Work => vec![CpuColumn::Cycles, CpuColumn::Ipc, CpuColumn::Ghz],
         }
     }
 
@@ -192,6 +204,11 @@ impl CpusScreen {
         let at = self.selected(rows);
         self.top = self.top.min(at).max((at + 1).saturating_sub(height)).min(rows.len().saturating_sub(height));
     }
+}
+
+/// True if a PMU counts what CPUs do.
+fn counts_work(facts: &CpuFacts<'_>) -> bool {
+    facts.host.is_some_and(HostView::counts_work)
 }
 
 /// The interrupt lines on which something has come since boot, the busiest of all that time first: an

@@ -28,7 +28,7 @@ use crate::symbols::SymbolOptions;
 
 use super::args::Record;
 use super::output::complain;
-use super::record_file::{FileSeries, RecordSink, described, names_of};
+use super::record_file::{FileSeries, RecordSink, described, names_of, recorder_of};
 use super::usage;
 use super::{flight_recorder, push, signals, source_config, trigger};
 
@@ -254,6 +254,7 @@ impl<'a> Recorder<'a> {
             return Ok(path);
         };
         let mut sections = described(self.info)?;
+        sections.extend(recorder_of(self.args));
         sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
         sections.extend(features::clock());
         let named: Vec<NamedContainer> = self.named.values().cloned().collect();

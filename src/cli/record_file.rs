@@ -17,8 +17,8 @@ use crate::perfdata::features;
 use crate::perfdata::features::Section;
 use crate::perfdata::stream::StreamWriter;
 use crate::perfdata::write::Writer;
-use crate::session::containers;
 use crate::session::containers::NamedContainer;
+use crate::session::{containers, recorder};
 use crate::source::Info;
 
 use super::args::Record;
@@ -40,6 +40,7 @@ impl RecordSink {
                 anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
             }
             let mut sections = described(info)?;
+            sections.extend(recorder_of(args));
             sections.extend(features::clock());
             let out = Box::new(super::output::binary());
             let mut stream = Self::Stream(StreamWriter::start(out, &info.events, &sections)?);
@@ -172,6 +173,11 @@ fn now() -> String {
 /// What containers are called, where there are any.
 pub(super) fn names_of(named: &[NamedContainer]) -> Option<Section> {
     (!named.is_empty()).then(|| (containers::FEATURE, containers::encode(named.iter())))
+}
+
+/// Whose threads are nobody's figures: ours, unless they are recorded.
+pub(super) fn recorder_of(args: &Record) -> Option<Section> {
+    (!args.sampling.include_self).then(|| (recorder::FEATURE, recorder::encode(std::process::id() as i32)))
 }
 
 /// What describes the machine and the events.

@@ -298,7 +298,7 @@ fn json_of(cut: &IntervalFigures, panels: &[&Panel]) -> serde_json::Value {
 fn csv(cut: &IntervalFigures, panels: &[&Panel], first: bool) -> String {
     let Some(rows) = panels.iter().find_map(|panel| panel.rows()) else { return String::new() };
     let seconds = if cut.wall.1 > 0 { cut.wall.1 } else { cut.clock.1 } as f64 / 1e9;
-    timed_csv(&rows.table, &format!("{seconds:.6}"), first)
+    timed_csv(&rows.unfolded_table(), &format!("{seconds:.6}"), first)
 }
 
 /// `2026-03-04 05:06:07` of the local time, the two divided by a character.

@@ -11,7 +11,7 @@ use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Layout, Record, Sample};
 use crate::session::hosts::{HostId, PerHost};
-use crate::session::{Host, Origin, Session, TimeMark, containers, marks, threads_of};
+use crate::session::{Host, Origin, Session, TimeMark, containers, marks, recorder, threads_of};
 use crate::source::{Batch, Info};
 use crate::units::kit::{Spec, Unit};
 
@@ -94,7 +94,11 @@ impl Core {
             (0..core.events.len()).for_each(|event| core.tracing.learn(event, &core.events[event], &mut core.profile));
             core.derive(&info.tracing);
         }
-        core.units.are_own(own_pid.into_iter().flat_map(threads_of));
+        if let Some(pid) = own_pid {
+            core.units.is_own(pid, threads_of(pid));
+        } else if let Some(pid) = recorder::decode_from(&info.hosts.first().machine) {
+            core.units.is_own(pid, []);
+        }
         if info.origin == Origin::Live {
             core.session.learn_running();
             core.session.finds_groups = true;

@@ -89,7 +89,8 @@ pub struct Units {
     callers: FxHashMap<u16, Num>,
     chain: Vec<u8>,
     names: ThreadNames,
-    /// The threads of this program.
+    /// This program, or the one that wrote the recording, and its threads.
+    own_pid: Option<i32>,
     own: FxHashSet<i32>,
     /// Time of the newest record of each CPU.
     last: Vec<u64>,
@@ -106,9 +107,11 @@ impl Units {
         self.list.is_empty()
     }
 
-    /// The threads of this program, as far as they are there.
-    pub(crate) fn are_own(&mut self, threads: impl IntoIterator<Item = i32>) {
+    /// The process whose threads are nobody's figures, with those that are there.
+    pub(crate) fn is_own(&mut self, pid: i32, threads: impl IntoIterator<Item = i32>) {
+        self.own_pid = Some(pid);
         self.own.extend(threads);
+        self.own.insert(pid);
     }
 
     /// Has points of time and latency collected.
@@ -275,15 +278,20 @@ impl Units {
     /// Takes a record of another kind in.
     pub(crate) fn side(&mut self, record: &Record<'_>, time: u64, session: &Session) {
         match record {
-            Record::Comm { tid, name, .. } => self.names.learn(*tid, name),
+            Record::Comm { pid, tid, name, .. } => {
+                self.own.extend((self.own_pid == Some(*pid)).then_some(*tid));
+                self.names.learn(*tid, name);
+            }
             Record::Fork(task) => {
-                if task.pid == task.ppid && self.own.contains(&task.ptid) {
+                // One that has ended is ours until another has its number: it leaves its CPU after its end is told.
+                if self.own_pid == Some(task.pid) {
                     self.own.insert(task.tid);
+                } else {
+                    self.own.remove(&task.tid);
                 }
                 let parent = self.names.comm(session, task.ptid);
                 self.names.learn(task.tid, parent.as_bytes());
             }
-            Record::Exit(task) => drop(self.own.remove(&task.tid)),
             _ => {}
         }
         let Self { list, names, own, points, .. } = self;

@@ -4,6 +4,7 @@
 //! profile is: bytes and numbers go up, requests come down.
 
 pub mod attr;
+pub(crate) mod blocked;
 pub(crate) mod bpf;
 pub(crate) mod bpf_calls;
 pub mod btf;

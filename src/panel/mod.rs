@@ -100,7 +100,7 @@ impl Panel {
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::json;
         let (kind, body) = match &self.body {
-            Body::Table(rows) => ("table", json!({ "rows": rows.table.to_json() })),
+            Body::Table(rows) => ("table", rows.to_json()),
             Body::Tree(rows) => ("tree", json!({ "rows": rows.table.to_json(), "depth": rows.depth })),
             Body::Log(rows) => ("log", json!({ "rows": rows.table.to_json() })),
             Body::Histogram(h) => {

@@ -12,6 +12,7 @@ pub mod machine;
 mod mappings;
 pub(crate) mod maps;
 pub mod marks;
+pub(crate) mod recorder;
 mod running;
 pub(crate) mod space;
 mod tasks;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use rustc_hash::FxHashMap;
 
+pub use crate::kernel::blocked::BlockedThread;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};

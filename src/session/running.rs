@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::kernel::procfs;
+use crate::kernel::{blocked, procfs};
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 
 use super::host::Thread;
 use super::log::Fork;
 use super::space::Space;
-use super::{MAX_TOLD, Origin, Session, Side, is_unnamed, unnamed};
+use super::{BlockedThread, MAX_TOLD, Origin, Session, Side, is_unnamed, unnamed};
+
+/// Blocked threads that are asked for: each takes three reads.
+const MAX_BLOCKED: usize = 1 << 14;
 
 impl Session {
     /// Learns what is called how before the first record; it takes no longer than a moment, processes first.
@@ -96,6 +99,11 @@ impl Session {
         }
         let name = |name: &[u8]| if name.is_empty() { "[anon]".into() } else { String::from_utf8_lossy(name).into() };
         procfs::maps(pid).into_iter().map(|map| (map.start, map.end, name(&map.name))).collect()
+    }
+
+    /// The threads that are blocked now; none of a recording.
+    pub(crate) fn blocked(&self) -> Vec<BlockedThread> {
+        if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() }
     }
 
     /// A number in a running process's memory; `None` of a recording, or where it cannot be read.

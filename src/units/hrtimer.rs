@@ -135,6 +135,9 @@ impl HrTimer {
         let counts = self.counts.entry(hit.cpu).or_default();
         let counts = std::mem::replace(counts, vec![0; self.selected.len()]);
         let Some(before) = self.last.insert(hit.cpu, hit.time) else { return };
+        if cx.own.contains(&hit.tid) {
+            return;
+        }
         let period = hit.time.saturating_sub(before);
         self.windows += 1;
         let window = Window { names: &self.names, counts: &counts, period };

@@ -185,9 +185,13 @@ impl MultiTrace {
         if self.only_than && !above {
             return;
         }
+        let expression = self.roles[hit.role].selected.get("key").unwrap_or(&self.key);
+        if cx.is_own_key(expression, key) {
+            return;
+        }
         let pair = (first.event, seen.event);
         let mut lists = vec![self.pairs.entry(pair).or_default()];
-        if self.per_thread {
+        if self.per_thread && !cx.own.contains(&seen.tid) {
             lists.push(self.rows.entry((pair.0, pair.1, seen.tid)).or_default());
         }
         for stats in lists {

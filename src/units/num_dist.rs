@@ -137,6 +137,10 @@ impl Unit for NumDist {
         let above = numbers.than.as_ref().is_some_and(|than| than.holds(hit, cx.names, Some(value)));
         let key = numbers.key.as_ref();
         let key = key.map_or(RowKey::Empty, |key| key.with(hit, cx.names, None, |value| RowKey::of(&value)));
+        let own = self.selected[hit.role].get("key").or(self.key.as_deref());
+        if own.is_some_and(|expression| cx.is_own_key(expression, &key)) {
+            return;
+        }
         let key = (hit.event, key);
         let key = match self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
             true => (hit.event, RowKey::Others),

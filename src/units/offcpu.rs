@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Rate;
 use crate::panel::stacks::Stack;
+use crate::panel::text::BELOW;
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::query::symbol_stacks::Name;
@@ -14,12 +15,14 @@ use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 use crate::session::DsoKind;
 
-use super::kit::columns::{by_weight, text, time};
+use super::kit::before;
+use super::kit::columns::{by_weight, share, text, time};
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
+use super::kit::waits::waits_for_work;
 use super::kit::{
-    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
-    Unit,
+    Alike, Before, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
+    ThreadChoice, Unit, Waits,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -27,7 +30,11 @@ pub(super) const SPEC: Spec = Spec {
     about: "where tasks block, for how long and who wakes them, by stack; hot and cold in one flame graph",
     help: "Time from leaving a CPU asleep to being woken is blocked time, with the stack that left and the stack of \
            the waker; time from then to running is waiting, and is not in it (rundelay has it). A call site is one \
-           row, whoever woke it; Wakers are those of the chosen row, or of all. The hot and cold \
+           row, whoever woke it; Wakers are those of the chosen row, or of all. What waits for work \
+           of its own (idle threads of the kernel; who sleeps until a time, polls, or waits for a word of memory \
+           that is no lock) is folded into the last row: first comes what held somebody up. A wait for a word of \
+           memory whose caller has no name may be one for a lock. Under way is what is blocked now; of what \
+           was so before it ran, /proc says where. The hot and cold \
            graph puts samples of a clock (-F, 99 Hz) beside it, both in nanoseconds.",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
@@ -63,10 +70,23 @@ struct Site {
     wakers: BTreeMap<SiteName, Stats>,
 }
 
+/// Sites as rows: those that held somebody up, then one for all others, and these.
+struct Sites {
+    list: Vec<(u64, SiteName, Site)>,
+    /// The place of the one for all others.
+    rest: usize,
+}
+
 /// Wakers that are named beside a site.
 const NAMED: usize = 2;
 
 impl Site {
+    fn merge(&mut self, other: &Self) {
+        self.blocked.merge(&other.blocked);
+        self.uninterruptible += other.uninterruptible;
+        other.wakers.iter().for_each(|(name, stats)| self.wakers.entry(name.clone()).or_default().merge(stats));
+    }
+
     /// Its wakers by name, the largest first, with their shares where there are several.
     fn wakers_text(&self) -> String {
         let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
@@ -83,6 +103,24 @@ impl Site {
     }
 }
 
+/// A thread that is blocked now.
+struct UnderWay {
+    for_work: bool,
+    ns: u64,
+    is_before: bool,
+    tid: i32,
+    stack: Arc<str>,
+}
+
+/// In the place of a thread in a row for many.
+const NOBODY: i32 = i32::MIN;
+/// What the row is called that stands for all waits for work.
+const REST: &str = "waiting for work";
+
+fn rest_words(threads: usize) -> Arc<str> {
+    format!("{REST}: {threads} thread{}", if threads == 1 { "" } else { "s" }).into()
+}
+
 #[derive(Debug, Default)]
 struct OffCpu {
     reader: SchedReader,
@@ -95,6 +133,8 @@ struct OffCpu {
     since: u64,
     containers: ByContainer,
     alike: Alike,
+    waits: Waits,
+    before: Before,
 }
 
 const CLOCK: usize = 3;
@@ -127,47 +167,107 @@ impl OffCpu {
         cx.find(tid, away.stack, || format!("was blocked for {}", unit::duration(ns)));
     }
 
-    /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
-    fn sites(&mut self, at: &Moment<'_>) -> Vec<(u64, SiteName, Site)> {
-        let alike = &mut self.alike;
-        let mut line = |stack: RetainedStack| alike.line(at, stack);
-        let mut all: BTreeMap<SiteName, Site> = BTreeMap::new();
-        for ((tid, stack, waker, by), (stats, uninterruptible)) in &self.blocked {
-            let site = all.entry((at.comm(*tid), line(*stack))).or_default();
-            site.blocked.merge(stats);
-            site.uninterruptible += uninterruptible;
-            site.wakers.entry((at.comm(*waker), line(*by))).or_default().merge(stats);
-        }
-        let mut list: Vec<_> = all.into_iter().map(|(name, site)| (id(&name), name, site)).collect();
-        list.sort_by(|a, b| b.2.blocked.sum.cmp(&a.2.blocked.sum).then_with(|| a.1.cmp(&b.1)));
-        list
+    /// Whether the sleeps of a place were waits for work.
+    fn is_for_work(&mut self, at: &Moment<'_>, stack: RetainedStack, uninterruptible: bool) -> bool {
+        !uninterruptible && self.waits.are_for_work(at, stack)
     }
 
-    fn table(&self, sites: &[(u64, SiteName, Site)]) -> Panel {
-        let total: u64 = sites.iter().map(|(.., site)| site.blocked.sum).sum();
-        Sheet::of(sites, |(key, ..)| *key)
-            .right("blocked_ns", "Blocked", 9, |(.., site)| time(site.blocked.sum))
-            .share(|(.., site)| site.blocked.sum, total)
-            .right("d_ns", "of it D", 9, |(.., site)| time(site.uninterruptible))
+    /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
+    fn sites(&mut self, at: &Moment<'_>) -> Sites {
+        let (mut held, mut idle): (BTreeMap<SiteName, Site>, BTreeMap<SiteName, Site>) = Default::default();
+        let mut idlers: FxHashSet<i32> = FxHashSet::default();
+        let blocked = std::mem::take(&mut self.blocked);
+        for ((tid, stack, waker, by), (stats, uninterruptible)) in &blocked {
+            let for_work = self.is_for_work(at, *stack, *uninterruptible > 0);
+            idlers.extend(for_work.then_some(*tid));
+            let name = (at.comm(*tid), self.alike.line(at, *stack));
+            let site = if for_work { &mut idle } else { &mut held }.entry(name).or_default();
+            site.blocked.merge(stats);
+            site.uninterruptible += uninterruptible;
+            site.wakers.entry((at.comm(*waker), self.alike.line(at, *by))).or_default().merge(stats);
+        }
+        self.blocked = blocked;
+        let longest_first = |all: BTreeMap<SiteName, Site>, for_work: bool| {
+            let mut list: Vec<_> = all.into_iter().map(|(name, site)| (id(&(&name, for_work)), name, site)).collect();
+            list.sort_by(|a, b| b.2.blocked.sum.cmp(&a.2.blocked.sum).then_with(|| a.1.cmp(&b.1)));
+            list
+        };
+        let (mut list, idle) = (longest_first(held, false), longest_first(idle, true));
+        let rest = list.len();
+        if !idle.is_empty() {
+            let mut all = Site::default();
+            idle.iter().for_each(|(.., site)| all.merge(site));
+            list.push((id(&REST), (Arc::from(""), rest_words(idlers.len())), all));
+            list.extend(idle);
+        }
+        Sites { list, rest }
+    }
+
+    fn table(&self, sites: &Sites) -> Panel {
+        let Sites { list, rest } = sites;
+        let total: u64 = list[..*rest].iter().map(|(.., site)| site.blocked.sum).sum();
+        let share_of =
+            |place: usize, site: &Site| if place < *rest { share(site.blocked.sum, total) } else { Cell::Empty };
+        Sheet::of(list.iter().enumerate(), |(_, (key, ..))| *key)
+            .right("blocked_ns", "Blocked", 9, |(_, (.., site))| time(site.blocked.sum))
+            .right("share_pct", "Share", 8, |(place, (.., site))| share_of(place, site))
+            .right("d_ns", "of it D", 9, |(_, (.., site))| time(site.uninterruptible))
             .ranked(4)
-            .right("times", "Times", 8, |(.., site)| Cell::Count(site.blocked.n))
+            .right("times", "Times", 8, |(_, (.., site))| Cell::Count(site.blocked.n))
             .ranked(2)
-            .right("mean_ns", "Mean", 8, |(.., site)| time(site.blocked.mean() as u64))
-            .right("max_ns", "Max", 8, |(.., site)| time(site.blocked.max))
+            .right("mean_ns", "Mean", 8, |(_, (.., site))| time(site.blocked.mean() as u64))
+            .right("max_ns", "Max", 8, |(_, (.., site))| time(site.blocked.max))
             .ranked(3)
-            .left("comm", "Who", 16, |(_, (comm, _), _)| text(comm.clone()))
-            .left("wakers", "Woken by", 24, |(.., site)| text(site.wakers_text()))
+            .left("comm", "Who", 16, |(_, (_, (comm, _), _))| text(comm.clone()))
+            .left("wakers", "Woken by", 24, |(_, (.., site))| text(site.wakers_text()))
             .ranked(1)
-            .left("stack", "Blocked in", 0, |(_, (_, stack), _)| text(stack.clone()))
-            .panel("Blocked")
-            .noted(format!("{} tasks are blocked now; they count when they are woken", self.away.len()))
+            .left("stack", "Blocked in", 0, |(_, (_, (_, stack), _))| text(stack.clone()))
+            .folded_panel("Blocked", *rest)
+    }
+
+    /// What is blocked now, the longest first; what waits for work comes last.
+    fn under_way(&mut self, at: &Moment<'_>) -> Panel {
+        let away: Vec<(i32, u64, Away)> =
+            self.away.iter().map(|(tid, span)| (*tid, span.took(at.now), span.with)).collect();
+        let mut list: Vec<UnderWay> = Vec::new();
+        for (tid, ns, away) in away {
+            let for_work = self.is_for_work(at, away.stack, away.uninterruptible);
+            let stack = self.alike.line(at, away.stack);
+            list.push(UnderWay { for_work, ns, is_before: false, tid, stack });
+        }
+        for thread in self.before.threads() {
+            let call = thread.call.map(|(number, _)| super::syscalls::name(number)).unwrap_or_default();
+            let words = [thread.place.as_str(), &call].into_iter().filter(|word| !word.is_empty());
+            let stack = words.collect::<Vec<_>>().join(BELOW);
+            let ns = at.now.saturating_sub(at.start);
+            let for_work = waits_for_work(thread);
+            list.push(UnderWay { for_work, ns, is_before: true, tid: thread.tid, stack: stack.into() });
+        }
+        list.sort_by(|a, b| (a.for_work, b.ns, a.tid).cmp(&(b.for_work, a.ns, b.tid)));
+        let rest = list.iter().position(|one| one.for_work).unwrap_or(list.len());
+        let idle = list.len() - rest;
+        if idle > 0 {
+            list.insert(
+                rest,
+                UnderWay { for_work: true, ns: 0, is_before: false, tid: NOBODY, stack: rest_words(idle) },
+            );
+        }
+        let of = |tid: i32| if tid == NOBODY { Cell::Empty } else { Cell::Id(tid.into()) };
+        let comm = |tid: i32| if tid == NOBODY { Cell::Empty } else { text(at.comm(tid)) };
+        Sheet::of(&list, |one| one.tid as u32 as u64)
+            .right("so_far_ns", "So far", 9, |one| time(one.ns))
+            .left("since", "", 12, |one| before::mark(one.is_before))
+            .left("comm", "Who", 16, |one| comm(one.tid))
+            .right("tid", "TID", 8, |one| of(one.tid))
+            .left("stack", "Blocked in", 0, |one| text(one.stack.clone()))
+            .folded_panel("Under way", rest)
     }
 
     /// The wakers that ended the sleep of the chosen site, or of all.
-    fn wakers(at: &Moment<'_>, sites: &[(u64, SiteName, Site)]) -> Panel {
-        let chosen = at.selected(0).and_then(|row| sites.iter().find(|(key, ..)| *key == row));
+    fn wakers(at: &Moment<'_>, sites: &Sites) -> Panel {
+        let chosen = at.selected(0).and_then(|row| sites.list.iter().find(|(key, ..)| *key == row));
         let mut all: BTreeMap<&SiteName, Stats> = BTreeMap::new();
-        for (.., site) in chosen.map_or(sites, std::slice::from_ref) {
+        for (.., site) in chosen.map_or(&sites.list[..sites.rest], std::slice::from_ref) {
             site.wakers.iter().for_each(|(name, stats)| all.entry(name).or_default().merge(stats));
         }
         let total: u64 = all.values().map(|stats| stats.sum).sum();
@@ -178,7 +278,11 @@ impl OffCpu {
             .right("times", "Times", 8, |(_, stats)| Cell::Count(stats.n))
             .left("waker", "Woken by", 16, |((waker, _), _)| text(waker.clone()))
             .left("waker_stack", "In", 0, |((_, stack), _)| text(stack.clone()));
-        let whom = chosen.map(|(_, (comm, _), _)| format!(" of {comm} in that place")).unwrap_or_default();
+        let whom = chosen.map(|(_, (comm, _), _)| match &**comm {
+            "" => " of what waits for work".to_owned(),
+            comm => format!(" of {comm} in that place"),
+        });
+        let whom = whom.unwrap_or_default();
         sheet.panel(format!("Wakers{whom}"))
     }
 
@@ -237,8 +341,10 @@ impl Unit for OffCpu {
             }
             return;
         }
+        self.before.ask(&mut self.chosen, cx);
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => {
+                [switch.prev, switch.next].into_iter().for_each(|tid| self.before.is_told(tid));
                 // What runs is not blocked, whether its wake-up was seen or not.
                 self.away.take(&switch.next);
                 let bits = switch.prev_state;
@@ -248,7 +354,10 @@ impl Unit for OffCpu {
                     self.away.begin(switch.prev, (), hit.time, Away { stack: hit.stack, uninterruptible });
                 }
             }
-            Some(SchedEvent::Wakeup(wakeup)) => self.woken(wakeup.tid, hit, cx),
+            Some(SchedEvent::Wakeup(wakeup)) => {
+                self.before.is_told(wakeup.tid);
+                self.woken(wakeup.tid, hit, cx);
+            }
             None => {}
         }
     }
@@ -258,13 +367,16 @@ impl Unit for OffCpu {
     }
 
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
+        match record {
+            Record::Fork(task) => self.chosen.follow(task),
+            Record::Exit(task) => self.before.is_told(task.tid),
+            _ => {}
         }
     }
 
     fn lost(&mut self, _lost: &Lost) {
         self.away.forget();
+        self.before.forget();
     }
 
     fn loss_text(&self) -> &'static str {
@@ -273,9 +385,13 @@ impl Unit for OffCpu {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let sites = self.sites(at);
-        let mut panels = vec![self.table(&sites), Self::wakers(at, &sites)];
+        let mut panels = vec![self.table(&sites), Self::wakers(at, &sites), self.under_way(at)];
         panels.extend(self.graphs(at));
-        let blocked = self.blocked.iter().map(|((tid, ..), (stats, _))| (*tid, stats));
+        let places: Vec<(Place, u64)> = self.blocked.iter().map(|(place, (_, ns))| (*place, *ns)).collect();
+        let held = places.into_iter().filter(|((_, stack, ..), ns)| !self.is_for_work(at, *stack, *ns > 0));
+        let held: FxHashSet<Place> = held.map(|(place, _)| place).collect();
+        let blocked = self.blocked.iter().filter(|(place, _)| held.contains(place));
+        let blocked = blocked.map(|((tid, ..), (stats, _))| (*tid, stats));
         panels.extend(self.containers.panel(at, blocked, false));
         panels
     }

@@ -45,7 +45,8 @@ struct Row {
 struct OnCpu {
     reader: SchedReader,
     chosen: ThreadChoice,
-    current: BTreeMap<u32, (i32, u64)>,
+    /// Who has each CPU, since when, and whether that is told.
+    current: BTreeMap<u32, (i32, u64, bool)>,
     last_cpu: FxHashMap<i32, u32>,
     rows: FxHashMap<i32, Row>,
     switches: BTreeMap<u32, u64>,
@@ -77,11 +78,12 @@ impl OnCpu {
             self.since = hit.time;
         }
         *self.switches.entry(hit.cpu).or_default() += 1;
-        let before = self.current.insert(hit.cpu, (switch.next, hit.time));
+        let is_told = switch.next != 0 && self.chosen.has(switch.next, cx);
+        let before = self.current.insert(hit.cpu, (switch.next, hit.time, is_told));
         let (tid, from) = match before {
-            Some((tid, from)) if tid == switch.prev => (tid, from),
+            Some((tid, from, _)) if tid == switch.prev => (tid, from),
             // What it is called was not known when it came.
-            Some((OUTSIDE, from)) => (switch.prev, from),
+            Some((OUTSIDE, from, _)) => (switch.prev, from),
             // A switch between is missing: since when it ran is not known.
             Some(_) => {
                 self.missed += 1;
@@ -105,7 +107,7 @@ impl OnCpu {
     fn with_current(&self, now: u64) -> FxHashMap<i32, (u64, BTreeMap<u32, u64>)> {
         let mut all: FxHashMap<i32, (u64, BTreeMap<u32, u64>)> =
             self.rows.iter().map(|(tid, row)| (*tid, (row.runs.sum, row.on.clone()))).collect();
-        for (cpu, (tid, since)) in self.current.iter().filter(|(_, (tid, _))| *tid != 0) {
+        for (cpu, (tid, since, _)) in self.current.iter().filter(|(_, (.., is_told))| *is_told) {
             let ns = now.saturating_sub((*since).max(self.since));
             let entry = all.entry(*tid).or_default();
             entry.0 += ns;
@@ -130,8 +132,9 @@ impl OnCpu {
             })
             .collect();
         let now = |cpu: u32| match self.current.get(&cpu) {
-            None | Some((0, _)) => text("idle"),
-            Some((tid, _)) => text(at.task(*tid)),
+            None | Some((0, ..)) => text("idle"),
+            Some((tid, _, true)) => text(at.task(*tid)),
+            Some(_) => text("–"),
         };
         let most = |list: &[(u64, i32)]| {
             let percent = |ns: u64| crate::panel::unit::percent(100.0 * ns as f64 / span.max(1) as f64);
@@ -195,14 +198,14 @@ impl Unit for OnCpu {
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, ..)| *tid), tid) {
             self.switch(switch, &Sample::came(cpu, tid, time), cx);
         }
     }
 
     fn lost(&mut self, lost: &Lost) {
         match lost.cpu {
-            Some(cpu) => drop(self.current.insert(cpu, (0, lost.until))),
+            Some(cpu) => drop(self.current.insert(cpu, (0, lost.until, false))),
             None => self.current.clear(),
         }
     }

@@ -8,18 +8,20 @@ use crate::panel::{Cell, Measure, Panel, unit};
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
+use super::kit::before;
 use super::kit::columns::{by_weight, share, text};
 use super::kit::field::{Num, Threshold};
 use super::kit::rowids::id;
 use super::kit::{
-    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
-    TopN, Unit, errno, latency,
+    Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
+    ThreadChoice, TopN, Unit, errno, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
     name: "syscalls",
     about: "what system calls cost: by call, with errors by errno, percentiles, and those that block right now",
-    help: "A call counts when it returns, to the thread that made it; what has not returned is under 'Under way'. \
+    help: "A call counts when it returns, to the thread that made it; what has not returned is under 'Under way', with \
+           what /proc tells of calls that began before. \
            Results from -4095 to -1 are errors. Calls that never return (exit, exit_group) end with their thread and \
            are not counted. Calls of 32-bit programs have the numbers of their own table and are named as 64-bit ones.",
     example: "perfprof-tui syscalls -p 1234 --than 10ms",
@@ -56,6 +58,7 @@ struct Syscalls {
     containers: ByContainer,
     slowest: TopN<(i32, i64, u64, i64)>,
     course: Grid<i64>,
+    before: Before,
 }
 
 impl Syscalls {
@@ -156,12 +159,16 @@ impl Syscalls {
     }
 
     fn under_way(&self, at: &Moment<'_>) -> Panel {
-        let mut list: Vec<_> = self.open.iter().collect();
-        list.sort_by_key(|(tid, begin)| (begin.since, **tid));
-        Sheet::of(list, |(tid, _)| *tid as u64)
-            .task(at, |(tid, _)| *tid)
-            .left("call", "Call", 20, |(_, begin)| text(name(begin.what)))
-            .right("so_far_ns", "So far", 9, |(_, begin)| Cell::Time(begin.took(at.now)))
+        let began = self.open.iter().map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
+        let ns = at.now.saturating_sub(at.start);
+        let before = self.before.threads().filter_map(|thread| Some((thread.tid, thread.call?.0, ns, true)));
+        let mut list: Vec<(i32, i64, u64, bool)> = began.chain(before).collect();
+        list.sort_by_key(|(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
+        Sheet::of(list, |(tid, ..)| tid as u64)
+            .task(at, |(tid, ..)| tid)
+            .left("call", "Call", 20, |(_, call, ..)| text(name(call)))
+            .right("so_far_ns", "So far", 9, |(_, _, ns, _)| Cell::Time(ns))
+            .left("since", "", 12, |(.., is_before)| before::mark(is_before))
             .panel("Under way")
     }
 
@@ -215,6 +222,8 @@ impl Unit for Syscalls {
             return;
         }
         cx.comm(hit.tid);
+        self.before.ask(&mut self.chosen, cx);
+        self.before.is_told(hit.tid);
         if hit.role == 0 {
             if let Some(number) = &self.enter {
                 self.open.begin(hit.tid, number.get(hit.raw), hit.time, ());
@@ -231,7 +240,10 @@ impl Unit for Syscalls {
 
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         match record {
-            Record::Exit(task) => drop(self.open.take(&task.tid)),
+            Record::Exit(task) => {
+                self.open.take(&task.tid);
+                self.before.is_told(task.tid);
+            }
             Record::Fork(task) => self.chosen.follow(task),
             _ => {}
         }
@@ -239,6 +251,7 @@ impl Unit for Syscalls {
 
     fn lost(&mut self, _lost: &Lost) {
         self.open.forget();
+        self.before.forget();
     }
 
     fn loss_text(&self) -> &'static str {

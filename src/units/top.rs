@@ -152,6 +152,9 @@ impl Unit for Top {
             Some(key) => key.with(hit, cx.names, None, |value| RowKey::of(&value)),
             None => RowKey::Empty,
         };
+        if cx.is_own_key(self.selected[hit.role].get("key").unwrap_or(&self.key), &key) {
+            return;
+        }
         if self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
             key = RowKey::Others;
         }

@@ -131,7 +131,8 @@ impl Unit for Wakeups {
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Wakeup(wakeup)) => {
                 let ours = self.chosen.has(wakeup.tid, cx) || self.chosen.has(hit.tid, cx);
-                if !ours {
+                let unasked = [wakeup.tid, hit.tid].iter().any(|tid| self.chosen.is_unasked(*tid, cx));
+                if !ours || unasked {
                     return;
                 }
                 cx.comm(hit.tid);

@@ -172,7 +172,7 @@ impl Stage {
         self.names.learn(tid, comm.as_bytes());
     }
 
-    /// A stack of functions, root first.
+    /// A stack of functions, root first; those of the kernel end in `_[k]`.
     pub fn stack(&mut self, functions: &[&str]) -> RetainedStack {
         let stack = self.stack_at(functions, 0);
         let twin = self.stack_at(functions, 1 << 63);
@@ -181,12 +181,14 @@ impl Stage {
     }
 
     fn stack_at(&mut self, functions: &[&str], base: u64) -> RetainedStack {
-        let dso = self.session.dsos.named("/usr/bin/app", DsoKind::File);
+        let app = self.session.dsos.named("/usr/bin/app", DsoKind::File);
+        let kernel = self.session.dsos.named("[kernel.kallsyms]", DsoKind::Kernel);
         let mut node = NodeId::ROOT;
         for function in functions {
             let number = function.bytes().fold(7u64, |n, b| n.wrapping_mul(31).wrapping_add(u64::from(b)));
             let frame = self.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: base ^ number });
-            self.profile.frames.set_named(frame, &dso, (*function).into());
+            let (name, dso) = function.strip_suffix("_[k]").map_or((*function, &app), |name| (name, &kernel));
+            self.profile.frames.set_named(frame, dso, name.into());
             node = self.profile.trie.child(node, frame);
         }
         self.profile.pins.hold(node)

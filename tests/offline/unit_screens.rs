@@ -197,6 +197,34 @@ fn trees_fold_and_graphs_zoom() {
 }
 
 /// A heading orders, the mark of a tree's row folds, and both are steps that are undone.
+/// The rest of a table is one dim row at its end; Enter on it shows what it stands for, and folds it again.
+#[test]
+fn the_rest_of_a_table_is_opened_and_folded() {
+    let mut app = app(100, 24);
+    app.run(&program::UNITS);
+    let row = |id: u64, name: &str| (id, vec![Cell::Count(10 - id), Cell::Text(name.into())]);
+    let mut rows =
+        Rows::new(vec![Column::new("n", "N", Align::Right, 6), Column::new("stack", "Where", Align::Left, 0)]);
+    for (id, cells) in [row(1, "holds"), row(2, "waiting for work: 2 threads"), row(3, "idle one"), row(4, "idle two")]
+    {
+        rows.push(id, cells);
+    }
+    let panel = Panel::new("Blocked", Body::Table(Rows { rest: Some(1), ..rows }));
+    app.set_units(Arc::new(vec![UnitAnswer { panels: vec![panel], ..answer("offcpu") }]));
+    let shown = |app: &App| drawn(app);
+    assert!(shown(&app).contains("▸ waiting for work: 2 threads") && !shown(&app).contains("idle one"));
+    press(&mut app, KeyCode::Down);
+    press(&mut app, KeyCode::Enter);
+    let open = shown(&app);
+    assert!(open.contains("▾ waiting for work: 2 threads") && open.contains("idle two"), "{open}");
+    press(&mut app, KeyCode::Enter);
+    assert!(!shown(&app).contains("idle two"));
+    // On another row Enter goes to the next panel, as it does.
+    press(&mut app, KeyCode::Up);
+    press(&mut app, KeyCode::Enter);
+    assert!(!shown(&app).contains("idle two"));
+}
+
 #[test]
 fn headings_and_marks_are_clicked_and_undone() {
     let mut app = app(100, 40);

@@ -334,6 +334,104 @@ fn blocked_by_stack_and_waker() {
     );
 }
 
+/// What waits for work of its own comes last, as one row; what holds somebody up comes first, however short.
+#[test]
+fn waits_for_work_are_one_row_at_the_end() {
+    use crate::common::stage::Value::{N, T};
+    let mut stage = sched("offcpu", &[]);
+    let wakes = stage.stack(&["main", "signal"]);
+    let waits: [(i64, &str, &[&str]); 4] = [
+        (31, "redis", &["main", "aeMain", "epoll_wait", "do_syscall_64_[k]", "ep_poll_[k]", "schedule_[k]"]),
+        (32, "kworker", &["ret_from_fork_[k]", "kthread_[k]", "worker_thread_[k]", "schedule_[k]"]),
+        (33, "pool", &["start_thread", "pthread_cond_wait", "do_futex_[k]", "futex_wait_[k]", "schedule_[k]"]),
+        (34, "client", &["main", "pthread_mutex_lock", "do_futex_[k]", "futex_wait_[k]", "schedule_[k]"]),
+    ];
+    for (tid, comm, functions) in waits {
+        let stack = stage.stack(functions);
+        let leave = Sample { tid: tid as i32, stack, ..stage.hit(0, MS) };
+        stage.give(leave, &[T(comm), N(tid), N(1), T("hog"), N(10)]);
+        let took = if comm == "client" { MS } else { 100 * MS };
+        let wake = Sample { tid: 10, stack: wakes, ..stage.hit(1, MS + took) };
+        stage.give(wake, &[T(comm), N(tid), N(0)]);
+    }
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    assert_eq!((text(blocked, 0, "comm"), number(blocked, 0, "share_pct")), ("client".into(), 100.0));
+    assert_eq!((text(blocked, 1, "stack"), number(blocked, 1, "times")), ("waiting for work: 3 threads".into(), 3.0));
+    let printed = blocked.to_text();
+    assert_eq!(printed.lines().count(), 4, "{printed}");
+    assert!(printed.trim_end().ends_with("waiting for work: 3 threads"), "{printed}");
+    let folded: Vec<String> = (2..5).map(|row| text(blocked, row, "comm")).collect();
+    assert_eq!(folded, ["kworker", "pool", "redis"]);
+    // Who ended them is asked of what held somebody up, unless a row is chosen.
+    assert_eq!(number(of(&panels, "Wakers"), 0, "blocked_ns"), 1e6);
+    let rest = rows(blocked).ids[1];
+    stage.look.selected = vec![Some(rest)];
+    let panels = stage.panels();
+    assert_eq!(number(of(&panels, "Wakers of what waits for work"), 0, "blocked_ns"), 3e8);
+    // What is blocked still is under way, in the same order.
+    for (tid, comm, functions) in [waits[0], waits[3]] {
+        let stack = stage.stack(functions);
+        let leave = Sample { tid: tid as i32, stack, ..stage.hit(0, 200 * MS) };
+        stage.give(leave, &[T(comm), N(tid), N(1), T("hog"), N(10)]);
+    }
+    stage.until(260 * MS);
+    let panels = stage.panels();
+    let under_way = of(&panels, "Under way");
+    assert_eq!((text(under_way, 0, "comm"), number(under_way, 0, "so_far_ns")), ("client".into(), 6e7));
+    assert_eq!(text(under_way, 1, "stack"), "waiting for work: 1 thread");
+    assert_eq!(text(under_way, 2, "comm"), "redis");
+}
+
+/// Threads of this program are in no figure of what was not asked for them.
+#[test]
+fn our_own_threads_are_nobodys_figures() {
+    use crate::common::stage::Value::{N, T};
+    let own = |stage: &mut Stage| {
+        stage.own.insert(77);
+        stage.call(77, "profile");
+    };
+    // We wake one, are woken by one, and one wakes another.
+    let mut wakeups = sched("wakeups", &[]);
+    own(&mut wakeups);
+    for (by, tid) in [(77, 20), (10, 77), (10, 20)] {
+        wake(&mut wakeups, MS, by, tid, 0);
+    }
+    let panels = wakeups.panels();
+    let pairs = of(&panels, "Who wakes whom");
+    assert_eq!((rows(pairs).ids.len(), number(pairs, 0, "times")), (1, 1.0));
+    // We have the CPU now.
+    let mut oncpu = sched("oncpu", &[]);
+    own(&mut oncpu);
+    switch(&mut oncpu, 0, 0, (0, 0), 10);
+    switch(&mut oncpu, 4 * MS, 0, (10, 1), 77);
+    oncpu.until(10 * MS);
+    let panels = oncpu.panels();
+    assert_eq!(rows(of(&panels, "Tasks")).ids, [10]);
+    assert_eq!((text(of(&panels, "CPUs"), 0, "now"), number(of(&panels, "CPUs"), 0, "busy_ns")), ("–".into(), 4e6));
+    // Keys that are threads.
+    let spec = perfprof_tui::units::find("top").expect("a unit");
+    let mut top = Stage::new(spec, &["-e", "sched:sched_switch", "--key", "next_pid"]);
+    own(&mut top);
+    top.event(0, "sched:sched_switch", SWITCH, "\"\"");
+    for next in [77, 10, 77] {
+        let hit = top.hit(0, MS);
+        top.give(hit, &[T("x"), N(1), N(0), T("y"), N(next)]);
+    }
+    let panels = top.panels();
+    assert_eq!((rows(&panels[0]).ids.len(), cell(&panels[0], 0, "next_pid")), (1, &Cell::Id(10)));
+    let spec = perfprof_tui::units::find("hrtimer").expect("a unit");
+    let mut hrtimer = Stage::new(spec, &["--than", "1ms"]);
+    own(&mut hrtimer);
+    hrtimer.plain(0, "cpu-clock");
+    for (after, tid) in [(1, 77), (3, 77), (6, 10)] {
+        let hit = Sample { tid, ..hrtimer.hit(0, after * MS) };
+        hrtimer.give(hit, &[]);
+    }
+    let panels = hrtimer.panels();
+    assert_eq!((rows(&panels[0]).ids.len(), number(&panels[0], 0, "longest_ns")), (1, 3e6));
+}
+
 /// One sleep that a hundred others end is one row with the largest of them; each of them is told beside it.
 #[test]
 fn a_call_site_is_one_row_whoever_wakes_it() {

@@ -12,50 +12,60 @@ use crate::query::symbol_stacks::Name;
 
 use super::{Moment, Settings, alloc};
 
-/// Stacks whose lines are remembered; when there are more, all are written anew.
+/// Stacks of which something is remembered; when there are more, all is made anew.
 const MAX: usize = 1 << 17;
 
-/// Stacks as lines, the leaf first. Each is written once while its names stay what they are.
+/// Something that is made of a stack's names, once while these stay what they are.
+#[derive(Debug, Default)]
+pub(crate) struct ByStack<T> {
+    made: FxHashMap<RetainedStack, T>,
+    /// The state of all names when it was made.
+    names: (u64, u64),
+}
+
+impl<T: Clone> ByStack<T> {
+    pub(crate) fn get(&mut self, at: &Moment<'_>, stack: RetainedStack, make: impl FnOnce() -> T) -> T {
+        let frames = &at.profile.frames;
+        let names = (frames.names(), frames.inlines());
+        if self.names != names || self.made.len() >= MAX {
+            self.made.clear();
+            self.names = names;
+        }
+        self.made.entry(stack).or_insert_with(make).clone()
+    }
+}
+
+/// Stacks as lines, the leaf first.
 #[derive(Debug, Default)]
 pub(crate) struct Alike {
+    spelling: Spelling,
+    lines: ByStack<Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Spelling {
     by_address: bool,
     /// Whether functions that only hand out memory are left out.
     is_of_allocations: bool,
-    lines: FxHashMap<RetainedStack, Arc<str>>,
-    /// The state of all names when they were written.
-    names: (u64, u64),
 }
 
 impl Alike {
     pub(crate) fn of(settings: &Settings) -> Self {
-        Self { by_address: settings.has("addresses"), ..Self::default() }
+        let spelling = Spelling { by_address: settings.has("addresses"), is_of_allocations: false };
+        Self { spelling, lines: ByStack::default() }
     }
 
     /// Of stacks that allocate.
     pub(crate) fn of_allocations(settings: &Settings) -> Self {
-        Self { is_of_allocations: true, ..Self::of(settings) }
+        let mut own = Self::of(settings);
+        own.spelling.is_of_allocations = true;
+        own
     }
 
     /// A stack's line.
     pub(crate) fn line(&mut self, at: &Moment<'_>, stack: RetainedStack) -> Arc<str> {
-        let frames = &at.profile.frames;
-        let names = (frames.names(), frames.inlines());
-        if self.names != names || self.lines.len() >= MAX {
-            self.lines.clear();
-            self.names = names;
-        }
-        if let Some(known) = self.lines.get(&stack) {
-            return known.clone();
-        }
-        let line = self.written(at, stack);
-        self.lines.insert(stack, line.clone());
-        line
-    }
-
-    fn written(&self, at: &Moment<'_>, stack: RetainedStack) -> Arc<str> {
-        let frames = if self.by_address { at.addressed_frames(stack) } else { at.frames(stack) };
-        let frames = if self.is_of_allocations { alloc::without_wrappers(&frames) } else { &frames[..] };
-        line(frames).into()
+        let spelling = self.spelling;
+        self.lines.get(at, stack, || spelling.written(at, stack))
     }
 
     /// Figures of stacks by what else tells them apart and by their lines, those alike added up.
@@ -70,6 +80,14 @@ impl Alike {
             add(rows.entry((key, self.line(at, stack))).or_default(), value);
         }
         rows
+    }
+}
+
+impl Spelling {
+    fn written(self, at: &Moment<'_>, stack: RetainedStack) -> Arc<str> {
+        let frames = if self.by_address { at.addressed_frames(stack) } else { at.frames(stack) };
+        let frames = if self.is_of_allocations { alloc::without_wrappers(&frames) } else { &frames[..] };
+        line(frames).into()
     }
 }
 

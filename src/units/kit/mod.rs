@@ -5,6 +5,7 @@
 
 pub(crate) mod alike;
 pub(crate) mod alloc;
+pub(crate) mod before;
 pub(crate) mod columns;
 pub(crate) mod containers;
 pub(crate) mod counts;
@@ -28,6 +29,7 @@ pub mod settings;
 pub(crate) mod sheet;
 pub(crate) mod target;
 pub(crate) mod top_n;
+pub(crate) mod waits;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -42,6 +44,7 @@ use crate::record::Record;
 use crate::session::Session;
 
 pub(crate) use alike::Alike;
+pub(crate) use before::Before;
 pub(crate) use containers::ByContainer;
 pub(crate) use field::BoundExpr;
 pub(crate) use grid::Grid;
@@ -55,6 +58,7 @@ pub use settings::{Opt, Settings};
 pub(crate) use sheet::Sheet;
 pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
+pub(crate) use waits::Waits;
 
 /// A unit's description, of which the command line, the palette and the manual's page are made.
 pub struct Spec {
@@ -214,7 +218,7 @@ pub struct Lost {
 pub struct Context<'a> {
     pub session: &'a Session,
     pub names: &'a mut ThreadNames,
-    /// The threads of this program, which are nobody's figures.
+    /// The threads of this program, or of the one that recorded, which are nobody's figures.
     pub own: &'a FxHashSet<i32>,
     /// Whether points of time and latency are wanted.
     pub points: Option<&'a mut Points>,
@@ -235,6 +239,13 @@ impl Context<'_> {
         if let Some(found) = &mut self.found {
             found.push(Finding { tid, stack, text: text() });
         }
+    }
+
+    /// Whether a key is of a thread of ours: where what it is computed from names a thread.
+    pub(crate) fn is_own_key(&self, expression: &str, key: &RowKey) -> bool {
+        let names_thread = expression.ends_with("tid") || expression.ends_with("pid");
+        let tid = if let RowKey::Int(n) = key { i32::try_from(*n).ok() } else { None };
+        names_thread && tid.is_some_and(|tid| self.own.contains(&tid))
     }
 
     /// The name of a thread now.

@@ -116,6 +116,15 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         Panel::new(title, Body::Table(Rows { more, ..self.rows() }))
     }
 
+    /// The first rows of what may be very many, then one that stands for all after it: the `rest`th of the things.
+    pub(crate) fn folded_panel(mut self, title: impl Into<String>, rest: usize) -> Panel {
+        let more = rest.saturating_sub(MOST_ROWS);
+        self.things.drain(rest - more..rest);
+        let rest = Some(rest - more).filter(|rest| *rest < self.things.len());
+        self.things.truncate(2 * MOST_ROWS);
+        Panel::new(title, Body::Table(Rows { more, rest, ..self.rows() }))
+    }
+
     /// All rows of what is few.
     pub(crate) fn whole(self, title: impl Into<String>) -> Panel {
         Panel::new(title, Body::Table(self.rows()))

@@ -50,6 +50,11 @@ impl ThreadChoice {
             && self.groups.as_mut().is_none_or(|groups| groups.has(tid, cx.session))
     }
 
+    /// Whether a thread is one of this program's that was not named.
+    pub(crate) fn is_unasked(&self, tid: i32, cx: &Context<'_>) -> bool {
+        cx.own.contains(&tid) && !self.tids.contains(&tid)
+    }
+
     /// A child of one of them is one of them; of a process that is left out, its threads are.
     pub(crate) fn follow(&mut self, begins: &Task) {
         if self.tids.contains(&begins.ptid) {

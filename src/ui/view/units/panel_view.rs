@@ -21,6 +21,8 @@ pub(crate) struct PanelView {
     pub(crate) filter: Option<regex::Regex>,
     /// Rows of a tree that are folded.
     pub(crate) folded: HashSet<u64>,
+    /// Whether the rows are shown that the rest of a table stands for.
+    pub(crate) has_rest_open: bool,
     pub(crate) flame: FlameScreen,
 }
 
@@ -75,8 +77,17 @@ fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
             out
         }
         Body::Table(_) => {
-            let mut order: Vec<usize> = (0..rows.ids.len()).collect();
+            let mut order: Vec<usize> = (0..rows.rest.unwrap_or(rows.ids.len())).collect();
             sort(rows, view, &mut order, |row| *row);
+            let mut rest: Vec<usize> = (order.len() + 1..rows.ids.len()).collect();
+            // What a filter looks for may be there.
+            if view.has_rest_open || view.filter.is_some() {
+                sort(rows, view, &mut rest, |row| *row);
+            } else {
+                rest.clear();
+            }
+            order.extend(rows.rest);
+            order.extend(rest);
             order
         }
         _ => (0..rows.ids.len()).collect(),
@@ -128,7 +139,7 @@ pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>)
         .rows
         .iter()
         .enumerate()
-        .filter(|(i, _)| rows.depth.get(*i).is_none_or(|d| *d == 0))
+        .filter(|(i, _)| rows.depth.get(*i).is_none_or(|d| *d == 0) && rows.rest.is_none_or(|rest| *i < rest))
         .map(|p| p.1)
         .collect();
     let holds = |(column, turned): (usize, bool)| {
@@ -175,6 +186,20 @@ mod tests {
         let filter = Some(regex::Regex::new("^ng").expect("a pattern"));
         let view = PanelView { order: Some((1, false)), filter, ..PanelView::default() };
         assert_eq!(visible(&body, &rows, &view), [2, 0]);
+    }
+
+    #[test]
+    fn the_rest_of_a_table_stays_at_its_end() {
+        let rows = of(&[(0, "a", 1, 0), (0, "b", 2, 0), (0, "rest", 9, 0), (0, "c", 4, 0), (0, "d", 5, 0)]);
+        let rows = Rows { rest: Some(2), depth: Vec::new(), ..rows };
+        let body = Body::Table(rows.clone());
+        let mut view = PanelView { order: Some((1, false)), ..PanelView::default() };
+        assert_eq!(visible(&body, &rows, &view), [1, 0, 2]);
+        view.has_rest_open = true;
+        assert_eq!(visible(&body, &rows, &view), [1, 0, 2, 4, 3]);
+        let filter = Some(regex::Regex::new("^[cb]$").expect("a pattern"));
+        let view = PanelView { has_rest_open: false, filter, ..view };
+        assert_eq!(visible(&body, &rows, &view), [1, 3]);
     }
 
     #[test]

@@ -159,6 +159,19 @@ impl UnitsScreen {
         self.choose(at.map(|at| (at, rows.ids[list[at]])), height);
     }
 
+    /// Shows what the rest of a table stands for, or folds it; `false` where the cursor is on another row.
+    pub(crate) fn turn_rest(&mut self) -> bool {
+        let is_rest = |(panel, view): (&Panel, &PanelView)| {
+            let rows = panel.rows()?;
+            Some(view.selected == Some(*rows.ids.get(rows.rest?)?))
+        };
+        let on_it = self.panel().and_then(is_rest) == Some(true);
+        if let Some(view) = self.panel_view_mut().filter(|_| on_it) {
+            view.has_rest_open = !view.has_rest_open;
+        }
+        on_it
+    }
+
     fn choose(&mut self, row: Option<(usize, u64)>, height: usize) {
         let Some(view) = self.panel_view_mut() else { return };
         view.selected = row.map(|(_, id)| id);

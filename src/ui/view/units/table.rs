@@ -184,7 +184,8 @@ impl UnitTable<'_> {
             let right = column.align == Align::Right;
             let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
             let place = Rect { width: (span.x + span.cells).min(line.width), ..line };
-            put(buffer, place, span.x + pad as u16, 0, &text, style_of(cell, theme));
+            let style = if self.rows.rest.is_some_and(|rest| row >= rest) { theme.dim } else { style_of(cell, theme) };
+            put(buffer, place, span.x + pad as u16, 0, &text, style);
             if let (Cell::Percent(share), true) = (cell, span.bar > 1) {
                 let bar = eighths(share / 100.0, usize::from(span.bar - 1));
                 put(buffer, place, span.x + span.cells - span.bar + 1, 0, &bar, theme.bar);
@@ -192,10 +193,14 @@ impl UnitTable<'_> {
         }
     }
 
-    /// A cell's text; of a tree the last column is indented, with a mark where rows are folded.
+    /// A cell's text; of a tree the last column is indented, with a mark where rows are folded, which the rest of a table
+    /// has, too.
     fn cell_text(&self, row: usize, column: usize) -> String {
         let rows = self.rows;
         let text = rows.table.rows[row][column].text();
+        if rows.rest == Some(row) && column + 1 == rows.table.columns.len() {
+            return format!("{} {text}", if self.view.has_rest_open { "▾" } else { "▸" });
+        }
         if !matches!(self.panel.body, Body::Tree(_)) || column + 1 != rows.table.columns.len() {
             return text;
         }

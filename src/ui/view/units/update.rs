@@ -176,7 +176,9 @@ impl App {
             }
             _ => {
                 self.views.units.hold_row(drawn::main_height(self.scene(), &self.views.units));
-                self.views.units.step_panel(1);
+                if !self.views.units.turn_rest() {
+                    self.views.units.step_panel(1);
+                }
             }
         }
     }

@@ -1,0 +1,99 @@
+//! Threads that are blocked, by /proc: in which state, in which function of the kernel and in which system call
+//! (proc_pid_stat(5), proc_pid_wchan(5), proc_pid_syscall(5)).
+
+use std::fs;
+
+use super::procfs;
+
+/// A thread that has no CPU and does not want one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedThread {
+    pub(crate) tid: i32,
+    pub(crate) comm: Vec<u8>,
+    /// `S`, `D`, `I`…, as `ps` has it.
+    pub(crate) state: char,
+    pub(crate) is_of_kernel: bool,
+    /// The function of the kernel that it sleeps in; empty where that is not told to this user.
+    pub(crate) place: String,
+    /// The system call that it is in, with its first two arguments, where that is told.
+    pub(crate) call: Option<(i64, [u64; 2])>,
+}
+
+/// `PF_KTHREAD` of include/linux/sched.h.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The blocked threads of all processes, or the first of very many.
+pub(crate) fn threads(most: usize) -> Vec<BlockedThread> {
+    let all =
+        procfs::processes().into_iter().flat_map(|pid| procfs::threads(pid).into_iter().map(move |tid| (pid, tid)));
+    all.take(most).filter_map(|(pid, tid)| one(pid, tid)).collect()
+}
+
+fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
+    let read = |file: &str| fs::read(format!("/proc/{pid}/task/{tid}/{file}"));
+    let (comm, state, flags) = stat(&read("stat").ok()?)?;
+    if !matches!(state, 'S' | 'D' | 'I' | 'T' | 't' | 'P') {
+        return None;
+    }
+    let words =
+        |file: &str| read(file).map(|text| String::from_utf8_lossy(&text).trim().to_owned()).unwrap_or_default();
+    let is_of_kernel = flags & KERNEL_THREAD != 0;
+    let place = Some(words("wchan")).filter(|place| place != "0").unwrap_or_default();
+    let call = if is_of_kernel { None } else { call(&words("syscall")) };
+    Some(BlockedThread { tid, comm, state, is_of_kernel, place, call })
+}
+
+/// Name, state and flags of a line of /proc/PID/stat: the name may hold anything, parentheses too.
+fn stat(line: &[u8]) -> Option<(Vec<u8>, char, u64)> {
+    let (from, until) = (line.iter().position(|b| *b == b'(')?, line.iter().rposition(|b| *b == b')')?);
+    let comm = line.get(from + 1..until)?.to_vec();
+    let rest = String::from_utf8_lossy(line.get(until + 1..)?);
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((comm, state, fields.nth(5)?.parse().ok()?))
+}
+
+/// The number of a system call and its first arguments; none where the thread is in none, or runs.
+fn call(line: &str) -> Option<(i64, [u64; 2])> {
+    let mut words = line.split_ascii_whitespace();
+    let number = words.next()?.parse().ok().filter(|number| *number >= 0)?;
+    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    Some((number, [argument()?, argument()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_proc() {
+        let line = b"2 (k (odd) name) I 0 0 0 0 -1 2129984 0 0 0 0 1 2";
+        assert_eq!(stat(line), Some((b"k (odd) name".to_vec(), 'I', 2_129_984)));
+        assert_eq!(call("202 0x7f00 0x89 0x0 0x0 0x0 0xffffffff 0x7ffc 0x7f11"), Some((202, [0x7f00, 0x89])));
+        for wrong in ["running", "-1 0x7ffc 0x7f11", "", "202 0x7f00", "202 7 8"] {
+            assert_eq!(call(wrong), None, "{wrong}");
+        }
+        for wrong in [&b""[..], b"1 (x", b"1 )x(", b"1 (x) S", b"1 (x) S 1 2 3 4 5 flags"] {
+            assert_eq!(stat(wrong), None);
+        }
+    }
+
+    #[test]
+    fn who_sleeps_is_found() {
+        let (send, receive) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::Builder::new().name("sleeper (zz)".to_owned());
+        let thread = sleeper.spawn(move || receive.recv()).expect("a thread");
+        let own = std::process::id() as i32;
+        let asleep =
+            || procfs::threads(own).into_iter().filter_map(|tid| one(own, tid)).find(|t| t.comm == b"sleeper (zz)");
+        let mut found = asleep();
+        while found.is_none() {
+            std::thread::yield_now();
+            found = asleep();
+        }
+        let found = found.expect("a thread");
+        assert!(found.state == 'S' && !found.is_of_kernel, "{found:?}");
+        drop(send);
+        assert!(thread.join().is_ok_and(|received| received.is_err()));
+    }
+}

@@ -21,10 +21,10 @@ listed! {
 /// A format of `export`, of which the command line, its help and its completion are made.
 #[derive(Debug)]
 pub struct Format {
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What it is, or what reads it, in one line.
     pub about: &'static str,
-    pub writer: FormatWriter,
+    pub(crate) writer: FormatWriter,
 }
 
 /// The writer of a format, by what it is given.
@@ -39,11 +39,11 @@ pub enum FormatWriter {
 /// The samples of one event, and what formats say of their recording.
 #[derive(Clone)]
 pub struct ExportInput<'a> {
-    pub data: Data<'a>,
-    pub event: usize,
+    pub(crate) data: Data<'a>,
+    pub(crate) event: usize,
     /// Which of its samples.
     pub filter: Option<Arc<Filter>>,
-    pub title: &'a str,
+    pub(crate) title: &'a str,
     /// Whether names of functions say what kind of code they are of.
     pub annotate: bool,
     /// Wall-clock time of the first sample in nanoseconds since 1970; 0 when unknown.

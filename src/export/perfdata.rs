@@ -28,7 +28,7 @@ use super::side::SideWriter;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenSize {
     pub samples: usize,
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 const FLUSH: usize = 1 << 18;

@@ -19,18 +19,18 @@ pub struct ValueType {
     #[prost(int64, tag = "1")]
     pub kind: i64,
     #[prost(int64, tag = "2")]
-    pub unit: i64,
+    pub(crate) unit: i64,
 }
 
 /// `message Label`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Label {
     #[prost(int64, tag = "1")]
-    pub key: i64,
+    pub(crate) key: i64,
     #[prost(int64, tag = "2")]
-    pub text: i64,
+    pub(crate) text: i64,
     #[prost(int64, tag = "3")]
-    pub number: i64,
+    pub(crate) number: i64,
 }
 
 /// `message Sample`.
@@ -41,26 +41,26 @@ pub struct Sample {
     #[prost(int64, repeated, tag = "2")]
     pub value: Vec<i64>,
     #[prost(message, repeated, tag = "3")]
-    pub label: Vec<Label>,
+    pub(crate) label: Vec<Label>,
 }
 
 /// `message Mapping`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Mapping {
     #[prost(uint64, tag = "1")]
-    pub id: u64,
+    pub(crate) id: u64,
     #[prost(uint64, tag = "2")]
-    pub start: u64,
+    pub(crate) start: u64,
     #[prost(uint64, tag = "3")]
-    pub limit: u64,
+    pub(crate) limit: u64,
     #[prost(uint64, tag = "4")]
-    pub offset: u64,
+    pub(crate) offset: u64,
     #[prost(int64, tag = "5")]
-    pub filename: i64,
+    pub(crate) filename: i64,
     #[prost(int64, tag = "6")]
-    pub build_id: i64,
+    pub(crate) build_id: i64,
     #[prost(bool, tag = "7")]
-    pub has_functions: bool,
+    pub(crate) has_functions: bool,
 }
 
 /// `message Line`.
@@ -69,7 +69,7 @@ pub struct Line {
     #[prost(uint64, tag = "1")]
     pub function: u64,
     #[prost(int64, tag = "2")]
-    pub line: i64,
+    pub(crate) line: i64,
 }
 
 /// `message Location`.
@@ -78,9 +78,9 @@ pub struct Location {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
-    pub mapping: u64,
+    pub(crate) mapping: u64,
     #[prost(uint64, tag = "3")]
-    pub address: u64,
+    pub(crate) address: u64,
     #[prost(message, repeated, tag = "4")]
     pub line: Vec<Line>,
 }
@@ -93,9 +93,9 @@ pub struct Function {
     #[prost(int64, tag = "2")]
     pub name: i64,
     #[prost(int64, tag = "3")]
-    pub system_name: i64,
+    pub(crate) system_name: i64,
     #[prost(int64, tag = "4")]
-    pub filename: i64,
+    pub(crate) filename: i64,
 }
 
 /// `message Profile`.
@@ -106,7 +106,7 @@ pub struct Profile {
     #[prost(message, repeated, tag = "2")]
     pub sample: Vec<Sample>,
     #[prost(message, repeated, tag = "3")]
-    pub mapping: Vec<Mapping>,
+    pub(crate) mapping: Vec<Mapping>,
     #[prost(message, repeated, tag = "4")]
     pub location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
@@ -114,15 +114,15 @@ pub struct Profile {
     #[prost(string, repeated, tag = "6")]
     pub strings: Vec<String>,
     #[prost(int64, tag = "9")]
-    pub time_nanos: i64,
+    pub(crate) time_nanos: i64,
     #[prost(int64, tag = "10")]
-    pub duration_nanos: i64,
+    pub(crate) duration_nanos: i64,
     #[prost(message, optional, tag = "11")]
-    pub period_type: Option<ValueType>,
+    pub(crate) period_type: Option<ValueType>,
     #[prost(int64, tag = "12")]
-    pub period: i64,
+    pub(crate) period: i64,
     #[prost(int64, tag = "14")]
-    pub default_sample_type: i64,
+    pub(crate) default_sample_type: i64,
 }
 
 /// A profile under construction.

@@ -39,10 +39,10 @@ pub trait Series: Debug + Send + Sync {
 /// The events and fields in which series are looked for.
 #[derive(Clone, Copy)]
 pub struct SeriesInput<'a> {
-    pub events: &'a [EventDesc],
+    pub(crate) events: &'a [EventDesc],
     /// What a recording says of its tracepoints.
     pub tracing: &'a [u8],
-    pub origin: Origin,
+    pub(crate) origin: Origin,
     known: &'a [Entry],
 }
 

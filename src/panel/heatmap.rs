@@ -6,18 +6,18 @@ use super::unit::{clock, duration};
 /// A map of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heatmap {
-    pub measure: Measure,
+    pub(crate) measure: Measure,
     /// Nanoseconds since the session's start of the first column, and of each.
     pub start: u64,
-    pub step: u64,
-    pub rows: Vec<HeatRow>,
+    pub(crate) step: u64,
+    pub(crate) rows: Vec<HeatRow>,
 }
 
 /// A thing and its values; NaN where nothing is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatRow {
-    pub label: String,
-    pub cells: Vec<f32>,
+    pub(crate) label: String,
+    pub(crate) cells: Vec<f32>,
 }
 
 /// From little to much; nothing is a dot.

@@ -6,9 +6,9 @@ use super::unit::{percent, thousands};
 /// Values from `from` up to, not including, `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    pub from: u64,
-    pub to: u64,
-    pub count: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) count: u64,
 }
 
 /// Bars in order of their bounds, without gaps.
@@ -16,7 +16,7 @@ pub struct Bar {
 pub struct Histogram {
     /// Of the bounds.
     pub measure: Measure,
-    pub bars: Vec<Bar>,
+    pub(crate) bars: Vec<Bar>,
 }
 
 /// Cells of the longest bar in text.

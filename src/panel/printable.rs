@@ -38,7 +38,7 @@ impl<W: Write> Printable<W> {
         self.out.flush()
     }
 
-    pub fn get_mut(&mut self) -> &mut W {
+    pub(crate) fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
 

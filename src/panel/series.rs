@@ -14,10 +14,10 @@ pub struct SeriesLine {
 /// Several courses over the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    pub measure: Measure,
+    pub(crate) measure: Measure,
     /// Nanoseconds since the session's start of the first value, and between two of them.
     pub start: u64,
-    pub step: u64,
+    pub(crate) step: u64,
     pub lines: Vec<SeriesLine>,
 }
 

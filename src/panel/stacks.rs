@@ -13,7 +13,7 @@ use super::measure::Measure;
 pub struct Stack {
     /// The thread's name, then functions from the root on.
     pub frames: Vec<Name>,
-    pub weight: u64,
+    pub(crate) weight: u64,
     /// How many things that is.
     pub count: u64,
 }
@@ -21,8 +21,8 @@ pub struct Stack {
 /// Stacks, the heaviest first.
 #[derive(Debug)]
 pub struct Stacks {
-    pub measure: Measure,
-    pub stacks: Vec<Stack>,
+    pub(crate) measure: Measure,
+    pub(crate) stacks: Vec<Stack>,
     tree: OnceLock<FlameTree>,
 }
 

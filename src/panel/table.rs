@@ -15,8 +15,8 @@ pub enum Align {
 pub struct Column {
     /// The name in CSV and JSON.
     pub name: Cow<'static, str>,
-    pub title: Cow<'static, str>,
-    pub align: Align,
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) align: Align,
     /// Cells wide, for columns whose width does not depend on their content; 0 for those that
     /// share what is left.
     pub width: u16,

@@ -30,7 +30,7 @@ impl Field {
     /// The columns that a table shows at first.
     pub const FIRST: &[Self] = &[Self::SelfTime, Self::Children, Self::Key(ColumnKey::Sym), Self::Key(ColumnKey::Dso)];
 
-    pub fn column(self) -> Column {
+    pub(crate) fn column(self) -> Column {
         let of = |name, title, width| Column::new(name, title, Align::Right, width);
         match self {
             Self::Children => of("children_pct", "Children", 9),

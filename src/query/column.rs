@@ -16,9 +16,9 @@ use super::field_rows::FieldCombinations;
 /// The input of a column: the task and the CPU of a sample.
 #[derive(Clone, Copy)]
 pub struct ColumnInput<'a> {
-    pub data: Data<'a>,
-    pub task: &'a Task,
-    pub cpu: u16,
+    pub(crate) data: Data<'a>,
+    pub(crate) task: &'a Task,
+    pub(crate) cpu: u16,
     /// Which text of a tracepoint's sample.
     pub trace: u32,
     /// Which values of its fields.
@@ -30,7 +30,7 @@ pub struct ColumnDef {
     pub key: ColumnKey,
     /// Spellings that are taken, as perf's `--sort` has them (perf-report(1)); ours first.
     pub names: &'static [&'static str],
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Whether it is a number, and stands at the right.
     pub is_number: bool,
     /// Cells; 0 for what takes the room that is left.
@@ -193,7 +193,7 @@ impl ColumnKey {
         }
     }
 
-    pub fn entry(self) -> &'static ColumnDef {
+    pub(crate) fn entry(self) -> &'static ColumnDef {
         if let Self::Traced(name) = self {
             let list = TRACED.read();
             return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
@@ -201,11 +201,11 @@ impl ColumnKey {
         ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.entry().names[0]
     }
 
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         self.entry().title
     }
 
@@ -245,11 +245,11 @@ impl Group {
         Self(vec![(key, ColumnValue::Id(id))])
     }
 
-    pub fn get(&self, key: ColumnKey) -> Option<&ColumnValue> {
+    pub(crate) fn get(&self, key: ColumnKey) -> Option<&ColumnValue> {
         self.0.iter().find(|(of, _)| *of == key).map(|(_, value)| value)
     }
 
-    pub fn id(&self, key: ColumnKey) -> Option<i32> {
+    pub(crate) fn id(&self, key: ColumnKey) -> Option<i32> {
         match self.get(key)? {
             ColumnValue::Id(id) => Some(*id),
             ColumnValue::Text(_) | ColumnValue::Number(_) => None,
@@ -266,7 +266,7 @@ impl Group {
         self.0.iter().filter_map(|(key, _)| self.text(*key))
     }
 
-    pub fn text(&self, key: ColumnKey) -> Option<&Arc<str>> {
+    pub(crate) fn text(&self, key: ColumnKey) -> Option<&Arc<str>> {
         match self.get(key)? {
             ColumnValue::Text(text) => Some(text),
             ColumnValue::Id(_) | ColumnValue::Number(_) => None,

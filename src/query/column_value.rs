@@ -12,7 +12,7 @@ pub enum ColumnValue {
 }
 
 impl ColumnValue {
-    pub fn text(&self) -> Cow<'_, str> {
+    pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Id(id) => Cow::Owned(id.to_string()),
             Self::Text(text) => Cow::Borrowed(text),

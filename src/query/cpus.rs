@@ -12,7 +12,7 @@ use super::data::Data;
 
 /// The number of slots that a sample can be of: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
 pub(crate) const SLOTS: usize = 5 + VECTORS.len();
-pub const USER: usize = 0;
+pub(crate) const USER: usize = 0;
 pub const KERNEL: usize = 1;
 pub(crate) const IDLE: usize = 2;
 pub(crate) const IRQ: usize = 3;
@@ -120,7 +120,7 @@ impl CpuAnswer {
     }
 
     /// The function behind a slot of a CPU, when that is what was asked about.
-    pub(crate) fn behind(&self, cpu: u32, slot: usize) -> Option<&SlotFunction> {
+    pub fn behind(&self, cpu: u32, slot: usize) -> Option<&SlotFunction> {
         self.behind.iter().find(|b| self.cpu.map(u32::from) == Some(cpu) && b.slot == slot)
     }
 }

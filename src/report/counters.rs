@@ -10,10 +10,10 @@ use crate::panel::{Align, Cell, Column, Table};
 /// A counter's value in one run, or in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CounterValue {
-    pub raw: u64,
+    pub(crate) raw: u64,
     /// Nanoseconds for which it was wanted, and for which it was on the hardware.
     pub enabled_ns: u64,
-    pub running_ns: u64,
+    pub(crate) running_ns: u64,
 }
 
 impl CounterValue {

@@ -48,7 +48,7 @@ impl Runtime {
         RUNTIMES.iter().find(|(one, _)| *one == self).map_or("", |(_, word)| word)
     }
 
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
         RUNTIMES.iter().find(|(_, known)| *known == word).map(|(one, _)| *one)
     }
 
@@ -61,13 +61,13 @@ impl Runtime {
 /// A container, a unit, or a cgroup that is neither, by the names that people know; empty where it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Container {
-    pub runtime: Runtime,
+    pub(crate) runtime: Runtime,
     /// The whole id that a runtime gave it.
     pub id: Arc<str>,
     pub name: Arc<str>,
-    pub pod: Arc<str>,
-    pub namespace: Arc<str>,
-    pub image: Arc<str>,
+    pub(crate) pod: Arc<str>,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) image: Arc<str>,
 }
 
 impl Container {
@@ -99,8 +99,8 @@ pub struct NamedContainer {
 /// The parts of a cgroup's path that name a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupPlace<'a> {
-    pub runtime: Runtime,
-    pub id: &'a str,
+    pub(crate) runtime: Runtime,
+    pub(crate) id: &'a str,
     /// The part of the path that all of it is below.
     pub root: &'a str,
     /// What the pod is called where nobody tells its name.

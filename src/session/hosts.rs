@@ -28,7 +28,7 @@ impl<T> PerHost<T> {
         HostId((self.0.len() - 1) as u16)
     }
 
-    pub fn are_many(&self) -> bool {
+    pub(crate) fn are_many(&self) -> bool {
         self.0.len() > 1
     }
 
@@ -37,7 +37,7 @@ impl<T> PerHost<T> {
         &self.0[0]
     }
 
-    pub fn get(&self, id: HostId) -> Option<&T> {
+    pub(crate) fn get(&self, id: HostId) -> Option<&T> {
         self.0.get(usize::from(id.0))
     }
 

@@ -12,7 +12,7 @@ use crate::session::hosts::{HostId, PerHost};
 pub struct SourceHost {
     /// As the user named it, or as it calls itself.
     pub name: Arc<str>,
-    pub kernel: String,
+    pub(crate) kernel: String,
     pub(crate) kernel_id: Option<BuildId>,
     /// The nanoseconds to be added to its times to get those of the first machine. `None`, of all of them,
     /// where clocks cannot be compared: each one's records are then laid where the first ones began.

@@ -131,8 +131,8 @@ impl Info {
 /// A filter that the view is to have, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewFilter {
-    pub filter: String,
-    pub words: String,
+    pub(crate) filter: String,
+    pub(crate) words: String,
 }
 
 /// A load of records and what happened beside them.

@@ -17,10 +17,10 @@ const EACH: usize = 1 << 18;
 /// The input of a map: the fold's and the other filter's verdicts are up to date with the data.
 #[derive(Clone, Copy, Debug)]
 pub struct HeatInput<'a> {
-    pub data: Data<'a>,
-    pub event: usize,
-    pub fold: &'a Aggregate,
-    pub lit: Option<&'a FilterEvaluator>,
+    pub(crate) data: Data<'a>,
+    pub(crate) event: usize,
+    pub(crate) fold: &'a Aggregate,
+    pub(crate) lit: Option<&'a FilterEvaluator>,
     /// Absolute position after the last sample.
     pub end: u64,
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 /// Since the group was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaUse {
-    pub periods: u64,
-    pub throttled: u64,
+    pub(crate) periods: u64,
+    pub(crate) throttled: u64,
     /// Nanoseconds that its CPUs were kept from it, added up.
     pub kept_ns: u64,
 }

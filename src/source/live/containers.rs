@@ -30,7 +30,7 @@ pub struct RunningContainer {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ContainerChanges {
     pub came: Vec<RunningContainer>,
-    pub went: Vec<Arc<str>>,
+    pub(crate) went: Vec<Arc<str>>,
 }
 
 /// Looks through the cgroups.
@@ -52,7 +52,7 @@ struct CgroupState {
 }
 
 impl Scanner {
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         Self::of(cgroup::trees(), cgroup::tree().is_some(), Reader::here())
     }
 

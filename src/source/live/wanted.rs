@@ -54,7 +54,7 @@ impl Wanted {
         Ok(Self { is_pattern: is_pattern(text), words, name: name.to_owned(), matcher, namespace })
     }
 
-    pub fn is(&self, container: &Container) -> bool {
+    pub(crate) fn is(&self, container: &Container) -> bool {
         match &self.namespace {
             Some(namespace) => {
                 !container.pod.is_empty()
@@ -155,11 +155,11 @@ impl Wanted {
 pub struct Group {
     /// The container's cgroup.
     pub root: std::sync::Arc<str>,
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl Group {
-    pub fn of(running: &RunningContainer) -> Option<Self> {
+    pub(crate) fn of(running: &RunningContainer) -> Option<Self> {
         Some(Self { root: running.named.root.clone(), dir: running.place.clone()? })
     }
 }

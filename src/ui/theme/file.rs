@@ -102,11 +102,11 @@ struct Raw {
 /// A theme's file, understood.
 #[derive(Clone, Debug, Default)]
 pub struct ThemeFile {
-    pub background: Background,
+    pub(crate) background: Background,
     styles: BTreeMap<String, Style>,
     /// Seven colours of maps, from few samples to many, and seven of those that are highlighted.
     pub heat: Option<[Color; 7]>,
-    pub highlight: Option<[Color; 7]>,
+    pub(crate) highlight: Option<[Color; 7]>,
 }
 
 impl ThemeFile {

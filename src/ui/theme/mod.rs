@@ -54,29 +54,29 @@ pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
 pub struct Theme {
     /// What the screen is filled with.
     pub ground: Style,
-    pub title: Style,
-    pub text: Style,
-    pub dim: Style,
-    pub head: Style,
-    pub selected: Style,
-    pub hot: Style,
-    pub warm: Style,
-    pub bar: Style,
-    pub good: Style,
-    pub warning: Style,
-    pub error: Style,
-    pub found: Style,
-    pub key: Style,
-    pub kernel: Style,
-    pub user: Style,
-    pub library: Style,
-    pub jit: Style,
-    pub unknown: Style,
-    pub others: Style,
+    pub(crate) title: Style,
+    pub(crate) text: Style,
+    pub(crate) dim: Style,
+    pub(crate) head: Style,
+    pub(crate) selected: Style,
+    pub(crate) hot: Style,
+    pub(crate) warm: Style,
+    pub(crate) bar: Style,
+    pub(crate) good: Style,
+    pub(crate) warning: Style,
+    pub(crate) error: Style,
+    pub(crate) found: Style,
+    pub(crate) key: Style,
+    pub(crate) kernel: Style,
+    pub(crate) user: Style,
+    pub(crate) library: Style,
+    pub(crate) jit: Style,
+    pub(crate) unknown: Style,
+    pub(crate) others: Style,
     /// Of a comparison: what grew, what shrank, and what is as it was.
     pub grew: Style,
-    pub shrank: Style,
-    pub same: Style,
+    pub(crate) shrank: Style,
+    pub(crate) same: Style,
     /// Time off the CPUs.
     pub cold: Style,
     /// Cells of maps of time.
@@ -94,8 +94,8 @@ pub struct Theme {
 /// Cells of maps of time, from few samples to many; and of those that have samples which are highlighted.
 #[derive(Clone, Debug, Default)]
 pub struct HeatColors {
-    pub cells: [Color; 7],
-    pub highlight: [Color; 7],
+    pub(crate) cells: [Color; 7],
+    pub(crate) highlight: [Color; 7],
 }
 
 /// Scopes of the blocks of a flame graph.
@@ -302,7 +302,7 @@ impl Theme {
 #[derive(Clone, Debug)]
 pub struct Themes {
     list: BTreeMap<String, ThemeFile>,
-    pub depth: Depth,
+    pub(crate) depth: Depth,
     hot: f64,
     warm: f64,
 }
@@ -310,7 +310,7 @@ pub struct Themes {
 impl Themes {
     /// Shares in percent from which on rows are hot and warm: perf's.
     pub const HOT: f64 = 5.0;
-    pub const WARM: f64 = 0.5;
+    pub(crate) const WARM: f64 = 0.5;
 
     /// The built-in ones.
     pub fn built_in(depth: Depth) -> Self {
@@ -333,11 +333,11 @@ impl Themes {
         self.list.insert(name, file);
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.keys().map(String::as_str)
     }
 
-    pub fn get(&self, name: &str) -> Option<Theme> {
+    pub(crate) fn get(&self, name: &str) -> Option<Theme> {
         let theme = self.list.get(name).map(|file| Theme::of(file, self.depth))?;
         Some(Theme { hot_from: self.hot, warm_from: self.warm, ..theme })
     }

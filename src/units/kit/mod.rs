@@ -78,7 +78,7 @@ pub struct Spec {
     pub whole: bool,
     /// Seconds of an interval where figures are printed and none is given; `None` for one report at the end.
     pub interval: Option<f64>,
-    pub make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
+    pub(crate) make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
 }
 
 impl Debug for Spec {

@@ -9,15 +9,15 @@ use super::{Spec, field};
 /// An option that units may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Opt {
-    pub name: &'static str,
-    pub short: Option<char>,
+    pub(crate) name: &'static str,
+    pub(crate) short: Option<char>,
     /// What its value is called; empty for a switch.
     pub value: &'static str,
     /// Its value where it is given without one; empty where it needs one.
     pub bare: &'static str,
     /// Whether it may be given more than once.
     pub many: bool,
-    pub help: &'static str,
+    pub(crate) help: &'static str,
 }
 
 const fn opt(name: &'static str, short: Option<char>, value: &'static str, many: bool, help: &'static str) -> Opt {

@@ -5,6 +5,7 @@ pub(crate) mod annotate;
 mod appearance;
 mod archive;
 pub mod args;
+pub(crate) mod buildid_list;
 mod chosen;
 mod completions;
 pub mod config;
@@ -15,10 +16,12 @@ pub(crate) mod driver;
 mod dump;
 pub mod entry;
 mod error;
+pub(crate) mod evlist;
 pub(crate) mod export;
 mod filters;
 mod flight_recorder;
 mod head;
+pub(crate) mod inject;
 pub(crate) mod list;
 mod list_containers;
 pub(crate) mod live;
@@ -112,6 +115,9 @@ pub fn main() -> ExitCode {
         Some(Command::Record(record)) => record::run(*record),
         Some(Command::Report(options)) => report::run(options),
         Some(Command::Script(options)) => script::run(*options),
+        Some(Command::Evlist(options)) => evlist::run(options),
+        Some(Command::BuildidList(options)) => buildid_list::run(options),
+        Some(Command::Inject(options)) => inject::run(options),
         Some(Command::Export(options)) => export::run(options),
         Some(Command::Annotate(options)) => annotate::run(options),
         Some(Command::Symbols(options)) => symbols::run(options),

@@ -19,6 +19,7 @@ use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
 use super::perfdata::WrittenSize;
+use super::sleeps::{Fate, Sleeps};
 use super::{Format, FormatWriter};
 
 const FLUSH: usize = 1 << 18;
@@ -50,6 +51,18 @@ pub(crate) fn copy(
     marks: &[TimeMark],
     path: &Path,
 ) -> Result<WrittenSize, CopyError> {
+    copy_with(source, keep, marks, &[], None, path)
+}
+
+/// Copies with more build ids, and with sleeps merged into switches.
+pub(crate) fn copy_with(
+    source: &mut dyn Source,
+    keep: &dyn Fn(u64, u64) -> bool,
+    marks: &[TimeMark],
+    more: &[IdentifiedFile],
+    mut sleeps: Option<&mut Sleeps>,
+    path: &Path,
+) -> Result<WrittenSize, CopyError> {
     let info = source.info().clone();
     let events = events(&info)?;
     let writer = Writer::start(NewFile::create(path)?, &events)?;
@@ -57,10 +70,17 @@ pub(crate) fn copy(
     let (mut place, mut samples) = (0u64, 0usize);
     let mut span: Option<(u64, u64)> = None;
     let mut counted = Counted::default();
-    let files = ingest::replay(source, |core, input, record| {
+    let mut files = ingest::replay(source, |core, input, record| {
         let Ok(Some((header, body, _))) = split(record) else { return };
         if header.kind == types::SAMPLE {
-            let Some((_, sample)) = core.decode(input, header, body) else { return };
+            let Some((event, sample)) = core.decode(input, header, body) else { return };
+            let whole = &record[..usize::from(header.size)];
+            if let Some(Fate::Taken(instead)) = sleeps.as_mut().map(|sleeps| sleeps.meet(event, &sample, whole)) {
+                let Some(record) = instead else { return };
+                samples += 1;
+                span = Some((span.map_or(sample.time, |s| s.0), sample.time));
+                return out.whole(&record);
+            }
             let mut is_kept = || {
                 place += 1;
                 keep(place - 1, sample.time)
@@ -83,6 +103,7 @@ pub(crate) fn copy(
     if let Some(error) = out.error {
         return Err(error.into());
     }
+    files.extend(more.iter().cloned());
     let mut sections = sections(&info, &events, &files, span.unwrap_or_default());
     if !marks.is_empty() {
         sections.push((marks::FEATURE, marks::encode(marks)));
@@ -162,7 +183,11 @@ struct Output {
 
 impl Output {
     fn record(&mut self, header: Header, record: &[u8]) {
-        self.bytes.extend_from_slice(&record[..usize::from(header.size)]);
+        self.whole(&record[..usize::from(header.size)]);
+    }
+
+    fn whole(&mut self, record: &[u8]) {
+        self.bytes.extend_from_slice(record);
         self.since_round += 1;
         if self.bytes.len() >= FLUSH {
             self.flush();

@@ -36,6 +36,8 @@ pub fn lines(
     fold.update(data, 0..u64::MAX);
     let named = SymbolStacks::build(data);
     let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();
+    let of_java: Vec<&str> = texts.iter().map(|text| without_descriptor(text)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     // Names that differ may be written alike, so equal lines are merged by their text.
     let mut merged: BTreeMap<String, u64> = BTreeMap::new();
     let mut comm_now: Option<Arc<str>> = None;
@@ -44,7 +46,7 @@ pub fn lines(
             std::mem::take(&mut merged).iter().try_for_each(|(line, n)| each(line, *n))?;
         }
         let mut line = clean(&comm).replace(';', ":").replace(' ', "_");
-        path(&named, node, &texts, &mut line);
+        path(&named, node, if &*comm == JAVA { &of_java } else { &texts }, &mut line);
         let sum = merged.entry(line).or_default();
         *sum = sum.saturating_add(acc.period);
         comm_now = Some(comm);
@@ -52,13 +54,21 @@ pub fn lines(
     merged.iter().try_for_each(|(line, n)| each(line, *n))
 }
 
-fn path(named: &SymbolStacks, node: NodeId, texts: &[String], line: &mut String) {
+fn path(named: &SymbolStacks, node: NodeId, texts: &[&str], line: &mut String) {
     let mut frames: Vec<u32> = named.trie.walk(node).map(|f| f.0).collect();
     frames.reverse();
     for frame in frames {
         line.push(';');
-        line.push_str(&texts[frame as usize]);
+        line.push_str(texts[frame as usize]);
     }
+}
+
+/// The comm of programs whose frames have Java's names.
+const JAVA: &str = "java";
+
+/// A name without what says that it is a class: `Ljava/lang/Thread:.run` as `java/lang/Thread:.run`.
+fn without_descriptor(text: &str) -> &str {
+    text.strip_prefix('L').filter(|_| text.contains('/')).unwrap_or(text)
 }
 
 /// A frame's text: no separator, no quotes, no arguments after a name (but `(anonymous namespace)`
@@ -94,6 +104,12 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_of_java_have_their_names_alone() {
+        assert_eq!(without_descriptor("Ljava/lang/Thread:.run"), "java/lang/Thread:.run");
+        assert_eq!(["Lookup", "a/L", "[unknown]"].map(without_descriptor), ["Lookup", "a/L", "[unknown]"]);
+    }
 
     #[test]
     fn names_that_would_break_a_line() {

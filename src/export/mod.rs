@@ -4,6 +4,7 @@
 pub mod ids;
 pub mod perfdata;
 pub mod side;
+pub(crate) mod sleeps;
 pub mod tables;
 
 use std::io::{self, Write};

@@ -130,7 +130,7 @@ pub(crate) fn of_kernel() -> Option<BuildId> {
     of_notes(&std::fs::read("/sys/kernel/notes").ok()?)
 }
 
-fn of_notes(mut rest: &[u8]) -> Option<BuildId> {
+pub(crate) fn of_notes(mut rest: &[u8]) -> Option<BuildId> {
     while let Some(head) = rest.first_chunk::<12>() {
         let word = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]) as usize;
         let (name_len, desc_len, kind) = (word(0), word(4), word(8));

@@ -19,6 +19,7 @@ pub mod bit {
     pub(crate) const TOTAL_MEM: u8 = 10;
     pub(crate) const CMDLINE: u8 = 11;
     pub(crate) const EVENT_DESC: u8 = 12;
+    pub(crate) const GROUP_DESC: u8 = 17;
     pub(crate) const SAMPLE_TIME: u8 = 21;
     pub(crate) const CLOCKID: u8 = 23;
     pub(crate) const BPF_PROG_INFO: u8 = 25;

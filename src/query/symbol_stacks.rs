@@ -76,7 +76,11 @@ pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     let text = match &sym.function {
         Some(function) => function.clone(),
         None if &*sym.dso_name == "[unknown]" => sym.dso_name.clone(),
-        None => format!("[{}]", sym.dso_name).into(),
+        // A JIT's code goes by the file that would name it.
+        None => match sym.dso_name.strip_prefix("[JIT] tid ").filter(|_| sym.kind == DsoKind::Anon) {
+            Some(pid) => format!("[perf-{pid}.map]").into(),
+            None => format!("[{}]", sym.dso_name).into(),
+        },
     };
     Name { text, kind: sym.kind, dso: sym.dso_name.clone() }
 }

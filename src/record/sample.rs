@@ -192,6 +192,13 @@ impl Layout {
         self.has(bit::TIME).then_some(words * 8)
     }
 
+    /// Offset of the period, likewise.
+    pub(crate) fn period_offset(&self) -> Option<usize> {
+        let before =
+            [bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU].iter();
+        self.has(bit::PERIOD).then(|| 8 * before.filter(|b| self.has(**b)).count())
+    }
+
     /// Decodes a sample.
     pub fn sample<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
         if self.sample_type == TRACED

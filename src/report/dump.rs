@@ -219,8 +219,8 @@ fn branch_stack(bytes: &[u8], out: &mut String) {
             letter(flags.is_mispredicted() == Some(false), "P"),
             letter(flags.is_abort(), "A"),
             letter(flags.is_in_transaction(), "T"),
-            flags.0 & 0xf,
-            flags.kind().unwrap_or("-")
+            flags.0 >> 33,
+            flags.kind().unwrap_or_default()
         );
     }
 }

@@ -2,10 +2,11 @@
 //! what perf 6.1 says of the same files (`tests/data/hardware`, made anew by `UPDATE_PERF=1` where perf is installed).
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::harness::Harness;
 use crate::common::made::{ALPHA, BETA, DATA, GAMMA, MAIN, MIDDLE, Taken, event, has, write};
-use crate::common::{data, program, run};
+use crate::common::{data, program, run, skipped};
 
 /// `burn_alpha` waits for memory, `burn_beta` computes; of `burn_gamma` too little is known.
 fn two_events(dir: &tempfile::TempDir) -> PathBuf {
@@ -211,6 +212,41 @@ fn branches_are_rows_as_perf_has_them() {
     assert_eq!(ours(&path, &["-b", "-s", "symbol_from", "--where", "sym == burn_alpha"]).len(), 3);
 }
 
+/// What `script` prints of branches and of accesses, line for line.
+#[test]
+fn script_prints_branches_and_accesses_as_perf_does() {
+    if Command::new("perf").arg("version").output().is_err() {
+        return skipped("script_prints_branches_and_accesses_as_perf_does", "perf is not installed");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let branches = branches(&dir, 0);
+    let accesses = accesses(&dir).0;
+    let lines = [
+        (&branches, "-F +brstack"),
+        (&branches, "-F +brstacksym"),
+        (&branches, "-F +brstacksym,-dso"),
+        (&branches, "-F comm,brstack"),
+        (&branches, "-D"),
+        (&accesses, "-F +addr,+data_src,+weight"),
+        (&accesses, "-F comm,tid,ip,sym,weight"),
+        (&accesses, "-D"),
+    ];
+    for (file, options) in lines {
+        let text = |mut command: Command| {
+            command.args(["script", "-f", "--no-inline", "-i"]).arg(file).arg("--symfs").arg(data("bin"));
+            let out = command.args(options.split(' ')).output().expect("runs").stdout;
+            String::from_utf8_lossy(&out).into_owned()
+        };
+        let (ours, theirs) = (text(program()), text(Command::new("perf")));
+        // perf has room for so many words about memory, and cuts the last of them.
+        let cut = |line: &'_ str| line.split("|LCK").next().unwrap_or_default().to_owned();
+        for (i, (a, b)) in ours.lines().zip(theirs.lines()).enumerate() {
+            assert_eq!(cut(a), cut(b), "{options}, line {}", i + 1);
+        }
+        assert!(ours.lines().count() == theirs.lines().count() && ours.lines().count() > 10, "{options}");
+    }
+}
+
 #[test]
 fn branches_begin_call_chains() {
     let dir = tempfile::tempdir().expect("dir");
@@ -248,9 +284,8 @@ fn source(parts: &[(u64, u32)]) -> u64 {
     parts.iter().fold(2, |word, (value, at)| word | value << at)
 }
 
-#[test]
-fn accesses_to_memory_are_rows_as_perf_has_them() {
-    let dir = tempfile::tempdir().expect("dir");
+/// Accesses to memory of all kinds, and how many kinds they are.
+fn accesses(dir: &tempfile::TempDir) -> (PathBuf, usize) {
     let path = dir.path().join("memory.data");
     const LEVEL: u32 = 5;
     const SNOOP: u32 = 19;
@@ -293,13 +328,20 @@ fn accesses_to_memory_are_rows_as_perf_has_them() {
     let samples: Vec<Taken> = list.iter().enumerate().flat_map(|(n, one)| vec![taken(*one); n + 1]).collect();
     let kind = has::ALWAYS | has::ADDR | has::WEIGHT | has::DATA_SRC;
     write(&path, &[event("mem-loads", 0x1cd, kind)], &samples);
+    (path, list.len())
+}
+
+#[test]
+fn accesses_to_memory_are_rows_as_perf_has_them() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (path, kinds) = accesses(&dir);
     let mut perf = perfs("accesses.txt", &path, &["--mem-mode"]);
     // perf writes 0 without 0x.
     perf.iter_mut()
         .flatten()
         .filter(|field| **field == "0000000000000000")
         .for_each(|field| *field = format!("0x{field}"));
-    assert_eq!(perf.len(), list.len());
+    assert_eq!(perf.len(), kinds);
     assert_eq!(ours(&path, &["--mem-mode"]), {
         perf.sort();
         perf

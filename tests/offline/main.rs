@@ -15,6 +15,7 @@ mod hands;
 mod hardware;
 mod json;
 mod judges;
+mod listed;
 mod names;
 mod perf_options;
 mod printable;

@@ -5,7 +5,20 @@ use perfprof_tui::cli::args::whole;
 use crate::common::skipped;
 
 /// The commands of perf whose options are all known; `top` is the live screen.
-const COMMANDS: &[&str] = &["top", "record", "stat", "report", "script", "annotate", "diff", "probe", "list"];
+const COMMANDS: &[&str] = &[
+    "top",
+    "record",
+    "stat",
+    "report",
+    "script",
+    "annotate",
+    "evlist",
+    "buildid-list",
+    "inject",
+    "diff",
+    "probe",
+    "list",
+];
 
 /// The short and the long name of an option, as a line of help spells it.
 fn names(line: &str) -> (Option<char>, Option<&str>) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+pub(crate) mod listed;
 mod machine;
 pub(crate) mod names;
 mod recorder;
@@ -58,6 +59,12 @@ pub(crate) enum Command {
     Report(Report),
     /// Print a recording's samples, one block each, as perf script does
     Script(Box<Script>),
+    /// List the events of a recording, as perf evlist does
+    Evlist(listed::Evlist),
+    /// List the build ids of a recording's files, of the running kernel, or of a program
+    BuildidList(listed::BuildidList),
+    /// Write a recording anew with sleep times or build ids added, as perf inject does
+    Inject(listed::Inject),
     /// Write a recording in another tool's format
     Export(Export),
     /// Print a function of a recording, instruction by instruction, with its source lines

@@ -150,3 +150,20 @@ pub(super) const DIFF: &[PerfOption] = &[
     refused("--stream", "--format folded has whole stacks, --format svg draws them"),
     idle("--percentage <relative|absolute>", "shares are of what the filters leave"),
 ];
+
+pub(super) const EVLIST: &[PerfOption] = &[idle("-f, --force", NO_CHECK)];
+
+pub(super) const BUILDID_LIST: &[PerfOption] = &[idle(VERBOSE, SAYS), idle("-f, --force", NO_CHECK)];
+
+pub(super) const INJECT: &[PerfOption] = &[
+    idle(VERBOSE, SAYS),
+    idle("-f, --force", NO_CHECK),
+    idle("--ignore-vmlinux", "names are not looked up"),
+    refused("-j, --jit", "functions of a JIT are named from its jitdump or map by `report` and the others themselves"),
+    refused("--guest-data[=<opts>]", NO_GUESTS),
+    refused("--guestmount <directory>", NO_GUESTS),
+    refused("--itrace[=<opts>]", NO_AUX),
+    refused("--strip", NO_AUX),
+    refused("--vm-time-correlation[=<opts>]", NO_AUX),
+    refused("--known-build-ids <buildid path [,buildid path...]>", "-b takes them from the files, which --symfs names"),
+];

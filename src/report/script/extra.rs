@@ -171,7 +171,7 @@ fn flags(flags: BranchFlags) -> String {
     let predicted = flags.is_mispredicted().map_or('-', |wrong| if wrong { 'M' } else { 'P' });
     let in_transaction = if flags.is_in_transaction() { 'X' } else { '-' };
     let abort = if flags.is_abort() { 'A' } else { '-' };
-    let (cycles, kind) = (flags.cycles().unwrap_or(0), flags.kind().unwrap_or("-"));
+    let (cycles, kind) = (flags.cycles().unwrap_or(0), flags.kind().unwrap_or_default());
     format!("/{predicted}/{in_transaction}/{abort}/{cycles}/{kind} ")
 }
 
@@ -246,7 +246,7 @@ mod tests {
         // As perf 6.1 has it of a software event.
         let source = data_source(DataSource(0x1e_0508_0021));
         assert_eq!(source, "|OP N/A|LVL N/A or N/A|SNP N/A|TLB N/A|LCK N/A|BLK  N/A");
-        assert_eq!([0, 1, 2].map(|word| flags(BranchFlags(word))), ["/-/-/-/0/- ", "/M/-/-/0/- ", "/P/-/-/0/- "]);
+        assert_eq!([0, 1, 2].map(|word| flags(BranchFlags(word))), ["/-/-/-/0/ ", "/M/-/-/0/ ", "/P/-/-/0/ "]);
         assert_eq!(flags(BranchFlags(0b1110 | 77 << 4 | 4 << 20)), "/P/X/A/77/CALL ");
     }
 

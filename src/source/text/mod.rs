@@ -59,6 +59,8 @@ fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
                 return true;
             }
             script::ScriptLine::Sample(header) if !header.is_bare => good += 1,
+            // Frames below a sample may stand behind nothing.
+            _ if good > 0 && script::is_frame_alone(line) => good += 1,
             _ => {}
         }
     }
@@ -234,7 +236,8 @@ impl TextSource {
         if after == After::Chain && line.starts_with(b"  ") {
             return after;
         }
-        if !is_behind_tab {
+        let is_frame = takes_frames && script::is_frame_alone(line);
+        if !is_behind_tab && !is_frame {
             match script::line(line) {
                 // Tabs may have become blanks on the way.
                 script::ScriptLine::Sample(header) if takes_frames && header.is_frame_alone() => {}
@@ -294,23 +297,18 @@ struct Open {
     bare: Option<u64>,
     /// Whether a user's frame has come, behind which there are its callers.
     in_user: bool,
-    /// Whether what comes is no frame any more.
-    broken: bool,
 }
 
 impl Open {
     fn new(sample: NamedSample, bare: Option<u64>) -> Self {
-        Self { sample, bare, in_user: false, broken: false }
+        Self { sample, bare, in_user: false }
     }
 
-    /// Takes the next frame; a caller where no code is ends the stack, as it does in a recording.
+    /// Takes the next frame. Callers where no code is are one frame, whatever their addresses.
     fn take(&mut self, frame: &script::ScriptFrame<'_>, names: &mut TextNames, batch: &mut Batch) {
-        if self.broken {
-            return;
-        }
-        self.broken = self.in_user && frame.is_nowhere();
+        let is_lost = self.in_user && frame.is_nowhere();
         self.in_user = frame.is_user();
-        let id = if self.broken { script::broken(names, batch) } else { frame.id(names, batch) };
+        let id = if is_lost { script::nowhere(names, batch) } else { frame.id(names, batch) };
         batch.stack_frames.push(id);
         self.sample.frames.end = batch.stack_frames.len() as u32;
     }
@@ -403,6 +401,17 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_old_perfs_stand_behind_nothing() {
+        let text = "java 19983 cycles:\nffffffff8103d0ca native_write ([kernel.kallsyms])\n7f7243090b7d f (/lib/x.so)\n\n\
+                    java 19983 cycles:\n400b3c g (/a (deleted))\n\n";
+        let got = read(text);
+        assert_eq!(got.len(), 2);
+        assert_eq!((&*got[0].0, got[0].2), ("java", 1));
+        assert_eq!(got[0].4, ["f@/lib/x.so", "native_write@[kernel.kallsyms]"]);
+        assert_eq!(got[1].4, ["g@/a (deleted)"]);
+    }
+
+    #[test]
     fn perf_script_as_perf_prints_it() {
         let text = "\
 spin x 17520/17521 [001]  2024.627136880:    1001001 cpu-clock:ppp: 
@@ -424,7 +433,7 @@ a 7 [000] 3.000000: sched:sched_switch: prev_comm=a (x)
     }
 
     #[test]
-    fn a_caller_where_no_code_is_ends_the_stack() {
+    fn callers_where_no_code_is_stay_in_the_stack() {
         let text = "\
 a 1  1.5: cycles:
 \tffffffff8175328f f ([kernel.kallsyms])
@@ -442,9 +451,10 @@ a 1  1.6: cycles:
 
 ";
         let got = read(text);
-        assert_eq!(got[0].4, ["[broken]@[broken]", "g@/a", "[unknown]@[unknown]", "f@[kernel.kallsyms]"]);
+        let lost = "[unknown]@[unknown]";
+        assert_eq!(got[0].4, [lost, "h@/a", lost, "g@/a", lost, "f@[kernel.kallsyms]"]);
         // What stands in no parentheses may be anywhere.
-        assert_eq!(got[1].4, ["[broken]@[broken]", "[unknown]@[unknown]", "[unknown]@/a", "g@/a"]);
+        assert_eq!(got[1].4, [lost, lost, "[unknown]@/a", "g@/a"]);
     }
 
     #[test]

@@ -97,6 +97,13 @@ pub(crate) fn line(line: &[u8]) -> ScriptLine<'_> {
     timed(line, &list).or_else(|| untimed(line, &list)).map_or(ScriptLine::Other, ScriptLine::Sample)
 }
 
+/// True if a line can only be a frame, `ip sym (dso)`, though it stands behind no tab: perf before 3.9 has had such.
+pub(crate) fn is_frame_alone(line: &[u8]) -> bool {
+    let end = memchr::memchr(b' ', line).unwrap_or(line.len());
+    let is_address = (6..=16).contains(&end) && line[..end].iter().all(u8::is_ascii_hexdigit);
+    is_address && matching_paren(line).is_some() && !split_words(line).any(|(_, word)| word.ends_with(b":"))
+}
+
 /// The time in a word.
 fn time_of(word: &[u8]) -> Option<u64> {
     word.strip_suffix(b":").and_then(seconds)
@@ -315,7 +322,6 @@ pub(crate) struct ScriptFrame<'a> {
 }
 
 const UNKNOWN: &[u8] = b"[unknown]";
-const BROKEN: &str = "[broken]";
 
 /// Reads a frame's line; `None` when it is none.
 pub(crate) fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
@@ -361,10 +367,10 @@ impl ScriptFrame<'_> {
     }
 }
 
-/// The frame that stands for all that is behind the last code of a broken stack.
-pub(crate) fn broken(names: &mut TextNames, batch: &mut Batch) -> u32 {
-    let named = NamedFrame { name: BROKEN.into(), dso: BROKEN.into(), kind: DsoKind::Cut, ip: None };
-    names.frame(BROKEN.as_bytes(), batch, || named)
+/// The frame that stands for each caller where no code is.
+pub(crate) fn nowhere(names: &mut TextNames, batch: &mut Batch) -> u32 {
+    let name = String::from_utf8_lossy(UNKNOWN);
+    names.frame(b"", batch, || NamedFrame { name: (&*name).into(), dso: (&*name).into(), kind: DsoKind::Cut, ip: None })
 }
 
 /// The first address of kernels of 64 bits.

@@ -1,0 +1,67 @@
+//! `inject`: a recording written anew with what was added to it: sleeps, build ids.
+
+use crate::engine::IntakeOptions;
+use crate::export::copy::{self, CopyError};
+use crate::export::sleeps::Sleeps;
+use crate::kernel::files::unwritten;
+use crate::panel::unit;
+use crate::perfdata::build_ids::{self, IdentifiedFile};
+use crate::record::kinds::FileId;
+use crate::session::marks;
+use crate::session::{Dso, DsoKind};
+use crate::symbols::debug_image;
+
+use super::args::Recording;
+use super::args::listed::Inject;
+use super::output::complain;
+use super::{buildid_list, open, usage};
+
+/// `perfprof-tui inject`.
+pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
+    let path = args.recording.path();
+    if args.output.as_os_str() == "-" {
+        return Err(usage("a recording is written as a file: name one with -o"));
+    }
+    let adds = args.build_ids || args.buildid_all;
+    if adds && path.as_os_str() == "-" {
+        return Err(usage("standard input can be read only once: save it whole first, then add build ids to the file"));
+    }
+    let recording = Recording::from_files(vec![path], args.names.clone());
+    let added = if adds { missing_build_ids(&recording, args.buildid_all)? } else { Vec::new() };
+    let mut source = open::open_silently(&recording, true)?.0.into_source();
+    let mut sleeps = if args.sched_stat { Some(Sleeps::of(source.info())) } else { None };
+    if let Some(Err(why)) = &sleeps {
+        complain(&format!("no sleeps are merged: {why}"));
+    }
+    let marks = marks::decode_from(&source.info().hosts.first().machine);
+    let mut merging = sleeps.as_mut().and_then(|sleeps| sleeps.as_mut().ok());
+    let written = copy::copy_with(&mut *source, &|_, _| true, &marks, &added, merging.as_deref_mut(), &args.output)
+        .map_err(|error| match error {
+            CopyError::Io(error) => anyhow::anyhow!("{}", unwritten(&args.output, &error)),
+            error => anyhow::anyhow!("{} was not written: {error}", args.output.display()),
+        })?;
+    let mut words = vec![format!("{} samples", unit::thousands(written.samples as u64))];
+    words.extend(merging.map(|sleeps| format!("{} sleeps", unit::thousands(sleeps.merged()))));
+    words.extend(adds.then(|| format!("{} more build ids", added.len())));
+    complain(&format!("wrote {}, {} to {}", words.join(", "), unit::bytes(written.bytes), args.output.display()));
+    Ok(0)
+}
+
+/// The build ids of files that the recording names without one: those in which samples are, or all that were mapped.
+fn missing_build_ids(recording: &Recording, all: bool) -> anyhow::Result<Vec<IdentifiedFile>> {
+    let opened = open::open_silently(recording, true)?.0;
+    let symbols = opened.symbols.clone();
+    let loaded = opened.load(IntakeOptions { chains: false, fields: false, ..IntakeOptions::default() })?;
+    let hit = buildid_list::hits(&loaded);
+    let lacks = |dso: &&Dso| dso.build_id.is_none() && (all || hit.contains(&dso.id));
+    let found = |dso: &Dso| {
+        let kernel = dso.kind == DsoKind::Kernel;
+        let id = match dso.kind {
+            DsoKind::Kernel if symbols.is_own_kernel(dso) => build_ids::of_kernel(),
+            DsoKind::File => debug_image::build_id(dso, &symbols),
+            _ => None,
+        }?;
+        Some(IdentifiedFile { kernel, path: dso.path.to_string(), file: FileId::None, id })
+    };
+    Ok(loaded.data().session.dsos.all().iter().filter(lacks).filter_map(found).collect())
+}

@@ -1,0 +1,155 @@
+//! `evlist`, `buildid-list` and `inject` beside perf's, and what they write read by both.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{data, program, run, skipped, symfs};
+
+fn stdout(command: &mut Command) -> String {
+    String::from_utf8_lossy(&run(command).stdout).into_owned()
+}
+
+fn has_perf() -> bool {
+    Command::new("perf").arg("version").output().is_ok()
+}
+
+fn corpus(name: &str) -> String {
+    data(&format!("corpus/{name}.data")).display().to_string()
+}
+
+#[test]
+fn lists_are_perfs() {
+    const LINES: &[(&str, &str)] = &[
+        ("tp-raw", "evlist"),
+        ("tp-raw", "evlist -v"),
+        ("tp-raw", "evlist --trace-fields"),
+        ("tp-raw", "evlist -F --trace-fields"),
+        ("group3", "evlist -g"),
+        ("group3", "evlist -F"),
+        ("group-read", "evlist -v"),
+        ("clock-mono", "evlist -v"),
+        ("dwarf-spin", "evlist -v"),
+        ("pipe", "evlist"),
+        ("fields-cpu", "buildid-list"),
+        ("fields-cpu", "buildid-list -H"),
+        ("fp-cxx", "buildid-list"),
+        ("tp-raw", "buildid-list -H"),
+    ];
+    if !has_perf() {
+        return skipped("lists_are_perfs", "perf is not installed");
+    }
+    for (name, line) in LINES {
+        let words: Vec<&str> = line.split(' ').chain(["-i"]).collect();
+        let file = corpus(name);
+        let ours = stdout(program().args(&words).arg(&file)).replace("perfprof-tui evlist", "perf evlist");
+        let theirs = stdout(Command::new("perf").args(&words).arg(&file).arg("-f"));
+        assert_eq!(ours, theirs, "{name} {line}");
+        assert!(!ours.is_empty(), "{name} {line}");
+        // With and without -i.
+        let bare = stdout(program().args(line.split(' ')).arg(&file));
+        assert_eq!(bare.replace("perfprof-tui evlist", "perf evlist"), ours, "{name} {line}");
+    }
+}
+
+#[test]
+fn events_and_build_ids_of_what_is_no_plain_recording() {
+    let text = stdout(program().args(["evlist", &data("corpus/fields-cpu.script.txt").display().to_string()]));
+    assert_eq!(text, "cpu-clock:ppp\n");
+    let program_file = data("names/flat4-buildid");
+    let id = stdout(program().arg("buildid-list").arg(&program_file));
+    assert_eq!(id, "b1dfab1e00112233445566778899aabbccddeeff\n");
+    let both = program().args(["evlist", "-g", "-v"]).output().expect("runs");
+    assert_eq!(both.status.code(), Some(2));
+}
+
+/// perf.data of the working directory is the file where none is named.
+#[test]
+fn perf_data_is_the_file_where_none_is_named() {
+    let dir = tempfile::tempdir().expect("dir");
+    std::fs::copy(corpus("flat-99"), dir.path().join("perf.data")).expect("copy");
+    let lines = [
+        "evlist",
+        "buildid-list",
+        "report",
+        "report --header-only",
+        "script",
+        "script -D",
+        "annotate --stdio",
+        "export --to folded -o -",
+        "inject -o out.data",
+        "report -D",
+    ];
+    let root = symfs();
+    for line in lines {
+        let mut command = program();
+        command.current_dir(dir.path()).args(line.split(' '));
+        if !["evlist", "buildid-list"].contains(&line) {
+            command.arg("--symfs").arg(root.path());
+        }
+        let bare = run(&mut command);
+        let named = run(command.args(["-i", "perf.data"]));
+        assert_eq!(bare.stdout, named.stdout, "{line}");
+        assert!(!bare.stdout.is_empty() || line.starts_with("inject"), "{line}");
+    }
+    assert!(dir.path().join("out.data").is_file());
+}
+
+/// Sleeping times by comm and leaf, as a report has them.
+fn sleeps(file: &Path) -> Vec<(String, u64)> {
+    let text = stdout(program().args(["script", "-F", "comm,tid,period,event", "-i"]).arg(file));
+    let of_line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (comm, _tid, period) = (words.next()?.to_owned(), words.next()?, words.next()?.parse().ok()?);
+        line.contains("sched_switch").then_some((comm, period))
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
+/// Where no statistics of the scheduler are recorded, a sleep lasts until its task comes back to a CPU.
+#[test]
+fn sleeps_are_merged_into_the_switches_that_began_them() {
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("out.data");
+    let file = data("units/sched.data");
+    let said = run(program().args(["inject", "-s", "-i"]).arg(&file).arg("-o").arg(&out)).stderr;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let merged = sleeps(&out);
+    assert!(merged.len() > 20 && said.contains(&format!("{} sleeps", merged.len())), "{said}");
+    // Each is an absence that the profile has as well, from the same task.
+    let absences =
+        stdout(program().args(["script", "--event", "off-cpu", "-F", "comm,tid,period,event", "-i"]).arg(&file));
+    let absences: Vec<&str> = absences.lines().collect();
+    for (comm, period) in &merged {
+        let is_it = |line: &&&str| line.split_whitespace().any(|word| *word == period.to_string());
+        let found = absences.iter().find(is_it).unwrap_or_else(|| panic!("{comm} {period} is no absence"));
+        assert!(found.contains(comm.as_str()), "{found}: {comm}");
+    }
+    if has_perf() {
+        let text = stdout(Command::new("perf").args(["script", "-f", "-F", "comm,tid,period,event", "-i"]).arg(&out));
+        assert_eq!(text.matches("sched_switch").count(), merged.len());
+    } else {
+        skipped("sleeps_are_merged_into_the_switches_that_began_them (perf's part)", "perf is not installed");
+    }
+}
+
+#[test]
+fn what_cannot_be_injected_is_said() {
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("out.data");
+    let file = corpus("flat-99");
+    let inject = |args: &[&str]| {
+        let output = program().arg("inject").args(args).args(["-i", &file, "-o"]).arg(&out).output().expect("runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = inject(&["-s"]);
+    assert!(
+        code == Some(0) && said.contains("no sleeps are merged: the recording has no sched:sched_switch"),
+        "{said}"
+    );
+    let (code, said) = inject(&["--jit"]);
+    assert!(code == Some(1) && said.contains("--jit"), "{said}");
+    let (code, said) = inject(&["-v", "-f"]);
+    assert!(code == Some(0) && said.contains("-f, --force"), "{said}");
+    let report = |path: &Path| stdout(program().args(["report", "--format", "csv", "-i"]).arg(path));
+    assert_eq!(report(&out), report(Path::new(&file)), "a copy says the same");
+}

@@ -15,7 +15,7 @@ use crate::panel::{Align, Cell, Column, Table};
 use crate::query::diff::{DiffRow, NormalizeBy, Side, diff};
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 
-use super::args::{Diff, DiffFormat, PerArg, Recording};
+use super::args::{Compute, Diff, DiffFormat, PerArg, Recording};
 use super::open;
 use super::output::{self, complain, print, print_json, texts};
 use super::report::{chosen_events, keys_of};
@@ -34,6 +34,7 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
     let per = match args.per {
+        _ if args.period => NormalizeBy::Nothing,
         PerArg::Total => NormalizeBy::Total,
         PerArg::Second => NormalizeBy::Second,
         PerArg::Nothing => NormalizeBy::Nothing,
@@ -47,6 +48,14 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
         return stacks(&args, &old, &new, per);
     }
     let rows = diff((&old.side, &old.rows), (&new.side, &new.rows), per);
+    let mut rows: Vec<DiffRow<Vec<String>>> =
+        rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
+    // Those that are alike stay in the order of what changed most.
+    match args.compute {
+        Compute::DeltaAbs => {}
+        Compute::Delta => rows.sort_by(|a, b| b.delta().total_cmp(&a.delta())),
+        Compute::Ratio => rows.sort_by(|a, b| ratio(b).total_cmp(&ratio(a))),
+    }
     let rows: Vec<&DiffRow<Vec<String>>> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     match args.format {
         DiffFormat::Json => {
@@ -59,7 +68,7 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
                 "per": per.unit_label(), "test": "two-proportion z, 95 %", "rows": list });
             print_json(&all)?;
         }
-        DiffFormat::Csv => print(&table(&rows, &keys, per).to_csv())?,
+        DiffFormat::Csv => print(&table(&rows, &keys, per, args.compute).to_csv())?,
         _ => {
             let side = |name: &str, path: &std::path::Path, one: &ComparedSide| {
                 format!(
@@ -76,7 +85,11 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
                 "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
                 per.unit_label()
             ))?;
-            print(&if rows.is_empty() { "nothing differs\n".to_owned() } else { table(&rows, &keys, per).to_text() })?;
+            print(&if rows.is_empty() {
+                "nothing differs\n".to_owned()
+            } else {
+                table(&rows, &keys, per, args.compute).to_text()
+            })?;
         }
     }
     std::mem::forget((old, new));
@@ -117,10 +130,16 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
     Ok(ComparedSide { event, side, rows, loaded })
 }
 
-fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: NormalizeBy) -> Table {
+/// The new value in parts of the old one; what is new is above all.
+fn ratio(row: &DiffRow<Vec<String>>) -> f64 {
+    if row.old_value == 0.0 { f64::INFINITY } else { row.new_value / row.old_value }
+}
+
+fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: NormalizeBy, compute: Compute) -> Table {
+    let by_ratio = compute == Compute::Ratio;
     let right = |name, title| Column::new(name, title, Align::Right, 0);
     let mut columns = vec![
-        right("delta", "Δ"),
+        if by_ratio { right("ratio", "Ratio") } else { right("delta", "Δ") },
         right("verdict", ""),
         right("old", "Old"),
         right("new", "New"),
@@ -142,7 +161,11 @@ fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: NormalizeBy) -
     };
     let row = |r: &&DiffRow<Vec<String>>| {
         let mut cells = vec![
-            delta(r.delta()),
+            match ratio(r) {
+                _ if !by_ratio => delta(r.delta()),
+                ratio if ratio.is_finite() => Cell::Text(format!("{ratio:.3}").into()),
+                _ => Cell::Text("new".into()),
+            },
             Cell::Text(r.verdict.sign().into()),
             value(r.old_value),
             value(r.new_value),

@@ -97,8 +97,9 @@ impl Sleeps {
         }
         let Some((_, pid)) = self.stats.iter().find(|(stat, _)| *stat == event) else { return Fate::Kept };
         let tid = pid.number(sample.raw, self.big).and_then(|pid| i32::try_from(pid).ok());
-        let slept = tid.and_then(|tid| self.asleep.remove(&tid));
-        Fate::Taken(slept.and_then(|asleep| self.merge(asleep, sample.period, sample.time)))
+        // A sleep may have several statistics, such as that it was blocked, and for how much of it by input or output.
+        let slept = tid.and_then(|tid| self.asleep.get(&tid)).map(|asleep| asleep.record.clone());
+        Fate::Taken(slept.and_then(|record| self.merge(record, sample.period, sample.time)))
     }
 
     /// A task goes to sleep, or is preempted, which only statistics count as an absence.
@@ -117,11 +118,10 @@ impl Sleeps {
         let next = i32::try_from(self.next.number(sample.raw, self.big)?).ok()?;
         let asleep = self.asleep.remove(&next)?;
         let took = sample.time.saturating_sub(asleep.since);
-        self.merge(asleep, took, sample.time)
+        self.merge(asleep.record, took, sample.time)
     }
 
-    fn merge(&mut self, asleep: Asleep, took: u64, now: u64) -> Option<Vec<u8>> {
-        let mut record = asleep.record;
+    fn merge(&mut self, mut record: Vec<u8>, took: u64, now: u64) -> Option<Vec<u8>> {
         record.get_mut(self.period_at..self.period_at + 8)?.copy_from_slice(&took.to_le_bytes());
         record.get_mut(self.time_at..self.time_at + 8)?.copy_from_slice(&now.to_le_bytes());
         self.merged += 1;

@@ -153,3 +153,38 @@ fn what_cannot_be_injected_is_said() {
     let report = |path: &Path| stdout(program().args(["report", "--format", "csv", "-i"]).arg(path));
     assert_eq!(report(&out), report(Path::new(&file)), "a copy says the same");
 }
+
+/// `diff` with perf's words for what is computed, and its default files.
+#[test]
+fn differences_are_computed_and_ordered_as_asked() {
+    let dir = tempfile::tempdir().expect("dir");
+    std::fs::copy(corpus("flat-99"), dir.path().join("perf.data.old")).expect("copy");
+    std::fs::copy(corpus("flat-999"), dir.path().join("perf.data")).expect("copy");
+    let root = symfs();
+    let rows = |args: &[&str]| {
+        let mut command = program();
+        command.current_dir(dir.path()).args(["diff", "--format", "csv", "--symfs"]).arg(root.path()).args(args);
+        stdout(&mut command)
+    };
+    let plain = rows(&[]);
+    assert_eq!(plain, rows(&["perf.data.old", "perf.data"]));
+    let column = |text: &str, at: usize| {
+        text.lines().skip(1).map(|line| line.split(',').nth(at).unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let percent = |text: &String| text.trim_end_matches(['%', ' ']).parse::<f64>().expect("a share");
+    let deltas: Vec<f64> = column(&rows(&["-c", "delta"]), 0).iter().map(percent).collect();
+    assert!(deltas.len() > 3 && deltas.is_sorted_by(|a, b| a >= b), "{deltas:?}");
+    let ratios = rows(&["--compute", "ratio"]);
+    assert!(ratios.starts_with("ratio,"), "{ratios}");
+    let known: Vec<f64> = column(&ratios, 0).iter().filter_map(|text| text.parse().ok()).collect();
+    assert!(!known.is_empty() && known.is_sorted_by(|a, b| a >= b), "{known:?}");
+    assert!(column(&rows(&["-b"]), 4).iter().all(|samples| samples != "0"));
+    assert_eq!(rows(&["-p"]), rows(&["--per", "nothing"]));
+    assert_eq!(rows(&["-C", "spin"]), plain);
+    let function = |args: &[&str]| {
+        let mut command = program();
+        command.current_dir(dir.path()).arg("annotate").args(args).arg("--symfs").arg(root.path());
+        stdout(&mut command)
+    };
+    assert_eq!(function(&["burn_alpha"]), function(&["-i", "perf.data", "-s", "burn_alpha"]));
+}

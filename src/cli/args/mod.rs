@@ -22,7 +22,7 @@ use crate::lang::quantity;
 pub(crate) use machine::{Cpus, List, Probe, Stat};
 pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, clauses_of_lists,
+    Compute, Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{Live, Open, View};
@@ -95,7 +95,12 @@ pub(crate) enum Command {
 
 /// All that can be typed, units included.
 pub fn whole() -> clap::Command {
-    perf_options::add(unit_args::add(<Args as clap::CommandFactory>::command()))
+    let command = <Args as clap::CommandFactory>::command().mut_subcommand("diff", |diff| {
+        // The letters that perf diff has for them.
+        let diff = diff.mut_arg("cpu", |arg| arg.short(None::<char>)).mut_arg("comms", |arg| arg.short('C'));
+        diff.mut_arg("compute", |arg| arg.short('c'))
+    });
+    perf_options::add(unit_args::add(command))
 }
 
 /// Options of `demo`.

@@ -1,6 +1,6 @@
 //! Options of the commands about functions: `annotate` and `symbols`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 
@@ -44,12 +44,22 @@ pub(crate) struct Annotate {
     pub(crate) stdio: bool,
 }
 
+/// The file of perf's commands where none is named.
+const PERF_DATA: &str = "perf.data";
+
 impl Annotate {
     /// The recording and the function. `None` when there is one word too many.
     pub(crate) fn split(&self) -> Option<(Recording, Option<String>)> {
-        let mut words = self.what.iter();
-        let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(|| "perf.data".into());
-        let symbol = words.next().cloned().or_else(|| self.symbol.clone()).or_else(|| self.which.symbols.clone());
+        let mut words = self.what.iter().peekable();
+        // perf takes a function without its file.
+        let is_symbol = |word: &String| self.what.len() == 1 && self.symbol.is_none() && !Path::new(word).exists();
+        let own = words.next_if(|word| self.input.is_none() && is_symbol(word) && Path::new(PERF_DATA).exists());
+        let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(|| PERF_DATA.into());
+        let symbol = own
+            .or_else(|| words.next())
+            .cloned()
+            .or_else(|| self.symbol.clone())
+            .or_else(|| self.which.symbols.clone());
         let recording = Recording::from_files(vec![file], self.names.clone());
         words.next().is_none().then_some((recording, symbol))
     }

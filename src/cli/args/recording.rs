@@ -84,14 +84,25 @@ pub(crate) enum PerArg {
     Nothing,
 }
 
+/// How differences are told, and rows ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compute {
+    /// What changed most comes first, whichever way
+    DeltaAbs,
+    /// What grew most comes first
+    Delta,
+    /// New in parts of old, the largest first
+    Ratio,
+}
+
 /// Options of `diff`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Diff {
-    /// The recording before
-    #[arg(value_name = "OLD")]
+    /// The recording before [default: perf.data.old]
+    #[arg(value_name = "OLD", default_value = "perf.data.old", hide_default_value = true)]
     pub(crate) old: PathBuf,
-    /// The recording after
-    #[arg(value_name = "NEW")]
+    /// The recording after [default: perf.data]
+    #[arg(value_name = "NEW", default_value = "perf.data", hide_default_value = true)]
     pub(crate) new: PathBuf,
     #[command(flatten)]
     pub(crate) names: NameArgs,
@@ -102,6 +113,15 @@ pub(crate) struct Diff {
     /// What weights are divided by before they are compared
     #[arg(long, value_enum, default_value = "total")]
     pub(crate) per: PerArg,
+    /// Compare periods: --per nothing, in perf's spelling
+    #[arg(short = 'p', long = "period", hide_short_help = true)]
+    pub(crate) period: bool,
+    /// What rows are ordered by
+    #[arg(long, value_enum, default_value = "delta-abs")]
+    pub(crate) compute: Compute,
+    /// Only rows that the recording before has
+    #[arg(short = 'b', long, hide_short_help = true)]
+    pub(crate) baseline_only: bool,
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym
     #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "dso,sym")]
     pub(crate) sort: String,

@@ -133,17 +133,11 @@ pub(super) const ANNOTATE: &[PerfOption] = &[
 
 pub(super) const DIFF: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
-    refused("-b, --baseline-only", "--format csv has both shares: rows of one recording have 0 in the other"),
-    refused(
-        "--compute <delta,delta-abs,ratio,wdiff:w1,w2 (default delta-abs),cycles>",
-        "what changed most comes first; --per says what is compared",
-    ),
     refused("-D, --dump-raw-trace", "`perfprof-tui script -D` prints records"),
     idle("-f, --force", NO_CHECK),
     refused("-F, --formula", "the change is the new share less the old one"),
     idle("-m, --modules", MODULES),
     refused("--order <n>", "what changed most comes first"),
-    refused("-p, --period", "--per nothing compares periods"),
     idle("-q, --quiet", "warnings go to standard error: 2>/dev/null"),
     refused("-t, --field-separator <separator>", "--format csv"),
     refused("--cycles-hist", "blocks of branches are not counted: perf diff does"),

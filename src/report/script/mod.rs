@@ -25,10 +25,48 @@ use fields::FieldSet;
 pub use fields::Fields;
 pub(crate) use fields::has_records;
 
+/// The fields of nearly every line, looked up once.
+#[derive(Clone, Copy, Debug)]
+struct CommonFields {
+    comm: bool,
+    pid: bool,
+    tid: bool,
+    cpu: bool,
+    misc: bool,
+    tod: bool,
+    time: bool,
+    period: bool,
+    event: bool,
+    flags: bool,
+    trace: bool,
+    ip: bool,
+}
+
+impl From<FieldSet> for CommonFields {
+    fn from(set: FieldSet) -> Self {
+        let has = |name: &str| set.has(name);
+        Self {
+            comm: has("comm"),
+            pid: has("pid"),
+            tid: has("tid"),
+            cpu: has("cpu"),
+            misc: has("misc"),
+            tod: has("tod"),
+            time: has("time"),
+            period: has("period"),
+            event: has("event"),
+            flags: has("flags"),
+            trace: has("trace"),
+            ip: has("ip"),
+        }
+    }
+}
+
 /// The parts that are printed of one event's samples.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Shape {
     set: FieldSet,
+    common: CommonFields,
     chain: bool,
     /// Whether chains leave the kernel, or the user's code, out: then perf prints no frame for a sample that was there.
     no_kernel: bool,
@@ -94,7 +132,7 @@ pub(crate) struct LineOwner<'a> {
 /// Prints samples.
 pub(crate) struct Printer<'a> {
     data: Data<'a>,
-    shapes: Vec<Shape>,
+    shapes: Vec<Arc<Shape>>,
     options: ScriptOptions,
     /// What must be added to a time for that of the wall.
     wall: u64,
@@ -121,7 +159,7 @@ impl<'a> Printer<'a> {
         let width = widths.max().unwrap_or(0);
         let shape = |(at, event): (usize, &EventDesc)| {
             let is_first = !events[..at].iter().any(|before| Fields::are_alike(before, event));
-            Ok::<_, String>(shape(event, fields.of_event(event, is_first)?, width, options.hide_chains))
+            Ok::<_, String>(Arc::new(shape(event, fields.of_event(event, is_first)?, width, options.hide_chains)))
         };
         let shapes = events.iter().enumerate().map(shape).collect::<Result<Vec<_>, _>>()?;
         let wall = core.told.wall_start(0);
@@ -159,16 +197,16 @@ impl<'a> Printer<'a> {
         };
         self.begin(&shape, &owner, out);
         // Writing into a string cannot fail.
-        if shape.set.has("period") {
+        if shape.common.period {
             let _ = write!(out, "{:>10} ", row.period);
         }
-        if shape.set.has("event") {
+        if shape.common.event {
             let _ = write!(out, "{}: ", shape.name);
         }
-        if shape.set.has("flags") {
+        if shape.common.flags {
             let _ = write!(out, "  {:<21} ", "");
         }
-        if shape.is_trace && shape.set.has("trace") {
+        if shape.is_trace && shape.common.trace {
             let text = self.data.profile.sites.traces().get(site.trace.0 as usize);
             // A tab of the kernel's own stays one.
             let parts = text.map_or("", |t| t).split('\t').map(clean);
@@ -177,7 +215,7 @@ impl<'a> Printer<'a> {
         if let Some(record) = &mut record {
             record.before_address(&shape, &mut self.memory_width, out);
         }
-        if shape.set.has("ip") {
+        if shape.common.ip {
             self.stack(&shape, site.stack, out);
         }
         if let Some(record) = &mut record {
@@ -195,31 +233,31 @@ impl<'a> Printer<'a> {
     /// Who and when.
     fn begin(&mut self, shape: &Shape, owner: &LineOwner<'_>, out: &mut String) {
         let narrow = self.options.narrow;
-        let has = |name: &str| shape.set.has(name);
-        if has("comm") {
+        let has = shape.common;
+        if has.comm {
             let comm = clean(owner.comm);
-            let _ = match (narrow, shape.chain && has("ip")) {
+            let _ = match (narrow, shape.chain && has.ip) {
                 (true, _) => write!(out, "{:>8} ", comm.chars().take(8).collect::<String>()),
                 (false, true) => write!(out, "{comm} "),
                 (false, false) => write!(out, "{comm:>16} "),
             };
         }
-        let _ = match (has("pid"), has("tid")) {
+        let _ = match (has.pid, has.tid) {
             (true, true) => write!(out, "{:>5}/{:<5} ", owner.pid, owner.tid),
             (true, false) => write!(out, "{:>5} ", owner.pid),
             (false, true) => write!(out, "{:>5} ", owner.tid),
             _ => Ok(()),
         };
-        if has("cpu") {
+        if has.cpu {
             let _ = if narrow { write!(out, "{:>3} ", owner.cpu) } else { write!(out, "[{:03}] ", owner.cpu) };
         }
-        if let Some((kind, flags)) = owner.record.filter(|_| has("misc")) {
+        if let Some((kind, flags)) = owner.record.filter(|_| has.misc) {
             let _ = write!(out, "{:<6}", letters(kind, flags));
         }
-        if has("tod") {
+        if has.tod {
             let _ = write!(out, "{} ", time_of_day(self.wall.wrapping_add(owner.time)));
         }
-        if has("time") {
+        if has.time {
             self.time(owner.time, out);
         }
     }
@@ -315,6 +353,7 @@ fn shape(event: &EventDesc, set: FieldSet, width: usize, hide_chains: bool) -> S
     };
     Shape {
         set,
+        common: set.into(),
         chain,
         no_kernel: chain && event.attr.has(Flag::ExcludeCallchainKernel),
         no_user: way == AddressForm::InFile && event.attr.has(Flag::ExcludeCallchainUser),

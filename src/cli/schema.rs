@@ -79,7 +79,7 @@ mod tests {
             names
         };
         assert_eq!(names("report"), ["count", "report", "report_row"]);
-        assert_eq!(names("rundelay"), ["count", "course", "figures", "measure", "panel", "unit"]);
+        assert_eq!(names("rundelay"), ["bars", "count", "course", "figures", "measure", "panel", "unit"]);
         assert_eq!(of("stat").expect("stat")["anyOf"].as_array().map(Vec::len), Some(2));
         assert!(of("repot").expect_err("no command").contains("nearest: report"));
         // Each is somebody's, and leads to what there is.

@@ -17,7 +17,12 @@ pub struct Histogram {
     /// Of the bounds.
     pub measure: Measure,
     pub(crate) bars: Vec<Bar>,
+    /// The same values in steps of one width, beside bars of powers of two.
+    pub(crate) steps: Vec<Bar>,
 }
+
+/// The heading of the steps.
+pub(crate) const STEPS: &str = "In equal steps";
 
 /// Cells of the longest bar in text.
 const WIDE: usize = 40;
@@ -33,8 +38,17 @@ impl Histogram {
         if bar.to == bar.from + 1 { text(bar.from) } else { format!("{} to {}", text(bar.from), text(bar.to)) }
     }
 
-    /// One line a bar: bounds, count, share, and the share of all up to here.
+    /// The steps as a histogram of their own.
+    pub fn in_steps(&self) -> Self {
+        Self { measure: self.measure, bars: self.steps.clone(), steps: Vec::new() }
+    }
+
+    /// One line a bar: bounds, count, share, and the share of all up to here; then the same of the steps.
     pub fn to_text(&self) -> String {
+        if !self.steps.is_empty() {
+            let powers = Self { steps: Vec::new(), ..self.clone() };
+            return format!("{}{STEPS}\n{}", powers.to_text(), self.in_steps().to_text());
+        }
         let (total, most) = (self.total().max(1), self.bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1));
         let bounds: Vec<String> = self.bars.iter().map(|bar| self.bounds(bar)).collect();
         let wide = bounds.iter().map(|text| super::text::width(text)).max().unwrap_or(0);

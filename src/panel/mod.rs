@@ -104,9 +104,14 @@ impl Panel {
             Body::Tree(rows) => ("tree", json!({ "rows": rows.table.to_json(), "depth": rows.depth })),
             Body::Log(rows) => ("log", json!({ "rows": rows.table.to_json() })),
             Body::Histogram(h) => {
-                let bars: Vec<_> =
-                    h.bars.iter().map(|b| json!({ "from": b.from, "to": b.to, "count": b.count })).collect();
-                ("histogram", json!({ "unit": h.measure.name(), "bars": bars }))
+                let list = |bars: &[histogram::Bar]| -> Vec<_> {
+                    bars.iter().map(|b| json!({ "from": b.from, "to": b.to, "count": b.count })).collect()
+                };
+                let mut body = json!({ "unit": h.measure.name(), "bars": list(&h.bars) });
+                if !h.steps.is_empty() {
+                    body["steps"] = list(&h.steps).into();
+                }
+                ("histogram", body)
             }
             Body::Heatmap(map) => {
                 let known = |v: &f32| v.is_finite().then_some(*v);

@@ -179,7 +179,6 @@ impl Unit for NumDist {
         let of = chosen.map(|(_, stats)| stats).or_else(|| self.all.values().next());
         if let Some(stats) = of {
             panels.push(latency::by_powers("Powers of two", stats, Measure::Count));
-            panels.push(latency::by_steps("Equal steps", stats, Measure::Count));
         }
         panels.push(self.course(at));
         let greatest = Sheet::of(self.greatest.iter(), |(_, number, _)| number)

@@ -458,6 +458,23 @@ fn a_thread_of_known_duty() {
     drop(running);
 }
 
+/// Counters of a target that has not run yet have not shared anything.
+#[test]
+fn a_target_that_sleeps_shares_no_counters() {
+    if !traced("a_target_that_sleeps_shares_no_counters") {
+        return;
+    }
+    let sleeps = Running(Command::new("sleep").arg("60").spawn().expect("starts"));
+    let pid = sleeps.0.id();
+    let at = || std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    while !at().starts_with(&format!("{} ", libc_number("clock_nanosleep"))) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let one = answer(&["unit", "stat", "-e", "sched:sched_switch", "-p", &pid.to_string(), "--duration", "0.5"]);
+    let panel = &one["panels"][0];
+    assert!(panel["title"] == "Events" && panel.get("note").is_none(), "{panel}");
+}
+
 /// What was blocked before anybody looked is told by /proc: where it sleeps, and which call it is in.
 #[test]
 fn what_blocked_before_is_under_way() {

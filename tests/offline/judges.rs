@@ -330,3 +330,37 @@ fn profiles_are_pushed_by_grpc() {
     }
     assert!(samples > 50, "{samples}: {said}");
 }
+
+/// gperftools' heap checker asks whoever PPROF_PATH names for the functions of a leak, by pprof's own protocol.
+#[test]
+fn a_heap_checker_names_its_leaks_by_us() {
+    const NAME: &str = "a_heap_checker_names_its_leaks_by_us";
+    let Some(compiler) = found(NAME, "cc") else { return };
+    let library = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"]
+        .map(|dir| Path::new(dir).join("libtcmalloc.so.4"));
+    let Some(library) = library.iter().find(|path| path.is_file()) else {
+        return skipped(NAME, "libtcmalloc.so.4 (Debian's google-perftools) is not installed");
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let (source, leaks) = (dir.path().join("leak.c"), dir.path().join("leak"));
+    let text = "#include <stdlib.h>\n#include <string.h>\nchar *volatile kept;\n\
+                __attribute__((noinline)) void forgets_it(void) { kept = malloc(4242); memset(kept, 1, 4242); kept = 0; }\n\
+                __attribute__((noinline)) void works(void) { forgets_it(); }\n\
+                int main(void) { char over[4096]; works(); memset(over, 0, sizeof over); return over[5]; }\n";
+    std::fs::write(&source, text).expect("written");
+    let mut compile = Command::new(compiler);
+    compile.args(["-O0", "-g", "-Wl,--no-as-needed", "-o"]).arg(&leaks).arg(&source).arg(library);
+    run(&mut compile);
+    let mut check = Command::new(&leaks);
+    check.env("HEAPCHECK", "normal").env("TMPDIR", dir.path()).env("PPROF_PATH", env!("CARGO_BIN_EXE_perfprof-tui"));
+    let said = check.output().expect("runs").stderr;
+    let said = String::from_utf8_lossy(&said);
+    let leak = said.split("Leak of 4242 bytes").nth(1).unwrap_or_else(|| panic!("{said}"));
+    let names: Vec<&str> = leak
+        .lines()
+        .skip(1)
+        .map_while(|line| line.trim().strip_prefix("@ ")?.split_once(' '))
+        .map(|(_, name)| name)
+        .collect();
+    assert_eq!(names[..3], ["forgets_it", "works", "main"], "{said}");
+}

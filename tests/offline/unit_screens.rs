@@ -197,6 +197,39 @@ fn trees_fold_and_graphs_zoom() {
 }
 
 /// A heading orders, the mark of a tree's row folds, and both are steps that are undone.
+/// A table stays at its top while the cursor is in sight from there; rows that come before what is in sight are said.
+#[test]
+fn hotter_rows_of_a_unit_are_in_sight_or_said() {
+    let mut app = app(100, 24);
+    app.run(&program::UNITS);
+    let table = |ids: &[u64]| {
+        let columns = vec![Column::new("n", "N", Align::Right, 6), Column::new("name", "Name", Align::Left, 0)];
+        let mut rows = Rows::new(columns);
+        ids.iter().for_each(|id| rows.push(*id, vec![Cell::Count(100 - id), Cell::Text(format!("row {id}").into())]));
+        vec![Panel::new("Rows", Body::Table(rows))]
+    };
+    let give = |app: &mut App, ids: &[u64]| {
+        app.set_units(Arc::new(vec![UnitAnswer { panels: table(ids), ..answer("forks") }]));
+    };
+    let ids: Vec<u64> = (1..=40).collect();
+    give(&mut app, &ids);
+    press(&mut app, KeyCode::Down);
+    press(&mut app, KeyCode::Up);
+    // Row 1 is chosen; three are hotter now.
+    let moved: Vec<u64> = [2, 3, 4, 1].into_iter().chain(5..=40).collect();
+    give(&mut app, &moved);
+    let screen = drawn(&app);
+    assert!(screen.contains("98 row 2") && screen.contains("97 row 3") && !screen.contains("hotter"), "{screen}");
+    // All others are.
+    let last: Vec<u64> = (2..=40).chain([1]).collect();
+    give(&mut app, &last);
+    let screen = drawn(&app);
+    assert!(!screen.contains("98 row 2") && screen.contains("↑ 24 hotter rows  Home goes there"), "{screen}");
+    press(&mut app, KeyCode::Home);
+    let screen = drawn(&app);
+    assert!(screen.contains("98 row 2") && !screen.contains("hotter"), "{screen}");
+}
+
 /// The rest of a table is one dim row at its end; Enter on it shows what it stands for, and folds it again.
 #[test]
 fn the_rest_of_a_table_is_opened_and_folded() {

@@ -470,7 +470,8 @@ impl Attachment {
         let time = crate::kernel::monotonic_ns();
         let one = |((event, cpu), counts): ((u16, u32), Counts)| {
             let (enabled, running) = (counts.enabled_ns.max(1), counts.running_ns);
-            let share = (running as f64 / enabled as f64).min(1.0);
+            // Nothing is missing of what was not asked for yet: the target has not run.
+            let share = if counts.enabled_ns == 0 { 1.0 } else { (running as f64 / enabled as f64).min(1.0) };
             let value = if running == 0 { 0 } else { (counts.value as f64 / share) as u64 };
             let value = if running >= enabled { counts.value } else { value };
             CpuCount { event, cpu, time, value, running_percent: 100.0 * share }

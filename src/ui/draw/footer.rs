@@ -42,7 +42,7 @@ pub(crate) fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect
     match scene.frame.tab {
         Tab::Top => top::details::draw(scene, &views.top, theme, area, buffer),
         Tab::Flame => flame::draw::details(scene, &views.flame, theme, area, buffer),
-        Tab::Units => units::draw::details(&views.units, theme, area, buffer),
+        Tab::Units => units::draw::details(scene, &views.units, theme, area, buffer),
         Tab::Time | Tab::Cpus | Tab::Events => {}
     }
 }

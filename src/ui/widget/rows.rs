@@ -18,6 +18,11 @@ pub(crate) const BAR: u16 = 9;
 /// Eighths of a cell's height, the lowest first.
 pub(crate) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// The words for rows that are out of sight above, and the key that goes there.
+pub(crate) fn hotter(rows: usize, key: String) -> Option<String> {
+    (rows > 0).then(|| format!("↑ {rows} hotter {}  {key} goes there", if rows == 1 { "row" } else { "rows" }))
+}
+
 /// The mark behind the title of the column that rows are ordered by.
 pub(crate) fn arrow(ordered: bool, reversed: bool) -> &'static str {
     match (ordered, reversed) {

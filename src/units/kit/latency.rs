@@ -50,17 +50,15 @@ pub(crate) fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) ->
     cells
 }
 
-/// Powers of two.
+/// Powers of two, and beside them steps of one width.
 pub(crate) fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
-    histogram(title, stats.powers(), measure)
+    histogram(title, stats.powers(), stats.steps(STEPS), measure)
 }
 
-/// Steps of one width.
-pub(crate) fn by_steps(title: &str, stats: &Stats, measure: Measure) -> Panel {
-    histogram(title, stats.steps(20), measure)
-}
+/// How many steps there are.
+const STEPS: u64 = 20;
 
-fn histogram(title: &str, bars: Vec<(u64, u64, u64)>, measure: Measure) -> Panel {
-    let bars = bars.into_iter().map(|(from, to, count)| Bar { from, to, count }).collect();
-    Panel::new(title, Body::Histogram(Histogram { measure, bars }))
+fn histogram(title: &str, powers: Vec<(u64, u64, u64)>, steps: Vec<(u64, u64, u64)>, measure: Measure) -> Panel {
+    let bars = |list: Vec<(u64, u64, u64)>| list.into_iter().map(|(from, to, count)| Bar { from, to, count }).collect();
+    Panel::new(title, Body::Histogram(Histogram { measure, bars: bars(powers), steps: bars(steps) }))
 }

@@ -31,8 +31,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect
 /// The number of rows that have come to stand before what is in sight while the cursor stayed on its own.
 fn hotter(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
     let rows = scene.context.answer.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
-    let key = scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted && rows > 0)?;
-    Some(format!("↑ {rows} hotter {}  {key} goes there", if rows == 1 { "row" } else { "rows" }))
+    rows::hotter(rows, scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted)?)
 }
 
 /// The cursor's row of how many, and what a row is where that is not a function alone.

@@ -42,7 +42,7 @@ impl App {
                 self.error(format!("no filter is kept as {}; {known}", name.unwrap_or_default()));
             }
             None if self.context.saved.is_empty() => {
-                self.say("no filter is kept: :save-filter NAME keeps the present one")
+                self.refuse(&general::SAVED, "no filter is kept: Esc, then :save-filter NAME keeps the present one")
             }
             None => self.ask_for(&general::SAVED, String::new()),
         }

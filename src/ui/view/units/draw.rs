@@ -6,9 +6,11 @@ use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{clock, thousands};
-use crate::panel::{Body, Cell, Panel};
+use crate::panel::{Body, Cell, Panel, Rows};
 use crate::query::flame::layout::{Flame, layout};
 use crate::query::search::shown;
+use crate::ui::commands::general;
+use crate::ui::keys;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::units::panel_view::PanelView;
@@ -211,7 +213,7 @@ fn why_empty(units: &UnitsScreen) -> Option<String> {
 }
 
 /// The cursor's row of how many, and what it is about, where its column cuts that.
-pub(crate) fn details(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
     let list = visible(&panel.body, rows, view);
@@ -220,13 +222,23 @@ pub(crate) fn details(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &m
     if rows.more > 0 {
         text += &format!(" and {} more that are not shown", thousands(rows.more as u64));
     }
+    let home = scene.context.keymap.key_of(&general::HOME).map(keys::shown);
+    let hotter = hotter(view, &list, rows, home).unwrap_or_default();
     let texts = at.into_iter().flat_map(|at| &rows.table.rows[list[at]]).filter_map(|cell| match cell {
         Cell::Text(text) => Some(clean(text)),
         _ => None,
     });
     let longest = texts.max_by_key(|text| width(text)).unwrap_or_default();
     let text = format!("{text}  {longest}");
-    put(buffer, area, 1, 0, &fit(&text, usize::from(area.width.saturating_sub(2))), theme.dim);
+    let x = put(buffer, area, 1, 0, &hotter, theme.warning);
+    let x = if x > 0 { x + 3 } else { 1 };
+    put(buffer, area, x, 0, &fit(&text, usize::from(area.width.saturating_sub(x + 1))), theme.dim);
+}
+
+/// The rows that have come to stand before what is in sight while the cursor stayed on its own.
+fn hotter(view: &PanelView, list: &[usize], rows: &Rows, home: Option<String>) -> Option<String> {
+    let above = list.iter().take(view.top).filter(|row| rows.depth.get(**row).is_none_or(|depth| *depth == 0)).count();
+    crate::ui::widget::rows::hotter(above, home.filter(|_| view.drifted)?)
 }
 
 /// No unit runs: what there is.

@@ -13,6 +13,8 @@ pub(crate) struct PanelView {
     pub(crate) selected: Option<u64>,
     /// The first row in sight.
     pub(crate) top: usize,
+    /// Whether that is due to rows that came before it, and not to the user.
+    pub(crate) drifted: bool,
     /// The column that rows are ordered by, and whether the order is turned around; the unit's own order when none.
     pub(crate) order: Option<(usize, bool)>,
     /// The unit's own order, as the rows tell it.
@@ -32,8 +34,9 @@ impl PanelView {
         self.order.or(self.own_order)
     }
 
-    /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go.
-    pub(crate) fn follow(&mut self, before: &Panel, now: &Panel) {
+    /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go. From its beginning a
+    /// table is left only where the cursor would be out of sight.
+    pub(crate) fn follow(&mut self, before: &Panel, now: &Panel, height: usize) {
         let Some(rows) = now.rows() else { return };
         self.own_order = own_order(&now.body, rows, self.own_order);
         let (Some(id), Some(old)) = (self.selected, before.rows()) else { return };
@@ -43,7 +46,14 @@ impl PanelView {
         let last = list.len().saturating_sub(1);
         let then = list.iter().position(|row| rows.ids[*row] == id).unwrap_or(at.min(last));
         self.selected = list.get(then).map(|row| rows.ids[*row]);
-        self.top = then.saturating_sub(at.saturating_sub(self.top));
+        let is_log = matches!(now.body, Body::Log(_));
+        let top = if self.top == 0 && then < height && !is_log {
+            0
+        } else {
+            then.saturating_sub(at.saturating_sub(self.top)).min(list.len().saturating_sub(height))
+        };
+        self.drifted = top > 0 && !is_log && (self.drifted || top > self.top);
+        self.top = top;
     }
 }
 
@@ -186,6 +196,26 @@ mod tests {
         let filter = Some(regex::Regex::new("^ng").expect("a pattern"));
         let view = PanelView { order: Some((1, false)), filter, ..PanelView::default() };
         assert_eq!(visible(&body, &rows, &view), [2, 0]);
+    }
+
+    /// The cursor keeps its row, and the table its beginning while the cursor is in sight from there.
+    #[test]
+    fn hotter_rows_stay_in_sight() {
+        let panel = |ids: &[u64]| {
+            let mut rows = Rows::new(vec![crate::panel::Column::new("n", "n", crate::panel::Align::Left, 0)]);
+            ids.iter().for_each(|id| rows.push(*id, vec![Cell::Count(*id)]));
+            Panel::new("Rows", Body::Table(rows))
+        };
+        let lists =
+            [[1, 2, 3, 4, 5, 6], [2, 3, 4, 1, 5, 6], [2, 3, 4, 5, 6, 1], [1, 2, 3, 4, 5, 6]].map(|ids| panel(&ids));
+        let mut view = PanelView { selected: Some(1), ..PanelView::default() };
+        let mut seen = Vec::new();
+        for pair in lists.windows(2) {
+            view.follow(&pair[0], &pair[1], 4);
+            seen.push((view.top, view.drifted, view.selected));
+        }
+        // It is said of the two rows that are out of sight above, and of none when they are back.
+        assert_eq!(seen, [(0, false, Some(1)), (2, true, Some(1)), (0, false, Some(1))]);
     }
 
     #[test]

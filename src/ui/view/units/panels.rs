@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 
 use crate::panel::heatmap::{Heatmap, SHADES};
-use crate::panel::histogram::Histogram;
+use crate::panel::histogram::{Histogram, STEPS};
 use crate::panel::series::{Series, level};
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{clock, duration, percent, thousands};
@@ -40,7 +40,7 @@ pub(crate) fn draw(
         Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => {
             table::UnitTable { panel, rows, view, main }.draw(theme, area, buffer);
         }
-        Body::Histogram(histogram) => bars(histogram, theme, area, buffer),
+        Body::Histogram(histogram) => distribution(histogram, theme, area, buffer),
         Body::Heatmap(map) => heatmap(map, theme, area, buffer),
         Body::Series(series) => courses(series, theme, area, buffer),
         Body::Flame(_) => {
@@ -49,6 +49,29 @@ pub(crate) fn draw(
             }
         }
     }
+}
+
+/// Cells from which on two histograms stand beside each other.
+const BESIDE: u16 = 150;
+
+/// Powers of two and, where there is room beside or below them, equal steps.
+fn distribution(histogram: &Histogram, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let (half, powers) = (area.width / 2, histogram.bars.len() as u16);
+    let steps = match histogram.steps.len() as u16 {
+        0 => None,
+        _ if area.width >= BESIDE => {
+            Some((Rect { width: half, ..area }, Rect { x: area.x + half, width: area.width - half, ..area }))
+        }
+        steps if powers + 1 + steps <= area.height => {
+            Some((Rect { height: powers, ..area }, Rect { y: area.y + powers, height: steps + 1, ..area }))
+        }
+        _ => None,
+    };
+    let Some((upper, lower)) = steps else { return bars(histogram, theme, area, buffer) };
+    bars(histogram, theme, upper, buffer);
+    put(buffer, lower, 1, 0, STEPS, theme.dim);
+    let below = Rect { y: lower.y + 1, height: lower.height.saturating_sub(1), ..lower };
+    bars(&histogram.in_steps(), theme, below, buffer);
 }
 
 fn bars(histogram: &Histogram, theme: &Theme, area: Rect, buffer: &mut Buffer) {

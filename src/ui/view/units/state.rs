@@ -43,8 +43,8 @@ pub struct UnitsScreen {
 }
 
 impl UnitsScreen {
-    /// New figures have come.
-    pub(crate) fn set(&mut self, answers: Arc<Vec<UnitAnswer>>) {
+    /// New figures have come; `height` rows of a panel are in sight.
+    pub(crate) fn set(&mut self, answers: Arc<Vec<UnitAnswer>>, height: usize) {
         let fresh = answers.iter().map(|answer| answer.id).filter(|id| !self.views.contains_key(id)).max();
         let has = |id: u64| answers.iter().any(|answer| answer.id == id);
         self.current = fresh.or(self.current.filter(|id| has(*id))).or(answers.first().map(|answer| answer.id));
@@ -57,7 +57,7 @@ impl UnitsScreen {
             }
             let before = self.answers.iter().find(|before| before.id == answer.id).map_or(&[][..], |b| &b.panels);
             for (i, (panel, view)) in answer.panels.iter().zip(&mut view.panels).enumerate() {
-                view.follow(before.get(i).unwrap_or(panel), panel);
+                view.follow(before.get(i).unwrap_or(panel), panel, height);
             }
         }
         self.answers = answers;
@@ -175,6 +175,7 @@ impl UnitsScreen {
     fn choose(&mut self, row: Option<(usize, u64)>, height: usize) {
         let Some(view) = self.panel_view_mut() else { return };
         view.selected = row.map(|(_, id)| id);
+        view.drifted = false;
         view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
     }
 

@@ -20,7 +20,8 @@ impl App {
     /// New figures of units are there.
     pub fn set_units(&mut self, answers: std::sync::Arc<Vec<UnitAnswer>>) {
         self.views.units.pending &= answers.is_empty();
-        self.views.units.set(answers);
+        let height = self.unit_height();
+        self.views.units.set(answers, height);
         self.tell_units();
     }
 

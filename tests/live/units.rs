@@ -29,7 +29,7 @@ fn traced(name: &str) -> bool {
 fn answer(args: &[&str]) -> Value {
     // Behind -- stands a command of its own.
     let (unit, rest) = args.split_at(if args[0] == "unit" { 2 } else { 1 });
-    let how = ["--batch", "--format", "json", "-i", "3600"];
+    let how = ["--batch", "--format", "json", "-i", "3600s"];
     let output = program().args(unit).args(how).args(rest).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{args:?}: {said}");
@@ -375,7 +375,7 @@ fn who_writes_to_an_address() {
         lines.map_while(Result::ok).find_map(|line| line.strip_prefix("at ").map(str::to_owned)).expect("an address");
     let (event, pid) = (format!("mem:{place}/8:w"), child.0.id().to_string());
     let output = program()
-        .args(["breakpoint", "-e", &event, "-p", &pid, "--duration", "1", "--batch", "--format", "json", "-i", "3600"])
+        .args(["breakpoint", "-e", &event, "-p", &pid, "--duration", "1", "--batch", "--format", "json", "-i", "3600s"])
         .output()
         .expect("runs");
     if !output.status.success() {
@@ -653,7 +653,7 @@ fn what_happened_between_two_events() {
         .collect();
     args.extend(words.iter().map(String::as_str));
     let mut command = program();
-    command.env("PERFPROF_LOAD", "pairs").args(&args[..1]).args(["--batch", "--format", "json", "-i", "3600"]);
+    command.env("PERFPROF_LOAD", "pairs").args(&args[..1]).args(["--batch", "--format", "json", "-i", "3600s"]);
     let output = command.args(&args[1..]).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = String::from_utf8(output.stdout).expect("text");
@@ -690,7 +690,7 @@ fn events_units_and_samples_in_one_order_of_time() {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let mut command = program();
-    command.env("PERFPROF_LOAD", "pairs").args(["trace", "--batch", "--format", "json", "-i", "3600"]);
+    command.env("PERFPROF_LOAD", "pairs").args(["trace", "--batch", "--format", "json", "-i", "3600s"]);
     command.args([
         "-e",
         "syscalls:sys_enter_getppid,syscalls:sys_enter_getpgid,page-faults,task-state,profile",

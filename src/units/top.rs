@@ -19,8 +19,9 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
     output: "\
 $ perfprof-tui top -e raw_syscalls:sys_enter --key comm --batch -n 1
-comm             raw_syscalls:sys_enter   A second   Share…
-sysstorm                      2,291,990  2290491.0  91.7 %…",
+comm             raw_syscalls:sys_enter  A second   Share  Since start
+memfd:sealed-91                     360     360.0  42.2 %          360
+grep                                141     141.0  16.5 %          141",
     options: &["event", "stack", "key", "sum", "by"],
     whole: false,
     interval: Some(1.0),

@@ -62,6 +62,10 @@ impl Moment<'_> {
     /// The same, each with how far into it the stack's address lies.
     pub(crate) fn addressed_frames(&self, pin: RetainedStack) -> Vec<Name> {
         self.frames_with(pin, |frame, name| {
+            // The end of a broken stack is no place.
+            if name.kind == DsoKind::Cut {
+                return name;
+            }
             let (_, address) = self.profile.frames.get(frame).place(&self.session.dsos);
             let sym = self.profile.frames.sym(self.profile.frames.sym_of(frame));
             // Of what has no name the address is all that is known.

@@ -107,6 +107,10 @@ impl Sleeps {
         // Bits above tell how a task that may run was put aside.
         let sleeps =
             self.state.as_ref().and_then(|state| state.number(sample.raw, self.big)).is_none_or(|s| s & 0xff != 0);
+        // One that has ended has no number any more, and does not come back.
+        if sample.tid == -1 {
+            return;
+        }
         let prev = self.prev.number(sample.raw, self.big).and_then(|pid| i32::try_from(pid).ok());
         if let Some(prev) = prev.filter(|prev| *prev != 0 && (sleeps || !self.stats.is_empty())) {
             self.asleep.insert(prev, Asleep { since: sample.time, record: record.to_vec() });

@@ -132,6 +132,34 @@ fn sleeps_are_merged_into_the_switches_that_began_them() {
     }
 }
 
+/// Statistics of the scheduler say how long each slept, where they are recorded. Here wakeups stand in for them: of the
+/// same name's length, and with the field that they have.
+#[test]
+fn sleeps_are_as_long_as_statistics_say() {
+    if !has_perf() {
+        return skipped("sleeps_are_as_long_as_statistics_say", "perf is not installed");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let path = |name: &str| dir.path().join(name);
+    let mut bytes = std::fs::read(data("units/sched.data")).expect("read");
+    let (old, new) = (b"sched_wakeup", b"sched_stat_a");
+    for at in 0..bytes.len() - old.len() {
+        if bytes[at..].starts_with(old) {
+            bytes[at..at + new.len()].copy_from_slice(new);
+        }
+    }
+    std::fs::write(path("in"), bytes).expect("written");
+    run(Command::new("perf").args(["inject", "-f", "-s", "-i"]).arg(path("in")).arg("-o").arg(path("perf")));
+    run(program().args(["inject", "-s", "-i"]).arg(path("in")).arg("-o").arg(path("ours")));
+    let text = |name: &str| {
+        let mut perf = Command::new("perf");
+        perf.args(["script", "-f", "-F", "comm,tid,cpu,time,period,event", "-i"]).arg(path(name));
+        stdout(&mut perf)
+    };
+    assert_eq!(text("ours"), text("perf"));
+    assert!(text("ours").matches("sched_switch").count() > 20, "{}", text("ours"));
+}
+
 #[test]
 fn what_cannot_be_injected_is_said() {
     let dir = tempfile::tempdir().expect("dir");

@@ -167,7 +167,8 @@ pub(crate) struct SampleSelection {
     /// 10%-20%, or 3%/2 as perf has it
     #[arg(long, value_name = "RANGE")]
     pub(crate) time: Option<String>,
-    /// Only this event, by its name or its beginning; NAME#2 is the second one of a name
+    /// Only this event, by its name or its beginning; NAME#2 is the second one of a name. Also one that is derived from
+    /// samples, such as off-cpu
     #[arg(long, value_name = "NAME")]
     pub(crate) event: Option<String>,
 }

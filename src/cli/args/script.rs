@@ -24,9 +24,9 @@ pub(crate) struct Script {
     #[arg(short = 'D', long = "dump-raw-trace")]
     pub(crate) dump: bool,
     /// Print what the head of the recording says, too
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) header: bool,
-    /// Print only that
+    /// Print only what the head of the recording says (--header: that, too)
     #[arg(long)]
     pub(crate) header_only: bool,
     #[command(flatten)]

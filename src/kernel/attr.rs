@@ -20,7 +20,8 @@ pub(crate) const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
 pub(crate) const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
 pub(crate) const SW_BPF_OUTPUT: u64 = b::PERF_COUNT_SW_BPF_OUTPUT as u64;
 
-/// `PERF_SAMPLE_*` bits of `sample_type`.
+/// `PERF_SAMPLE_*` bits of `sample_type` (perf_event_open(2)).
+#[expect(missing_docs, reason = "the kernel's names, see perf_event_open(2)")]
 pub mod sample {
     pub const IP: u64 = 1;
     pub const TID: u64 = 1 << 1;
@@ -72,9 +73,10 @@ pub(crate) mod read_format {
     pub(crate) const LOST: u64 = 1 << 4;
 }
 
-/// One bit of the attr's flag word.
+/// One bit of the flag word of `struct perf_event_attr` (perf_event_open(2)), by its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[expect(missing_docs, reason = "the kernel's names, see perf_event_open(2)")]
 pub enum Flag {
     Disabled = 0,
     Inherit = 1,
@@ -111,27 +113,39 @@ pub enum Flag {
 /// An event's kernel configuration. Field names follow the header; unions are one field each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attr {
+    /// `type`: a `PERF_TYPE_*`, or the number that sysfs has for a PMU.
     pub kind: u32,
+    /// The event among those of its type: a `PERF_COUNT_*`, a tracepoint's id, or the PMU's own bits.
     pub config: u64,
     /// `sample_freq` in Hz with [`Flag::Freq`], else `sample_period` in units of the event.
     pub period_or_freq: u64,
+    /// `PERF_SAMPLE_*` bits: the fields that a sample has (see [`sample`]).
     pub sample_type: u64,
+    /// `PERF_FORMAT_*` bits: what is read beside a count.
     pub read_format: u64,
     /// The flag word; see [`Flag`]. `precise_ip` is bits 15 and 16.
     pub flags: u64,
     /// Bytes with [`Flag::Watermark`], else a number of samples.
     pub wakeup: u32,
+    /// `HW_BREAKPOINT_*` bits (1 reads, 2 writes, 4 execution); 0 for all but breakpoints.
     pub bp_type: u32,
     /// Also `bp_addr`.
     pub config1: u64,
     /// Also `bp_len`.
     pub config2: u64,
+    /// `PERF_SAMPLE_BRANCH_*` bits; 0 without branches.
     pub branch_sample_type: u64,
+    /// User registers that a sample has, a bit each as the architecture's asm/perf_regs.h numbers them.
     pub regs_user: u64,
+    /// Bytes of the user stack that a sample has, a multiple of 8; 0 for none.
     pub stack_user: u32,
+    /// The clock of times, as clock_gettime(2) has it; meant with [`Flag::UseClockid`] only.
     pub clockid: i32,
+    /// Registers at the interrupt, in the bits of [`Attr::regs_user`].
     pub regs_intr: u64,
+    /// Bytes in the AUX area after which the reader is woken.
     pub aux_watermark: u32,
+    /// Addresses that a call chain has at most; 0 for the sysctl `perf_event_max_stack`.
     pub max_stack: u16,
 }
 
@@ -140,6 +154,7 @@ impl Attr {
         self.flags >> flag as u8 & 1 == 1
     }
 
+    /// Sets or clears a bit of the flag word.
     pub fn set(&mut self, flag: Flag, on: bool) {
         let bit = 1 << flag as u8;
         self.flags = if on { self.flags | bit } else { self.flags & !bit };

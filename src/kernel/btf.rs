@@ -40,10 +40,13 @@ pub struct Btf {
 /// The reason why a field cannot be found, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
+    /// No file to be read; what reading it said.
     #[error("this kernel does not describe its types ({VMLINUX}: {0})")]
     Absent(String),
+    /// No BTF, or one that is cut off.
     #[error("the description of the kernel's types is damaged")]
     Damaged,
+    /// A type or a member that is not there, as in C: `rq.nr_running`.
     #[error("this kernel has no {0}")]
     NoField(String),
 }

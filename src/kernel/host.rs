@@ -8,7 +8,9 @@ use std::path::PathBuf;
 /// The folders of the files; tests have others.
 #[derive(Clone, Debug)]
 pub struct Roots {
+    /// The place of procfs, `/proc` on the machine itself.
     pub proc: PathBuf,
+    /// The place of sysfs, `/sys` on the machine itself.
     pub sys: PathBuf,
 }
 

@@ -19,6 +19,7 @@ const OVERRIDE: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet:
 /// A user with the groups that count for files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// The user that the kernel compares with the owner of a file.
     pub uid: u32,
     gid: u32,
     groups: Arc<[u32]>,

@@ -15,10 +15,12 @@ pub(crate) const CAP_BPF: u32 = 39;
 /// The facts that decide what may be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
+    /// The sysctl `kernel.perf_event_paranoid`; 2, the kernel's own choice, where it cannot be read.
     pub paranoid: i64,
     pub(crate) kptr_restrict: i64,
     pub(crate) max_sample_rate: i64,
     pub(crate) mlock_kb: i64,
+    /// Effective capabilities of this process, a bit each by their numbers (capabilities(7)).
     pub caps: u64,
     /// Whether this user is root, whose capabilities somebody else took: who started the container.
     pub is_root: bool,
@@ -28,6 +30,7 @@ pub struct Rights {
     /// Whether this user may not even sample the user code of own processes, as kernels of Debian and Ubuntu have it
     /// from some level on; others know no level above 2.
     pub(crate) shut_out: bool,
+    /// The line of `/sys/kernel/security/lockdown`, the mode in force in brackets; empty where there is none.
     pub lockdown: String,
 }
 

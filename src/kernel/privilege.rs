@@ -18,7 +18,9 @@ use super::limits::{CAP_BPF, CAP_PERFMON, CAP_SYSLOG, Rights};
 /// A capability that sampling wants, which opens nobody's files (capabilities(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
+    /// The bit that it has in sets of capabilities (linux/capability.h).
     pub number: u32,
+    /// The spelling of setcap(8): `cap_perfmon`.
     pub name: &'static str,
     /// What it gives.
     pub gives: &'static str,

@@ -18,7 +18,9 @@ pub(crate) const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID
 /// A request to an open event, perf_event_open(2) "perf_event ioctl calls".
 #[derive(Debug)]
 pub enum Ioctl<'a> {
+    /// Begin or go on counting and sampling.
     Enable,
+    /// Rest; the count stays as it is.
     Disable,
     /// Send this event's records into the other event's ring.
     SetOutput(BorrowedFd<'a>),
@@ -33,8 +35,11 @@ pub enum Ioctl<'a> {
 /// Totals of one event, from `read(2)` with `TOTAL_TIME_*` and `LOST` in its read format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// The count, of [`Counts::running_ns`] only where the hardware's counters were shared.
     pub value: u64,
+    /// Time for which it was enabled, on the hardware or not.
     pub enabled_ns: u64,
+    /// Time for which it was on the hardware.
     pub running_ns: u64,
     /// Samples lost since the event was opened; 0 on kernels before 6.0.
     pub lost: u64,
@@ -61,9 +66,11 @@ pub trait Sys: Send {
         group: Option<BorrowedFd<'_>>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<OwnedFd, Errno>;
+    /// Makes a request; the result is the id that [`Ioctl::Id`] asks for, and 0 of all others.
     fn ioctl(&self, fd: BorrowedFd<'_>, request: Ioctl<'_>) -> Result<u64, Errno>;
     /// Maps a ring of `pages` data pages (a power of two) onto an event.
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
+    /// Reads an event's totals; those that `read_format`, the one that it was opened with, lacks are 0.
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno>;
     /// Loads a program for [`Ioctl::SetBpf`]; where it takes a sample, the first of an array goes on.
     fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError>;

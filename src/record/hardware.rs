@@ -9,8 +9,11 @@ const BRANCH: usize = 24;
 /// A branch that was taken, and what the CPU says of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Branch {
+    /// The address of the branch instruction.
     pub from: u64,
+    /// The address that it went to.
     pub to: u64,
+    /// The third word of `struct perf_branch_entry`: prediction, transaction, cycles, type.
     pub flags: BranchFlags,
 }
 

@@ -6,6 +6,7 @@ pub use super::types;
 /// Bits of the header's `misc`.
 pub mod misc {
     pub(crate) const CPUMODE_MASK: u16 = 7;
+    /// `PERF_RECORD_MISC_KERNEL`: kernel code ran, or the mapping is of it.
     pub const KERNEL: u16 = 1;
     pub(crate) const USER: u16 = 2;
     pub(crate) const GUEST_KERNEL: u16 = 4;
@@ -22,7 +23,9 @@ pub const HEADER: usize = 8;
 /// `struct perf_event_header`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// A type of `enum perf_event_type`, or from 64 on one of perf's own (see [`types`]).
     pub kind: u32,
+    /// The mode of the CPU in the lower three bits, and bits that mean something else for each type (see [`misc`]).
     pub misc: u16,
     /// Of the whole record, header included.
     pub size: u16,
@@ -43,12 +46,30 @@ impl Header {
 /// The reason why bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
+    /// A record that could not even hold its own header: nothing says where the next one begins.
     #[error("record of type {kind} has size {size}, less than its header")]
-    TooSmall { kind: u32, size: u16 },
+    TooSmall {
+        /// The type that its header says.
+        kind: u32,
+        /// The bytes that its header says.
+        size: u16,
+    },
+    /// A record whose end is not there yet, or was cut off.
     #[error("record of type {kind} ends {missing} bytes after what is there")]
-    Truncated { kind: u32, missing: usize },
+    Truncated {
+        /// The type that its header says.
+        kind: u32,
+        /// Bytes of it that are not there.
+        missing: usize,
+    },
+    /// A record with less in it than its type or its event's layout asks for.
     #[error("record of type {kind} is too short for its {field}")]
-    Short { kind: u32, field: &'static str },
+    Short {
+        /// The type that its header says.
+        kind: u32,
+        /// The first field that is not whole.
+        field: &'static str,
+    },
 }
 
 /// A record's header and body, and the bytes after it.
@@ -109,28 +130,44 @@ impl std::fmt::Debug for BuildId {
 /// The identity of the file behind a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum FileId {
+    /// Nothing that tells it from others of its path, as of memory without a file and of records of type MMAP.
     #[default]
     None,
+    /// The file as the kernel had it open.
     Inode {
+        /// The upper part of the device's number, as in `/proc/PID/maps`.
         major: u32,
+        /// The lower part.
         minor: u32,
+        /// The number of the inode on that device.
         inode: u64,
+        /// The number that tells the inode from earlier ones of its number (`ino_generation`).
         generation: u64,
     },
+    /// The note that the linker put into the file, whatever its path and inode are.
     BuildId(BuildId),
 }
 
 /// A new executable mapping; names are raw bytes of the profiled process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mmap<'a> {
+    /// The process; -1 for the kernel's own code.
     pub pid: i32,
+    /// The thread that mapped it.
     pub tid: i32,
+    /// The first address.
     pub start: u64,
+    /// Bytes of addresses.
     pub len: u64,
+    /// Where in the file `start` is, in bytes; of the kernel itself the address of its text.
     pub pgoff: u64,
+    /// The identity that the kernel or the recorder told.
     pub file: FileId,
+    /// `PROT_*` bits of mmap(2): 4 for code.
     pub prot: u32,
+    /// `MAP_*` bits of mmap(2); 0 where the record does not tell them.
     pub flags: u32,
+    /// The path of the file, or what stands for it: `//anon`, `[vdso]`, `[kernel.kallsyms]_text`.
     pub name: &'a [u8],
 }
 
@@ -147,50 +184,85 @@ pub struct Task {
 /// A decoded side-band record. Samples are decoded by [`super::Layout`], which knows their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
+    /// New memory of a process or of the kernel.
     Mmap(Mmap<'a>),
+    /// A new name of a thread.
     Comm {
+        /// The process that it is a thread of.
         pid: i32,
+        /// The thread that has the name.
         tid: i32,
+        /// Whether an exec gave it, so that the process has a new program; else it was the thread itself or another
+        /// one.
         exec: bool,
+        /// The name, at most 15 bytes as kernels have it.
         name: &'a [u8],
     },
+    /// A new thread, which is a new process where its two process ids differ.
     Fork(Task),
+    /// The end of a thread.
     Exit(Task),
+    /// Records that had no room in a ring.
     Lost {
+        /// The id of the event whose ring that was.
         id: u64,
+        /// The number of records, of whatever types.
         lost: u64,
     },
+    /// Samples that hardware which writes them itself, such as PEBS, had no room for; perf writes such a record for
+    /// those of full rings, too.
     LostSamples {
+        /// The number of samples.
         lost: u64,
     },
+    /// The stop of an event that sampled more often than the kernel lets it.
     Throttle {
+        /// Nanoseconds of the event's clock.
         time: u64,
+        /// The event's id.
         id: u64,
     },
+    /// The end of such a stop.
     Unthrottle {
+        /// Nanoseconds of the event's clock.
         time: u64,
+        /// The event's id.
         id: u64,
     },
+    /// A symbol of the kernel that came or went: of a BPF program, a trampoline, a page of kprobes.
     Ksymbol {
+        /// The address of its first byte.
         addr: u64,
+        /// Bytes of its code.
         len: u32,
+        /// Whether it went.
         unregister: bool,
+        /// The name as /proc/kallsyms has it.
         name: &'a [u8],
     },
+    /// A cgroup that was made, or was there when recording began.
     Cgroup {
+        /// The id that samples carry of it (`PERF_SAMPLE_CGROUP`).
         id: u64,
+        /// The path from the root of its hierarchy on, `/` first.
         path: &'a [u8],
     },
     /// A BPF program came or went.
     Bpf {
+        /// Whether it went.
         unload: bool,
+        /// The number that the kernel knows the program by while it is loaded (bpf(2)).
         id: u32,
+        /// The hash of its instructions, which bpftool shows and its symbol's name holds.
         tag: [u8; 8],
     },
     /// The kernel changed its own code.
     TextPoke {
+        /// The address of the first byte that changed.
         addr: u64,
+        /// The bytes before.
         old: &'a [u8],
+        /// The bytes from then on.
         new: &'a [u8],
     },
     /// A type that we carry but do not read.

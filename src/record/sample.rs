@@ -62,12 +62,19 @@ pub struct Layout {
 /// A sample's fields; those that its event does not carry are zero or empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample<'a> {
+    /// The id of the event that it is of, by `PERF_SAMPLE_IDENTIFIER` or `PERF_SAMPLE_ID`.
     pub id: u64,
+    /// The address that was executed; where the event does not carry it, the first one of the call chain.
     pub ip: u64,
+    /// The process, as the recorder's PID namespace numbers it; 0 of the idle task, -1 of a task that has ended.
     pub pid: i32,
+    /// The thread, numbered likewise.
     pub tid: i32,
+    /// Nanoseconds of the clock that the event was opened with.
     pub time: u64,
+    /// The address of the data that was accessed, or that faulted.
     pub addr: u64,
+    /// The CPU that took it.
     pub cpu: u32,
     /// 0 when the event has a fixed period and does not carry it.
     pub period: u64,
@@ -174,10 +181,15 @@ fn traced(body: &[u8]) -> Option<Sample<'_>> {
 /// The identity that every record can carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleId {
+    /// The process that ran when the record was written, numbered as in [`Sample::pid`].
     pub pid: i32,
+    /// The thread that ran then.
     pub tid: i32,
+    /// Nanoseconds of the clock that the event was opened with.
     pub time: u64,
+    /// The id of the event that the record is of.
     pub id: u64,
+    /// The CPU in whose ring the kernel wrote it.
     pub cpu: u32,
 }
 

@@ -8,6 +8,7 @@ pub(crate) const THROTTLE: u32 = 5;
 pub(crate) const UNTHROTTLE: u32 = 6;
 pub(crate) const FORK: u32 = 7;
 pub(crate) const READ: u32 = 8;
+/// `PERF_RECORD_SAMPLE`: a hit of an event, with the fields that its `sample_type` names.
 pub const SAMPLE: u32 = 9;
 pub(crate) const MMAP2: u32 = 10;
 pub(crate) const AUX: u32 = 11;

@@ -15,10 +15,15 @@ const SHORT_POD: usize = 8;
 /// The runtime that made a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Runtime {
+    /// containerd, for Kubernetes or by nerdctl.
     Containerd,
+    /// CRI-O.
     Crio,
+    /// Docker, by the name of a scope or of a cgroup above.
     Docker,
+    /// Podman, and what else uses libpod.
     Podman,
+    /// LXC, with the containers of Incus and LXD.
     Lxc,
     /// Containers and virtual machines that systemd-machined knows.
     Machine,
@@ -44,6 +49,7 @@ const RUNTIMES: &[(Runtime, &str)] = &[
 ];
 
 impl Runtime {
+    /// The name in tables and in recordings.
     pub fn word(self) -> &'static str {
         RUNTIMES.iter().find(|(one, _)| *one == self).map_or("", |(_, word)| word)
     }
@@ -64,6 +70,7 @@ pub struct Container {
     pub(crate) runtime: Runtime,
     /// The whole id that a runtime gave it.
     pub id: Arc<str>,
+    /// The name in its pod, or that it was started by.
     pub name: Arc<str>,
     pub(crate) pod: Arc<str>,
     pub(crate) namespace: Arc<str>,
@@ -92,7 +99,9 @@ pub fn joined(namespace: &str, pod: &str, name: &str) -> String {
 /// A container, and the path of the cgroup that holds it and all below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedContainer {
+    /// The path from the root of the hierarchy on.
     pub root: Arc<str>,
+    /// The names of it, which all tasks below share.
     pub container: Arc<Container>,
 }
 

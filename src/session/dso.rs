@@ -14,12 +14,19 @@ use super::space::Space;
 /// The kind of code that a DSO holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DsoKind {
+    /// No code that is known: addresses in no mapping, or in one such as `[stack]`.
     Unknown,
+    /// The kernel's own text, its modules left out.
     Kernel,
+    /// A module of the kernel.
     Module,
+    /// A BPF program that was compiled to machine code.
     Bpf,
+    /// The kernel of a virtual machine, or whatever else ran in one.
     Guest,
+    /// The page of code that the kernel maps into each process (vdso(7)).
     Vdso,
+    /// A program or a library.
     File,
     /// Executable memory without a file: a JIT's.
     Anon,
@@ -37,6 +44,7 @@ impl DsoKind {
 /// A source of code.
 #[derive(Clone, Debug)]
 pub struct Dso {
+    /// The place in [`Dsos::all`].
     pub id: DsoId,
     pub(crate) host: HostId,
     /// The full name, as the mapping process spelled it.
@@ -106,10 +114,12 @@ impl Default for Dsos {
 }
 
 impl Dsos {
+    /// The DSO of an id, which must be one of this session's.
     pub fn get(&self, id: DsoId) -> &Dso {
         &self.list[id.0 as usize]
     }
 
+    /// All of them in the order in which they were met, after those that each session has.
     pub fn all(&self) -> &[Dso] {
         &self.list
     }
@@ -118,6 +128,7 @@ impl Dsos {
         self.maps.get(id)
     }
 
+    /// The DSO that a mapping is of.
     pub fn of_map(&self, id: MapId) -> &Dso {
         self.get(self.map_of(id).dso)
     }

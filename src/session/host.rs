@@ -32,6 +32,7 @@ pub(super) const LINGER_NS: u64 = 2_000_000_000;
 /// One machine. Process ids, addresses and cgroup ids mean something there only.
 #[derive(Debug)]
 pub struct Host {
+    /// The name that the user gave it, or that it calls itself; empty where nobody told.
     pub name: Arc<str>,
     pub(super) threads: FxHashMap<i32, Thread>,
     pub(super) spaces: FxHashMap<i32, Space>,

@@ -41,6 +41,7 @@ impl<T> PerHost<T> {
         self.0.get(usize::from(id.0))
     }
 
+    /// Each machine's, in the order of their ids.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (HostId, &T)> {
         self.0.iter().enumerate().map(|(at, one)| (HostId(at as u16), one))
     }
@@ -86,6 +87,7 @@ impl Session {
         }
     }
 
+    /// The state of each machine that records are of; of one machine there is just that.
     pub fn hosts(&self) -> &PerHost<Host> {
         &self.hosts
     }

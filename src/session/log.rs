@@ -11,28 +11,44 @@ use super::space::Space;
 /// One fact. Mappings are shared table entries, names are interned.
 #[derive(Clone, Debug)]
 pub enum Side {
+    /// New memory that holds code.
     Map {
+        /// The process; -1 for the kernel's own code.
         pid: i32,
+        /// The thread that mapped it.
         tid: i32,
+        /// The mapping in the session's table of them, which has its addresses and its file.
         map: MapId,
+        /// `PROT_*` bits, as the record had them.
         prot: u32,
+        /// `MAP_*` bits, as the record had them.
         flags: u32,
     },
+    /// A new name of a thread.
     Comm {
+        /// The process that it is a thread of.
         pid: i32,
+        /// The thread that has the name.
         tid: i32,
+        /// Whether an exec gave it.
         exec: bool,
+        /// The name, bytes that are no UTF-8 replaced.
         comm: Arc<str>,
     },
     /// Apart, as it is large and seldom.
     Fork(Box<Fork>),
+    /// The end of a thread.
     Exit(Task),
+    /// The path of a cgroup's id.
     Cgroup {
+        /// The id that samples carry of it.
         id: u64,
+        /// The path from the root of its hierarchy on.
         path: Arc<str>,
     },
     /// An exec of the process is over: the new program was seen.
     Ran {
+        /// The process whose mappings before the exec are void.
         pid: i32,
     },
 }

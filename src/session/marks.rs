@@ -17,6 +17,7 @@ pub struct TimeMark {
     pub at: u64,
     /// The letter that leads back to it; empty for those that have only a note.
     pub name: String,
+    /// The user's own words; empty where there are none.
     pub note: String,
 }
 

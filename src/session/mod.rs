@@ -45,7 +45,9 @@ pub(crate) use tasks::{OUTSIDE, OUTSIDE_NAME, Task, TaskId};
 /// The origin of a session, which says if processes that were there before the first record can be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
+    /// The machine that this program runs on, now: /proc tells of what was there before.
     Live,
+    /// A recording or a text: what it does not tell nobody can.
     Recorded,
 }
 
@@ -67,6 +69,7 @@ pub struct Session {
     pub(crate) data: Option<FxHashMap<i32, Space>>,
     /// Whether a process is looked up in its cgroups, where samples do not tell them.
     pub(crate) finds_groups: bool,
+    /// The files and other sources of code that were met on all machines, with the mappings of them.
     pub dsos: Dsos,
     tasks: Tasks,
     hosts: PerHost<Host>,
@@ -110,6 +113,7 @@ impl Session {
         self.origin
     }
 
+    /// All tasks that were met, each at the place that its id says.
     pub fn tasks(&self) -> &[Task] {
         self.tasks.all()
     }

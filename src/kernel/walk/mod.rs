@@ -218,6 +218,7 @@ impl Program {
         bpf_calls::put(self.events.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
+    /// The kernel's figures of the program: what its verifier went through, runs and the time that they took.
     pub fn info(&self) -> Result<ProgramInfo, Errno> {
         bpf_calls::info(self.fd())
     }
@@ -281,6 +282,7 @@ impl Walker {
         })
     }
 
+    /// The loaded program, which lives as long as somebody holds it.
     pub fn program(&self) -> Arc<Program> {
         self.program.clone()
     }

@@ -44,6 +44,7 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Takes in the text of /proc/stat in place of what it held.
     pub fn parse(&mut self, text: &[u8]) {
         self.cpus.clear();
         (self.running, self.blocked) = (0, 0);
@@ -71,7 +72,9 @@ impl Stat {
 /// has those that are online. Which column is which CPU is said by the first line only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
+    /// The number of each column's CPU.
     pub cpus: Vec<u32>,
+    /// The lines in the file's order.
     pub rows: Vec<MatrixRow>,
 }
 
@@ -87,6 +90,7 @@ pub struct MatrixRow {
 }
 
 impl Matrix {
+    /// Takes in the text of the file in place of what it held, in the same memory.
     pub fn parse(&mut self, text: &[u8]) {
         let mut lines = lines(text);
         self.cpus.clear();

@@ -6,6 +6,7 @@ use crate::lang::quantity;
 /// A way to take call chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallGraph {
+    /// No call chains: a sample is of one address.
     None,
     /// The kernel follows frame pointers.
     Fp,

@@ -11,16 +11,24 @@ use super::{names, pmu, tracepoint};
 /// The sort of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
+    /// One of the kernel's names for what any CPU counts (`PERF_COUNT_HW_*`).
     Hardware,
+    /// One of the kernel's own counts (`PERF_COUNT_SW_*`).
     Software,
+    /// An access to a cache or its miss (`PERF_COUNT_HW_CACHE_*`).
     Cache,
+    /// An event of a PMU in sysfs.
     Pmu,
+    /// A tracepoint in tracefs.
     Tracepoint,
+    /// A breakpoint of the hardware at an address.
     Breakpoint,
+    /// A number of the CPU's manual.
     Raw,
 }
 
 impl EventKind {
+    /// The word that stands for it in lists of events, which can be searched by it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Hardware => "hardware",
@@ -39,9 +47,11 @@ impl EventKind {
 pub struct CatalogueEvent {
     /// As typed after `-e`.
     pub name: String,
+    /// The part of the list that it is in.
     pub sort: EventKind,
     /// The subsystem of a tracepoint, the PMU of its events; empty for others.
     pub group: String,
+    /// What it counts, in one line; of a PMU's event its terms, empty for tracepoints.
     pub about: String,
     /// Why it cannot be measured here; empty when it can.
     pub missing: &'static str,

@@ -28,10 +28,12 @@ pub(crate) enum Shape {
 /// A field of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
+    /// The name in C, without the length of an array.
     pub name: String,
     /// As in C.
     pub(crate) kind: String,
     pub(crate) offset: usize,
+    /// Bytes at its offset, which for text of any length hold where that is.
     pub size: usize,
     pub(crate) signed: bool,
     pub(crate) shape: Shape,
@@ -43,7 +45,9 @@ pub struct Format {
     pub(crate) system: String,
     pub(crate) name: String,
     pub(crate) id: u64,
+    /// All fields in the file's order, the common ones first.
     pub fields: Vec<Field>,
+    /// The `print fmt` taken apart; empty where it has what is not understood.
     pub printer: Printer,
     /// What the printer was read from.
     pub print: String,
@@ -242,6 +246,7 @@ fn element_size(kind: &str) -> usize {
 /// The formats of a recording by tracepoint id.
 #[derive(Clone, Debug, Default)]
 pub struct Formats {
+    /// Each by the id that an event's `config` and the field `common_type` have.
     pub by_id: FxHashMap<u64, Format>,
 }
 

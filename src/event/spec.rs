@@ -180,12 +180,14 @@ const MODIFIED: [Flag; 8] = [
 /// Places on the machine where names are looked up; tests give their own.
 #[derive(Clone, Debug)]
 pub struct LookupPaths {
+    /// The directory with one directory for each PMU (`/sys/bus/event_source/devices`).
     pub pmus: std::path::PathBuf,
     /// The tracefs root, or why it cannot be read.
     pub tracefs: Result<std::path::PathBuf, String>,
 }
 
 impl LookupPaths {
+    /// The running machine's places.
     pub fn system() -> Self {
         let tracefs = tracepoint::root().map_err(|e| match e.kind() {
             std::io::ErrorKind::PermissionDenied => {

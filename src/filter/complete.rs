@@ -8,9 +8,13 @@ use super::{FIELDS, Field, FieldType, TraceField};
 /// The kind of token that the grammar allows next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedToken {
+    /// The name of a field, or what else a clause may begin with.
     Field,
+    /// A comparison that the field allows.
     Operator(Field),
+    /// A value of the field.
     Value(Field),
+    /// `&&`, `||` or the like, after a whole clause.
     Connective,
 }
 

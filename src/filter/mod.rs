@@ -21,36 +21,63 @@ pub use complete::{ExpectedToken, expected};
 /// The field that a clause looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
+    /// The machine, where recordings of several are together.
     Host,
+    /// The name of the thread.
     Comm,
+    /// The process.
     Pid,
+    /// The thread.
     Tid,
+    /// The CPU that took the sample.
     Cpu,
+    /// The file of the sampled function.
     Dso,
+    /// The sampled function.
     Sym,
+    /// Any function of the call chain.
     Stack,
+    /// The event that took the sample.
     Event,
+    /// When it was taken, in seconds from the session's start.
     Time,
+    /// What the sample stands for: nanoseconds, or hits.
     Period,
+    /// What the CPU did by the call chain: `task`, `softirq`, `irq` or `idle`.
     Context,
+    /// The vector of the softirq that the sample is in.
     Softirq,
+    /// True in user code.
     User,
+    /// True in the kernel.
     Kernel,
+    /// True in the idle task's loop.
     Idle,
     /// A text among a tracepoint's own fields; the atom has its name.
     TraceText,
     /// A number among them.
     TraceNumber,
+    /// The path of the task's cgroup.
     Cgroup,
+    /// The name of the task's container, else of its unit or cgroup.
     Container,
+    /// The pod of the container.
     Pod,
+    /// The namespace of the pod.
     Namespace,
+    /// The image that the container was made of.
     Image,
+    /// The name of the process: that of its first thread.
     Program,
+    /// True while interrupts are disabled; of capture filters only, as all below.
     IrqsOff,
+    /// True while another task is to run soon.
     NeedResched,
+    /// The runnable tasks of the CPU.
     NrRunning,
+    /// The kernel's priority: 0 to 99 real time, 120 for nice 0.
     Prio,
+    /// The number of the scheduling policy (sched(7)).
     Policy,
 }
 
@@ -78,6 +105,7 @@ pub struct TraceField {
 /// The tracepoint fields that may stand in a filter beside [`FIELDS`].
 #[derive(Clone, Copy, Debug)]
 pub enum KnownFields<'a> {
+    /// A view filter over tracepoints with these fields.
     These(&'a [TraceField]),
     /// It is not known yet: any name will do.
     Any,

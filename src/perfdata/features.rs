@@ -9,6 +9,7 @@ use super::bytes::Bytes;
 pub mod bit {
     pub(crate) const TRACING_DATA: u8 = 1;
     pub(crate) const BUILD_ID: u8 = 2;
+    /// `HEADER_HOSTNAME`: the recorded machine's name, as uname(2) has it.
     pub const HOSTNAME: u8 = 3;
     pub(crate) const OSRELEASE: u8 = 4;
     pub(crate) const VERSION: u8 = 5;
@@ -71,6 +72,7 @@ pub(crate) const NAMES: &[(u8, &str)] = &[
 /// The features of a recording, in the recorded machine's byte order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
+    /// The sections that there are, no bit twice.
     pub list: Vec<Section>,
 }
 

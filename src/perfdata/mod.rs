@@ -31,7 +31,10 @@ pub(crate) fn apart(before: &[String], name: &str) -> String {
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDesc {
+    /// The name that it was asked for by, or that a recording has for it, modifiers included: `cycles:u`.
     pub name: String,
+    /// The configuration with which it was opened; of one that is made of others no more than a type that no kernel
+    /// has.
     pub attr: Attr,
     /// The ids that its records carry.
     pub ids: Vec<u64>,
@@ -65,6 +68,7 @@ impl EventDesc {
         }
     }
 
+    /// The fields of its samples and the end of its other records, by its attr.
     pub fn layout(&self) -> Layout {
         Layout {
             sample_type: self.attr.sample_type,

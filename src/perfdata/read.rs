@@ -14,16 +14,27 @@ use super::{EventDesc, HEADER_SIZE, MAGIC, swap};
 /// The reason why a file is no recording that we read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
+    /// The file could not be opened or read.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// A beginning that is no profile's; its first eight bytes, as text.
     #[error("is no recording: neither perf.data, nor `perf script` text, nor folded stacks (it starts with {0:?})")]
     Magic(String),
+    /// A file without a byte.
     #[error("is empty")]
     Empty,
+    /// The magic of version 1, `PERFFILE`.
     #[error("is a perf.data file of version 1, which perf wrote before 2010 and no tool reads today")]
     Version1,
+    /// A place of the header that contradicts the rest, or leads out of the file.
     #[error("has a damaged header: {what} at byte {at}")]
-    Header { what: &'static str, at: u64 },
+    Header {
+        /// The fault, in words.
+        what: &'static str,
+        /// The offset in the file of the field that has it.
+        at: u64,
+    },
+    /// A file of a known kind without what is needed of it; what that is, in words.
     #[error("holds no {0}")]
     Holds(&'static str),
 }
@@ -40,11 +51,13 @@ pub(crate) const PIPE_HEADER: u64 = 16;
 /// The head of a recording: all that is known before its records.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
+    /// The events in the order of their attrs, which is that of their indices everywhere.
     pub events: Vec<EventDesc>,
     /// Where records begin, and where they end; `u64::MAX` for a stream.
     pub data: std::ops::Range<u64>,
     /// Whether a machine of the other byte order wrote it.
     pub(crate) big: bool,
+    /// The sections behind the data: who recorded what, where and how.
     pub features: Features,
     /// The size of each event's attr, as its writer had it.
     pub(crate) attr_sizes: Vec<u32>,

@@ -16,10 +16,22 @@ const STEP: usize = 1 << 16;
 /// The reason why something stays packed, or what stands for it is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
+    /// A file that would take more memory unpacked than is left for it.
     #[error("{what} would take {} MB, more than its share: its names are left out (--memory makes room)", bytes.div_ceil(1 << 20))]
-    TooMuch { what: String, bytes: u64 },
+    TooMuch {
+        /// The file or the section, in words.
+        what: String,
+        /// Bytes of memory that it would take.
+        bytes: u64,
+    },
+    /// Data that its format does not allow.
     #[error("{what} cannot be unpacked: {why}")]
-    Damaged { what: String, why: String },
+    Damaged {
+        /// The file or the section, in words.
+        what: String,
+        /// The fault, in words of who unpacks it.
+        why: String,
+    },
 }
 
 /// The bytes of memory that may be taken for one file.
@@ -30,6 +42,7 @@ pub struct UnpackBudget {
 }
 
 impl UnpackBudget {
+    /// A budget of so many bytes, none of them taken.
     pub fn new(bytes: usize) -> Self {
         Self { left: bytes as u64, taken: 0 }
     }

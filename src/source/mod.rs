@@ -28,9 +28,11 @@ use hosts::Hosts;
 /// The description of a source before the first record.
 #[derive(Clone, Debug)]
 pub struct Info {
+    /// The running machine or a recording.
     pub origin: Origin,
     /// The recorded machine's architecture as uname says it; empty when unknown.
     pub arch: String,
+    /// The events that are known before the first record; others may come with batches.
     pub events: Vec<EventDesc>,
     /// How each event is measured and what the user should know of it; of a running source.
     pub states: Vec<EventState>,
@@ -44,6 +46,7 @@ pub struct Info {
     pub cpus: String,
     /// The command or target in words, for the header.
     pub target: String,
+    /// What the user should know of how it was opened, a sentence each.
     pub notes: Vec<String>,
     /// What the head of a recording says, for the Info screen.
     pub facts: Vec<(String, String)>,
@@ -56,6 +59,7 @@ pub struct Info {
     /// For each input its events, and which of `events` each is; empty for a single input with
     /// just `events`.
     pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
+    /// The machines that its records are of.
     pub hosts: Hosts,
     /// Whether it comes while it is recorded, by a pipe.
     pub flows: bool,
@@ -176,6 +180,7 @@ pub struct Batch {
     pub measured_since: Option<u64>,
     /// How stacks were walked since it began, where that has changed.
     pub walked: Option<WalkFigures>,
+    /// What the user should know from now on, a sentence each.
     pub notes: Vec<String>,
     /// What the view is to be filtered by, where what was asked for cannot be sampled alone.
     pub view: Option<ViewFilter>,
@@ -258,7 +263,9 @@ impl Place {
 pub struct CpuCount {
     /// Which of the source's events it is.
     pub event: u16,
+    /// The CPU that it was counted on.
     pub cpu: u32,
+    /// The moment of the reading, in nanoseconds of the session's clock.
     pub time: u64,
     /// Scaled to all of the time, where it was counted for a part of it.
     pub value: u64,
@@ -283,10 +290,13 @@ pub struct SamplingState {
     pub frequency: u64,
     /// As [`Info::has_whole_cpus`].
     pub whole_cpus: bool,
+    /// As [`Info::n_cpus`].
     pub n_cpus: usize,
+    /// As [`Info::cpus`].
     pub cpus: String,
     /// The command or target in words.
     pub target: String,
+    /// As [`Info::states`].
     pub events: Vec<EventState>,
 }
 
@@ -306,12 +316,15 @@ impl From<&Info> for SamplingState {
 /// An id that records carry from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreshId {
+    /// The id that samples and LOST records have.
     pub id: u64,
     /// Which of the source's events it is.
     pub event: u16,
     /// Which fields its samples have.
     pub sample_type: u64,
+    /// Which user registers its samples have, as [`Attr::regs_user`](crate::kernel::attr::Attr::regs_user).
     pub regs_user: u64,
+    /// What its branches are, as `branch_sample_type`.
     pub branches: u64,
     /// What a sample stands for that does not say; 0 when each does.
     pub period: u64,
@@ -321,8 +334,11 @@ pub struct FreshId {
 /// from another both run for a moment, and no hit may be missed or counted twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
+    /// The time, in nanoseconds of the session's clock.
     pub at: u64,
+    /// The ids of the events that end, whose samples count before that.
     pub old: Vec<u64>,
+    /// The ids of those that take over.
     pub new: Vec<u64>,
 }
 
@@ -340,6 +356,7 @@ pub enum Progress {
 pub enum Control {
     /// Samples a second, for all events that have a frequency.
     Frequency(u64),
+    /// Samples these CPUs from now on.
     Cpus(Vec<u32>),
     /// Measures more events, named as `-e` takes them.
     Add(String),
@@ -356,6 +373,7 @@ pub enum Control {
     Pause(bool),
     /// Takes user stacks in another way.
     CallGraph(CallGraph),
+    /// Ends the source.
     Stop,
 }
 
@@ -364,26 +382,40 @@ pub enum Control {
 pub enum Change {
     /// Filters it in the kernel; `None` takes the filter away.
     Filter(Option<String>),
+    /// Samples it at another rate; a period of 0 only counts it.
     Rate(Rate),
     /// perf's modifier letters, in place of those that it has.
     Modifiers(String),
+    /// Takes call chains with its samples, or not.
     Chains(bool),
     /// Restricts it to CPUs; `None` to all that are sampled.
     Cpus(Option<Vec<u32>>),
+    /// Lets it rest, or go on; the kernel's count stays.
     Pause(bool),
+    /// Measures it again after [`Change::Stop`].
     Start,
+    /// Closes it; its samples stay.
     Stop,
 }
 
 /// A failure of a source, with the remedy in its words.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
+    /// An event, a task or a CPU of this machine that cannot be measured, with the reason.
     #[error(transparent)]
     Open(#[from] live::OpenError),
+    /// A file that is no recording, or a damaged one.
     #[error("{path}: {error}")]
-    File { path: String, error: crate::perfdata::read::ReadError },
+    File {
+        /// The path by which it was to be opened.
+        path: String,
+        /// The fault.
+        error: crate::perfdata::read::ReadError,
+    },
+    /// A command that the system would not start.
     #[error("the command cannot be started: {0}")]
     Command(std::io::Error),
+    /// A read or a wait that failed midway.
     #[error("reading failed: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -408,6 +440,7 @@ impl Waker {
 
 /// Somewhere records come from.
 pub trait Source: Send {
+    /// The description of the source as it was opened; [`Source::facts`] has what changes.
     fn info(&self) -> &Info;
 
     /// Waits for records, a tenth of a second at most, and adds them to the batch.

@@ -71,6 +71,7 @@ impl Probe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) group: Option<String>,
+    /// The event's name; one is made of function and place when `None`.
     pub name: Option<String>,
     pub(crate) function: String,
     /// The end of the path of the source file that the function is in.
@@ -138,6 +139,7 @@ pub(crate) fn as_name(text: &str) -> String {
 }
 
 impl Spec {
+    /// Reads a probe as it is asked for; the file after -x is not part of it.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut words = text.split_whitespace();
         let place = words.next().unwrap_or_default();

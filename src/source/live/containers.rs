@@ -21,6 +21,7 @@ const TRIES: u32 = 8;
 /// A container that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningContainer {
+    /// The cgroup that holds it, and its names.
     pub named: NamedContainer,
     /// Its directory in the tree of perf events; none where it is in others only.
     pub place: Option<PathBuf>,
@@ -29,6 +30,7 @@ pub struct RunningContainer {
 /// Changes of containers since the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ContainerChanges {
+    /// Those that started, or whose names were found since.
     pub came: Vec<RunningContainer>,
     pub(crate) went: Vec<Arc<str>>,
 }

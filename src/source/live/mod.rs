@@ -68,19 +68,27 @@ const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000
 /// The choice of what is measured.
 #[derive(Debug)]
 pub struct LiveConfig {
+    /// The events; what their own terms say goes before what is said here.
     pub events: Vec<Event>,
+    /// The rate of events that have none of their own.
     pub rate: Rate,
+    /// How call chains are taken, where an event does not do without them.
     pub chains: CallGraph,
     /// Whether samples tell their task's cgroup.
     pub cgroups: bool,
+    /// What else samples and other records have.
     pub extras: attr::Extras,
+    /// The modes in which nothing is sampled.
     pub exclude: Exclude,
+    /// Whether what chosen tasks start is sampled, too; without a meaning where all tasks are.
     pub inherit: bool,
     /// Data pages of each ring; chosen from the rate when `None`.
     pub pages: Option<usize>,
     /// Wait this long before sampling begins.
     pub delay: Duration,
+    /// The tasks or cgroups.
     pub target: Target,
+    /// The CPUs, where they were chosen; else all that are online.
     pub cpus: Option<Vec<u32>>,
     /// The command to start and follow to its end.
     pub command: Option<HeldCommand>,

@@ -13,11 +13,17 @@ use super::wanted::{Group, Wanted};
 /// The tasks or cgroups that are sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
+    /// All tasks, by events on each CPU.
     System,
+    /// Processes with all their threads, by their ids.
     Processes(Vec<i32>),
+    /// Single threads, by their ids.
     Threads(Vec<i32>),
+    /// A user's processes, which are those whose /proc/PID is that user's.
     User {
+        /// The name as it was given, which may be the number.
         name: String,
+        /// The number that the name has in passwd(5).
         uid: u32,
     },
     /// (name, directory) of each group.

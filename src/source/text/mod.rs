@@ -19,7 +19,9 @@ use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError}
 /// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// The text of `perf script`: a line for each sample, and lines of its call chain below.
     Script,
+    /// Folded stacks: a line for each stack, its frames from the root on, and a count.
     Folded,
 }
 

@@ -11,12 +11,18 @@ use crate::session::machine::Ticks;
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuColumn {
+    /// The CPU's number.
     Cpu,
     /// A share of /proc/stat's ticks, by the index in [`Ticks`]; of samples where there are none.
     Share(usize),
+    /// Percent of the elapsed time for which /proc/stat counted no tick.
     Missing,
+    /// The most that softirqs and interrupts had of a tenth of a second, or by samples of a bucket of time, in
+    /// percent.
     Peak,
+    /// Percent of the CPU that its ksoftirqd thread had.
     Ksoftirqd,
+    /// Samples in the window that shares are of.
     Samples,
     /// Samples in percent of those that the CPU gives when it is busy throughout.
     Given,
@@ -30,19 +36,31 @@ pub enum CpuColumn {
     Rate(usize),
     /// Interrupts a second, by the index in [`HostView::lines`](super::sampler::HostView::lines).
     Line(usize),
+    /// Packets a second that were received (/proc/net/softnet_stat).
     NetProcessed,
+    /// Packets a second that were dropped, the backlog being full.
     NetDropped,
+    /// Times a second that receiving ran out of its budget with packets left.
     NetSqueezed,
+    /// Times a second that another CPU woke this one to receive packets (receive packet steering).
     NetRps,
+    /// The frequency in MHz, as the kernel tells it.
     Mhz,
-    /// What its PMU counts: cycles a second, instructions a cycle, and cycles in the time that it is busy.
+    /// Cycles a second, by its PMU.
     Cycles,
+    /// Instructions a cycle, by its PMU.
     Ipc,
+    /// Cycles of its PMU by the time that it was not idle, in GHz.
     Ghz,
+    /// How often it was throttled for heat since boot.
     Throttled,
+    /// The NUMA node, by number.
     Node,
+    /// The package (`physical_package_id`).
     Package,
+    /// The core in its package (`core_id`).
     Core,
+    /// The CPUs of its core as a list, itself among them.
     Siblings,
     /// Offline, isolated, nohz_full.
     Marks,

@@ -30,10 +30,15 @@ const MAX_TIMES: usize = 1 << 16;
 /// One of [`EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoftirqEvent {
+    /// `irq:softirq_entry`: a softirq begins to run.
     Entry,
+    /// `irq:softirq_exit`: it has run.
     Exit,
+    /// `irq:softirq_raise`: one is to run on this CPU.
     Raise,
+    /// `irq:irq_handler_entry`: a handler of an interrupt line begins to run.
     IrqEntry,
+    /// `irq:irq_handler_exit`: it has run.
     IrqExit,
 }
 
@@ -79,6 +84,7 @@ impl SoftirqReader {
 /// A decoded record of a tracepoint.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftirqRecord<'a> {
+    /// The tracepoint that it is of.
     pub which: SoftirqEvent,
     /// The vector or the interrupt line.
     pub number: u32,
@@ -89,13 +95,16 @@ pub struct SoftirqRecord<'a> {
 /// A handler: of a softirq vector, or the handlers of an interrupt line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Handler {
+    /// The vector, by the kernel's number of it.
     Softirq(u32),
+    /// The line, by the number that /proc/interrupts has.
     Irq(u32),
 }
 
 /// The time of one [`Handler`] on one CPU.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerTime {
+    /// Nanoseconds of each run that began and ended while it was measured.
     pub runs: Stats,
     /// Nanoseconds of runs that had begun before measuring did, or that have not ended yet: they count
     /// for the share of time, but nobody knows how long they are.
@@ -121,6 +130,7 @@ impl HandlerTime {
 pub struct HandlerTimes {
     /// Nanoseconds that were measured.
     pub(crate) elapsed: u64,
+    /// The times by CPU and handler, of those that ran.
     pub list: BTreeMap<(u32, Handler), HandlerTime>,
     /// Devices by interrupt line.
     pub devices: BTreeMap<u32, Arc<str>>,

@@ -38,6 +38,7 @@ pub(super) struct Feeder {
 /// A message of the source's thread.
 #[derive(Debug)]
 pub enum Feed {
+    /// What one wait brought.
     Batch(Box<Batch>),
     /// The source is over; why, in words, and whether that was a failure.
     End(Result<String, String>),

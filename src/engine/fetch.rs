@@ -24,7 +24,9 @@ pub type WantedFile = (DsoId, BuildId);
 /// The outcome of fetching a debug file: the words say it to the user.
 #[derive(Debug)]
 pub struct Fetched {
+    /// The DSO whose debug file was wanted.
     pub dso: DsoId,
+    /// Nothing more where the file lies in the cache now; else the reason of the last server that was asked.
     pub result: Result<(), String>,
 }
 

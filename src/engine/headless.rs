@@ -44,10 +44,13 @@ pub struct UnitRun {
 /// A run that did not go to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// The source failed.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The unit could not be started.
     #[error("{0}")]
     Unit(String),
+    /// The receiver of an interval's figures failed, as when its output is closed.
     #[error(transparent)]
     Each(#[from] anyhow::Error),
 }

@@ -56,6 +56,7 @@ pub struct HostWatch {
 }
 
 impl HostWatch {
+    /// A reader of the files below these folders, of which the topology is read now.
     pub fn new(roots: Roots) -> Self {
         let file = |name: &str, size| ProcFile::new(roots.proc.join(name), size);
         let topology = Topology::read(&roots.sys);

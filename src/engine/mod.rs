@@ -69,6 +69,7 @@ const QUEUE: usize = 256;
 /// The settings of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Where and how names are looked up.
     pub symbols: SymbolOptions,
     /// Bytes that the program may use; the oldest samples go first.
     pub memory: usize,
@@ -93,12 +94,15 @@ pub struct Options {
 /// A request of the interface to the engine.
 #[derive(Debug)]
 pub enum Request {
+    /// The question to be answered from now on.
     Ask(Arc<Question>),
+    /// A change to the source; the reply comes as [`Notice::Reply`].
     Control(Control),
     /// Stop bringing answers up to date, or go on.
     Freeze(bool),
     /// Forget all samples.
     Clear,
+    /// Brings a live view up to date at this interval from now on.
     Refresh(Duration),
     /// The other profile that views may be compared with.
     Baseline(Option<Box<Offline>>),
@@ -119,6 +123,7 @@ pub enum Request {
     UnitOf(Box<Offline>),
     /// A complete copy of the present state, for saving.
     Save(Sender<Box<Snapshot>>),
+    /// The end of the session.
     Stop,
 }
 
@@ -179,6 +184,7 @@ pub struct Engine {
 /// The session's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
+    /// Nanoseconds of CLOCK_MONOTONIC.
     pub now: u64,
     /// Up to when the newest answer tells all.
     pub seen: u64,

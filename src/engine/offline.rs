@@ -25,7 +25,9 @@ use crate::ingest::{Core, Ingest, IntakeOptions};
 /// A recording that was read to its end, every frame named.
 #[derive(Debug)]
 pub struct Offline {
+    /// What became of its records.
     pub ingest: Ingest,
+    /// The names of its events by index, no two alike.
     pub event_names: Vec<String>,
     /// What is wrong with the recording or with its names.
     pub notes: Vec<String>,

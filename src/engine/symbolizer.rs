@@ -21,19 +21,24 @@ use crate::symbols::{NameForm, Resolver, Symbolized, code};
 /// One frame to look up.
 #[derive(Clone, Debug)]
 pub struct WantedName {
+    /// The id that the answer is to have.
     pub frame: FrameId,
+    /// The DSO in which to look.
     pub dso: Arc<Dso>,
+    /// The address in it, as its symbols have it: that of the call, of a caller.
     pub at: u64,
 }
 
 /// Frames to name; `epoch` is that of the profile whose ids they carry.
 #[derive(Debug)]
 pub struct Job {
+    /// The profile's epoch in which the ids were given: what is found for others is of no use.
     pub epoch: u64,
     /// How names are made readable from now on.
     pub(crate) form: Option<NameForm>,
     /// A file for which more has come: it is looked for again.
     pub(crate) anew: Option<Arc<Dso>>,
+    /// The frames, in no order: those of files that were read already are looked up first.
     pub frames: Vec<WantedName>,
 }
 
@@ -49,8 +54,11 @@ pub struct ListJob {
 /// Names that were found.
 #[derive(Debug, Default)]
 pub struct LookedUp {
+    /// The epoch of the job.
     pub epoch: u64,
+    /// Frame, DSO and address as they were wanted, and the function; `None` where none holds the address.
     pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
+    /// What went wrong with a DSO, in words.
     pub problems: Vec<(DsoId, String)>,
     /// Where names of DSOs come from.
     pub sources: Vec<(DsoId, String)>,
@@ -68,18 +76,26 @@ pub type LineJob = Job;
 /// Functions and lines that were found, innermost first.
 #[derive(Debug)]
 pub struct FoundLines {
+    /// The epoch of the job.
     pub epoch: u64,
+    /// Frame and DSO as they were wanted, and the functions that the address is in; none where nothing tells.
     pub frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
+    /// What went wrong with a DSO, in words.
     pub problems: Vec<(DsoId, String)>,
 }
 
 /// Both ends of the threads' channels. They end when the job senders are dropped.
 #[derive(Debug)]
 pub struct Symbolizer {
+    /// Frames to be named.
     pub jobs: Sender<Job>,
+    /// Functions to be annotated, each of which is answered where it says.
     pub lists: Sender<ListJob>,
+    /// Names that were found, in portions.
     pub names: Receiver<LookedUp>,
+    /// Frames whose inlined functions and lines are wanted.
     pub line_jobs: Sender<LineJob>,
+    /// Inlined functions and lines that were found, in portions.
     pub lines: Receiver<FoundLines>,
 }
 

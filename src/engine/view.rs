@@ -61,15 +61,25 @@ struct Shown {
 /// The parts of an answer that depend on the view.
 #[derive(Debug, Default)]
 pub struct AnswerParts {
+    /// As [`Answer::lines`](crate::query::answer::Answer::lines).
     pub lines: Vec<TopLine>,
+    /// As [`Answer::beside`](crate::query::answer::Answer::beside).
     pub beside: Vec<TopLine>,
+    /// As [`Answer::tasks`](crate::query::answer::Answer::tasks).
     pub tasks: Vec<TaskSamples>,
+    /// As [`Answer::flame`](crate::query::answer::Answer::flame).
     pub flame: Option<Arc<Flame>>,
+    /// As [`Answer::heat`](crate::query::answer::Answer::heat).
     pub heat: Option<Arc<Heat>>,
+    /// As [`Answer::hits`](crate::query::answer::Answer::hits).
     pub hits: Option<Arc<Hits>>,
+    /// As [`Answer::total`](crate::query::answer::Answer::total).
     pub total: Acc,
+    /// As [`Answer::shown`](crate::query::answer::Answer::shown).
     pub seen: Acc,
+    /// As [`Answer::rows`](crate::query::answer::Answer::rows).
     pub rows: usize,
+    /// As [`Answer::sides`](crate::query::answer::Answer::sides).
     pub sides: Option<(Side, Side)>,
 }
 

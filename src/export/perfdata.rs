@@ -27,6 +27,7 @@ use super::side::SideWriter;
 /// The size of what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenSize {
+    /// The number of samples that the file has.
     pub samples: usize,
     pub(crate) bytes: u64,
 }

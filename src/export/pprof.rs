@@ -13,8 +13,9 @@ use crate::session::DsoId;
 
 use super::{ExportInput, Format, FormatWriter};
 
-/// `message ValueType`.
+/// `message ValueType` of profile.proto.
 #[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
 pub struct ValueType {
     #[prost(int64, tag = "1")]
     pub kind: i64,
@@ -33,8 +34,9 @@ pub struct Label {
     pub(crate) number: i64,
 }
 
-/// `message Sample`.
+/// `message Sample` of profile.proto.
 #[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
 pub struct Sample {
     #[prost(uint64, repeated, tag = "1")]
     pub location: Vec<u64>,
@@ -63,8 +65,9 @@ pub struct Mapping {
     pub(crate) has_functions: bool,
 }
 
-/// `message Line`.
+/// `message Line` of profile.proto.
 #[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
 pub struct Line {
     #[prost(uint64, tag = "1")]
     pub function: u64,
@@ -72,8 +75,9 @@ pub struct Line {
     pub(crate) line: i64,
 }
 
-/// `message Location`.
+/// `message Location` of profile.proto.
 #[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
 pub struct Location {
     #[prost(uint64, tag = "1")]
     pub id: u64,
@@ -85,8 +89,9 @@ pub struct Location {
     pub line: Vec<Line>,
 }
 
-/// `message Function`.
+/// `message Function` of profile.proto.
 #[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
 pub struct Function {
     #[prost(uint64, tag = "1")]
     pub id: u64,
@@ -98,8 +103,9 @@ pub struct Function {
     pub(crate) filename: i64,
 }
 
-/// `message Profile`.
+/// `message Profile` of profile.proto.
 #[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
 pub struct Profile {
     #[prost(message, repeated, tag = "1")]
     pub sample_type: Vec<ValueType>,

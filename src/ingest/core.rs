@@ -30,7 +30,9 @@ use super::unit_feed::{SEVERAL_HOSTS, UnitAnswer, Units};
 /// The state that records are applied to.
 #[derive(Debug)]
 pub struct Core {
+    /// The threads, processes and mappings that records told of.
     pub session: Session,
+    /// The samples that are kept.
     pub profile: Profile,
     pub(crate) events: Vec<EventDesc>,
     /// Moments that were marked, in order of time.
@@ -53,7 +55,9 @@ pub struct Core {
     pub(crate) hardware: Option<HardwareLog>,
     /// Completes call chains, where that is wanted.
     pub(crate) chains: Option<Box<Chains>>,
+    /// Samples and losses over the whole session, those that are forgotten among them.
     pub timeline: Timeline,
+    /// The session's start in nanoseconds of its clock; 0 until a recording's first record came.
     pub start: u64,
     /// What the source says of itself.
     pub told: SessionFacts,

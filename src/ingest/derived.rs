@@ -13,6 +13,7 @@ pub type SiteDuration = (SiteId, u64);
 
 /// One series.
 pub trait Series: Debug + Send + Sync {
+    /// The event that its samples are shown as; for one that is none, a name of the series.
     fn name(&self) -> &str;
     /// True if what it tells is an event of its own, by its name.
     fn is_event(&self) -> bool {

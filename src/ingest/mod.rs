@@ -70,10 +70,12 @@ impl Ingest {
         self.core.chains = Some(Box::new(Chains::new(symbols)));
     }
 
+    /// The state that the records led to so far.
     pub fn core(&self) -> &Core {
         &self.core
     }
 
+    /// The same, to be asked for more or changed between two batches.
     pub fn core_mut(&mut self) -> &mut Core {
         &mut self.core
     }

@@ -12,7 +12,9 @@ use crate::session::{Dsos, SideLog, Task, TimeMark};
 /// The state of a session.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
+    /// The samples in the order in which they came, chunk after chunk.
     pub chunks: Vec<Arc<Chunk>>,
+    /// All stacks, each as its parent and one frame.
     pub trie: Trie,
     pub(crate) frames: Frames,
     pub(crate) sites: Sites,
@@ -25,6 +27,7 @@ pub struct Snapshot {
     pub(crate) live: bool,
     /// For each event whether what its tracepoint said is kept.
     pub(crate) has_raw: Vec<bool>,
+    /// The marked moments, in order of time.
     pub marks: Vec<TimeMark>,
     pub(crate) losses: Losses,
 }

@@ -26,8 +26,11 @@ const MAX_UNITS: usize = 16;
 /// A unit's panels, and the interval that they are of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitAnswer {
+    /// The number that the unit got when it was started; no other one of the session has it.
     pub id: u64,
+    /// The unit's name, as it is asked for by.
     pub name: &'static str,
+    /// What it found, each piece under its title; none while the unit is not looked at.
     pub panels: Vec<Panel>,
     /// What is missing, lost, or was done in another way.
     pub notes: Vec<String>,
@@ -35,6 +38,7 @@ pub struct UnitAnswer {
     pub lost: u64,
     /// Since when figures count, and up to when, in nanoseconds since the session's start.
     pub since: u64,
+    /// Up to when figures count, counted likewise.
     pub until: u64,
 }
 

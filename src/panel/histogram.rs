@@ -28,6 +28,7 @@ pub(crate) const STEPS: &str = "In equal steps";
 const WIDE: usize = 40;
 
 impl Histogram {
+    /// The number of values in all bars.
     pub fn total(&self) -> u64 {
         self.bars.iter().map(|bar| bar.count).sum()
     }

@@ -5,10 +5,13 @@ use super::unit::{bytes, duration, percent, short};
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
+    /// A number of things, written short: `12.3 M`.
     Count,
     /// Nanoseconds.
     Time,
+    /// Bytes, written in powers of 1024.
     Bytes,
+    /// Percent of what the panel says.
     Percent,
 }
 

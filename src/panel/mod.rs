@@ -28,27 +28,35 @@ use std::sync::Arc;
 /// A titled piece of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
+    /// What it shows, in a word or two.
     pub title: String,
     /// What to know of its figures; empty when there is nothing.
     pub note: String,
+    /// The figures.
     pub body: Body,
 }
 
 /// The contents of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
+    /// Rows in the order that matters.
     Table(Rows),
     /// Rows below others, which can be folded.
     Tree(Rows),
     /// The newest rows come last.
     Log(Rows),
+    /// Values by how large they are.
     Histogram(Histogram),
+    /// Values by time and size.
     Heatmap(Heatmap),
+    /// Values over time.
     Series(Series),
+    /// Stacks, drawn as a flame graph.
     Flame(Arc<Stacks>),
 }
 
 impl Panel {
+    /// A panel without a note.
     pub fn new(title: impl Into<String>, body: Body) -> Self {
         Self { title: title.into(), note: String::new(), body }
     }

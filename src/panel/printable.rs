@@ -24,6 +24,7 @@ pub struct Printable<W: Write> {
 }
 
 impl<W: Write> Printable<W> {
+    /// A sink that passes on to `out`.
     pub fn new(form: EscapeForm, out: W) -> Self {
         Self { out, form, rest: Vec::new() }
     }

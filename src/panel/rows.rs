@@ -9,6 +9,7 @@ use super::table::{Cell, Column, Table};
 /// A table whose rows have an identity, which stays while their order changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
+    /// The columns, and the cells of each row.
     pub table: Table,
     /// One for each row.
     pub ids: Vec<u64>,
@@ -21,6 +22,7 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// A table without rows.
     pub fn new(columns: Vec<Column>) -> Self {
         Self { table: Table { columns, rows: Vec::new() }, ..Self::default() }
     }

@@ -6,6 +6,7 @@ use super::unit::clock;
 /// Values of one thing, a step apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesLine {
+    /// What it is of, as the legend has it.
     pub label: String,
     /// NaN where nothing is known.
     pub values: Vec<f64>,
@@ -18,6 +19,7 @@ pub struct Series {
     /// Nanoseconds since the session's start of the first value, and between two of them.
     pub start: u64,
     pub(crate) step: u64,
+    /// The courses, each with a value for each step.
     pub lines: Vec<SeriesLine>,
 }
 

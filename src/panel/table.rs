@@ -6,7 +6,9 @@ use std::sync::Arc;
 /// The alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
+    /// For texts.
     Left,
+    /// For numbers.
     Right,
 }
 
@@ -27,8 +29,11 @@ pub struct Column {
 /// A value; how it is written is decided by [`Cell::text`] alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
+    /// Nothing that is known, or would mean something there.
     Empty,
+    /// A name or words, as they came: they are cleaned where they are written.
     Text(Arc<str>),
+    /// A number of things.
     Count(u64),
     /// A share in percent.
     Percent(f64),
@@ -36,6 +41,7 @@ pub enum Cell {
     Number(f64),
     /// A ratio, with two decimals.
     Ratio(f64),
+    /// A number that names something: a CPU, a process, a thread.
     Id(i64),
     /// In the place of an id, in a row that is of all.
     All,
@@ -43,6 +49,7 @@ pub enum Cell {
     Time(u64),
     /// A point of time, in nanoseconds since the session's start.
     Moment(u64),
+    /// An amount of memory or data, in bytes.
     Bytes(u64),
     /// Bytes that came or went.
     ByteChange(i64),
@@ -134,7 +141,9 @@ impl Cell {
 /// A table of any size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
+    /// The columns from left to right.
     pub columns: Vec<Column>,
+    /// The cells of each row, one for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 

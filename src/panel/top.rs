@@ -13,9 +13,13 @@ use super::unit::{percent, short};
 /// A column that the user may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
+    /// Percent of the samples in it and in what it calls.
     Children,
+    /// Percent of its own samples.
     SelfTime,
+    /// The number of its own samples.
     Samples,
+    /// The sum of its own samples' periods.
     Period,
     /// Instructions a cycle.
     Ipc,
@@ -23,6 +27,7 @@ pub enum Field {
     Delta,
     /// What it was in the baseline.
     Old,
+    /// A column that rows are told apart by.
     Key(ColumnKey),
 }
 

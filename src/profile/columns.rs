@@ -10,7 +10,9 @@ pub const CHUNK: usize = 4096;
 /// A number of samples and the sum of their periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acc {
+    /// The number of samples, each of which counts one.
     pub samples: u64,
+    /// The sum of their periods: nanoseconds of clocks, hits of other events.
     pub period: u64,
 }
 

@@ -28,9 +28,11 @@ pub struct SymId(pub u32);
 /// An address of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
+    /// The mapping that it is in; that of `[unknown]` where none is known.
     pub map: MapId,
     /// Whether `ip` is a return address, so that the call is just before it.
     pub caller: bool,
+    /// The address as it was sampled, in its process or in the kernel.
     pub ip: u64,
 }
 
@@ -150,6 +152,7 @@ pub(crate) const INLINED: &str = " (inlined)";
 const NONE: u32 = u32::MAX;
 
 impl Frames {
+    /// The id of a frame, which is new where it was not met before.
     pub fn intern(&mut self, frame: Frame) -> FrameId {
         let (list, next) = (&self.list, self.list.len() as u32);
         let rehash = |i: u32| FxBuildHasher.hash_one(list[i as usize]);
@@ -170,6 +173,7 @@ impl Frames {
         self.list.iter().map(|frame| frame.map)
     }
 
+    /// The number of frames, with and without names.
     pub fn len(&self) -> usize {
         self.list.len()
     }

@@ -30,6 +30,7 @@ pub struct Ledger {
     pub(crate) expected: u64,
     /// Samples that came, and those of them that stand for time.
     pub received: u64,
+    /// Those of [`Ledger::received`] whose event is a clock or counts the CPU's work.
     pub timed: u64,
 }
 

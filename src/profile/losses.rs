@@ -9,6 +9,7 @@ use crate::session::hosts::HostId;
 pub struct Loss {
     /// When the kernel said so, in nanoseconds of the session's clock: they were lost just before.
     pub time: u64,
+    /// How many, as the kernel tells it: records of any type, where a full ring lost them.
     pub samples: u64,
     /// Whose ring was full; `None` when that is not known.
     pub(crate) cpu: Option<u16>,
@@ -50,6 +51,7 @@ impl Losses {
         self.0.push_back(loss);
     }
 
+    /// Those that are remembered, in the order in which they were told.
     pub fn all(&self) -> impl Iterator<Item = &Loss> {
         self.0.iter()
     }

@@ -70,10 +70,15 @@ pub struct Profile {
     current: Chunk,
     /// Samples that were dropped with old chunks, so that positions stay absolute.
     evicted: u64,
+    /// All stacks, each as its parent and one frame.
     pub trie: Trie,
+    /// The addresses that stacks are of, and their names.
     pub frames: Frames,
+    /// The distinct pairs of a task and a stack.
     pub sites: Sites,
+    /// Totals of what came, was lost, or was given up.
     pub ledger: Ledger,
+    /// Losses with their times.
     pub losses: Losses,
     pub(crate) gaps: Gaps,
     /// Stacks that are held though no sample may have them.

@@ -20,8 +20,11 @@ pub struct SiteId(pub u32);
 /// A task at a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
+    /// The thread, by its place in [`Session::tasks`](crate::session::Session::tasks).
     pub task: TaskId,
+    /// The stack, by its leaf's place in [`Trie`](super::Trie).
     pub stack: NodeId,
+    /// The text of a tracepoint's sample; the first, empty one where none is kept.
     pub trace: TraceId,
 }
 
@@ -40,6 +43,7 @@ pub struct Sites {
 }
 
 impl Sites {
+    /// The id of a site, which is new where it was not met before.
     pub fn intern(&mut self, site: Site) -> SiteId {
         let (list, next) = (&self.list, self.list.len() as u32);
         let rehash = |i: u32| FxBuildHasher.hash_one(list[i as usize]);
@@ -96,6 +100,7 @@ impl Sites {
         &self.list
     }
 
+    /// The number of sites, which ids are below.
     pub fn len(&self) -> usize {
         self.list.len()
     }

@@ -87,6 +87,7 @@ impl Trie {
         self.first_child.push(0);
     }
 
+    /// The stack without its last frame; the root's parent is the root.
     pub fn parent(&self, node: NodeId) -> NodeId {
         NodeId(self.parent[node.0 as usize])
     }

@@ -84,6 +84,7 @@ struct Sums {
 }
 
 impl Aggregate {
+    /// A fold of an event's samples that a filter lets through (of all without one), into which none are added yet.
     pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
         Self {
             event: event as u16,

@@ -32,9 +32,21 @@ pub struct Hits {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListingRow {
     /// Of the source, before the first instruction that was made of it.
-    Source { line: SourceLine, text: Option<String>, percent: f64 },
+    Source {
+        /// The file and the number of the line.
+        line: SourceLine,
+        /// The line itself; `None` where the file is not there.
+        text: Option<String>,
+    },
     /// An instruction, by its place in the listing, and its share of the function in percent.
-    Code { index: usize, own: Acc, percent: f64 },
+    Code {
+        /// The place in [`Listing::instructions`](crate::symbols::code::Listing::instructions).
+        index: usize,
+        /// The samples that were taken at it.
+        own: Acc,
+        /// Their share of the function's own samples.
+        percent: f64,
+    },
 }
 
 impl ListingRow {
@@ -113,7 +125,7 @@ pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
     for (index, instruction) in listing.instructions.iter().enumerate() {
         if let Some(line) = instruction.line.as_ref().filter(|line| sources && last != Some(*line)) {
             let text = listing.source(line).map(str::to_owned);
-            out.push(ListingRow::Source { line: line.clone(), text, percent: 0.0 });
+            out.push(ListingRow::Source { line: line.clone(), text });
             last = Some(line);
         }
         let end = listing.instructions.get(index + 1).map_or(listing.end, |next| next.at);

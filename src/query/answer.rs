@@ -27,7 +27,9 @@ pub const MAX_ROWS: usize = 3_000;
 pub enum Mark {
     /// Nothing to unfold.
     Leaf,
+    /// Something to unfold that is folded.
     Closed,
+    /// Unfolded: its entries follow.
     Open,
 }
 
@@ -44,11 +46,14 @@ pub struct TopLine {
     pub(crate) mark: Mark,
     pub(crate) group: Arc<Group>,
     pub(crate) own: Acc,
+    /// Samples in it and in what it calls; of an entry of a call chain those that came this way.
     pub children: Acc,
     /// Percentages as the question wants them shown.
     pub(crate) own_percent: f64,
     pub(crate) children_percent: f64,
+    /// The function's name as shown; empty where rows are not told apart by functions.
     pub sym: Arc<str>,
+    /// The DSO's short name; empty where lines are not told apart by DSOs.
     pub dso: Arc<str>,
     pub(crate) dso_path: Arc<str>,
     pub(crate) kind: DsoKind,
@@ -105,8 +110,11 @@ impl TopLine {
 /// An event of the session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventInfo {
+    /// The name with modifiers; of two that are equal the second one has a number.
     pub name: String,
+    /// Samples that came since the start or the last clearing.
     pub total: Acc,
+    /// Samples that the kernel had no room for.
     pub lost: u64,
     /// Why it does not run, or what was done instead.
     pub note: Option<String>,
@@ -121,11 +129,13 @@ pub struct EventInfo {
 /// A running event's figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meter {
+    /// How it is measured.
     pub state: EventState,
     /// What the kernel counted since the start, sampled or not.
     pub count: u64,
     /// Counts a second, and samples a second.
     pub rate: f64,
+    /// Samples a second that came.
     pub sampled: f64,
     /// How much of the time it was counted: less than all when events outnumber the counters.
     pub running_percent: f64,
@@ -136,6 +146,7 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// The figures of an event of which nothing was read yet.
     pub fn new(state: EventState) -> Self {
         let history = VecDeque::new();
         Self { state, count: 0, rate: 0.0, sampled: 0.0, running_percent: 100.0, cost_percent: 0.0, history }
@@ -154,7 +165,9 @@ pub struct Cost {
 /// Bytes of the program's own memory that are for one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShare {
+    /// The thing, in a word or two.
     pub name: &'static str,
+    /// Bytes of it, as their holder counts them.
     pub bytes: usize,
 }
 
@@ -186,6 +199,7 @@ impl Memory {
 /// A DSO whose user stacks are mostly broken: it has no frame pointers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrokenStacks {
+    /// The DSO's short name.
     pub dso: Arc<str>,
     /// Of its stacks, how many are.
     pub percent: f64,
@@ -217,20 +231,26 @@ pub struct Answer {
     pub question: Arc<Question>,
     /// Nanoseconds from the session's start to its newest sample.
     pub elapsed_ns: u64,
+    /// All events of the session by their index, those that were stopped, too.
     pub events: Vec<EventInfo>,
     /// Samples that pass the filter, and all of the event.
     pub total: Acc,
+    /// Samples of the event since the start or the last clearing, up to where the view is frozen, whatever filter and
+    /// times.
     pub unfiltered: Acc,
     /// Samples of the event in the times that are shown, whatever the filter.
     pub shown: Acc,
     /// Samples of the event that came since the view was frozen.
     pub newer: u64,
+    /// The table's lines, call chains unfolded where they are in sight; empty while another view is looked at.
     pub lines: Vec<TopLine>,
     /// The call chains of the row that was asked for beside them.
     pub beside: Vec<TopLine>,
     /// The tasks that were sampled most.
     pub tasks: Vec<TaskSamples>,
+    /// The flame graph, where the question asks for one.
     pub flame: Option<Arc<Flame>>,
+    /// The map of time, where the question asks for one.
     pub heat: Option<Arc<Heat>>,
     /// The samples of the function that is annotated.
     pub hits: Option<Arc<Hits>>,
@@ -238,6 +258,7 @@ pub struct Answer {
     pub sides: Option<(Side, Side)>,
     /// Rows in all, shown or not.
     pub rows: usize,
+    /// What was lost or left out.
     pub ledger: Ledger,
     /// The session's start, in nanoseconds of its clock.
     pub start: u64,
@@ -249,7 +270,9 @@ pub struct Answer {
     pub marks: Arc<[TimeMark]>,
     /// Wall-clock time of the session's start in nanoseconds since 1970; 0 when that is not known.
     pub wall_start: u64,
+    /// The cost of sampling and of this program.
     pub cost: Cost,
+    /// The memory that this program holds, and for what.
     pub memory: Memory,
     /// The source has ended; why, in words.
     pub ended: Option<String>,

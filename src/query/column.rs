@@ -113,7 +113,10 @@ macro_rules! columns {
         /// A column that rows are told apart by. Rows that are equal otherwise stand in this order of their values.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ColumnKey {
-            $($Key,)+
+            $(
+                /// The column whose entry of [`ALL`] says what its values are.
+                $Key,
+            )+
             /// A field of a tracepoint: of one event, `event.field`, or of any.
             Traced(&'static str),
         }

@@ -6,8 +6,11 @@ use std::sync::Arc;
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ColumnValue {
+    /// A number that only names something: a CPU, a process, a thread.
     Id(i32),
+    /// A name.
     Text(Arc<str>),
+    /// A number that is more or less than another: a tracepoint's field.
     Number(i64),
 }
 

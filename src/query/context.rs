@@ -15,10 +15,13 @@ pub const VECTORS: [&str; 10] =
 /// The kind of work that a CPU was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Context {
+    /// A task's own work: user code, system calls, faults.
     Task,
     /// An index into [`VECTORS`]; `None` when the chain does not say which.
     Softirq(Option<u8>),
+    /// An interrupt handler, outside of softirqs.
     Irq,
+    /// The idle task's loop.
     Idle,
 }
 

@@ -13,6 +13,7 @@ use super::data::Data;
 /// The number of slots that a sample can be of: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
 pub(crate) const SLOTS: usize = 5 + VECTORS.len();
 pub(crate) const USER: usize = 0;
+/// The slot of kernel code outside of softirqs, interrupts and the idle loop.
 pub const KERNEL: usize = 1;
 pub(crate) const IDLE: usize = 2;
 pub(crate) const IRQ: usize = 3;
@@ -89,6 +90,7 @@ pub struct SlotFunction {
 /// Samples by CPU and context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuAnswer {
+    /// The CPUs that were sampled, by number.
     pub rows: Vec<CpuSamples>,
     /// What the counts are of, in nanoseconds.
     pub window: u64,
@@ -101,6 +103,8 @@ pub struct CpuAnswer {
     pub busy: Option<f64>,
     /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
     pub cpu: Option<u16>,
+    /// The functions behind the slots of [`CpuAnswer::cpu`], the most frequent first; empty where none was asked
+    /// about.
     pub behind: Vec<SlotFunction>,
 }
 
@@ -178,6 +182,7 @@ pub struct CpuCounts {
 }
 
 impl CpuCounts {
+    /// Counts of an event's samples, none yet; `sliding` lets old ones go, as a live view does.
     pub fn new(event: usize, sliding: bool) -> Self {
         Self {
             event,

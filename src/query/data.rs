@@ -8,7 +8,9 @@ use crate::session::Session;
 /// The data that every projection reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
+    /// The tasks, mappings and machines of the samples.
     pub session: &'a Session,
+    /// The samples, their stacks and the names in them.
     pub profile: &'a Profile,
     /// Names of the events, by index.
     pub events: &'a [String],

@@ -43,7 +43,9 @@ impl NormalizeBy {
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Side {
+    /// All samples of the side that pass its filter.
     pub total: Acc,
+    /// How long it lasted.
     pub seconds: f64,
 }
 
@@ -62,9 +64,13 @@ impl Side {
 /// The way in which a row came to its difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// More than it was, by more than chance.
     Grew,
+    /// Less than it was, by more than chance.
     Shrank,
+    /// Something, by more than chance, of which the baseline has nothing.
     New,
+    /// Nothing, by more than chance, of which the baseline has something.
     Gone,
     /// The shares differ by no more than chance would make them.
     Noise,

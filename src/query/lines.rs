@@ -22,6 +22,7 @@ const MAX_CHAIN: usize = 2_000;
 /// The lines of a table on a screen: its lines, and the call chains of one of its rows apart from them.
 #[derive(Debug, Default)]
 pub struct ScreenLines {
+    /// The lines of the table.
     pub lines: Vec<TopLine>,
     pub(crate) beside: Vec<TopLine>,
 }

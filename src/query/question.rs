@@ -15,19 +15,24 @@ use super::heat::HeatSpec;
 /// The order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// Samples in it and in what it calls.
     Children,
+    /// Periods of its own samples.
     SelfTime,
+    /// The number of its own samples, whatever their periods.
     Samples,
     /// The difference to the baseline.
     Delta,
     /// Instructions a cycle.
     Ipc,
+    /// The values of a column.
     By(ColumnKey),
 }
 
 /// The shape of a top table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopSpec {
+    /// The columns whose values tell rows apart.
     pub keys: Vec<ColumnKey>,
     /// Whether rows count what their functions called, too.
     pub(crate) children: bool,
@@ -52,7 +57,9 @@ impl Default for TopSpec {
 /// The direction in which an unfolded row is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
+    /// From the function to those that called it.
     Callers,
+    /// From the function to those that it called.
     Callees,
 }
 
@@ -74,6 +81,7 @@ pub struct Baseline {
     pub filter: Option<Arc<Filter>>,
     /// Whether those are of the other profile, which the engine was handed, or of this one.
     pub other: bool,
+    /// The divisor by which sides of different length are compared.
     pub per: NormalizeBy,
     /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
     /// it is the past of the same session.
@@ -99,27 +107,36 @@ pub enum Age {
 pub struct Question {
     /// Rises with every change, so that an answer can be told from an older one.
     pub generation: u64,
+    /// The index of the event whose samples are counted.
     pub event: usize,
+    /// The view filter; all samples count without one.
     pub filter: Option<Arc<Filter>>,
     /// Only samples of this range of time, in nanoseconds from the session's start; maps of time show what
     /// surrounds it, too.
     pub range: Option<(u64, u64)>,
+    /// What rows are compared with; `None` where nothing is compared.
     pub baseline: Option<Baseline>,
+    /// The weight that samples have by their age.
     pub age: Age,
+    /// The table's rows, their order and what they count.
     pub top: TopSpec,
     /// Whether instructions a cycle are told, where the session has both events.
     pub ipc: bool,
+    /// The direction of unfolded call chains.
     pub direction: Direction,
+    /// The whole that percentages of call chains are of.
     pub chain_mode: ChainMode,
     /// Entries below this percentage are left out of call chains, and rows below it of the table.
     pub limit_percent: f64,
     /// Lines whose fold state differs from its default, by id.
     pub toggled: HashSet<u64>,
+    /// Whether rows are unfolded unless they are in [`Question::toggled`].
     pub expand_all: bool,
     /// The row whose call chains are answered apart from the lines, by id.
     pub beside: Option<u64>,
     /// Lines in sight: call chains are unfolded for these.
     pub first_line: usize,
+    /// The number of lines in sight from [`Question::first_line`] on.
     pub height: usize,
     /// The CPU of which is told what is behind its softirqs.
     pub cpu: Option<u16>,

@@ -6,8 +6,10 @@ use crate::lang::quantity;
 /// The reason why a text is not taken as ranges of time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RangeError {
+    /// A text of another form.
     #[error("expected FROM,UNTIL in seconds, A%-B% or A%/N")]
     NoRange,
+    /// An end that lies before its beginning.
     #[error("the range ends before it begins")]
     Reversed,
 }

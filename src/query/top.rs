@@ -76,7 +76,10 @@ pub enum RowLimit {
     /// The first ones, in order.
     First(usize),
     /// All of them, the first of which are in order.
-    All { sorted: usize },
+    All {
+        /// The number of first rows that are in order.
+        sorted: usize,
+    },
 }
 
 /// Bits of the Bloom filter for a label.

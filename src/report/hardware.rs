@@ -18,6 +18,7 @@ use crate::symbols::objects::Objects;
 /// A key that rows are told apart by.
 #[derive(Clone, Copy, Debug)]
 pub struct HardwareKey {
+    /// The spelling of `--sort`, as perf's (perf-report(1)).
     pub name: &'static str,
     title: &'static str,
     is_number: bool,
@@ -29,7 +30,9 @@ pub struct HardwareKey {
 /// A key as typed: one of the hardware's, or of any table.
 #[derive(Clone, Copy, Debug)]
 pub enum Key {
+    /// Something that the hardware told beside a sample.
     Hardware(&'static HardwareKey),
+    /// A column of any table.
     Column(ColumnKey),
 }
 
@@ -183,6 +186,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub struct HardwareRows {
     rows: Vec<(Vec<ColumnValue>, Acc)>,
+    /// The sum of all rows: a branch is one, an access its weight or its period.
     pub total: Acc,
 }
 

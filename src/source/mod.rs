@@ -373,7 +373,7 @@ pub enum Control {
     Pause(bool),
     /// Takes user stacks in another way.
     CallGraph(CallGraph),
-    /// Ends the source.
+    /// Ends the source; what it brought stays.
     Stop,
 }
 

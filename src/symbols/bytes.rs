@@ -10,7 +10,9 @@ use crate::kernel::mapped::Mapped;
 /// Shared bytes; copies cost nothing.
 #[derive(Clone, Debug)]
 pub enum Bytes {
+    /// A file in memory, which the kernel reads page by page and may drop again.
     Mapped(Arc<Mapped>),
+    /// Bytes that were unpacked or copied.
     Own(Arc<[u8]>),
 }
 

@@ -25,6 +25,7 @@ use crate::session::{Dso, DsoKind};
 pub struct Image {
     pub(crate) bytes: Bytes,
     pub(crate) build_id: Option<BuildId>,
+    /// The parts of the file that are loaded, by which its offsets become addresses.
     pub segments: Segments,
     /// Who could have written it.
     pub(crate) user: u32,
@@ -43,6 +44,7 @@ pub struct Image {
 pub struct Functions {
     /// Asked one after the other.
     pub tables: Vec<SymbolTable>,
+    /// The place where the names were found and what was left out, in words for the user.
     pub from: String,
     /// Whether these are all that it has, not just those that others may call.
     pub(crate) whole: bool,

@@ -69,6 +69,7 @@ impl IntoIterator for Namers {
 pub enum Purpose {
     /// Programs, libraries and their debug files.
     Code,
+    /// Source text, which is read whole and shown.
     Source,
     /// What is read by pieces, as far as there is room: what a JIT tells, parts of a recording.
     Stream,

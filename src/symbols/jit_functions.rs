@@ -76,6 +76,7 @@ impl JitFunctions {
         Some((entry.end, name))
     }
 
+    /// The function that holds an address; of those that lie in each other the one that begins last.
     pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let before = self.list.range(..=addr).rev().take(NESTING);
         let (start, entry) = before.into_iter().find(|(_, entry)| addr < entry.end)?;

@@ -11,6 +11,7 @@ use crate::kernel::procfs;
 /// The kernel's functions in one table, since they live in one address space.
 #[derive(Debug, Default)]
 pub struct Kallsyms {
+    /// The functions of kernel, modules and BPF programs by their addresses; empty where those are hidden.
     pub table: SymbolTable,
     /// The address of `_text`, or where there is none of `_stext`: perf's kernel map starts there.
     pub text: Option<u64>,

@@ -42,7 +42,9 @@ impl SourceLine {
 /// One of the functions that an address is in: inlined into the next one, or the one that was called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlinedFrame {
+    /// The name, made readable; `None` where the debug information has none.
     pub function: Option<Arc<str>>,
+    /// The line there of the address, or of the call of the function that is inlined into it.
     pub line: Option<SourceLine>,
 }
 
@@ -218,6 +220,7 @@ impl std::fmt::Debug for Lines {
 const MAPPED: u64 = 256 << 20;
 
 impl Lines {
+    /// No files yet: each is opened when a frame of it is asked for.
     pub fn new(options: SymbolOptions) -> Self {
         let shares = Shares::new(options.budget, MAX_FILES / 4);
         let (files, problems) = (FxHashMap::default(), Vec::new());

@@ -16,7 +16,9 @@ const ENTRY: usize = 80;
 /// A function that holds an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbolized {
+    /// Its first address in the DSO.
     pub start: u64,
+    /// The first address behind it.
     pub end: u64,
     /// As shown: demangled, unless that was switched off.
     pub name: Arc<str>,

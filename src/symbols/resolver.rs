@@ -62,6 +62,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
+    /// No tables yet: each is read when a frame of its DSO is asked for.
     pub fn new(options: SymbolOptions) -> Self {
         Self {
             shares: Shares::new(options.budget, MAX_FILES),

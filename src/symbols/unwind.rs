@@ -235,6 +235,7 @@ mod arm {
 }
 
 impl UnwindSpace {
+    /// No tables yet: each is read when a stack leads through its file.
     pub fn new(options: SymbolOptions) -> Self {
         Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }

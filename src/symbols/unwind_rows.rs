@@ -76,12 +76,16 @@ pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
 /// The reason why a file has no rows.
 #[derive(Debug, Error)]
 pub enum NoRows {
+    /// A file that is no ELF object, or a damaged one.
     #[error(transparent)]
     NotElf(#[from] ElfError),
+    /// An architecture whose tables are not read.
     #[error("it is for another machine than x86-64 and AArch64")]
     Machine,
+    /// A file without tables for unwinding, as of code with frame pointers.
     #[error("it has no .eh_frame and no .debug_frame")]
     NoTable,
+    /// More than `MAX_ROWS` rows, the most that is taken of one file.
     #[error("its tables have more than {MAX_ROWS} rows")]
     TooMany,
 }

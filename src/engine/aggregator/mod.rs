@@ -40,21 +40,29 @@ const MAX_NOTES: usize = 100;
 
 /// The channels of the worker.
 pub struct AggregatorLinks {
+    /// What the source's thread hands over, in order.
     pub batches: Receiver<Feed>,
+    /// The buffers of batches that were taken in, for the source to fill again.
     pub recycle: Sender<Vec<u8>>,
+    /// What the interface asks for.
     pub requests: Receiver<Request>,
+    /// Changes for the source's thread to carry out.
     pub controls: Sender<Control>,
     /// Has the source look at them at once.
     pub waker: Waker,
+    /// What the interface is told beside answers.
     pub notices: Sender<Notice>,
+    /// The newest answer, which the interface reads.
     pub answer: Arc<ArcSwap<Answer>>,
     /// The time in softirqs, where the session's own events tell it.
     pub times: Arc<ArcSwapOption<HandlerTimes>>,
     /// What analysis units say.
     pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
+    /// The threads that look names and lines up.
     pub symbolizer: Symbolizer,
     /// Fetches debug files, where there are servers for them.
     pub fetcher: Option<(Sender<fetch::WantedFile>, Receiver<fetch::Fetched>)>,
+    /// How often the source's thread found the queue of batches full.
     pub queue_full: Arc<AtomicU64>,
     /// Has the source hand over what it has.
     pub wanted: Arc<AtomicBool>,
@@ -119,6 +127,7 @@ enum Event {
 }
 
 impl Aggregator {
+    /// A profile without samples, of a source that is described by `info`.
     pub fn new(info: &Info, options: Options, links: AggregatorLinks) -> Self {
         let now = monotonic_ns();
         let mut ingest = Ingest::new(info, options.own_pid, options.wants);

@@ -32,12 +32,15 @@ pub enum FlameDirection {
 /// The wanted part of a flame graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlameSpec {
+    /// The end of stacks at which the graph begins.
     pub way: FlameDirection,
     /// Names from the root of the view to the zoomed frame.
     pub zoom: Vec<Arc<str>>,
+    /// The changes to stacks before they are drawn.
     pub edits: Vec<Edit>,
     /// Cells.
     pub width: u16,
+    /// Rows of cells.
     pub height: u16,
     /// Siblings by weight, or by name so that they keep their places while weights change.
     pub by_weight: bool,

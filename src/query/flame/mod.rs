@@ -67,15 +67,23 @@ impl Edit {
 /// The kind of code of a frame, by its file and by what it runs inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
+    /// What stands on the ground: a program, a process or a container.
     Thread,
+    /// The kernel, its modules and BPF programs, in a task's own work.
     Kernel,
+    /// Kernel code that a softirq runs.
     Softirq,
+    /// Kernel code that an interrupt runs, outside of softirqs.
     Irq,
+    /// A program's own file.
     User,
+    /// A shared library, by its name, or the vDSO.
     Library,
+    /// Memory without a file: what a JIT made.
     Jit,
     /// Inlined into the frame that it stands on.
     Inlined,
+    /// Code of which no more is known, or of a guest.
     Unknown,
 }
 
@@ -195,8 +203,11 @@ fn scale(new: &Side, old: &Side, per: NormalizeBy) -> (u64, u64) {
 /// One side of a tree: its samples, and how they compare.
 #[derive(Clone, Copy)]
 pub struct FlameStacks<'a> {
+    /// The profile that they are of.
     pub data: Data<'a>,
+    /// The weights of its stacks.
     pub fold: &'a Aggregate,
+    /// Their total and how long they were sampled, by which sides are compared.
     pub side: Side,
 }
 
@@ -390,6 +401,7 @@ impl FlameTree {
         &self.namer.names
     }
 
+    /// The number of nodes, with and without weight, the root among them.
     pub fn len(&self) -> usize {
         self.trie.len()
     }

@@ -53,10 +53,13 @@ pub enum HeatBy {
     /// Offsets inside a column.
     #[default]
     Offset,
+    /// CPUs by number; where there is no room for all of them, neighbours share a row.
     Cpu,
     /// Processes, those with the most samples first.
     Process,
+    /// The DSOs of sampled functions, those with the most samples first.
     Dso,
+    /// The sampled functions, those with the most samples first.
     Function,
     /// Half octaves of what a sample says that it took.
     Latency,
@@ -90,12 +93,15 @@ impl HeatBy {
 /// The part of the session that is mapped, and its resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatSpec {
+    /// What the rows are.
     pub by: HeatBy,
     /// Nanoseconds of a column.
     pub length: u64,
     /// The first column, counted from the session's start; when `None` the newest sample is in the last one.
     pub page: Option<u64>,
+    /// The number of columns.
     pub columns: usize,
+    /// The most rows that it may have; offsets fill them all.
     pub rows: usize,
     /// Which samples are lit.
     pub lit: Option<Arc<Filter>>,
@@ -104,14 +110,19 @@ pub struct HeatSpec {
 /// A map. Cells are numbers of samples, column after column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
+    /// What the rows are.
     pub by: HeatBy,
+    /// Nanoseconds of a column.
     pub length: u64,
     /// The first column, counted from the session's start.
     pub first: u64,
+    /// The number of columns.
     pub columns: usize,
+    /// The number of rows.
     pub rows: usize,
     /// What each row is; empty for offsets.
     pub lanes: Vec<Lane>,
+    /// Samples of each cell, at `column * rows + row`.
     pub cells: Vec<u32>,
     /// How many of each cell's samples are lit; empty when none are asked for.
     pub lit: Vec<u32>,
@@ -123,6 +134,7 @@ pub struct Heat {
     pub gaps: Vec<(u64, u64)>,
     /// Nanoseconds from the session's start to the oldest and the newest sample that are kept.
     pub from: u64,
+    /// Nanoseconds from the session's start to the newest sample that is kept.
     pub until: u64,
     /// Samples that passed the filter, on this page or not.
     pub total: u64,

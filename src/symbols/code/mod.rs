@@ -46,6 +46,7 @@ pub struct Instruction {
     pub(crate) flow: Flow,
     /// The function that a call leads to.
     pub(crate) callee: Option<Arc<str>>,
+    /// The line that it was compiled from, by the file's debug information; `None` where that tells none.
     pub line: Option<SourceLine>,
 }
 
@@ -56,6 +57,7 @@ pub struct Listing {
     pub(crate) dso: Arc<str>,
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// The instructions from the function's start to its end, in order of addresses.
     pub instructions: Vec<Instruction>,
     /// Lines of source files, by the file's name and from line 1 on; of files that are there.
     pub sources: Vec<(Arc<str>, Vec<String>)>,

@@ -6,9 +6,13 @@ use termprofile::{DetectorSettings, TermProfile, TermVars};
 /// The number of colours in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
+    /// No colours: bold, reversed and the like alone.
     None,
+    /// The terminal's own sixteen.
     Ansi16,
+    /// The cube of 256.
     Ansi256,
+    /// 24 bits each.
     True,
 }
 

@@ -47,8 +47,10 @@ pub const SCOPES: &[(&str, &str)] = &[
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Background {
+    /// Light text on a dark ground.
     #[default]
     Dark,
+    /// Dark text on a light ground.
     Light,
 }
 

@@ -14,9 +14,12 @@ const EXACT: u64 = 2 << BITS;
 /// Count, sum, extremes and quantiles of values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// The number of values.
     pub n: u64,
+    /// Their sum; `u64::MAX` where it would be more.
     pub sum: u64,
     pub(crate) min: u64,
+    /// The largest; 0 without any.
     pub max: u64,
     /// How many were above the threshold.
     pub(crate) than: u64,

@@ -62,6 +62,7 @@ pub(crate) use waits::Waits;
 
 /// A unit's description, of which the command line, the palette and the manual's page are made.
 pub struct Spec {
+    /// The word that it is asked for by, on command lines and in JSON.
     pub name: &'static str,
     /// The question that it answers, in one line.
     pub about: &'static str,
@@ -164,17 +165,27 @@ pub struct Sample<'a> {
     pub event: u16,
     /// Nanoseconds of the session's clock.
     pub time: u64,
+    /// The CPU that took it.
     pub cpu: u32,
+    /// The process; -1 where it is not told.
     pub pid: i32,
+    /// The thread; for a tracepoint the one that ran, not one that its fields name.
     pub tid: i32,
+    /// The address that was executed.
     pub ip: u64,
+    /// The address of data that was accessed, where the event tells it; else 0.
     pub addr: u64,
+    /// What it stands for: 1 where each hit is sampled.
     pub period: u64,
+    /// What the hardware says that it cost, as [`record::Sample::weight`](crate::record::Sample::weight).
     pub weight: u64,
+    /// Where the data came from, as [`record::Sample::data_src`](crate::record::Sample::data_src).
     pub data_src: u64,
     /// Whether user code was running, and whether in the guest of a virtual machine.
     pub user: bool,
+    /// Whether it was in the guest of a virtual machine.
     pub guest: bool,
+    /// A tracepoint's fields, laid out as [`Event::format`] has them; empty of other events.
     pub raw: &'a [u8],
     /// Its call chain, where the unit wants it.
     pub stack: RetainedStack,
@@ -195,9 +206,13 @@ impl Sample<'_> {
 pub struct CountedEvents {
     /// Which of [`Unit::event_requests`].
     pub role: usize,
+    /// The CPU whose counter was read.
     pub cpu: u32,
+    /// The reading before, in nanoseconds of the session's clock.
     pub from: u64,
+    /// This reading.
     pub until: u64,
+    /// The hits between them, scaled up where the counter was shared.
     pub n: u64,
     /// For how much of the time it was on the hardware.
     pub running_percent: f64,
@@ -208,15 +223,20 @@ pub struct CountedEvents {
 pub struct Lost {
     /// `None` where it is not known.
     pub cpu: Option<u32>,
+    /// The last record of the CPU before them, in nanoseconds of the session's clock; 0 where there was none.
     pub from: u64,
+    /// The time at which the kernel told of the loss.
     pub until: u64,
+    /// How many, of whatever events.
     pub records: u64,
 }
 
 /// The state that a unit may look at while records come.
 #[derive(Debug)]
 pub struct Context<'a> {
+    /// The threads, processes and mappings, as of the record.
     pub session: &'a Session,
+    /// The names of threads, which the unit may ask for and add to.
     pub names: &'a mut ThreadNames,
     /// The threads of this program, or of the one that recorded, which are nobody's figures.
     pub own: &'a FxHashSet<i32>,

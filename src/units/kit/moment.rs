@@ -14,13 +14,19 @@ use super::{ThreadNames, ViewState, alike};
 /// The moment that panels are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
+    /// The threads, processes and mappings.
     pub session: &'a Session,
+    /// The profile that has the stacks which the unit holds, and their names.
     pub profile: &'a Profile,
+    /// The names of threads, as they were last told.
     pub names: &'a ThreadNames,
     /// Start of the session and of the interval, and up to when all is known, by the session's clock.
     pub start: u64,
+    /// The start of the interval.
     pub since: u64,
+    /// The time up to which all is known.
     pub now: u64,
+    /// What of the unit is looked at.
     pub look: &'a ViewState,
 }
 

@@ -22,7 +22,7 @@ pub enum CpuColumn {
     Peak,
     /// Percent of the CPU that its ksoftirqd thread had.
     Ksoftirqd,
-    /// Samples in the window that shares are of.
+    /// Samples in [`CpuAnswer::window`](crate::query::cpus::CpuAnswer::window).
     Samples,
     /// Samples in percent of those that the CPU gives when it is busy throughout.
     Given,

@@ -143,7 +143,7 @@ impl fmt::Display for Trigger {
 }
 
 impl Trigger {
-    /// Reads a condition as `--when` takes it; none of it holds yet.
+    /// Reads a condition as `--trigger` takes it.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut cursor = Cursor::new(text, &LEXICON)?;
         let mut conditions = vec![condition(&mut cursor)?];

@@ -30,7 +30,7 @@ pub struct UnitAnswer {
     pub id: u64,
     /// The unit's name, as it is asked for by.
     pub name: &'static str,
-    /// What it found, each piece under its title; none while the unit is not looked at.
+    /// What it found, each piece under its title; none while another unit is looked at.
     pub panels: Vec<Panel>,
     /// What is missing, lost, or was done in another way.
     pub notes: Vec<String>,

@@ -9,7 +9,7 @@ pub enum Measure {
     Count,
     /// Nanoseconds.
     Time,
-    /// Bytes, written in powers of 1024.
+    /// Bytes, written in powers of 1000: `12.3 MB`.
     Bytes,
     /// Percent of what the panel says.
     Percent,

@@ -27,6 +27,7 @@ pub struct ColumnInput<'a> {
 
 /// An entry.
 pub struct ColumnDef {
+    /// The key whose entry this is.
     pub key: ColumnKey,
     /// Spellings that are taken, as perf's `--sort` has them (perf-report(1)); ours first.
     pub names: &'static [&'static str],

@@ -204,7 +204,7 @@ pub enum Record<'a> {
     Exit(Task),
     /// Records that had no room in a ring.
     Lost {
-        /// The id of the event whose ring that was.
+        /// The id of the event that wrote to the ring next, whichever lost them.
         id: u64,
         /// The number of records, of whatever types.
         lost: u64,

@@ -189,7 +189,7 @@ pub struct SampleId {
     pub time: u64,
     /// The id of the event that the record is of.
     pub id: u64,
-    /// The CPU in whose ring the kernel wrote it.
+    /// The CPU that wrote it.
     pub cpu: u32,
 }
 

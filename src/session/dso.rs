@@ -22,7 +22,7 @@ pub enum DsoKind {
     Module,
     /// A BPF program that was compiled to machine code.
     Bpf,
-    /// The kernel of a virtual machine, or whatever else ran in one.
+    /// The code that ran in virtual machines, whose addresses mean nothing on the host.
     Guest,
     /// The page of code that the kernel maps into each process (vdso(7)).
     Vdso,

@@ -70,7 +70,8 @@ const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000
 pub struct LiveConfig {
     /// The events; what their own terms say goes before what is said here.
     pub events: Vec<Event>,
-    /// The rate of events that have none of their own.
+    /// The rate of events that have none of their own; a frequency is not for tracepoints and breakpoints, of which every
+    /// hit is sampled.
     pub rate: Rate,
     /// How call chains are taken, where an event does not do without them.
     pub chains: CallGraph,

@@ -39,7 +39,14 @@ fn main() {
     let (session, profile) = generate(NODES);
     println!("profile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
     println!("memory: {} MB", profile.memory() >> 20);
-    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0, origins: None };
+    let data = Data {
+        session: &session,
+        profile: &profile,
+        events: &["cycles".to_owned()],
+        start: 0,
+        origins: None,
+        marks: None,
+    };
     let bare = time(5, || {
         let mut sum = 0u64;
         for (chunk, range) in profile.between(0, u64::MAX) {
@@ -58,7 +65,14 @@ fn main() {
     // What a server mostly gives: as many samples, a tenth of the stacks.
     let (session, profile) = generate(NODES / 10);
     println!("\nprofile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
-    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0, origins: None };
+    let data = Data {
+        session: &session,
+        profile: &profile,
+        events: &["cycles".to_owned()],
+        start: 0,
+        origins: None,
+        marks: None,
+    };
     heats(data, bare);
     ranges(data, bare);
 }

@@ -119,8 +119,14 @@ impl Live {
         for tick in 0..12 {
             self.tick();
             let events = ["cycles".to_owned()];
-            let data =
-                Data { session: &self.session, profile: &self.profile, events: &events, start: 0, origins: None };
+            let data = Data {
+                session: &self.session,
+                profile: &self.profile,
+                events: &events,
+                start: 0,
+                origins: None,
+                marks: None,
+            };
             let start = Instant::now();
             update(data);
             // The first one has everything to do.

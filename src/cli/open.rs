@@ -135,6 +135,11 @@ impl Opened {
         Self { source, symbols, name: String::new(), _unpacked: None }
     }
 
+    /// With somebody who looks at what it brings.
+    pub(crate) fn watched(self, look: impl FnMut(&mut Batch) + Send + 'static) -> Self {
+        Self { source: Box::new(Along { source: self.source, tell: look }), ..self }
+    }
+
     /// The source alone; unpacked files stay until it is dropped.
     pub(crate) fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {

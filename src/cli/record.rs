@@ -11,6 +11,7 @@ use crate::engine::Urgency;
 use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
 use crate::export::tables::TableWriter;
+use crate::kernel::cgroup;
 use crate::kernel::files::unwritten;
 use crate::kernel::procfs;
 use crate::kernel::spawn::Output;
@@ -45,9 +46,9 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     if kept.watched.is_some() {
         return trigger::run(&mut args, kept);
     }
-    // Where containers run, samples tell whose they are.
+    // Where there are groups, of containers or not, samples tell whose they are.
     let named: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
-    args.sampling.all_cgroups |= !named.is_empty();
+    args.sampling.all_cgroups |= !named.is_empty() || cgroup::has_groups();
     let realtime = source_config::realtime(&args.sampling)?;
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());

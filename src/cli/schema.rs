@@ -8,9 +8,13 @@ use crate::units::UNITS;
 const ALL: &str = include_str!("manual/json.schema.json");
 
 /// Commands and the definitions that are theirs, where they are not called as the command.
-const OTHERS: &[(&str, &[&str])] =
-    &[("stat", &["stat", "stat_interval"]), ("list", &["list", "list_containers"]), ("usdt", &["unit", "probe"])];
-const SAME: &[&str] = &["report", "annotate", "diff", "cpus", "probe", "doctor", "unit"];
+const OTHERS: &[(&str, &[&str])] = &[
+    ("report", &["report", "report_list"]),
+    ("stat", &["stat", "stat_interval"]),
+    ("list", &["list", "list_containers"]),
+    ("usdt", &["unit", "probe"]),
+];
+const SAME: &[&str] = &["annotate", "diff", "cpus", "probe", "doctor", "unit"];
 
 /// The schema of all commands, or of one.
 ///
@@ -78,7 +82,7 @@ mod tests {
             let names: Vec<String> = schema["$defs"].as_object().expect("definitions").keys().cloned().collect();
             names
         };
-        assert_eq!(names("report"), ["count", "report", "report_row"]);
+        assert_eq!(names("report"), ["chain_entry", "count", "report", "report_list", "report_row"]);
         assert_eq!(names("rundelay"), ["bars", "count", "course", "figures", "measure", "panel", "unit"]);
         assert_eq!(of("stat").expect("stat")["anyOf"].as_array().map(Vec::len), Some(2));
         assert!(of("repot").expect_err("no command").contains("nearest: report"));

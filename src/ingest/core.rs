@@ -111,6 +111,7 @@ impl Core {
         core.session.data = (wants.hardware == Some(HardwareWords::Accesses)).then(FxHashMap::default);
         core.session.dsos.share = !wants.addresses;
         core.profile.keep_unmapped_words(wants.addresses || wants.history);
+        core.profile.cut_stacks(wants.max_stack);
         core.session.name_hosts(info.hosts.iter().map(|(_, host)| host.name.clone()));
         core.profile.frames.merge_by_name(info.hosts.are_many());
         core.derived = info.hosts.map(|_, _| core.derived.first().clone());
@@ -477,7 +478,7 @@ impl Core {
 
     /// The data that queries read, with names of the events.
     pub fn data<'a>(&'a self, events: &'a [String]) -> Data<'a> {
-        Data { session: &self.session, profile: &self.profile, events, start: self.start, origins: None }
+        Data { session: &self.session, profile: &self.profile, events, start: self.start, origins: None, marks: None }
     }
 
     /// A complete copy of the present state.

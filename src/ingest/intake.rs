@@ -24,6 +24,8 @@ pub struct IntakeOptions {
     pub hardware: Option<HardwareWords>,
     /// Branches before a sample are part of its call chain.
     pub history: bool,
+    /// Frames of each stack at most, from its leaf on.
+    pub max_stack: Option<usize>,
 }
 
 impl Default for IntakeOptions {
@@ -38,6 +40,7 @@ impl Default for IntakeOptions {
             addresses: false,
             hardware: None,
             history: false,
+            max_stack: None,
         }
     }
 }

@@ -79,6 +79,16 @@ fn groups_in(text: &str) -> Vec<String> {
     list.into_iter().map(|(_, path)| path.to_owned()).filter(|path| seen.insert(path.clone())).collect()
 }
 
+/// True if there are groups besides the root in the tree that samples are told by.
+pub fn has_groups() -> bool {
+    tree().is_some_and(|root| has_below(&root))
+}
+
+fn has_below(root: &Path) -> bool {
+    let is_dir = |entry: fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    fs::read_dir(root).is_ok_and(|entries| entries.flatten().any(is_dir))
+}
+
 /// True if groups may be in other trees than that of perf events.
 pub fn is_split() -> bool {
     trees().len() > 1
@@ -158,6 +168,16 @@ pub fn open(dir: &Path) -> rustix::io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_of_its_root_alone_has_no_groups() {
+        let root = tempfile::tempdir().expect("dir");
+        fs::write(root.path().join("cgroup.procs"), "1").expect("file");
+        assert!(!has_below(root.path()));
+        fs::create_dir(root.path().join("one")).expect("dir");
+        assert!(has_below(root.path()));
+        assert!(!has_below(&root.path().join("none")));
+    }
 
     #[test]
     fn v1_perf_event_goes_before_v2() {

@@ -1,6 +1,7 @@
 //! The small vocabulary that everything is shown with. Screens, text, CSV and JSON are made from
 //! panels, so a figure looks the same wherever it is read.
 
+pub mod call_chains;
 pub mod heatmap;
 pub mod histogram;
 pub mod listing;

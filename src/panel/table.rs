@@ -150,17 +150,35 @@ pub struct Table {
 impl Table {
     /// Plain text, columns aligned, names cut nowhere.
     pub fn to_text(&self) -> String {
-        let titles: Vec<Cow<'_, str>> = self.columns.iter().map(|c| super::text::clean(&c.title)).collect();
+        self.to_text_within(&[])
+    }
+
+    /// Plain text, columns aligned; the first ones as wide as is said, where that is not 0: names that are wider are
+    /// cut, figures are not.
+    pub fn to_text_within(&self, cells: &[usize]) -> String {
+        let fixed = |column: usize| cells.get(column).copied().filter(|cells| *cells > 0);
+        let is_name = |column: usize| self.columns.get(column).is_some_and(|c| c.align == Align::Left);
+        let cut = |column: usize, text: String| match fixed(column) {
+            Some(cells) if is_name(column) && super::text::width(&text) > cells => {
+                super::text::fit_end(&text, cells).into_owned()
+            }
+            _ => text,
+        };
+        let title = |(i, c): (usize, &Column)| cut(i, super::text::clean(&c.title).into_owned());
+        let titles: Vec<String> = self.columns.iter().enumerate().map(title).collect();
         let mut widths: Vec<usize> = titles.iter().map(|title| super::text::width(title)).collect();
         // Of all cells in one piece: a recording may have a hundred thousand rows.
         let (mut texts, mut ends) = (String::new(), Vec::new());
         for cells in &self.rows {
-            for (cell, widest) in cells.iter().zip(&mut widths) {
-                let text = cell.text();
+            for (i, (cell, widest)) in cells.iter().zip(&mut widths).enumerate() {
+                let text = cut(i, cell.text());
                 *widest = (*widest).max(super::text::width(&text));
                 texts.push_str(&text);
                 ends.push(texts.len());
             }
+        }
+        for (i, width) in widths.iter_mut().enumerate() {
+            *width = fixed(i).map_or(*width, |cells| if is_name(i) { cells } else { cells.max(*width) });
         }
         let mut out = String::with_capacity(texts.len() + texts.len() / 2);
         let mut line = |texts: &mut dyn Iterator<Item = &str>| {
@@ -183,11 +201,40 @@ impl Table {
             }
             out.push('\n');
         };
-        line(&mut titles.iter().map(|title| &**title));
+        line(&mut titles.iter().map(String::as_str));
         let (mut ends, mut from) = (ends.into_iter(), 0);
         for cells in &self.rows {
             let ends = ends.by_ref().take(cells.len().min(self.columns.len()));
             line(&mut ends.map(|end| &texts[std::mem::replace(&mut from, end)..end]));
+        }
+        out
+    }
+
+    /// Its figures as perf writes them, and nobody cuts into thousands.
+    pub fn with_plain_figures(mut self) -> Self {
+        for cell in self.rows.iter_mut().flatten() {
+            match cell {
+                Cell::Percent(share) => *cell = Cell::Text(format!("{share:.2}%").into()),
+                Cell::Count(n) => *cell = Cell::Text(n.to_string().into()),
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// Lines for programs, with a heading that begins as a comment does: figures without their units, but `%` of shares.
+    /// Where a value has the separator in it, there is a dot.
+    pub fn to_separated(&self, separator: &str) -> String {
+        let apart = |text: String| text.replace(separator, ".");
+        let value = |cell: &Cell| match cell {
+            Cell::Percent(share) => format!("{share:.2}%"),
+            cell => apart(cell.raw()),
+        };
+        let titles = self.columns.iter().map(|c| apart(super::text::clean(&c.title).into_owned()));
+        let mut out = format!("# {}\n", titles.collect::<Vec<_>>().join(separator));
+        for row in &self.rows {
+            out.push_str(&row.iter().map(value).collect::<Vec<_>>().join(separator));
+            out.push('\n');
         }
         out
     }
@@ -249,6 +296,10 @@ mod tests {
             ],
         };
         assert_eq!(table.to_text(), "     n  name\n12,345  a\n 1.2 %  b,\"c␛␍␊\n");
+        let cut = "     n  n…\n12,345  a\n 1.2 %  b…\n";
+        assert_eq!((table.to_text_within(&[3, 2]), table.to_text_within(&[0, 2])), (cut.to_owned(), cut.to_owned()));
+        assert_eq!(table.to_text_within(&[8]).lines().nth(1), Some("  12,345  a"));
+        assert_eq!(table.to_separated(","), "# n,name\n12345,a\n1.25%,b.\"c␛␍␊\n");
         assert_eq!(table.to_csv(), "n,name\r\n12345,a\r\n1.2500,\"b,\"\"c␛␍␊\"\r\n");
     }
 

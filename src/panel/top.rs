@@ -1,10 +1,12 @@
 //! The top table as a panel: which columns there are, and a line's cells.
 
+use crate::profile::Acc;
 use crate::query::Data;
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
 use crate::query::diff::NormalizeBy;
 use crate::query::diff::RowDiff;
+use crate::query::mode_weights::{CpuMode, ModeWeights};
 use crate::query::{ColumnKey, Top, TopRow};
 
 use super::table::{Align, Cell, Column, Table};
@@ -27,6 +29,8 @@ pub enum Field {
     Delta,
     /// What it was in the baseline.
     Old,
+    /// Self in a mode of the CPU; of reports.
+    Mode(CpuMode),
     /// A column that rows are told apart by.
     Key(ColumnKey),
 }
@@ -45,6 +49,8 @@ impl Field {
             Self::Ipc => of("ipc", "IPC", 6),
             Self::Delta => of("delta", "Δ", 11),
             Self::Old => of("old", "Old", 9),
+            Self::Mode(CpuMode::Kernel) => of("sys_pct", "sys", 8),
+            Self::Mode(CpuMode::User) => of("us_pct", "usr", 8),
             Self::Key(key) => {
                 let entry = key.entry();
                 let align = if entry.is_number { Align::Right } else { Align::Left };
@@ -61,7 +67,7 @@ impl Field {
             Self::SelfTime if row => Cell::Percent(line.own_percent),
             Self::Samples if row => Cell::Count(line.own.samples),
             Self::Period if row => Cell::Count(line.own.period),
-            Self::SelfTime | Self::Period => Cell::Empty,
+            Self::SelfTime | Self::Period | Self::Mode(_) => Cell::Empty,
             Self::Ipc => line.ipc.map_or(Cell::Empty, Cell::Ratio),
             Self::Delta => line.versus.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
             Self::Old => line.versus.map_or(Cell::Empty, |v| value(v.old, v.per)),
@@ -114,32 +120,50 @@ pub fn shown(lines: &[TopLine], fields: &[Field]) -> Table {
     Table { columns: fields.iter().map(|f| f.column()).collect(), rows: lines.iter().map(row).collect() }
 }
 
-/// A whole top as a table, for text and CSV: shares, counts, then the keys.
-pub fn table(data: Data<'_>, top: &Top, keys: &[ColumnKey], children: bool, limit: usize) -> Table {
-    let mut fields = vec![Field::SelfTime, Field::Samples, Field::Period];
-    if children {
-        fields.insert(0, Field::Children);
-    }
-    fields.extend(top.partner.map(|_| Field::Ipc));
-    fields.extend(keys.iter().map(|k| Field::Key(*k)));
-    let rows =
-        top.rows.iter().take(limit).map(|row| fields.iter().map(|f| row_cell(data, top, row, *f)).collect()).collect();
-    Table { columns: fields.iter().map(|f| f.column()).collect(), rows }
+/// The rows of a top under some columns, for text, CSV and JSON.
+pub struct TopTable<'a> {
+    pub data: Data<'a>,
+    pub top: &'a Top,
+    pub fields: &'a [Field],
+    /// What percentages are of.
+    pub whole: Acc,
+    pub modes: &'a ModeWeights,
 }
 
-fn row_cell(data: Data<'_>, top: &Top, row: &TopRow, field: Field) -> Cell {
-    let group = &top.groups[row.group as usize];
-    let sym = top.symbol(data, row.label);
-    match field {
-        Field::Children => Cell::Percent(row.children.percent_of(&top.total)),
-        Field::SelfTime => Cell::Percent(row.own.percent_of(&top.total)),
-        Field::Samples => Cell::Count(row.own.samples),
-        Field::Period => Cell::Count(row.own.period),
-        Field::Ipc => top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
-        Field::Delta | Field::Old => Cell::Empty,
-        Field::Key(ColumnKey::Dso) => sym.map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
-        Field::Key(ColumnKey::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
-        Field::Key(key) => group.get(key).map_or(Cell::Empty, |value| match value {
+impl TopTable<'_> {
+    /// The first rows as a table.
+    pub fn table(&self, limit: usize) -> Table {
+        let row = |row: &TopRow| self.fields.iter().map(|field| self.cell(row, *field)).collect();
+        let rows = self.top.rows.iter().take(limit).map(row).collect();
+        Table { columns: self.fields.iter().map(|f| f.column()).collect(), rows }
+    }
+
+    /// A row's own weight in a mode.
+    pub fn weight(&self, row: &TopRow, mode: CpuMode) -> Acc {
+        self.modes.get(row, mode)
+    }
+
+    pub fn cell(&self, row: &TopRow, field: Field) -> Cell {
+        let share = |acc: Acc| Cell::Percent(acc.percent_of(&self.whole));
+        match field {
+            Field::Children => share(row.children),
+            Field::SelfTime => share(row.own),
+            Field::Mode(mode) => share(self.weight(row, mode)),
+            Field::Samples => Cell::Count(row.own.samples),
+            Field::Period => Cell::Count(row.own.period),
+            Field::Ipc => self.top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
+            Field::Delta | Field::Old => Cell::Empty,
+            Field::Key(key) => key_cell(self.data, self.top, row, key),
+        }
+    }
+}
+
+fn key_cell(data: Data<'_>, top: &Top, row: &TopRow, key: ColumnKey) -> Cell {
+    let sym = || top.symbol(data, row.label);
+    match key {
+        ColumnKey::Dso => sym().map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
+        ColumnKey::Sym => sym().map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
+        key => top.groups[row.group as usize].get(key).map_or(Cell::Empty, |value| match value {
             ColumnValue::Id(id) => Cell::Id((*id).into()),
             ColumnValue::Text(text) => Cell::Text(text.clone()),
             ColumnValue::Number(n) => Cell::Id(*n),
@@ -149,5 +173,5 @@ fn row_cell(data: Data<'_>, top: &Top, row: &TopRow, field: Field) -> Cell {
 
 /// A key's value in a row, in words.
 pub fn key_text(data: Data<'_>, top: &Top, row: &TopRow, key: ColumnKey) -> String {
-    row_cell(data, top, row, Field::Key(key)).text()
+    key_cell(data, top, row, key).text()
 }

@@ -33,6 +33,8 @@ pub(crate) struct Chain {
     /// Whether stacks of as many frames as are walked at most are marked as going on. Of recordings they are what others
     /// make of them, too.
     pub(crate) marks_cuts: bool,
+    /// Frames of a stack that are taken, from its leaf on, where that was said.
+    pub(crate) most: Option<usize>,
     words: Vec<Word>,
     frames: Vec<Frame>,
 }
@@ -44,7 +46,7 @@ impl Chain {
     pub(crate) fn frames(&mut self, mut places: Mappings<'_>, sample: &Sample<'_>, mode: u16) -> &[Frame] {
         self.words.clear();
         self.frames.clear();
-        words_of(sample, mode, &mut self.words);
+        words_of(sample, mode, self.most.map_or(MAX_DEPTH, |most| most.clamp(1, MAX_DEPTH)), &mut self.words);
         for word in &self.words {
             let (map, ip) = match word.context {
                 CONTEXT_KERNEL => places.kernel(word.ip),
@@ -62,7 +64,12 @@ impl Chain {
             };
             self.frames.push(Frame { map, caller: word.caller, ip });
         }
-        if self.marks_cuts && is_cut(sample.chain) && !self.keeps_words && self.frames.last() != Some(&BROKEN) {
+        if self.marks_cuts
+            && self.most.is_none()
+            && is_cut(sample.chain)
+            && !self.keeps_words
+            && self.frames.last() != Some(&BROKEN)
+        {
             self.frames.push(TRUNCATED);
         }
         self.frames.reverse();
@@ -92,7 +99,7 @@ struct Word {
 
 /// Reads a sample's place: leaf first, markers taken out. What was sampled is at the sample's own address, whatever
 /// its chain begins with: a chain may leave out the kernel, or be of a moment later than the hardware's address.
-fn words_of(sample: &Sample<'_>, mode: u16, out: &mut Vec<Word>) {
+fn words_of(sample: &Sample<'_>, mode: u16, most: usize, out: &mut Vec<Word>) {
     let own = match mode {
         misc::USER => CONTEXT_USER,
         misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
@@ -107,7 +114,7 @@ fn words_of(sample: &Sample<'_>, mode: u16, out: &mut Vec<Word>) {
             context = ip;
             // The first address of each context is exact; those after it are return addresses.
             caller = false;
-        } else if out.len() == MAX_DEPTH {
+        } else if out.len() == most {
             break;
         } else {
             // The chain's own word for what was sampled comes first, where it has one.

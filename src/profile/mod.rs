@@ -180,6 +180,11 @@ impl Profile {
         self.chain.keeps_words = keep;
     }
 
+    /// Takes only so many frames of each stack, from its leaf on.
+    pub(crate) fn cut_stacks(&mut self, most: Option<usize>) {
+        self.chain.most = most;
+    }
+
     /// Has stacks that are as deep as any is walked end in a frame that says so.
     pub(crate) fn mark_cuts(&mut self) {
         self.chain.marks_cuts = true;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::filter::{equals, has_field};
+use crate::profile::NodeId;
 use crate::session::Task;
 use crate::session::containers::Container;
 
@@ -23,6 +24,7 @@ pub struct ColumnInput<'a> {
     pub trace: u32,
     /// Which values of its fields.
     pub values: Option<(&'a FieldCombinations, u16)>,
+    pub stack: NodeId,
 }
 
 /// An entry.
@@ -118,6 +120,8 @@ macro_rules! columns {
                 /// The column whose entry of [`ALL`] says what its values are.
                 $Key,
             )+
+            /// The innermost caller that a pattern names; offered nowhere, as it is of a report's pattern.
+            Parent,
             /// A field of a tracepoint: of one event, `event.field`, or of any.
             Traced(&'static str),
         }
@@ -143,6 +147,11 @@ columns! {
     Dso = of(&["dso"], "DSO", nothing).wide(18).of_function("dso");
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
+
+static PARENT: ColumnDef = ColumnDef {
+    key: ColumnKey::Parent,
+    ..of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack))).wide(24).without_field()
+};
 
 // What a view of one value is left by, the filter language has to know.
 const _: () = {
@@ -201,6 +210,9 @@ impl ColumnKey {
         if let Self::Traced(name) = self {
             let list = TRACED.read();
             return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
+        }
+        if self == Self::Parent {
+            return &PARENT;
         }
         ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
+use super::stack_marks::StackMarks;
+
 /// The data that every projection reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
@@ -18,6 +20,8 @@ pub struct Data<'a> {
     pub start: u64,
     /// For each stack the one that tables take for it, where that is another.
     pub origins: Option<&'a [u32]>,
+    /// What a report makes of stacks by the names in them.
+    pub marks: Option<&'a StackMarks>,
 }
 
 impl Data<'_> {
@@ -29,5 +33,15 @@ impl Data<'_> {
     /// The stack that a table takes for a sample's.
     pub(crate) fn stack(&self, stack: NodeId) -> NodeId {
         self.origins.and_then(|origins| origins.get(stack.0 as usize)).map_or(stack, |node| NodeId(*node))
+    }
+
+    /// True if samples of a stack count.
+    pub(crate) fn counts(&self, stack: NodeId) -> bool {
+        self.marks.is_none_or(|marks| marks.counts(stack))
+    }
+
+    /// The caller by which a stack is told apart.
+    pub(crate) fn parent(&self, stack: NodeId) -> Arc<str> {
+        self.marks.map(|marks| marks.parent_name(*self, stack)).unwrap_or_default()
     }
 }

@@ -1,5 +1,5 @@
 //! The heavy part of rows' call trees, which is printed, from the weights of stacks: neither is each sample's chain
-//! followed, nor what is too light.
+//! followed, nor what is too light. Of each group only the stacks that it has are looked at.
 
 use rustc_hash::FxHashMap;
 
@@ -10,16 +10,40 @@ use super::data::Data;
 use super::question::Direction;
 use super::top::{LabelMode, Top, TopRow};
 
+/// The entries of call trees that are worth printing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ChainThreshold {
+    /// In percent.
+    pub(crate) least: f64,
+    /// What that is of.
+    pub(crate) whole: Acc,
+    /// Of the entry above instead.
+    pub(crate) of_parent: bool,
+    /// Entries below one entry at most.
+    pub(crate) most: usize,
+}
+
+impl ChainThreshold {
+    /// True if an entry below one is worth it.
+    pub(crate) fn is_met(&self, entry: &Acc, above: &Acc) -> bool {
+        entry.percent_of(if self.of_parent { above } else { &self.whole }) >= self.least
+    }
+}
+
+/// A row's call tree without what is too light.
+#[derive(Debug, Default)]
+pub(crate) struct HeavyTree {
+    pub(crate) tree: Tree,
+    /// For each node of it what went no further.
+    pub(crate) ended: Vec<Acc>,
+}
+
 /// Trees of rows, without nodes below a share of the whole.
 pub(crate) struct HeavyTrees<'a> {
     data: Data<'a>,
     top: &'a Top,
     reach: TreeKind,
-    /// In percent of all samples.
-    least: f64,
-    /// Where in `below` the nodes begin that each node leads to, where that is asked.
-    starts: Vec<u32>,
-    below: Vec<u32>,
+    threshold: ChainThreshold,
 }
 
 /// A stack on the way from a row: its last frame, how many of the functions that were inlined there are behind it,
@@ -31,65 +55,116 @@ struct Cursor {
     acc: Acc,
 }
 
-impl<'a> HeavyTrees<'a> {
-    pub(crate) fn new(data: Data<'a>, top: &'a Top, reach: TreeKind, least: f64) -> Self {
-        let reach = reach.of_rows(top.mode);
-        let mut heavy = Self { data, top, reach, least, starts: Vec::new(), below: Vec::new() };
-        if reach.direction == Direction::Callees {
-            heavy.find_children();
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// The stacks of some sites, by node of the trie; kept from group to group, and cleaned where it was used.
+#[derive(Debug)]
+pub(crate) struct StackWeights {
+    /// What ended at each node, and what came through it.
+    own: Vec<Acc>,
+    through: Vec<Acc>,
+    /// The first node that each leads to, and the next one beside it.
+    first: Vec<u32>,
+    next: Vec<u32>,
+    known: Vec<bool>,
+    /// The nodes of these stacks, parents before their children.
+    touched: Vec<u32>,
+}
+
+impl StackWeights {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self {
+            own: vec![Acc::default(); nodes],
+            through: vec![Acc::default(); nodes],
+            first: vec![NONE; nodes],
+            next: vec![NONE; nodes],
+            known: vec![false; nodes],
+            touched: Vec::new(),
         }
-        heavy
     }
 
-    fn find_children(&mut self) {
-        let (parents, _) = self.data.profile.trie.columns();
-        self.starts = vec![0; parents.len() + 1];
-        self.below = vec![0; parents.len()];
-        parents.iter().skip(1).for_each(|parent| self.starts[*parent as usize + 1] += 1);
-        for node in 1..self.starts.len() {
-            self.starts[node] += self.starts[node - 1];
+    fn clear(&mut self) {
+        for n in self.touched.drain(..).chain([0]) {
+            let n = n as usize;
+            (self.own[n], self.through[n]) = (Acc::default(), Acc::default());
+            (self.first[n], self.next[n], self.known[n]) = (NONE, NONE, false);
         }
-        // Each start moves to its end, which is the next one's start.
-        for (node, parent) in (0..).zip(parents.iter()).skip(1) {
-            let at = &mut self.starts[*parent as usize];
-            self.below[*at as usize] = node;
-            *at += 1;
+    }
+
+    /// Takes the stacks of some sites; what they went through, too, where that is asked.
+    fn take(&mut self, data: Data<'_>, sites: impl Iterator<Item = (u32, Acc)>, with_callers: bool) {
+        self.clear();
+        let (parents, _) = data.profile.trie.columns();
+        for (stack, acc) in sites {
+            self.own[stack as usize] += acc;
+            let mut n = stack;
+            while n != 0 && !std::mem::replace(&mut self.known[n as usize], true) {
+                self.touched.push(n);
+                n = if with_callers { parents[n as usize] } else { 0 };
+            }
         }
-        self.starts.rotate_right(1);
-        self.starts[0] = 0;
+        self.touched.sort_unstable();
+        for i in (0..self.touched.len()).rev() {
+            let n = self.touched[i] as usize;
+            let own = self.own[n];
+            self.through[n] += own;
+            if with_callers {
+                let (acc, parent) = (self.through[n], parents[n] as usize);
+                self.through[parent] += acc;
+                self.next[n] = self.first[parent];
+                self.first[parent] = n as u32;
+            }
+        }
+    }
+
+    /// The nodes that one leads to, in their order.
+    fn below(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        let some = |n: u32| (n != NONE).then_some(n);
+        std::iter::successors(some(self.first[node as usize]), move |n| some(self.next[*n as usize]))
+    }
+
+    fn cursor(&self, node: u32) -> Cursor {
+        Cursor { node, inlined: 0, acc: self.through[node as usize] }
+    }
+}
+
+impl<'a> HeavyTrees<'a> {
+    pub(crate) fn new(data: Data<'a>, top: &'a Top, reach: TreeKind, threshold: ChainThreshold) -> Self {
+        Self { data, top, reach: reach.of_rows(top.mode), threshold }
+    }
+
+    /// What [`Self::trees`] works with; one for each thread.
+    pub(crate) fn weights(&self) -> StackWeights {
+        StackWeights::new(self.data.profile.trie.len())
     }
 
     /// The trees of some rows of one group, in their order.
-    pub(crate) fn trees(&self, rows: &[&TopRow]) -> Vec<Tree> {
+    pub(crate) fn trees(&self, weights: &mut StackWeights, rows: &[&TopRow]) -> Vec<HeavyTree> {
         let Some(first) = rows.first() else { return Vec::new() };
-        let weights = self.weights(first.group);
+        let sites = &self.top.sites[self.top.ranges[first.group as usize].clone()];
+        weights.take(self.data, sites.iter().copied(), self.reach.inclusive);
         let wanted: FxHashMap<u32, usize> = rows.iter().enumerate().map(|(i, row)| (row.label, i)).collect();
         let mut anchors = vec![Vec::new(); rows.len()];
-        for (node, acc) in (0..).zip(&weights).skip(1).filter(|(_, acc)| !acc.is_zero()) {
-            let label = self.label(node);
+        for node in &weights.touched {
+            let label = self.label(*node);
             if let Some(row) = wanted.get(&label)
-                && self.is_anchor(node, label)
+                && self.is_anchor(*node, label)
             {
-                anchors[*row].push(Cursor { node, inlined: 0, acc: *acc });
+                anchors[*row].push(weights.cursor(*node));
             }
         }
-        anchors.into_iter().map(|anchors| self.grow(&weights, anchors)).collect()
+        if self.reach.direction == Direction::Callees && !self.reach.inclusive {
+            return anchors.into_iter().map(|leaves| self.from_roots(weights, &leaves)).collect();
+        }
+        anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.mode != LabelMode::Sym)).collect()
     }
 
-    /// The weight of each stack in a group: what it leads to, too, where rows count their callees.
-    fn weights(&self, group: u32) -> Vec<Acc> {
-        let (parents, _) = self.data.profile.trie.columns();
-        let mut weights = vec![Acc::default(); parents.len()];
-        for (stack, acc) in &self.top.sites[self.top.ranges[group as usize].clone()] {
-            weights[*stack as usize] += *acc;
-        }
-        if self.reach.inclusive {
-            for node in (1..parents.len()).rev() {
-                let acc = weights[node];
-                weights[parents[node] as usize] += acc;
-            }
-        }
-        weights
+    /// The tree of a row that does not count what it called, from where its stacks began: it comes last.
+    fn from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> HeavyTree {
+        weights.take(self.data, leaves.iter().map(|leaf| (leaf.node, leaf.acc)), true);
+        let roots = weights.below(0).map(|node| weights.cursor(node)).collect();
+        self.grow(weights, roots, true)
     }
 
     fn sym(&self, node: u32) -> u32 {
@@ -120,59 +195,62 @@ impl<'a> HeavyTrees<'a> {
         !self.reach.inclusive || known().unwrap_or_else(is_first)
     }
 
-    fn grow(&self, weights: &[Acc], anchors: Vec<Cursor>) -> Tree {
+    /// Follows stacks from where they are; with those frames themselves, where the row does not say them.
+    fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> HeavyTree {
         let mut tree = Tree::default();
+        let mut ended = vec![Acc::default()];
         anchors.iter().for_each(|cursor| tree.nodes[0].acc += cursor.acc);
         let mut open = vec![(0, anchors)];
         let mut steps: Vec<(u32, Cursor)> = Vec::new();
         while let Some((at, cursors)) = open.pop() {
             steps.clear();
-            // What is no function is followed by the one that it begins with.
-            let begins = at == 0 && self.top.mode != LabelMode::Sym;
+            let begins = at == 0 && with_first;
             for cursor in &cursors {
-                match self.reach.direction {
-                    Direction::Callees if begins => steps.push((self.sym(cursor.node), *cursor)),
+                ended[at as usize] += match self.reach.direction {
+                    Direction::Callees if begins => self.stay((self.sym(cursor.node), *cursor), &mut steps),
                     Direction::Callees => self.down(weights, *cursor, &mut steps),
-                    Direction::Callers if begins => steps.push(self.caller(cursor.node, *cursor)),
+                    Direction::Callers if begins => self.stay(self.caller(cursor.node, *cursor), &mut steps),
                     Direction::Callers => self.up(*cursor, &mut steps),
-                }
+                };
             }
             steps.sort_unstable_by_key(|(sym, cursor)| (*sym, cursor.node, cursor.inlined));
+            let above = tree.nodes[at as usize].acc;
             for same in steps.chunk_by(|a, b| a.0 == b.0) {
                 let mut acc = Acc::default();
                 same.iter().for_each(|(_, cursor)| acc += cursor.acc);
-                if acc.percent_of(&self.top.total) >= self.least {
+                if self.threshold.is_met(&acc, &above) {
                     open.push((tree.add(at, same[0].0, acc), joined(same)));
+                    ended.push(Acc::default());
                 }
             }
         }
         tree.sort(self.data);
-        tree
+        tree.nodes.iter_mut().for_each(|node| node.children.truncate(self.threshold.most));
+        HeavyTree { tree, ended }
     }
 
-    /// The steps to what a stack calls, functions that were inlined there first.
-    fn down(&self, weights: &[Acc], cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) {
+    /// A step to the frame where a stack is.
+    fn stay(&self, step: (u32, Cursor), steps: &mut Vec<(u32, Cursor)>) -> Acc {
+        steps.push(step);
+        Acc::default()
+    }
+
+    /// The steps to what a stack calls, functions that were inlined there first; and what ends here.
+    fn down(&self, weights: &StackWeights, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         if let Some(sym) = self.inlined(cursor.node).get(cursor.inlined as usize) {
-            return steps.push((*sym, Cursor { inlined: cursor.inlined + 1, ..cursor }));
+            return self.stay((*sym, Cursor { inlined: cursor.inlined + 1, ..cursor }), steps);
         }
-        // Of a row that does not count its callees nothing leads on.
-        let node = cursor.node as usize;
-        let below = if self.reach.inclusive { self.starts[node]..self.starts[node + 1] } else { 0..0 };
-        for node in &self.below[below.start as usize..below.end as usize] {
-            let acc = weights[*node as usize];
-            if !acc.is_zero() {
-                steps.push((self.sym(*node), Cursor { node: *node, inlined: 0, acc }));
-            }
-        }
+        steps.extend(weights.below(cursor.node).map(|node| (self.sym(node), weights.cursor(node))));
+        weights.own[cursor.node as usize]
     }
 
     /// The steps to what called a stack: the innermost function that was inlined in the caller, and at last that one.
-    /// There `inlined` counts those that are left at the cursor's node.
-    fn up(&self, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) {
+    /// There `inlined` counts those that are left at the cursor's node. What begins here ends the way.
+    fn up(&self, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) -> Acc {
         match (cursor.inlined, self.parent(cursor.node)) {
-            (0, 0) => {}
-            (0, parent) => steps.push(self.caller(parent, cursor)),
-            (left, _) => steps.push(self.within(cursor.node, left as usize - 1, cursor)),
+            (0, 0) => cursor.acc,
+            (0, parent) => self.stay(self.caller(parent, cursor), steps),
+            (left, _) => self.stay(self.within(cursor.node, left as usize - 1, cursor), steps),
         }
     }
 

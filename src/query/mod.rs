@@ -26,6 +26,7 @@ pub mod ipc;
 pub mod kept_rows;
 pub mod lines;
 pub(crate) mod live_rows;
+pub mod mode_weights;
 pub mod origins;
 pub(crate) mod parallel;
 pub mod question;
@@ -35,6 +36,7 @@ pub mod search;
 pub(crate) mod shown_total;
 pub(crate) mod site_rows;
 pub(crate) mod stable_order;
+pub mod stack_marks;
 #[cfg(test)]
 pub(crate) mod staged;
 pub(crate) mod symbol_stacks;

@@ -24,6 +24,13 @@ pub struct TopRow {
     pub(crate) partner_children: Acc,
 }
 
+impl TopRow {
+    /// Where it is in its table.
+    pub(crate) fn place(&self) -> (u32, u32) {
+        (self.group, self.label)
+    }
+}
+
 /// The comparison of rows.
 pub(super) struct RowOrder<'a, S> {
     pub(crate) spec: &'a TopSpec,

@@ -81,6 +81,13 @@ impl Staged {
     }
 
     pub(crate) fn data(&self) -> Data<'_> {
-        Data { session: &self.session, profile: &self.profile, events: &self.events, start: 0, origins: None }
+        Data {
+            session: &self.session,
+            profile: &self.profile,
+            events: &self.events,
+            start: 0,
+            origins: None,
+            marks: None,
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::profile::Acc;
+use crate::profile::{Acc, NodeId};
 
 use super::aggregate::Aggregate;
 use super::column::{ColumnInput, ColumnKey, Group};
@@ -50,7 +50,7 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<TaskSamples> {
     list.truncate(MOST);
     let total = fold.total();
     let one = |(task, own): (usize, Acc)| {
-        let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None };
+        let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
         let group = Group::of(KEYS, &sampled);
         TaskSamples { group, own, percent: own.percent_of(&total) }
     };

@@ -126,14 +126,14 @@ impl Top {
     /// Makes all rows, in no order, without ids.
     pub(super) fn unsorted(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, grouping: &mut Grouping) -> Self {
         let mode = LabelMode::of(&spec.keys);
-        let (ranges, sites) = group(data, fold, grouping);
+        let (ranges, sites, total) = group(data, fold, grouping);
         let labels = node_labels(data, mode);
         let mut top = Self {
             rows: Vec::new(),
             n_rows: 0,
             groups: grouping.groups.clone(),
             mode,
-            total: fold.total(),
+            total,
             partner: None,
             n_labels: n_labels(data, mode),
             sym_of_label: Vec::new(),
@@ -156,6 +156,11 @@ impl Top {
             children: spec.children,
         });
         top
+    }
+
+    /// True if rows are functions.
+    pub(crate) fn is_by_function(&self) -> bool {
+        self.mode == LabelMode::Sym
     }
 
     /// The symbol that stands for a label; `None` for samples without a frame.
@@ -194,7 +199,7 @@ pub(super) struct Grouping {
     keys: Vec<ColumnKey>,
     groups: Vec<Arc<Group>>,
     ids: FxHashMap<Arc<Group>, u32>,
-    of_task: FxHashMap<(Lane, u32, u32), u32>,
+    of_task: FxHashMap<(Lane, u32, u32, u32), u32>,
     traced: Option<Arc<FieldCombinations>>,
 }
 
@@ -214,11 +219,13 @@ impl Grouping {
 
     /// The group of a site's samples in a lane.
     pub(super) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
-        let trace = if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 };
-        *self.of_task.entry((lane, site.task.0, trace)).or_insert_with(|| {
+        let (trace, stack) = (if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 }, site.stack);
+        let parent =
+            data.marks.filter(|_| self.keys.contains(&ColumnKey::Parent)).map_or(0, |marks| marks.parent(stack));
+        *self.of_task.entry((lane, site.task.0, trace, parent)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
-            let group = Group::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values });
+            let group = Group::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values, stack });
             let next = self.groups.len() as u32;
             *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
                 self.groups.push(group.clone());
@@ -228,14 +235,19 @@ impl Grouping {
     }
 }
 
-type Grouped = (Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>);
+type Grouped = (Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>, Acc);
 
-/// Sorts the weighted sites by group.
+/// Sorts the weighted sites that count by group, and adds them up.
 fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
     let weighted = fold.sites();
     let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
+    let mut total = fold.total();
     for (lane, site, acc) in weighted {
         let site = data.profile.sites.all()[site as usize];
+        if !data.counts(site.stack) {
+            total -= acc;
+            continue;
+        }
         tagged.push((grouping.of(data, lane, site), data.stack(site.stack).0, acc));
     }
     let n = grouping.groups.len();
@@ -251,7 +263,7 @@ fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
         sites[at[g as usize]] = (stack, acc);
         at[g as usize] += 1;
     }
-    (ranges, sites)
+    (ranges, sites, total)
 }
 
 /// The label of every node; the root's is one past all others, where there are several.

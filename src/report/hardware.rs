@@ -162,7 +162,14 @@ impl Key {
             Self::Column(ColumnKey::Dso) => of.dso(of.code),
             Self::Column(ColumnKey::Sym) => of.symbol(of.code),
             Self::Column(key) => {
-                let input = ColumnInput { data: of.data, task: of.task, cpu: of.cpu, trace: 0, values: None };
+                let input = ColumnInput {
+                    data: of.data,
+                    task: of.task,
+                    cpu: of.cpu,
+                    trace: 0,
+                    values: None,
+                    stack: NodeId::ROOT,
+                };
                 key.entry().value.map_or_else(|| text(""), |value| value(&input, key))
             }
         }

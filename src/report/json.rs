@@ -1,14 +1,70 @@
 //! The documented, stable JSON form of a report: one object, events with their rows.
 
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
-use crate::query::{ColumnKey, Data, Top, column};
+use crate::panel::call_chains::{ChainForm, ChainSpec};
+use crate::panel::top::{Field, TopTable};
+use crate::profile::SymId;
+use crate::query::heaviest_chain::HeavyTree;
+use crate::query::{ColumnKey, Data, Direction, Top, column};
 
-/// One event's part of a report.
-pub fn event(data: Data<'_>, name: &str, lost: u64, top: &Top, keys: &[ColumnKey], limit: usize) -> Value {
-    let rows: Vec<Value> =
-        top.rows.iter().take(limit).map(|row| Value::Object(row_object(data, top, row, keys))).collect();
-    json!({ "name": name, "samples": top.total.samples, "period": top.total.period, "lost": lost, "rows": rows })
+/// What the rows of one event have beside their columns.
+pub(crate) struct EventPart<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) lost: u64,
+    /// The chains of rows that have some, by their places.
+    pub(crate) chains: Option<(ChainSpec, &'a FxHashMap<(u32, u32), Value>)>,
+}
+
+impl EventPart<'_> {
+    /// One event's part of a report.
+    pub(crate) fn value(&self, table: &TopTable<'_>, keys: &[ColumnKey], limit: usize) -> Value {
+        let top = table.top;
+        let rows: Vec<Value> = top.rows.iter().take(limit).map(|row| self.row(table, row, keys)).collect();
+        json!({ "name": self.name, "samples": top.total.samples, "period": top.total.period, "lost": self.lost, "rows": rows })
+    }
+
+    fn row(&self, table: &TopTable<'_>, row: &crate::query::TopRow, keys: &[ColumnKey]) -> Value {
+        let mut out = row_object(table.data, table.top, row, keys);
+        out.insert("samples".into(), json!(row.own.samples));
+        out.insert("period".into(), json!(row.own.period));
+        out.insert("self_pct".into(), json!(round(row.own.percent_of(&table.whole))));
+        if table.top.partner.is_some() {
+            out.insert("ipc".into(), json!(table.top.ipc(row, false).map(round)));
+            out.insert("children_ipc".into(), json!(table.top.ipc(row, true).map(round)));
+        }
+        out.insert("children_pct".into(), json!(round(row.children.percent_of(&table.whole))));
+        for field in table.fields {
+            if let Field::Mode(mode) = field {
+                let share = table.weight(row, *mode).percent_of(&table.whole);
+                out.insert(field.column().name.into_owned(), json!(round(share)));
+            }
+        }
+        if let Some((spec, chains)) = &self.chains {
+            let name = if spec.direction == Direction::Callers { "callers" } else { "callees" };
+            out.insert(name.into(), chains.get(&row.place()).cloned().unwrap_or_else(|| json!([])));
+        }
+        Value::Object(out)
+    }
+}
+
+/// A row's call tree: its entries in the order of a tree, each with its depth below the row.
+pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: &crate::profile::Acc) -> Value {
+    let nodes = &heavy.tree.nodes;
+    let mut out = Vec::new();
+    let mut open: Vec<(u32, u32, usize)> = nodes[0].children.iter().rev().map(|node| (*node, 0, 0)).collect();
+    while let Some((node, above, depth)) = open.pop() {
+        let entry = &nodes[node as usize];
+        let sym = data.profile.frames.sym(SymId(entry.sym));
+        let whole = if spec.form == ChainForm::Fractal { &nodes[above as usize].acc } else { whole };
+        out.push(json!({
+            "depth": depth, "sym": sym.name(), "dso": &*sym.dso_name, "samples": entry.acc.samples,
+            "period": entry.acc.period, "pct": round(entry.acc.percent_of(whole)),
+        }));
+        open.extend(entry.children.iter().rev().map(|below| (*below, node, depth + 1)));
+    }
+    Value::Array(out)
 }
 
 fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[ColumnKey]) -> Map<String, Value> {
@@ -36,14 +92,6 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[Col
         };
         out.insert(key.name().into(), value);
     }
-    out.insert("samples".into(), json!(row.own.samples));
-    out.insert("period".into(), json!(row.own.period));
-    out.insert("self_pct".into(), json!(round(row.own.percent_of(&top.total))));
-    if top.partner.is_some() {
-        out.insert("ipc".into(), json!(top.ipc(row, false).map(round)));
-        out.insert("children_ipc".into(), json!(top.ipc(row, true).map(round)));
-    }
-    out.insert("children_pct".into(), json!(round(row.children.percent_of(&top.total))));
     out
 }
 

@@ -7,5 +7,7 @@ pub(crate) mod dump;
 pub mod hardware;
 pub(crate) mod head;
 pub mod json;
+pub mod record_stats;
 pub(crate) mod records;
 pub mod script;
+pub mod tasks;

@@ -431,7 +431,7 @@ fn output_into_head() {
     assert!(status.success());
 }
 
-/// Samples are in the cgroups that perf reads from the same file, and a filter finds one of them.
+/// Where there are cgroups, samples are in those that perf reads from the same file, and a filter finds one of them.
 #[test]
 fn samples_tell_their_cgroups() {
     const NAME: &str = "samples_tell_their_cgroups";
@@ -452,7 +452,7 @@ fn samples_tell_their_cgroups() {
     }
     let dir = tempfile::tempdir().expect("dir");
     let work = format!("echo $$ > {}/cgroup.procs; {BUSY}; {BUSY}", path.display());
-    let file = record(dir.path(), &["-e", "cpu-clock", "--all-cgroups", "--", "sh", "-c", &work]);
+    let file = record(dir.path(), &["-e", "cpu-clock", "--", "sh", "-c", &work]);
     std::fs::remove_dir(&path).expect("removed");
     let json: serde_json::Value = serde_json::from_slice(&report(&file, &["-s", "cgroup"])).expect("json");
     let rows = json["events"][0]["rows"].as_array().expect("rows").clone();

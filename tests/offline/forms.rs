@@ -266,7 +266,7 @@ fn call_chains_and_levels_as_text() {
 
 #[test]
 fn the_head_of_a_recording_is_told() {
-    let output = run(program().arg("report").arg(data("fp-spin.data")).arg("--header"));
+    let output = run(program().arg("report").arg(data("fp-spin.data")).arg("--header-only"));
     let text = String::from_utf8(output.stdout).expect("utf8");
     for part in [
         "os release",

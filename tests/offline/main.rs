@@ -19,6 +19,7 @@ mod listed;
 mod names;
 mod perf_options;
 mod printable;
+mod reports;
 mod roundtrip;
 mod screens;
 mod screenshots;

@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use crate::filter::equals;
 use crate::lang::quantity;
 
-use super::Format;
+use super::{Format, PERF};
 
 /// The recordings to open, and the sources of their names.
 #[derive(Clone, Debug, ClapArgs)]
@@ -189,9 +189,9 @@ pub(crate) struct Report {
     pub(crate) recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a tracepoint; ipc
-    /// orders rows by instructions a cycle, where both events are recorded [default:
-    /// comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
+    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a
+    /// tracepoint [default: comm,dso,sym; of tracepoints comm,trace; with host, of several machines]; ipc (instructions
+    /// a cycle, where both events are recorded) and the figures of -F order rows; +KEYS adds
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
@@ -199,8 +199,8 @@ pub(crate) struct Report {
     /// Print instead how many samples each CPU gave, and how many it would have given when busy
     #[arg(long, conflicts_with = "filter")]
     pub(crate) coverage: bool,
-    /// Print only what the head of the recording says
-    #[arg(long, visible_alias = "header-only")]
+    /// Print what the head of the recording says before the table
+    #[arg(long)]
     pub(crate) header: bool,
     /// Print instead every record: where it stands, its bytes, what it says
     #[arg(short = 'D', long = "dump-raw-trace", hide_short_help = true)]
@@ -221,10 +221,11 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) no_children: bool,
     /// Print call chains below each row: caller, callee or none; alone, what a row called when children
-    /// are counted, else who called it
+    /// are counted, else who called it. As perf has it also graph, fractal, flat or folded, the least share in percent,
+    /// the most entries below one, and percent, period or count: graph,0.5,callee
     #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
     pub(crate) call_graph: Option<String>,
-    /// Print a column of sample counts (always here)
+    /// Print a column of sample counts (always here, but for -g folded)
     #[arg(short = 'n', long = "show-nr-samples")]
     pub(crate) samples: bool,
     /// A table of the branches of samples instead, by where they came from and went: also by mispredict, in_tx, abort
@@ -241,6 +242,86 @@ pub(crate) struct Report {
     pub(crate) hierarchy: bool,
     #[command(flatten)]
     pub(crate) frames: FrameArgs,
+    #[command(flatten, next_help_heading = PERF)]
+    pub(crate) more: MoreOfReport,
+}
+
+/// What percentages of a filtered report are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShareOf {
+    /// What the filters leave
+    Relative,
+    /// All samples of the event
+    Absolute,
+}
+
+/// What perf report can do besides.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct MoreOfReport {
+    /// The columns, in this order: overhead, overhead_children, overhead_sys, overhead_us, sample, period, and keys;
+    /// +COLUMNS adds some
+    #[arg(short = 'F', long, value_name = "COLUMNS", hide_short_help = true)]
+    pub(crate) fields: Option<String>,
+    /// A column of periods (always here, but for -g folded)
+    #[arg(long, hide_short_help = true)]
+    pub(crate) show_total_period: bool,
+    /// Columns of what was in the kernel and in user code
+    #[arg(long, hide_short_help = true)]
+    pub(crate) show_cpu_utilization: bool,
+    /// What percentages are of, where samples are filtered [default: relative]
+    #[arg(long, value_name = "WHOLE", value_enum, hide_short_help = true)]
+    pub(crate) percentage: Option<ShareOf>,
+    /// Lines for programs, with SEPARATOR between their values
+    #[arg(short = 't', long = "field-separator", value_name = "SEPARATOR", hide_short_help = true, value_parser = separator)]
+    pub(crate) separator: Option<String>,
+    /// Columns as wide as this, in their order; 0 for as wide as their values
+    #[arg(short = 'w', long, value_name = "CELLS", value_delimiter = ',', hide_short_help = true)]
+    pub(crate) column_widths: Vec<usize>,
+    /// Call chains from where they began, as -g caller
+    #[arg(short = 'G', long, hide_short_help = true)]
+    pub(crate) inverted: bool,
+    /// Frames of a stack at most, from where it was sampled
+    #[arg(long, value_name = "FRAMES", value_parser = quantity::count::<usize>, hide_short_help = true)]
+    pub(crate) max_stack: Option<usize>,
+    /// A column of the innermost caller whose name matches [default of -s parent: ^sys_|^do_page_fault]
+    #[arg(short = 'p', long, value_name = "REGEX", hide_short_help = true)]
+    pub(crate) parent: Option<String>,
+    /// Only samples with such a caller
+    #[arg(short = 'x', long, hide_short_help = true)]
+    pub(crate) exclude_other: bool,
+    /// Count what functions called that match as theirs
+    #[arg(long, value_name = "REGEX", hide_short_help = true)]
+    pub(crate) ignore_callees: Option<String>,
+    /// Only rows of functions with this in their names
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
+    pub(crate) symbol_filter: Option<String>,
+    /// Only samples in functions that have a name
+    #[arg(short = 'U', long, hide_short_help = true)]
+    pub(crate) hide_unresolved: bool,
+    /// As --header
+    #[arg(short = 'I', long, hide_short_help = true)]
+    pub(crate) show_info: bool,
+    /// Print only what the head of the recording says
+    #[arg(long, hide_short_help = true)]
+    pub(crate) header_only: bool,
+    /// Print the threads, and who began them
+    #[arg(long, hide_short_help = true)]
+    pub(crate) tasks: bool,
+    /// Print them with what their processes had mapped
+    #[arg(long, hide_short_help = true)]
+    pub(crate) mmaps: bool,
+    /// Print how many records of each kind there are, but for those that describe the file
+    #[arg(long, hide_short_help = true)]
+    pub(crate) stats: bool,
+}
+
+/// What stands between values: no dot, which stands for it in them.
+fn separator(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" | "." => Err("a dot stands in values for the separator"),
+        "\\t" => Ok("\t".to_owned()),
+        other => Ok(other.to_owned()),
+    }
 }
 
 /// How functions are shown.

@@ -55,7 +55,7 @@ pub(crate) struct Sampling {
     /// Record call chains (on by default)
     #[arg(short = 'g')]
     pub(crate) chains: bool,
-    /// Record each sample's cgroup (the live screen always does)
+    /// Record each sample's cgroup (the default where there are any but the root; the live screen always does)
     #[arg(long)]
     pub(crate) all_cgroups: bool,
     /// How user call chains are taken: tables (the unwind tables of the files, in the kernel by a BPF program, and frame

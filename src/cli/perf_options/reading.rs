@@ -2,13 +2,14 @@
 
 use super::{PerfOption, SAYS, VERBOSE, idle, refused};
 
-const PERF_DOES: &str = "perf does that";
 const NO_CHECK: &str = "whose file it is does not matter: nothing in it is believed";
 const BY_OURSELVES: &str = "code is disassembled and lines are found without programs of others";
 const NO_AUX: &str = "traces of the AUX area (Intel PT, ARM CoreSight) are not decoded: perf does";
 const NO_GUESTS: &str = "functions of guests have no names: `perf kvm` looks them up";
 const MODULES: &str = "modules have names from /proc/kallsyms, or the files below --symfs";
 const KERNEL: &str = "names of the kernel are demangled where they are mangled";
+const THREADS: &str = "counts of threads are a table: perfprof-tui report -s pid,tid";
+const DEMANGLED: &str = "names are demangled; --no-demangle leaves them";
 const NO_SWITCHES: &str = "moments are chosen by --time, or --where 'time > …'";
 const NO_SCRIPTS: &str = "there are no scripts in other languages; export --to, and units, do what they do";
 const IS_TEXT: &str = "it prints text; `perfprof-tui open FILE` is the screen";
@@ -32,7 +33,7 @@ pub(super) const REPORT: &[PerfOption] = &[
     idle("--percent-type <local-period>", "`perfprof-tui annotate` shows code"),
     idle("--prefix <prefix>", BY_OURSELVES),
     idle("--prefix-strip <N>", BY_OURSELVES),
-    idle("--pretty <key>", "counts of threads are a table: perfprof-tui report -s pid,tid"),
+    idle("--pretty <key>", THREADS),
     idle("--raw-trace", "fields of a tracepoint are columns: -s EVENT.FIELD"),
     idle("--samples <n>", "samples are looked at on the screen: perfprof-tui open FILE"),
     idle("--show-on-off-events", NO_SWITCHES),
@@ -46,26 +47,9 @@ pub(super) const REPORT: &[PerfOption] = &[
     refused("--time-quantum <time (ms|us|ns|s)>", "`perfprof-tui open FILE` has a map of time"),
     refused("--total-cycles", "blocks of branches are not counted: perf report does"),
     idle("--tui", IS_TEXT),
-    refused("-F, --fields <key[,keys...]>", PERF_DOES),
-    refused("-G, --inverted", PERF_DOES),
-    refused("-I, --show-info", PERF_DOES),
-    refused("-p, --parent <regex>", PERF_DOES),
-    refused("-t, --field-separator <separator>", PERF_DOES),
-    refused("-T, --threads", PERF_DOES),
-    refused("-U, --hide-unresolved", PERF_DOES),
-    refused("-w, --column-widths <width[,width...]>", PERF_DOES),
-    refused("-x, --exclude-other", PERF_DOES),
-    refused("--demangle", PERF_DOES),
-    refused("--ignore-callees <regex>", PERF_DOES),
-    refused("--max-stack <n>", PERF_DOES),
-    refused("--mmaps", PERF_DOES),
-    refused("--ns", PERF_DOES),
-    refused("--percentage <relative|absolute>", PERF_DOES),
-    refused("--show-cpu-utilization", PERF_DOES),
-    refused("--show-total-period", PERF_DOES),
-    refused("--stats", PERF_DOES),
-    refused("--symbol-filter <filter>", PERF_DOES),
-    refused("--tasks", PERF_DOES),
+    idle("-T, --threads", THREADS),
+    idle("--demangle", DEMANGLED),
+    idle("--ns", "no column is a time; script --ns has nanoseconds"),
 ];
 
 pub(super) const SCRIPT: &[PerfOption] = &[
@@ -128,7 +112,7 @@ pub(super) const ANNOTATE: &[PerfOption] = &[
     idle("--stdio-color <mode>", IS_TEXT),
     idle("--stdio2", IS_TEXT),
     idle("--tui", IS_TEXT),
-    idle("--demangle", "names are demangled; --no-demangle leaves them"),
+    idle("--demangle", DEMANGLED),
 ];
 
 pub(super) const DIFF: &[PerfOption] = &[

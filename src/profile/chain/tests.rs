@@ -52,6 +52,9 @@ fn a_word_where_no_code_is_mapped_is_no_frame() {
     taken.keeps_words = true;
     let kept = frames(&mut taken, &session, 5, misc::USER, &[user, 0x1001, 0x9000, 0x1002]);
     assert_eq!(kept, [(file, 0x1001), (unknown, 0x9000), (file, 0x1002)]);
+    taken.most = Some(2);
+    let cut = frames(&mut taken, &session, 5, misc::USER, &[user, 0x1001, 0x9000, 0x1002]);
+    assert_eq!(cut, [(file, 0x1001), (unknown, 0x9000)], "from the leaf on");
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
     let callers = |words: &[u64]| {
         let mut out = Vec::new();
         let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or(9);
-        words_of(&Sample { ip, chain: &chain(words), ..Sample::default() }, misc::USER, &mut out);
+        words_of(&Sample { ip, chain: &chain(words), ..Sample::default() }, misc::USER, MAX_DEPTH, &mut out);
         out.into_iter().map(|word| (word.ip, word.caller)).collect::<Vec<_>>()
     };
     assert_eq!(callers(&[1, 2, CONTEXT_KERNEL, 3, 4]), [(1, false), (2, true), (3, false), (4, true)]);
@@ -116,7 +119,7 @@ fn both_halves_of_a_fingerprint_tell_long_chains_apart() {
 fn what_was_sampled_is_at_the_samples_own_address() {
     let of = |mode, words: &[u64]| {
         let mut out = Vec::new();
-        words_of(&Sample { ip: 50, chain: &chain(words), ..Sample::default() }, mode, &mut out);
+        words_of(&Sample { ip: 50, chain: &chain(words), ..Sample::default() }, mode, MAX_DEPTH, &mut out);
         out.into_iter().map(|word| (word.ip, word.context, word.caller)).collect::<Vec<_>>()
     };
     let (kernel, user) = ((50, CONTEXT_KERNEL, false), (50, CONTEXT_USER, false));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::query::heaviest_chain::HeavyTrees;
+use crate::query::heaviest_chain::{ChainThreshold, HeavyTree, HeavyTrees, StackWeights};
 use crate::query::staged::Staged;
 use crate::query::{ColumnKey, Top, TopRow, TopSpec};
 
@@ -53,6 +53,23 @@ fn paths(staged: &Staged, tree: &Tree) -> Weights {
     out
 }
 
+/// What ends at each path of a tree.
+fn ended(staged: &Staged, heavy: &HeavyTree) -> Weights {
+    let (mut out, mut left) = (Weights::new(), vec![(0u32, Vec::new())]);
+    while let Some((at, path)) = left.pop() {
+        for child in &heavy.tree.nodes[at as usize].children {
+            let sym = crate::profile::SymId(heavy.tree.nodes[*child as usize].sym);
+            let name = staged.profile.frames.sym(sym).name().into_owned();
+            left.push((*child, path.iter().cloned().chain([name]).collect()));
+        }
+        let acc = heavy.ended[at as usize];
+        if !acc.is_zero() {
+            out.insert(path, acc);
+        }
+    }
+    out
+}
+
 /// What a row of tables is told apart by: nothing of a sample without frames.
 fn label(top: &Top, staged: &Staged, row: &TopRow) -> Option<String> {
     let sym = top.symbol(staged.data(), row.label);
@@ -84,9 +101,11 @@ proptest! {
         let keys = vec![ColumnKey::Pid, [ColumnKey::Sym, ColumnKey::Dso, ColumnKey::Tid][key]];
         let top = staged.top(&TopSpec { keys, children, ..TopSpec::default() });
         let direction = if callers { Direction::Callers } else { Direction::Callees };
+        let mut weights = StackWeights::new(staged.profile.trie.len());
         for row in &top.rows {
             let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].id(ColumnKey::Pid));
             let mut want = Weights::from([(Vec::new(), Acc::default())]);
+            let (mut want_printed, mut want_ended) = (want.clone(), Weights::new());
             for (_, stack, weight) in samples.iter().filter(|sample| Some(sample.0) == pid) {
                 let is = |i: &usize| {
                     let (file, name) = NAMES[stack[*i]].split_once(':').unwrap_or(("app", NAMES[stack[*i]]));
@@ -105,13 +124,28 @@ proptest! {
                 } else {
                     names(&stack[at..])[of_function..].to_vec()
                 };
-                (0..=path.len()).for_each(|n| *want.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
+                // Printed, what leads to a row that does not count its callees begins where the stack does.
+                let printed = if callers || inclusive { path.clone() } else { names(stack) };
+                let count = |to: &mut Weights, path: &[String]| {
+                    (0..=path.len()).for_each(|n| *to.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
+                };
+                count(&mut want, &path);
+                count(&mut want_printed, &printed);
+                *want_ended.entry(printed).or_default() += Acc::one(*weight);
             }
             let tree = built(staged.data(), &top, row, TreeKind { direction, inclusive });
-            prop_assert_eq!(paths(&staged, &tree), want.clone());
-            let heavy = HeavyTrees::new(staged.data(), &top, TreeKind { direction, inclusive }, f64::from(least));
-            want.retain(|path, acc| path.is_empty() || acc.percent_of(&top.total) >= f64::from(least));
-            prop_assert_eq!(paths(&staged, &heavy.trees(&[row])[0]), want);
+            prop_assert_eq!(paths(&staged, &tree), want);
+            let least = f64::from(least);
+            let threshold = ChainThreshold { least, whole: top.total, of_parent: false, most: usize::MAX };
+            let kind = TreeKind { direction, inclusive };
+            let heavy = HeavyTrees::new(staged.data(), &top, kind, threshold);
+            // What works for one group works for the next.
+            prop_assert_eq!(paths(&staged, &heavy.trees(&mut weights, &[row])[0].tree), {
+                want_printed.retain(|path, acc| path.is_empty() || acc.percent_of(&top.total) >= least);
+                want_printed
+            });
+            let all = HeavyTrees::new(staged.data(), &top, kind, ChainThreshold { least: 0.0, ..threshold });
+            prop_assert_eq!(ended(&staged, &all.trees(&mut weights, &[row])[0]), want_ended);
         }
     }
 }

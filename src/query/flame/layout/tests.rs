@@ -49,6 +49,7 @@ fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f6
         events: of,
         start: 0,
         origins: None,
+        marks: None,
     };
     fn of_session(p: &(Session, Profile)) -> &Session {
         &p.0
@@ -66,7 +67,8 @@ fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f6
 /// The tree of stacks.
 fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
     let (session, profile) = recorded(stacks);
-    let data = Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 0, origins: None };
+    let data =
+        Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 0, origins: None, marks: None };
     FlameTree::build(data, &folded(data), edits)
 }
 

@@ -162,7 +162,7 @@ impl Row<'_> {
                     let style = line.versus.map_or(theme.dim, |v| theme.verdict(v.verdict).1);
                     cell(span, &span.field.cell(line), style, row, buffer);
                 }
-                Field::Key(_) | Field::Samples | Field::Period | Field::Ipc | Field::Old => {
+                Field::Key(_) | Field::Samples | Field::Period | Field::Ipc | Field::Old | Field::Mode(_) => {
                     let style = if line.depth > 0 { theme.dim } else { theme.text };
                     cell(span, &span.field.cell(line), style, row, buffer);
                 }

@@ -160,7 +160,7 @@ impl App {
             Field::Children => Order::Children,
             Field::SelfTime | Field::Period => Order::SelfTime,
             Field::Samples => Order::Samples,
-            Field::Delta | Field::Old => Order::Delta,
+            Field::Delta | Field::Old | Field::Mode(_) => Order::Delta,
             Field::Ipc => Order::Ipc,
             Field::Key(key) => Order::By(key),
         };

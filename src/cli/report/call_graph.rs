@@ -1,0 +1,101 @@
+//! What is typed behind -g: which call chains, and their form.
+
+use crate::lang::quantity;
+use crate::panel::call_chains::{ChainForm, ChainSpec, ChainValue};
+use crate::query::Direction;
+use crate::query::lines::CHAIN_LIMIT;
+
+use super::super::args::Report;
+use super::super::usage;
+
+/// The chains that a report is to print; `children` says whether rows count what they call.
+pub(super) fn of(args: &Report, children: bool) -> anyhow::Result<Option<ChainSpec>> {
+    let least = if args.percent_limit > 0.0 { args.percent_limit } else { CHAIN_LIMIT };
+    // Without an order it is the one that leads where a row's figure comes from (perf-report(1), --call-graph).
+    let direction = if children || args.more.inverted { Direction::Callees } else { Direction::Callers };
+    let (form, value) = (ChainForm::Graph, ChainValue::Percent);
+    let spec = ChainSpec { form, value, direction, least, most: usize::MAX };
+    match args.call_graph.as_deref() {
+        Some(text) => parse(text, spec),
+        None => Ok(args.more.inverted.then_some(spec)),
+    }
+}
+
+/// Whether chains are asked for in the form that scripts read.
+pub(super) fn is_folded(args: &Report) -> bool {
+    args.call_graph.as_deref().is_some_and(|text| text.split(',').any(|word| word.trim() == "folded"))
+}
+
+/// Reads `graph,0.5,10,caller,function,percent`, each word where it may be left out.
+fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
+    let mut spec = spec;
+    let (mut shown, mut numbers) = (true, 0);
+    for word in text.split(',').map(str::trim) {
+        match word {
+            "" | "function" => {}
+            "none" => shown = false,
+            "graph" => spec.form = ChainForm::Graph,
+            "fractal" => spec.form = ChainForm::Fractal,
+            "flat" => spec.form = ChainForm::Flat,
+            "folded" => spec.form = ChainForm::Folded,
+            "caller" => spec.direction = Direction::Callees,
+            "callee" => spec.direction = Direction::Callers,
+            "percent" => spec.value = ChainValue::Percent,
+            "period" => spec.value = ChainValue::Period,
+            "count" => spec.value = ChainValue::Count,
+            "address" => return Err(refusal(text, "entries are functions: perfprof-tui script has each address")),
+            "branch" => return Err(refusal(text, "branches are no part of a chain")),
+            number => {
+                let refused = || refusal(text, &format!("{word} is none of perf's words, see --help"));
+                match numbers {
+                    0 => spec.least = quantity::share(number).map_err(|_| refused())?,
+                    1 => spec.most = quantity::count(number).map_err(|_| refused())?,
+                    _ => return Err(refused()),
+                }
+                numbers += 1;
+            }
+        }
+    }
+    Ok(shown.then_some(spec))
+}
+
+fn refusal(text: &str, why: &str) -> anyhow::Error {
+    usage(format!("-g {text}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn perfs_words_in_any_order() {
+        let spec = ChainSpec {
+            form: ChainForm::Graph,
+            value: ChainValue::Percent,
+            direction: Direction::Callers,
+            least: 0.5,
+            most: usize::MAX,
+        };
+        let of = |text| parse(text, spec).map_err(|error| error.to_string());
+        assert_eq!(of("graph"), Ok(Some(spec)));
+        assert_eq!(of("graph,0.5,callee"), Ok(Some(spec)));
+        assert_eq!(of("none"), Ok(None));
+        assert_eq!(
+            of("caller,fractal,2,3,function,period"),
+            Ok(Some(ChainSpec {
+                form: ChainForm::Fractal,
+                value: ChainValue::Period,
+                direction: Direction::Callees,
+                least: 2.0,
+                most: 3
+            }))
+        );
+        assert_eq!(
+            of("folded,0,count").map(|spec| spec.map(|s| (s.form, s.least, s.value))),
+            Ok(Some((ChainForm::Folded, 0.0, ChainValue::Count)))
+        );
+        for wrong in ["sideways", "graph,0.5,2,3", "address", "graph,0.5,1.5"] {
+            assert!(of(wrong).is_err_and(|said| said.starts_with(&format!("-g {wrong}: "))), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The columns of a report and the order of its rows: what is typed with -s, -F and the options that add a column.
+
+use std::cmp::{Ordering, Reverse};
+
+use crate::lang::nearest_hint;
+use crate::panel::top::{Field, TopTable};
+use crate::query::mode_weights::CpuMode;
+use crate::query::{ColumnKey, TopRow, column};
+
+use super::super::args::Report;
+use super::super::usage;
+
+/// The words of perf that are figures (perf-report(1), --fields).
+const FIGURES: &[(&str, Field)] = &[
+    ("overhead", Field::SelfTime),
+    ("overhead_children", Field::Children),
+    ("overhead_sys", Field::Mode(CpuMode::Kernel)),
+    ("overhead_us", Field::Mode(CpuMode::User)),
+    ("sample", Field::Samples),
+    ("period", Field::Period),
+    ("ipc", Field::Ipc),
+];
+
+/// Keys of perf that are none here, and what serves instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("srcline", "perfprof-tui annotate has lines beside the code, and script -F +srcline at each sample"),
+    ("srcfile", "perfprof-tui annotate has lines beside the code, and script -F +srcline at each sample"),
+    ("socket", "-s cpu tells CPUs apart, -C chooses some"),
+    ("time", "perfprof-tui open FILE has a map of time, and --time chooses a part of it"),
+    ("cgroup_id", "-s cgroup has paths"),
+    ("symbol_size", "perfprof-tui annotate shows all of a function"),
+    ("dso_size", "-s dso has files"),
+    ("overhead_guest_sys", "functions of guests have no names: `perf kvm` looks them up"),
+    ("overhead_guest_us", "functions of guests have no names: `perf kvm` looks them up"),
+];
+
+/// The columns of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Columns {
+    pub(super) keys: Vec<ColumnKey>,
+    pub(super) fields: Vec<Field>,
+    /// Whether these were typed, and no others are shown.
+    pub(super) is_whole: bool,
+    /// What rows are ordered by, where that was said.
+    pub(super) order: Vec<Field>,
+    /// Whether that is instructions a cycle.
+    pub(super) by_ipc: bool,
+}
+
+/// A typed list, and whether it adds to what is there.
+struct List {
+    fields: Vec<Field>,
+    adds: bool,
+}
+
+impl List {
+    fn keys(&self) -> impl Iterator<Item = ColumnKey> + '_ {
+        self.fields.iter().filter_map(|field| match field {
+            Field::Key(key) => Some(*key),
+            _ => None,
+        })
+    }
+
+    /// The figures that every recording has.
+    fn figures(&self) -> impl Iterator<Item = Field> + '_ {
+        self.fields.iter().copied().filter(|field| !matches!(field, Field::Key(_) | Field::Ipc))
+    }
+
+    fn has_ipc(&self) -> bool {
+        self.fields.contains(&Field::Ipc)
+    }
+}
+
+/// What was typed of columns.
+#[derive(Default)]
+pub(super) struct Typed {
+    sort: Option<List>,
+    fields: Option<List>,
+    parent: bool,
+    modes: bool,
+    /// Figures that stand in a table unless scripts read it: these want only what they ask for.
+    counts: bool,
+    periods: bool,
+}
+
+impl Typed {
+    /// What was typed; `for_scripts` is of tables whose chains scripts read.
+    pub(super) fn of(args: &Report, for_scripts: bool) -> anyhow::Result<Self> {
+        Ok(Self {
+            sort: args.sort.as_deref().map(|text| parse("--sort", text)).transpose()?,
+            fields: args.more.fields.as_deref().map(|text| parse("--fields", text)).transpose()?,
+            parent: args.more.parent.is_some(),
+            modes: args.more.show_cpu_utilization,
+            counts: args.samples || !for_scripts,
+            periods: args.more.show_total_period || !for_scripts,
+        })
+    }
+
+    /// With what is there where nothing was typed: `own` keys, and a column of children.
+    pub(super) fn columns(self, own: Vec<ColumnKey>, children: bool) -> Columns {
+        let keys = self.keys(own);
+        // A list of columns is all of them, but for keys that were typed apart from it.
+        let whole = self.fields.as_ref().filter(|list| !list.adds);
+        let mut fields = whole.map_or_else(|| self.figures(children), |list| list.fields.clone());
+        let added = self.fields.iter().filter(|list| list.adds).flat_map(|list| list.fields.iter().copied());
+        for field in keys.iter().map(|key| Field::Key(*key)).chain(added) {
+            if !fields.contains(&field) {
+                fields.push(field);
+            }
+        }
+        let (is_whole, by_ipc) = (whole.is_some(), self.sort.as_ref().is_some_and(List::has_ipc));
+        Columns { keys, fields, is_whole, order: self.order(), by_ipc }
+    }
+
+    fn keys(&self, own: Vec<ColumnKey>) -> Vec<ColumnKey> {
+        let typed = |list: &Option<List>| list.iter().flat_map(List::keys).collect::<Vec<_>>();
+        let starts = match (&self.sort, &self.fields) {
+            (Some(list), _) => list.adds || list.fields == [Field::Ipc],
+            (None, Some(list)) => list.adds,
+            (None, None) => true,
+        };
+        let mut keys = if starts { own } else { Vec::new() };
+        let parent = self.parent.then_some(ColumnKey::Parent);
+        for key in typed(&self.sort).into_iter().chain(typed(&self.fields)).chain(parent) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// The figures that are shown by themselves, and those that rows are ordered by.
+    fn figures(&self, children: bool) -> Vec<Field> {
+        let modes = [CpuMode::Kernel, CpuMode::User].map(Field::Mode);
+        let mut out = vec![Field::Children, Field::SelfTime];
+        out.extend(modes.into_iter().filter(|_| self.modes));
+        out.extend([(self.counts, Field::Samples), (self.periods, Field::Period)].iter().filter(|f| f.0).map(|f| f.1));
+        for field in self.sort.iter().flat_map(List::figures) {
+            if !out.contains(&field) {
+                out.push(field);
+            }
+        }
+        let typed = |field: Field| self.sort.iter().any(|list| list.fields.contains(&field));
+        out.retain(|field| children || *field != Field::Children || typed(*field));
+        out
+    }
+
+    /// Rows are ordered as a list of columns says, where no order was typed; and by overhead first, where that is not
+    /// in it.
+    fn order(&self) -> Vec<Field> {
+        match (&self.sort, &self.fields) {
+            (Some(list), _) if list.figures().next().is_some() && !list.has_ipc() => {
+                let overhead = |field| !matches!(field, Field::Samples | Field::Period);
+                let first = if list.figures().any(overhead) { None } else { Some(Field::SelfTime) };
+                first.into_iter().chain(list.fields.iter().copied()).collect()
+            }
+            (None, Some(list)) if !list.adds => list.fields.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn parse(option: &str, text: &str) -> anyhow::Result<List> {
+    let (adds, list) = text.strip_prefix('+').map_or((false, text), |rest| (true, rest));
+    let mut fields = Vec::new();
+    for word in list.split(',').map(|word| word.trim().trim_start_matches('+')).filter(|word| !word.is_empty()) {
+        let field = field(word).ok_or_else(|| usage(format!("{option} {text}: {}", unknown(word))))?;
+        if !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
+    if fields.is_empty() {
+        return Err(usage(format!("{option} {text}: no column is named")));
+    }
+    Ok(List { fields, adds })
+}
+
+fn field(word: &str) -> Option<Field> {
+    let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
+    let parent = || (word == ColumnKey::Parent.name()).then_some(ColumnKey::Parent);
+    let key = || ColumnKey::parse_list(word).ok().and_then(|list| list.first().copied());
+    figure.or_else(|| parent().or_else(key).map(Field::Key))
+}
+
+fn unknown(word: &str) -> String {
+    if let Some((_, why)) = ELSEWHERE.iter().find(|(name, _)| *name == word) {
+        return format!("rows are not told apart by {word}; {why}");
+    }
+    let figures = FIGURES.iter().map(|(name, _)| *name);
+    let keys = column::ALL.iter().map(|entry| entry.names[0]).chain([ColumnKey::Parent.name()]);
+    let names: Vec<&str> = keys.chain(figures).collect();
+    let hint = nearest_hint(word, names.iter().copied());
+    format!("{word} is no key; there are {}{hint}", names.join(", "))
+}
+
+/// Puts rows in the order of some columns: figures by size, the largest first, keys by name. What is equal stays as it
+/// was.
+pub(super) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[Field]) {
+    let one = |a: &TopRow, b: &TopRow, field: &Field| {
+        let by = |weight: &dyn Fn(&TopRow) -> u64| Reverse(weight(a)).cmp(&Reverse(weight(b)));
+        match field {
+            Field::SelfTime | Field::Period => by(&|row| row.own.period),
+            Field::Children => by(&|row| row.children.period),
+            Field::Samples => by(&|row| row.own.samples),
+            Field::Mode(mode) => by(&|row| table.weight(row, *mode).period),
+            Field::Ipc | Field::Delta | Field::Old => Ordering::Equal,
+            Field::Key(_) => table.cell(b, *field).compare(&table.cell(a, *field)),
+        }
+    };
+    rows.sort_by(|a, b| order.iter().map(|field| one(a, b, field)).find(|by| by.is_ne()).unwrap_or(Ordering::Equal));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(sort: &str, fields: &str, children: bool) -> String {
+        let list = |option, text: &str| (!text.is_empty()).then(|| parse(option, text).expect("a list"));
+        let typed = Typed {
+            sort: list("-s", sort),
+            fields: list("-F", fields),
+            parent: false,
+            modes: false,
+            counts: true,
+            periods: true,
+        };
+        let columns = typed.columns(vec![ColumnKey::Comm, ColumnKey::Sym], children);
+        let names =
+            |list: &[Field]| list.iter().map(|field| field.column().name.to_string()).collect::<Vec<_>>().join(",");
+        format!("{} by {}", names(&columns.fields), names(&columns.order))
+    }
+
+    #[test]
+    fn columns_are_those_of_perf() {
+        for (sort, fields, children, want) in [
+            ("", "", true, "children_pct,self_pct,samples,period,comm,sym by "),
+            ("", "", false, "self_pct,samples,period,comm,sym by "),
+            ("dso", "", false, "self_pct,samples,period,dso by "),
+            ("+cpu", "", false, "self_pct,samples,period,comm,sym,cpu by "),
+            ("overhead,sym", "", false, "self_pct,samples,period,sym by self_pct,sym"),
+            ("sample,sym", "", false, "self_pct,samples,period,sym by self_pct,samples,sym"),
+            ("ipc", "", false, "self_pct,samples,period,comm,sym by "),
+            ("ipc,dso", "", false, "self_pct,samples,period,dso by "),
+            ("overhead_us,dso", "", false, "self_pct,samples,period,us_pct,dso by us_pct,dso"),
+            ("overhead_children,dso", "", true, "children_pct,self_pct,samples,period,dso by children_pct,dso"),
+            ("", "sym,overhead", true, "sym,self_pct by sym,self_pct"),
+            ("", "overhead", true, "self_pct by self_pct"),
+            ("", "+period,sys", false, ""),
+            ("dso", "overhead,sample", false, "self_pct,samples,dso by "),
+            ("", "+overhead_sys", false, "self_pct,samples,period,comm,sym,sys_pct by "),
+        ] {
+            match want {
+                "" => assert!(parse("-F", fields).is_err(), "{fields}"),
+                want => assert_eq!(columns(sort, fields, children), want, "-s {sort} -F {fields}"),
+            }
+        }
+        let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused").to_string();
+        assert!(said("srcline").contains("annotate"), "{}", said("srcline"));
+        assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
+        assert!(said(",").contains("no column is named"));
+    }
+}

@@ -1,0 +1,249 @@
+//! The rows of one event: made, chosen, put in order and printed, with their call chains.
+
+use std::sync::Arc;
+
+use regex::Regex;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use crate::engine::offline::Offline;
+use crate::filter::Filter;
+use crate::panel;
+use crate::panel::call_chains::{ChainForm, ChainSpec};
+use crate::panel::top::{Field, TopTable};
+use crate::profile::{Acc, SymId};
+use crate::query::chains::TreeKind;
+use crate::query::heaviest_chain::{HeavyTree, HeavyTrees};
+use crate::query::mode_weights::ModeWeights;
+use crate::query::parallel::shared;
+use crate::query::stack_marks::{StackMarks, StackRules};
+use crate::query::{Aggregate, ColumnKey, Data, Order, Partner, RowLimit, Top, TopRow, TopSpec};
+use crate::report::json;
+
+use super::super::args::{Report, ShareOf};
+use super::super::output::print;
+use super::super::usage;
+use super::{ReportShape, columns};
+
+/// What is asked of stacks by the names in them.
+pub(super) struct Patterns {
+    parent: Option<Regex>,
+    ignore_callees: Option<Regex>,
+    only_with_parent: bool,
+    only_named: bool,
+}
+
+/// perf's pattern of a parent where none is given.
+const PARENT: &str = "^sys_|^do_page_fault";
+
+impl Patterns {
+    pub(super) fn of(args: &Report) -> anyhow::Result<Self> {
+        let read = |option: &str, text: &Option<String>| {
+            let refused = |error: regex::Error| usage(format!("{option}: {error}"));
+            text.as_deref().map(|text| Regex::new(text).map_err(refused)).transpose()
+        };
+        let mut out = Self {
+            parent: read("--parent", &args.more.parent)?,
+            ignore_callees: read("--ignore-callees", &args.more.ignore_callees)?,
+            only_with_parent: args.more.exclude_other,
+            only_named: args.more.hide_unresolved,
+        };
+        if out.only_with_parent {
+            out.need_parent();
+        }
+        Ok(out)
+    }
+
+    /// Takes in what columns want of them.
+    pub(super) fn complete(&mut self, keys: &[ColumnKey]) {
+        if keys.contains(&ColumnKey::Parent) {
+            self.need_parent();
+        }
+    }
+
+    fn need_parent(&mut self) {
+        if self.parent.is_none() {
+            self.parent = Regex::new(PARENT).ok();
+        }
+    }
+
+    pub(super) fn need_chains(&self) -> bool {
+        self.parent.is_some() || self.ignore_callees.is_some()
+    }
+
+    /// What they say of the stacks of a profile; nothing where nothing is asked.
+    pub(super) fn marks(&self, data: Data<'_>) -> Option<StackMarks> {
+        let parent = self.parent.as_ref().map(|regex| |name: &str| regex.is_match(name));
+        let ignored = self.ignore_callees.as_ref().map(|regex| |name: &str| regex.is_match(name));
+        let rules = StackRules {
+            ignore_callees: ignored.as_ref().map(|is| is as &dyn Fn(&str) -> bool),
+            parent: parent.as_ref().map(|is| is as &dyn Fn(&str) -> bool),
+            only_with_parent: self.only_with_parent,
+            only_named: self.only_named,
+        };
+        (self.need_chains() || self.only_named).then(|| StackMarks::new(data, rules))
+    }
+}
+
+/// The rows of an event.
+pub(super) struct EventRows<'a> {
+    data: Data<'a>,
+    name: &'a str,
+    top: Top,
+    fields: Vec<Field>,
+    modes: ModeWeights,
+    /// What percentages are of.
+    whole: Acc,
+    pub(super) lost: u64,
+}
+
+impl<'a> EventRows<'a> {
+    pub(super) fn new(
+        loaded: &'a Offline,
+        marks: Option<&'a StackMarks>,
+        event: usize,
+        filter: Option<Arc<Filter>>,
+        shape: &ReportShape<'_>,
+    ) -> Self {
+        let data = Data { origins: marks.and_then(StackMarks::origins), marks, ..loaded.data() };
+        let keys = &shape.columns.keys;
+        let spec = TopSpec {
+            keys: keys.clone(),
+            children: shape.children,
+            order: if shape.columns.by_ipc { Order::Ipc } else { Order::SelfTime },
+            reversed: false,
+            origins: false,
+        };
+        let is_filtered = filter.is_some() || marks.is_some();
+        let mut fold = Aggregate::new(event, filter).told_apart(keys);
+        fold.update(data, 0..u64::MAX);
+        let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced().is_none());
+        let partner = partner.map(|partner| {
+            let mut other = Aggregate::of_event(partner.event, &fold);
+            other.update(data, 0..u64::MAX);
+            (partner, other)
+        });
+        let with = partner.as_ref().map(|(partner, other)| (*partner, other));
+        let top = Top::build_with(data, &fold, with, &spec, RowLimit::First(usize::MAX));
+        let mut fields = shape.columns.fields.clone();
+        if top.partner.is_some() && !shape.columns.is_whole && !fields.contains(&Field::Ipc) {
+            let at = fields.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(fields.len());
+            fields.insert(at, Field::Ipc);
+        }
+        let mut whole = top.total;
+        if is_filtered && shape.args.more.percentage == Some(ShareOf::Absolute) {
+            let mut all = Aggregate::new(event, None);
+            all.update(data, 0..u64::MAX);
+            whole = all.total();
+        }
+        let wants_modes = |list: &[Field]| list.iter().any(|field| matches!(field, Field::Mode(_)));
+        let modes = if wants_modes(&shape.columns.fields) || wants_modes(&shape.columns.order) {
+            ModeWeights::of(data, &top)
+        } else {
+            ModeWeights::default()
+        };
+        let lost = loaded.ingest.core().profile.ledger.lost_of(event);
+        let mut out = Self { data, name: &loaded.event_names[event], top, fields, modes, whole, lost };
+        out.choose(shape);
+        out
+    }
+
+    /// Leaves rows out that are not wanted, and puts the others in order.
+    fn choose(&mut self, shape: &ReportShape<'_>) {
+        let mut rows = std::mem::take(&mut self.top.rows);
+        let least = shape.args.percent_limit;
+        if least > 0.0 {
+            rows.retain(|row| row.children.percent_of(&self.whole) >= least);
+        }
+        if let Some(part) = &shape.args.more.symbol_filter {
+            let name = |row: &TopRow| self.top.symbol(self.data, row.label).map(|sym| sym.name());
+            rows.retain(|row| name(row).is_some_and(|name| name.contains(&**part)));
+        }
+        columns::sort(&self.table(), &mut rows, &shape.columns.order);
+        self.top.rows = rows;
+    }
+
+    pub(super) fn table(&self) -> TopTable<'_> {
+        TopTable { data: self.data, top: &self.top, fields: &self.fields, whole: self.whole, modes: &self.modes }
+    }
+
+    /// Prints them as text.
+    pub(super) fn print(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
+        let head = format!(
+            "# event {}: {} samples, period {}, lost {}\n",
+            panel::text::clean(self.name),
+            panel::unit::thousands(self.top.total.samples),
+            panel::unit::thousands(self.top.total.period),
+            panel::unit::thousands(self.lost)
+        );
+        print(&head)?;
+        if shape.args.hierarchy {
+            let least = shape.args.percent_limit;
+            print(&panel::tree::hierarchy(self.data, &self.top, &shape.columns.keys, least, &self.whole))?;
+            return print("\n");
+        }
+        let table = self.table().table(shape.limit);
+        // As perf's scripts tell them apart: rows begin with a blank, chains with a figure.
+        let folded = shape.chains.is_some_and(|spec| spec.form == ChainForm::Folded);
+        let (table, margin) = match &shape.args.more.separator {
+            Some(separator) => (table.to_separated(separator), ""),
+            None if folded => (table.with_plain_figures().to_text_within(&shape.args.more.column_widths), "    "),
+            None => (table.to_text_within(&shape.args.more.column_widths), ""),
+        };
+        let Some(spec) = shape.chains else {
+            print(&table)?;
+            return print("\n");
+        };
+        let mut chains = self.chains(&spec, shape, |row, tree| {
+            let function =
+                Some(SymId(row.label)).filter(|_| self.top.is_by_function() && !spec.ends_with_row(shape.children));
+            spec.text(self.data, tree, function, &self.whole)
+        });
+        let mut lines = table.lines();
+        let mut out = format!("{}{}\n", if margin.is_empty() { "" } else { "#   " }, lines.next().unwrap_or_default());
+        for (line, row) in lines.zip(&self.top.rows) {
+            out.extend([margin, line, "\n"]);
+            out.push_str(&chains.remove(&row.place()).unwrap_or_default());
+            if out.len() > AT_ONCE {
+                print(&std::mem::take(&mut out))?;
+            }
+        }
+        print(&(out + "\n"))
+    }
+
+    /// What is made of the call chains of the rows that have some which are shown, by their places.
+    pub(super) fn chains<R: Send>(
+        &self,
+        spec: &ChainSpec,
+        shape: &ReportShape<'_>,
+        make: impl Fn(&TopRow, &HeavyTree) -> R + Sync,
+    ) -> FxHashMap<(u32, u32), R> {
+        let threshold = spec.threshold(&self.whole);
+        // A chain counts no more than its row does, so that most rows have none.
+        let counts = |row: &TopRow| if shape.children { row.children } else { row.own };
+        let has_some = |row: &&TopRow| threshold.of_parent || threshold.is_met(&counts(row), &Acc::default());
+        let mut rows: Vec<&TopRow> = self.top.rows.iter().take(shape.limit).filter(has_some).collect();
+        rows.sort_by_key(|row| row.group);
+        let groups: Vec<&[&TopRow]> = rows.chunk_by(|a, b| a.group == b.group).collect();
+        let kind = TreeKind { direction: spec.direction, inclusive: shape.children };
+        let heavy = HeavyTrees::new(self.data, &self.top, kind, threshold);
+        let of_groups = |groups: &[&[&TopRow]]| {
+            let mut weights = heavy.weights();
+            let mut out = Vec::new();
+            for rows in groups {
+                let trees = heavy.trees(&mut weights, rows);
+                out.extend(rows.iter().zip(&trees).map(|(row, tree)| (row.place(), make(row, tree))));
+            }
+            out
+        };
+        shared(&groups, groups.len(), 1, of_groups).into_iter().flatten().collect()
+    }
+
+    /// A row's call tree as objects, each with its depth.
+    pub(super) fn chain_objects(&self, spec: &ChainSpec, tree: &HeavyTree) -> Value {
+        json::chain(self.data, spec, tree, &self.whole)
+    }
+}
+
+/// Bytes of text that are worth a write.
+const AT_ONCE: usize = 1 << 16;

@@ -1,0 +1,176 @@
+//! What a report makes of stacks by the names in them: which function a stack is taken for, which caller it is of, and
+//! whether it counts at all.
+
+use crate::profile::frames::SymState;
+use crate::profile::{NodeId, SymId};
+
+use super::data::Data;
+
+/// True of the names that are meant.
+pub type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
+
+/// What is asked of stacks.
+#[derive(Clone, Copy, Default)]
+pub struct StackRules<'a> {
+    /// Functions whose callees are forgotten: a stack ends at the outermost of them.
+    pub ignore_callees: Option<IsMeant<'a>>,
+    /// Functions by whose innermost a stack is told apart.
+    pub parent: Option<IsMeant<'a>>,
+    /// Whether stacks without such a function do not count.
+    pub only_with_parent: bool,
+    /// Whether stacks whose last function has no name do not count.
+    pub only_named: bool,
+}
+
+/// Answers for all stacks, by node.
+#[derive(Debug, Default)]
+pub struct StackMarks {
+    /// The stack that each is taken for.
+    origins: Option<Vec<u32>>,
+    /// The symbol of each one's parent.
+    parents: Vec<u32>,
+    left_out: Vec<bool>,
+}
+
+/// No symbol.
+const NONE: u32 = u32::MAX;
+
+/// What stacks without such a caller are called.
+const OTHER: &str = "[other]";
+
+impl StackMarks {
+    pub fn new(data: Data<'_>, rules: StackRules<'_>) -> Self {
+        let origins = rules.ignore_callees.map(|is| origins(data, &named(data, is)));
+        let parents = rules.parent.map(|is| innermost(data, &named(data, is))).unwrap_or_default();
+        let taken_for = |node: u32| origins.as_ref().map_or(node, |list| list[node as usize]);
+        let is_left_out = |node: u32| {
+            let unnamed = || match taken_for(node) {
+                0 => true,
+                node => data.profile.frames.sym(sym_at(data, node)).state == SymState::Unknown,
+            };
+            rules.only_with_parent && parents[node as usize] == NONE || rules.only_named && unnamed()
+        };
+        let any = rules.only_named || rules.only_with_parent;
+        let nodes = if any { data.profile.trie.len() as u32 } else { 0 };
+        Self { left_out: (0..nodes).map(is_left_out).collect(), origins, parents }
+    }
+
+    pub(crate) fn origins(&self) -> Option<&[u32]> {
+        self.origins.as_deref()
+    }
+
+    pub(super) fn counts(&self, node: NodeId) -> bool {
+        !self.left_out.get(node.0 as usize).is_some_and(|out| *out)
+    }
+
+    /// The parent of a stack, as a number that others of the same have, too.
+    pub(super) fn parent(&self, node: NodeId) -> u32 {
+        self.parents.get(node.0 as usize).copied().unwrap_or(NONE)
+    }
+
+    pub(super) fn parent_name(&self, data: Data<'_>, node: NodeId) -> std::sync::Arc<str> {
+        match self.parent(node) {
+            NONE => OTHER.into(),
+            sym => data.profile.frames.sym(SymId(sym)).shared_name(),
+        }
+    }
+}
+
+fn sym_at(data: Data<'_>, node: u32) -> SymId {
+    data.profile.frames.sym_of(data.profile.trie.frame(NodeId(node)))
+}
+
+/// Which symbols are meant.
+fn named(data: Data<'_>, is: IsMeant<'_>) -> Vec<bool> {
+    let frames = &data.profile.frames;
+    (0..frames.n_syms() as u32).map(|sym| is(&frames.sym(SymId(sym)).name())).collect()
+}
+
+/// For each stack the one that ends at its outermost meant frame, if it has one.
+fn origins(data: Data<'_>, meant: &[bool]) -> Vec<u32> {
+    let nodes = data.profile.trie.len();
+    let (mut out, mut found) = (vec![0u32; nodes], vec![false; nodes]);
+    for node in 1..nodes {
+        let parent = data.profile.trie.parent(NodeId(node as u32)).0 as usize;
+        let above = found[parent];
+        out[node] = if above { out[parent] } else { node as u32 };
+        found[node] = above || meant[sym_at(data, node as u32).0 as usize];
+    }
+    out
+}
+
+/// For each stack the symbol of its innermost meant frame.
+fn innermost(data: Data<'_>, meant: &[bool]) -> Vec<u32> {
+    let mut out = vec![NONE; data.profile.trie.len()];
+    for node in 1..out.len() {
+        let sym = sym_at(data, node as u32).0;
+        let parent = data.profile.trie.parent(NodeId(node as u32)).0 as usize;
+        out[node] = if meant[sym as usize] { sym } else { out[parent] };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::staged::Staged;
+    use crate::query::{ColumnKey, RowLimit, Top, TopSpec};
+
+    /// Rows of a profile under some rules: what they are of, self and with callees.
+    fn rows(keys: &[ColumnKey], rules: StackRules<'_>) -> Vec<(String, u64, u64)> {
+        let mut staged = Staged::default();
+        for (stack, weight) in [
+            (&["main", "sys_read", "copy"][..], 1),
+            (&["main", "sys_write", "sys_read", "copy"], 2),
+            (&["main", "loop"], 4),
+            (&[], 8),
+        ] {
+            staged.sample(1, 1, stack, weight);
+        }
+        let marks = StackMarks::new(staged.data(), rules);
+        let data = Data { origins: marks.origins(), marks: Some(&marks), ..staged.data() };
+        let spec = TopSpec { keys: keys.to_vec(), ..TopSpec::default() };
+        let top = Top::build(data, &staged.fold(), &spec, RowLimit::First(usize::MAX));
+        let name = |row: &crate::query::TopRow| {
+            let sym = top.symbol(data, row.label).map(|sym| sym.name().into_owned());
+            top.groups[row.group as usize].text(ColumnKey::Parent).map(ToString::to_string).or(sym).unwrap_or_default()
+        };
+        let mut rows: Vec<_> = top.rows.iter().map(|row| (name(row), row.own.period, row.children.period)).collect();
+        rows.push(("total".into(), top.total.period, 0));
+        rows.sort();
+        rows
+    }
+
+    fn list(rows: &[(&str, u64, u64)]) -> Vec<(String, u64, u64)> {
+        let mut rows: Vec<_> = rows.iter().map(|(name, own, all)| ((*name).to_owned(), *own, *all)).collect();
+        rows.sort();
+        rows
+    }
+
+    #[test]
+    fn callees_of_a_function_are_its_own() {
+        let is = |name: &str| name.starts_with("sys_");
+        let rules = StackRules { ignore_callees: Some(&is), ..StackRules::default() };
+        let want =
+            [("", 8, 8), ("loop", 4, 4), ("main", 0, 7), ("sys_read", 1, 1), ("sys_write", 2, 2), ("total", 15, 0)];
+        assert_eq!(rows(&[ColumnKey::Sym], rules), list(&want));
+    }
+
+    #[test]
+    fn rows_are_told_apart_by_the_innermost_caller_that_is_meant() {
+        let is = |name: &str| name.starts_with("sys_");
+        let rules = StackRules { parent: Some(&is), ..StackRules::default() };
+        let want = [("[other]", 12, 12), ("sys_read", 3, 3), ("total", 15, 0)];
+        assert_eq!(rows(&[ColumnKey::Parent], rules), list(&want));
+        let only = StackRules { only_with_parent: true, ..rules };
+        assert_eq!(rows(&[ColumnKey::Parent], only), list(&[("sys_read", 3, 3), ("total", 3, 0)]));
+    }
+
+    #[test]
+    fn what_has_no_name_is_left_out() {
+        let rules = StackRules { only_named: true, ..StackRules::default() };
+        let want =
+            [("copy", 3, 3), ("loop", 4, 4), ("main", 0, 7), ("sys_read", 0, 3), ("sys_write", 0, 2), ("total", 7, 0)];
+        assert_eq!(rows(&[ColumnKey::Sym], rules), list(&want));
+    }
+}

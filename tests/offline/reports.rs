@@ -1,0 +1,240 @@
+//! `report` with perf's options, beside what perf makes of the same file: columns, filters, chains in all their forms,
+//! threads, mappings, counts of records.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{data, program, run, skipped, symfs};
+
+/// Whether there is a perf to compare with.
+fn has_perf(test: &str) -> bool {
+    let has = Command::new("perf").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has {
+        skipped(test, "there is no perf");
+    }
+    has
+}
+
+/// The lines of a report with some options, and perf's; without headings, blanks around values and empty lines.
+struct Pair {
+    ours: Vec<String>,
+    perf: Vec<String>,
+}
+
+impl Pair {
+    fn of(file: &str, root: &Path, words: &str) -> Self {
+        let ask = |mut command: Command| {
+            command.args(["report", "--stdio", "-i"]).arg(data(file)).args(words.split(' '));
+            let output = run(command.arg("--symfs").arg(root).arg("--kallsyms").arg(data("kallsyms")));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let joined = |value: &str| value.split_whitespace().collect::<Vec<_>>().join(" ");
+        let trimmed = |line: &str| line.split('|').map(joined).collect::<Vec<_>>().join("|");
+        let lines = |text: String| {
+            text.lines().filter(|line| !line.starts_with('#')).map(trimmed).filter(|line| !line.is_empty()).collect()
+        };
+        Self { ours: lines(ask(program())), perf: lines(ask(Command::new("perf"))) }
+    }
+
+    /// Without the chains that perf prints wherever there are some.
+    fn rows(self) -> Self {
+        let rows = |lines: Vec<String>| lines.into_iter().filter(|line| line.contains("%|")).collect();
+        Self { ours: rows(self.ours), perf: rows(self.perf) }
+    }
+
+    /// The same lines in any order: perf orders rows of one size by chance.
+    fn assert_same(&self, words: &str) {
+        let sorted = |lines: &[String]| {
+            let mut lines = lines.to_vec();
+            lines.sort();
+            lines.join("\n")
+        };
+        assert!(!self.perf.is_empty(), "{words}");
+        assert_eq!(sorted(&self.ours), sorted(&self.perf), "{words}");
+    }
+}
+
+/// Rows of values, as a script reads them. Functions of libraries that are not shipped have no names here.
+#[test]
+fn figures_for_scripts_are_perfs() {
+    if !has_perf("figures_for_scripts_are_perfs") {
+        return;
+    }
+    let root = symfs();
+    for words in [
+        "-t | -F overhead,sample,period,comm,dso --no-children",
+        "-t | -F overhead_children,overhead,comm,dso",
+        "-t | -F overhead,overhead_sys,overhead_us,comm --no-children",
+        "-t | -F overhead,sample,dso --no-children -c spin,sysmix --percentage relative",
+        "-t | -F overhead,sample,dso --no-children -d spin,sysmix --percentage absolute",
+        "-t | -F overhead,sample,comm --no-children --percent-limit 1",
+        "-t | -F overhead,sample,parent -p work_loop|do_syscall --no-children",
+        "-t | -F overhead,sample,comm -p main -x --no-children",
+        "-t | -F overhead,sample,dso --ignore-callees ^main$ --no-children",
+    ] {
+        for file in ["fp-spin.data", "fp-sysmix.data"] {
+            let words =
+                if words.contains("-s comm,pid") { "-t | -F overhead,sample,comm --no-children" } else { words };
+            Pair::of(file, root.path(), words).rows().assert_same(words);
+        }
+    }
+    // From the leaf on; perf cuts at the other end where chains begin with the callers.
+    let cut = "-t | -F overhead_children,overhead,dso --max-stack 2 -g callee";
+    Pair::of("fp-spin.data", root.path(), cut).rows().assert_same(cut);
+    Pair::of("multi3.data", root.path(), "-t | -F overhead,sample,comm").rows().assert_same("several events");
+}
+
+/// The shape of the table is ours, the rows and the chains are perf's.
+#[test]
+fn folded_chains_are_perfs() {
+    if !has_perf("folded_chains_are_perfs") {
+        return;
+    }
+    let root = symfs();
+    for words in [
+        "-n --no-children -s comm -g folded,0,caller,count",
+        "-n --no-children -s comm -g folded,0,callee,count",
+        "--no-children -s comm -g folded,1,caller,period",
+        "--no-children -s comm -g folded,1,caller,percent",
+    ] {
+        // What perf calls a function that is not known is its address; what leads nowhere ends a stack here.
+        let named = |lines: Vec<String>| {
+            let is_known = |line: &String| !line.contains("0x") && !line.contains("[broken]") && !line.contains("7f");
+            lines.into_iter().filter(is_known).collect::<Vec<_>>()
+        };
+        let pair = Pair::of("fp-spin.data", root.path(), words);
+        Pair { ours: named(pair.ours), perf: named(pair.perf) }.assert_same(words);
+    }
+}
+
+#[test]
+fn threads_mappings_and_counts_are_perfs() {
+    if !has_perf("threads_mappings_and_counts_are_perfs") {
+        return;
+    }
+    let root = symfs();
+    for file in ["forker-g.data", "threads12.data", "fp-sysmix.data"] {
+        Pair::of(file, root.path(), "--tasks").assert_same("--tasks");
+        Pair::of(file, root.path(), "--stats").assert_same("--stats");
+        // perf says them again for each thread of a process.
+        let pair = Pair::of(file, root.path(), "--mmaps");
+        let once = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<_>>();
+        assert_eq!(once(&pair.ours), once(&pair.perf), "{file}");
+    }
+}
+
+fn text(words: &[&str]) -> String {
+    let root = symfs();
+    let mut command = program();
+    command.arg("report").args(words).arg("--symfs").arg(root.path()).arg("--kallsyms").arg(data("kallsyms"));
+    String::from_utf8_lossy(&run(&mut command).stdout).into_owned()
+}
+
+#[test]
+fn chains_have_perfs_forms() {
+    let file = data("fp-spin.data");
+    let with = |words: &[&str]| text(&[&[file.to_str().expect("text"), "-c", "spin", "-s", "sym"], words].concat());
+    let below = |text: &str, row: &str| {
+        let from = text.lines().skip_while(|line| !(line.contains(" %  ") && line.ends_with(row))).skip(1);
+        from.take_while(|line| line.starts_with("            ")).map(|l| l.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let callers = with(&["--no-children", "-g", "callee,20"]);
+    let names = |lines: Vec<String>| {
+        let name = |line: String| line.split_whitespace().rev().nth(1).unwrap_or_default().to_owned();
+        lines.into_iter().map(name).collect::<Vec<_>>().join(" ")
+    };
+    assert!(names(below(&callers, "burn_alpha")).starts_with("work_loop main"), "{callers}");
+    // From where it began, it ends with the row itself.
+    let from_roots = with(&["--no-children", "-g", "caller,20"]);
+    assert!(names(below(&from_roots, "burn_alpha")).ends_with("main work_loop burn_alpha"), "{from_roots}");
+    assert_eq!(with(&["--no-children", "-G", "-g", "graph,20,caller"]), from_roots);
+    // Of the entry above all goes on to the one that it called.
+    let fractal = with(&["-g", "fractal,20,caller"]);
+    let graph = with(&["-g", "graph,20,caller"]);
+    let first = |text: &str| below(text, "work_loop").first().cloned().unwrap_or_default();
+    assert!(fractal != graph && first(&fractal).contains("burn_alpha"), "{fractal}");
+    // One entry below each.
+    let one = with(&["-g", "graph,0,1,caller"]);
+    assert_eq!(below(&one, "work_loop").len().min(9), below(&one, "work_loop").len(), "{one}");
+    let flat = below(&with(&["--no-children", "-g", "flat,20,callee,count"]), "burn_alpha");
+    assert!(flat[0].parse::<u64>().is_ok() && flat[1..4] == ["burn_alpha", "work_loop", "main"], "{flat:?}");
+    assert_eq!(with(&["-g", "none"]), with(&[]));
+}
+
+/// The tree of chains in JSON is that of the text.
+#[test]
+fn chains_are_in_json() {
+    let file = data("fp-spin.data");
+    for (way, name) in [("caller", "callees"), ("callee", "callers")] {
+        let words = [file.to_str().expect("text"), "-s", "dso,sym", "-g", way];
+        let text = text(&words);
+        let json: serde_json::Value =
+            serde_json::from_str(&self::text(&[&words[..], &["--format", "json"]].concat())).expect("JSON");
+        let rows = json["events"][0]["rows"].as_array().expect("rows");
+        let entries = rows.iter().flat_map(|row| row[name].as_array().expect("chains"));
+        let listed: Vec<String> = entries
+            .map(|entry| {
+                assert!(
+                    entry["pct"].as_f64().expect("share") >= 0.5 && entry["samples"].as_u64().expect("samples") > 0
+                );
+                format!("{}  {}", entry["sym"].as_str().expect("name"), entry["dso"].as_str().expect("file"))
+            })
+            .collect();
+        let shown: Vec<String> = text
+            .lines()
+            .filter(|line| line.starts_with("            "))
+            .map(|line| line.split_once(" % ").expect("a share").1.to_owned())
+            .collect();
+        assert!(listed.len() > 20, "{listed:?}");
+        assert_eq!(listed, shown, "{way}");
+    }
+    let output = run(program().arg("report").arg(&file).args(["-g", "caller", "--format", "csv"]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("CSV has no call chains"));
+}
+
+#[test]
+fn rows_are_ordered_and_left_out_as_is_said() {
+    let file = data("fp-spin.data");
+    let rows = |words: &[&str]| {
+        let text = text(&[&[file.to_str().expect("text"), "-t", ";"], words].concat());
+        text.lines().skip(2).filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let by_name = rows(&["-F", "sym,overhead", "--no-children"]);
+    assert!(by_name.is_sorted() && by_name.len() > 1, "{by_name:?}");
+    let by_children = rows(&["-s", "overhead_children,sym"]);
+    let share = |line: &String| line.split('%').next().and_then(|n| n.parse::<f64>().ok()).expect("a share");
+    assert!(by_children.windows(2).all(|pair| share(&pair[0]) >= share(&pair[1])), "{by_children:?}");
+    let burning = rows(&["-s", "sym", "-F", "sym", "--symbol-filter", "burn_"]);
+    assert!(burning.iter().all(|name| name.contains("burn_")) && burning.len() > 1, "{burning:?}");
+    // Of libraries that are not here nothing is known.
+    let leaves = |more: &str| {
+        let file = data("fp-sysmix.data");
+        let text = text(&[file.to_str().expect("text"), "-t", ";", "--no-children", "-F", "sym", more]);
+        text.lines().skip(2).filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (all, named) = (leaves("--no-bounds"), leaves("-U"));
+    let unnamed = |rows: &[String]| rows.iter().filter(|row| row.starts_with("0x")).count();
+    assert!(unnamed(&all) > 0 && unnamed(&named) == 0 && named.len() + unnamed(&all) == all.len(), "{named:?}");
+}
+
+/// The head stands before the table, or alone.
+#[test]
+fn the_head_stands_before_the_table() {
+    let file = data("fp-spin.data");
+    let with = |words: &[&str]| text(&[&[file.to_str().expect("text")], words].concat());
+    let (head, table) = (with(&["--header-only"]), with(&[]));
+    assert!(head.contains("osrelease"), "{head}");
+    for words in [["--header"], ["-I"]] {
+        assert_eq!(with(&words), format!("{head}#\n{table}"));
+    }
+}
+
+/// A column that nothing fills says why.
+#[test]
+fn what_samples_do_not_tell_is_said() {
+    let output = run(program().arg("report").arg(data("fp-spin.data")).args(["-s", "cgroup"]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("do not tell their cgroups"), "{output:?}");
+    let output = run(program().arg("report").arg(data("fp-spin.data")).args(["-s", "comm"]));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("cgroups"), "{output:?}");
+}

@@ -113,7 +113,7 @@ pub fn main() -> ExitCode {
         None => live::run(args.live),
         Some(Command::Open(open)) => live::open(open),
         Some(Command::Record(record)) => record::run(*record),
-        Some(Command::Report(options)) => report::run(options),
+        Some(Command::Report(options)) => report::run(*options),
         Some(Command::Script(options)) => script::run(*options),
         Some(Command::Evlist(options)) => evlist::run(options),
         Some(Command::BuildidList(options)) => buildid_list::run(options),

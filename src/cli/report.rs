@@ -86,7 +86,10 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     }
     let info = opened.source.info();
     let own = if args.branch_history { vec![ColumnKey::Sym, ColumnKey::Dso] } else { own_keys(info) };
-    let children = !args.no_children && (info.chains || args.branch_history);
+    let children = !args.no_children && (info.chains || args.branch_history) && !typed.by_line();
+    if typed.by_line() && args.children {
+        complain("--children: lines are those of what was sampled, and no row counts what it called");
+    }
     let columns = typed.columns(own, children);
     let keys = columns.keys.clone();
     patterns.complete(&keys);
@@ -96,6 +99,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.frames.inline,
+        lines: keys.iter().any(|key| key.is_of_line()),
         history: args.branch_history,
         max_stack: args.more.max_stack,
         ..IntakeOptions::default()

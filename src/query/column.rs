@@ -9,6 +9,7 @@ use crate::filter::{equals, has_field};
 use crate::profile::NodeId;
 use crate::session::Task;
 use crate::session::containers::Container;
+use crate::symbols::lines::SourceLine;
 
 use super::Data;
 pub use super::column_value::ColumnValue;
@@ -120,8 +121,12 @@ macro_rules! columns {
                 /// The column whose entry of [`ALL`] says what its values are.
                 $Key,
             )+
-            /// The innermost caller that a pattern names; offered nowhere, as it is of a report's pattern.
+            /// The innermost caller that a pattern names.
             Parent,
+            /// The source line of the sampled instruction.
+            Srcline,
+            /// The file of that line.
+            Srcfile,
             /// A field of a tracepoint: of one event, `event.field`, or of any.
             Traced(&'static str),
         }
@@ -148,10 +153,28 @@ columns! {
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
 
-static PARENT: ColumnDef = ColumnDef {
-    key: ColumnKey::Parent,
-    ..of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack))).wide(24).without_field()
-};
+/// Those that only reports have: they are of a stack, and want a pattern or lines that nobody looks up for a screen.
+pub static OF_REPORTS: [ColumnDef; 3] = [
+    ColumnDef {
+        key: ColumnKey::Parent,
+        ..of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack))).wide(24).without_field()
+    },
+    ColumnDef {
+        key: ColumnKey::Srcline,
+        ..of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short)).wide(24).without_field()
+    },
+    ColumnDef {
+        key: ColumnKey::Srcfile,
+        ..of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string())).wide(24).without_field()
+    },
+];
+
+/// Something of the line of a stack's last frame; nothing where that is not known.
+fn line(of: &ColumnInput<'_>, what: impl Fn(&SourceLine) -> String) -> ColumnValue {
+    let (profile, stack) = (of.data.profile, of.data.stack(of.stack));
+    let line = (stack != NodeId::ROOT).then(|| profile.frames.line(profile.trie.frame(stack))).flatten();
+    ColumnValue::Text(line.map(what).unwrap_or_default().into())
+}
 
 // What a view of one value is left by, the filter language has to know.
 const _: () = {
@@ -198,6 +221,11 @@ pub fn traced(name: &str) -> ColumnKey {
 }
 
 impl ColumnKey {
+    /// True if it is of the line of what was sampled.
+    pub fn is_of_line(self) -> bool {
+        matches!(self, Self::Srcline | Self::Srcfile)
+    }
+
     /// The name of a tracepoint's field, where it is one.
     pub fn traced(self) -> Option<&'static str> {
         match self {
@@ -211,8 +239,8 @@ impl ColumnKey {
             let list = TRACED.read();
             return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
         }
-        if self == Self::Parent {
-            return &PARENT;
+        if let Some(entry) = OF_REPORTS.iter().find(|entry| entry.key == self) {
+            return entry;
         }
         ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])
     }

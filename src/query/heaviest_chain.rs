@@ -155,13 +155,13 @@ impl<'a> HeavyTrees<'a> {
             }
         }
         if self.reach.direction == Direction::Callees && !self.reach.inclusive {
-            return anchors.into_iter().map(|leaves| self.from_roots(weights, &leaves)).collect();
+            return anchors.into_iter().map(|leaves| self.grow_from_roots(weights, &leaves)).collect();
         }
         anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.mode != LabelMode::Sym)).collect()
     }
 
     /// The tree of a row that does not count what it called, from where its stacks began: it comes last.
-    fn from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> HeavyTree {
+    fn grow_from_roots(&self, weights: &mut StackWeights, leaves: &[Cursor]) -> HeavyTree {
         weights.take(self.data, leaves.iter().map(|leaf| (leaf.node, leaf.acc)), true);
         let roots = weights.below(0).map(|node| weights.cursor(node)).collect();
         self.grow(weights, roots, true)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, Site, Sym, SymId};
+use crate::profile::{Acc, NodeId, Site, Sym, SymId};
 
 use super::aggregate::Aggregate;
 use super::column::ColumnInput;
@@ -199,7 +199,7 @@ pub(super) struct Grouping {
     keys: Vec<ColumnKey>,
     groups: Vec<Arc<Group>>,
     ids: FxHashMap<Arc<Group>, u32>,
-    of_task: FxHashMap<(Lane, u32, u32, u32), u32>,
+    of_task: FxHashMap<(Lane, u32, u32, (u32, u32)), u32>,
     traced: Option<Arc<FieldCombinations>>,
 }
 
@@ -222,7 +222,9 @@ impl Grouping {
         let (trace, stack) = (if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 }, site.stack);
         let parent =
             data.marks.filter(|_| self.keys.contains(&ColumnKey::Parent)).map_or(0, |marks| marks.parent(stack));
-        *self.of_task.entry((lane, site.task.0, trace, parent)).or_insert_with(|| {
+        let by_line = self.keys.iter().any(|key| key.is_of_line()) && stack != NodeId::ROOT;
+        let leaf = if by_line { data.profile.trie.frame(data.stack(stack)).0 } else { 0 };
+        *self.of_task.entry((lane, site.task.0, trace, (parent, leaf))).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
             let group = Group::of(&self.keys, &ColumnInput { data, task, cpu: cpu_of(lane), trace, values, stack });

@@ -9,12 +9,15 @@ use crate::profile::SymId;
 use crate::query::heaviest_chain::HeavyTree;
 use crate::query::{ColumnKey, Data, Direction, Top, column};
 
+/// What is made of rows' call chains, by the rows' places.
+pub(crate) type ChainsByRow<R> = FxHashMap<(u32, u32), R>;
+
 /// What the rows of one event have beside their columns.
 pub(crate) struct EventPart<'a> {
     pub(crate) name: &'a str,
     pub(crate) lost: u64,
-    /// The chains of rows that have some, by their places.
-    pub(crate) chains: Option<(ChainSpec, &'a FxHashMap<(u32, u32), Value>)>,
+    /// The chains of rows that have some.
+    pub(crate) chains: Option<(ChainSpec, &'a ChainsByRow<Value>)>,
 }
 
 impl EventPart<'_> {

@@ -238,3 +238,26 @@ fn what_samples_do_not_tell_is_said() {
     let output = run(program().arg("report").arg(data("fp-spin.data")).args(["-s", "comm"]));
     assert!(!String::from_utf8_lossy(&output.stderr).contains("cgroups"), "{output:?}");
 }
+
+/// Lines of what was sampled, where the program has some.
+#[test]
+fn rows_are_told_apart_by_lines() {
+    let root = symfs();
+    let rows = |keys: &str| {
+        let mut command = program();
+        command.arg("report").arg(data("corpus/inline.data")).args(["--format", "json", "-s", keys]);
+        let output = run(command.arg("--symfs").arg(root.path()).arg("--kallsyms").arg(data("kallsyms")));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["events"][0]["rows"].as_array().expect("rows").clone()
+    };
+    let lines = rows("dso,srcline");
+    let name = |row: &serde_json::Value| row["srcline"].as_str().expect("text").to_owned();
+    let known: Vec<_> = lines.iter().map(name).filter(|line| !line.is_empty()).collect();
+    let is_line =
+        |text: &String| text.rsplit_once(':').is_some_and(|(file, n)| file.ends_with(".c") && n.parse::<u32>().is_ok());
+    assert!(known.len() > 1 && known.iter().all(is_line), "{known:?}");
+    let samples =
+        |rows: &[serde_json::Value]| rows.iter().map(|row| row["samples"].as_u64().expect("samples")).sum::<u64>();
+    assert_eq!(samples(&lines), samples(&rows("dso,sym")));
+    assert!(rows("srcfile").iter().any(|row| row["srcfile"].as_str().is_some_and(|file| file.ends_with(".c"))));
+}

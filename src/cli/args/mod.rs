@@ -56,7 +56,7 @@ pub(crate) enum Command {
     /// Record to a file, without a terminal, at the lowest cost
     Record(Box<Record>),
     /// Print a recording's table as text, JSON or CSV
-    Report(Report),
+    Report(Box<Report>),
     /// Print a recording's samples, one block each, as perf script does
     Script(Box<Script>),
     /// List the events of a recording, as perf evlist does

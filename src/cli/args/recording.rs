@@ -190,8 +190,10 @@ pub(crate) struct Report {
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a
-    /// tracepoint [default: comm,dso,sym; of tracepoints comm,trace; with host, of several machines]; ipc (instructions
-    /// a cycle, where both events are recorded) and the figures of -F order rows; +KEYS adds
+    /// tracepoint [default: comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
+    ///
+    /// Also program, namespace, image, host, cgroup; srcline and srcfile, of what was sampled; parent (-p). ipc (instructions
+    /// a cycle, where both events are recorded) and the figures of -F order rows; +KEYS adds to the default
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
@@ -221,8 +223,10 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) no_children: bool,
     /// Print call chains below each row: caller, callee or none; alone, what a row called when children
-    /// are counted, else who called it. As perf has it also graph, fractal, flat or folded, the least share in percent,
-    /// the most entries below one, and percent, period or count: graph,0.5,callee
+    /// are counted, else who called it
+    ///
+    /// As perf has it also graph, fractal, flat or folded, the least share in percent, the most entries below one, and
+    /// percent, period or count: graph,0.5,callee
     #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
     pub(crate) call_graph: Option<String>,
     /// Print a column of sample counts (always here, but for -g folded)
@@ -232,10 +236,10 @@ pub(crate) struct Report {
     #[arg(short = 'b', long)]
     pub(crate) branch_stack: bool,
     /// Begin call chains with the branches that led to a sample
-    #[arg(long, conflicts_with_all = ["branch_stack", "mem_mode"])]
+    #[arg(long, conflicts_with_all = ["branch_stack", "mem_mode"], hide_short_help = true)]
     pub(crate) branch_history: bool,
     /// A table of accesses to memory instead, by what they cost and where data lay and came from
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) mem_mode: bool,
     /// Print the keys as levels of a tree
     #[arg(long, conflicts_with = "call_graph")]

@@ -23,8 +23,6 @@ const FIGURES: &[(&str, Field)] = &[
 
 /// Keys of perf that are none here, and what serves instead.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("srcline", "perfprof-tui annotate has lines beside the code, and script -F +srcline at each sample"),
-    ("srcfile", "perfprof-tui annotate has lines beside the code, and script -F +srcline at each sample"),
     ("socket", "-s cpu tells CPUs apart, -C chooses some"),
     ("time", "perfprof-tui open FILE has a map of time, and --time chooses a part of it"),
     ("cgroup_id", "-s cgroup has paths"),
@@ -94,6 +92,11 @@ impl Typed {
             counts: args.samples || !for_scripts,
             periods: args.more.show_total_period || !for_scripts,
         })
+    }
+
+    /// Whether rows are told apart by lines.
+    pub(super) fn by_line(&self) -> bool {
+        self.sort.iter().chain(&self.fields).flat_map(List::keys).any(ColumnKey::is_of_line)
     }
 
     /// With what is there where nothing was typed: `own` keys, and a column of children.
@@ -177,9 +180,9 @@ fn parse(option: &str, text: &str) -> anyhow::Result<List> {
 
 fn field(word: &str) -> Option<Field> {
     let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
-    let parent = || (word == ColumnKey::Parent.name()).then_some(ColumnKey::Parent);
+    let of_reports = || column::OF_REPORTS.iter().find(|entry| entry.names[0] == word).map(|entry| entry.key);
     let key = || ColumnKey::parse_list(word).ok().and_then(|list| list.first().copied());
-    figure.or_else(|| parent().or_else(key).map(Field::Key))
+    figure.or_else(|| of_reports().or_else(key).map(Field::Key))
 }
 
 fn unknown(word: &str) -> String {
@@ -187,7 +190,8 @@ fn unknown(word: &str) -> String {
         return format!("rows are not told apart by {word}; {why}");
     }
     let figures = FIGURES.iter().map(|(name, _)| *name);
-    let keys = column::ALL.iter().map(|entry| entry.names[0]).chain([ColumnKey::Parent.name()]);
+    let keys =
+        column::ALL.iter().map(|entry| entry.names[0]).chain(column::OF_REPORTS.iter().map(|entry| entry.names[0]));
     let names: Vec<&str> = keys.chain(figures).collect();
     let hint = nearest_hint(word, names.iter().copied());
     format!("{word} is no key; there are {}{hint}", names.join(", "))
@@ -255,7 +259,7 @@ mod tests {
             }
         }
         let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused").to_string();
-        assert!(said("srcline").contains("annotate"), "{}", said("srcline"));
+        assert!(said("dso_size").contains("-s dso"), "{}", said("dso_size"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
         assert!(said(",").contains("no column is named"));
     }

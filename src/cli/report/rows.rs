@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use regex::Regex;
-use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use crate::engine::offline::Offline;
@@ -18,7 +17,7 @@ use crate::query::mode_weights::ModeWeights;
 use crate::query::parallel::shared;
 use crate::query::stack_marks::{StackMarks, StackRules};
 use crate::query::{Aggregate, ColumnKey, Data, Order, Partner, RowLimit, Top, TopRow, TopSpec};
-use crate::report::json;
+use crate::report::json::{self, ChainsByRow};
 
 use super::super::args::{Report, ShareOf};
 use super::super::output::print;
@@ -217,7 +216,7 @@ impl<'a> EventRows<'a> {
         spec: &ChainSpec,
         shape: &ReportShape<'_>,
         make: impl Fn(&TopRow, &HeavyTree) -> R + Sync,
-    ) -> FxHashMap<(u32, u32), R> {
+    ) -> ChainsByRow<R> {
         let threshold = spec.threshold(&self.whole);
         // A chain counts no more than its row does, so that most rows have none.
         let counts = |row: &TopRow| if shape.children { row.children } else { row.own };

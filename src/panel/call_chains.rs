@@ -11,7 +11,7 @@ use super::unit::{percent, thousands};
 
 /// The form of chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChainForm {
+pub(crate) enum ChainForm {
     /// A tree with shares of the whole.
     Graph,
     /// A tree with shares of the entry above.
@@ -24,7 +24,7 @@ pub enum ChainForm {
 
 /// The figure that stands at an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChainValue {
+pub(crate) enum ChainValue {
     Percent,
     Period,
     Count,
@@ -32,7 +32,7 @@ pub enum ChainValue {
 
 /// The call chains that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ChainSpec {
+pub(crate) struct ChainSpec {
     pub(crate) form: ChainForm,
     pub(crate) value: ChainValue,
     pub(crate) direction: Direction,

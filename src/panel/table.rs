@@ -155,7 +155,7 @@ impl Table {
 
     /// Plain text, columns aligned; the first ones as wide as is said, where that is not 0: names that are wider are
     /// cut, figures are not.
-    pub fn to_text_within(&self, cells: &[usize]) -> String {
+    pub(crate) fn to_text_within(&self, cells: &[usize]) -> String {
         let fixed = |column: usize| cells.get(column).copied().filter(|cells| *cells > 0);
         let is_name = |column: usize| self.columns.get(column).is_some_and(|c| c.align == Align::Left);
         let cut = |column: usize, text: String| match fixed(column) {
@@ -211,7 +211,7 @@ impl Table {
     }
 
     /// Its figures as perf writes them, and nobody cuts into thousands.
-    pub fn with_plain_figures(mut self) -> Self {
+    pub(crate) fn with_plain_figures(mut self) -> Self {
         for cell in self.rows.iter_mut().flatten() {
             match cell {
                 Cell::Percent(share) => *cell = Cell::Text(format!("{share:.2}%").into()),
@@ -224,7 +224,7 @@ impl Table {
 
     /// Lines for programs, with a heading that begins as a comment does: figures without their units, but `%` of shares.
     /// Where a value has the separator in it, there is a dot.
-    pub fn to_separated(&self, separator: &str) -> String {
+    pub(crate) fn to_separated(&self, separator: &str) -> String {
         let apart = |text: String| text.replace(separator, ".");
         let value = |cell: &Cell| match cell {
             Cell::Percent(share) => format!("{share:.2}%"),

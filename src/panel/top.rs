@@ -121,29 +121,29 @@ pub fn shown(lines: &[TopLine], fields: &[Field]) -> Table {
 }
 
 /// The rows of a top under some columns, for text, CSV and JSON.
-pub struct TopTable<'a> {
-    pub data: Data<'a>,
-    pub top: &'a Top,
-    pub fields: &'a [Field],
+pub(crate) struct TopTable<'a> {
+    pub(crate) data: Data<'a>,
+    pub(crate) top: &'a Top,
+    pub(crate) fields: &'a [Field],
     /// What percentages are of.
-    pub whole: Acc,
-    pub modes: &'a ModeWeights,
+    pub(crate) whole: Acc,
+    pub(crate) modes: &'a ModeWeights,
 }
 
 impl TopTable<'_> {
     /// The first rows as a table.
-    pub fn table(&self, limit: usize) -> Table {
+    pub(crate) fn table(&self, limit: usize) -> Table {
         let row = |row: &TopRow| self.fields.iter().map(|field| self.cell(row, *field)).collect();
         let rows = self.top.rows.iter().take(limit).map(row).collect();
         Table { columns: self.fields.iter().map(|f| f.column()).collect(), rows }
     }
 
     /// A row's own weight in a mode.
-    pub fn weight(&self, row: &TopRow, mode: CpuMode) -> Acc {
+    pub(crate) fn weight(&self, row: &TopRow, mode: CpuMode) -> Acc {
         self.modes.get(row, mode)
     }
 
-    pub fn cell(&self, row: &TopRow, field: Field) -> Cell {
+    pub(crate) fn cell(&self, row: &TopRow, field: Field) -> Cell {
         let share = |acc: Acc| Cell::Percent(acc.percent_of(&self.whole));
         match field {
             Field::Children => share(row.children),

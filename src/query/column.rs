@@ -25,6 +25,7 @@ pub struct ColumnInput<'a> {
     pub trace: u32,
     /// Which values of its fields.
     pub values: Option<(&'a FieldCombinations, u16)>,
+    /// The stack, as it was sampled.
     pub stack: NodeId,
 }
 
@@ -154,7 +155,7 @@ columns! {
 }
 
 /// Those that only reports have: they are of a stack, and want a pattern or lines that nobody looks up for a screen.
-pub static OF_REPORTS: [ColumnDef; 3] = [
+pub(crate) static OF_REPORTS: [ColumnDef; 3] = [
     ColumnDef {
         key: ColumnKey::Parent,
         ..of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack))).wide(24).without_field()
@@ -222,7 +223,7 @@ pub fn traced(name: &str) -> ColumnKey {
 
 impl ColumnKey {
     /// True if it is of the line of what was sampled.
-    pub fn is_of_line(self) -> bool {
+    pub(crate) fn is_of_line(self) -> bool {
         matches!(self, Self::Srcline | Self::Srcfile)
     }
 

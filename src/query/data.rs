@@ -42,6 +42,6 @@ impl Data<'_> {
 
     /// The caller by which a stack is told apart.
     pub(crate) fn parent(&self, stack: NodeId) -> Arc<str> {
-        self.marks.map(|marks| marks.parent_name(*self, stack)).unwrap_or_default()
+        self.marks.map(|marks| marks.parent_name(self.profile, stack)).unwrap_or_default()
     }
 }

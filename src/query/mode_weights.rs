@@ -11,16 +11,18 @@ use super::top::{LabelMode, Top, TopRow};
 /// A mode that a CPU runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuMode {
+    /// The kernel's code.
     Kernel,
+    /// All other code.
     User,
 }
 
 /// The weights of rows in each mode, by group and label.
 #[derive(Debug, Default)]
-pub struct ModeWeights(FxHashMap<(u32, u32), [Acc; 2]>);
+pub(crate) struct ModeWeights(FxHashMap<(u32, u32), [Acc; 2]>);
 
 impl ModeWeights {
-    pub fn of(data: Data<'_>, top: &Top) -> Self {
+    pub(crate) fn of(data: Data<'_>, top: &Top) -> Self {
         let mut out = Self::default();
         for (group, range) in (0..).zip(&top.ranges) {
             for (stack, acc) in top.sites[range.clone()].iter().filter(|(stack, _)| *stack != 0) {
@@ -37,7 +39,7 @@ impl ModeWeights {
         out
     }
 
-    pub fn get(&self, row: &TopRow, mode: CpuMode) -> Acc {
+    pub(crate) fn get(&self, row: &TopRow, mode: CpuMode) -> Acc {
         self.0.get(&(row.group, row.label)).map_or(Acc::default(), |both| both[mode as usize])
     }
 }

@@ -1,25 +1,25 @@
 //! What a report makes of stacks by the names in them: which function a stack is taken for, which caller it is of, and
 //! whether it counts at all.
 
-use crate::profile::frames::SymState;
-use crate::profile::{NodeId, SymId};
+use std::sync::Arc;
 
-use super::data::Data;
+use crate::profile::frames::SymState;
+use crate::profile::{NodeId, Profile, SymId};
 
 /// True of the names that are meant.
-pub type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
+pub(crate) type IsMeant<'a> = &'a dyn Fn(&str) -> bool;
 
 /// What is asked of stacks.
 #[derive(Clone, Copy, Default)]
-pub struct StackRules<'a> {
+pub(crate) struct StackRules<'a> {
     /// Functions whose callees are forgotten: a stack ends at the outermost of them.
-    pub ignore_callees: Option<IsMeant<'a>>,
+    pub(crate) ignore_callees: Option<IsMeant<'a>>,
     /// Functions by whose innermost a stack is told apart.
-    pub parent: Option<IsMeant<'a>>,
+    pub(crate) parent: Option<IsMeant<'a>>,
     /// Whether stacks without such a function do not count.
-    pub only_with_parent: bool,
+    pub(crate) only_with_parent: bool,
     /// Whether stacks whose last function has no name do not count.
-    pub only_named: bool,
+    pub(crate) only_named: bool,
 }
 
 /// Answers for all stacks, by node.
@@ -39,19 +39,19 @@ const NONE: u32 = u32::MAX;
 const OTHER: &str = "[other]";
 
 impl StackMarks {
-    pub fn new(data: Data<'_>, rules: StackRules<'_>) -> Self {
-        let origins = rules.ignore_callees.map(|is| origins(data, &named(data, is)));
-        let parents = rules.parent.map(|is| innermost(data, &named(data, is))).unwrap_or_default();
+    pub(crate) fn new(profile: &Profile, rules: StackRules<'_>) -> Self {
+        let origins = rules.ignore_callees.map(|is| origins(profile, &named(profile, is)));
+        let parents = rules.parent.map(|is| innermost(profile, &named(profile, is))).unwrap_or_default();
         let taken_for = |node: u32| origins.as_ref().map_or(node, |list| list[node as usize]);
         let is_left_out = |node: u32| {
             let unnamed = || match taken_for(node) {
                 0 => true,
-                node => data.profile.frames.sym(sym_at(data, node)).state == SymState::Unknown,
+                node => profile.frames.sym(sym_at(profile, node)).state == SymState::Unknown,
             };
             rules.only_with_parent && parents[node as usize] == NONE || rules.only_named && unnamed()
         };
         let any = rules.only_named || rules.only_with_parent;
-        let nodes = if any { data.profile.trie.len() as u32 } else { 0 };
+        let nodes = if any { profile.trie.len() as u32 } else { 0 };
         Self { left_out: (0..nodes).map(is_left_out).collect(), origins, parents }
     }
 
@@ -68,43 +68,43 @@ impl StackMarks {
         self.parents.get(node.0 as usize).copied().unwrap_or(NONE)
     }
 
-    pub(super) fn parent_name(&self, data: Data<'_>, node: NodeId) -> std::sync::Arc<str> {
+    pub(super) fn parent_name(&self, profile: &Profile, node: NodeId) -> Arc<str> {
         match self.parent(node) {
             NONE => OTHER.into(),
-            sym => data.profile.frames.sym(SymId(sym)).shared_name(),
+            sym => profile.frames.sym(SymId(sym)).shared_name(),
         }
     }
 }
 
-fn sym_at(data: Data<'_>, node: u32) -> SymId {
-    data.profile.frames.sym_of(data.profile.trie.frame(NodeId(node)))
+fn sym_at(profile: &Profile, node: u32) -> SymId {
+    profile.frames.sym_of(profile.trie.frame(NodeId(node)))
 }
 
 /// Which symbols are meant.
-fn named(data: Data<'_>, is: IsMeant<'_>) -> Vec<bool> {
-    let frames = &data.profile.frames;
+fn named(profile: &Profile, is: IsMeant<'_>) -> Vec<bool> {
+    let frames = &profile.frames;
     (0..frames.n_syms() as u32).map(|sym| is(&frames.sym(SymId(sym)).name())).collect()
 }
 
 /// For each stack the one that ends at its outermost meant frame, if it has one.
-fn origins(data: Data<'_>, meant: &[bool]) -> Vec<u32> {
-    let nodes = data.profile.trie.len();
+fn origins(profile: &Profile, meant: &[bool]) -> Vec<u32> {
+    let nodes = profile.trie.len();
     let (mut out, mut found) = (vec![0u32; nodes], vec![false; nodes]);
     for node in 1..nodes {
-        let parent = data.profile.trie.parent(NodeId(node as u32)).0 as usize;
+        let parent = profile.trie.parent(NodeId(node as u32)).0 as usize;
         let above = found[parent];
         out[node] = if above { out[parent] } else { node as u32 };
-        found[node] = above || meant[sym_at(data, node as u32).0 as usize];
+        found[node] = above || meant[sym_at(profile, node as u32).0 as usize];
     }
     out
 }
 
 /// For each stack the symbol of its innermost meant frame.
-fn innermost(data: Data<'_>, meant: &[bool]) -> Vec<u32> {
-    let mut out = vec![NONE; data.profile.trie.len()];
+fn innermost(profile: &Profile, meant: &[bool]) -> Vec<u32> {
+    let mut out = vec![NONE; profile.trie.len()];
     for node in 1..out.len() {
-        let sym = sym_at(data, node as u32).0;
-        let parent = data.profile.trie.parent(NodeId(node as u32)).0 as usize;
+        let sym = sym_at(profile, node as u32).0;
+        let parent = profile.trie.parent(NodeId(node as u32)).0 as usize;
         out[node] = if meant[sym as usize] { sym } else { out[parent] };
     }
     out
@@ -114,7 +114,7 @@ fn innermost(data: Data<'_>, meant: &[bool]) -> Vec<u32> {
 mod tests {
     use super::*;
     use crate::query::staged::Staged;
-    use crate::query::{ColumnKey, RowLimit, Top, TopSpec};
+    use crate::query::{ColumnKey, Data, RowLimit, Top, TopSpec};
 
     /// Rows of a profile under some rules: what they are of, self and with callees.
     fn rows(keys: &[ColumnKey], rules: StackRules<'_>) -> Vec<(String, u64, u64)> {
@@ -127,7 +127,7 @@ mod tests {
         ] {
             staged.sample(1, 1, stack, weight);
         }
-        let marks = StackMarks::new(staged.data(), rules);
+        let marks = StackMarks::new(&staged.profile, rules);
         let data = Data { origins: marks.origins(), marks: Some(&marks), ..staged.data() };
         let spec = TopSpec { keys: keys.to_vec(), ..TopSpec::default() };
         let top = Top::build(data, &staged.fold(), &spec, RowLimit::First(usize::MAX));

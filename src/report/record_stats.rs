@@ -9,13 +9,13 @@ use crate::record::{kinds, types};
 
 /// Counts of records by their type.
 #[derive(Clone, Debug, Default)]
-pub struct RecordStats {
+pub(crate) struct RecordStats {
     kinds: BTreeMap<u32, u64>,
 }
 
 impl RecordStats {
     /// Counts whole records; what is no record ends it.
-    pub fn count(&mut self, bytes: &[u8]) {
+    pub(crate) fn count(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Ok(Some((header, _, after))) = kinds::split(rest) {
             *self.kinds.entry(header.kind).or_default() += 1;
@@ -28,7 +28,7 @@ impl RecordStats {
     }
 
     /// As perf prints them, with the samples of each event.
-    pub fn text(&self, events: &[(String, u64)]) -> String {
+    pub(crate) fn text(&self, events: &[(String, u64)]) -> String {
         let all: u64 = self.kinds.values().sum();
         let mut out = format!("Aggregated stats:\n{:>16} events: {all:>10}\n", "TOTAL");
         for (kind, n) in &self.kinds {
@@ -42,7 +42,7 @@ impl RecordStats {
     }
 
     /// As a table: records by kind, then samples by event.
-    pub fn table(&self, events: &[(String, u64)]) -> Table {
+    pub(crate) fn table(&self, events: &[(String, u64)]) -> Table {
         let columns = vec![
             Column::new("record", "Record", Align::Left, 20),
             Column::new("event", "Event", Align::Left, 0),

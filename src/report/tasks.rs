@@ -35,14 +35,14 @@ const SHARED: u32 = 1;
 
 /// The threads that a recording told of, each as it was last, with the mappings of code that its process had.
 #[derive(Debug)]
-pub struct TaskList<'a> {
+pub(crate) struct TaskList<'a> {
     session: &'a Session,
     threads: BTreeMap<i32, ThreadEntry>,
     maps: BTreeMap<i32, BTreeMap<u64, MapEntry>>,
 }
 
 impl<'a> TaskList<'a> {
-    pub fn of(session: &'a Session) -> Self {
+    pub(crate) fn of(session: &'a Session) -> Self {
         let mut out = Self { session, threads: BTreeMap::new(), maps: BTreeMap::new() };
         out.threads.insert(0, ThreadEntry { pid: 0, tid: 0, ppid: -1, comm: "swapper".into() });
         session.log().entries().iter().for_each(|(_, side)| out.follow(side));
@@ -109,7 +109,7 @@ impl<'a> TaskList<'a> {
     }
 
     /// As text; with the mappings of each process below its first thread, where they are asked for.
-    pub fn text(&self, with_maps: bool) -> String {
+    pub(crate) fn text(&self, with_maps: bool) -> String {
         let mut out = format!("# {:>8} {:>8} {:>8}  comm\n", "pid", "tid", "ppid");
         for (depth, thread) in self.tree() {
             let ThreadEntry { pid, tid, ppid, comm } = thread;
@@ -136,7 +136,7 @@ impl<'a> TaskList<'a> {
     }
 
     /// As a table.
-    pub fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> Table {
         let number = |name, title| Column::new(name, title, Align::Right, 8);
         let columns = vec![
             number("pid", "PID"),
@@ -152,7 +152,7 @@ impl<'a> TaskList<'a> {
     }
 
     /// The mappings as a table.
-    pub fn map_table(&self) -> Table {
+    pub(crate) fn map_table(&self) -> Table {
         let columns = vec![
             Column::new("pid", "PID", Align::Right, 8),
             Column::new("start", "Start", Align::Right, 18),

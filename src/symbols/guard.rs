@@ -31,7 +31,7 @@ pub(crate) fn is_inside() -> bool {
 }
 
 /// Has every panic outside of a fence end the program, whatever thread it is in: no part of it goes on without another.
-pub fn end_on_panic() {
+pub(crate) fn end_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if is_inside() {

@@ -22,7 +22,8 @@ use crate::lang::quantity;
 pub(crate) use machine::{Cpus, List, Probe, Stat};
 pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    Compute, Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, ShareOf, clauses_of_lists,
+    Compute, Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, ShareOf,
+    clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{Live, Open, View};

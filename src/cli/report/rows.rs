@@ -80,7 +80,7 @@ impl Patterns {
             only_with_parent: self.only_with_parent,
             only_named: self.only_named,
         };
-        (self.need_chains() || self.only_named).then(|| StackMarks::new(data, rules))
+        (self.need_chains() || self.only_named).then(|| StackMarks::new(data.profile, rules))
     }
 }
 

@@ -48,7 +48,7 @@ pub enum Body {
     Log(Rows),
     /// Values by how large they are.
     Histogram(Histogram),
-    /// Values by time and size.
+    /// A row for each of several things, and its values over time.
     Heatmap(Heatmap),
     /// Values over time.
     Series(Series),

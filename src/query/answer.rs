@@ -51,9 +51,10 @@ pub struct TopLine {
     /// Percentages as the question wants them shown.
     pub(crate) own_percent: f64,
     pub(crate) children_percent: f64,
-    /// The function's name as shown; empty where rows are not told apart by functions.
+    /// The function's name as shown; where rows are told apart by DSOs alone that of one of the DSO's functions; else empty, as
+    /// for samples without a frame.
     pub sym: Arc<str>,
-    /// The DSO's short name; empty where lines are not told apart by DSOs.
+    /// The short name of the DSO of [`TopLine::sym`].
     pub dso: Arc<str>,
     pub(crate) dso_path: Arc<str>,
     pub(crate) kind: DsoKind,

@@ -57,9 +57,9 @@ pub enum HeatBy {
     Cpu,
     /// Processes, those with the most samples first.
     Process,
-    /// The DSOs of sampled functions, those with the most samples first.
+    /// The DSOs of sampled functions, those with the most samples first; once shown, they keep their places.
     Dso,
-    /// The sampled functions, those with the most samples first.
+    /// The sampled functions, in the same order.
     Function,
     /// Half octaves of what a sample says that it took.
     Latency,

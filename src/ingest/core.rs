@@ -82,7 +82,7 @@ impl Core {
             derived: PerHost::default(),
             switches: None,
             texts: Texts::default(),
-            units: Units::default(),
+            units: Units::of(info.arch.clone()),
             hardware: wants.hardware.map(HardwareLog::new),
             chains: None,
             timeline: Timeline::default(),

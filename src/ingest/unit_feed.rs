@@ -82,6 +82,8 @@ impl Running {
 /// All units of a session.
 #[derive(Debug, Default)]
 pub struct Units {
+    /// The architecture of the machine, as uname says it; empty where that is this one.
+    arch: String,
     list: Vec<Running>,
     /// By event, the units that want it: (place in the list, role).
     routes: Vec<Vec<(usize, usize)>>,
@@ -107,6 +109,11 @@ pub struct Units {
 }
 
 impl Units {
+    /// None yet, for a machine of this architecture.
+    pub(super) fn of(arch: String) -> Self {
+        Self { arch, ..Self::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

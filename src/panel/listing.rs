@@ -39,7 +39,11 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, sh
                 let share = if own.samples == 0 { String::new() } else { format!("{percent:.2}") };
                 let samples = if own.samples == 0 { String::new() } else { thousands(own.samples) };
                 let raw = if shape.raw { format!("{:32}", hex(&one.bytes)) } else { String::new() };
-                let text = format!("{share:>7}  {samples:>7} {:10x}  {raw}{}", one.at, instruction(listing, *index));
+                let text = format!(
+                    "{share:>7}  {samples:>7} {:10x}  {raw}{}",
+                    listing.linked(one.at),
+                    instruction(listing, *index)
+                );
                 out.push_str(text.trim_end());
                 out.push('\n');
             }
@@ -64,8 +68,8 @@ pub fn instruction(listing: &Listing, index: usize) -> String {
     let text = clean(&one.text).into_owned();
     match (&one.callee, one.flow) {
         (Some(callee), _) => format!("{text}  <{}>", clean(callee)),
-        (None, Flow::Jump(to)) if to <= one.at => format!("{text}  ↑ {to:x}"),
-        (None, Flow::Jump(to)) => format!("{text}  ↓ {to:x}"),
+        (None, Flow::Jump(to)) if to <= one.at => format!("{text}  ↑ {:x}", listing.linked(to)),
+        (None, Flow::Jump(to)) => format!("{text}  ↓ {:x}", listing.linked(to)),
         _ => text,
     }
 }

@@ -50,6 +50,7 @@ struct Syscalls {
     chosen: ThreadChoice,
     than: Threshold,
     per_thread: bool,
+    calls: Calls,
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
     open: OpenSpans<i32, i64, ()>,
@@ -96,7 +97,8 @@ impl Syscalls {
         self.course.add(&number, hit.time, 1.0);
         cx.point(["sys_enter", "sys_exit"], hit.time, ns);
         if above || !self.than.is_set() {
-            cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", name(number), unit::duration(ns)));
+            let calls = self.calls;
+            cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", calls.name(number), unit::duration(ns)));
         }
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (hit.tid, number, hit.time, result));
@@ -104,6 +106,7 @@ impl Syscalls {
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
+        let calls = self.calls;
         let mut now: FxHashMap<(i32, i64), (u64, u64)> = FxHashMap::default();
         for (tid, begin) in self.open.iter() {
             let key = (if self.per_thread { *tid } else { 0 }, begin.what);
@@ -125,7 +128,7 @@ impl Syscalls {
             cells
         };
         let sheet = Sheet::of(list, |(key, _)| id(key))
-            .left("call", "Call", 20, |((_, call), _)| text(name(*call)))
+            .left("call", "Call", 20, |((_, call), _)| text(calls.name(*call)))
             .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
             .columns(latency::columns(self.than.is_set()), |(_, row)| spread(row))
             .right("errors", "Errors", 8, |(_, row)| some(row.errors.values().sum()))
@@ -142,6 +145,7 @@ impl Syscalls {
     }
 
     fn errors(&self, chosen: Option<&Row>) -> Panel {
+        let calls = self.calls;
         let mut list: Vec<(i64, u32, u64, u64)> = Vec::new();
         for ((_, number), row) in &self.rows {
             if chosen.is_none_or(|chosen| std::ptr::eq(chosen, row)) {
@@ -151,7 +155,7 @@ impl Syscalls {
         }
         list.sort_by_key(|(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
         Sheet::of(list, |(number, error, ..)| id(&(number, error)))
-            .left("call", "Call", 20, |(number, ..)| text(name(number)))
+            .left("call", "Call", 20, |(number, ..)| text(calls.name(number)))
             .left("errno", "Error", 18, |(_, error, ..)| text(errno::name(error)))
             .right("errors", "Times", 10, |(_, _, n, _)| Cell::Count(n))
             .right("share_pct", "Of calls", 9, |(_, _, n, calls)| share(n, calls))
@@ -159,6 +163,7 @@ impl Syscalls {
     }
 
     fn under_way(&self, at: &Moment<'_>) -> Panel {
+        let calls = self.calls;
         let began = self.open.iter().map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
         let ns = at.now.saturating_sub(at.start);
         let before = self.before.threads().filter_map(|thread| Some((thread.tid, thread.call?.0, ns, true)));
@@ -166,7 +171,7 @@ impl Syscalls {
         list.sort_by_key(|(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
         Sheet::of(list, |(tid, ..)| tid as u64)
             .task(at, |(tid, ..)| tid)
-            .left("call", "Call", 20, |(_, call, ..)| text(name(call)))
+            .left("call", "Call", 20, |(_, call, ..)| text(calls.name(call)))
             .right("so_far_ns", "So far", 9, |(_, _, ns, _)| Cell::Time(ns))
             .left("since", "", 12, |(.., is_before)| before::mark(is_before))
             .panel("Under way")
@@ -180,6 +185,7 @@ impl Syscalls {
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
+        let calls = self.calls;
         let error = |result: i64| match result {
             -4095..0 => text(errno::name(result.unsigned_abs() as u32)),
             _ => Cell::Empty,
@@ -187,7 +193,7 @@ impl Syscalls {
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (_, _, time, _))| Cell::Time(at.after(*time)))
             .task(at, |(.., (tid, ..))| *tid)
-            .left("call", "Call", 20, |(.., (_, call, ..))| text(name(*call)))
+            .left("call", "Call", 20, |(.., (_, call, ..))| text(calls.name(*call)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .right("result", "Result", 12, |(.., (.., result))| Cell::Id(*result))
             .left("errno", "Error", 14, |(.., (.., result))| error(*result))
@@ -195,10 +201,41 @@ impl Syscalls {
     }
 }
 
-/// The name of a system call of this architecture.
+/// The table that has the names of system calls: each architecture has numbers of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Calls {
+    /// This machine's.
+    #[default]
+    Own,
+    X86_64,
+    Aarch64,
+}
+
+impl Calls {
+    /// That of a machine whose architecture uname calls so.
+    fn of(arch: &str) -> Self {
+        match arch {
+            "x86_64" => Self::X86_64,
+            "aarch64" => Self::Aarch64,
+            _ => Self::Own,
+        }
+    }
+
+    /// The name of a call.
+    fn name(self, number: i64) -> String {
+        let at = usize::try_from(number).ok();
+        let known = at.and_then(|at| match self {
+            Self::Own => syscalls::Sysno::new(at).map(|call| call.name()),
+            Self::X86_64 => syscalls::x86_64::Sysno::new(at).map(|call| call.name()),
+            Self::Aarch64 => syscalls::aarch64::Sysno::new(at).map(|call| call.name()),
+        });
+        known.map_or_else(|| format!("call {number}"), str::to_owned)
+    }
+}
+
+/// The name of a call of this machine.
 pub(crate) fn name(number: i64) -> String {
-    let known = usize::try_from(number).ok().and_then(syscalls::Sysno::new);
-    known.map_or_else(|| format!("call {number}"), |call| call.name().to_owned())
+    Calls::Own.name(number)
 }
 
 impl Unit for Syscalls {
@@ -207,6 +244,7 @@ impl Unit for Syscalls {
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.calls = Calls::of(event.arch);
         let number = Num::of(event.format, "id")?;
         if event.role == 0 {
             self.enter = Some(number);
@@ -259,6 +297,7 @@ impl Unit for Syscalls {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let calls = self.calls;
         let chosen =
             at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
         let all = chosen.map_or_else(|| self.rows.values().map(|row| &row.stats).sum(), |row| row.stats.clone());
@@ -270,7 +309,7 @@ impl Unit for Syscalls {
             self.by_thread(at),
             self.slow(at),
             latency::by_powers("Distribution", &all, Measure::Time),
-            self.course.series("Calls over time", at, Measure::Count, 24, |number| name(*number)),
+            self.course.series("Calls over time", at, Measure::Count, 24, |number| calls.name(*number)),
         ];
         panels.extend(containers);
         panels
@@ -281,5 +320,19 @@ impl Unit for Syscalls {
         self.threads.clear();
         self.slowest.clear();
         self.course.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_of_the_machine_that_made_the_calls() {
+        let names = |number| ["x86_64", "aarch64", ""].map(|arch| Calls::of(arch).name(number));
+        assert_eq!(names(0)[..2], ["read", "io_setup"]);
+        assert_eq!(names(221)[..2], ["fadvise64", "execve"]);
+        assert_eq!(names(221)[2], Calls::of(std::env::consts::ARCH).name(221));
+        assert_eq!(names(-1), ["call -1", "call -1", "call -1"].map(str::to_owned));
     }
 }

@@ -86,14 +86,16 @@ impl Stage {
         text.push_str(&format!("\nprint fmt: {print}\n"));
         let format = Arc::new(Format::parse(system, &text, false).expect("format"));
         self.formats[role] = Some(format.clone());
-        let event = Event { role, number: role as u16, name, format: Some(&format) };
+        let event = Event { role, number: role as u16, name, format: Some(&format), arch: "" };
         self.unit.bind(&event).unwrap_or_else(|why| panic!("{why}"));
         self
     }
 
     /// An event without fields is there.
     pub fn plain(&mut self, role: usize, name: &str) -> &mut Self {
-        self.unit.bind(&Event { role, number: role as u16, name, format: None }).unwrap_or_else(|why| panic!("{why}"));
+        self.unit
+            .bind(&Event { role, number: role as u16, name, format: None, arch: "" })
+            .unwrap_or_else(|why| panic!("{why}"));
         self
     }
 

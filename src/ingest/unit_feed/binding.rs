@@ -93,7 +93,9 @@ impl Units {
                     continue;
                 }
                 let filter = own.want.filter.as_deref().map(|text| BoundExpr::parse(text, format)).transpose();
-                let bound = running.unit.bind(&Bindable { role, number: event, name: plain(name), format }).and(filter);
+                let arch = &self.arch;
+                let bindable = Bindable { role, number: event, name: plain(name), format, arch };
+                let bound = running.unit.bind(&bindable).and(filter);
                 match bound {
                     Ok(filter) => {
                         (own.filter, own.bound, running.fresh) = (filter, true, true);

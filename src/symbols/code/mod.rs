@@ -57,6 +57,8 @@ pub struct Listing {
     pub(crate) dso: Arc<str>,
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// What is to be added to an address inside the DSO to get the one that the code was linked for.
+    pub(crate) linked: u64,
     /// The instructions from the function's start to its end, in order of addresses.
     pub instructions: Vec<Instruction>,
     /// Lines of source files, by the file's name and from line 1 on; of files that are there.
@@ -121,7 +123,8 @@ pub fn list(
     } else if sources.is_empty() {
         notes.push("no source is shown: its files are not here".to_owned());
     }
-    Ok(Listing { function: name, dso: dso.path.clone(), start, end, instructions, sources, notes })
+    let linked = moved.wrapping_neg();
+    Ok(Listing { function: name, dso: dso.path.clone(), start, end, linked, instructions, sources, notes })
 }
 
 /// The source files that are named, where those who name them may read them.
@@ -150,6 +153,11 @@ fn sources(
 }
 
 impl Listing {
+    /// The address that code inside the DSO was linked for, as objdump has it.
+    pub(crate) fn linked(&self, at: u64) -> u64 {
+        at.wrapping_add(self.linked)
+    }
+
     /// The text of a source line.
     pub(crate) fn source(&self, line: &SourceLine) -> Option<&str> {
         let at = self.sources.binary_search_by(|(name, _)| name.cmp(&line.file)).ok()?;

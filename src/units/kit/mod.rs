@@ -154,6 +154,8 @@ pub struct Event<'a> {
     pub name: &'a str,
     /// What the fields of a tracepoint are.
     pub format: Option<&'a Arc<Format>>,
+    /// The architecture of the machine, as uname says it; empty where that is this one.
+    pub arch: &'a str,
 }
 
 /// A sample of one of the events that a unit wants.

@@ -86,7 +86,7 @@ fn body(screen: &Annotated, listing: &Listing, theme: &Theme, area: Rect, buffer
                     let share = format!("{percent:>6.2}");
                     put(buffer, area, 1, y, &share, style(theme.share(*percent)));
                 }
-                put(buffer, area, 8, y, &format!("{:>10x}", one.at), style(theme.dim));
+                put(buffer, area, 8, y, &format!("{:>10x}", listing.linked(one.at)), style(theme.dim));
                 put(buffer, area, 19, y, arrow_part(arrow, at), style(theme.key));
                 let mut x = 22;
                 if screen.bytes {

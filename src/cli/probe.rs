@@ -101,10 +101,8 @@ fn with_line(args: &Probe, spec: &str) -> anyhow::Result<String> {
         text.map_or(String::new(), |text| text.split_whitespace().collect())
     };
     let found = lines.iter().find(|line| glob.is_match(shown(line)));
-    let Some(found) = found else {
-        complain(&format!("no line of {name} with code looks like {pattern}: the probe is where the function begins"));
-        return Ok(format!("{function} {rest}"));
-    };
+    let none = || anyhow::anyhow!("no line of {name} with code looks like {pattern}; probe -L {name} shows them");
+    let found = found.ok_or_else(none)?;
     Ok(format!("{function}:{} {rest}", found.relative))
 }
 

@@ -35,6 +35,8 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     if interval < Duration::from_secs(1) {
         return Err(usage(format!("--push-interval {interval:?}: expected 1 second or more")));
     }
+    // Ctrl-C while events are opened ends what is begun in order, too.
+    let stop = signals::stop_flag()?;
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());
     let mut source = started.source;
@@ -44,7 +46,6 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
         Rate::Period(period) => period,
         Rate::Frequency(_) => 0,
     });
-    let stop = signals::stop_flag()?;
     let (sender, parcels) = bounded::<Parcel>(64);
     let quiet = args.quiet;
     let to = store.clone();

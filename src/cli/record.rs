@@ -50,6 +50,8 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let named: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     args.sampling.all_cgroups |= !named.is_empty() || cgroup::has_groups();
     let realtime = source_config::realtime(&args.sampling)?;
+    // Ctrl-C while events are opened ends what is begun in order, too.
+    let stop = signals::stop_flag()?;
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());
     let mut source = started.source;
@@ -57,7 +59,6 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
     let mut recorder = Recorder::start(&info, &args, &named, source.command_pid())
         .with_context(|| format!("{} cannot be written", args.output.display()))?;
-    let stop = signals::stop_flag()?;
     let ended = recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(&args.output, error))?;
     let summary = recorder.finish().map_err(|error| recorder.salvage(&args.output, error))?;
     if !args.quiet {

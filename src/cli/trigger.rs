@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Runs until a signal comes or the command ends.
 pub(crate) fn run(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
     args.sampling.counted = kept.counted();
+    // Ctrl-C while events are opened ends what is begun in order, too.
+    let stop = signals::stop_flag()?;
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
@@ -33,7 +35,6 @@ pub(crate) fn run(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
         realtime: source_config::realtime(&args.sampling)?,
         ..source_config::engine_options(SymbolOptions::live(), kept.memory)
     };
-    let stop = signals::stop_flag()?;
     let engine = Engine::spawn(Box::new(started.source), options)?;
     if !args.quiet {
         complain(&format!("waiting for {}", triggers.join(" or ")));

@@ -591,6 +591,15 @@ fn scripts_that_read_perf_stat_read_ours() {
     assert!(out.stdout.is_empty() && said.contains("page-faults") && said.contains("s elapsed"), "{said}");
 }
 
+/// Where a function begins in a file, as nm has it.
+fn offset(file: &str, function: &str) -> String {
+    let symbols = run(Command::new("nm").args(["-D", "--defined-only", file])).stdout;
+    let symbols = String::from_utf8(symbols).expect("text");
+    let is_it = |line: &&str| line.split(" T ").nth(1).is_some_and(|name| name.split('@').next() == Some(function));
+    let line = symbols.lines().find(is_it).expect("the function");
+    format!("0x{}", line.split(' ').next().expect("an address"))
+}
+
 /// A probe from the command line: made, listed, counted, removed; nothing is left.
 #[test]
 fn probes_are_made_listed_counted_and_removed() {
@@ -633,6 +642,14 @@ fn probes_are_made_listed_counted_and_removed() {
     assert_eq!((stat("status == 1"), stat("status == 77")), (1, 0));
     let gone = probe(&["--del", &format!("{group}:*")]);
     assert!(gone.status.success() && said(&gone).contains(&event));
+    // One of several places goes as a whole.
+    for function in ["exit", "abort"] {
+        let line = format!("p:{group}/either {libc}:{}", offset(libc, function));
+        let file = std::fs::File::options().append(true).open("/sys/kernel/tracing/uprobe_events");
+        file.and_then(|mut file| std::io::Write::write_all(&mut file, line.as_bytes())).expect("made");
+    }
+    let gone = probe(&["--del", &format!("{group}:*")]);
+    assert!(gone.status.success() && said(&gone).trim() == format!("{group}:either"), "{}", said(&gone));
     assert!(!said(&probe(&["--list"])).contains(&group));
     // Definitions as perf takes them: without -a, by a line, by what a line looks like, with the source file.
     let dir = tempfile::tempdir().expect("dir");
@@ -647,6 +664,7 @@ fn probes_are_made_listed_counted_and_removed() {
     assert!(line.starts_with("p:probe_w/twice_L2 ") && line.contains("%di"), "{line}");
     assert_eq!(said(&probe(&["-x", &built, "-D", "twice;intall*", "%di"])), line);
     assert_eq!(said(&probe(&["-nvx", &built, "twice@w.c:2 %di"])), line);
+    assert!(said(&probe(&["-x", &built, "-n", "twice;none*"])).contains("no line of twice with code looks like none*"));
     assert!(said(&probe(&["-x", &built, "-n", "twice@other.c"])).contains("w.c, not in other.c"));
     let several = said(&probe(&["-x", &built, "-n", "-a", "p1=twice", "-a", "twice%return $retval"]));
     assert!(

@@ -1,5 +1,6 @@
 //! The probes that the kernel knows: read, added and removed by lines in two files of tracefs.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -82,7 +83,9 @@ pub(crate) fn remove(root: &Path, matches: &dyn Fn(&ExistingProbe) -> bool) -> R
     let known = list(root).map_err(|error| format!("probes cannot be listed: {error}"))?;
     let mut failed = None;
     let mut gone = Vec::new();
-    for probe in known.into_iter().filter(matches) {
+    let mut seen = HashSet::new();
+    // An event may have several places, each on a line of its own, and goes as a whole.
+    for probe in known.into_iter().filter(matches).filter(|probe| seen.insert(probe.event())) {
         match remove_one(root, &probe) {
             Ok(()) => gone.push(probe),
             Err(error) => failed = failed.or(Some(error)),

@@ -1,0 +1,198 @@
+//! The command lines that people have in their fingers (`tests/data/command_lines.tsv`), each as a whole: taken, or
+//! refused with a reason.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::common::session::Session;
+use crate::common::{allowed, data, program, run, skipped};
+
+/// A line that does not end is interrupted after this time, and ended after the other.
+const PATIENCE: Duration = Duration::from_millis(1200);
+const LIMIT: Duration = Duration::from_secs(60);
+/// Lines that run at a time: most of them wait.
+const WORKERS: usize = 4;
+/// What a line that is not understood ends with.
+const USAGE: i32 = 2;
+
+const PROGRAM: &str = r#"
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+__attribute__((noinline)) char *myfunc(int size, char *name) {
+    int local = size * 2;
+    for (volatile int i = 0; i < local; i++);
+    return name;
+}
+int main(int argc, char **argv) {
+    int seconds = argc > 1 ? atoi(argv[1]) : 1;
+    alarm(300);
+    for (time_t end = time(0) + seconds; time(0) < end;) { free(malloc(100)); myfunc(1000, "hello"); }
+    return 0;
+}
+"#;
+
+/// A program, its busy process, and a recording of it.
+struct Scene {
+    dir: tempfile::TempDir,
+    busy: Child,
+}
+
+impl Scene {
+    fn set(test: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("w.c"), PROGRAM).expect("written");
+        let mut cc = Command::new("cc");
+        cc.args(["-g", "-O1", "-fno-omit-frame-pointer", "-o"]).arg(at("w")).arg(at("w.c"));
+        cc.args(["-Wl,--no-as-needed", "-lstdc++"]);
+        if !cc.status().is_ok_and(|status| status.success()) {
+            skipped(test, "no C compiler (gcc)");
+            return None;
+        }
+        std::fs::write(at("big"), vec![0; 4 << 20]).expect("written");
+        run(program().current_dir(dir.path()).args([
+            "record",
+            "-q",
+            "-g",
+            "-e",
+            "cpu-clock,sched:sched_switch",
+            "./w",
+        ]));
+        let busy = Command::new(at("w")).arg("300").stdout(Stdio::null()).spawn().expect("it runs");
+        Some(Self { busy, dir })
+    }
+
+    /// A library of its program.
+    fn library(&self, name: &str) -> String {
+        let needed = run(Command::new("ldd").arg(self.dir.path().join("w"))).stdout;
+        let needed = String::from_utf8_lossy(&needed).into_owned();
+        let of_name = |word: &&str| word.starts_with('/') && word.contains(name);
+        needed.split_whitespace().find(of_name).unwrap_or_else(|| panic!("no {name}")).to_owned()
+    }
+
+    /// The words of a line, in a folder of its own with a recording in it.
+    fn words(&self, line: &str) -> Vec<String> {
+        let of = |name: &str| self.dir.path().join(name).display().to_string();
+        let words = line
+            .replace("{pid}", &self.busy.id().to_string())
+            .replace("{libc}", &self.library("/libc."))
+            .replace("{cxx}", &self.library("/libstdc++."))
+            .replace("{bin}", &of("w"))
+            .replace("{big}", &of("big"));
+        shlex::split(&words).expect("words")
+    }
+
+    /// How a line ended, and what it said.
+    fn end(&self, line: &str) -> (Option<i32>, String) {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::copy(self.dir.path().join("perf.data"), dir.path().join("perf.data")).expect("copied");
+        let said = dir.path().join("said");
+        let output = || Stdio::from(std::fs::File::options().create(true).append(true).open(&said).expect("a file"));
+        let mut command = program();
+        command.current_dir(dir.path()).args(self.words(line)).stdin(Stdio::null()).stdout(output()).stderr(output());
+        let mut child = command.spawn().expect("it runs");
+        let begun = Instant::now();
+        let mut interrupted = false;
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("waited for") {
+                break status.code();
+            }
+            let waited = begun.elapsed();
+            if waited > PATIENCE && !interrupted && is_live(line) {
+                interrupted = true;
+                let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+            }
+            if waited > LIMIT {
+                let _ = child.kill().and_then(|()| child.wait().map(drop));
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        (status, String::from_utf8_lossy(&std::fs::read(&said).unwrap_or_default()).into_owned())
+    }
+
+    /// What is wrong with how a line went.
+    fn fault(&self, kind: &str, line: &str) -> Option<String> {
+        if kind == "screen" {
+            let words = self.words(line);
+            let mut screen = Session::start(&words.iter().map(String::as_str).collect::<Vec<_>>(), 24, 80);
+            screen.wait_for("live");
+            screen.keys("q");
+            return (!screen.end().success()).then(|| format!("{line}: {}", screen.text()));
+        }
+        let (status, said) = self.end(line);
+        let has_reason = status != Some(USAGE) && !said.trim().is_empty();
+        let fine = match (kind, status) {
+            ("runs" | "either", Some(0)) => true,
+            ("refused" | "either", Some(1..)) => has_reason,
+            ("runs" | "refused" | "either", _) => false,
+            _ => panic!("{kind} is no kind"),
+        };
+        let first: String = said.lines().filter(|text| !text.is_empty()).take(3).collect::<Vec<_>>().join(" | ");
+        (!fine).then(|| format!("{line}: ends with {status:?}, where it {kind}: {first}"))
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.busy.kill();
+        let _ = self.busy.wait();
+    }
+}
+
+/// True if a line measures, and does so until it is told to end.
+fn is_live(line: &str) -> bool {
+    const READS: [&str; 9] =
+        ["annotate", "buildid-list", "diff", "evlist", "inject", "list", "probe", "report", "script"];
+    !READS.iter().any(|command| line.split(' ').next() == Some(command))
+}
+
+/// Probes are the machine's: one line after the other, in their order, and none of them stays.
+fn is_alone(line: &str) -> bool {
+    line.starts_with("probe") || line.starts_with("usdt")
+}
+
+#[test]
+fn command_lines_of_the_manuals_are_taken() {
+    const NAME: &str = "command_lines_of_the_manuals_are_taken";
+    if !allowed(NAME) {
+        return;
+    }
+    let Some(scene) = Scene::set(NAME) else { return };
+    let table = std::fs::read_to_string(data("command_lines.tsv")).expect("the table");
+    let lines: Vec<(&str, &str)> = table
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split_once('\t').expect("a kind"))
+        .collect();
+    let (alone, others): (Vec<_>, Vec<_>) = lines.into_iter().partition(|(_, line)| is_alone(line));
+    let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let try_line = |(kind, line): (&str, &str)| {
+        if let Some(fault) = scene.fault(kind, line) {
+            faults.lock().expect("a lock").push(fault);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(line) = others.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    try_line(*line);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for line in &alone {
+                try_line(*line);
+                // Of one name there is one.
+                for made in ["probe_w:*", "probe_libc:malloc*"].iter().filter(|_| line.1.starts_with("probe")) {
+                    let _ = program().args(["probe", "-d", made]).output();
+                }
+            }
+        });
+    });
+    let faults = faults.into_inner().expect("a lock");
+    assert!(faults.is_empty(), "{} of them:\n{}", faults.len(), faults.join("\n"));
+}

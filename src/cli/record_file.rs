@@ -14,7 +14,7 @@ use crate::kernel::attr::TYPE_TRACEPOINT;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::lang::quantity;
 use crate::perfdata::features;
-use crate::perfdata::features::Section;
+use crate::perfdata::features::{Section, bit};
 use crate::perfdata::stream::StreamWriter;
 use crate::perfdata::write::Writer;
 use crate::session::containers::NamedContainer;
@@ -60,7 +60,7 @@ impl RecordSink {
     pub(super) fn name(&mut self, named: &[NamedContainer]) -> std::io::Result<()> {
         let Self::Stream(writer) = self else { return Ok(()) };
         let parts = containers::encode_in_parts(named, NAMES_AT_ONCE);
-        parts.into_iter().try_for_each(|part| writer.section(&(containers::FEATURE, part)))
+        parts.into_iter().try_for_each(|part| writer.section(&(bit::CONTAINERS, part)))
     }
 
     pub(super) fn records(&mut self, bytes: &[u8]) -> std::io::Result<()> {
@@ -172,12 +172,12 @@ fn now() -> String {
 
 /// What containers are called, where there are any.
 pub(super) fn names_of(named: &[NamedContainer]) -> Option<Section> {
-    (!named.is_empty()).then(|| (containers::FEATURE, containers::encode(named.iter())))
+    (!named.is_empty()).then(|| (bit::CONTAINERS, containers::encode(named.iter())))
 }
 
 /// Whose threads are nobody's figures: ours, unless they are recorded.
 pub(super) fn recorder_of(args: &Record) -> Option<Section> {
-    (!args.sampling.include_self).then(|| (recorder::FEATURE, recorder::encode(std::process::id() as i32)))
+    (!args.sampling.include_self).then(|| (bit::RECORDER, recorder::encode(std::process::id() as i32)))
 }
 
 /// What describes the machine and the events.

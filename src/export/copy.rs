@@ -106,7 +106,7 @@ pub(crate) fn copy_with(
     files.extend(more.iter().cloned());
     let mut sections = sections(&info, &events, &files, span.unwrap_or_default());
     if !marks.is_empty() {
-        sections.push((marks::FEATURE, marks::encode(marks)));
+        sections.push((bit::MARKS, marks::encode(marks)));
     }
     let bytes = out.writer.finish(sections)?;
     Ok(WrittenSize { samples, bytes })
@@ -140,7 +140,7 @@ fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
 
 fn sections(info: &Info, events: &[EventDesc], files: &[IdentifiedFile], span: (u64, u64)) -> Vec<Section> {
     let mut sections = info.hosts.first().machine.clone();
-    sections.retain(|(b, _)| ![bit::BUILD_ID, build_ids::BY_FILE, marks::FEATURE].contains(b));
+    sections.retain(|(b, _)| ![bit::BUILD_ID, bit::FILES, bit::MARKS].contains(b));
     sections.extend(build_ids::sections(files));
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));

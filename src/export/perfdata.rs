@@ -10,7 +10,7 @@ use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
-use crate::perfdata::features::{self, Section};
+use crate::perfdata::features::{self, Section, bit};
 use crate::perfdata::write::Writer;
 use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
@@ -250,12 +250,12 @@ fn sections(
     let mut sections = if moment.live { features::machine(cmdline) } else { own.machine.clone() };
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
-    sections.retain(|(bit, _)| ![marks::FEATURE, containers::FEATURE].contains(bit));
+    sections.retain(|(b, _)| ![bit::MARKS, bit::CONTAINERS].contains(b));
     if !own.containers.is_empty() {
-        sections.push((containers::FEATURE, containers::encode(own.containers.iter())));
+        sections.push((bit::CONTAINERS, containers::encode(own.containers.iter())));
     }
     if !moment.marks.is_empty() {
-        sections.push((marks::FEATURE, marks::encode(&moment.marks)));
+        sections.push((bit::MARKS, marks::encode(&moment.marks)));
     }
     if moment.live {
         sections.extend(features::clock());

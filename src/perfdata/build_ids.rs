@@ -8,9 +8,7 @@ use crate::record::kinds::{BuildId, FileId, misc};
 use super::bytes::{Bytes, text};
 use super::features::{Features, Section, bit};
 
-/// The feature that tells files of one path apart; perf steps over it.
-pub(crate) const BY_FILE: u8 = 252;
-/// The first line of that feature.
+/// The first line of the feature that tells files of one path apart.
 const HEAD: &str = "perfprof-tui files 1";
 /// Lines that are read of it: nobody's file may fill our memory.
 const MAX: usize = 1 << 16;
@@ -38,7 +36,7 @@ impl Features {
             list.extend(of_record(mode, record));
             rest = &rest[usize::from(size)..];
         }
-        list.extend(decode(self.get(BY_FILE).unwrap_or_default()));
+        list.extend(decode(self.get(bit::FILES).unwrap_or_default()));
         list
     }
 }
@@ -71,7 +69,7 @@ pub(crate) fn sections(list: &[IdentifiedFile]) -> Vec<Section> {
     }
     if several {
         let differs = |path: &str| list.iter().any(|file| file.path == path && first[&(file.kernel, path)] != file.id);
-        sections.push((BY_FILE, encode(list.iter().filter(|file| differs(&file.path)))));
+        sections.push((bit::FILES, encode(list.iter().filter(|file| differs(&file.path)))));
     }
     sections
 }

@@ -26,6 +26,12 @@ pub mod bit {
     pub(crate) const BPF_PROG_INFO: u8 = 25;
     pub(crate) const BPF_BTF: u8 = 26;
     pub(crate) const CLOCK_DATA: u8 = 29;
+
+    // Ours, far above perf's, which steps over features that it does not know.
+    pub(crate) const MARKS: u8 = 250;
+    pub(crate) const CONTAINERS: u8 = 251;
+    pub(crate) const RECORDER: u8 = 252;
+    pub(crate) const FILES: u8 = 253;
 }
 
 /// A section to write: (bit, bytes).

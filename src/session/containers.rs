@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-/// The bit of the feature in a file's head that has the names; perf steps over it.
-pub const FEATURE: u8 = 251;
+use crate::perfdata::features::bit;
+
 /// Containers that a file tells of, and bytes of a name.
 const MAX: usize = 100_000;
 const MAX_NAME: usize = 512;
@@ -307,7 +307,7 @@ fn limited(name: &str, most: usize) -> String {
 
 /// From the features of a file's head, as (bit, bytes).
 pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<NamedContainer> {
-    features.iter().find(|(bit, _)| *bit == FEATURE).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
+    features.iter().find(|(bit, _)| *bit == bit::CONTAINERS).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
 }
 
 /// From a file; lines that are none are left out.

@@ -3,8 +3,8 @@
 //! They are a feature of the file's head with a bit of its own, far above perf's, which steps over features
 //! that it does not know. Its content is text, a mark a line: time, name and note, with tabs between.
 
-/// The feature's bit.
-pub(crate) const FEATURE: u8 = 250;
+use crate::perfdata::features::bit;
+
 /// Marks that are kept, and bytes of a note.
 const MAX: usize = 1000;
 const MAX_NOTE: usize = 1000;
@@ -56,7 +56,7 @@ pub(crate) fn encode(marks: &[TimeMark]) -> Vec<u8> {
 
 /// From the features of a file's head, as (bit, bytes).
 pub(crate) fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<TimeMark> {
-    features.iter().find(|(bit, _)| *bit == FEATURE).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
+    features.iter().find(|(bit, _)| *bit == bit::MARKS).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
 }
 
 /// From a file; lines that are none are left out, and names that are none.
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_files_marks_are_in_the_feature_of_their_own() {
         let (some, other) = ([mark(7, "a", "note")], [mark(8, "b", "other")]);
-        let features = [(FEATURE - 1, encode(&other)), (FEATURE, encode(&some))];
+        let features = [(bit::MARKS - 1, encode(&other)), (bit::MARKS, encode(&some))];
         assert_eq!(decode_from(&features), some);
         assert_eq!(decode_from(&features[..1]), []);
     }

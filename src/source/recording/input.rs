@@ -10,11 +10,12 @@ use std::sync::Arc;
 use zstd::stream::raw::Decoder;
 
 use crate::kernel::attr::Flag;
+use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::bytes::Bytes;
+use crate::perfdata::features::bit;
 use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, attr_size, decode_attr, numbers};
 use crate::perfdata::swap::Swapper;
-use crate::perfdata::{EventDesc, features};
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers::{self, NamedContainer};
 use crate::symbols::shipped::ShippedTables;
@@ -399,11 +400,11 @@ impl Input {
             types::HEADER_ATTR => self.event(&body),
             types::HEADER_FEATURE => {
                 match b.u64().and_then(|bit| u8::try_from(bit).ok()).filter(|_| !b.rest.is_empty()) {
-                    Some(containers::FEATURE) => {
+                    Some(bit::CONTAINERS) => {
                         // A stream tells them by and by; what has come before its first record is of its head.
                         beside.containers.extend(containers::decode(b.rest));
                         let all = containers::encode(beside.containers.iter());
-                        self.rec.features.set(containers::FEATURE, all);
+                        self.rec.features.set(bit::CONTAINERS, all);
                     }
                     Some(bit) => self.rec.features.set(bit, b.rest.to_vec()),
                     None => {}
@@ -424,7 +425,7 @@ impl Input {
                     let Some(blob) = self.carry.get(size..size + payload as usize) else {
                         return self.ended && self.give_up(beside);
                     };
-                    self.rec.features.set(features::bit::TRACING_DATA, blob.to_vec());
+                    self.rec.features.set(bit::TRACING_DATA, blob.to_vec());
                 }
             }
             types::AUXTRACE => payload = b.u64().unwrap_or(0),

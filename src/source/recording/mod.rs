@@ -143,7 +143,7 @@ fn head(rec: &Recording) -> Recording {
 
 /// The facts of the head, marked moments included.
 fn facts(rec: &Recording) -> Vec<(String, String)> {
-    let marks = rec.features.get(marks::FEATURE).map(marks::decode).unwrap_or_default();
+    let marks = rec.features.get(bit::MARKS).map(marks::decode).unwrap_or_default();
     let one = |mark: TimeMark| {
         let words = format!("{:.6} {} {}", mark.at as f64 / 1e9, mark.name, mark.note);
         ("mark".to_owned(), words.split_whitespace().collect::<Vec<_>>().join(" "))

@@ -1,10 +1,10 @@
 //! The `-e` grammar: `name[:mods]`, `rHEX`, `pmu/terms/mods`, `mem:ADDR[/LEN][:rwx]`,
-//! `system:tracepoint`, `{group}`, several with commas.
+//! `system:tracepoint`, `{group}`, `{group}:S`, several with commas.
 
 use std::path::Path;
 
 use crate::kernel::attr::{
-    Attr, Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+    Attr, Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample,
 };
 use crate::kernel::bpf::Program;
 
@@ -46,6 +46,8 @@ pub struct Event {
     pub(crate) attr: Attr,
     /// Events of one number were braced together; `None` for those alone.
     pub(crate) group: Option<u32>,
+    /// Whether it takes no samples of its own: those of the first of its group tell what it counted (`:S`).
+    pub(crate) is_led: bool,
     /// (system, name) of a tracepoint.
     pub(crate) tracepoint: Option<(String, String)>,
     /// What of it is kept.
@@ -66,6 +68,7 @@ impl Event {
             name,
             attr,
             group,
+            is_led: false,
             tracepoint: None,
             filter: None,
             no_chains: false,
@@ -122,6 +125,11 @@ impl Event {
         self.attr.kind == TYPE_SOFTWARE && matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK)
     }
 
+    /// True if its samples have what it, or all of its group, counted so far.
+    pub(crate) fn is_read(&self) -> bool {
+        self.attr.sample_type & sample::READ != 0
+    }
+
     /// True if it is wanted on a CPU.
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         let has = |list: &Option<Vec<u32>>| list.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
@@ -135,6 +143,10 @@ impl Event {
             attr.set(flag, false);
         }
         modifiers(&mut attr, letters).map_err(|at| Diagnostic::new(letters, at, 1, MODIFIER_HELP))?;
+        if attr.sample_type != self.attr.sample_type {
+            let at = letters.find('S').unwrap_or(0);
+            return Err(Diagnostic::new(letters, at, 1, "S is of a group from its beginning: -e '{a,b}:S'"));
+        }
         // A PMU's event ends in a slash: its letters follow without a colon.
         let (stem, colon) = match self.name.rfind('/') {
             Some(slash) => (&self.name[..=slash], ""),
@@ -260,6 +272,13 @@ impl<'a> Parser<'a> {
             for event in &mut self.events[first..] {
                 modifiers(&mut event.attr, mods)
                     .map_err(|i| Diagnostic::new(self.text, end + 1 + i, 1, MODIFIER_HELP))?;
+            }
+        }
+        let members = &mut self.events[first..];
+        if members.iter().any(Event::is_read) {
+            for (i, event) in members.iter_mut().enumerate() {
+                event.attr.sample_type |= sample::READ;
+                event.is_led = i > 0;
             }
         }
         Ok(())
@@ -419,7 +438,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-const MODIFIER_HELP: &str = "modifiers are u k h (user, kernel, hypervisor), G H (guest, host), I (no idle), p P (precise), D (pinned), e (exclusive)";
+const MODIFIER_HELP: &str = "modifiers are u k h (user, kernel, hypervisor), G H (guest, host), I (no idle), p P (precise), D (pinned), e (exclusive), S (the first of a group samples for all)";
 
 /// `rHEX`, a raw event of the CPU's PMU.
 fn raw(word: &str) -> Option<u64> {
@@ -428,7 +447,7 @@ fn raw(word: &str) -> Option<u64> {
 }
 
 /// perf's modifier letters.
-pub(crate) const MODIFIERS: &[u8] = b"ukhGHpPIDe";
+pub(crate) const MODIFIERS: &[u8] = b"ukhGHpPIDeS";
 
 /// Applies perf's modifier letters; the error is the index of the letter at fault.
 fn modifiers(attr: &mut Attr, mods: &str) -> Result<(), usize> {
@@ -448,6 +467,7 @@ fn modifiers(attr: &mut Attr, mods: &str) -> Result<(), usize> {
     attr.set(Flag::ExcludeIdle, picks('I'));
     attr.set(Flag::Pinned, picks('D'));
     attr.set(Flag::Exclusive, picks('e'));
+    attr.sample_type = attr.sample_type & !sample::READ | if picks('S') { sample::READ } else { 0 };
     match mods.bytes().position(|b| !MODIFIERS.contains(&b)) {
         Some(at) => Err(at),
         None if precise > 3 => Err(mods.rfind('p').unwrap_or(0)),

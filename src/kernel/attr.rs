@@ -70,6 +70,7 @@ pub(crate) mod read_format {
     pub(crate) const TOTAL_TIME_ENABLED: u64 = 1;
     pub(crate) const TOTAL_TIME_RUNNING: u64 = 1 << 1;
     pub(crate) const ID: u64 = 1 << 2;
+    pub(crate) const GROUP: u64 = 1 << 3;
     pub(crate) const LOST: u64 = 1 << 4;
 }
 

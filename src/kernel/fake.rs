@@ -115,7 +115,7 @@ impl Sys for FakeSys {
         Err(self.programs.clone())
     }
 
-    fn counts(&self, _fd: BorrowedFd<'_>, _read_format: u64) -> Result<Counts, Errno> {
+    fn counts(&self, _fd: BorrowedFd<'_>, _read_format: u64, _id: u64) -> Result<Counts, Errno> {
         Ok(Counts::default())
     }
 }

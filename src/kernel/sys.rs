@@ -71,7 +71,8 @@ pub trait Sys: Send {
     /// Maps a ring of `pages` data pages (a power of two) onto an event.
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
     /// Reads an event's totals; those that `read_format`, the one that it was opened with, lacks are 0.
-    fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno>;
+    /// Those of a group are found by the event's id.
+    fn counts(&self, fd: BorrowedFd<'_>, read_format: u64, id: u64) -> Result<Counts, Errno>;
     /// Loads a program for [`Ioctl::SetBpf`]; where it takes a sample, the first of an array goes on.
     fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError>;
 }
@@ -133,17 +134,29 @@ impl Sys for RealSys {
         LoadedProgram::new(program, next)
     }
 
-    fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno> {
-        let mut bytes = [0u8; 64];
+    fn counts(&self, fd: BorrowedFd<'_>, read_format: u64, id: u64) -> Result<Counts, Errno> {
+        // Room for a group of 84.
+        let mut bytes = [0u8; 2048];
         let n = rustix::io::read(fd, &mut bytes)?;
-        Ok(decode_counts(&bytes[..n], read_format))
+        Ok(decode_counts(&bytes[..n], read_format, id))
     }
 }
 
-/// Decodes what `read(2)` gives for an event outside a group read.
-pub(crate) fn decode_counts(bytes: &[u8], format: u64) -> Counts {
+/// Decodes what `read(2)` gives for an event, or for the group that it is read with.
+pub(crate) fn decode_counts(bytes: &[u8], format: u64, id: u64) -> Counts {
     use super::attr::read_format as f;
     let mut words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
+    if format & f::GROUP != 0 {
+        let [_, enabled_ns, running_ns] = [true; 3].map(|_| words.next().unwrap_or(0));
+        let words: Vec<u64> = words.collect();
+        let member = words.chunks_exact(if format & f::LOST != 0 { 3 } else { 2 }).find(|member| member[1] == id);
+        return member.map_or(Counts::default(), |member| Counts {
+            value: member[0],
+            enabled_ns,
+            running_ns,
+            lost: member.get(2).copied().unwrap_or(0),
+        });
+    }
     let mut next = |on: bool| if on { words.next().unwrap_or(0) } else { 0 };
     let value = next(true);
     let enabled_ns = next(format & f::TOTAL_TIME_ENABLED != 0);
@@ -183,10 +196,14 @@ mod tests {
     fn counts_follow_the_read_format() {
         let bytes: Vec<u8> = [7u64, 100, 50, 3, 9].iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(
-            decode_counts(&bytes, 1 | 2 | 4 | 16),
+            decode_counts(&bytes, 1 | 2 | 4 | 16, 3),
             Counts { value: 7, enabled_ns: 100, running_ns: 50, lost: 9 }
         );
-        assert_eq!(decode_counts(&bytes, 4), Counts { value: 7, ..Counts::default() });
-        assert_eq!(decode_counts(&[], 31), Counts::default());
+        assert_eq!(decode_counts(&bytes, 4, 3), Counts { value: 7, ..Counts::default() });
+        assert_eq!(decode_counts(&[], 31, 3), Counts::default());
+        let group: Vec<u8> = [2u64, 100, 50, 7, 3, 9, 8, 4, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+        let of = |id: u64| decode_counts(&group, 1 | 2 | 4 | 8 | 16, id);
+        assert_eq!([3, 4, 5].map(|id| (of(id).value, of(id).lost)), [(7, 9), (8, 0), (0, 0)]);
+        assert_eq!(of(4).enabled_ns, 100);
     }
 }

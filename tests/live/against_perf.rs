@@ -591,6 +591,38 @@ fn scripts_that_read_perf_stat_read_ours() {
     assert!(out.stdout.is_empty() && said.contains("page-faults") && said.contains("s elapsed"), "{said}");
 }
 
+/// A group whose first event samples for all: perf reads of our recording what we do, and as much as was counted.
+#[test]
+fn the_first_of_a_group_samples_for_all() {
+    const NAME: &str = "the_first_of_a_group_samples_for_all";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let args = ["-F", "499", "-e", "{cpu-clock,page-faults}:S"];
+    let file =
+        record(dir.path(), &[&args[..], &["--", "dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=40"]].concat());
+    let lines = |out: std::process::Output| -> Vec<String> {
+        let text = String::from_utf8(out.stdout).expect("text");
+        let mut lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let fields = ["-F", "event,period", "-i"];
+    let ours = lines(run(program().arg("script").args(fields).arg(&file)));
+    let perfs = lines(run(Command::new("perf").arg("script").args(fields).arg(&file)));
+    assert_eq!(ours, perfs);
+    let of = |event: &str| -> Vec<u64> {
+        let of_it = ours.iter().filter(|line| line.contains(event));
+        of_it.filter_map(|line| line.split(' ').find_map(|word| word.parse().ok())).collect()
+    };
+    // 64 MB are 16,384 pages, touched once.
+    let (clock, faults) = (of("cpu-clock"), of("page-faults"));
+    assert!(clock.len() >= 10 && !faults.is_empty(), "{ours:?}");
+    assert!((10_000..20_000).contains(&faults.iter().sum::<u64>()), "{faults:?}");
+}
+
 /// Where a function begins in a file, as nm has it.
 fn offset(file: &str, function: &str) -> String {
     let symbols = run(Command::new("nm").args(["-D", "--defined-only", file])).stdout;

@@ -199,7 +199,8 @@ fn two_machines_on_the_screen() {
         .wait_for(" vm xy ")
         .wait_for("906 samples")
         .wait_for("Host  ")
-        .wait_for("clocks cannot be compared");
+        .wait_for("clocks cannot be compared")
+        .wait_for("vm           ▸");
     session.keys("@").wait_for("host vm  shown: 50.0 % of samples");
     session.keys("\x7f:filter host == xy\r").wait_for("host == xy  shown: 50.0 % of samples");
     session.keys("\x7f");

@@ -42,6 +42,21 @@ fn each_kind_of_event() {
 }
 
 #[test]
+fn the_first_of_a_group_samples_for_all() {
+    let led = |text: &str| -> Vec<(bool, bool)> {
+        let events = parse(text, &LookupPaths::system()).expect("parses");
+        events.iter().map(|event| (event.is_read(), event.is_led)).collect()
+    };
+    assert_eq!(led("{cpu-clock,page-faults}:S"), [(true, false), (true, true)]);
+    assert_eq!(led("{cpu-clock:S,page-faults},minor-faults"), [(true, false), (true, true), (false, false)]);
+    assert_eq!(led("{cpu-clock,page-faults}:u"), [(false, false), (false, false)]);
+    assert_eq!(led("cpu-clock:Su"), [(true, false)]);
+    let mut event = Event::cpu_clock();
+    assert!(event.set_modifiers("uS").is_err_and(|fault| fault.to_string().contains("S is of a group")));
+    assert!(event.set_modifiers("u").is_ok());
+}
+
+#[test]
 fn groups_and_globs() {
     let events = check("{cs,faults}:u,sched:*").expect("events");
     assert_eq!(events.iter().map(|e| e.group).collect::<Vec<_>>(), [Some(1), Some(1), None, None]);

@@ -437,7 +437,9 @@ impl Attachment {
     }
 
     fn read(&self, open: &OpenEvent) -> Counts {
-        let mut counts = self.sys.counts(open.fd.as_fd(), self.owner_attr().read_format).unwrap_or_default();
+        let group = open.event.map_or(0, |i| attr::group_format(&self.slots[usize::from(i)].event));
+        let format = self.owner_attr().read_format | group;
+        let mut counts = self.sys.counts(open.fd.as_fd(), format, open.id).unwrap_or_default();
         if self.common.tasks {
             // A task's event waits on every CPU but the one that the task is on.
             counts.enabled_ns /= self.rings.len().max(1) as u64;

@@ -118,7 +118,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     attr.flags |= own.flags;
     let hits_matter = matches!(own.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT);
     match common.rate {
-        _ if event.no_samples => attr.period_or_freq = 0,
+        _ if event.no_samples || event.is_led => attr.period_or_freq = 0,
         _ if own.period_or_freq != 0 => attr.period_or_freq = own.period_or_freq,
         Rate::Period(period) => attr.period_or_freq = period,
         // perf samples every hit of a tracepoint or breakpoint unless told otherwise.
@@ -186,10 +186,17 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         attr.set(Flag::ExcludeUser, attr.has(Flag::ExcludeUser) || filter.exclude_user);
         attr.set(Flag::ExcludeKernel, attr.has(Flag::ExcludeKernel) || filter.exclude_kernel);
     }
-    attr.set(Flag::Inherit, common.inherit);
+    attr.read_format |= group_format(event);
+    // The kernel does not add up for samples what children count (perf_event_alloc in kernel/events/core.c).
+    attr.set(Flag::Inherit, common.inherit && !event.is_read());
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);
     attr
+}
+
+/// The bit that has an event read with all of its group.
+pub(crate) fn group_format(event: &Event) -> u64 {
+    if event.is_read() && event.group.is_some() { read_format::GROUP } else { 0 }
 }
 
 /// True if a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it

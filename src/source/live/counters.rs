@@ -188,7 +188,7 @@ impl Counters {
     pub(crate) fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
         let mut counts: BTreeMap<(usize, CountedOn), Counts> = BTreeMap::new();
         for open in &self.open {
-            let read = self.sys.counts(open.fd.as_fd(), FORMAT).unwrap_or_default();
+            let read = self.sys.counts(open.fd.as_fd(), FORMAT, 0).unwrap_or_default();
             counts.entry((open.event, open.place)).or_default().add(&read);
         }
         counts

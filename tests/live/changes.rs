@@ -409,14 +409,14 @@ fn a_static_probe_stays_until_it_is_taken_away() {
     assert!(why.contains("has no static probe perfprof:fird"), "{why}");
     assert_eq!(usdt(&["add", &format!("perfprof:fired@{own}")]).1, "perfprof:fired\n");
     let pid = std::process::id().to_string();
-    let how = ["trace", "-e", "perfprof:fired", "--format", "json", "--duration", "3", "-p", &pid];
+    let how = ["trace", "-e", "perfprof:fired", "--format", "json", "--duration", "8", "-p", &pid];
     let trace = program().args(how).stdout(Stdio::piped()).spawn().expect("runs");
     let begun = Instant::now();
     while perfprof_test_semaphore.load(Ordering::Relaxed) == 0 && begun.elapsed() < WATCHDOG {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // It is opened by now, and measured soon.
-    std::thread::sleep(Duration::from_millis(500));
+    // It is opened by now, and measured soon, where other tests leave it time.
+    std::thread::sleep(Duration::from_secs(4));
     for n in 0..37 {
         assert_eq!(perfprof_test_fire(n), n);
     }

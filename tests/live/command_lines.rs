@@ -13,7 +13,7 @@ use crate::common::{allowed, data, program, run, skipped};
 const PATIENCE: Duration = Duration::from_millis(1200);
 const LIMIT: Duration = Duration::from_secs(60);
 /// Lines that run at a time: most of them wait.
-const WORKERS: usize = 4;
+const WORKERS: usize = 2;
 /// What a line that is not understood ends with.
 const USAGE: i32 = 2;
 

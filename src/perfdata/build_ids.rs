@@ -1,7 +1,8 @@
 //! Build ids of files, as the head of a recording has them: by path, as perf does, and by file where several files had
 //! one path.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use crate::record::kinds::{BuildId, FileId, misc};
 
@@ -52,24 +53,26 @@ pub(crate) fn of_record(mode: u16, body: &[u8]) -> Option<IdentifiedFile> {
 /// The sections that tell of files: one id a path, and those of paths that had several.
 pub(crate) fn sections(list: &[IdentifiedFile]) -> Vec<Section> {
     let mut first = HashMap::new();
-    let mut several = false;
+    let mut several = HashSet::new();
     let mut table = Vec::new();
     for file in list {
         match first.entry((file.kernel, &*file.path)) {
-            std::collections::hash_map::Entry::Vacant(new) => {
+            Entry::Vacant(new) => {
                 new.insert(file.id);
                 record(&mut table, file);
             }
-            std::collections::hash_map::Entry::Occupied(known) => several |= *known.get() != file.id,
+            Entry::Occupied(known) if *known.get() != file.id => {
+                several.insert(&*file.path);
+            }
+            Entry::Occupied(_) => {}
         }
     }
     let mut sections = Vec::new();
     if !table.is_empty() {
         sections.push((bit::BUILD_ID, table));
     }
-    if several {
-        let differs = |path: &str| list.iter().any(|file| file.path == path && first[&(file.kernel, path)] != file.id);
-        sections.push((bit::FILES, encode(list.iter().filter(|file| differs(&file.path)))));
+    if !several.is_empty() {
+        sections.push((bit::FILES, encode(list.iter().filter(|file| several.contains(&*file.path)))));
     }
     sections
 }

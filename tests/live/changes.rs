@@ -224,6 +224,32 @@ fn no_hit_is_missed_or_doubled_while_an_event_changes() {
     engine.stop();
 }
 
+/// The members of a group count on CPUs from the start, and again after a rest.
+#[test]
+fn members_of_a_group_count_and_go_on() {
+    const NAME: &str = "members_of_a_group_count_and_go_on";
+    if !allowed(NAME) {
+        return;
+    }
+    // Each program that it runs maps pages anew.
+    let bounded = "i=0; while [ $i -lt 60000 ]; do /bin/true; i=$((i + 1)); done";
+    let mut faulting = std::process::Command::new("sh").args(["-c", bounded]).spawn().expect("sh");
+    for group in ["{cpu-clock,page-faults}", "{cpu-clock,page-faults}:S"] {
+        let events = parse(group, &LookupPaths::system()).expect("known");
+        let engine = engine(events, Target::System);
+        let counts = |a: &Answer| {
+            a.events.len() > 1 && event(a, "page-faults").meter.is_some_and(|m| m.rate > 0.0 && m.sampled > 0.0)
+        };
+        wait(&engine, group, counts);
+        change(&engine, 1, Change::Pause(true)).expect("paused");
+        wait(&engine, "nothing comes", |a| event(a, "page-faults").meter.is_some_and(|m| m.rate == 0.0));
+        change(&engine, 1, Change::Pause(false)).expect("goes on");
+        wait(&engine, "more", counts);
+        engine.stop();
+    }
+    let _ = faulting.kill().and_then(|()| faulting.wait().map(drop));
+}
+
 /// Samples of a whole session: what a paused, stopped or refused event gives and what not.
 #[test]
 fn events_come_rest_and_go_while_it_runs() {

@@ -74,8 +74,6 @@ fn figures_for_scripts_are_perfs() {
         "-t | -F overhead,sample,dso --ignore-callees ^main$ --no-children",
     ] {
         for file in ["fp-spin.data", "fp-sysmix.data"] {
-            let words =
-                if words.contains("-s comm,pid") { "-t | -F overhead,sample,comm --no-children" } else { words };
             Pair::of(file, root.path(), words).rows().assert_same(words);
         }
     }

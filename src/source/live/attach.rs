@@ -1,7 +1,7 @@
 //! The open events of a session: one ring a CPU, owned by a dummy event, all others redirected
 //! into it, so that events come and go without a ring or its reader being touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::event::Event;
@@ -31,7 +31,7 @@ pub(crate) struct CpuRing {
 }
 
 /// The task or cgroup that an event is opened on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EventTarget {
     /// A task, or -1 for all.
     Task(i32),
@@ -309,7 +309,7 @@ impl Attachment {
             let clock = Event::cpu_clock();
             let was = event.clone();
             (event.name, event.attr) = (clock.name, clock.attr);
-            event.attr.flags = flags;
+            (event.attr.flags, event.attr.sample_type) = (flags, was.attr.sample_type);
             event.attr.set_precise(0);
             let mut said = format!("no hardware counters here: {} became cpu-clock, a timer", was.name);
             if !attr.has(Flag::Freq) && attr.period_or_freq > 0 {
@@ -347,10 +347,30 @@ impl Attachment {
 
     /// Starts all events that are open and do not rest.
     pub(crate) fn enable_all(&self) {
-        for open in &self.opened {
-            if open.event.is_none_or(|i| self.slots[usize::from(i)].run == RunState::Running) {
-                self.enable(&open.fd);
-            }
+        self.start(&self.opened);
+    }
+
+    /// Starts those of some events that do not rest, the members of a group before its first: on a CPU the kernel counts
+    /// nothing of a member that is enabled while its leader runs, until that begins anew.
+    fn start(&self, list: &[OpenEvent]) {
+        for open in list.iter().rev().filter(|open| self.runs(open)) {
+            self.enable(&open.fd);
+        }
+    }
+
+    fn runs(&self, open: &OpenEvent) -> bool {
+        open.event.is_none_or(|i| self.slots[usize::from(i)].run == RunState::Running)
+    }
+
+    /// Has the first of each group of a number begin anew, with the members that it has by now.
+    fn restart_leaders(&self, group: u32) {
+        let is_of =
+            |open: &&OpenEvent| open.event.is_some_and(|i| self.slots[usize::from(i)].event.group == Some(group));
+        let mut seen = HashSet::new();
+        let leaders = self.opened.iter().filter(is_of).filter(|open| seen.insert((open.cpu, open.who)));
+        for leader in leaders.filter(|open| self.runs(open)) {
+            let _ = self.sys.ioctl(leader.fd.as_fd(), Ioctl::Disable);
+            self.enable(&leader.fd);
         }
     }
 
@@ -366,6 +386,9 @@ impl Attachment {
             let request = if on { Ioctl::Disable } else { Ioctl::Enable };
             // A descriptor of ours takes both as long as it is open.
             let _ = self.sys.ioctl(open.fd.as_fd(), request);
+        }
+        if let Some(group) = self.slots[slot].event.group.filter(|_| !on) {
+            self.restart_leaders(group);
         }
     }
 
@@ -412,11 +435,7 @@ impl Attachment {
             }
         }
         let mut fresh = self.opened.split_off(old);
-        for open in &fresh {
-            if open.event.is_some_and(|i| self.slots[usize::from(i)].run == RunState::Running) {
-                self.enable(&open.fd);
-            }
-        }
+        self.start(&fresh);
         let at = crate::kernel::monotonic_ns();
         let is_old = |open: &OpenEvent| open.event.is_some_and(|i| which.contains(&usize::from(i)));
         let (gone, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =

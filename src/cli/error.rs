@@ -25,6 +25,10 @@ pub(crate) fn code(result: anyhow::Result<u8>) -> ExitCode {
             // As a shell says it: what was to run is nobody's fault here.
             if let Some(not_run) = error.chain().find_map(not_run) {
                 complain(&not_run.to_string());
+                // As old texts have it, `-g dwarf`.
+                if let mode @ ("fp" | "dwarf" | "lbr") = not_run.program.as_str() {
+                    complain(&format!("-g takes no value: --call-graph {mode} chooses how stacks are taken"));
+                }
                 return ExitCode::from(not_run.code);
             }
             complain(&format!("{error:#}"));

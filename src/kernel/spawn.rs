@@ -99,7 +99,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{program}: {reason}")]
 pub(crate) struct NotRun {
-    program: String,
+    pub(crate) program: String,
     reason: &'static str,
     pub(crate) code: u8,
 }

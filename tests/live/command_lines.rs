@@ -123,8 +123,9 @@ impl Scene {
             screen.keys("q");
             return (!screen.end().success()).then(|| format!("{line}: {}", screen.text()));
         }
+        let (kind, words) = kind.split_once(": ").unwrap_or((kind, ""));
         let (status, said) = self.end(line);
-        let has_reason = status != Some(USAGE) && !said.trim().is_empty();
+        let has_reason = status != Some(USAGE) && !said.trim().is_empty() && said.contains(words);
         let fine = match (kind, status) {
             ("runs" | "either", Some(0)) => true,
             ("refused" | "either", Some(1..)) => has_reason,

@@ -90,38 +90,34 @@ impl Stage {
     }
 }
 
-/// The stacks of a recording by perf, leaf first, each with its time in seconds.
-fn timed(file: &Path) -> Vec<(f64, Vec<String>)> {
+/// The stacks of a recording by perf, leaf first, in their order of time.
+fn stacks(file: &Path) -> Vec<Vec<String>> {
     let mut script = Command::new("perf");
-    script.args(["script", "--no-inline", "--ns", "-F", "time,ip,sym", "-i"]).arg(file).stdin(Stdio::null());
+    script.args(["script", "--no-inline", "-F", "time,ip,sym", "-i"]).arg(file).stdin(Stdio::null());
     let text = String::from_utf8_lossy(&run(&mut script).stdout).into_owned();
     let name = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
-    let one = |block: &str| {
-        let mut lines = block.lines().filter(|line| !line.trim().is_empty());
-        let time = lines.next()?.trim().trim_end_matches(':').parse().ok()?;
-        Some((time, lines.map(name).collect()))
-    };
-    text.split("\n\n").filter_map(one).collect()
+    let one = |block: &str| block.lines().filter(|line| !line.trim().is_empty()).skip(1).map(name).collect();
+    text.split("\n\n").filter(|block| !block.trim().is_empty()).map(one).collect()
 }
 
-/// Those from a second after the first one on: what is sampled before the tables are there has frame pointers only.
-fn stacks(file: &Path) -> Vec<Vec<String>> {
-    let all = timed(file);
-    let since = all.first().map_or(0.0, |(time, _)| time + 1.0);
-    all.into_iter().filter(|(time, _)| *time >= since).map(|(_, stack)| stack).collect()
+/// The later half of the stacks with one of these functions: what is sampled before the tables are there has frame
+/// pointers only, and beside a load they come late.
+fn later(file: &Path, leaf: &str) -> Vec<Vec<String>> {
+    let mut with = stacks(file);
+    with.retain(|stack| stack.iter().any(|name| name == leaf));
+    with.split_off(with.len() / 2)
 }
 
-/// Of stacks with one of these functions, how many there are and how many have all callers up to the start.
+/// Of the later stacks with one of these functions, how many there are and how many have all callers up to the start.
 fn complete(file: &Path, leaf: &str) -> (usize, usize) {
     let own: Vec<String> = (0..=20).map(|i| format!("f{i}")).chain(["main".to_owned()]).collect();
-    let stacks = stacks(file);
-    let with = stacks.iter().filter(|stack| stack.iter().any(|name| name == leaf));
+    let with = later(file, leaf);
     let whole = |stack: &&Vec<String>| {
         let from = stack.iter().position(|name| name == "f0");
         let chain = from.and_then(|from| stack.get(from..from + own.len()));
         chain == Some(&own) && stack.last().is_some_and(|name| name == "_start")
     };
-    (with.clone().count(), with.filter(whole).count())
+    (with.len(), with.iter().filter(whole).count())
 }
 
 fn nearly_all((all, whole): (usize, usize), of: &str) {
@@ -184,7 +180,7 @@ fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
         let limited = format!("ulimit -t 2; exec {}", path("narrow").display());
         // Its end is a signal's, when its time is over.
         let _ = record.args(["--", "sh", "-c", &limited]).output().expect("runs");
-        let stacks = stacks(&file);
+        let stacks = later(&file, "again");
         // As perf names return addresses: what stands behind a call.
         let own = ["count", "again", "outer"].map(str::to_owned);
         let whole = stacks.iter().filter(|stack| stack.ends_with(&own)).count();
@@ -259,7 +255,7 @@ fn a_filter_and_tables_work_together() {
     let file = stage.record("tables", "w", &["--filter", "comm == chain"]);
     nearly_all(complete(&file, "work"), "with a filter");
     let file = stage.record("tables", "w", &["--filter", "comm == nobody"]);
-    assert!(timed(&file).is_empty(), "nothing is let through");
+    assert!(stacks(&file).is_empty(), "nothing is let through");
 }
 
 /// Processes come and go faster than tables are made; what stays has its stacks.

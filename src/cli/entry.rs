@@ -9,6 +9,7 @@ use std::path::Path;
 use crate::kernel::privilege;
 use crate::lang::nearest_hint;
 
+use super::perf_commands::{self, Meant};
 use super::{Usage, usdt};
 
 /// The words as the parser takes them; what cannot be meant is said.
@@ -26,6 +27,15 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsSt
         let schema = [words[0].clone(), "man".into(), "json".into(), format!("--schema{of}").into()];
         return Ok(schema.to_vec());
     }
+    match perf_commands::meant(text, &words[at + 1..]) {
+        Some(Meant::Live) => {
+            let mut words = words;
+            words.remove(at);
+            return arranged(words, parser);
+        }
+        Some(Meant::Trace) => return Err(Usage(perf_commands::TRACE.into())),
+        None => {}
+    }
     if text == "help" || parser.find_subcommand(text).is_some() {
         return Ok(of_command(with_command_first(words, at, None), parser));
     }
@@ -36,6 +46,9 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsSt
         return Ok(with_command_first(words, at, Some("open")));
     }
     let typed = word.to_string_lossy();
+    if let Some(instead) = perf_commands::instead(&typed) {
+        return Err(Usage(instead));
+    }
     let names = parser.get_subcommands().map(clap::Command::get_name);
     let hint = nearest_hint(&typed, names.filter(|name| !name.is_empty()));
     Err(Usage(format!(
@@ -225,6 +238,9 @@ mod tests {
             ("p profile --irqs_disabled sleep 1", "p profile --irqs_disabled -- sleep 1"),
             ("p unit stat -e cs sleep 1", "p unit stat -e cs -- sleep 1"),
             ("p report -g Cargo.toml --stdio", "p report Cargo.toml -g --stdio"),
+            ("p top -p 7 -g", "p -p 7 -g"),
+            ("p -g top sleep 1", "p -g -- sleep 1"),
+            ("p top -e cs", "p top -e cs"),
             ("p report -g caller Cargo.toml", "p report -g caller Cargo.toml"),
         ] {
             assert_eq!(arranged(typed).as_deref(), Ok(meant));
@@ -235,6 +251,8 @@ mod tests {
     fn what_is_no_command_says_which_was_meant() {
         assert!(arranged("p opne x.data").expect_err("no command").contains("nearest: open"));
         assert!(arranged("p -a reprot").expect_err("no command").contains("report"));
+        assert!(arranged("p sched latency").expect_err("no command").contains("rundelay"));
+        assert!(arranged("p trace ls").expect_err("no command").contains("syscalls"));
         assert!(arranged("p rundely").expect_err("no command").contains("rundelay"));
     }
 }

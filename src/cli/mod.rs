@@ -28,6 +28,7 @@ pub(crate) mod live;
 mod manual;
 pub(crate) mod open;
 mod output;
+mod perf_commands;
 mod perf_options;
 pub(crate) mod probe;
 mod push;

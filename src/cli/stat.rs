@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,11 +17,12 @@ use crate::event::spec::LookupPaths;
 use crate::event::{Event, parse};
 use crate::filter::capture;
 use crate::kernel::attr::TYPE_TRACEPOINT;
+use crate::kernel::children_cpu_ns;
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, HeldCommand, Output};
 use crate::kernel::sys::RealSys;
-use crate::report::counters::CounterValue;
+use crate::report::counters::{CounterValue, RunTime};
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{CountConfig, CountedOn, Counters};
@@ -44,11 +45,18 @@ const DETAILED: [&str; 3] = [
 pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     let has_target = args.all || args.cpus.is_some() || args.pids.is_some() || args.tids.is_some();
     // As perf has it: without a target and a command all of the machine is counted, until Ctrl-C.
-    args.all |= args.cmd.is_empty() && !has_target || args.more.cgroup.is_some();
+    let has_groups = args.more.cgroup.is_some() || args.more.each_cgroup.is_some();
+    args.all |= args.cmd.is_empty() && !has_target || has_groups;
     let by_cpu = [args.per_cpu, args.more.per_core, args.more.per_die, args.more.per_socket, args.more.per_node];
     let is_of_tasks = args.pids.is_some() || args.tids.is_some() || !(args.all || args.cpus.is_some());
-    if args.repeat == 0 || args.repeat > 1 && (args.cmd.is_empty() || args.interval.is_some()) {
-        return Err(usage("-r: a command can be run 1 or more times, and without -I"));
+    if let Some(word @ ("record" | "report")) = args.cmd.first().and_then(|word| word.to_str()) {
+        return Err(usage(format!(
+            "stat {word}: counts are not kept in a recording\nstat -o FILE keeps its table, stat -x, -o FILE its values; \
+             perfprof-tui record samples the same events"
+        )));
+    }
+    if args.repeat != 1 && (args.cmd.is_empty() || args.interval.is_some()) {
+        return Err(usage("-r: it is a command that can be run again and again, and without -I"));
     }
     if by_cpu.contains(&true) && is_of_tasks {
         return Err(usage(
@@ -66,14 +74,23 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     let mut report = Report::new(&args)?;
     let mut code = 0;
     let mut last = None;
-    for _ in 0..args.repeat {
+    let mut done = 0;
+    while args.repeat == 0 || done < args.repeat {
         if args.more.sync {
             rustix::fs::sync();
         }
+        shell("--pre", args.more.pre.as_deref())?;
         let (counters, status) = one_run(&args, &events, &stop, &mut report)?;
-        code = status;
-        last = Some(counters);
-        if stop.load(Ordering::Relaxed) != 0 {
+        shell("--post", args.more.post.as_deref())?;
+        (code, done) = (status, done + 1);
+        let is_over = stop.load(Ordering::Relaxed) != 0;
+        if args.repeat == 0 {
+            report.end(&counters)?;
+            report.begin_anew();
+        } else {
+            last = Some(counters);
+        }
+        if is_over {
             break;
         }
     }
@@ -81,6 +98,14 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
         report.end(&counters)?;
     }
     Ok(code)
+}
+
+/// Has a shell run what an option asks for beside a run.
+fn shell(option: &str, line: Option<&str>) -> anyhow::Result<()> {
+    let Some(line) = line else { return Ok(()) };
+    let status = Command::new("sh").args(["-c", line]).status().context("sh cannot be started")?;
+    anyhow::ensure!(status.success(), "{option} {line}: it {}", spawn::describe(status).0);
+    Ok(())
 }
 
 fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
@@ -131,6 +156,7 @@ fn one_run(
         (Some(pids), ..) => Target::processes(&source_config::ids(pids, "-p")?)?,
         (_, Some(tids), _) => Target::threads(&source_config::ids(tids, "-t")?)?,
         _ if args.more.cgroup.is_some() => Target::cgroups(args.more.cgroup.as_deref().unwrap_or_default())?,
+        _ if args.more.each_cgroup.is_some() => each_cgroup(args.more.each_cgroup.as_deref().unwrap_or_default())?,
         (_, _, Some(held)) if !args.all && chosen.is_none() => Target::Threads(vec![held.pid()]),
         _ => Target::System,
     };
@@ -146,6 +172,7 @@ fn one_run(
         exclude: Exclude { kernel: args.exclude_kernel, user: args.exclude_user, ..Exclude::default() },
         inherit: !args.no_inherit,
         on_exec,
+        by_cgroup: args.more.each_cgroup.is_some(),
     };
     let counters = Counters::open(config, Box::new(RealSys), Rights::read())?;
     if let Some(note) = counters.note.as_ref().filter(|_| report.runs.is_empty()) {
@@ -165,6 +192,7 @@ fn one_run(
         None => held,
     };
     counters.enable();
+    let cpu_before = children_cpu_ns();
     let started = Instant::now();
     let before = read(&counters);
     if held.is_some() {
@@ -172,13 +200,46 @@ fn one_run(
     }
     let status = wait(args, &counters, &mut child, stop, started, report)?;
     let seconds = started.elapsed().as_secs_f64();
-    let run = since(read(&counters), &before);
+    let mut run = since(read(&counters), &before);
+    let cpu = (!args.cmd.is_empty()).then(|| {
+        let now = children_cpu_ns();
+        (now.0 - cpu_before.0, now.1 - cpu_before.1)
+    });
+    put_times(&mut run, events, started.elapsed(), cpu);
     for (cpu, percent) in absent(&run) {
         complain(&format!("CPU {cpu} was counted for {percent:.0} % of the time: then it was offline"));
     }
     report.runs.push(run);
     report.seconds.push(seconds);
     Ok((counters, status))
+}
+
+/// The groups of `--for-each-cgroup`, in the order of their names there.
+fn each_cgroup(names: &str) -> anyhow::Result<Target> {
+    let mut groups = Vec::new();
+    for name in names.split(',') {
+        if let Target::Cgroups(found) = Target::cgroups(name)? {
+            groups.extend(found);
+        }
+    }
+    Ok(Target::Cgroups(groups))
+}
+
+/// Gives the times among the events what they stand for: how long it was, and what a command that has ended had of
+/// CPUs (user, system). They are the run's: of several places the first has them.
+fn put_times(run: &mut CounterRun, events: &[Event], span: Duration, cpu: Option<(u64, u64)>) {
+    let mut done = vec![false; events.len()];
+    for ((event, _), value) in run {
+        let Some(time) = RunTime::of(&events[*event].name) else { continue };
+        let ns = match time {
+            RunTime::Duration => Some(span.as_nanos() as u64),
+            RunTime::User => cpu.map(|(user, _)| user),
+            RunTime::System => cpu.map(|(_, system)| system),
+        };
+        let ns = ns.filter(|_| !std::mem::replace(&mut done[*event], true));
+        let running_ns = ns.map_or(0, |ns| ns.max(1));
+        *value = CounterValue { raw: ns.unwrap_or_default(), enabled_ns: running_ns, running_ns };
+    }
 }
 
 /// Waits for the end, printing each interval meanwhile; the exit code.
@@ -203,8 +264,10 @@ fn wait(
         let signal = stop.load(Ordering::Relaxed) as i32;
         if due || (ended.is_some() || signal != 0) && interval.is_some() {
             let now = read(counters);
-            let seconds = at.elapsed().as_secs_f64();
-            report.interval(counters, &since(now.clone(), &then), started.elapsed().as_secs_f64(), seconds)?;
+            let span = at.elapsed();
+            let mut run = since(now.clone(), &then);
+            put_times(&mut run, counters.events(), span, None);
+            report.interval(counters, &run, started.elapsed().as_secs_f64(), span.as_secs_f64())?;
             (then, at, round) = (now, Instant::now(), round + 1);
         }
         if let Some(status) = ended {

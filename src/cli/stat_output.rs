@@ -24,6 +24,7 @@ enum Split {
     Socket,
     Node,
     Thread,
+    Cgroup,
 }
 
 impl Split {
@@ -36,6 +37,7 @@ impl Split {
             (more.per_die, Self::Die),
             (more.per_socket, Self::Socket),
             (more.per_node, Self::Node),
+            (more.each_cgroup.is_some(), Self::Cgroup),
         ];
         chosen.into_iter().find(|(on, _)| *on).map_or(Self::All, |(_, split)| split)
     }
@@ -75,6 +77,13 @@ impl<'a> Report<'a> {
         Ok(Self { args, split: Split::of(args), topology, out, runs, seconds, cpu, head: true })
     }
 
+    /// Forgets the runs that were printed.
+    pub(super) fn begin_anew(&mut self) {
+        self.runs.clear();
+        self.seconds.clear();
+        self.cpu = children_cpu_ns();
+    }
+
     fn name(&self, place: CountedOn, counters: &Counters) -> String {
         let known = |number: Option<u32>| number.unwrap_or_default();
         match (self.split, place) {
@@ -82,6 +91,7 @@ impl<'a> Report<'a> {
                 format!("{}-{tid}", counters.comms.get(&tid).map_or("", String::as_str))
             }
             (Split::Cpu, CountedOn::Cpu(cpu)) => format!("CPU {cpu}"),
+            (Split::Cgroup, CountedOn::Cgroup(at)) => counters.cgroup(at).to_owned(),
             (Split::Core | Split::Die | Split::Socket | Split::Node, CountedOn::Cpu(cpu)) => {
                 let at = self.topology.place(cpu);
                 let (package, die, core) = (known(at.package), known(at.die), known(at.core));
@@ -253,7 +263,7 @@ impl<'a> ScriptLine<'a> {
         let mean = counter.mean();
         let (value, unit) = match mean {
             Some(mean) if counter.is_clock() => (format!("{:.2}", mean.mean / 1e6), "msec"),
-            Some(mean) => (format!("{:.0}", mean.mean), ""),
+            Some(mean) => (format!("{:.0}", mean.mean), if counter.time().is_some() { "ns" } else { "" }),
             None if counter.refused.is_some() => ("<not supported>".to_owned(), ""),
             None => ("<not counted>".to_owned(), ""),
         };
@@ -281,10 +291,12 @@ impl<'a> ScriptLine<'a> {
         fields.extend(time.map(|time| format!("{time:>15.9}")));
         match self.split {
             Split::All => {}
+            Split::Cgroup => {}
             Split::Cpu | Split::Thread => fields.push(self.place.name.replacen("CPU ", "CPU", 1)),
             _ => fields.extend([self.place.name.clone(), self.place.cpus.to_string()]),
         }
         fields.extend([self.value.clone(), self.unit.to_owned(), self.counter.name.clone()]);
+        fields.extend((self.split == Split::Cgroup).then(|| self.place.name.clone()));
         fields.extend(self.error.map(|error| format!("{error:.2}%")));
         fields.extend([self.running_ns.to_string(), format!("{:.2}", self.running)]);
         fields.extend([self.ratio.0.clone(), self.ratio.1.clone()]);
@@ -301,6 +313,7 @@ impl<'a> ScriptLine<'a> {
             Split::All => {}
             Split::Cpu => put("cpu", self.place.name.trim_start_matches("CPU ").into()),
             Split::Thread => put("thread", self.place.name.as_str().into()),
+            Split::Cgroup => put("cgroup", self.place.name.as_str().into()),
             split => {
                 put(&format!("{split:?}").to_lowercase(), self.place.name.as_str().into());
                 put("aggregate-number", self.place.cpus.into());

@@ -78,6 +78,7 @@ impl WorkWatch {
             exclude: Exclude::default(),
             inherit: false,
             on_exec: false,
+            by_cgroup: false,
         };
         let counters = sys.and_then(|sys| Counters::open(config, sys, Rights::read()).ok());
         self.is_lacking = counters.as_ref().is_none_or(|counters| counters.refused[0].is_some());

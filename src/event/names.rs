@@ -32,6 +32,9 @@ const FIXED: &[(&str, u32, u64)] = &[
     ("alignment-faults", TYPE_SOFTWARE, 7),
     ("emulation-faults", TYPE_SOFTWARE, 8),
     ("dummy", TYPE_SOFTWARE, 9),
+    ("duration_time", TYPE_SOFTWARE, 9),
+    ("user_time", TYPE_SOFTWARE, 9),
+    ("system_time", TYPE_SOFTWARE, 9),
     ("bpf-output", TYPE_SOFTWARE, 10),
     ("cgroup-switches", TYPE_SOFTWARE, 11),
 ];

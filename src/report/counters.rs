@@ -87,11 +87,39 @@ impl Counter {
         matches!(plain(&self.name), "task-clock" | "cpu-clock")
     }
 
+    /// Which of the times of a run it stands for.
+    pub(crate) fn time(&self) -> Option<RunTime> {
+        RunTime::of(&self.name)
+    }
+
     /// The share of the time in which it was counted, in percent.
     pub(crate) fn running(&self) -> f64 {
         let total = |of: fn(&CounterValue) -> u64| self.values.iter().map(of).sum::<u64>();
         CounterValue { raw: 0, enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns) }
             .running_percent()
+    }
+}
+
+/// Times of a run that are named as events are: no counter of the kernel has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunTime {
+    /// How long was measured.
+    Duration,
+    /// What the command and its children had of CPUs, in their own code.
+    User,
+    /// The same, in the kernel.
+    System,
+}
+
+impl RunTime {
+    /// Of an event's name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        match plain(name) {
+            "duration_time" => Some(Self::Duration),
+            "user_time" => Some(Self::User),
+            "system_time" => Some(Self::System),
+            _ => None,
+        }
     }
 }
 
@@ -164,6 +192,9 @@ pub(crate) fn ratio(counters: &[Counter], at: usize, seconds: f64) -> Option<Rat
     let clock = || other("task-clock").or_else(|| other("cpu-clock")).filter(|ns| *ns > 0.0);
     let of = |value: f64, kind| Some(Ratio { value, kind });
     let name = plain(&counter.name);
+    if counter.time().is_some() {
+        return None;
+    }
     if let Some((_, all, words)) = SHARES.iter().find(|(event, ..)| *event == name)
         && let Some(all) = other(all).filter(|all| *all > 0.0)
     {
@@ -206,7 +237,9 @@ pub fn table(places: &[(String, Vec<Counter>)], seconds: f64) -> Table {
             let mean = counter.mean();
             let (value, unit) = match (&mean, &counter.refused) {
                 (Some(mean), _) if counter.is_clock() => (Cell::Number(mean.mean / 1e6), "ms"),
-                (Some(mean), _) => (Cell::Count(mean.mean.round() as u64), ""),
+                (Some(mean), _) => {
+                    (Cell::Count(mean.mean.round() as u64), if counter.time().is_some() { "ns" } else { "" })
+                }
                 (None, Some(_)) => (text("<not supported>"), ""),
                 (None, None) => (text("<not counted>"), ""),
             };

@@ -532,8 +532,7 @@ fn counters_count_as_perf_stat_does() {
         }
     }
     for (args, words) in [
-        (&["stat", "-r", "0", "--", "true"][..], "-r"),
-        (&["stat", "-A", "--", "true"], "--per-cpu"),
+        (&["stat", "-A", "--", "true"][..], "--per-cpu"),
         (&["stat", "-e", "page-fault", "--", "true"], "nearest"),
         (&["stat", "-p", "999999999"], "no such process"),
         (&["stat", "--", "/no/such/program"], "/no/such/program: No such file or directory"),

@@ -8,6 +8,7 @@ mod against_perf;
 mod changes;
 mod command_lines;
 mod containers;
+mod counts;
 mod cpus;
 mod door;
 mod hosts;

@@ -36,7 +36,7 @@ pub(crate) struct Stat {
     /// End after so many intervals
     #[arg(long = "interval-count", value_name = "N", requires = "interval", value_parser = quantity::count::<u32>)]
     pub(crate) count: Option<u32>,
-    /// Run the command so many times and say how much the figures vary
+    /// Run the command so many times and say how much the figures vary; 0: until Ctrl-C, with each run's figures
     #[arg(short = 'r', long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = quantity::count::<u32>)]
     pub(crate) repeat: u32,
     /// Each CPU by itself
@@ -105,6 +105,14 @@ pub(crate) struct MoreOfStat {
     /// Count this cgroup alone, by its path or a glob
     #[arg(short = 'G', long, value_name = "NAME", hide_short_help = true, conflicts_with_all = ["pids", "tids"])]
     pub(crate) cgroup: Option<String>,
+    /// Count each of these cgroups by itself: paths or globs, with commas between
+    #[arg(
+        long = "for-each-cgroup",
+        value_name = "NAMES",
+        hide_short_help = true,
+        conflicts_with_all = ["pids", "tids", "cgroup", "per_cpu", "per_thread", "per_core", "per_die", "per_socket", "per_node"]
+    )]
+    pub(crate) each_cgroup: Option<String>,
     /// Count all events as one group
     #[arg(short = 'g', long = "group", hide_short_help = true)]
     pub(crate) group: bool,
@@ -123,6 +131,12 @@ pub(crate) struct MoreOfStat {
     /// Have disks written before each run
     #[arg(short = 'S', long, hide_short_help = true)]
     pub(crate) sync: bool,
+    /// Have a shell run this before each run of the command
+    #[arg(long, value_name = "COMMAND", hide_short_help = true)]
+    pub(crate) pre: Option<String>,
+    /// Have a shell run this after each run of the command
+    #[arg(long, value_name = "COMMAND", hide_short_help = true)]
+    pub(crate) post: Option<String>,
     /// After intervals, print what all came to
     #[arg(long, requires = "interval", hide_short_help = true)]
     pub(crate) summary: bool,

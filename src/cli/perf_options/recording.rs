@@ -117,10 +117,7 @@ pub(super) const STAT: &[PerfOption] = &[
     idle("--scale", "counts are scaled where counters took turns, and say so"),
     idle("--percore-show-thread", "counts are told apart by --per-cpu"),
     idle("-B, --big-num", "numbers have thousands' separators"),
-    refused("--for-each-cgroup <name>", "-G NAME counts one cgroup; `perfprof-tui unit stat` has a table of them"),
     idle("--interval-clear", "`perfprof-tui unit stat` is a screen that renews itself"),
     idle("--no-csv-summary", "--summary alone prints one"),
-    refused("--post <command>", "sh -c 'perfprof-tui stat …; COMMAND' does the same"),
-    refused("--pre <command>", "sh -c 'COMMAND; perfprof-tui stat …' does the same"),
     idle("--table", "how much runs differ is the column ±"),
 ];

@@ -25,6 +25,8 @@ pub(crate) struct CountConfig {
     pub(crate) inherit: bool,
     /// Counting begins with the exec of the only task.
     pub(crate) on_exec: bool,
+    /// Each cgroup of the target is a place of its own, on all CPUs together.
+    pub(crate) by_cgroup: bool,
 }
 
 /// The CPU, task or cgroup that something was counted on.
@@ -32,6 +34,8 @@ pub(crate) struct CountConfig {
 pub(crate) enum CountedOn {
     Cpu(u32),
     Thread(i32),
+    /// By its number in the target.
+    Cgroup(usize),
 }
 
 #[derive(Debug)]
@@ -104,9 +108,13 @@ impl Counters {
             self.comms = tasks.iter().map(|tid| comm(*tid)).collect();
             return tasks.into_iter().map(|tid| (tid, -1, None, CountedOn::Thread(tid))).collect();
         }
+        let place = |cpu: u32, group: usize| match self.config.by_cgroup {
+            true => CountedOn::Cgroup(group),
+            false => CountedOn::Cpu(cpu),
+        };
         match groups.len() {
             0 => cpus.map(|cpu| (-1, *cpu as i32, None, CountedOn::Cpu(*cpu))).collect(),
-            n => cpus.flat_map(|cpu| (0..n).map(|g| (-1, *cpu as i32, Some(g), CountedOn::Cpu(*cpu)))).collect(),
+            n => cpus.flat_map(|cpu| (0..n).map(|g| (-1, *cpu as i32, Some(g), place(*cpu, g)))).collect(),
         }
     }
 
@@ -184,6 +192,12 @@ impl Counters {
         &self.config.events
     }
 
+    /// The name of a cgroup of the target, as perf spells it: the tree's root is `/`.
+    pub(crate) fn cgroup(&self, at: usize) -> &str {
+        let Target::Cgroups(groups) = &self.config.target else { return "" };
+        groups.get(at).map_or("", |(name, _)| if name.is_empty() { "/" } else { name })
+    }
+
     /// The counts of each event at each place so far.
     pub(crate) fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
         let mut counts: BTreeMap<(usize, CountedOn), Counts> = BTreeMap::new();
@@ -203,7 +217,15 @@ mod tests {
 
     fn config(events: Vec<Event>) -> CountConfig {
         let exclude = Exclude::default();
-        CountConfig { events, target: Target::System, cpus: vec![0, 3], exclude, inherit: true, on_exec: false }
+        CountConfig {
+            events,
+            target: Target::System,
+            cpus: vec![0, 3],
+            exclude,
+            inherit: true,
+            on_exec: false,
+            by_cgroup: false,
+        }
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! `stat` beyond plain counts: times, repeated runs, cgroups.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::{allowed, program, run};
+
+/// Times of a run stand among events; a run has what a shell is to do before and after it, and 0 of them never end.
+#[test]
+fn runs_have_times_and_what_stands_beside_them() {
+    const NAME: &str = "runs_have_times_and_what_stands_beside_them";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let stat = |args: &[&str]| run(program().current_dir(dir.path()).arg("stat").args(args));
+    let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let out = stat(&["--format", "json", "-e", "duration_time,user_time,system_time,cs", "--", "sh", "-c", busy]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("json");
+    let of = |at: usize, name: &str| json["counters"][at][name].clone();
+    assert_eq!((of(0, "event"), of(0, "unit")), ("duration_time".into(), "ns".into()));
+    for (at, seconds) in [(0, "seconds"), (1, "user")] {
+        let (ns, seconds) = (of(at, "value").as_f64().expect("a time"), json[seconds].as_f64().expect("seconds"));
+        assert!(ns > 0.0 && (ns / 1e9 - seconds).abs() < 0.01, "{json}");
+    }
+    stat(&[
+        "-r",
+        "2",
+        "--pre",
+        "echo before >> order",
+        "--post",
+        "echo after >> order",
+        "sh",
+        "-c",
+        "echo run >> order",
+    ]);
+    let order = std::fs::read_to_string(dir.path().join("order")).expect("they ran");
+    assert_eq!(order, "before\nrun\nafter\n".repeat(2));
+    // Until it is told to end, each run has its own table.
+    let mut command = program();
+    command.args(["stat", "-r", "0", "-x", ",", "-e", "page-faults", "-o", "runs", "--", "sleep", "0.05"]);
+    let mut child = command.current_dir(dir.path()).spawn().expect("it runs");
+    let runs = || std::fs::read_to_string(dir.path().join("runs")).unwrap_or_default().lines().count();
+    let begun = Instant::now();
+    while runs() < 3 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(runs() >= 3, "{} runs", runs());
+    run(Command::new("kill").args(["-INT", &child.id().to_string()]));
+    assert!(child.wait().expect("it ends").code().is_some());
+}
+
+#[test]
+fn what_stat_cannot_do_is_said() {
+    const NAME: &str = "what_stat_cannot_do_is_said";
+    if !allowed(NAME) {
+        return;
+    }
+    for (args, words) in [
+        (&["-r", "0", "-a"][..], "-r"),
+        (&["record", "-o", "x", "--", "true"], "stat -o FILE"),
+        (&["report", "-i", "x"], "stat -o FILE"),
+        (&["--pre", "exit 3", "--", "true"], "exited with status 3"),
+    ] {
+        let out = program().arg("stat").args(args).output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && said.contains(words), "{args:?}: {said}");
+    }
+}
+
+/// Each of several cgroups has its own counts, as perf counts them.
+#[test]
+fn cgroups_are_counted_each_by_itself() {
+    const NAME: &str = "cgroups_are_counted_each_by_itself";
+    if !allowed(NAME) {
+        return;
+    }
+    let args = ["stat", "-x", ",", "-e", "cs,cpu-clock", "--for-each-cgroup", "/", "-a", "sleep", "0.2"];
+    let ours = run(program().args(args));
+    let fields = |text: &[u8]| -> Vec<Vec<String>> {
+        let words = |line: &str| line.split(',').skip(1).take(3).map(str::to_owned).collect();
+        String::from_utf8_lossy(text).lines().filter(|line| line.contains(',')).map(words).collect()
+    };
+    let root = |event: &str, unit: &str| vec![unit.to_owned(), event.to_owned(), "/".to_owned()];
+    assert_eq!(fields(&ours.stderr), [root("cs", ""), root("cpu-clock", "msec")]);
+    if let Ok(theirs) = Command::new("perf").args(args).output() {
+        assert_eq!(fields(&ours.stderr), fields(&theirs.stderr));
+    }
+}

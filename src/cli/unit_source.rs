@@ -11,10 +11,11 @@ use crate::kernel::procfs;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::source::live::attr::Exclude;
+use crate::source::live::containers::Scanner;
 use crate::source::live::{LiveConfig, LiveSource, Target, tables_of};
 use crate::source::{Control, Source};
 use crate::units;
-use crate::units::kit::{Spec, Unit};
+use crate::units::kit::{Settings, Spec, Unit, target};
 
 use super::args::unit_args::UnitArgs;
 use super::{Usage, source_config};
@@ -73,6 +74,9 @@ pub(crate) fn start(
         let groups = Target::cgroups(&if list.contains(',') { format!("{{{list}}}") } else { list.to_owned() })?;
         target = target.or(Some(groups));
     }
+    if target.is_none() {
+        target = of_container(&args.settings)?;
+    }
     let unit = made(spec, args)?;
     let wants = unit.event_requests();
     let mut wanted = shared(&wants).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
@@ -112,6 +116,14 @@ pub(crate) fn start(
         source.control(&Control::Share(wanted)).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     }
     Ok((source, unit))
+}
+
+/// The target of `--container` and `--pod`; none where no event can be bound to the groups of what runs, and the unit
+/// has to choose among all that happens.
+fn of_container(settings: &Settings) -> anyhow::Result<Option<Target>> {
+    let Some(wanted) = target::wanted(settings).map_err(Usage)?.into_iter().next() else { return Ok(None) };
+    let is_bound = wanted.view(&mut Scanner::here())?.is_none();
+    Ok(if is_bound { Some(Target::containers(wanted)?) } else { None })
 }
 
 /// The unit with its settings.

@@ -18,7 +18,7 @@ use crate::record::kinds::{encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::hosts::HostId;
 use crate::session::layouts::Layouts;
-use crate::session::{DsoId, DsoKind, MapId, containers, marks};
+use crate::session::{DsoId, DsoKind, MapId, containers, marks, recorder};
 use crate::symbols::SymbolOptions;
 use crate::symbols::debug_image;
 
@@ -258,6 +258,7 @@ fn sections(
         sections.push((bit::MARKS, marks::encode(&moment.marks)));
     }
     if moment.live {
+        sections.extend(moment.own_pid.map(|pid| (bit::RECORDER, recorder::encode(pid))));
         sections.extend(features::clock());
         sections.extend(build_ids::sections(&identified_files(moment)));
     }
@@ -293,4 +294,31 @@ fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
         Some(IdentifiedFile { kernel, path, file, id: id? })
     };
     used.iter().filter_map(id_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::{Ingest, IntakeOptions};
+    use crate::session::Origin;
+    use crate::session::hosts::PerHost;
+    use crate::source::Info;
+    use crate::source::hosts::{Hosts, SourceHost};
+
+    /// Whose threads are nobody's figures by the head of a snapshot of a source, taken by a process or by nobody's.
+    fn told(info: &Info, own: Option<i32>) -> Option<i32> {
+        let ingest = Ingest::new(info, own, IntakeOptions::default());
+        let moment = ingest.core().moment();
+        recorder::decode_from(&sections(&moment, &moment.hosts[HostId::default()], &[], &[], (0, 0)))
+    }
+
+    #[test]
+    fn who_took_a_snapshot_is_kept_in_it() {
+        let live = Info::new(Origin::Live);
+        assert_eq!((told(&live, Some(4711)), told(&live, None)), (Some(4711), None));
+        let mut recorded = Info::new(Origin::Recorded);
+        let machine = vec![(bit::RECORDER, recorder::encode(8))];
+        recorded.hosts = Hosts::new(PerHost::one(SourceHost { machine, ..SourceHost::named("") }), Vec::new());
+        assert_eq!(told(&recorded, Some(4711)), Some(8), "who recorded it, not who copies it");
+    }
 }

@@ -355,6 +355,10 @@ impl Core {
                 let branches = self.events[usize::from(event)].attr.branch_sample_type;
                 sample = chains.follow(&self.session, sample, branches, self.units.caller(event, &sample));
             }
+            // Units ask where threads are, also of those whose samples nobody keeps.
+            if sample.cgroup != 0 {
+                self.session.task_in(sample.pid, sample.tid, sample.cgroup);
+            }
             self.units.sample(event, &sample, mode, own, &mut self.session, &mut self.profile);
         }
         if self.units.is_quiet(event) {
@@ -493,6 +497,7 @@ impl Core {
             hosts: self.session.hosts().map(|id, host| self.machine(id, host)),
             has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
+            own_pid: self.own_pid,
             marks: self.marks.clone(),
             losses: self.profile.losses.clone(),
             live: self.session.origin() == Origin::Live,

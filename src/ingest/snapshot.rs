@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub(crate) live: bool,
     /// For each event whether what its tracepoint said is kept.
     pub(crate) has_raw: Vec<bool>,
+    /// The process whose threads are nobody's figures, and which took it.
+    pub(crate) own_pid: Option<i32>,
     /// The marked moments, in order of time.
     pub marks: Vec<TimeMark>,
     pub(crate) losses: Losses,

@@ -26,6 +26,8 @@ pub(super) struct Groups {
     found: FxHashMap<i32, Option<u64>>,
     /// Names by the path that is the container's.
     named: BTreeMap<Arc<str>, NamedContainer>,
+    /// How often names were told.
+    pub told: u64,
 }
 
 impl Groups {
@@ -70,6 +72,7 @@ impl Groups {
 
     /// Learns names; whether a group that is there has another one by that.
     pub fn name(&mut self, list: Vec<NamedContainer>) -> bool {
+        self.told += 1;
         self.named.extend(list.into_iter().map(|named| (named.root.clone(), named)));
         let mut changed = false;
         for id in self.by_id.keys().copied().collect::<Vec<_>>() {

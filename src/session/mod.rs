@@ -329,6 +329,12 @@ impl Session {
         self.here_mut().groups.name(list)
     }
 
+    /// How often containers of the machine at hand were given names: what is known of a container by its name is so
+    /// until that changes.
+    pub fn container_names(&self) -> u64 {
+        self.here().groups.told
+    }
+
     /// A thread that a text names.
     pub(crate) fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
         let program = comm.clone();

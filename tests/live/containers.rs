@@ -237,6 +237,42 @@ fn units_add_up_by_container() {
     }
 }
 
+/// A unit is narrowed to a pod or a container as a recording is: all of its kind, by the kit.
+#[test]
+fn units_are_narrowed_to_pods_and_containers() {
+    let Some(pods) = shop("units_are_narrowed_to_pods_and_containers") else { return };
+    let pod = format!("{}/cart-*", pods.namespace);
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("all.data").display().to_string();
+    run(program().args([
+        "record",
+        "-q",
+        "-a",
+        "-e",
+        "sched:sched_switch,sched:sched_wakeup",
+        "-o",
+        &file,
+        "sleep",
+        "2",
+    ]));
+    for args in
+        [&["oncpu", "--panel", "Tasks"][..], &["syscalls"], &["task-state"], &["oncpu", "--panel", "Tasks", &file]]
+    {
+        let live = if args.contains(&file.as_str()) { &[][..] } else { &["--duration", "2"] };
+        let out = run(program().args(args).args(["--batch", "--format", "json", "--pod", &pod]).args(live));
+        let text = String::from_utf8(out.stdout).expect("text");
+        let answer: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("json")).collect();
+        let panels = answer.iter().flat_map(|one| one["panels"].as_array().expect("panels"));
+        let rows = panels.filter_map(|panel| panel["rows"].as_array()).flatten();
+        let comms: Vec<&str> = rows.filter_map(|row| row["comm"].as_str()).collect();
+        let is_inside = |comm: &&str| ["sh", "sleep", "busybox"].contains(comm);
+        assert!(!comms.is_empty() && comms.iter().all(is_inside), "{args:?}: {comms:?}");
+    }
+    let out = program().args(["oncpu", "--batch", "--container", "no-such-container"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && said.contains("no such container runs"), "{said}");
+}
+
 /// Work in a group of its own; both end with it.
 struct Burns(Child, PathBuf);
 

@@ -71,6 +71,14 @@ pub const OPTIONS: &[Opt] = &[
     opt("usdt", None, "PROBES", true, "Static probes: FILE, or FILE:provider:name"),
     opt("latency", None, "CYCLES", false, "The least latency of a load that is sampled (30)"),
     opt("cgroups", None, "GROUPS", false, "Only what runs in these cgroups: paths below the tree's root, with * and ?"),
+    opt(
+        "container",
+        None,
+        "NAME",
+        false,
+        "Only what runs in a container: its name, the beginning of its id, or a glob",
+    ),
+    opt("pod", None, "POD", false, "Only what runs in a pod: [NAMESPACE/]NAME, or globs of them"),
     opt("exclude-user", None, "", false, "No samples of user code"),
     opt("exclude-kernel", None, "", false, "No samples of the kernel"),
     opt("exclude-guest", None, "", false, "No samples of virtual machines' guests"),
@@ -87,6 +95,8 @@ pub const OPTIONS: &[Opt] = &[
 /// The options that every unit takes beside its own.
 pub const SHARED: &[&str] = &[
     "cgroups",
+    "container",
+    "pod",
     "exclude-user",
     "exclude-kernel",
     "exclude-guest",

@@ -10,9 +10,10 @@ use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
+use perfprof_tui::query::answer::{self, ViewAnswer};
 use perfprof_tui::query::heat::{HeatBy, HeatSpec};
 use perfprof_tui::query::kept_rows::KeptRows;
-use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Question, RowLimit, TopSpec, answer, lines};
+use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Question, RowLimit, TopSpec, lines};
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
@@ -39,14 +40,7 @@ fn main() {
     let (session, profile) = generate(NODES);
     println!("profile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
     println!("memory: {} MB", profile.memory() >> 20);
-    let data = Data {
-        session: &session,
-        profile: &profile,
-        events: &["cycles".to_owned()],
-        start: 0,
-        origins: None,
-        marks: None,
-    };
+    let data = Data { events: &["cycles".to_owned()], ..Data::new(&session, &profile) };
     let bare = time(5, || {
         let mut sum = 0u64;
         for (chunk, range) in profile.between(0, u64::MAX) {
@@ -65,14 +59,7 @@ fn main() {
     // What a server mostly gives: as many samples, a tenth of the stacks.
     let (session, profile) = generate(NODES / 10);
     println!("\nprofile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
-    let data = Data {
-        session: &session,
-        profile: &profile,
-        events: &["cycles".to_owned()],
-        start: 0,
-        origins: None,
-        marks: None,
-    };
+    let data = Data { events: &["cycles".to_owned()], ..Data::new(&session, &profile) };
     heats(data, bare);
     ranges(data, bare);
 }
@@ -157,14 +144,8 @@ fn frames(data: Data<'_>) {
     let mut rows = KeptRows::default();
     let top = rows.top(data, &fold, &question.top, RowLimit::First(answer::MAX_ROWS));
     let lines = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines;
-    let answer = Answer {
-        total: fold.total(),
-        unfiltered: fold.total(),
-        rows: top.n_rows,
-        lines,
-        question,
-        ..Answer::default()
-    };
+    let view = ViewAnswer { total: fold.total(), rows: top.n_rows, lines, ..ViewAnswer::default() };
+    let answer = Answer { view, unfiltered: fold.total(), question, ..Answer::default() };
     let columns = [
         Field::Children,
         Field::SelfTime,
@@ -189,7 +170,7 @@ fn frames(data: Data<'_>) {
         })
         .collect();
     took.sort();
-    println!("frame at 200×60 of {} lines: p50 {:.2?}, p99 {:.2?}", answer.lines.len(), took[100], took[198]);
+    println!("frame at 200×60 of {} lines: p50 {:.2?}, p99 {:.2?}", answer.view.lines.len(), took[100], took[198]);
 }
 
 /// Samples into the profile, all stacks seen before.

@@ -119,14 +119,7 @@ impl Live {
         for tick in 0..12 {
             self.tick();
             let events = ["cycles".to_owned()];
-            let data = Data {
-                session: &self.session,
-                profile: &self.profile,
-                events: &events,
-                start: 0,
-                origins: None,
-                marks: None,
-            };
+            let data = Data { events: &events, ..Data::new(&self.session, &self.profile) };
             let start = Instant::now();
             update(data);
             // The first one has everything to do.

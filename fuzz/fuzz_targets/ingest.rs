@@ -191,7 +191,7 @@ impl Live {
         // A mark that is not there: answered at once.
         self.request(Request::Unmark(usize::MAX));
         let answer = self.answer.load();
-        assert!(answer.lines.len() <= 10_000 && answer.ledger.received >= answer.ledger.timed);
+        assert!(answer.view.lines.len() <= 10_000 && answer.ledger.received >= answer.ledger.timed);
         while self.notices.try_recv().is_ok() {}
     }
 

@@ -57,7 +57,7 @@ mod tests {
         }
         profile.push(5, site, 1, 3, 0);
         profile.push(5, site, 1, 3, 1);
-        let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+        let data = Data::new(&session, &profile);
         let table = table(data, 0, 100);
         assert_eq!(
             table.rows,

@@ -5,21 +5,21 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::event::plain;
-use crate::profile::{Acc, Chunk};
-use crate::query::annotate::{self, Hits};
-use crate::query::answer::{self, TopLine};
+use crate::profile::Chunk;
+use crate::query::annotate;
+use crate::query::answer::{self, ViewAnswer};
 use crate::query::changes::Changes;
 use crate::query::compare::{self, SideRow, TableSide};
 use crate::query::diff::{RowDiff, Side};
 use crate::query::filter_eval::FilterEvaluator;
-use crate::query::flame::layout::{self, Flame, FlameSpec};
+use crate::query::flame::layout::{self, FlameSpec};
 use crate::query::flame::{FlameStacks, FlameTree};
 use crate::query::heat::{self, Heat, HeatBy, HeatSpec, Lane, SiteLanes};
 use crate::query::kept_rows::KeptRows;
 use crate::query::lines::ScreenLines;
 use crate::query::origins::Origins;
 use crate::query::shown_total::ShownTotal;
-use crate::query::task_choices::{self, TaskSamples};
+use crate::query::task_choices;
 use crate::query::{Age, Aggregate, Baseline, Data, Partner, Question, RowLimit, Top, TopSpec, lines};
 
 use super::offline::Offline;
@@ -56,31 +56,6 @@ pub struct View {
 struct Shown {
     top: Top,
     versus: Option<(Top, Vec<(SideRow, RowDiff)>)>,
-}
-
-/// The parts of an answer that depend on the view.
-#[derive(Debug, Default)]
-pub struct AnswerParts {
-    /// As [`Answer::lines`](crate::query::answer::Answer::lines).
-    pub lines: Vec<TopLine>,
-    /// As [`Answer::beside`](crate::query::answer::Answer::beside).
-    pub beside: Vec<TopLine>,
-    /// As [`Answer::tasks`](crate::query::answer::Answer::tasks).
-    pub tasks: Vec<TaskSamples>,
-    /// As [`Answer::flame`](crate::query::answer::Answer::flame).
-    pub flame: Option<Arc<Flame>>,
-    /// As [`Answer::heat`](crate::query::answer::Answer::heat).
-    pub heat: Option<Arc<Heat>>,
-    /// As [`Answer::hits`](crate::query::answer::Answer::hits).
-    pub hits: Option<Arc<Hits>>,
-    /// As [`Answer::total`](crate::query::answer::Answer::total).
-    pub total: Acc,
-    /// As [`Answer::shown`](crate::query::answer::Answer::shown).
-    pub seen: Acc,
-    /// As [`Answer::rows`](crate::query::answer::Answer::rows).
-    pub rows: usize,
-    /// As [`Answer::sides`](crate::query::answer::Answer::sides).
-    pub sides: Option<(Side, Side)>,
 }
 
 impl View {
@@ -123,7 +98,7 @@ impl View {
     }
 
     /// Answers a question over the samples before the absolute position `until`.
-    pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> AnswerParts {
+    pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> ViewAnswer {
         if !question.top.origins {
             return self.answer_of(data, question, until);
         }
@@ -132,15 +107,15 @@ impl View {
             self.rows = KeptRows::default();
             self.shown = None;
         }
-        let parts = self.answer_of(Data { origins: Some(origins.nodes()), ..data }, question, until);
+        let answer = self.answer_of(Data { origins: Some(origins.nodes()), ..data }, question, until);
         self.origins = origins;
-        parts
+        answer
     }
 
-    fn answer_of(&mut self, data: Data<'_>, question: &Question, until: u64) -> AnswerParts {
+    fn answer_of(&mut self, data: Data<'_>, question: &Question, until: u64) -> ViewAnswer {
         let until = until.min(data.profile.end());
         let mut fold = self.bring_up(data, question, until);
-        let seen = self.seen.of(data, question.event, times(data, question, until));
+        let shown = self.seen.of(data, question.event, times(data, question, until));
         let news = fold.take_news();
         if !news.is_empty() {
             self.shown = None;
@@ -180,17 +155,11 @@ impl View {
         if let Some(spec) = &question.heat {
             let heat = self.heat(data, question, &fold, spec, until);
             let tasks = task_choices::heaviest(data, &fold);
-            let parts = AnswerParts {
-                total: fold.total(),
-                seen,
-                heat: Some(Arc::new(heat)),
-                sides,
-                tasks,
-                ..AnswerParts::default()
-            };
+            let heat = Some(Arc::new(heat));
+            let answer = ViewAnswer { total: fold.total(), shown, heat, sides, tasks, ..ViewAnswer::default() };
             self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
             (self.fold, self.other) = (Some(fold), other);
-            return parts;
+            return answer;
         }
         let partner = self.partner.take();
         let beside = partner.as_ref().map(|(partner, fold)| (*partner, fold));
@@ -198,33 +167,28 @@ impl View {
         if let (Some((of, baseline)), Some(then), Some((side, new))) = (old, &then, sides) {
             work.old = Some(Old { stacks: FlameStacks { data: of, fold: then, side }, new, baseline });
         }
-        let mut parts = AnswerParts {
-            total: fold.total(),
-            seen,
-            sides,
-            tasks: task_choices::heaviest(data, &fold),
-            ..AnswerParts::default()
-        };
+        let tasks = task_choices::heaviest(data, &fold);
+        let mut answer = ViewAnswer { total: fold.total(), shown, sides, tasks, ..ViewAnswer::default() };
         match &question.flame {
             Some(spec) => {
                 let tree = self.flame.take().unwrap_or_else(|| work.flame(spec));
                 let mut flame = layout::layout(&tree, spec);
                 flame.count_processes(&task_choices::processes(data, &fold));
-                parts.flame = Some(Arc::new(flame));
+                answer.flame = Some(Arc::new(flame));
                 self.flame = Some(tree);
             }
             None => {
                 let shown = self.shown.take().unwrap_or_else(|| work.table(&mut self.rows, &mut self.then_rows));
                 let listed = work.lines(&shown, &mut self.rows);
-                (parts.lines, parts.beside) = (listed.lines, listed.beside);
-                parts.rows = shown.versus.as_ref().map_or(shown.top.n_rows, |(_, rows)| rows.len());
+                (answer.lines, answer.beside) = (listed.lines, listed.beside);
+                answer.rows = shown.versus.as_ref().map_or(shown.top.n_rows, |(_, rows)| rows.len());
                 self.shown = Some(shown);
             }
         }
-        parts.hits = question.annotate.as_ref().map(|target| Arc::new(annotate::hits(data, &fold, target)));
+        answer.hits = question.annotate.as_ref().map(|target| Arc::new(annotate::hits(data, &fold, target)));
         self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
         (self.fold, self.partner, self.other) = (Some(fold), partner, other);
-        parts
+        answer
     }
 
     /// Brings up to date what is looked at, and forgets what else is of older samples.

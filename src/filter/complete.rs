@@ -43,9 +43,9 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (ExpectedToken, usize) {
             compared = Some(field);
         }
         state = match (&state, token) {
-            (ExpectedToken::Field, Token::Word(name)) => match FIELDS.iter().find(|row| row.1 == name) {
-                Some((_, _, FieldType::Flag, _)) => ExpectedToken::Connective,
-                Some((field, ..)) => ExpectedToken::Operator(*field),
+            (ExpectedToken::Field, Token::Word(name)) => match FIELDS.iter().find(|row| row.name == name) {
+                Some(row) if row.kind == FieldType::Flag => ExpectedToken::Connective,
+                Some(row) => ExpectedToken::Operator(row.field),
                 None => match traced.iter().find(|field| field.name == name) {
                     Some(field) if field.text => ExpectedToken::Operator(Field::TraceText),
                     Some(_) => ExpectedToken::Operator(Field::TraceNumber),

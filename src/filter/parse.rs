@@ -96,9 +96,9 @@ impl Clauses<'_> {
     fn clause<'t>(&mut self, name: &'t str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Expr, Diagnostic> {
         // A tracepoint's own field goes before ours of that name where the kernel decides.
         let own = matches!(self.known, KnownFields::Kernel(fields) if fields.iter().any(|field| field.name == name));
-        let row = self.known.rows().find(|row| row.1 == name && !own);
+        let row = self.known.rows().find(|row| row.name == name && !own);
         let (field, kind) = match row {
-            Some(row) => (row.0, row.2),
+            Some(row) => (row.field, row.kind),
             None => self.traced(name, place, cursor)?,
         };
         if kind == FieldType::Flag {
@@ -143,12 +143,12 @@ impl Clauses<'_> {
         let found = known.iter().find(|field| field.name == name);
         found.map(|field| as_field(field.text)).ok_or_else(|| {
             if matches!(self.known, KnownFields::Sampling | KnownFields::Kernel(_))
-                && FIELDS.iter().any(|row| row.1 == name)
+                && FIELDS.iter().any(|row| row.name == name)
             {
                 let why = format!("the kernel cannot decide {name}: f filters what is shown by it");
                 return cursor.fault_at(place, why);
             }
-            let names = self.known.rows().map(|row| row.1).chain(known.iter().map(|field| field.name.as_str()));
+            let names = self.known.rows().map(|row| row.name).chain(known.iter().map(|field| field.name.as_str()));
             cursor.fault_at(place, format!("no field is called {name}")).offer(names)
         })
     }

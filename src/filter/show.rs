@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result as Shown};
 
-use super::{Atom, Expr, FIELDS, Field, FieldType, Filter, Test};
+use super::{Atom, Expr, Field, FieldType, Filter, Test};
 
 /// An expression with its atoms, to be shown.
 #[derive(Clone, Copy)]
@@ -60,8 +60,7 @@ fn quoted(text: &str) -> String {
 impl Atom {
     /// The field as it is typed.
     pub(crate) fn field_name(&self) -> &str {
-        let row = FIELDS.iter().chain(super::CAPTURE_FIELDS).find(|row| row.0 == self.field);
-        row.map_or(&self.name, |row| row.1)
+        self.field.row().map_or(&self.name, |row| row.name)
     }
 }
 

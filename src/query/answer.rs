@@ -225,24 +225,13 @@ impl Progress {
     }
 }
 
-/// A complete answer to a question, at one moment.
+/// The part of an answer that depends on the view.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
-    /// The question that this answers.
-    pub question: Arc<Question>,
-    /// Nanoseconds from the session's start to its newest sample.
-    pub elapsed_ns: u64,
-    /// All events of the session by their index, those that were stopped, too.
-    pub events: Vec<EventInfo>,
-    /// Samples that pass the filter, and all of the event.
+pub struct ViewAnswer {
+    /// Samples that pass the filter.
     pub total: Acc,
-    /// Samples of the event since the start or the last clearing, up to where the view is frozen, whatever filter and
-    /// times.
-    pub unfiltered: Acc,
     /// Samples of the event in the times that are shown, whatever the filter.
     pub shown: Acc,
-    /// Samples of the event that came since the view was frozen.
-    pub newer: u64,
     /// The table's lines, call chains unfolded where they are in sight; empty while another view is looked at.
     pub lines: Vec<TopLine>,
     /// The call chains of the row that was asked for beside them.
@@ -259,6 +248,24 @@ pub struct Answer {
     pub sides: Option<(Side, Side)>,
     /// Rows in all, shown or not.
     pub rows: usize,
+}
+
+/// A complete answer to a question, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The question that this answers.
+    pub question: Arc<Question>,
+    /// Nanoseconds from the session's start to its newest sample.
+    pub elapsed_ns: u64,
+    /// All events of the session by their index, those that were stopped, too.
+    pub events: Vec<EventInfo>,
+    /// What is looked at.
+    pub view: ViewAnswer,
+    /// Samples of the event since the start or the last clearing, up to where the view is frozen, whatever filter and
+    /// times.
+    pub unfiltered: Acc,
+    /// Samples of the event that came since the view was frozen.
+    pub newer: u64,
     /// What was lost or left out.
     pub ledger: Ledger,
     /// The session's start, in nanoseconds of its clock.

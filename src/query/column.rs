@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::filter::{equals, has_field};
+use crate::filter::{Field, equals, has_field};
 use crate::profile::NodeId;
 use crate::session::Task;
 use crate::session::containers::Container;
@@ -177,6 +177,12 @@ fn line(of: &ColumnInput<'_>, what: impl Fn(&SourceLine) -> String) -> ColumnVal
     ColumnValue::Text(line.map(what).unwrap_or_default().into())
 }
 
+/// The column that has the values of a filter's field.
+pub(crate) fn of_field(field: Field) -> Option<&'static ColumnDef> {
+    let name = field.row()?.name;
+    ALL.iter().find(|entry| entry.field == Some(name))
+}
+
 // What a view of one value is left by, the filter language has to know.
 const _: () = {
     let mut i = 0;
@@ -322,6 +328,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::FIELDS;
 
     #[test]
     fn keys_in_perf_spelling() {
@@ -338,8 +345,19 @@ mod tests {
             Some("next_comm == -7")
         );
         assert_eq!(ColumnKey::parse_list("sched_switch."), Err("sched_switch.".to_owned()));
-        let all: Vec<_> = ALL.iter().map(|entry| format!("{} {}", entry.key.name(), entry.key.title())).collect();
-        let want = "host Host, cpu CPU, comm Comm, program Program, pid PID, tid TID, cgroup Cgroup, container Container, pod Pod, namespace Namespace, image Image, trace Trace output, dso DSO, sym Symbol";
-        assert_eq!(all.join(", "), want);
+        for entry in ALL {
+            let names = entry.names.iter().map(|name| ColumnKey::parse_list(name));
+            assert!(names.eq(entry.names.iter().map(|_| Ok(vec![entry.key]))), "{:?}", entry.names);
+        }
+    }
+
+    /// What a filter asks of a task is what its column shows.
+    #[test]
+    fn fields_of_tasks_have_columns() {
+        let of_task: Vec<_> = FIELDS.iter().filter(|row| row.field.is_of_task()).collect();
+        assert!(of_task.len() > 5);
+        for row in of_task {
+            assert!(of_field(row.field).is_some_and(|column| column.value.is_some()), "{} has no column", row.name);
+        }
     }
 }

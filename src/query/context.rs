@@ -215,14 +215,7 @@ mod tests {
             node = profile.trie.child(node, frame);
         }
         let mut contexts = Contexts::default();
-        contexts.update(Data {
-            session: &session,
-            profile: &profile,
-            events: &[],
-            start: 0,
-            origins: None,
-            marks: None,
-        });
+        contexts.update(Data::new(&session, &profile));
         let found = contexts.of(node, pid);
         format!("{} {}", found.word(), found.vector()).trim_end().to_owned()
     }
@@ -254,14 +247,7 @@ mod tests {
         let node = profile.trie.child(NodeId::ROOT, frame);
         for (name, want) in [("a", Context::Task), ("do_IRQ", Context::Irq), ("b", Context::Task)] {
             profile.frames.set_named(frame, &dso, name.into());
-            contexts.update(Data {
-                session: &session,
-                profile: &profile,
-                events: &[],
-                start: 0,
-                origins: None,
-                marks: None,
-            });
+            contexts.update(Data::new(&session, &profile));
             assert_eq!((contexts.of(node, 1), contexts.of(NodeId::ROOT, 1)), (want, Context::Task));
         }
         assert_eq!(contexts.of(NodeId(9), 0), Context::Idle, "a stack that nobody knows of says nothing");

@@ -24,6 +24,13 @@ pub struct Data<'a> {
     pub marks: Option<&'a StackMarks>,
 }
 
+impl<'a> Data<'a> {
+    /// A session and its profile as they are: no event has a name, and stacks are taken as they were sampled.
+    pub fn new(session: &'a Session, profile: &'a Profile) -> Self {
+        Self { session, profile, events: &[], start: 0, origins: None, marks: None }
+    }
+}
+
 impl Data<'_> {
     /// The text of a tracepoint's sample.
     pub(crate) fn trace(&self, id: u32) -> Arc<str> {

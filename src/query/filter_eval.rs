@@ -9,6 +9,7 @@ use crate::filter::{Atom, Field, Filter};
 use crate::profile::{Chunk, NodeId, Profile, SiteId, SymId};
 use crate::session::TaskId;
 
+use super::column::{self, ColumnInput, ColumnValue};
 use super::context::Contexts;
 use super::data::Data;
 
@@ -277,19 +278,7 @@ impl FilterEvaluator {
                     }
                 }),
                 field if field.is_of_task() => {
-                    let task = &data.session.tasks()[site.task.0 as usize];
-                    *self.by_task[i].entry(site.task).or_insert_with(|| match atom.field {
-                        Field::Comm => atom.text(&task.comm),
-                        Field::Program => atom.text(&task.program),
-                        Field::Host => atom.text(&data.session.host(task)),
-                        Field::Cgroup => atom.text(&data.session.cgroup(task)),
-                        Field::Container => atom.text(&data.session.container(task).name),
-                        Field::Pod => atom.text(&data.session.container(task).pod),
-                        Field::Namespace => atom.text(&data.session.container(task).namespace),
-                        Field::Image => atom.text(&data.session.container(task).image),
-                        Field::Pid => atom.number(task.pid as u64),
-                        _ => atom.number(task.tid as u64),
-                    })
+                    *self.by_task[i].entry(site.task).or_insert_with(|| is_of_task(data, site.task, atom))
                 }
                 _ => leaf(data, site.stack, atom, &mut self.by_sym[i], data.session.tasks()[site.task.0 as usize].pid),
             };
@@ -320,6 +309,19 @@ impl FieldPlace {
             }),
             _ => atom.text(&self.field.text(raw, self.big)),
         }
+    }
+}
+
+/// True if a clause about a task holds: a column has the value.
+fn is_of_task(data: Data<'_>, task: TaskId, atom: &Atom) -> bool {
+    let task = &data.session.tasks()[task.0 as usize];
+    let input = ColumnInput { data, task, cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
+    let column = column::of_field(atom.field);
+    match column.and_then(|column| Some((column.value?)(&input, column.key))) {
+        Some(ColumnValue::Text(text)) => atom.text(&text),
+        Some(ColumnValue::Id(id)) => atom.number(id as u64),
+        Some(ColumnValue::Number(n)) => atom.signed(n),
+        None => false,
     }
 }
 

@@ -81,13 +81,6 @@ impl Staged {
     }
 
     pub(crate) fn data(&self) -> Data<'_> {
-        Data {
-            session: &self.session,
-            profile: &self.profile,
-            events: &self.events,
-            start: 0,
-            origins: None,
-            marks: None,
-        }
+        Data { events: &self.events, ..Data::new(&self.session, &self.profile) }
     }
 }

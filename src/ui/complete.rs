@@ -19,7 +19,7 @@ pub(crate) fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec
     let all: Vec<(String, String)> = match expect {
         ExpectedToken::Field => {
             let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
-            FIELDS.iter().map(|row| (row.1.to_owned(), row.3.to_owned())).chain(own).collect()
+            FIELDS.iter().map(|row| (row.name.to_owned(), row.about.to_owned())).chain(own).collect()
         }
         ExpectedToken::Operator(field) => {
             field.operators().iter().map(|op| ((*op).to_owned(), String::new())).collect()
@@ -46,7 +46,7 @@ pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (
     let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
     // What every tracepoint has comes last.
     let (common, special): (Vec<_>, Vec<_>) = own.partition(|(name, _)| name.starts_with("common_"));
-    let rows = known.rows().map(|row| (row.1.to_owned(), row.3.to_owned()));
+    let rows = known.rows().map(|row| (row.name.to_owned(), row.about.to_owned()));
     let typed = text[from..].to_lowercase();
     let all = special.into_iter().chain(rows).chain(common);
     (all.filter(|(name, _)| name.to_lowercase().starts_with(&typed)).take(MAX).collect(), from)
@@ -55,7 +55,7 @@ pub(crate) fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (
 /// Targets of sampling: the processes and cgroups that were sampled, with their shares, the heaviest first.
 pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
-    for TaskSamples { group, percent, .. } in &answer.tasks {
+    for TaskSamples { group, percent, .. } in &answer.view.tasks {
         let comm = group.text(ColumnKey::Comm).map(|text| &**text).unwrap_or_default().to_owned();
         if let Some(pid) = group.id(ColumnKey::Pid).filter(|pid| *pid > 0) {
             *weights.entry((format!("pid {pid}"), comm)).or_default() += percent;
@@ -89,14 +89,12 @@ fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
             *weights.entry(value).or_default() += samples.max(1);
         }
     };
-    for TaskSamples { group, own, .. } in &answer.tasks {
-        let entry = column::ALL
-            .iter()
-            .find(|entry| entry.field.is_some_and(|name| FIELDS.iter().any(|row| row.0 == field && row.1 == name)));
-        let value = entry.and_then(|entry| group.get(entry.key)).map(|value| value.text().into_owned());
+    for TaskSamples { group, own, .. } in &answer.view.tasks {
+        let value =
+            column::of_field(field).and_then(|entry| group.get(entry.key)).map(|value| value.text().into_owned());
         add(value, own.samples);
     }
-    for line in answer.lines.iter().filter(|l| l.depth == 0) {
+    for line in answer.view.lines.iter().filter(|l| l.depth == 0) {
         let value = match field {
             Field::Dso => Some(line.dso.to_string()),
             Field::Sym | Field::Stack => Some(line.sym.to_string()),

@@ -51,7 +51,7 @@ impl Scene<'_> {
         if self.frame.tab != Tab::Top {
             return None;
         }
-        let rows = || self.context.answer.lines.iter().filter(|line| is_unnamed(line));
+        let rows = || self.context.answer.view.lines.iter().filter(|line| is_unnamed(line));
         let share: f64 = rows().map(|line| line.own_percent).sum();
         let mut paths: hashbrown::HashMap<&str, (f64, &TopLine)> = hashbrown::HashMap::new();
         for line in rows() {

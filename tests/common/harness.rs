@@ -147,7 +147,7 @@ impl Harness {
     fn answer(&mut self, question: Arc<Question>) -> Answer {
         let data = self.loaded.data();
         let core = self.loaded.ingest.core();
-        let parts = self.view.answer(data, &question, u64::MAX);
+        let view = self.view.answer(data, &question, u64::MAX);
         self.view.outdated();
         let mut counts = CpuCounts::new(core.clock().unwrap_or(usize::MAX), false);
         counts.update(data, u64::MAX);
@@ -174,17 +174,8 @@ impl Harness {
         Answer {
             elapsed_ns: span.1 - span.0,
             events: events.collect(),
-            total: parts.total,
+            view,
             unfiltered: total(question.event),
-            shown: parts.seen,
-            beside: parts.beside,
-            tasks: parts.tasks,
-            lines: parts.lines,
-            flame: parts.flame,
-            heat: parts.heat,
-            hits: parts.hits,
-            rows: parts.rows,
-            sides: parts.sides,
             ledger: core.profile.ledger.clone(),
             start: core.start,
             kept_from: span.0.saturating_sub(core.start),

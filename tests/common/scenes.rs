@@ -478,6 +478,6 @@ pub fn scene(name: &str) -> Stage {
             s.until(1000 * MS);
             s
         }
-        other => panic!("{other} has no story: tests/common/scenes.rs"),
+        other => panic!("{other} has no scene: tests/common/scenes.rs"),
     }
 }

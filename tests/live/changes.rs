@@ -478,7 +478,7 @@ fn other_tasks_are_sampled_while_it_runs() {
         let others = Question { generation: 1, filter: Some(Arc::new(others)), ..Question::default() };
         engine.send(Request::Ask(Arc::new(others)));
         let answer = wait(&engine, "its samples", |a| a.question.generation == 1 && a.unfiltered.samples > 500);
-        assert_eq!(answer.total.samples, 0, "of others");
+        assert_eq!(answer.view.total.samples, 0, "of others");
         assert!(answer.ledger.malformed == 0);
         let error = attach("pid 999999999".to_owned()).expect_err("nobody");
         assert!(error.contains("no such process"), "{error}");
@@ -585,12 +585,12 @@ fn stacks_turn_to_dwarf_while_it_runs() {
     let answer = wait(&engine, "said", |a| a.broken.is_some());
     let broken = answer.broken.clone().expect("broken");
     assert!(&*broken.dso == "spin-nofp" && broken.percent > 60.0, "{broken:?}");
-    let caller = |a: &Answer| a.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
+    let caller = |a: &Answer| a.view.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
     assert!(caller(&answer).unwrap_or(0) < 10);
     control(&engine, Control::CallGraph(CallGraph::Dwarf(8192))).expect("by DWARF");
     engine.send(Request::Clear);
     let answer = wait(&engine, "callers", |a| caller(a).is_some_and(|n| n > 300));
-    assert!(10 * caller(&answer).expect("callers") > 8 * answer.total.samples, "{:?}", answer.total);
+    assert!(10 * caller(&answer).expect("callers") > 8 * answer.view.total.samples, "{:?}", answer.view.total);
     assert!(answer.broken.is_none() && answer.ledger.malformed == 0, "{:?}", answer.ledger);
     control(&engine, Control::CallGraph(CallGraph::Fp)).expect("back");
     engine.stop();
@@ -610,18 +610,18 @@ fn stacks_turn_to_tables_while_it_runs() {
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
-    let caller = |a: &Answer| a.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
+    let caller = |a: &Answer| a.view.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
     // Files may have been seen before, which is why this is done twice.
     for way in [CallGraph::Tables, CallGraph::Auto] {
         control(&engine, Control::CallGraph(way)).expect("by tables");
         assert!(control(&engine, Control::CallGraph(CallGraph::Tables)).is_err(), "they are already");
         wait(&engine, "callers", |a| caller(a).is_some_and(|n| n > 100));
         engine.send(Request::Clear);
-        let nearly_all = |a: &Answer| caller(a).is_some_and(|n| n > 300 && 100 * n > 98 * a.total.samples);
+        let nearly_all = |a: &Answer| caller(a).is_some_and(|n| n > 300 && 100 * n > 98 * a.view.total.samples);
         wait(&engine, "callers of all", nearly_all);
         control(&engine, Control::CallGraph(CallGraph::Fp)).expect("by frame pointers");
         engine.send(Request::Clear);
-        let answer = wait(&engine, "no callers", |a| a.total.samples > 300 && caller(a).unwrap_or(0) < 30);
+        let answer = wait(&engine, "no callers", |a| a.view.total.samples > 300 && caller(a).unwrap_or(0) < 30);
         assert_eq!(answer.ledger.malformed, 0, "{:?}", answer.ledger);
     }
     engine.stop();
@@ -639,7 +639,7 @@ fn a_jits_functions_are_named_while_it_runs() {
     let mut child = run_program("jitmap", 8000);
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
-    let has = |a: &Answer, name: &str| a.lines.iter().any(|line| line.sym.contains(name));
+    let has = |a: &Answer, name: &str| a.view.lines.iter().any(|line| line.sym.contains(name));
     wait(&engine, "names", |a| has(a, "[stub] IC load; megamorphic") && has(a, "fib /app/server.js"));
     engine.stop();
     let _ = child.kill();
@@ -701,13 +701,13 @@ fn what_has_ended_has_its_name() {
         let filter = Some(Arc::new(Filter::parse(filter).expect("parses")));
         engine.send(Request::Ask(Arc::new(Question { generation, event, filter, ..Question::default() })));
         wait(&engine, "an answer", |a| {
-            a.question.generation == generation && a.unfiltered.samples > 100 && a.total.samples >= least
+            a.question.generation == generation && a.unfiltered.samples > 100 && a.view.total.samples >= least
         })
     };
     question(1, 0, "comm == true", 300);
     for (generation, event) in [(2, 0), (3, 1)] {
         let nameless = question(generation, event, "comm ~ \":*\"", 0);
-        assert_eq!(nameless.total.samples, 0, "of {:?}: {:?}", nameless.unfiltered, nameless.lines);
+        assert_eq!(nameless.view.total.samples, 0, "of {:?}: {:?}", nameless.unfiltered, nameless.view.lines);
     }
     engine.stop();
 }

@@ -49,7 +49,7 @@ fn two_keys_lead_to_the_guilty_function() {
     let harness = harness.keys("<ret>");
     let text = harness.text();
     assert!(text.contains("all › CPU 32 TIMER"), "{text}");
-    assert_eq!(harness.app.context.answer.total.samples, 3856);
+    assert_eq!(harness.app.context.answer.view.total.samples, 3856);
     let here = harness.app.line().expect("a row");
     assert_eq!((&*here.sym, here.depth), ("estimation_timer", 0));
     // The graph shows just that, too, and one key goes back.

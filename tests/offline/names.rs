@@ -311,7 +311,7 @@ fn names_come_with_the_debug_file_that_is_fetched() {
     };
     let engine = perfprof_tui::engine::Engine::spawn(source, options).expect("spawns");
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !engine.answer().lines.iter().any(|line| line.sym.starts_with("burn_alpha")) {
+    while !engine.answer().view.lines.iter().any(|line| line.sym.starts_with("burn_alpha")) {
         assert!(std::time::Instant::now() < until, "{:?} {:?}", engine.answer().notes, asked.lock());
         let _ = engine.notices().recv_timeout(std::time::Duration::from_millis(50));
     }

@@ -215,8 +215,8 @@ fn a_view_against_another_and_its_command_line() {
 
 #[test]
 fn old_samples_count_for_less_or_not_at_all() {
-    let all = incident(100, 24).app.context.answer.total.samples;
-    let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.context.answer.total.samples;
+    let all = incident(100, 24).app.context.answer.view.total.samples;
+    let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.context.answer.view.total.samples;
     let (last, half) = (some("last 2"), some("half 1"));
     assert!(last * 4 < all && last * 6 > all, "{last} of {all}: two of ten seconds");
     // The sum of a decay by halves is the samples of one half-life over ln 2.
@@ -258,14 +258,14 @@ fn time_off_the_cpus_beside_the_time_on_them() {
 #[test]
 fn values_are_left_out_and_filters_come_back() {
     let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24);
-    let all = h.app.context.answer.total.samples;
+    let all = h.app.context.answer.view.total.samples;
     let dso = h.app.line().expect("a line").dso.to_string();
     h = h.keys("-d");
-    let left = h.app.context.answer.total.samples;
+    let left = h.app.context.answer.view.total.samples;
     assert!(left < all && left > 0);
-    assert!(h.app.context.answer.lines.iter().all(|line| *line.dso != *dso), "{dso}");
+    assert!(h.app.context.answer.view.lines.iter().all(|line| *line.dso != *dso), "{dso}");
     h = h.keys("<bs>d");
-    assert_eq!(h.app.context.answer.total.samples, all - left);
+    assert_eq!(h.app.context.answer.view.total.samples, all - left);
     // The same by the mouse: Alt and a click keeps the cell's value, with the right button leaves it out.
     h = h.keys("<bs>");
     let click = |h: &mut Harness, button| {
@@ -278,14 +278,14 @@ fn values_are_left_out_and_filters_come_back() {
     };
     h.app.views.top.go(0, &h.app.context.answer.clone());
     click(&mut h, crossterm::event::MouseButton::Right);
-    assert_eq!(h.app.context.answer.total.samples, left);
+    assert_eq!(h.app.context.answer.view.total.samples, left);
     h = h.keys("<bs>");
     click(&mut h, crossterm::event::MouseButton::Left);
-    assert_eq!(h.app.context.answer.total.samples, all - left);
+    assert_eq!(h.app.context.answer.view.total.samples, all - left);
     h = h.keys("<bs>fuser<ret><bs>fkernel<ret>");
-    let kernel = h.app.context.answer.total.samples;
+    let kernel = h.app.context.answer.view.total.samples;
     h = h.keys("<bs>f<ctrl-p><ctrl-p><ret>");
-    assert_eq!(h.app.context.answer.total.samples + kernel, all);
+    assert_eq!(h.app.context.answer.view.total.samples + kernel, all);
     assert_eq!(h.app.frame.past_filters, ["kernel", "user"]);
 }
 
@@ -311,13 +311,13 @@ fn filters_are_kept_under_names() {
     h = h.keys(":save-filter mine<ret>");
     let kept = h.app.context.saved.get("mine").cloned().expect("kept");
     assert!(kept.contains("user") && kept.contains("kernel") && h.saved.iter().any(|e| e.contains("SaveFilters")));
-    let both = h.app.context.answer.total.samples;
+    let both = h.app.context.answer.view.total.samples;
     h = h.keys("<bs><bs>");
-    assert!(h.app.context.answer.total.samples > both);
+    assert!(h.app.context.answer.view.total.samples > both);
     h = h.keys(":saved mi<ret>");
     assert!(h.text().contains("no filter is kept as mi; mine"), "{}", h.text());
     h = h.keys("<esc>:saved mine<ret>");
-    assert_eq!(h.app.context.answer.total.samples, both);
+    assert_eq!(h.app.context.answer.view.total.samples, both);
     h = h.keys(":forget-filter mine<ret>");
     assert!(h.app.context.saved.is_empty());
 }
@@ -330,27 +330,27 @@ fn the_map_of_time_and_a_range_of_it() {
         insta::assert_snapshot!(format!("time-{width}x{height}"), h.keys("3").text());
     }
     let mut h = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 80, 24);
-    let all = h.app.context.answer.total.samples;
+    let all = h.app.context.answer.view.total.samples;
     h = h.keys("3<home><right><right>v<right><right><down>");
-    let heat = h.app.context.answer.heat.clone().expect("a map");
+    let heat = h.app.context.answer.view.heat.clone().expect("a map");
     let cells = h.app.views.time.selected(&heat);
     let wanted = cells.samples;
     assert_eq!(cells.span.len(), 2 * heat.rows + 2);
     assert!(wanted > 0 && wanted < all);
     h = h.keys("<ret>");
     assert_eq!(
-        (h.app.context.answer.total.samples, h.text().contains("all › 2.000–4.1")),
+        (h.app.context.answer.view.total.samples, h.text().contains("all › 2.000–4.1")),
         (wanted, true),
         "{}",
         h.text()
     );
     // The map shows the range among what surrounds it; back is the whole of it.
     h = h.keys("3");
-    assert_eq!(h.app.context.answer.heat.clone().expect("a map").sum(0..usize::MAX), all);
+    assert_eq!(h.app.context.answer.view.heat.clone().expect("a map").sum(0..usize::MAX), all);
     h = h.keys("1<bs>");
-    assert_eq!(h.app.context.answer.total.samples, all);
+    assert_eq!(h.app.context.answer.view.total.samples, all);
     h = h.keys("[");
-    assert_eq!(h.app.context.answer.total.samples, wanted, "the range that was looked at before");
+    assert_eq!(h.app.context.answer.view.total.samples, wanted, "the range that was looked at before");
 }
 
 /// The hottest function, instruction by instruction: what is known of it without its source.

@@ -73,13 +73,13 @@ fn steps_are_undone_one_by_one_wherever_one_is() {
 #[test]
 fn counting_from_now_on_is_a_step_like_others() {
     let live = incident().metered();
-    let before = (live.text(), live.app.context.answer.total.samples);
+    let before = (live.text(), live.app.context.answer.view.total.samples);
     let reset = live.keys("z");
-    assert_eq!(reset.app.context.answer.total.samples, 0);
+    assert_eq!(reset.app.context.answer.view.total.samples, 0);
     assert!(reset.text().contains("since 00:"), "{}", reset.text());
     assert!(!reset.saved.iter().any(|effect| effect == "Clear"), "{:?}", reset.saved);
     let back = reset.keys("u");
-    assert_eq!((back.text(), back.app.context.answer.total.samples), before);
+    assert_eq!((back.text(), back.app.context.answer.view.total.samples), before);
     // Of a recording nothing comes any more.
     assert!(incident().keys("z").text().contains("nothing comes any more"));
 }

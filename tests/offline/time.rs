@@ -9,6 +9,7 @@ use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::profile::Loss;
 use perfprof_tui::query::Answer;
+use perfprof_tui::query::answer::ViewAnswer;
 use perfprof_tui::query::heat::{Heat, HeatBy, SECOND};
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
@@ -26,7 +27,7 @@ fn incident(width: u16, height: u16) -> Harness {
 }
 
 fn heat(h: &Harness) -> Arc<Heat> {
-    h.app.context.answer.heat.clone().expect("a map")
+    h.app.context.answer.view.heat.clone().expect("a map")
 }
 
 /// A recording of a program that works from 300 to 380 ms after each full second of the wall clock.
@@ -134,13 +135,13 @@ fn a_range_as_baseline() {
     let h = incident(120, 40).keys("3<home><right><right>V<right>b<right><right><right>V<right><ret>");
     assert_eq!(h.app.frame.tab, Tab::Top);
     let answer = &h.app.context.answer;
-    let (then, now) = answer.sides.expect("sides");
-    assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.total.samples);
+    let (then, now) = answer.view.sides.expect("sides");
+    assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.view.total.samples);
     assert!((then.seconds - 2.0).abs() < 0.01 && (now.seconds - 2.0).abs() < 0.01, "{then:?} {now:?}");
-    assert!(answer.lines.iter().any(|line| line.versus.is_some()));
+    assert!(answer.view.lines.iter().any(|line| line.versus.is_some()));
     // The same by the command that the view is copied as.
     let again = incident(120, 40).keys(":baseline range 2,4<ret>:range 6,8<ret>");
-    let (a, b) = again.app.context.answer.sides.expect("sides");
+    let (a, b) = again.app.context.answer.view.sides.expect("sides");
     assert_eq!((a.total, b.total), (then.total, now.total));
 }
 
@@ -323,7 +324,8 @@ fn a_live_map_writes_little() {
         shown[last * 50 + part..].fill(0);
         let until = tick * SECOND / 50;
         let map = Heat { first, until, cells: shown, ..live_map() };
-        let answer = Answer { heat: Some(Arc::new(map)), elapsed_ns: until, ..(*answer).clone() };
+        let view = ViewAnswer { heat: Some(Arc::new(map)), ..answer.view.clone() };
+        let answer = Answer { view, elapsed_ns: until, ..(*answer).clone() };
         app.set_answer(Arc::new(answer));
         render(&app, &theme, 130, 32)
     };
@@ -386,7 +388,7 @@ fn the_end_of_the_clock_is_drawn() {
             let cells = vec![1; 120 * rows];
             let map = Heat { until: u64::MAX, first, length, rows, cells, ..live_map() };
             let whole = Answer {
-                heat: Some(Arc::new(map)),
+                view: ViewAnswer { heat: Some(Arc::new(map)), ..answer.view.clone() },
                 elapsed_ns: u64::MAX,
                 wall_start: u64::MAX,
                 marks: marks.clone().into(),

@@ -63,10 +63,10 @@ impl Aggregator {
         self.count_events();
         let question = self.question.clone();
         let mut view = std::mem::take(&mut self.view);
-        let mut parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
+        let mut seen = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
         self.view = view;
         match self.live && self.ended.is_none() && self.frozen_at.is_none() {
-            true => self.steady.settle(&mut parts.lines, &question),
+            true => self.steady.settle(&mut seen.lines, &question),
             false => self.steady.forget(),
         }
         let cpus = self.count_cpus(question.cpu, now);
@@ -88,18 +88,9 @@ impl Aggregator {
                 span.map_or(0, |(_, last)| last.saturating_sub(core.start))
             },
             events,
-            total: parts.total,
+            view: seen,
             unfiltered: self.events.seen(question.event),
-            shown: parts.seen,
             newer: self.events.newer(question.event).samples,
-            rows: parts.rows,
-            lines: parts.lines,
-            beside: parts.beside,
-            tasks: parts.tasks,
-            flame: parts.flame,
-            heat: parts.heat,
-            hits: parts.hits,
-            sides: parts.sides,
             ledger,
             start: core.start,
             kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.start)),

@@ -225,9 +225,9 @@ impl Aggregator {
             seen.clear();
         }
         let before = seen.len();
-        let unfolded = answer.lines.windows(2).filter(|pair| pair[0].depth > 0 || pair[1].depth > 0);
+        let unfolded = answer.view.lines.windows(2).filter(|pair| pair[0].depth > 0 || pair[1].depth > 0);
         seen.extend(unfolded.map(|pair| (pair[0].sym.clone(), pair[0].dso.clone())));
-        let blocks = answer.flame.iter().flat_map(|flame| &flame.blocks).filter(|block| block.pooled == 0);
+        let blocks = answer.view.flame.iter().flat_map(|flame| &flame.blocks).filter(|block| block.pooled == 0);
         seen.extend(blocks.map(|block| (block.name.clone(), block.dso.clone())));
         if seen.is_empty() {
             return;

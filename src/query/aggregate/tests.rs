@@ -24,7 +24,7 @@ fn recorded(n: u64) -> (Session, Profile) {
 #[test]
 fn a_sample_counts_half_after_its_half_life() {
     let (session, profile) = recorded(5);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     let mut at_once = Aggregate::new(0, None).decaying(Some(1_000_000_000));
     at_once.update(data, 0..u64::MAX);
     let periods = |fold: &Aggregate| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
@@ -39,7 +39,7 @@ fn a_sample_counts_half_after_its_half_life() {
 #[test]
 fn what_decays_is_shown_in_whole_samples() {
     let (session, profile) = recorded(5);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     let whole = [Acc::default(), Acc::default(), Acc { samples: 0, period: 250 }, Acc { samples: 1, period: 500 }];
     for by_cpu in [false, true] {
         let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu)).decaying(Some(1_000_000_000));
@@ -59,7 +59,7 @@ fn what_has_not_aged_is_exact() {
     let task = session.task(1, 1);
     let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
     [1 << 53, 1].into_iter().for_each(|weight| profile.push(9, site, weight, 0, 0));
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     let mut fold = Aggregate::new(0, None).decaying(Some(1_000));
     (1..=2).chain([2]).for_each(|until| fold.update(data, 0..until));
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
@@ -70,7 +70,7 @@ fn what_has_not_aged_is_exact() {
 fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;
     let (session, profile) = recorded(4);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     let mut fold = Aggregate::new(0, None).decaying(Some(second));
     fold.update(data, 0..3);
     fold.update(data, 3..4);
@@ -78,13 +78,10 @@ fn what_decays_is_not_taken_out() {
     let n = crate::profile::CHUNK as u64 + 1;
     let (session, mut profile) = recorded(n);
     let mut fold = Aggregate::new(0, None).decaying(Some(n * second));
-    fold.update(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None }, 0..n);
+    fold.update(Data::new(&session, &profile), 0..n);
     let before = fold.total();
     let chunk = profile.evict().expect("a full one");
-    fold.forget(
-        Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None },
-        &chunk,
-    );
+    fold.forget(Data::new(&session, &profile), &chunk);
     assert!(before.samples > n / 2 && fold.total() == before, "{before:?}");
 }
 
@@ -95,7 +92,7 @@ proptest! {
     #[test]
     fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {
         let (session, profile) = recorded(60);
-        let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+        let data = Data::new(&session, &profile);
         let (mut kept, mut from, mut until) = (Aggregate::new(0, None), 0u64, 0u64);
         for (a, b) in steps {
             (from, until) = (from.saturating_add_signed(a), until.saturating_add_signed(b));
@@ -149,7 +146,7 @@ fn check(fold: &Aggregate, want: &[(u32, u32, Acc)]) {
 fn many_samples_are_shared_among_threads() {
     let n = PARALLEL as u64 + 50_000;
     let (session, profile) = mixed(n);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     for by_cpu in [false, true] {
         let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
         fold.update(data, 0..u64::MAX);
@@ -170,13 +167,10 @@ fn what_was_evicted_is_taken_out() {
     {
         let (session, mut profile) = mixed(n);
         let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
-        fold.update(
-            Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None },
-            range.clone(),
-        );
+        fold.update(Data::new(&session, &profile), range.clone());
         for chunks in 1..=3u64 {
             let chunk = profile.evict().expect("a full one");
-            let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+            let data = Data::new(&session, &profile);
             fold.forget(data, &chunk);
             let left = range.start.max(chunks * CHUNK)..range.end.min(n);
             check(&fold, &by_hand(left.clone(), by_cpu, |_| true));
@@ -190,7 +184,7 @@ fn what_was_evicted_is_taken_out() {
 #[test]
 fn only_some_times_count() {
     let (session, profile) = mixed(300);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     for window in [0..10, 10..20, 20..20, 299..400, 301..500, 300..301] {
         let mut fold = Aggregate::new(0, None).within(Some(window.clone()));
         fold.update(data, 0..u64::MAX);
@@ -228,13 +222,10 @@ fn after_compaction_all_is_counted_anew() {
     let (mut session, mut profile) = mixed(CHUNK + 2);
     let filter = Arc::new(Filter::parse("pid == 2").expect("parses"));
     let mut fold = Aggregate::new(0, Some(filter));
-    fold.update(
-        Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None },
-        0..u64::MAX,
-    );
+    fold.update(Data::new(&session, &profile), 0..u64::MAX);
     let chunk = profile.evict().expect("a full one");
     profile.compact(&mut session);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     fold.forget(data, &chunk);
     fold.update(data, 0..u64::MAX);
     let want: u64 = (CHUNK..CHUNK + 2).filter(|i| i % 5 != 0 && i / 3 % 2 == 1).sum();

@@ -41,7 +41,7 @@ fn samples_by_context_and_the_function_behind() {
     samples.extend((0..8).map(|i| (100 + i, 3, leaf.as_slice())));
     samples.extend([(108, 3, TIMER), (109, 3, TIMER), (200, 0, &["main"])]);
     let (session, profile) = session(&samples);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     let mut counts = CpuCounts::new(0, false);
     (0..=profile.end()).for_each(|until| counts.update(data, until));
     let answer = counts.answer(data, Some(3));
@@ -60,7 +60,7 @@ fn samples_by_context_and_the_function_behind() {
 fn a_long_recording_has_longer_buckets_and_a_live_one_forgets() {
     let samples: Vec<(u64, u16, &[&str])> = (0..1000).map(|i| (i * 100, 0, TIMER)).collect();
     let (session, profile) = session(&samples);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     let count = |sliding| {
         let mut counts = CpuCounts::new(0, sliding);
         counts.update(data, u64::MAX);
@@ -97,7 +97,7 @@ fn found(stacks: &[(usize, &[&str])]) -> Vec<(usize, u64, String)> {
     let times = stacks.iter().flat_map(|(n, stack)| std::iter::repeat_n(*stack, *n));
     let samples: Vec<(u64, u16, &[&str])> = times.enumerate().map(|(i, stack)| (i as u64, 3, stack)).collect();
     let (session, profile) = session(&samples);
-    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None, marks: None };
+    let data = Data::new(&session, &profile);
     let mut counts = CpuCounts::new(0, false);
     counts.update(data, u64::MAX);
     counts.answer(data, Some(3)).behind.into_iter().map(|b| (b.slot, b.samples, b.name)).collect()

@@ -25,7 +25,7 @@ fn count(text: &str) -> u64 {
         profile.push(i as u64 * 1_000_000_000, site, 1, *cpu, *event);
     }
     let events = ["cycles".to_owned(), "faults".to_owned()];
-    let data = Data { session: &session, profile: &profile, events: &events, start: 0, origins: None, marks: None };
+    let data = Data { events: &events, ..Data::new(&session, &profile) };
     let filter = Arc::new(Filter::parse(text).expect("filter"));
     let folds = [0, 1].map(|event| {
         let mut fold = super::super::Aggregate::new(event, Some(filter.clone()));

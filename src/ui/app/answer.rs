@@ -19,7 +19,7 @@ impl App {
         self.frame.size = (width, height);
         self.views.top.height = layout::table_height(self.scene());
         let answer = self.context.answer.clone();
-        if answer.flame.is_none() && answer.heat.is_none() {
+        if answer.view.flame.is_none() && answer.view.heat.is_none() {
             self.views.top.follow(&answer);
         }
         self.ask(false);
@@ -44,17 +44,17 @@ impl App {
         self.views.top.height = layout::table_height(self.scene());
         self.follow_heat();
         self.follow_hits();
-        if let Some(flame) = answer.flame.as_ref().filter(|flame| flame.found.is_some())
+        if let Some(flame) = answer.view.flame.as_ref().filter(|flame| flame.found.is_some())
             && std::mem::take(&mut self.views.flame.seeks)
         {
             self.views.flame.seek_found(flame);
         }
-        if let Some(flame) = &answer.flame {
+        if let Some(flame) = &answer.view.flame {
             let rows = self.flame_area().height;
             self.views.flame.fit(flame, rows);
         }
         self.return_cursor();
-        if answer.flame.is_none() && answer.heat.is_none() {
+        if answer.view.flame.is_none() && answer.view.heat.is_none() {
             self.views.top.follow(&answer);
         }
         let loaded = self.context.info.origin == Origin::Live || self.context.info.flows || answer.ended.is_some();

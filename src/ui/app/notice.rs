@@ -28,9 +28,11 @@ impl App {
     /// The first of a DSO's rows without a name, and what would give it one.
     fn go_to_unnamed(&mut self, path: &str) {
         let answer = self.context.answer.clone();
-        let Some(at) = answer.lines.iter().position(|line| is_unnamed(line) && &*line.dso_path == path) else { return };
+        let Some(at) = answer.view.lines.iter().position(|line| is_unnamed(line) && &*line.dso_path == path) else {
+            return;
+        };
         self.views.top.go(at, &answer);
-        let line = &answer.lines[at];
+        let line = &answer.view.lines[at];
         let remedy = match line.kind {
             kind if kind.is_kernel() => {
                 "run as root, or sysctl kernel.kptr_restrict=0; of a recording: --kallsyms FILE of that machine"

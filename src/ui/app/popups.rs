@@ -83,13 +83,18 @@ impl App {
                 entries.push(PaletteEntry::Thing { kind, name: name.to_owned(), about, command });
             }
         };
-        for line in &self.context.answer.lines {
+        for line in &self.context.answer.view.lines {
             let share = crate::panel::unit::percent(line.own_percent);
             let pattern = format!("^{}$", regex::escape(&line.sym));
             add("function", &line.sym, format!("{share} self; to its row"), general::SEARCH.with(pattern));
         }
-        for comm in
-            self.context.answer.tasks.iter().filter_map(|whose| whose.group.text(ColumnKey::Comm).map(|comm| &**comm))
+        for comm in self
+            .context
+            .answer
+            .view
+            .tasks
+            .iter()
+            .filter_map(|whose| whose.group.text(ColumnKey::Comm).map(|comm| &**comm))
         {
             let filter = format!("comm == \"{comm}\"");
             add("task", comm, "only its samples".to_owned(), general::FILTER.with(filter));

@@ -75,7 +75,7 @@ impl App {
 
     /// The moment that a mark would be set at: that under the cursor on the time screen, else now, or the end.
     fn moment(&self) -> u64 {
-        match (&self.context.answer.heat, self.frame.tab) {
+        match (&self.context.answer.view.heat, self.frame.tab) {
             (Some(heat), Tab::Time) => self.views.time.spot(heat).at,
             _ => self.context.answer.elapsed_ns,
         }

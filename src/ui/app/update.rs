@@ -186,7 +186,7 @@ impl App {
             return self.toggle();
         }
         let depth = line.depth;
-        let above = answer.lines[..self.views.top.selected].iter().rposition(|above| above.depth < depth);
+        let above = answer.view.lines[..self.views.top.selected].iter().rposition(|above| above.depth < depth);
         match above {
             Some(at) => self.views.top.go(at, &answer),
             None => self.undo(),
@@ -195,7 +195,7 @@ impl App {
 
     pub(crate) fn toggle_row(&mut self) {
         let answer = self.context.answer.clone();
-        let row = (0..=self.views.top.selected).rev().find(|i| answer.lines.get(*i).is_some_and(|l| l.depth == 0));
+        let row = (0..=self.views.top.selected).rev().find(|i| answer.view.lines.get(*i).is_some_and(|l| l.depth == 0));
         if let Some(row) = row {
             self.views.top.go(row, &answer);
             self.toggle();

@@ -143,9 +143,11 @@ impl App {
     fn text(&self) -> Option<String> {
         let scene = self.scene();
         match self.frame.tab {
-            Tab::Top => Some(shown(&self.context.answer.lines, &self.selection.fields()).to_text()),
-            Tab::Flame => self.context.answer.flame.as_ref().map(|flame| flame::draw::text(&self.views.flame, flame)),
-            Tab::Time => self.context.answer.heat.as_ref().map(|heat| time::draw::text(heat)),
+            Tab::Top => Some(shown(&self.context.answer.view.lines, &self.selection.fields()).to_text()),
+            Tab::Flame => {
+                self.context.answer.view.flame.as_ref().map(|flame| flame::draw::text(&self.views.flame, flame))
+            }
+            Tab::Time => self.context.answer.view.heat.as_ref().map(|heat| time::draw::text(heat)),
             Tab::Cpus => Some(cpus::draw::text(scene, &self.views.cpus)),
             Tab::Events => Some(events::draw::text(scene)),
             Tab::Units => Some(units::draw::text(&self.views.units)),

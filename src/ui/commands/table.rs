@@ -85,16 +85,22 @@ pub fn parse(text: &str) -> Result<Invocation, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn no_key_means_two_things() {
         let of = |own: Option<Tab>| {
             let mine = |r: &&'static Command| r.tab == own;
-            let mut keys: Vec<&str> = rows().filter(mine).flat_map(|r| r.keys).copied().collect();
-            keys.sort_unstable();
-            assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
-            keys
+            let mut of = BTreeMap::new();
+            for row in rows().filter(mine) {
+                for key in row.keys {
+                    let other = of.insert(*key, row.name);
+                    assert!(other.is_none(), "{key} of {} is {}'s already", row.name, other.unwrap_or_default());
+                }
+            }
+            of.into_keys().collect::<Vec<&str>>()
         };
         let keys = of(None);
         for own in rows().map(|row| row.tab) {

@@ -84,7 +84,7 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
         add(format!("view {seconds} s old"), theme.error, 12);
     }
     add(scene.age_shown().unwrap_or_default(), theme.text, 10);
-    add(format!("{} samples", thousands(answer.shown.samples)), theme.text, 12);
+    add(format!("{} samples", thousands(answer.view.shown.samples)), theme.text, 12);
     if answer.kept_from > 1_000_000_000 && scene.context.info.origin == Origin::Live {
         add(format!("retention {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 4);
     }
@@ -216,7 +216,7 @@ fn trail(scene: Scene<'_>) -> Vec<String> {
 
 /// The load of the CPUs, which shares are of; the longest words for which there is room.
 fn machine(scene: Scene<'_>, room: usize) -> String {
-    let (seen, all) = (scene.context.answer.total, scene.context.answer.shown);
+    let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
     let whole = scene.context.answer.target.is_empty() && scene.context.answer.cpus.is_empty();
     let host = scene
         .context
@@ -246,7 +246,7 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
 
 /// The filters of the view, and the part of the samples of the times that are shown which is left.
 fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
-    let (seen, all) = (scene.context.answer.total, scene.context.answer.shown);
+    let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
     let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
     if all.samples == 0 || seen.samples >= all.samples {
         return last_steps(&by, trail, room);

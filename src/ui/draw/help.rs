@@ -135,7 +135,7 @@ fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
 
 /// The meaning of letters and filters.
 fn letters(theme: &Theme) -> Vec<Styled> {
-    let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.1).collect();
+    let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.name).collect();
     let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";
     let line = |text: String, style| vec![(text, style)];
     vec![

@@ -24,7 +24,7 @@ impl App {
     pub(crate) fn annotate(&mut self, name: Option<String>) {
         let target = match name {
             Some(name) => {
-                let line = self.context.answer.lines.iter().find(|line| *line.sym == *name);
+                let line = self.context.answer.view.lines.iter().find(|line| *line.sym == *name);
                 Some(AnnotatedFunction {
                     function: name.into(),
                     dso: line.map_or_else(|| "".into(), |line| line.dso.clone()),
@@ -38,7 +38,14 @@ impl App {
         if target.function.ends_with(crate::profile::frames::INLINED) {
             return self.say("an inlined function has no code of its own: annotate the one that it is in");
         }
-        if self.context.answer.lines.iter().any(|line| line.sym == target.function && line.state == SymState::Unknown) {
+        if self
+            .context
+            .answer
+            .view
+            .lines
+            .iter()
+            .any(|line| line.sym == target.function && line.state == SymState::Unknown)
+        {
             return self.say("that address is in no known function");
         }
         self.request(Request::List(target.clone(), None));
@@ -48,11 +55,11 @@ impl App {
     fn under_cursor(&self) -> Option<AnnotatedFunction> {
         match self.frame.tab {
             Tab::Top => {
-                let line = self.context.answer.lines.get(self.views.top.selected)?;
+                let line = self.context.answer.view.lines.get(self.views.top.selected)?;
                 Some(AnnotatedFunction { function: line.sym.clone(), dso: line.dso.clone() })
             }
             Tab::Flame => {
-                let block = self.context.answer.flame.as_ref().and_then(|flame| self.views.flame.block(flame))?;
+                let block = self.context.answer.view.flame.as_ref().and_then(|flame| self.views.flame.block(flame))?;
                 let block = Some(block).filter(|b| b.pooled == 0)?;
                 Some(AnnotatedFunction { function: block.name.clone(), dso: block.dso.clone() })
             }
@@ -92,7 +99,7 @@ impl App {
     /// New samples for what is annotated.
     pub(crate) fn follow_hits(&mut self) {
         let answer = self.context.answer.clone();
-        if let (Some(hits), Some(target)) = (&answer.hits, &answer.question.annotate) {
+        if let (Some(hits), Some(target)) = (&answer.view.hits, &answer.question.annotate) {
             self.with_annotated(|screen, room| {
                 if screen.target == *target {
                     screen.set_hits(hits.clone(), room);

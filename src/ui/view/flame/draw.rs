@@ -30,7 +30,7 @@ pub(crate) fn graph(area: Rect) -> Rect {
 
 /// The whole screen.
 pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(flame) = scene.context.answer.flame.clone() else {
+    let Some(flame) = scene.context.answer.view.flame.clone() else {
         put(buffer, area, 2, 1, "building the graph…", theme.dim);
         return;
     };
@@ -383,7 +383,7 @@ fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> RowDiff {
 
 /// The line under the graph: what is under the cursor.
 pub(crate) fn details(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    if let Some(text) = scene.context.answer.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
+    if let Some(text) = scene.context.answer.view.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
         put(buffer, area, 1, 0, &text, theme.text);
     }
 }

@@ -42,7 +42,7 @@ impl App {
     }
 
     pub(crate) fn in_flame(&mut self, go: impl FnOnce(&mut FlameScreen, &Flame)) {
-        if let Some(flame) = self.context.answer.flame.clone() {
+        if let Some(flame) = self.context.answer.view.flame.clone() {
             go(&mut self.views.flame, &flame);
         }
     }
@@ -93,7 +93,7 @@ impl App {
     fn flame_frame(&self) -> Option<&Block> {
         self.views
             .flame
-            .block(self.context.answer.flame.as_ref()?)
+            .block(self.context.answer.view.flame.as_ref()?)
             .filter(|block| block.pooled == 0 && block.small == 0)
     }
 
@@ -110,7 +110,7 @@ impl App {
             |whose: &TaskSamples| whose.group.text(ColumnKey::Container).is_some_and(|name| !name.is_empty());
         let (next, words) = match now {
             None => (Some(Edit::Processes), "each process for itself"),
-            Some(Edit::Processes) if self.context.answer.tasks.iter().any(contained) => {
+            Some(Edit::Processes) if self.context.answer.view.tasks.iter().any(contained) => {
                 (Some(Edit::Containers), "containers, units and groups for themselves")
             }
             Some(Edit::Processes | Edit::Containers) => (Some(Edit::AllTasks), "all tasks together"),
@@ -137,7 +137,7 @@ impl App {
     }
 
     pub(crate) fn flame_zoom(&mut self) {
-        let Some(flame) = self.context.answer.flame.clone() else { return };
+        let Some(flame) = self.context.answer.view.flame.clone() else { return };
         let Some(index) = self.views.flame.index(&flame) else { return };
         if matches!(self.views.flame.place.way, FlameDirection::Around(_)) {
             let name = flame.blocks[index].name.to_string();
@@ -151,7 +151,7 @@ impl App {
 
     /// Zooms by filter, as on the table, into what is under the cursor.
     pub(crate) fn flame_filter(&mut self, key: ColumnKey) {
-        let Some(flame) = self.context.answer.flame.clone() else { return };
+        let Some(flame) = self.context.answer.view.flame.clone() else { return };
         let Some(index) =
             self.views.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0 && flame.blocks[*i].small == 0)
         else {
@@ -197,7 +197,7 @@ impl App {
             whose.group.text(key).map(|text| text.to_string()).unwrap_or_default()
         };
         const KEYS: [ColumnKey; 3] = [ColumnKey::Namespace, ColumnKey::Pod, ColumnKey::Container];
-        let parts = self.context.answer.tasks.iter().map(|whose| KEYS.map(|key| part(whose, key)));
+        let parts = self.context.answer.view.tasks.iter().map(|whose| KEYS.map(|key| part(whose, key)));
         let found = parts.into_iter().find(|[namespace, pod, name]| joined(namespace, pod, name) == ground)?;
         Some(split::of_container(&found))
     }
@@ -249,7 +249,7 @@ impl App {
     }
 
     pub(crate) fn click_flame(&mut self, x: u16, y: u16) {
-        let Some(flame) = self.context.answer.flame.clone() else { return };
+        let Some(flame) = self.context.answer.view.flame.clone() else { return };
         let area = self.flame_area();
         let Some(y) = y.checked_sub(area.y).filter(|y| *y < area.height) else { return };
         let view = &self.views.flame;

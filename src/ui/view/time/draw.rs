@@ -19,7 +19,7 @@ use crate::ui::widget::put;
 
 /// Draws it.
 pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(heat) = scene.context.answer.heat.as_ref().filter(|heat| heat.length > 0) else {
+    let Some(heat) = scene.context.answer.view.heat.as_ref().filter(|heat| heat.length > 0) else {
         put(buffer, area, 2, 1, "looking when samples came…", theme.dim);
         return;
     };

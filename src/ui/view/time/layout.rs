@@ -61,7 +61,7 @@ pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
 
 /// The column and row under the mouse.
 pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize, usize)> {
-    let heat = scene.context.answer.heat.as_ref()?;
+    let heat = scene.context.answer.view.heat.as_ref()?;
     let area = map_area(scene, view);
     let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
     let slot = usize::from(column / wide(scene, view, area.width));

@@ -58,7 +58,7 @@ impl App {
 
     /// Takes in the map of a new answer.
     pub(crate) fn follow_heat(&mut self) {
-        if let Some(heat) = self.context.answer.heat.clone() {
+        if let Some(heat) = self.context.answer.view.heat.clone() {
             self.views.time.take(&heat);
         }
     }
@@ -89,7 +89,7 @@ impl App {
     }
 
     pub(crate) fn select_time(&mut self, whole: bool) {
-        let Some(heat) = self.context.answer.heat.clone() else { return };
+        let Some(heat) = self.context.answer.view.heat.clone() else { return };
         let again = self.views.time.anchor.is_some() && self.views.time.whole == whole;
         self.views.time.anchor = (!again).then(|| self.views.time.anchor.unwrap_or(self.views.time.spot(&heat)));
         self.views.time.whole = whole;
@@ -116,7 +116,7 @@ impl App {
     }
 
     pub(crate) fn zoom_time(&mut self, step: isize) {
-        let Some(heat) = self.context.answer.heat.clone() else { return };
+        let Some(heat) = self.context.answer.view.heat.clone() else { return };
         let at = self.views.time.spot(&heat).at;
         self.views.time.zoom(step, at, heat.columns);
     }
@@ -124,7 +124,7 @@ impl App {
     /// Moves the cursor by columns and rows, on to other pages where it leads there. Where rows are offsets it
     /// goes in order of time.
     pub(crate) fn move_time(&mut self, columns: i64, rows: i64) {
-        let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
+        let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let spot = self.views.time.spot(&heat);
         let n = heat.rows as i64;
         let (column, row) = match heat.by {
@@ -147,7 +147,7 @@ impl App {
     }
 
     pub(crate) fn turn_time(&mut self, by: i64) {
-        let Some(heat) = self.context.answer.heat.clone() else { return };
+        let Some(heat) = self.context.answer.view.heat.clone() else { return };
         let next = heat.first.saturating_add_signed(by * heat.columns as i64);
         if next.saturating_mul(heat.length) <= heat.until && next != heat.first {
             self.views.time.page = Some(next);
@@ -158,7 +158,7 @@ impl App {
 
     /// Shows only what is selected, on every screen.
     pub(crate) fn enter_time(&mut self) {
-        let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
+        let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
         self.go_to_range((selected.from, selected.until));
         if let Some(rows) = selected.rows.filter(|rows| *rows != (0..heat.rows)) {
@@ -179,7 +179,7 @@ impl App {
 
     /// The selected time becomes what everything is compared with.
     pub(crate) fn mark_range(&mut self) {
-        let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
+        let Some(heat) = self.context.answer.view.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
         self.compare_range((selected.from, selected.until));
         self.views.time.anchor = None;
@@ -188,7 +188,7 @@ impl App {
 
     /// The place on the map under the mouse.
     fn spot_at(&self, x: u16, y: u16) -> Option<MapPoint> {
-        let heat = self.context.answer.heat.as_ref()?;
+        let heat = self.context.answer.view.heat.as_ref()?;
         let (column, row) = layout::hit(self.scene(), &self.views.time, x, y)?;
         let at = match heat.by {
             HeatBy::Offset => heat.time(column * heat.rows + row),
@@ -198,7 +198,7 @@ impl App {
     }
 
     pub(crate) fn click_time(&mut self, x: u16, y: u16) {
-        let (Some(heat), Some(spot)) = (self.context.answer.heat.clone(), self.spot_at(x, y)) else { return };
+        let (Some(heat), Some(spot)) = (self.context.answer.view.heat.clone(), self.spot_at(x, y)) else { return };
         let before = self.views.time.cell(&heat);
         self.views.time.cursor = Some(spot);
         let again = self.views.time.anchor.is_none() && self.views.time.cell(&heat) == before;
@@ -209,7 +209,7 @@ impl App {
     }
 
     pub(crate) fn drag_time(&mut self, x: u16, y: u16) {
-        let (Some(heat), Some(spot)) = (self.context.answer.heat.clone(), self.spot_at(x, y)) else { return };
+        let (Some(heat), Some(spot)) = (self.context.answer.view.heat.clone(), self.spot_at(x, y)) else { return };
         let here = self.views.time.spot(&heat);
         self.views.time.anchor.get_or_insert(here);
         self.views.time.cursor = Some(spot);

@@ -31,7 +31,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect
     let room = usize::from(area.width).saturating_sub(width(what) + 4);
     let x = 2 + put(buffer, area, 2, 0, what, theme.dim) + 1;
     put(buffer, area, x, 0, &fit(&title, room), theme.head);
-    let lines = &scene.context.answer.beside;
+    let lines = &scene.context.answer.view.beside;
     if lines.is_empty() && scene.context.answer.question.beside == Some(row.id) {
         put(buffer, area, 2, 1, "none were sampled", theme.dim);
     }

@@ -30,14 +30,14 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect
 
 /// The number of rows that have come to stand before what is in sight while the cursor stayed on its own.
 fn hotter(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
-    let rows = scene.context.answer.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
+    let rows = scene.context.answer.view.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
     rows::hotter(rows, scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted)?)
 }
 
 /// The cursor's row of how many, and what a row is where that is not a function alone.
 fn place(scene: Scene<'_>, view: &TopScreen) -> String {
-    let upto = scene.context.answer.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
-    let of = rows::place(upto, scene.context.answer.rows);
+    let upto = scene.context.answer.view.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
+    let of = rows::place(upto, scene.context.answer.view.rows);
     let split = scene.describe_split();
     if split.is_empty() || scene.frame.size.0 < 100 { of } else { format!("{of} {split}") }
 }

@@ -24,7 +24,7 @@ use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let spans = columns::spans(area.width, &scene.selection.fields());
     heading(scene, theme, &spans, area, buffer);
-    let lines = &scene.context.answer.lines;
+    let lines = &scene.context.answer.view.lines;
     if lines.is_empty() {
         return empty(scene, theme, area, buffer);
     }
@@ -41,7 +41,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect
         return;
     }
     let shown = lines.iter().filter(|l| l.depth == 0).count();
-    let rest = scene.context.answer.rows.saturating_sub(shown);
+    let rest = scene.context.answer.view.rows.saturating_sub(shown);
     if rest > 0 {
         let text = format!(
             "… and {rest} smaller rows (below the limit of {} %, or of {} rows)",
@@ -82,10 +82,10 @@ fn heading(scene: Scene<'_>, theme: &Theme, spans: &[TopColumnSpan], area: Rect,
 pub(crate) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let answer = &scene.context.answer;
     let lines: Vec<String> =
-        if answer.unfiltered.samples > 0 && answer.shown.samples == 0 && scene.selection.range().is_none() {
+        if answer.unfiltered.samples > 0 && answer.view.shown.samples == 0 && scene.selection.range().is_none() {
             let times = scene.age_shown().unwrap_or_default();
             vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
-        } else if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
+        } else if answer.unfiltered.samples > 0 && answer.view.total.samples == 0 {
             let hint = if scene.selection.filter.is_some() || !scene.selection.zooms.is_empty() {
                 "⌫ undoes the last step"
             } else {

@@ -35,7 +35,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> 
         return span.map_or(TopHit::Nothing, |s| TopHit::Head(s.field));
     }
     let line = view.top + usize::from(row - table.y - 1);
-    let Some(found) = scene.context.answer.lines.get(line) else { return TopHit::Nothing };
+    let Some(found) = scene.context.answer.view.lines.get(line) else { return TopHit::Nothing };
     let subject = columns::subject(spans.iter().map(|span| span.field));
     let mark = span.is_some_and(|s| Some(s.field) == subject && column < s.x + columns::name_at(found));
     TopHit::Line(line, mark)

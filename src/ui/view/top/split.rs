@@ -69,7 +69,7 @@ impl Scene<'_> {
         let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
         let has = |key: ColumnKey| {
             let has = |whose: &TaskSamples| whose.group.text(key).is_some_and(|text| !text.is_empty());
-            self.context.answer.tasks.iter().any(has)
+            self.context.answer.view.tasks.iter().any(has)
         };
         splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
         // Where there are pods, each may have a container of the same name.

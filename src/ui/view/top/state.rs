@@ -43,18 +43,18 @@ pub(crate) fn matches(regex: &Regex, line: &TopLine) -> bool {
 }
 
 fn sought(answer: &Answer, name: &str) -> Option<usize> {
-    answer.lines.iter().position(|line| line.depth == 0 && &*line.sym == name)
+    answer.view.lines.iter().position(|line| line.depth == 0 && &*line.sym == name)
 }
 
 impl TopScreen {
     /// The line under the cursor.
     pub(crate) fn line<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
-        answer.lines.get(self.selected)
+        answer.view.lines.get(self.selected)
     }
 
     /// The row under the cursor, or that the entry of a call chain under it belongs to.
     pub(crate) fn row<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
-        let upto = answer.lines.get(..=self.selected)?;
+        let upto = answer.view.lines.get(..=self.selected)?;
         upto.iter().rev().find(|line| line.depth == 0)
     }
 
@@ -66,15 +66,15 @@ impl TopScreen {
         }
         let row = self.selected.saturating_sub(self.top);
         if let Some(item) = self.item
-            && let Some(at) = answer.lines.iter().position(|l| l.id == item)
+            && let Some(at) = answer.view.lines.iter().position(|l| l.id == item)
         {
             // From its beginning the list is left only where the cursor would be out of sight.
             let top = if self.top == 0 && at < self.height { 0 } else { at.saturating_sub(row) };
             self.drifted = top > 0 && (self.drifted || top > self.top);
             (self.selected, self.top) = (at, top);
         }
-        self.clamp(answer.lines.len());
-        self.item = self.item.and_then(|_| answer.lines.get(self.selected).map(|l| l.id));
+        self.clamp(answer.view.lines.len());
+        self.item = self.item.and_then(|_| answer.view.lines.get(self.selected).map(|l| l.id));
         self.count_matches(answer);
     }
 
@@ -86,8 +86,8 @@ impl TopScreen {
     /// Puts the cursor on a line.
     pub fn go(&mut self, line: usize, answer: &Answer) {
         (self.selected, self.drifted) = (line, false);
-        self.clamp(answer.lines.len());
-        self.item = answer.lines.get(self.selected).map(|l| l.id);
+        self.clamp(answer.view.lines.len());
+        self.item = answer.view.lines.get(self.selected).map(|l| l.id);
         self.count_matches(answer);
     }
 
@@ -113,7 +113,7 @@ impl TopScreen {
         }
         let regex = pattern(text)?;
         self.search = Some(Search { text: text.to_owned(), regex, matches: 0, current: 0 });
-        let here = answer.lines.get(self.selected).is_some_and(|l| self.hit(l));
+        let here = answer.view.lines.get(self.selected).is_some_and(|l| self.hit(l));
         if here {
             self.count_matches(answer)
         } else {
@@ -129,9 +129,9 @@ impl TopScreen {
 
     /// Goes to the next (1) or previous (-1) match, around the ends.
     pub(crate) fn next(&mut self, step: isize, answer: &Answer) {
-        let n = answer.lines.len() as isize;
+        let n = answer.view.lines.len() as isize;
         let found = (1..=n).map(|i| (self.selected as isize + i * step).rem_euclid(n.max(1)) as usize);
-        let at = found.into_iter().find(|i| answer.lines.get(*i).is_some_and(|l| self.hit(l)));
+        let at = found.into_iter().find(|i| answer.view.lines.get(*i).is_some_and(|l| self.hit(l)));
         if let Some(at) = at {
             self.go(at, answer);
         }
@@ -140,7 +140,7 @@ impl TopScreen {
 
     fn count_matches(&mut self, answer: &Answer) {
         let Some(mut search) = self.search.take() else { return };
-        let hits = answer.lines.iter().enumerate().filter(|(_, l)| matches(&search.regex, l));
+        let hits = answer.view.lines.iter().enumerate().filter(|(_, l)| matches(&search.regex, l));
         let (mut count, mut current) = (0, 0);
         for (i, _) in hits {
             count += 1;
@@ -156,9 +156,11 @@ impl TopScreen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::answer::ViewAnswer;
 
     fn answer(ids: &[u64]) -> Answer {
-        Answer { lines: ids.iter().map(|id| TopLine::staged(*id)).collect(), ..Answer::default() }
+        let lines = ids.iter().map(|id| TopLine::staged(*id)).collect();
+        Answer { view: ViewAnswer { lines, ..ViewAnswer::default() }, ..Answer::default() }
     }
 
     /// The cursor keeps its row, and the list its beginning while the cursor is in sight from there.

@@ -1,0 +1,252 @@
+//! Fields of filters: each is a row of a table that parser, completion, documentation and columns read.
+
+use crate::event::format::Format;
+
+/// The kind of values that a field has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldType {
+    Text,
+    Number,
+    /// Seconds since the start of the session.
+    Seconds,
+    /// A number that may be below zero, or be taken as bits.
+    Signed,
+    Flag,
+}
+
+/// The owner of a field's value, by which it is known how often a clause about it has to be decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldScope {
+    /// The task: the column of the same name has the value.
+    Task,
+    /// The call chain, or the function that it ends in.
+    Stack,
+    /// The single sample.
+    Sample,
+    /// The CPU at the moment of a sample: only the kernel knows it.
+    Moment,
+}
+
+/// A field's row.
+#[derive(Debug)]
+pub(crate) struct FieldRow {
+    pub(crate) field: Field,
+    pub(crate) name: &'static str,
+    pub(crate) kind: FieldType,
+    scope: FieldScope,
+    /// What it is.
+    pub(crate) about: &'static str,
+}
+
+macro_rules! fields {
+    ($(
+        $(#[$about:meta])*
+        $LIST:ident { $($Key:ident = ($name:literal, $Kind:ident, $Scope:ident, $is:literal);)+ }
+    )+) => {
+        /// The field that a clause looks at.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Field {
+            $($(#[doc = $is] $Key,)+)+
+            /// A text among a tracepoint's own fields; the atom has its name.
+            TraceText,
+            /// A number among them.
+            TraceNumber,
+        }
+
+        $(
+            $(#[$about])*
+            pub(crate) const $LIST: &[FieldRow] = &[$(FieldRow {
+                field: Field::$Key,
+                name: $name,
+                kind: FieldType::$Kind,
+                scope: FieldScope::$Scope,
+                about: $is,
+            }),+];
+        )+
+    };
+}
+
+fields! {
+    /// Fields of view filters.
+    FIELDS {
+        Comm = ("comm", Text, Task, "name of the thread");
+        Program = ("program", Text, Task, "name of its process: that of the first thread");
+        Pid = ("pid", Number, Task, "process id");
+        Tid = ("tid", Number, Task, "thread id");
+        Cgroup = ("cgroup", Text, Task, "path of the task's cgroup");
+        Container = ("container", Text, Task, "the container by its name, else the unit or the cgroup");
+        Pod = ("pod", Text, Task, "the pod of the container");
+        Namespace = ("namespace", Text, Task, "the namespace of the pod");
+        Image = ("image", Text, Task, "what the container was made of");
+        Cpu = ("cpu", Number, Sample, "CPU that took the sample");
+        Dso = ("dso", Text, Stack, "file of the sampled function");
+        Sym = ("sym", Text, Stack, "the sampled function");
+        Stack = ("stack", Text, Stack, "any function of the call chain");
+        Event = ("event", Text, Sample, "event that took the sample");
+        Time = ("time", Seconds, Sample, "seconds since the start (also 250ms, 2m)");
+        Period = ("period", Number, Sample, "what the sample stands for: nanoseconds, or hits");
+        Context = ("context", Text, Stack, "task, softirq, irq or idle, by the call chain");
+        Softirq = ("softirq", Text, Stack, "vector of the softirq: TIMER, NET_RX, BLOCK, RCU…");
+        Host = ("host", Text, Task, "machine, where recordings of several are together");
+        User = ("user", Flag, Stack, "sampled in user code");
+        Kernel = ("kernel", Flag, Stack, "sampled in the kernel");
+        Idle = ("idle", Flag, Stack, "the idle task's idle loop");
+    }
+
+    /// Fields of capture filters.
+    CAPTURE_FIELDS {
+        IrqsOff = ("irqs_off", Flag, Moment, "interrupts are disabled");
+        NeedResched = ("need_resched", Flag, Moment, "another task is to run soon");
+        NrRunning = ("nr_running", Number, Moment, "runnable tasks of this CPU");
+        Prio = ("prio", Signed, Moment, "the kernel's priority: 0-99 real time, 120 is nice 0");
+        Policy = ("policy", Number, Moment, "0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline");
+    }
+}
+
+/// A field of the session's tracepoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceField {
+    pub(crate) name: String,
+    /// As in C, for the user.
+    pub(crate) kind: String,
+    pub(crate) text: bool,
+}
+
+/// The tracepoint fields that may stand in a filter beside [`FIELDS`].
+#[derive(Clone, Copy, Debug)]
+pub enum KnownFields<'a> {
+    /// A view filter over tracepoints with these fields.
+    These(&'a [TraceField]),
+    /// It is not known yet: any name will do.
+    Any,
+    /// A capture filter of an event that samples what runs.
+    Sampling,
+    /// A capture filter of a tracepoint with these.
+    Kernel(&'a [TraceField]),
+}
+
+/// True if views can be filtered by a field of this name, whatever the tracepoints are.
+pub(crate) const fn has_field(name: &str) -> bool {
+    let (name, mut row) = (name.as_bytes(), 0);
+    while row < FIELDS.len() {
+        let (field, mut same) = (FIELDS[row].name.as_bytes(), 0);
+        while same < name.len() && same < field.len() && name[same] == field[same] {
+            same += 1;
+        }
+        if same == name.len() && same == field.len() {
+            return true;
+        }
+        row += 1;
+    }
+    false
+}
+
+/// Fields by which the kernel filters samples of events, beside [`CAPTURE_FIELDS`].
+const SAMPLING: &[Field] =
+    &[Field::Pid, Field::Tid, Field::Comm, Field::Cpu, Field::Cgroup, Field::User, Field::Kernel, Field::Idle];
+/// Fields by which the kernel filters tracepoints, beside their own fields.
+const BY_FLAGS: &[Field] =
+    &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
+
+/// The own fields of some tracepoints. One that is a text in any of them is a text.
+pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
+    let mut fields: Vec<TraceField> = Vec::new();
+    for format in formats {
+        // What is told beside another goes by that one's name.
+        for field in format.fields.iter().filter(|field| !format.tells_beside(field)) {
+            let is_text = format.said(&field.name).is_some_and(|said| !said.is_number());
+            match fields.iter_mut().find(|known| known.name == field.name) {
+                Some(known) => known.text |= is_text,
+                None => fields.push(TraceField { name: field.name.clone(), kind: field.kind.clone(), text: is_text }),
+            }
+        }
+    }
+    // What every tracepoint has comes last.
+    fields.sort_by_key(|field| field.name.starts_with("common_"));
+    fields
+}
+
+impl KnownFields<'_> {
+    /// The fields that may stand in a filter beside those of tracepoints.
+    pub(crate) fn rows(self) -> impl Iterator<Item = &'static FieldRow> {
+        let all = FIELDS.iter().chain(CAPTURE_FIELDS);
+        all.filter(move |row| match self {
+            KnownFields::These(_) | KnownFields::Any => FIELDS.iter().any(|known| known.field == row.field),
+            KnownFields::Sampling => {
+                SAMPLING.contains(&row.field) || CAPTURE_FIELDS.iter().any(|known| known.field == row.field)
+            }
+            KnownFields::Kernel(_) => BY_FLAGS.contains(&row.field),
+        })
+    }
+}
+
+impl Field {
+    /// Its row; none of a tracepoint's own.
+    pub(crate) fn row(self) -> Option<&'static FieldRow> {
+        FIELDS.iter().chain(CAPTURE_FIELDS).find(|row| row.field == self)
+    }
+
+    pub(crate) fn kind(self) -> FieldType {
+        match self {
+            Self::TraceText => FieldType::Text,
+            Self::TraceNumber => FieldType::Signed,
+            _ => self.row().map_or(FieldType::Text, |row| row.kind),
+        }
+    }
+
+    /// The operators that a field can be compared by.
+    pub(crate) fn operators(self) -> &'static [&'static str] {
+        match self.kind() {
+            FieldType::Text => &["==", "!=", "~", "!~", "=~", "in"],
+            FieldType::Number | FieldType::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],
+            FieldType::Signed => &["==", "!=", "<", "<=", ">", ">=", "&", "in"],
+            FieldType::Flag => &[],
+        }
+    }
+
+    /// The owner of its value.
+    fn scope(self) -> FieldScope {
+        self.row().map_or(FieldScope::Sample, |row| row.scope)
+    }
+
+    /// True if the value belongs to the single sample, not to its task and call chain.
+    pub(crate) fn per_sample(self) -> bool {
+        self.scope() == FieldScope::Sample
+    }
+
+    /// True if the value is that of the sample's task.
+    pub fn is_of_task(self) -> bool {
+        self.scope() == FieldScope::Task
+    }
+
+    /// True if it is one of a tracepoint's own.
+    pub(crate) fn is_traced(self) -> bool {
+        matches!(self, Self::TraceText | Self::TraceNumber)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_several_tracepoints_together() {
+        let format = |fields: &str| {
+            let text = format!(
+                "name: x\nID: 1\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n{fields}\nprint fmt: \"\"\n"
+            );
+            Format::parse("s", &text, false).expect("parses")
+        };
+        let a = format(
+            "\tfield:int n;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:char t[16];\toffset:12;\tsize:16;\tsigned:0;\n",
+        );
+        let b = format(
+            "\tfield:char n[8];\toffset:8;\tsize:8;\tsigned:0;\n\tfield:char t[16];\toffset:16;\tsize:16;\tsigned:0;\n",
+        );
+        let list = trace_fields([&a, &b].into_iter());
+        let list: Vec<_> = list.iter().map(|field| (field.name.as_str(), field.text)).collect();
+        assert_eq!(list, [("n", true), ("t", true), ("common_pid", false)]);
+        let list = trace_fields(std::iter::once(&a));
+        assert_eq!(list.iter().map(|field| field.text).collect::<Vec<_>>(), [false, true, false]);
+    }
+}

@@ -1,12 +1,13 @@
 //! The core that records are applied to: a session and its profile, with what is needed to read them.
 
+mod events;
+mod samples;
+
 use rustc_hash::FxHashMap;
 
-use crate::cpu::softirq::HandlerTimes;
-use crate::event::EventState;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
-use crate::profile::{Loss, Profile, SiteId, Timeline, TraceId};
+use crate::profile::{Loss, Profile, Timeline};
 use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Layout, Record, Sample};
@@ -304,174 +305,6 @@ impl Core {
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
     }
 
-    fn sample(&mut self, input: usize, time: u64, header: Header, body: &[u8]) {
-        if self.inputs.is_cut(time, header, body) {
-            return;
-        }
-        let Some((form, mut sample)) = self.inputs.decoder(input).formed(header, body) else {
-            self.profile.ledger.malformed += 1;
-            return;
-        };
-        sample.time = time;
-        if !form.layout.is_read() {
-            return self.take(form.event, sample, header);
-        }
-        for share in self.inputs.decoder_mut(input).shares(&form, &sample).iter().filter(|share| share.period > 0) {
-            let (id, period) = (share.counter.0, share.period);
-            match share.event {
-                Some(event) => self.take(event, Sample { id, period, ..sample }, header),
-                None => self.profile.ledger.malformed += 1,
-            }
-        }
-    }
-
-    fn take(&mut self, event: u16, sample: Sample<'_>, header: Header) {
-        let mut chains = self.chains.take();
-        self.take_by(event, sample, header, chains.as_deref_mut());
-        self.chains = chains;
-    }
-
-    /// Takes a sample whose chain the other completes.
-    fn take_by<'a>(&mut self, event: u16, sample: Sample<'a>, header: Header, mut chains: Option<&'a mut Chains>) {
-        let mut sample = sample;
-        let time = sample.time;
-        let live = self.session.origin() == Origin::Live;
-        // A task that has ended has no number any more, and goes on to its last switch.
-        if live
-            && sample.tid == -1
-            && let Some((pid, tid)) = self.exited.get(&sample.cpu)
-        {
-            (sample.pid, sample.tid) = (*pid, *tid);
-        }
-        if self.units.takes(event) {
-            if self.start == 0 {
-                self.start = time;
-            }
-            let (mode, own) = (header.misc & misc::CPUMODE_MASK, self.own_pid == Some(sample.pid));
-            if self.units.wants_stack(event)
-                && let Some(chains) = chains.take()
-            {
-                self.session.seen(sample.pid, time, mode == misc::USER, sample.chain);
-                let branches = self.events[usize::from(event)].attr.branch_sample_type;
-                sample = chains.follow(&self.session, sample, branches, self.units.caller(event, &sample));
-            }
-            // Units ask where threads are, also of those whose samples nobody keeps.
-            if sample.cgroup != 0 {
-                self.session.task_in(sample.pid, sample.tid, sample.cgroup);
-            }
-            self.units.sample(event, &sample, mode, own, &mut self.session, &mut self.profile);
-        }
-        if self.units.is_quiet(event) {
-            return;
-        }
-        if let Some(switches) = &self.switches {
-            let names = switches.names(event, sample.raw);
-            names.into_iter().flatten().for_each(|(tid, name)| self.session.told(tid, name));
-        }
-        if self.own_pid == Some(sample.pid) {
-            self.profile.ledger.own += 1;
-            return self.derive_from(event, &sample, None);
-        }
-        let user_mode = header.misc & misc::CPUMODE_MASK == misc::USER;
-        self.session.seen(sample.pid, sample.time, user_mode, sample.chain);
-        let text = self.tracing.text(&self.events[usize::from(event)], sample.raw, &self.session);
-        let trace = text.map_or(TraceId::default(), |text| self.profile.sites.trace(&text));
-        self.count(time, event);
-        if !self.wants.chains {
-            sample.chain = &[];
-        } else if let Some(chains) = chains {
-            let branches = self.events[usize::from(event)].attr.branch_sample_type;
-            sample = match self.wants.history {
-                true => chains.with_history(sample, branches),
-                false => chains.follow(&self.session, sample, branches, None),
-            };
-        }
-        let mode = header.misc & misc::CPUMODE_MASK;
-        let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
-        if let Some(log) = &mut self.hardware {
-            let position = self.profile.end() - 1;
-            log.take(&self.session, &mut self.profile, &sample, position);
-        }
-        self.derive_from(event, &sample, Some(site));
-    }
-
-    /// Counts what a sample ends.
-    fn derive_from(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) {
-        let Self { derived, profile, session, .. } = self;
-        derived[session.at()].sample(event, sample, site, profile.epoch(), |own, (began, ns)| {
-            profile.push(sample.time, began, ns.max(1), sample.cpu as u16, own);
-        });
-    }
-
-    /// Counts the absence of a thread that is back.
-    fn back(&mut self, tid: i32, time: u64, cpu: u32) {
-        let Self { derived, profile, session, .. } = self;
-        derived[session.at()].came(tid, time, profile.epoch(), |own, (left, ns)| {
-            profile.push(time, left, ns.max(1), cpu as u16, own);
-        });
-    }
-
-    /// Makes room for an event that came up.
-    fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
-        let at = self.events.len() as u16;
-        let state = states.get(self.slots().len());
-        self.inputs.add(at, &event);
-        self.events.push(event);
-        if state.map_or(self.wants.units_only, |state| state.for_units) {
-            self.units.set_quiet(at, true);
-        } else {
-            self.keep_event(at);
-        }
-        self.bind_units(at);
-    }
-
-    /// Events that were there for units alone may be the user's now, and the other way round.
-    fn follow_states(&mut self, states: &[EventState]) {
-        for (slot, state) in states.iter().enumerate() {
-            let Some(event) = self.slots().get(slot).copied() else { return };
-            if self.units.is_quiet(event) != state.for_units {
-                self.units.set_quiet(event, state.for_units);
-                if !state.for_units {
-                    self.keep_event(event);
-                }
-            }
-        }
-    }
-
-    /// Learns what an event's samples are to be kept with.
-    fn keep_event(&mut self, at: u16) {
-        let is_clock = self.events[usize::from(at)].is_clock();
-        self.clock = self.clock.or(is_clock.then_some(at));
-        self.tracing.learn(usize::from(at), &self.events[usize::from(at)], &mut self.profile);
-        let live = self.session.origin();
-        if live == Origin::Live {
-            self.derive(&[]);
-        }
-    }
-
-    /// Makes the events that can be made of those that came up; their samples say how long something took.
-    fn derive(&mut self, tracing: &[u8]) {
-        let origin = self.session.origin();
-        if origin == Origin::Live && self.switches.is_none() {
-            self.switches = Switches::among(&self.events, tracing, origin);
-        }
-        for name in self.derived[self.session.at()].find(&self.events, tracing, origin) {
-            self.profile.set_durations(self.events.len() as u16);
-            self.events.push(EventDesc::derived(&name));
-        }
-    }
-
-    /// The events that are made of others, each with those.
-    pub(crate) fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
-        self.derived.first().iter()
-    }
-
-    /// The time in softirqs, where their tracepoints are there; not of several machines, whose CPUs have the same
-    /// numbers.
-    pub fn softirq_times(&self) -> Option<HandlerTimes> {
-        (!self.derived.are_many()).then(|| self.derived[self.session.at()].times()).flatten()
-    }
-
     /// Starts a unit at a time of the session's clock.
     pub(crate) fn start_unit(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
         if self.derived.are_many() {
@@ -482,7 +315,7 @@ impl Core {
 
     /// The data that queries read, with names of the events.
     pub fn data<'a>(&'a self, events: &'a [String]) -> Data<'a> {
-        Data { session: &self.session, profile: &self.profile, events, start: self.start, origins: None, marks: None }
+        Data { events, start: self.start, ..Data::new(&self.session, &self.profile) }
     }
 
     /// A complete copy of the present state.

@@ -1,5 +1,8 @@
 //! Histories by hand, and what a session says after them.
 
+mod history;
+mod undone;
+
 use super::log::Fork;
 use super::running::is_libc;
 use super::*;
@@ -229,98 +232,6 @@ fn machines_stand_side_by_side() {
 }
 
 #[test]
-fn history_is_kept_of_those_who_are_there_or_wanted() {
-    let mut s = Session::new(Origin::Recorded);
-    for pid in 1..=3 {
-        s.apply(&map(pid, 0x1000, 0x1000, "/a"), 1);
-    }
-    s.apply(&map(-1, 0xffff_0000, 0x1000, "[m]"), 1);
-    s.apply(&Record::Cgroup { id: 7, path: b"/web" }, 1);
-    let before = s.log_memory();
-    s.apply(&Record::Fork(task_of(9, 1, 9, 1)), 2);
-    assert!(s.log_memory() >= before + size_of::<Fork>());
-    for pid in [1, 2, 3, 9] {
-        s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
-    }
-    // Long after their ends, the first three are gone.
-    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    assert_eq!((dso(&s, 1, 0x1000), s.log_is_ripe()), ("[unknown]".into(), false));
-    let kept = s.task(2, 2);
-    s.trim_log([kept].into_iter());
-    let left: std::collections::BTreeSet<i32> = s.log().entries().iter().map(|(_, side)| side.pid()).collect();
-    assert_eq!(left.into_iter().collect::<Vec<_>>(), [-1, 0, 2]);
-    let mut maps = 0;
-    s.log().each_map(|_| maps += 1);
-    assert_eq!(maps, 2);
-}
-
-#[test]
-fn a_history_is_ripe_when_it_has_doubled() {
-    let mut s = Session::new(Origin::Recorded);
-    let fill = |s: &mut Session, n: i32| (0..n).for_each(|pid| s.apply(&comm(pid + 10, pid + 10, false, "x"), 1));
-    fill(&mut s, 20_000);
-    assert!(!s.log_is_ripe());
-    fill(&mut s, 1);
-    assert!(s.log_is_ripe());
-    let kept: Vec<TaskId> = (10..20_011).map(|pid| s.task(pid, pid)).collect();
-    s.trim_log(kept.into_iter());
-    assert!(!s.log_is_ripe());
-    fill(&mut s, 20_001);
-    assert!(!s.log_is_ripe());
-    fill(&mut s, 1);
-    assert!(s.log_is_ripe());
-    s.trim_log(std::iter::empty());
-    assert_eq!(s.log().entries().len(), 0);
-    assert!(s.log_memory() < 100 * size_of::<(u64, Side)>());
-    let entry = |pid: i32| Side::Ran { pid };
-    assert_eq!((entry(7).pid(), Side::Cgroup { id: 7, path: "".into() }.pid()), (7, 0));
-    assert_eq!(Side::Exit(task_of(5, 4, 6, 4)).pid(), 5);
-    assert_eq!(Side::Fork(Box::new(Fork { task: task_of(5, 4, 6, 4), inherited: Space::default() })).pid(), 5);
-}
-
-#[test]
-fn what_nothing_has_is_forgotten() {
-    let mut s = Session::new(Origin::Recorded);
-    s.apply(&map(1, 0x1000, 0x1000, "/a"), 1);
-    s.apply(&map(2, 0x5000, 0x1000, "/b"), 1);
-    let (a, b) = (s.user_map(1, 0x1000), s.user_map(2, 0x5000));
-    for pid in [1, 2] {
-        s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
-    }
-    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    s.trim_log(std::iter::empty());
-    s.forget_unused([a].into_iter());
-    // The place of the other one is taken by the next that comes.
-    s.apply(&map(3, 0x9000, 0x1000, "/c"), 9);
-    assert_eq!((s.user_map(3, 0x9000), dso(&s, 3, 0x9000)), (b, "c".into()));
-    assert_eq!(&*s.dsos.of_map(a).short, "a");
-    let old = s.renew_tasks();
-    assert!(old.is_empty() && s.tasks().is_empty());
-    let id = s.task(3, 3);
-    let old = s.renew_tasks();
-    assert_eq!((s.keep_task(&old[id.0 as usize]), s.task(3, 3)), (TaskId(0), TaskId(0)));
-}
-
-#[test]
-fn what_somebody_has_is_not_forgotten() {
-    let mut s = Session::new(Origin::Recorded);
-    s.apply(&map(1, 0x1000, 0x1000, "/a"), 1);
-    s.apply(&comm(1, 1, false, "known"), 1);
-    s.apply(&comm(2, 2, false, "gone"), 1);
-    s.apply(&map(2, 0x5000, 0x1000, "/b"), 1);
-    let (a, b) = (s.user_map(1, 0x1000), s.user_map(2, 0x5000));
-    s.apply(&Record::Exit(task_of(2, 0, 2, 0)), 3);
-    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    s.trim_log(std::iter::empty());
-    s.forget_unused(std::iter::empty());
-    let mut names: Vec<_> = s.names.keys().map(|name| name.to_string()).collect();
-    names.sort_unstable();
-    assert_eq!(names, ["known"]);
-    s.apply(&map(3, 0x9000, 0x1000, "/c"), 9);
-    assert_eq!((s.user_map(3, 0x9000), s.user_map(1, 0x1000), dso(&s, 1, 0x1000)), (b, a, "a".into()));
-}
-
-#[test]
 fn a_thread_that_ends_is_remembered_for_a_while() {
     let mut s = Session::new(Origin::Recorded);
     s.apply(&map(1, 0x1000, 0x1000, "/a"), 1);
@@ -366,25 +277,6 @@ fn code_that_the_kernel_makes_is_mapped() {
         })
         .collect();
     assert_eq!(generations, [2, 3, 4]);
-}
-
-#[test]
-fn a_generation_is_of_one_set_of_mappings() {
-    let mut s = Session::new(Origin::Recorded);
-    let mut seen = vec![s.space_generation(1)];
-    for record in [
-        map(1, 0x1000, 0x1000, "/a"),
-        map(1, 0x3000, 0x1000, "/b"),
-        comm(1, 1, true, "x"),
-        comm(1, 1, true, "y"),
-        map(1, 0x1000, 0x1000, "/a"),
-    ] {
-        s.apply(&record, 1);
-        seen.push(s.space_generation(1));
-    }
-    s.seen(1, 2, true, &[]);
-    seen.push(s.space_generation(1));
-    assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
@@ -461,74 +353,6 @@ fn a_running_process_is_asked() {
     assert!(fork);
     drop(send);
     let _ = thread.join();
-}
-
-/// What a recording's facts did to addresses can be undone from the history alone.
-mod undone {
-    use super::*;
-    use crate::session::layouts::Layouts;
-    use proptest::prelude::*;
-
-    #[derive(Clone, Debug)]
-    enum Fact {
-        Map(i32, u64, u64),
-        Exec(i32),
-        Fork(i32, i32),
-        Seen(i32),
-    }
-
-    fn facts() -> impl Strategy<Value = Vec<Fact>> {
-        let pid = || 1i32..5;
-        let one = prop_oneof![
-            3 => (pid(), 0u64..20, 0u64..3).prop_map(|(pid, at, part)| Fact::Map(pid, at, part)),
-            1 => pid().prop_map(Fact::Exec),
-            1 => (pid(), pid()).prop_map(|(a, b)| Fact::Fork(a, b)),
-            1 => pid().prop_map(Fact::Seen),
-        ];
-        proptest::collection::vec(one, 1..40)
-    }
-
-    proptest! {
-        #![proptest_config(crate::damage::kept())]
-
-        #[test]
-        fn addresses_lead_back(facts in facts()) {
-            let mut s = Session::new(Origin::Recorded);
-            s.dsos.share = true;
-            for fact in &facts {
-                match fact {
-                    Fact::Map(pid, at, part) => {
-                        let Record::Mmap(code) = map(*pid, 0x1000 * at, 0x1000, "/a") else { unreachable!() };
-                        s.apply(&Record::Mmap(Mmap { pgoff: 0x1000 * part, ..code }), 1);
-                    }
-                    Fact::Exec(pid) => s.apply(&comm(*pid, *pid, true, "x"), 1),
-                    Fact::Fork(parent, child) => s.apply(&Record::Fork(task_of(*child, *parent, *child, *parent)), 1),
-                    Fact::Seen(pid) => s.seen(*pid, 1, true, &[]),
-                }
-            }
-            let mut layouts = Layouts::new(&s.dsos);
-            let sides: Vec<Side> = s.log().entries().iter().map(|(_, side)| side.clone()).collect();
-            sides.iter().for_each(|side| layouts.follow(side));
-            for pid in 1..5 {
-                // While an exec is under way an address may be either program's.
-                let Some(space) = s.here().spaces.get(&pid).filter(|space| !space.is_in_exec()) else { continue };
-                let maps: Vec<MapId> = space.maps().collect();
-                for at in 0..20u64 {
-                    let ip = 0x1000 * at + 8;
-                    let own = s.user_map(pid, ip);
-                    // One that has the same part twice is told by its own mapping.
-                    let twice = maps.iter().filter(|map| s.dsos.stand_in(**map) == s.dsos.stand_in(own)).count() > 1;
-                    if own == MapId::UNKNOWN || twice {
-                        continue;
-                    }
-                    let (shared, there) = s.dsos.shared(own, ip);
-                    prop_assert_eq!(layouts.address(pid, shared, there), ip);
-                    prop_assert_eq!(s.dsos.map_of(shared).to_dso(there), s.dsos.map_of(own).to_dso(ip));
-                }
-            }
-            prop_assert_eq!(layouts.address(99, MapId::KERNEL, 5), 5);
-        }
-    }
 }
 
 /// Of a thread that has ended /proc says nothing: what it was called at the start, or in a record, is its name.

@@ -1,146 +1,31 @@
 //! The profile as a tree of names, for flame graphs: comm, then functions from the root on, each with
 //! its weight; and the edits that change stacks.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use crate::profile::frames::INLINED;
 use crate::profile::{Acc, FrameId, NodeId, SiteId, Trie};
-use crate::session::DsoKind;
 
 use super::aggregate::Aggregate;
 use super::changes::{Change, Changes};
-use super::context::{IRQ, SOFTIRQ, is_system_vector};
 use super::data::Data;
 use super::diff::{NormalizeBy, Side};
 use super::ipc::Partner;
 use super::symbol_stacks::Name;
 
 mod build;
+mod class;
+mod edit;
 pub mod layout;
 pub mod leaves;
 mod weights;
 
 use build::{FlameBaseline, NOWHERE, Namer, totals};
+pub use class::Class;
+use class::Says;
+pub use edit::Edit;
 use leaves::Leaves;
+pub use weights::WeightPair;
 use weights::Weights;
-
-/// A change to every stack.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Edit {
-    /// Stacks begin at this function; those without it are left out.
-    Focus(Arc<str>),
-    /// This function's time counts for its caller.
-    MergeFunction(Arc<str>),
-    /// All of a DSO's functions count for their callers.
-    MergeDso(Arc<str>),
-    /// A function that calls itself directly is one frame.
-    CollapseRecursion,
-    /// Frames that have one child only and no time of their own are drawn as one with it.
-    CollapseChains,
-    /// Frames are DSOs instead of functions.
-    ByDso,
-    /// Processes stand on the ground, each for itself, instead of programs.
-    Processes,
-    /// Containers, units and groups stand on the ground.
-    Containers,
-    /// All tasks together stand on the ground.
-    AllTasks,
-}
-
-impl Edit {
-    /// As a command, for the list of edits.
-    pub(crate) fn as_command(&self) -> String {
-        match self {
-            Self::Focus(name) => format!("focus {name}"),
-            Self::MergeFunction(name) => format!("merge {name}"),
-            Self::MergeDso(name) => format!("merge-dso {name}"),
-            Self::CollapseRecursion => "recursion".into(),
-            Self::CollapseChains => "chains".into(),
-            Self::ByDso => "by-dso".into(),
-            Self::Processes => "processes".into(),
-            Self::Containers => "containers".into(),
-            Self::AllTasks => "all-tasks".into(),
-        }
-    }
-}
-
-/// The kind of code of a frame, by its file and by what it runs inside of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// What stands on the ground: a program, a process or a container.
-    Thread,
-    /// The kernel, its modules and BPF programs, in a task's own work.
-    Kernel,
-    /// Kernel code that a softirq runs.
-    Softirq,
-    /// Kernel code that an interrupt runs, outside of softirqs.
-    Irq,
-    /// A program's own file.
-    User,
-    /// A shared library, by its name, or the vDSO.
-    Library,
-    /// Memory without a file: what a JIT made.
-    Jit,
-    /// Inlined into the frame that it stands on.
-    Inlined,
-    /// Code of which no more is known, or of a guest.
-    Unknown,
-}
-
-impl Class {
-    /// The letter that says it without colour.
-    pub(crate) fn letter(self) -> char {
-        match self {
-            Self::Thread => '#',
-            Self::Kernel => 'k',
-            Self::Softirq => 's',
-            Self::Irq => 'h',
-            Self::User => 'u',
-            Self::Library => 'l',
-            Self::Jit => 'j',
-            Self::Inlined => 'i',
-            Self::Unknown => '?',
-        }
-    }
-}
-
-/// A weight now, and in what it is compared with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WeightPair {
-    pub(crate) new: Acc,
-    /// Nothing when there is no comparison.
-    pub(crate) old: Acc,
-    /// That of the event that tells instructions a cycle together with this one, where that is asked for.
-    pub(crate) partner: Acc,
-}
-
-impl WeightPair {
-    pub(crate) fn is_zero(&self) -> bool {
-        self.new.is_zero() && self.old.is_zero()
-    }
-
-    /// Its share now of a whole now, in percent.
-    pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
-        self.new.percent_of(&whole.new)
-    }
-}
-
-impl std::ops::AddAssign for WeightPair {
-    fn add_assign(&mut self, other: Self) {
-        self.new += other.new;
-        self.old += other.old;
-        self.partner += other.partner;
-    }
-}
-
-impl std::iter::Sum for WeightPair {
-    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        iter.fold(Self::default(), |mut sum, both| {
-            sum += both;
-            sum
-        })
-    }
-}
 
 /// The baseline of a tree: the same nodes' weights there.
 #[derive(Debug)]
@@ -178,14 +63,6 @@ pub struct FlameTree {
 struct Beside {
     then: Option<FlameBaseline>,
     partner: Option<(Partner, Weights)>,
-}
-
-/// The bearing of a name on a frame: its own class, and what it enters.
-#[derive(Clone, Copy, Debug)]
-struct Says {
-    own: Class,
-    softirq: bool,
-    irq: bool,
 }
 
 /// Whole factors that make two sides comparable, small enough that no product overflows.
@@ -354,40 +231,23 @@ impl FlameTree {
     /// Takes up nodes and names that are new.
     fn grow(&mut self) {
         let names = &self.namer.names;
-        self.says.extend(names[self.says.len()..].iter().map(|name| {
-            let enters = |list: &[&str]| name.text.split(" › ").any(|part| list.contains(&part));
-            let irq = enters(IRQ) || is_system_vector(&name.text);
-            Says { own: class_of(name), softirq: enters(SOFTIRQ), irq }
-        }));
+        self.says.extend(names[self.says.len()..].iter().map(Says::of));
         self.total.resize(self.trie.len());
         if let Some((_, total)) = &mut self.partner {
             total.resize(self.trie.len());
         }
         self.child.resize(self.trie.len(), 0);
         for node in self.class.len() as u32..self.trie.len() as u32 {
-            let class = self.classify(node);
-            self.class.push(class);
+            let up = if node == 0 { 0 } else { self.parent(node) };
+            self.class.push(match up {
+                0 => Class::Thread,
+                _ => self.says[self.name(node) as usize].within(self.class[up as usize]),
+            });
             let last = match node {
                 0 => 0,
                 _ => std::mem::replace(&mut self.child[self.trie.parent(NodeId(node)).0 as usize], node),
             };
             self.sibling.push(last);
-        }
-    }
-
-    fn classify(&self, node: u32) -> Class {
-        let up = if node == 0 { 0 } else { self.parent(node) };
-        if up == 0 {
-            return Class::Thread;
-        }
-        let says = self.says[self.name(node) as usize];
-        match self.class[up as usize] {
-            _ if says.own != Class::Kernel => says.own,
-            _ if says.softirq => Class::Softirq,
-            Class::Softirq => Class::Softirq,
-            _ if says.irq => Class::Irq,
-            Class::Irq => Class::Irq,
-            _ => says.own,
         }
     }
 
@@ -499,17 +359,6 @@ impl FlameTree {
             inside[i as usize] = up || own;
         }
         (sum, count)
-    }
-}
-
-fn class_of(name: &Name) -> Class {
-    match name.kind {
-        kind if kind.is_kernel() => Class::Kernel,
-        _ if name.text.ends_with(INLINED) => Class::Inlined,
-        DsoKind::File | DsoKind::Vdso if name.dso.contains(".so") || name.kind == DsoKind::Vdso => Class::Library,
-        DsoKind::File => Class::User,
-        DsoKind::Anon => Class::Jit,
-        _ => Class::Unknown,
     }
 }
 

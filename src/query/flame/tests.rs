@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::profile::frames::INLINED;
 use crate::query::staged::Staged;
+use crate::session::DsoKind;
 use proptest::prelude::*;
 
 fn name(text: &str, kind: DsoKind, dso: &str) -> Name {

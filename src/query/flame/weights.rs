@@ -1,6 +1,44 @@
-//! A weight for each node of a tree.
+//! Weights of the nodes of a tree.
 
 use crate::profile::Acc;
+
+/// A weight now, and in what it is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WeightPair {
+    pub(crate) new: Acc,
+    /// Nothing when there is no comparison.
+    pub(crate) old: Acc,
+    /// That of the event that tells instructions a cycle together with this one, where that is asked for.
+    pub(crate) partner: Acc,
+}
+
+impl WeightPair {
+    pub(crate) fn is_zero(&self) -> bool {
+        self.new.is_zero() && self.old.is_zero()
+    }
+
+    /// Its share now of a whole now, in percent.
+    pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
+        self.new.percent_of(&whole.new)
+    }
+}
+
+impl std::ops::AddAssign for WeightPair {
+    fn add_assign(&mut self, other: Self) {
+        self.new += other.new;
+        self.old += other.old;
+        self.partner += other.partner;
+    }
+}
+
+impl std::iter::Sum for WeightPair {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::default(), |mut sum, both| {
+            sum += both;
+            sum
+        })
+    }
+}
 
 /// A weight for each node, in twelve bytes: a tree may have millions.
 #[derive(Debug, Default)]

@@ -8,9 +8,10 @@ use crate::source::{Batch, Change, Control, Rate, RunState, ViewFilter};
 
 use super::attach::ByCpu;
 use super::containers::Scanner;
+use super::describe::desc;
 use super::event_slot::Slot;
 use super::target::Target;
-use super::{LiveSource, OpenError, attr, desc, stack_walks};
+use super::{LiveSource, OpenError, attr, stack_walks};
 
 /// Events that a session may have, running or not.
 const MAX_EVENTS: usize = 4096;

@@ -4,7 +4,8 @@ use crate::kernel::{cgroup, cpus, procfs};
 use crate::source::Batch;
 
 use super::attach::EventTarget;
-use super::{LiveSource, OpenError, Target, containers, drain};
+use super::rounds::drain;
+use super::{LiveSource, OpenError, Target, containers};
 
 impl LiveSource {
     pub(super) fn wanted_cpus(&self) -> Result<Vec<u32>, OpenError> {

@@ -7,6 +7,8 @@ mod capture;
 pub mod containers;
 mod control;
 pub(crate) mod counters;
+mod counting;
+mod describe;
 pub mod error;
 mod event_slot;
 mod follow;
@@ -14,6 +16,7 @@ pub(crate) mod kernel_maps;
 mod outside;
 pub(crate) mod overhead;
 pub(crate) mod probes;
+mod rounds;
 mod shared_events;
 mod stack_walks;
 mod strings;
@@ -21,7 +24,7 @@ pub(crate) mod target;
 pub(crate) mod throttle;
 pub mod wanted;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,41 +32,27 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::event::{CallGraph, Event};
-use crate::kernel::attr::Flag;
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, HeldCommand};
 use crate::kernel::sys::Sys;
-use crate::kernel::{cgroup, cpus, monotonic_ns};
+use crate::kernel::{cgroup, monotonic_ns};
 use crate::perfdata::EventDesc;
 use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
-use crate::session::Origin;
-use crate::source::hosts::SourceHost;
 
 use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, ViewFilter, Waker};
-use attach::{Attachment, CpuRing};
+use attach::Attachment;
 use attr::{CommonAttrs, Exclude, Rate};
+use counting::COUNT_NS;
+use describe::info;
 pub(crate) use error::OpenError;
-use event_slot::Slot;
+use rounds::FIRST_TICKS_NS;
 use stack_walks::StackWalks;
 pub use stack_walks::tables_of;
 pub use target::Target;
 
-/// The time that records may lie in a ring: one tick of the screen.
-const TICK_NS: u64 = 100_000_000;
-/// That time when a round brings next to nothing: each costs as much as a hundred samples.
-const QUIET_TICK_NS: u64 = 250_000_000;
-const QUIET_BYTES: usize = 2048;
 /// The interval of looking after threads, CPUs and losses.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
-/// The longest interval of reading events that are only counted, and the shortest.
-const COUNT_NS: u64 = 200_000_000;
-const MIN_COUNT_NS: u64 = 10_000_000;
-/// The time where the tables of new processes wait to be asked for by their samples; and in the next round.
-const TABLES_TICK_NS: u64 = 50_000_000;
-const ASKED_TICK_NS: u64 = 15_000_000;
-/// The first ticks are shorter, so that the first numbers are there at once.
-const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
 
 /// The choice of what is measured.
 #[derive(Debug)]
@@ -244,12 +233,6 @@ impl LiveSource {
         self.held.as_ref().map(HeldCommand::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
     }
 
-    /// Has counts read so often that an interval ends with a reading.
-    pub(crate) fn count_for(&mut self, interval: Duration) {
-        let interval = (interval.as_nanos() as u64).max(MIN_COUNT_NS);
-        self.count_ns = (interval / interval.div_ceil(COUNT_NS)).max(MIN_COUNT_NS);
-    }
-
     fn open_all(&mut self, files: u64) -> Result<(), OpenError> {
         let cpus = self.wanted_cpus()?;
         self.known_tasks = self.target.tasks();
@@ -266,14 +249,6 @@ impl LiveSource {
             return Err(OpenError::new(self.target.label(), "sampled", "it has ended", ""));
         }
         Ok(())
-    }
-
-    /// Wakes up when a CPU's ring is half full.
-    fn watch(&self, cpu: u32) {
-        let Some(ring) = self.attachment.rings.get(&cpu) else { return };
-        let data = epoll::EventData::new_u64(u64::from(cpu));
-        // A poll that fails costs only the early wake-up: each tick drains every ring.
-        let _ = epoll::add(&self.epoll, ring.owner.as_fd(), data, epoll::EventFlags::IN);
     }
 
     fn begin(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
@@ -311,56 +286,6 @@ impl LiveSource {
         Ok(())
     }
 
-    fn wait(&mut self) {
-        let now = monotonic_ns();
-        let counts = if self.is_counting() { self.next_counts } else { u64::MAX };
-        let left = self.next_tick.min(counts).saturating_sub(now).min(QUIET_TICK_NS);
-        if left > 0 {
-            let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: left as i64 };
-            let mut events: Vec<epoll::Event> = Vec::with_capacity(8);
-            let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
-            self.leave_ended(&events);
-            // It says no more than that there is something to do.
-            let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
-        }
-        self.ticks += 1;
-        let usual = if self.drained < QUIET_BYTES { QUIET_TICK_NS } else { TICK_NS };
-        let usual = if self.attachment.walks.is_some() { TABLES_TICK_NS } else { usual };
-        let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(usual);
-        self.next_tick = monotonic_ns() + tick;
-    }
-
-    /// Waits no more for rings whose tasks have ended: they would end every wait at once from then on.
-    fn leave_ended(&self, events: &[epoll::Event]) {
-        for epoll::Event { flags, data } in events.iter().copied() {
-            let cpu = u32::try_from(data.u64()).ok().filter(|_| flags.contains(epoll::EventFlags::HUP));
-            if let Some(ring) = cpu.and_then(|cpu| self.attachment.rings.get(&cpu)) {
-                // One that is not waited for is left alone.
-                let _ = epoll::delete(&self.epoll, ring.owner.as_fd());
-            }
-        }
-    }
-
-    /// One round: everything that is in the rings now.
-    fn drain(&mut self, batch: &mut Batch) {
-        let before = std::mem::replace(&mut self.round_start, monotonic_ns());
-        let had = batch.bytes.len();
-        let Attachment { rings, walks, strings, outside, .. } = &mut self.attachment;
-        for (cpu, ring) in rings {
-            let from = batch.bytes.len();
-            drain(*cpu, ring, walks.as_mut(), &mut self.read, &mut batch.bytes);
-            strings.joints.join(*cpu, &mut batch.bytes, from);
-            if let Some(outside) = outside {
-                outside.mend(&mut batch.bytes, from);
-            }
-        }
-        self.drained = batch.bytes.len() - had;
-        if self.attachment.walks.as_mut().is_some_and(|walks| walks.pairs.has_asked()) {
-            self.next_tick = self.next_tick.min(self.round_start + ASKED_TICK_NS);
-        }
-        batch.complete_until = Some(before);
-    }
-
     fn housekeeping(&mut self, batch: &mut Batch) {
         let now = monotonic_ns();
         if now >= self.next_counts {
@@ -376,20 +301,6 @@ impl LiveSource {
         self.hold_back(by_cpu, batch);
         self.follow_tasks(batch);
         self.follow_cpus(batch);
-    }
-
-    /// True if there are events that are only counted.
-    fn is_counting(&self) -> bool {
-        self.attachment.slots.iter().any(Slot::is_counted)
-    }
-
-    /// Reads them; the next time is a whole number of steps away, however long this one took.
-    fn read_counts(&mut self, batch: &mut Batch) {
-        let late = monotonic_ns().saturating_sub(self.next_counts);
-        self.next_counts += (late / self.count_ns + 1) * self.count_ns;
-        if self.is_counting() {
-            batch.cpu_counts.append(&mut self.attachment.cpu_counts());
-        }
     }
 
     fn changed(&self) -> SamplingState {
@@ -460,48 +371,5 @@ impl Drop for LiveSource {
         // A probe goes when nobody has it open.
         self.attachment.close(|_| true);
         self.probes.remove();
-    }
-}
-
-/// Reads a ring; `read` is room for what is joined first.
-fn drain(cpu: u32, ring: &mut CpuRing, walks: Option<&mut StackWalks>, read: &mut Vec<u8>, out: &mut Vec<u8>) {
-    let Some(walks) = walks else {
-        ring.ring.drain(out);
-        return;
-    };
-    read.clear();
-    ring.ring.drain(read);
-    walks.pairs.join(cpu, read, out);
-}
-
-/// An event as the session's profile knows it: with the whole chain, whoever walked it.
-fn desc(a: &Attachment, i: usize) -> EventDesc {
-    let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
-    let mut attr = a.attr(i);
-    if attr::walks(&a.slots[i].event, &a.common) {
-        attr.set(Flag::ExcludeCallchainUser, false);
-    }
-    EventDesc { name: a.slots[i].event.name.clone(), attr, ids: own.map(|fresh| fresh.id).collect() }
-}
-
-fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {
-    let uname = rustix::system::uname();
-    Info {
-        origin: Origin::Live,
-        hosts: SourceHost {
-            name: uname.nodename().to_string_lossy().into(),
-            kernel: uname.release().to_string_lossy().into_owned(),
-            ..SourceHost::default()
-        }
-        .into(),
-        events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
-        states: a.states(),
-        chains: a.common.chains.is_on(),
-        start,
-        n_cpus: a.rings.len(),
-        cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
-        target: target.label(),
-        notes: Vec::new(),
-        ..Info::new(Origin::Live)
     }
 }

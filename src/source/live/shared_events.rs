@@ -5,10 +5,11 @@ use crate::event::spec::LookupPaths;
 use crate::event::{Event, parse};
 use crate::source::{Rate, RunState, SharedEvents};
 
+use super::LiveSource;
 use super::attr::{self, CommonAttrs};
 use super::control::line;
+use super::describe::desc;
 use super::event_slot::Slot;
-use super::{LiveSource, desc};
 
 impl LiveSource {
     /// Measures what analysis units want. The words say what they miss of the user's own events.

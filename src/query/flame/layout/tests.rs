@@ -43,14 +43,7 @@ fn compared(old: &[&str], new: &[&str], per: NormalizeBy) -> FlameTree {
 /// The tree of one profile beside another's, of so many seconds each.
 fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f64)) -> FlameTree {
     let (old, new) = (recorded(old), recorded(new));
-    let data = |of: &'static [String], p| Data {
-        session: of_session(p),
-        profile: of_profile(p),
-        events: of,
-        start: 0,
-        origins: None,
-        marks: None,
-    };
+    let data = |of: &'static [String], p| Data { events: of, ..Data::new(of_session(p), of_profile(p)) };
     fn of_session(p: &(Session, Profile)) -> &Session {
         &p.0
     }
@@ -67,8 +60,7 @@ fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f6
 /// The tree of stacks.
 fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
     let (session, profile) = recorded(stacks);
-    let data =
-        Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 0, origins: None, marks: None };
+    let data = Data { events: &["e".to_owned()], ..Data::new(&session, &profile) };
     FlameTree::build(data, &folded(data), edits)
 }
 

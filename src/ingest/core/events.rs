@@ -1,0 +1,72 @@
+//! Events that come up while records come, and those that are made of others.
+
+use crate::cpu::softirq::HandlerTimes;
+use crate::event::EventState;
+use crate::perfdata::EventDesc;
+use crate::session::Origin;
+
+use super::Core;
+use crate::ingest::switches::Switches;
+
+impl Core {
+    /// Makes room for an event that came up.
+    pub(super) fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
+        let at = self.events.len() as u16;
+        let state = states.get(self.slots().len());
+        self.inputs.add(at, &event);
+        self.events.push(event);
+        if state.map_or(self.wants.units_only, |state| state.for_units) {
+            self.units.set_quiet(at, true);
+        } else {
+            self.keep_event(at);
+        }
+        self.bind_units(at);
+    }
+
+    /// Events that were there for units alone may be the user's now, and the other way round.
+    pub(super) fn follow_states(&mut self, states: &[EventState]) {
+        for (slot, state) in states.iter().enumerate() {
+            let Some(event) = self.slots().get(slot).copied() else { return };
+            if self.units.is_quiet(event) != state.for_units {
+                self.units.set_quiet(event, state.for_units);
+                if !state.for_units {
+                    self.keep_event(event);
+                }
+            }
+        }
+    }
+
+    /// Learns what an event's samples are to be kept with.
+    fn keep_event(&mut self, at: u16) {
+        let is_clock = self.events[usize::from(at)].is_clock();
+        self.clock = self.clock.or(is_clock.then_some(at));
+        self.tracing.learn(usize::from(at), &self.events[usize::from(at)], &mut self.profile);
+        let live = self.session.origin();
+        if live == Origin::Live {
+            self.derive(&[]);
+        }
+    }
+
+    /// Makes the events that can be made of those that came up; their samples say how long something took.
+    pub(super) fn derive(&mut self, tracing: &[u8]) {
+        let origin = self.session.origin();
+        if origin == Origin::Live && self.switches.is_none() {
+            self.switches = Switches::among(&self.events, tracing, origin);
+        }
+        for name in self.derived[self.session.at()].find(&self.events, tracing, origin) {
+            self.profile.set_durations(self.events.len() as u16);
+            self.events.push(EventDesc::derived(&name));
+        }
+    }
+
+    /// The events that are made of others, each with those.
+    pub(crate) fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
+        self.derived.first().iter()
+    }
+
+    /// The time in softirqs, where their tracepoints are there; not of several machines, whose CPUs have the same
+    /// numbers.
+    pub fn softirq_times(&self) -> Option<HandlerTimes> {
+        (!self.derived.are_many()).then(|| self.derived[self.session.at()].times()).flatten()
+    }
+}

@@ -1,0 +1,44 @@
+//! The description of the running machine as a source: its events, CPUs and target.
+
+use crate::kernel::attr::Flag;
+use crate::kernel::cpus;
+use crate::perfdata::EventDesc;
+use crate::session::Origin;
+use crate::source::Info;
+use crate::source::hosts::SourceHost;
+
+use super::Target;
+use super::attach::Attachment;
+use super::attr;
+
+/// An event as the session's profile knows it: with the whole chain, whoever walked it.
+pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
+    let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
+    let mut attr = a.attr(i);
+    if attr::walks(&a.slots[i].event, &a.common) {
+        attr.set(Flag::ExcludeCallchainUser, false);
+    }
+    EventDesc { name: a.slots[i].event.name.clone(), attr, ids: own.map(|fresh| fresh.id).collect() }
+}
+
+pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {
+    let uname = rustix::system::uname();
+    Info {
+        origin: Origin::Live,
+        hosts: SourceHost {
+            name: uname.nodename().to_string_lossy().into(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+            ..SourceHost::default()
+        }
+        .into(),
+        events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
+        states: a.states(),
+        chains: a.common.chains.is_on(),
+        start,
+        n_cpus: a.rings.len(),
+        cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
+        target: target.label(),
+        notes: Vec::new(),
+        ..Info::new(Origin::Live)
+    }
+}

@@ -1,0 +1,100 @@
+//! Rounds over the rings: how long records may lie in them, what ends a wait, and what a round brings.
+
+use std::os::fd::AsFd;
+
+use rustix::event::epoll;
+
+use crate::kernel::monotonic_ns;
+use crate::source::Batch;
+
+use super::LiveSource;
+use super::attach::{Attachment, CpuRing};
+use super::stack_walks::StackWalks;
+
+/// The time that records may lie in a ring: one tick of the screen.
+const TICK_NS: u64 = 100_000_000;
+/// That time when a round brings next to nothing: each costs as much as a hundred samples.
+const QUIET_TICK_NS: u64 = 250_000_000;
+const QUIET_BYTES: usize = 2048;
+/// The time where the tables of new processes wait to be asked for by their samples; and in the next round.
+const TABLES_TICK_NS: u64 = 50_000_000;
+const ASKED_TICK_NS: u64 = 15_000_000;
+/// The first ticks are shorter, so that the first numbers are there at once.
+pub(super) const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
+
+impl LiveSource {
+    /// Wakes up when a CPU's ring is half full.
+    pub(super) fn watch(&self, cpu: u32) {
+        let Some(ring) = self.attachment.rings.get(&cpu) else { return };
+        let data = epoll::EventData::new_u64(u64::from(cpu));
+        // A poll that fails costs only the early wake-up: each tick drains every ring.
+        let _ = epoll::add(&self.epoll, ring.owner.as_fd(), data, epoll::EventFlags::IN);
+    }
+
+    pub(super) fn wait(&mut self) {
+        let now = monotonic_ns();
+        let counts = if self.is_counting() { self.next_counts } else { u64::MAX };
+        let left = self.next_tick.min(counts).saturating_sub(now).min(QUIET_TICK_NS);
+        if left > 0 {
+            let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: left as i64 };
+            let mut events: Vec<epoll::Event> = Vec::with_capacity(8);
+            let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+            self.leave_ended(&events);
+            // It says no more than that there is something to do.
+            let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+        }
+        self.ticks += 1;
+        let usual = if self.drained < QUIET_BYTES { QUIET_TICK_NS } else { TICK_NS };
+        let usual = if self.attachment.walks.is_some() { TABLES_TICK_NS } else { usual };
+        let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(usual);
+        self.next_tick = monotonic_ns() + tick;
+    }
+
+    /// Waits no more for rings whose tasks have ended: they would end every wait at once from then on.
+    fn leave_ended(&self, events: &[epoll::Event]) {
+        for epoll::Event { flags, data } in events.iter().copied() {
+            let cpu = u32::try_from(data.u64()).ok().filter(|_| flags.contains(epoll::EventFlags::HUP));
+            if let Some(ring) = cpu.and_then(|cpu| self.attachment.rings.get(&cpu)) {
+                // One that is not waited for is left alone.
+                let _ = epoll::delete(&self.epoll, ring.owner.as_fd());
+            }
+        }
+    }
+
+    /// One round: everything that is in the rings now.
+    pub(super) fn drain(&mut self, batch: &mut Batch) {
+        let before = std::mem::replace(&mut self.round_start, monotonic_ns());
+        let had = batch.bytes.len();
+        let Attachment { rings, walks, strings, outside, .. } = &mut self.attachment;
+        for (cpu, ring) in rings {
+            let from = batch.bytes.len();
+            drain(*cpu, ring, walks.as_mut(), &mut self.read, &mut batch.bytes);
+            strings.joints.join(*cpu, &mut batch.bytes, from);
+            if let Some(outside) = outside {
+                outside.mend(&mut batch.bytes, from);
+            }
+        }
+        self.drained = batch.bytes.len() - had;
+        if self.attachment.walks.as_mut().is_some_and(|walks| walks.pairs.has_asked()) {
+            self.next_tick = self.next_tick.min(self.round_start + ASKED_TICK_NS);
+        }
+        batch.complete_until = Some(before);
+    }
+}
+
+/// Reads a ring; `read` is room for what is joined first.
+pub(super) fn drain(
+    cpu: u32,
+    ring: &mut CpuRing,
+    walks: Option<&mut StackWalks>,
+    read: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    let Some(walks) = walks else {
+        ring.ring.drain(out);
+        return;
+    };
+    read.clear();
+    ring.ring.drain(read);
+    walks.pairs.join(cpu, read, out);
+}

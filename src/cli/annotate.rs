@@ -1,17 +1,19 @@
-//! `annotate`: a function of a recording, instruction by instruction.
+//! `annotate`: functions of a recording, instruction by instruction.
 
 use anyhow::{anyhow, bail};
 
 use crate::engine::{IntakeOptions, Offline};
 use crate::panel::listing as print;
 use crate::profile::SymId;
-use crate::query::annotate::{self, AnnotatedFunction};
-use crate::query::{Aggregate, ColumnKey, RowLimit, Top, TopSpec};
+use crate::query::Aggregate;
+use crate::query::annotate::{self, SampledFunction};
 use crate::report::annotated::json;
+use crate::session::Dso;
 use crate::symbols::lines::Lines;
 use crate::symbols::{Resolver, SymbolOptions, code};
 
 use super::args::names::{Annotate, AnnotateFormat};
+use super::output::complain;
 use super::report::chosen_events;
 use super::{open, output, usage};
 
@@ -28,63 +30,142 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
         fields: args.which.needs_fields(),
         ..IntakeOptions::default()
     })?;
-    let event = *chosen_events(&loaded, &args.which)?.first().ok_or_else(|| anyhow!("the recording has no event"))?;
-    let mut fold = Aggregate::new(event, args.which.filter(&loaded)?);
-    fold.update(loaded.data(), 0..u64::MAX);
-    let target = target(&loaded, &fold, symbol.as_deref())?;
-    let Some((dso, at)) = annotate::locate(loaded.data(), &target, Some(&fold)) else {
-        bail!("{} has no samples", target.function);
-    };
-    let hits = annotate::hits(loaded.data(), &fold, &target);
-    let dso = loaded.ingest.core().session.dsos.get(dso);
-    let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
-    let listing = code::list(dso, at, &mut resolver, &mut lines, &options)
-        .map_err(|why| anyhow!("{} in {}: {why}", target.function, dso.path))?;
-    let rows = annotate::rows(&listing, &hits, !args.no_source);
-    let name = &loaded.event_names[event];
-    match args.format {
-        AnnotateFormat::Text => {
-            output::print(&print::text(&listing, &hits, &rows, name, print::ListingOptions { raw: args.asm_raw }))?;
+    let mut printer = ListingPrinter::new(&args, options);
+    // Of a function that is named, why an event has none of its samples; without one, that nothing has samples.
+    let mut fault = None;
+    for event in chosen_events(&loaded, &args.which)? {
+        let mut fold = Aggregate::new(event, args.which.filter(&loaded)?);
+        fold.update(loaded.data(), 0..u64::MAX);
+        let all = annotate::functions(loaded.data(), &fold);
+        match chosen(&loaded, all, symbol.as_deref(), args.percent_limit) {
+            Ok(list) => printer.print_all(&loaded, &loaded.event_names[event], &list)?,
+            Err(why) => fault = fault.or(Some(why)),
         }
-        AnnotateFormat::Json => output::print_json(&json(&listing, &hits, &rows, name))?,
     }
-    Ok(0)
+    printer.end(fault)?;
+    Ok(loaded.exit_code())
 }
 
-/// The function that is asked for, by its whole name or the only one that has the word in it; else the
-/// hottest one.
-fn target(loaded: &Offline, fold: &Aggregate, symbol: Option<&str>) -> anyhow::Result<AnnotatedFunction> {
-    let data = loaded.data();
-    let spec = TopSpec { keys: vec![ColumnKey::Dso, ColumnKey::Sym], children: false, ..TopSpec::default() };
-    let top = Top::build(data, fold, &spec, RowLimit::First(usize::MAX));
-    let rows = top.rows.iter().filter(|row| row.own.samples > 0).filter_map(|row| top.symbol(data, row.label));
-    let named: Vec<AnnotatedFunction> = rows
-        .filter_map(|sym| Some(AnnotatedFunction { function: sym.function.clone()?, dso: sym.dso_name.clone() }))
-        .collect();
+/// The functions that are asked for: those of that name, or of the only name that has the word in it; without one, all
+/// that have a share of everything.
+fn chosen(
+    loaded: &Offline,
+    all: Vec<SampledFunction>,
+    symbol: Option<&str>,
+    least: f64,
+) -> anyhow::Result<Vec<SampledFunction>> {
+    let mut all = all;
     let Some(symbol) = symbol else {
-        return named.into_iter().next().ok_or_else(|| anyhow!("no function with a name has samples"));
+        all.retain(|one| one.hits.own.percent_of(&one.hits.total) >= least);
+        return if all.is_empty() { Err(anyhow!("no function with a name has samples")) } else { Ok(all) };
     };
-    let exact = named.iter().find(|t| *t.function == *symbol);
-    if let Some(exact) = exact {
-        return Ok(exact.clone());
+    let mut names: Vec<&str> = Vec::new();
+    for one in &all {
+        if !names.contains(&&*one.function) && one.function.contains(symbol) {
+            names.push(&one.function);
+        }
     }
-    let mut near: Vec<&AnnotatedFunction> = named.iter().filter(|t| t.function.contains(symbol)).collect();
-    near.dedup_by(|a, b| a == b);
-    match near.as_slice() {
-        [one] => Ok((*one).clone()),
+    let name = match names.as_slice() {
+        list if list.contains(&symbol) => symbol.to_owned(),
+        [one] => (*one).to_owned(),
         [] => {
-            let known = (0..data.profile.frames.n_syms() as u32).map(|i| data.profile.frames.sym(SymId(i)));
-            let called = known.into_iter().any(|sym| sym.function.as_deref() == Some(symbol));
-            if called {
+            let frames = &loaded.data().profile.frames;
+            let mut known = (0..frames.n_syms() as u32).map(|i| frames.sym(SymId(i)));
+            if known.any(|sym| sym.function.as_deref() == Some(symbol)) {
                 bail!("{symbol} has no samples of its own: it only calls functions that have");
             }
-            let names = named.iter().map(|t| &*t.function);
-            let hint = crate::lang::nearest_hint(symbol, names);
+            let hint = crate::lang::nearest_hint(symbol, all.iter().map(|one| &*one.function));
             bail!("no function is called {symbol}{hint}")
         }
         many => {
-            let names: Vec<&str> = many.iter().take(8).map(|t| &*t.function).collect();
-            bail!("{symbol} is part of {} functions' names: {}", many.len(), names.join(", "))
+            let first: Vec<&str> = many.iter().take(8).copied().collect();
+            bail!("{symbol} is part of {} functions' names: {}", many.len(), first.join(", "))
+        }
+    };
+    all.retain(|one| *one.function == *name);
+    Ok(all)
+}
+
+/// Functions of a DSO that are not shown, for one reason.
+struct Missing {
+    first: String,
+    others: usize,
+    dso: String,
+    why: String,
+}
+
+/// Prints functions one after another, and keeps of which there is no code.
+struct ListingPrinter<'a> {
+    args: &'a Annotate,
+    resolver: Resolver,
+    lines: Lines,
+    options: SymbolOptions,
+    printed: usize,
+    missing: Vec<Missing>,
+}
+
+impl<'a> ListingPrinter<'a> {
+    fn new(args: &'a Annotate, options: SymbolOptions) -> Self {
+        let (resolver, lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
+        Self { args, resolver, lines, options, printed: 0, missing: Vec::new() }
+    }
+
+    fn print_all(&mut self, loaded: &Offline, event: &str, list: &[SampledFunction]) -> anyhow::Result<()> {
+        for function in list {
+            let dso = loaded.ingest.core().session.dsos.get(function.dso);
+            self.print(dso, event, function)?;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, dso: &Dso, event: &str, function: &SampledFunction) -> anyhow::Result<()> {
+        let listing = code::list(dso, function.start, &mut self.resolver, &mut self.lines, &self.options);
+        let listing = match listing {
+            Ok(listing) => listing,
+            Err(why) => {
+                self.miss(dso, function, why);
+                return Ok(());
+            }
+        };
+        let hits = &function.hits;
+        let rows = annotate::rows(&listing, hits, !self.args.no_source);
+        let first = self.printed == 0;
+        self.printed += 1;
+        match self.args.format {
+            AnnotateFormat::Text => {
+                let shape = print::ListingOptions { raw: self.args.asm_raw };
+                let text = print::text(&listing, hits, &rows, event, shape);
+                output::print(&if first { text } else { format!("\n{text}") })
+            }
+            AnnotateFormat::Json => output::print_json_line(&json(&listing, hits, &rows, event)),
+        }
+    }
+
+    fn miss(&mut self, dso: &Dso, function: &SampledFunction, why: String) {
+        match self.missing.iter_mut().find(|one| *one.dso == *dso.path && one.why == why) {
+            Some(same) => same.others += 1,
+            None => {
+                let first = function.function.to_string();
+                self.missing.push(Missing { first, others: 0, dso: dso.path.to_string(), why });
+            }
+        }
+    }
+
+    /// Says what was not shown; a failure where that is all.
+    fn end(self, fault: Option<anyhow::Error>) -> anyhow::Result<()> {
+        let said = self.missing.iter().map(|one| {
+            let others = if one.others > 0 { format!(" and {} more functions", one.others) } else { String::new() };
+            format!("{}{others} in {}: {}", one.first, one.dso, one.why)
+        });
+        let said: Vec<String> = said.collect();
+        if self.printed > 0 {
+            said.iter().for_each(|text| complain(text));
+            return Ok(());
+        }
+        match (said.is_empty(), fault) {
+            (false, _) => bail!("{}", said.join("\n")),
+            (true, Some(fault)) => Err(fault),
+            (true, None) => bail!("the recording has no event"),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! One function, instruction by instruction: where its samples were taken.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use crate::profile::{Acc, NodeId, SymId};
 use crate::session::DsoId;
+use crate::session::hosts::HostId;
 use crate::symbols::code::{Flow, Listing};
 use crate::symbols::lines::SourceLine;
 
@@ -26,6 +30,16 @@ pub struct Hits {
     /// The function's own weight, and that of everything.
     pub(crate) own: Acc,
     pub(crate) total: Acc,
+}
+
+/// A function with samples of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampledFunction {
+    pub(crate) function: Arc<str>,
+    /// Where it is.
+    pub(crate) dso: DsoId,
+    pub(crate) start: u64,
+    pub(crate) hits: Hits,
 }
 
 /// A line of an annotated function.
@@ -84,28 +98,66 @@ pub fn hits(data: Data<'_>, fold: &Aggregate, target: &AnnotatedFunction) -> Hit
 }
 
 fn hits_of(data: Data<'_>, fold: &Aggregate, syms: &[bool]) -> Hits {
-    let profile = data.profile;
-    let mut at: std::collections::BTreeMap<u64, Acc> = std::collections::BTreeMap::new();
+    let mut at: BTreeMap<u64, Acc> = BTreeMap::new();
     let mut own = Acc::default();
     // One function of several machines has its addresses on the one that is shown.
-    let first = syms.iter().position(|is| *is).map(|sym| profile.frames.sym(SymId(sym as u32)).dso);
-    let host = first.map(|dso| data.session.dsos.get(dso).host);
+    let first = syms.iter().position(|is| *is).map(|sym| host_of(data, SymId(sym as u32)));
+    each_hit(data, fold, |sym, host, address, acc| {
+        if syms.get(sym.0 as usize).copied().unwrap_or(false) && Some(host) == first {
+            *at.entry(address).or_default() += acc;
+            own += acc;
+        }
+    });
+    Hits { at: at.into_iter().collect(), own, total: fold.total() }
+}
+
+fn host_of(data: Data<'_>, sym: SymId) -> HostId {
+    data.session.dsos.get(data.profile.frames.sym(sym).dso).host
+}
+
+/// Tells of each stack that has weight which symbol was sampled, on which machine, at which address of its DSO.
+fn each_hit(data: Data<'_>, fold: &Aggregate, mut tell: impl FnMut(SymId, HostId, u64, Acc)) {
+    let (profile, dsos) = (data.profile, &data.session.dsos);
     for (_, site, acc) in fold.sites() {
         let stack = profile.sites.all()[site as usize].stack;
         if stack == NodeId::ROOT {
             continue;
         }
         let frame = profile.trie.frame(stack);
-        if syms.get(profile.frames.sym_of(frame).0 as usize).copied().unwrap_or(false) {
-            let one = profile.frames.get(frame);
-            if Some(data.session.dsos.of_map(one.map).host) != host {
-                continue;
-            }
-            *at.entry(data.session.dsos.map_of(one.map).to_dso(one.ip)).or_default() += acc;
-            own += acc;
-        }
+        let one = profile.frames.get(frame);
+        tell(profile.frames.sym_of(frame), dsos.of_map(one.map).host, dsos.map_of(one.map).to_dso(one.ip), acc);
     }
-    Hits { at: at.into_iter().collect(), own, total: fold.total() }
+}
+
+/// All functions that have a name and samples of their own, hottest first; equal ones by name and place.
+pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
+    let frames = &data.profile.frames;
+    let mut found: HashMap<SymId, BTreeMap<u64, Acc>> = HashMap::new();
+    each_hit(data, fold, |sym, host, address, acc| {
+        // As above, of several machines the one that is shown.
+        if frames.sym(sym).function.is_some() && host_of(data, sym) == host {
+            *found.entry(sym).or_default().entry(address).or_default() += acc;
+        }
+    });
+    let total = fold.total();
+    let whole = |(sym, at): (SymId, BTreeMap<u64, Acc>)| {
+        let sym = frames.sym(sym);
+        let mut own = Acc::default();
+        at.values().for_each(|acc| own += *acc);
+        let hits = Hits { at: at.into_iter().collect(), own, total };
+        Some(SampledFunction { function: sym.function.clone()?, dso: sym.dso, start: sym.start, hits })
+    };
+    let mut list: Vec<SampledFunction> = found.into_iter().filter_map(whole).collect();
+    list.sort_by(|a, b| {
+        let place = |one: &SampledFunction| (one.dso, one.start);
+        b.hits
+            .own
+            .period
+            .cmp(&a.hits.own.period)
+            .then_with(|| a.function.cmp(&b.function))
+            .then(place(a).cmp(&place(b)))
+    });
+    list
 }
 
 impl Hits {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::common::scenes::scene;
 use crate::common::schema::{assert_keeps_to, printed};
-use crate::common::{data, program, run};
+use crate::common::{data, program, run, symfs};
 use perfprof_tui::units::UNITS;
 
 /// Each object that a command prints, a line or all of its output.
@@ -44,6 +44,30 @@ fn what_recordings_are_printed_as_keeps_to_the_schema() {
         assert!(!values.is_empty(), "{args:?}");
         values.iter().for_each(|value| assert_keeps_to(&schema, definition, value));
     }
+}
+
+#[test]
+fn annotated_functions_keep_to_the_schema() {
+    let (schema, root) = (printed(), symfs());
+    let of = |args: &[&str]| {
+        said(&[&["annotate", "--format", "json", "--symfs", root.path().to_str().expect("text")], args].concat(), &[])
+    };
+    let file = |name: &str| {
+        data(&if name == "inline" { format!("corpus/{name}.data") } else { format!("{name}.data") })
+            .to_str()
+            .expect("text")
+            .to_owned()
+    };
+    let lines = of(&[&file("inline"), "process_all"]);
+    let plain = of(&[&file("multi3")]);
+    lines.iter().chain(&plain).for_each(|value| assert_keeps_to(&schema, "annotate", value));
+    let code = |values: &[Value]| {
+        values.iter().flat_map(|one| one["instructions"].as_array().expect("code").clone()).collect::<Vec<_>>()
+    };
+    let (lines, plain) = (code(&lines), code(&plain));
+    assert!(lines.iter().any(|one| one["line"].is_u64()), "lines of sources");
+    assert!(plain.iter().any(|one| one["callee"].is_string()) && plain.iter().any(|one| one["line"].is_null()));
+    assert!(plain.iter().any(|one| one["samples"] != 0), "samples");
 }
 
 #[test]

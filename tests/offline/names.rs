@@ -91,9 +91,13 @@ fn a_debug_file_with_another_checksum_is_not_believed() {
 }
 
 fn ours(name: &str, args: &[&str]) -> String {
+    named(&format!("corpus/{name}.data"), args)
+}
+
+fn named(file: &str, args: &[&str]) -> String {
     let root = symfs();
     let mut command = program();
-    command.args(args).arg(data("corpus").join(format!("{name}.data")));
+    command.args(args).arg(data(file));
     command.arg("--symfs").arg(root.path()).arg("--kallsyms").arg(data("kallsyms"));
     String::from_utf8(run(&mut command).stdout).expect("utf8")
 }
@@ -154,10 +158,14 @@ fn unwound_stacks_are_perfs() {
 }
 
 #[test]
-fn a_function_is_annotated() {
-    let text = ours("inline", &["annotate"]);
+fn functions_are_annotated() {
+    let all = ours("inline", &["annotate"]);
+    let heads = |text: &str| text.lines().filter(|line| line.contains(" samples of the function itself")).count();
+    let text = ours("inline", &["annotate", "-s", "process_all"]);
+    assert!(all.starts_with(&text), "the hottest comes first: {all}");
     assert!(text.starts_with("process_all  "), "{text}");
     assert!(text.contains("294 samples of the function itself"), "{text}");
+    assert_eq!((heads(&text), heads(&ours("inline", &["annotate", "--percent-limit", "50"]))), (1, 1));
     let shares: f64 = text.lines().skip(3).filter_map(|line| line.get(..7)?.trim().parse::<f64>().ok()).sum();
     assert!((shares - 100.0).abs() < 0.5, "{shares}");
     assert!(text.contains("inliner.c:11"), "{text}");
@@ -170,6 +178,34 @@ fn a_function_is_annotated() {
     };
     let (code, words) = said("proces_all");
     assert!(code == Some(1) && words.contains("nearest: process_all"), "{words}");
+}
+
+/// What has samples in a report and code in a file is annotated, in the same order; the rest is named.
+#[test]
+fn all_functions_with_samples_are_annotated_hottest_first() {
+    let listed = named("multi3.data", &["annotate", "--format", "json", "--no-source"]);
+    let listed: Vec<serde_json::Value> = listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let events = ["cpu-clock", "page-faults", "context-switches"];
+    let mut compared = 0;
+    for event in events {
+        let own: Vec<_> =
+            listed.iter().filter(|one| one["event"].as_str().is_some_and(|e| e.starts_with(event))).collect();
+        let args = ["report", "--no-children", "--format", "csv", "-s", "dso,sym", "--event", event];
+        let rows = named("multi3.data", &args);
+        let samples = |name: &str| {
+            let of =
+                |line: &str| line.ends_with(&format!(",{name}")).then(|| line.split(',').nth(1).map(str::to_owned));
+            rows.lines().find_map(of).flatten()
+        };
+        let periods: Vec<u64> = own.iter().map(|one| one["period"].as_u64().expect("a period")).collect();
+        assert!(periods.is_sorted_by(|a, b| a >= b), "{event}: {periods:?}");
+        for one in own {
+            let name = one["function"].as_str().expect("a name");
+            assert_eq!(samples(name), Some(one["samples"].to_string()), "{event} {name}:\n{rows}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 3 && compared == listed.len(), "{compared} of {}", listed.len());
 }
 
 #[test]

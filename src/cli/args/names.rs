@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 
+use crate::lang::quantity;
+
 use super::{NameArgs, Recording, SampleSelection};
 
 /// The format of a function.
@@ -15,7 +17,8 @@ pub(crate) enum AnnotateFormat {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Annotate {
-    /// The recording, then the function; without a function the hottest one. With -i only the function
+    /// The recording, then the function; without a function all that have samples, hottest first. With -i only the
+    /// function
     #[arg(value_name = "FILE> <SYMBOL", num_args = 0..=2)]
     pub(crate) what: Vec<String>,
     /// The recording, in perf's spelling
@@ -28,6 +31,9 @@ pub(crate) struct Annotate {
     pub(crate) names: NameArgs,
     #[command(flatten)]
     pub(crate) which: SampleSelection,
+    /// Leave functions below this share out
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
+    pub(crate) percent_limit: f64,
     /// Do not show source lines
     #[arg(long)]
     pub(crate) no_source: bool,

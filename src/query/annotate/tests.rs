@@ -99,6 +99,22 @@ fn hits_are_samples_of_the_function_itself() {
     assert_eq!(of("x", ""), Hits { total, ..Hits::default() });
 }
 
+#[test]
+fn all_functions_come_hottest_first() {
+    let mut staged = Staged::default();
+    let map = MapId::UNKNOWN;
+    sample(&mut staged, 1, map, ("f", 0x100), 0x120, 3);
+    sample(&mut staged, 2, map, ("f", 0x100), 0x104, 6);
+    sample(&mut staged, 1, map, ("f", 0x300), 0x310, 20);
+    sample(&mut staged, 1, map, ("a", 0x200), 0x204, 9);
+    staged.sample(1, 1, &[], 80);
+    let list = functions(staged.data(), &staged.fold());
+    let shown: Vec<_> = list.iter().map(|one| (&*one.function, one.start, one.hits.own.period)).collect();
+    assert_eq!(shown, [("f", 0x300, 20), ("a", 0x200, 9), ("f", 0x100, 9)], "two of one name, and equal ones by name");
+    assert_eq!(list[2].hits.at, [(0x104, Acc::one(6)), (0x120, Acc::one(3))]);
+    assert_eq!((list[0].hits.total.samples, list[0].hits.total.period), (5, 118));
+}
+
 /// Machines have a function at addresses of their own: those of the one that is shown count.
 #[test]
 fn hits_are_of_one_machine() {

@@ -152,7 +152,7 @@ impl<'a> Recorder<'a> {
 
     fn record(&mut self, source: &mut LiveSource, realtime: Option<i32>, stop: &AtomicBool) -> anyhow::Result<String> {
         let mut batch = Batch::default();
-        let mut urgency = realtime.map_or_else(Urgency::usual, |priority| Urgency::of_live(Some(priority)));
+        let mut urgency = Urgency::of_live(realtime);
         let mut full = false;
         loop {
             urgency.keep();

@@ -1,7 +1,8 @@
 //! One unit over a source from its beginning to its end, without a screen: figures interval by interval.
 
+use std::mem::take;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::kernel::monotonic_ns;
@@ -11,6 +12,7 @@ use crate::symbols::SymbolOptions;
 use crate::units::kit::{Points, Spec, Unit};
 
 use super::offline::{name_all, once};
+use super::read_ahead::{self, ReadAhead};
 use crate::ingest::unit_feed::UnitAnswer;
 use crate::ingest::{Core, Ingest, IntakeOptions};
 
@@ -83,35 +85,52 @@ pub fn run(
         each,
         done: None,
     };
-    let mut batch = Batch::default();
+    // Reading goes on while what came is named, which takes seconds where a file is large.
+    read_ahead::beside(source, stop, |coming| take_all(&coming, &mut ingest, &mut work, (live, run.spec)))
+        .map_err(|why| RunError::Unit(format!("no thread can be started to read what is measured: {why}")))?
+}
+
+/// Takes in what is read until that ends, or the work is done; what is worth knowing.
+fn take_all(
+    coming: &ReadAhead,
+    ingest: &mut Ingest,
+    work: &mut HeadlessState<'_>,
+    (live, spec): (bool, &Spec),
+) -> Result<Vec<String>, RunError> {
     let mut asked = false;
     loop {
-        let step = ingest.read(source, &mut batch)?;
-        work.notes.append(&mut batch.notes);
-        ingest.feed_to(&mut batch, |core, input, time, record| work.take(core, input, time, record));
-        let core = ingest.core_mut();
-        if !asked {
-            // A probe's event comes with the first batch.
-            asked = true;
-            let missing = core.units.missing();
-            if !missing.is_empty() {
-                let reasons: String = once(work.notes).iter().map(|note| format!("\n{note}")).collect();
-                return Err(RunError::Unit(lacks(&missing, live, run.spec) + &reasons));
+        let read = coming.next().transpose()?;
+        let at_end = matches!(read, Some((_, Progress::End(_))));
+        let is_over = at_end || read.is_none();
+        if let Some((mut batch, _)) = read {
+            work.notes.append(&mut batch.notes);
+            ingest.feed_to(&mut batch, |core, input, time, record| work.take(core, input, time, record));
+            while let Some(buffer) = ingest.spare() {
+                coming.recycle(buffer);
             }
-        }
-        if live {
-            // While processes are there to be asked.
-            name_all(core, &mut work.resolver, &mut work.notes);
-            if let Some(until) = batch.complete_until.filter(|until| *until < u64::MAX) {
-                work.cut_until(core, until);
+            let core = ingest.core_mut();
+            if !asked {
+                // A probe's event comes with the first batch.
+                asked = true;
+                let missing = core.units.missing();
+                if !missing.is_empty() {
+                    let reasons: String = once(take(&mut work.notes)).iter().map(|note| format!("\n{note}")).collect();
+                    return Err(RunError::Unit(lacks(&missing, live, spec) + &reasons));
+                }
+            }
+            if live {
+                // While processes are there to be asked.
+                name_all(core, &mut work.resolver, &mut work.notes);
+                if let Some(until) = batch.complete_until.filter(|until| *until < u64::MAX) {
+                    work.cut_until(core, until);
+                }
             }
         }
         if let Some(done) = work.done.take() {
             done?;
-            return Ok(once(work.notes));
+            return Ok(once(take(&mut work.notes)));
         }
-        let at_end = matches!(step, Progress::End(_));
-        if at_end || stop.load(Ordering::Relaxed) {
+        if is_over {
             let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
             ingest.feed_to(&mut rest, |core, input, time, record| work.take(core, input, time, record));
             let core = ingest.core_mut();
@@ -126,7 +145,7 @@ pub fn run(
             }
             work.done.take().transpose()?;
             work.notes.extend(core.told.complaints(core.profile.ledger.malformed));
-            return Ok(once(work.notes));
+            return Ok(once(take(&mut work.notes)));
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod host;
 pub mod intervals;
 pub mod offline;
 mod quotas;
+mod read_ahead;
 pub mod shares;
 pub mod softirqs;
 pub mod symbolizer;

@@ -648,7 +648,8 @@ fn what_happened_between_two_events() {
     }
     let places = "syscalls:sys_enter_getpgid,profile/-F 999/untraced/,page-faults//untraced/,task-state";
     let load = load("pairs");
-    let mut args = vec!["multi-trace", "-e", "syscalls:sys_enter_getppid", "-e", places, "--keep", "2", "-m", "2048", "--"];
+    let mut args =
+        vec!["multi-trace", "-e", "syscalls:sys_enter_getppid", "-e", places, "--keep", "2", "-m", "2048", "--"];
     let words: Vec<String> = [load.get_program()]
         .into_iter()
         .chain(load.get_args())
@@ -711,8 +712,13 @@ fn events_units_and_samples_in_one_order_of_time() {
     let rates = rows(&answer, "Rates");
     let hits =
         |event: &str| rates.iter().find(|row| row["event"] == event).map_or(0, |row| row["hits"].as_u64().unwrap_or(0));
-    assert_eq!((hits("syscalls:sys_enter_getppid"), hits("syscalls:sys_enter_getpgid")), (6, 6), "{rates:?}");
-    assert!(hits("page-faults") >= 3000 && hits("profile") >= 20 && hits("task-state") >= 6, "{rates:?}");
+    let told = || {
+        let hits: Vec<String> = rates.iter().map(|row| format!("{} {}", row["event"], row["hits"])).collect();
+        let last: Vec<String> = rows(&answer, "Log").iter().rev().take(5).map(Value::to_string).collect();
+        format!("{hits:?}\n{last:?}\n{said}")
+    };
+    assert_eq!((hits("syscalls:sys_enter_getppid"), hits("syscalls:sys_enter_getpgid")), (6, 6), "{}", told());
+    assert!(hits("page-faults") >= 3000 && hits("profile") >= 20 && hits("task-state") >= 6, "{}", told());
     // The last sleep is told with how long it was.
     let log = rows(&answer, "Log");
     let slept = log.iter().any(|row| {

@@ -1,0 +1,183 @@
+//! The reader: a thread that takes a source's records while those that came before are taken in, named and told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use super::urgency::Urgency;
+use crate::session::Origin;
+use crate::source::{Batch, Progress, Source, SourceError};
+
+/// Bytes of records that wait to be taken in; what does not fit stays in the file, or in the kernel's rings.
+const MOST_WAITING: usize = 64 << 20;
+
+type Read = Result<(Batch, Progress), SourceError>;
+
+/// Batches that have been read, in their order.
+pub(super) struct ReadAhead {
+    coming: Receiver<Read>,
+    used: Sender<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl ReadAhead {
+    /// The next batch; `None` when the reader was told to stop and all that it had read has been taken.
+    pub(super) fn next(&self) -> Option<Read> {
+        let read = self.coming.recv().ok()?;
+        if let Ok((batch, _)) = &read {
+            self.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
+        }
+        Some(read)
+    }
+
+    /// Gives a buffer back, to be filled again.
+    pub(super) fn recycle(&self, buffer: Vec<u8>) {
+        // Nobody takes it when all is read.
+        let _ = self.used.send(buffer);
+    }
+}
+
+/// Does some work beside a thread that reads a source to its end, until `stop` is set or the work is done.
+pub(super) fn beside<T>(
+    source: &mut dyn Source,
+    stop: &AtomicBool,
+    work: impl FnOnce(ReadAhead) -> T,
+) -> std::io::Result<T> {
+    let waker = source.waker();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let done = AtomicBool::new(false);
+    let (ready, coming) = unbounded();
+    let (used, empty) = unbounded();
+    let reader = Reader { source, ready, empty, waiting: waiting.clone(), stop, done: &done };
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, || reader.run())?;
+        let result = work(ReadAhead { coming, used, waiting });
+        done.store(true, Ordering::Relaxed);
+        waker.wake();
+        Ok(result)
+    })
+}
+
+struct Reader<'a> {
+    source: &'a mut dyn Source,
+    ready: Sender<Read>,
+    empty: Receiver<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
+    stop: &'a AtomicBool,
+    done: &'a AtomicBool,
+}
+
+impl Reader<'_> {
+    fn run(self) {
+        // Rings that are not emptied in time lose what comes: nothing else in this program is as late.
+        let live = self.source.info().origin == Origin::Live;
+        let mut urgency = if live { Urgency::of_live(None) } else { Urgency::usual() };
+        loop {
+            urgency.keep();
+            let mut batch = Batch { bytes: self.empty.try_recv().unwrap_or_default(), ..Batch::default() };
+            let read = self.source.next(&mut batch).map(|step| (batch, step));
+            let is_last = !matches!(read, Ok((_, Progress::More)));
+            let bytes = read.as_ref().map_or(0, |(batch, _)| batch.bytes.len());
+            self.waiting.fetch_add(bytes, Ordering::Relaxed);
+            if self.ready.send(read).is_err() || is_last || self.is_over() {
+                return;
+            }
+            while self.waiting.load(Ordering::Relaxed) > MOST_WAITING && !self.is_over() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.done.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::source::Info;
+
+    const MEGABYTE: usize = 1 << 20;
+
+    /// Batches of a megabyte, each begun by its number; how many were read is told.
+    struct Counting {
+        info: Info,
+        number: u8,
+        last: u8,
+        read: Arc<AtomicUsize>,
+    }
+
+    impl Source for Counting {
+        fn info(&self) -> &Info {
+            &self.info
+        }
+
+        fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
+            batch.bytes.clear();
+            batch.bytes.resize(MEGABYTE, self.number);
+            self.number += 1;
+            self.read.fetch_add(1, Ordering::SeqCst);
+            Ok(if self.number == self.last { Progress::End("all".into()) } else { Progress::More })
+        }
+    }
+
+    fn counting(last: u8) -> (Counting, Arc<AtomicUsize>) {
+        let read = Arc::new(AtomicUsize::new(0));
+        (Counting { info: Info::new(Origin::Recorded), number: 0, last, read: read.clone() }, read)
+    }
+
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < end, "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn numbers(coming: &ReadAhead) -> Vec<u8> {
+        let mut numbers = Vec::new();
+        while let Some(read) = coming.next() {
+            let (batch, _) = read.expect("reads");
+            numbers.push(batch.bytes[0]);
+            coming.recycle(batch.bytes);
+        }
+        numbers
+    }
+
+    /// However long somebody is at one batch, others are read meanwhile, in their order, and not without end.
+    #[test]
+    fn reading_goes_on_while_nothing_is_taken() {
+        let (mut source, read) = counting(200);
+        let most = MOST_WAITING / MEGABYTE + 1;
+        let numbers = beside(&mut source, &AtomicBool::new(false), |coming| {
+            until("as much as may wait is read", || read.load(Ordering::SeqCst) == most);
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(read.load(Ordering::SeqCst), most, "and no more");
+            numbers(&coming)
+        });
+        assert_eq!(numbers.expect("a thread"), (0..200).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn it_ends_when_it_is_stopped_and_when_nobody_takes_more() {
+        let (stop, (mut source, read)) = (AtomicBool::new(false), counting(255));
+        let seen = beside(&mut source, &stop, |coming| {
+            until("something is read", || read.load(Ordering::SeqCst) > 0);
+            stop.store(true, Ordering::Relaxed);
+            numbers(&coming)
+        });
+        // What had been read by then was taken.
+        assert_eq!(seen.expect("a thread").len(), read.load(Ordering::SeqCst));
+        assert!(read.load(Ordering::SeqCst) < 255);
+        let (mut source, read) = counting(255);
+        let first =
+            beside(&mut source, &AtomicBool::new(false), |coming| coming.next().expect("one").expect("reads").1);
+        assert_eq!(first.expect("a thread"), Progress::More);
+        assert!(read.load(Ordering::SeqCst) <= MOST_WAITING / MEGABYTE + 2);
+    }
+}

@@ -10,10 +10,27 @@ use crate::kernel::privilege;
 use crate::lang::nearest_hint;
 
 use super::perf_commands::{self, Meant};
+use super::spelling::{self, Named};
 use super::{Usage, usdt};
 
 /// The words as the parser takes them; what cannot be meant is said.
 pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>, Usage> {
+    let words = placed(words, parser)?;
+    let (own, from) = command_of(&words, parser);
+    spelling::written_out(words, from, own, |text| value_of(text, own) == Some(Need::Must))
+}
+
+/// The command that words are of, and where its own begin.
+fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::Command, usize) {
+    let (mut own, mut from) = (parser, 1);
+    while let Some(below) = words.get(from).and_then(|word| own.find_subcommand(word)) {
+        (own, from) = (below, from + 1);
+    }
+    (own, from)
+}
+
+/// The words in the order that the parser takes them in.
+fn placed(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>, Usage> {
     let mut words = words;
     // As pprof is called by who has PPROF_PATH from its environment.
     if let Some(word) = words.get_mut(1).filter(|word| **word == "--symbols") {
@@ -31,7 +48,7 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsSt
         Some(Meant::Live) => {
             let mut words = words;
             words.remove(at);
-            return arranged(words, parser);
+            return placed(words, parser);
         }
         Some(Meant::Trace) => return Err(Usage(perf_commands::TRACE.into())),
         None => {}
@@ -59,10 +76,7 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsSt
 /// Marks where the program begins that a command runs, as perf's own do: by the first word that is no option's. Where
 /// that may be a recording as well, what it is decides.
 fn of_command(words: Vec<OsString>, parser: &clap::Command) -> Vec<OsString> {
-    let (mut own, mut from) = (parser, 1);
-    while let Some(below) = words.get(from).and_then(|word| own.find_subcommand(word)) {
-        (own, from) = (below, from + 1);
-    }
+    let (own, mut from) = command_of(&words, parser);
     if from == 1 {
         return words;
     }
@@ -148,9 +162,10 @@ fn value_of(text: &str, parser: &clap::Command) -> Option<Need> {
     let named = |is: &dyn Fn(&clap::Arg) -> bool| parser.get_arguments().find(|arg| is(arg)).and_then(need);
     match text.strip_prefix("--") {
         Some(long) if long.contains('=') => None,
-        Some(long) => {
-            named(&|arg| arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|list| list.contains(&long)))
-        }
+        Some(long) => match spelling::named(long, parser) {
+            Named::Option(arg, _) => need(arg),
+            Named::Several(_) | Named::Nothing => None,
+        },
         // Of letters together the first that takes a value has the rest for it.
         None => {
             let letters: Vec<char> = text.chars().skip(1).collect();
@@ -242,6 +257,9 @@ mod tests {
             ("p -g top sleep 1", "p -g -- sleep 1"),
             ("p top -e cs", "p top -e cs"),
             ("p report -g caller Cargo.toml", "p report -g caller Cargo.toml"),
+            ("p record --call dwarf --no-inh ls --call x", "p record --call-graph dwarf --no-inherit -- ls --call x"),
+            ("p script --field -comm --inl x.data", "p script --fields -comm --inline x.data"),
+            ("p --call fp -- ls --call", "p --call-graph fp -- ls --call"),
         ] {
             assert_eq!(arranged(typed).as_deref(), Ok(meant));
         }

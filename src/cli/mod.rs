@@ -43,6 +43,7 @@ mod script;
 mod signals;
 mod snapshot;
 pub(crate) mod source_config;
+mod spelling;
 pub(crate) mod stat;
 mod stat_output;
 mod store;

@@ -2,7 +2,7 @@
 
 use perfprof_tui::cli::args::whole;
 
-use crate::common::skipped;
+use crate::common::{data, program, skipped};
 
 /// The commands of perf whose options are all known; `top` is the live screen.
 const COMMANDS: &[&str] = &[
@@ -50,11 +50,35 @@ fn every_option_of_perf_is_answered() {
                     arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|list| list.contains(&name))
                 })
             };
-            if !short.is_none_or(has_short) || !long.is_none_or(has_long) {
+            // Each that takes no value can be taken back.
+            let is_flag = |name: &str| !line.contains(&format!("--{name} <")) && !line.contains(&format!("--{name}="));
+            let back = long
+                .filter(|name| is_flag(name))
+                .map(|name| name.strip_prefix("no-").map_or_else(|| format!("no-{name}"), str::to_owned));
+            if !short.is_none_or(has_short) || !long.is_none_or(has_long) || !back.is_none_or(|name| has_long(&name)) {
                 missing.push(format!("{name}: {}", line.trim()));
             }
         }
     }
     assert!(missing.is_empty(), "of {asked}:\n{}", missing.join("\n"));
     assert!(asked > 300, "perf has {asked} options only");
+}
+
+/// What is typed in perf's shorter ways is what its whole name means.
+#[test]
+fn names_may_be_cut_and_taken_back_as_in_perf() {
+    let file = data("fp-spin.data");
+    let of = |args: &[&str]| program().args(args).arg(&file).output().expect("runs");
+    let text = |args: &[&str]| String::from_utf8(of(args).stdout).expect("text");
+    let (whole, own) = (text(&["report", "--stdio"]), text(&["report", "--no-children"]));
+    assert!(whole != own && whole.contains("Children"));
+    assert_eq!(own, text(&["report", "--child", "--no-child"]));
+    assert_eq!(whole, text(&["report", "--no-children", "--children"]));
+    assert_eq!(text(&["report", "-g", "caller"]), text(&["report", "--call", "caller"]));
+    assert_eq!(whole, text(&["report", "--call-graph", "--no-call-graph"]));
+    assert_eq!(text(&["script", "-F", "comm,ip"]), text(&["script", "--fie=comm,ip"]));
+    let refused = of(&["report", "--sym", "main"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(["--symbols", "--symbol-filter", "--symfs"].iter().all(|name| said.contains(name)), "{said}");
 }

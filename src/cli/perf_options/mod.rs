@@ -8,6 +8,8 @@ mod recording;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use super::spelling;
+
 /// An option of perf, spelled as its help spells it: `-m, --mmap-pages <pages>`, `--aio[=<n>]`.
 pub(crate) struct PerfOption {
     spelled: &'static str,
@@ -93,7 +95,7 @@ pub(crate) fn add(command: Command) -> Command {
 }
 
 fn with(command: Command, options: &[PerfOption]) -> Command {
-    options.iter().fold(command, |command, option| {
+    spelling::with_opposites(options.iter().fold(command, |command, option| {
         let own = Spelling::of(option.spelled);
         let arg = Arg::new(own.id()).hide(true);
         let arg = match own.value {
@@ -105,7 +107,7 @@ fn with(command: Command, options: &[PerfOption]) -> Command {
         };
         let arg = own.short.into_iter().fold(arg, Arg::short);
         command.arg(own.long.into_iter().fold(arg, Arg::long))
-    })
+    }))
 }
 
 /// Refuses what cannot be done; with -v comes what is to be said of those that have no effect.

@@ -16,14 +16,20 @@ pub(crate) fn run(args: List) -> anyhow::Result<u8> {
     let globs = args.globs.iter().map(|text| matcher(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let places = LookupPaths::system();
     let wanted = |entry: &CatalogueEvent| {
-        globs.is_empty()
-            || globs.iter().any(|(text, glob)| {
-                glob.is_match(&entry.name) || entry.sort.word() == text.as_str() || entry.group == *text
-            })
+        let is = |(text, glob): &(String, globset::GlobMatcher)| match of_perf(text) {
+            Some((_, sort)) => entry.sort.word() == *sort,
+            None => glob.is_match(&entry.name) || entry.sort.word() == text.as_str() || entry.group == *text,
+        };
+        globs.is_empty() || globs.iter().any(is)
     };
     let list: Vec<CatalogueEvent> = catalogue::all(&places).into_iter().filter(wanted).collect();
     if let Err(why) = &places.tracefs {
         complain(&format!("no tracepoints: {why}"));
+    }
+    let lacking: Vec<&str> = args.globs.iter().filter_map(|word| lacking(word)).collect();
+    if list.is_empty() && !lacking.is_empty() {
+        lacking.iter().for_each(|why| complain(why));
+        return Ok(0);
     }
     let table = table(&places, &list);
     print_table(&table, args.format)?;
@@ -32,6 +38,36 @@ pub(crate) fn run(args: List) -> anyhow::Result<u8> {
         return Ok(1);
     }
     Ok(0)
+}
+
+/// perf's words for parts of the list, and ours.
+const PARTS: &[(&str, &str)] = &[
+    ("hw", "hardware"),
+    ("hardware", "hardware"),
+    ("sw", "software"),
+    ("software", "software"),
+    ("cache", "cache"),
+    ("hwcache", "cache"),
+    ("pmu", "pmu"),
+    ("tracepoint", "tracepoint"),
+];
+
+fn of_perf(word: &str) -> Option<&'static (&'static str, &'static str)> {
+    PARTS.iter().find(|(own, _)| *own == word)
+}
+
+/// Why there is nothing of what a word of perf's stands for.
+fn lacking(word: &str) -> Option<&'static str> {
+    match word {
+        "sdt" => Some("static probes are listed by file: perfprof-tui probe -x FILE -l"),
+        "metric" | "metrics" | "metricgroup" | "metricgroups" => Some(
+            "metrics of a CPU's model are not computed; `perfprof-tui list pmu` has the events that they are made of",
+        ),
+        "hw" | "hardware" | "cache" | "hwcache" | "pmu" => {
+            Some("this machine has no hardware counters; perfprof-tui doctor says why")
+        }
+        _ => None,
+    }
 }
 
 /// A glob, or the start or middle of a name as it is.

@@ -31,6 +31,7 @@ mod output;
 mod perf_commands;
 mod perf_options;
 pub(crate) mod probe;
+mod probe_places;
 mod push;
 pub(crate) mod record;
 mod record_file;

@@ -69,7 +69,20 @@ pub(super) fn meant(name: &str, behind: &[OsString]) -> Option<Meant> {
         "trace" => Meant::Trace,
         _ => return None,
     };
-    const OF_UNIT: [&str; 8] = ["--event", "--help", "--describe", "--key", "--sum", "--by", "--detail", "help"];
+    const OF_UNIT: [&str; 12] = [
+        "--event",
+        "--help",
+        "--describe",
+        "--key",
+        "--sum",
+        "--by",
+        "--detail",
+        "--batch",
+        "--duration",
+        "--format",
+        "--panel",
+        "help",
+    ];
     let own = behind.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
     let mut own = own.filter(|word| {
         let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
@@ -110,7 +123,16 @@ mod tests {
         assert_eq!(of("top -p 1 -g"), Some(Meant::Live));
         assert_eq!(of("top"), Some(Meant::Live));
         assert_eq!(of("trace -- ls -e"), Some(Meant::Trace));
-        for line in ["top -e cs", "top -ge cs", "top --event=cs", "top help", "top -h", "trace --key pid", "report"] {
+        for line in [
+            "top -e cs",
+            "top -ge cs",
+            "top --event=cs",
+            "top --batch",
+            "top help",
+            "top -h",
+            "trace --key pid",
+            "report",
+        ] {
             assert_eq!(of(line), None, "{line}");
         }
     }

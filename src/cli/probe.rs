@@ -5,6 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use globset::GlobMatcher;
+
 use crate::event::probe::args::Parameters;
 use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::Elf;
@@ -16,10 +18,11 @@ use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::source::live::probes;
 use crate::symbols::door::{Door, Namers, Purpose};
+use crate::symbols::kallsyms::Kallsyms;
 
-use super::Usage;
 use super::args::Probe;
 use super::output::{complain, print, print_table};
+use super::{Usage, probe_places};
 
 /// `perfprof-tui probe`.
 pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
@@ -85,30 +88,9 @@ fn definitions(args: &Probe) -> Vec<String> {
     list
 }
 
-/// `FUNCTION;PATTERN` as the line of the function that looks so, blanks aside; all else as it is.
-fn with_line(args: &Probe, spec: &str) -> anyhow::Result<String> {
-    let (place, rest) = spec.split_once(' ').unwrap_or((spec, ""));
-    let Some((function, pattern)) = place.split_once(';') else { return Ok(spec.to_owned()) };
-    let glob = globset::Glob::new(pattern.trim()).map_err(|e| Usage(format!("{spec}: not a glob: {}", e.kind())))?;
-    let glob = glob.compile_matcher();
-    let name = function.rsplit(['=', ':']).next().unwrap_or_default().split('@').next().unwrap_or_default();
-    let exec = exec(args)?;
-    let lines = debug_info(exec, "")?.lines(name).unwrap_or_default();
-    let text = lines.first().and_then(|line| source(exec, Path::new(&line.file))).unwrap_or_default();
-    let text: Vec<&str> = text.lines().collect();
-    let shown = |line: &ProbeLine| {
-        let text = (line.number as usize).checked_sub(1).and_then(|at| text.get(at));
-        text.map_or(String::new(), |text| text.split_whitespace().collect())
-    };
-    let found = lines.iter().find(|line| glob.is_match(shown(line)));
-    let none = || anyhow::anyhow!("no line of {name} with code looks like {pattern}; probe -L {name} shows them");
-    let found = found.ok_or_else(none)?;
-    Ok(format!("{function}:{} {rest}", found.relative))
-}
-
 fn add(args: &Probe, root: &Path, added: &[String]) -> anyhow::Result<u8> {
-    for spec in added {
-        let spec = with_line(args, spec)?;
+    let specs = added.iter().map(|spec| probe_places::named(args, spec)).collect::<anyhow::Result<Vec<_>>>()?;
+    for spec in specs.concat() {
         let typed = match &args.exec {
             Some(path) => format!("-x {} {spec}", path.display()),
             None => spec,
@@ -129,12 +111,12 @@ fn removed(root: &Path, which: &dyn Fn(&tracefs::ExistingProbe) -> bool) -> anyh
     let gone = tracefs::remove(root, which).map_err(|why| anyhow::anyhow!("{why}"))?;
     gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
     if gone.is_empty() {
-        complain("no such probe");
+        complain("no such probe: perfprof-tui probe -l lists those that there are");
     }
     Ok(u8::from(gone.is_empty()))
 }
 
-fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
+pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
     args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
 }
 
@@ -152,13 +134,15 @@ fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
     show(args, &Table { columns, rows: file.probes.iter().map(static_row).collect() })
 }
 
-/// The functions and static probes of a file.
+/// The functions and static probes of a file, or the functions of the kernel.
 fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
-    let matcher = globset::Glob::new(glob).map_err(|e| Usage(format!("--funcs {glob}: not a glob: {}", e.kind())))?;
-    let matcher = matcher.compile_matcher();
+    let matcher = NameChoice::of(args, glob)?;
+    if args.exec.is_none() {
+        return kernel_functions(args, &matcher);
+    }
     let file = Elf::open(exec(args)?).map_err(|why| anyhow::anyhow!("{why}"))?;
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for found in file.probes.iter().filter(|p| matcher.is_match(&p.name) || matcher.is_match(p.event())) {
+    for found in file.probes.iter().filter(|p| matcher.is_match(&p.name) || matcher.is_match(&p.event())) {
         rows.push(static_row(found));
     }
     let mut last = "";
@@ -172,8 +156,45 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     show(args, &Table { columns, rows })
 }
 
+/// The choice of functions by -F and --filter.
+struct NameChoice {
+    globs: [GlobMatcher; 2],
+    /// Whether the second one tells what is left out.
+    without: bool,
+}
+
+impl NameChoice {
+    fn of(args: &Probe, glob: &str) -> anyhow::Result<Self> {
+        let filter = args.filter.as_deref().unwrap_or("*");
+        let (without, filter) = filter.strip_prefix('!').map_or((false, filter), |filter| (true, filter));
+        Ok(Self { globs: [probe_places::glob(glob)?, probe_places::glob(filter)?], without })
+    }
+
+    fn is_match(&self, name: &str) -> bool {
+        self.globs[0].is_match(name) && self.globs[1].is_match(name) != self.without
+    }
+}
+
+/// The functions of the running kernel, by their names.
+fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
+    let path = Path::new("/proc/kallsyms");
+    let known = Kallsyms::read(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+    if known.restricted {
+        anyhow::bail!(
+            "this user may not read the addresses of the kernel's functions\nsysctl kernel.kptr_restrict=0, or run as root"
+        );
+    }
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut names: Vec<String> =
+        known.table.iter().map(|symbol| String::from_utf8_lossy(symbol.name).into_owned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    rows.extend(names.iter().filter(|name| matcher.is_match(name)).map(|name| vec![text(name), text("function")]));
+    show(args, &Table { columns: vec![column("name", "Name"), column("kind", "Kind")], rows })
+}
+
 /// A program's debug information; without it, `else_` says what else there is.
-fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
+pub(super) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
     // A file that cannot be read lacks more than that.
     Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
     let none = || anyhow::anyhow!("{}: has no debug information{else_}", path.display());
@@ -186,7 +207,9 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
         anyhow::bail!("lines of kernel functions are not known here; -x FILE -L shows a program's");
     }
     let info = debug_info(exec(args)?, "")?;
-    let lines = info.lines(function).ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
+    let (function, wanted) = probe_places::range(function);
+    let mut lines = info.lines(function).ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
+    lines.retain(|line| wanted.contains(&line.relative));
     let source = lines.first().and_then(|line| source(exec(args).ok()?, Path::new(&line.file))).unwrap_or_default();
     let row = |line: &ProbeLine| {
         let words = source.lines().nth(line.number.saturating_sub(1) as usize).unwrap_or_default();
@@ -203,7 +226,7 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
 }
 
 /// The text of a source file that a program names, where those who wrote the program may read it.
-fn source(exec: &Path, path: &Path) -> Option<String> {
+pub(super) fn source(exec: &Path, path: &Path) -> Option<String> {
     let mut namers = Namers::default();
     namers.add_writers(&File::open(exec).ok()?);
     let file = Door::here(namers).ok()?.open(path, Purpose::Source).ok()?;

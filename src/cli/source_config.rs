@@ -15,7 +15,7 @@ use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::lang::quantity;
-use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::attr::{Exclude, Rate, has_branches};
 use crate::source::live::containers::Scanner;
 use crate::source::live::error::refusal;
 use crate::source::live::wanted::Wanted;
@@ -149,8 +149,19 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
         );
     }
     let chains = CallGraph::parse(&s.call_graph).map_err(usage)?;
+    let events = events(s)?;
+    if s.extras.branches != 0 {
+        if chains == CallGraph::Lbr {
+            return Err(usage("-b and -j do not go with --call-graph lbr: both want the CPU's memory of branches"));
+        }
+        if !events.iter().any(has_branches) {
+            return Err(usage(
+                "-b and -j: branches are remembered by a CPU's PMU, before samples of its events, e.g. -e cycles",
+            ));
+        }
+    }
     Ok(LiveConfig {
-        events: events(s)?,
+        events,
         rate,
         chains,
         cgroups: s.all_cgroups || s.container.is_some() || s.pod.is_some(),

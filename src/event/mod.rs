@@ -1,5 +1,6 @@
 //! Event names: the `-e` grammar, the names that perf knows, PMUs in sysfs, tracepoints in tracefs.
 
+pub(crate) mod branches;
 pub mod callgraph;
 pub mod catalogue;
 pub mod filter_error;

@@ -90,6 +90,7 @@ pub enum Flag {
     Mmap = 8,
     Comm = 9,
     Freq = 10,
+    InheritStat = 11,
     EnableOnExec = 12,
     Task = 13,
     Watermark = 14,

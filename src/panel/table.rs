@@ -107,6 +107,15 @@ impl Cell {
         }
     }
 
+    /// The same where there is so much room: a count that would not fit is rounded, never cut.
+    pub fn text_in(&self, room: usize) -> String {
+        let text = self.text();
+        match self {
+            Self::Count(n) if text.len() > room => super::unit::short(*n as f64),
+            _ => text,
+        }
+    }
+
     /// For ordering: numbers by size, texts after each other; what is empty comes last.
     pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let number = |cell: &Self| match cell {
@@ -295,6 +304,8 @@ mod tests {
                 vec![Cell::Percent(1.25), Cell::Text("b,\"c\u{1b}\r\n".into())],
             ],
         };
+        let shown = |n: u64| [5, 9, 11].map(|room| Cell::Count(n).text_in(room));
+        assert_eq!(shown(177_123_356), ["177.1 M", "177.1 M", "177,123,356"], "rounded, not cut");
         assert_eq!(table.to_text(), "     n  name\n12,345  a\n 1.2 %  b,\"c␛␍␊\n");
         let cut = "     n  n…\n12,345  a\n 1.2 %  b…\n";
         assert_eq!((table.to_text_within(&[3, 2]), table.to_text_within(&[0, 2])), (cut.to_owned(), cut.to_owned()));

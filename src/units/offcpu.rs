@@ -77,7 +77,7 @@ struct Sites {
     rest: usize,
 }
 
-/// Wakers that are named beside a site.
+/// Those of many that are named in a row.
 const NAMED: usize = 2;
 
 impl Site {
@@ -87,20 +87,25 @@ impl Site {
         other.wakers.iter().for_each(|(name, stats)| self.wakers.entry(name.clone()).or_default().merge(stats));
     }
 
-    /// Its wakers by name, the largest first, with their shares where there are several.
+    /// Its wakers by name.
     fn wakers_text(&self) -> String {
-        let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
-        self.wakers.iter().for_each(|((waker, _), stats)| *by_name.entry(waker).or_default() += stats.sum);
-        let list = by_weight(by_name, |ns| *ns);
-        let share = |ns: u64| crate::panel::unit::percent(100.0 * ns as f64 / self.blocked.sum.max(1) as f64);
-        if let [(waker, _)] = list[..] {
-            return waker.to_string();
-        }
-        let mut words: Vec<String> =
-            list.iter().take(NAMED).map(|(waker, ns)| format!("{waker} {}", share(*ns))).collect();
-        words.extend((list.len() > NAMED).then(|| format!("{} more", list.len() - NAMED)));
-        words.join(", ")
+        shared_by(self.wakers.iter().map(|((waker, _), stats)| (waker, stats.sum)))
     }
+}
+
+/// Names by their parts of a time, the largest first, with their shares where there are several.
+fn shared_by<'a>(parts: impl Iterator<Item = (&'a Arc<str>, u64)>) -> String {
+    let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+    parts.for_each(|(name, ns)| *by_name.entry(name).or_default() += ns);
+    let total: u64 = by_name.values().sum();
+    let list = by_weight(by_name, |ns| *ns);
+    if let [(name, _)] = list[..] {
+        return name.to_string();
+    }
+    let share = |ns: u64| crate::panel::unit::percent(100.0 * ns as f64 / total.max(1) as f64);
+    let mut words: Vec<String> = list.iter().take(NAMED).map(|(name, ns)| format!("{name} {}", share(*ns))).collect();
+    words.extend((list.len() > NAMED).then(|| format!("{} more", list.len() - NAMED)));
+    words.join(", ")
 }
 
 /// A thread that is blocked now.
@@ -197,7 +202,8 @@ impl OffCpu {
         if !idle.is_empty() {
             let mut all = Site::default();
             idle.iter().for_each(|(.., site)| all.merge(site));
-            list.push((id(&REST), (Arc::from(""), rest_words(idlers.len())), all));
+            let who = shared_by(idle.iter().map(|(_, (comm, _), site)| (comm, site.blocked.sum)));
+            list.push((id(&REST), (who.into(), rest_words(idlers.len())), all));
             list.extend(idle);
         }
         Sites { list, rest }
@@ -278,9 +284,9 @@ impl OffCpu {
             .right("times", "Times", 8, |(_, stats)| Cell::Count(stats.n))
             .left("waker", "Woken by", 16, |((waker, _), _)| text(waker.clone()))
             .left("waker_stack", "In", 0, |((_, stack), _)| text(stack.clone()));
-        let whom = chosen.map(|(_, (comm, _), _)| match &**comm {
-            "" => " of what waits for work".to_owned(),
-            comm => format!(" of {comm} in that place"),
+        let whom = chosen.map(|(key, (comm, _), _)| match *key == id(&REST) {
+            true => " of what waits for work".to_owned(),
+            false => format!(" of {comm} in that place"),
         });
         let whom = whom.unwrap_or_default();
         sheet.panel(format!("Wakers{whom}"))

@@ -1,4 +1,4 @@
-//! `stat` beyond plain counts: times, repeated runs, cgroups.
+//! Counts: those of `stat` beyond plain ones, and those that recordings have of threads.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -65,6 +65,46 @@ fn what_stat_cannot_do_is_said() {
         let out = program().arg("stat").args(args).output().expect("runs");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(!out.status.success() && said.contains(words), "{args:?}: {said}");
+    }
+}
+
+/// What each thread counted is in the recording, where perf looks for it; branches where the machine has some.
+#[test]
+fn recordings_have_counts_of_threads_and_branches() {
+    const NAME: &str = "recordings_have_counts_of_threads_and_branches";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("s.data");
+    let record = |args: &[&str]| {
+        program()
+            .arg("record")
+            .args(args)
+            .arg("-o")
+            .arg(&file)
+            .args(["--", "sh", "-c", "/bin/true; /bin/true; :"])
+            .output()
+    };
+    let out = record(&["-q", "-s", "-e", "page-faults", "-c", "1"]).expect("runs");
+    assert!(out.status.success(), "{out:?}");
+    if let Ok(out) = Command::new("perf").args(["report", "-T", "--stdio", "-i"]).arg(&file).output() {
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let counts = text.split("PID").nth(1).unwrap_or_else(|| panic!("no table of threads: {text}"));
+        let first = counts.lines().nth(1).and_then(|line| line.split_whitespace().nth(2)).map(str::parse::<u64>);
+        assert!(matches!(first, Some(Ok(1..))), "{text}");
+    }
+    let out = record(&["-b", "-e", "cycles"]).expect("runs");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success() || said.contains("branches before samples of cycles cannot be recorded"), "{said}");
+    for (args, words) in [
+        (&["-b", "-e", "cpu-clock"][..], "a CPU's PMU"),
+        (&["-j", "any", "--call-graph", "lbr"], "both want"),
+        (&["-j", "any_cal"], "nearest: any_call"),
+    ] {
+        let out = record(args).expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
     }
 }
 

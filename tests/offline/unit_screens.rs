@@ -118,6 +118,9 @@ fn no_unit_and_one_that_starts() {
     let mut app = app(80, 24);
     press(&mut app, KeyCode::Char('6'));
     insta::assert_snapshot!("none-80x24", drawn(&app));
+    press(&mut app, KeyCode::Enter);
+    assert!(drawn(&app).contains("measure what?"));
+    press(&mut app, KeyCode::Esc);
     press(&mut app, KeyCode::Char('M'));
     for c in "rundelay --than 4ms".chars() {
         press(&mut app, KeyCode::Char(c));

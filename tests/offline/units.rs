@@ -361,6 +361,8 @@ fn waits_for_work_are_one_row_at_the_end() {
     let printed = blocked.to_text();
     assert_eq!(printed.lines().count(), 4, "{printed}");
     assert!(printed.trim_end().ends_with("waiting for work: 3 threads"), "{printed}");
+    // Who they are is told by how long they waited.
+    assert_eq!(text(blocked, 1, "comm"), "kworker 33.3 %, pool 33.3 %, 1 more");
     let folded: Vec<String> = (2..5).map(|row| text(blocked, row, "comm")).collect();
     assert_eq!(folded, ["kworker", "pool", "redis"]);
     // Who ended them is asked of what held somebody up, unless a row is chosen.

@@ -164,13 +164,16 @@ pub(crate) struct Probe {
     /// List the probes that there are; with -x the static probes of the program
     #[arg(short = 'l', long)]
     pub(crate) list: bool,
-    /// List a program's functions and static probes
+    /// List a program's functions and static probes, or without -x the kernel's functions
     #[arg(short = 'F', long, value_name = "GLOB", num_args = 0..=1, default_missing_value = "*")]
     pub(crate) funcs: Option<String>,
+    /// Of -F only what matches, or with ! before it what does not
+    #[arg(long, value_name = "[!]GLOB", requires = "funcs", hide_short_help = true)]
+    pub(crate) filter: Option<String>,
     /// List the parameters of a function
     #[arg(short = 'V', long, value_name = "FUNCTION")]
     pub(crate) vars: Option<String>,
-    /// List the lines of a program's function that can be probed, counted from its first
+    /// List the lines of a program's function that can be probed, counted from its first; some of them: FUNCTION:FROM-TO or :FROM+COUNT
     #[arg(short = 'L', long, value_name = "FUNCTION", conflicts_with_all = ["add", "del", "funcs", "vars"])]
     pub(crate) line: Option<String>,
     /// Remove what a session left that was killed

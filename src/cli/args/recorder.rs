@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs, ValueEnum};
 
+use crate::event::branches;
 use crate::kernel::attr::sample;
 use crate::lang::quantity;
 use crate::source::live::attr::Extras;
@@ -102,6 +103,15 @@ pub(crate) struct More {
     /// Sample the state of memory transactions
     #[arg(long = "transaction", hide_short_help = true)]
     pub(crate) transaction: bool,
+    /// Sample the branches that were taken before, of any sort, where the CPU has them
+    #[arg(short = 'b', long = "branch-any", hide_short_help = true)]
+    pub(crate) branch_any: bool,
+    /// The same of some sorts: any, any_call, any_ret, ind_call, cond, call…, and u, k, hv, as perf record has them
+    #[arg(short = 'j', long = "branch-filter", value_name = "SORTS", value_parser = branches::parse, hide_short_help = true)]
+    pub(crate) branch_filter: Option<u64>,
+    /// Record what each thread that is followed counted, at its end
+    #[arg(short = 's', long = "stat", hide_short_help = true)]
+    pub(crate) thread_counts: bool,
     /// Call chains of the kernel alone
     #[arg(long = "kernel-callchains", hide_short_help = true)]
     pub(crate) kernel_callchains: bool,
@@ -170,6 +180,8 @@ impl More {
             switches: self.switch_events,
             namespaces: self.namespaces,
             no_bpf: self.no_bpf_event,
+            thread_counts: self.thread_counts,
+            branches: self.branch_filter.unwrap_or(if self.branch_any { branches::ANY } else { 0 }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{PerfOption, SAYS, VERBOSE, idle, refused};
 
-const NO_BRANCHES: &str = "branch records are only taken for call chains, where the CPU has them: --call-graph lbr";
+const NO_BRANCHES: &str = "branches are recorded by `perfprof-tui record`; here the CPU's memory of them serves call chains: --call-graph lbr";
 const NO_AUX: &str = "traces of the AUX area (Intel PT, ARM CoreSight) are not recorded: perf record does";
 const ALWAYS_TIMED: &str = "every sample has it";
 const ONE_THREAD: &str = "one thread reads the rings, at less than a percent of a CPU";
@@ -57,8 +57,6 @@ pub(super) const TOP: &[PerfOption] = &[
 
 pub(super) const RECORD: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
-    refused("-b, --branch-any", NO_BRANCHES),
-    refused("-j, --branch-filter <branch filter mask>", NO_BRANCHES),
     refused("-I, --intr-regs[=<any register>]", "registers are only recorded for --call-graph dwarf"),
     refused("--user-regs[=<any register>]", "registers are only recorded for --call-graph dwarf"),
     idle("-N, --no-buildid-cache", "no cache of build ids is written"),
@@ -66,7 +64,6 @@ pub(super) const RECORD: &[PerfOption] = &[
     idle("-P, --period", ALWAYS_TIMED),
     idle("-R, --raw-samples", "the fields of tracepoints are always recorded"),
     refused("-S, --snapshot[=<opts>]", NO_AUX),
-    refused("-s, --stat", "`perfprof-tui stat --per-thread` counts each thread"),
     idle("-T, --timestamp", ALWAYS_TIMED),
     refused("--affinity <node|cpu>", "one thread reads the rings; taskset binds it"),
     idle("--aio[=<n>]", ONE_THREAD),

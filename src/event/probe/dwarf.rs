@@ -56,7 +56,7 @@ impl DebugInfo {
         Some(Self { dwarf: Dwarf::load(load).ok()? })
     }
 
-    fn units(&self) -> impl Iterator<Item = Unit<Reader>> + '_ {
+    pub(super) fn units(&self) -> impl Iterator<Item = Unit<Reader>> + '_ {
         let mut headers = self.dwarf.units();
         std::iter::from_fn(move || headers.next().ok().flatten()).filter_map(|header| self.dwarf.unit(header).ok())
     }
@@ -65,7 +65,7 @@ impl DebugInfo {
         self.units().nth(index)
     }
 
-    fn text(&self, unit: &Unit<Reader>, entry: &Entry, at: gimli::DwAt) -> Option<String> {
+    pub(super) fn text(&self, unit: &Unit<Reader>, entry: &Entry, at: gimli::DwAt) -> Option<String> {
         let value = entry.attr_value(at)?;
         let text = self.dwarf.attr_string(unit, value).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())

@@ -1,10 +1,11 @@
 //! The lines of a program's functions and the places of their code (DWARF 5, section 6.2).
 
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
-use gimli::constants;
+use gimli::{FileEntry, LineProgramHeader, Unit, constants};
 
-use super::dwarf::DebugInfo;
+use super::dwarf::{DebugInfo, Entry, Reader};
 
 /// A line of a function that has code of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,40 +24,75 @@ impl DebugInfo {
     /// The lines of a function, in order; of each the first instruction that begins a statement.
     pub(crate) fn lines(&self, function: &str) -> Option<Vec<ProbeLine>> {
         let (unit, entry) = self.function(function)?;
-        let low = match entry.attr_value(constants::DW_AT_low_pc)? {
-            gimli::AttributeValue::Addr(address) => address,
-            other => self.dwarf.attr_address(&unit, other).ok()??,
-        };
-        let high = match entry.attr_value(constants::DW_AT_high_pc)? {
-            gimli::AttributeValue::Addr(address) => address,
-            other => low.checked_add(other.udata_value()?)?,
-        };
+        let code = self.code(&unit, &entry)?;
         let first = entry.attr_value(constants::DW_AT_decl_line).and_then(|v| v.udata_value()).unwrap_or(1);
         let program = unit.line_program.clone()?;
         let mut rows = program.rows();
         let mut lines: Vec<ProbeLine> = Vec::new();
         while let Ok(Some((header, row))) = rows.next_row() {
-            let inside = (low..high).contains(&row.address()) && row.is_stmt() && !row.end_sequence();
+            let inside = code.contains(&row.address()) && row.is_stmt() && !row.end_sequence();
             let Some(number) = row.line().map(std::num::NonZero::get).filter(|n| inside && *n >= first) else {
                 continue;
             };
             if lines.iter().any(|line| line.number == number) {
                 continue;
             }
-            let text =
-                |value| self.dwarf.attr_string(&unit, value).ok().map(|s| String::from_utf8_lossy(&s).into_owned());
-            let made = |file: &gimli::FileEntry<_>| {
-                // Each part counts from the one before it, unless it begins at the root.
-                let above = unit.comp_dir.as_ref().map(|dir| String::from_utf8_lossy(dir).into_owned());
-                let folder = file.directory(header).and_then(text);
-                let parts = above.into_iter().chain(folder).chain(text(file.path_name()));
-                parts.collect::<PathBuf>().display().to_string()
-            };
-            let file = row.file(header).map(made).unwrap_or_default();
+            let file = row.file(header).map(|file| self.path(&unit, header, file)).unwrap_or_default();
+            let file = file.display().to_string();
             lines.push(ProbeLine { relative: number - first, number, file, address: row.address() });
         }
         lines.sort_by_key(|line| line.number);
         Some(lines)
+    }
+
+    /// The code of a function that is in one piece.
+    fn code(&self, unit: &Unit<Reader>, entry: &Entry) -> Option<Range<u64>> {
+        let low = match entry.attr_value(constants::DW_AT_low_pc)? {
+            gimli::AttributeValue::Addr(address) => address,
+            other => self.dwarf.attr_address(unit, other).ok()??,
+        };
+        let high = match entry.attr_value(constants::DW_AT_high_pc)? {
+            gimli::AttributeValue::Addr(address) => address,
+            other => low.checked_add(other.udata_value()?)?,
+        };
+        Some(low..high)
+    }
+
+    /// The path that a file was compiled by. Each part counts from the one before it, unless it begins at the root.
+    fn path(&self, unit: &Unit<Reader>, header: &LineProgramHeader<Reader>, file: &FileEntry<Reader>) -> PathBuf {
+        let text = |value| self.dwarf.attr_string(unit, value).ok().map(|s| String::from_utf8_lossy(&s).into_owned());
+        let above = unit.comp_dir.as_ref().map(|dir| String::from_utf8_lossy(dir).into_owned());
+        let folder = file.directory(header).and_then(text);
+        above.into_iter().chain(folder).chain(text(file.path_name())).collect()
+    }
+
+    /// The function that a line of a source file has its first code in, and the line counted from where that begins; the
+    /// file is told by the end of its path.
+    pub(crate) fn function_at(&self, source: &str, line: u64) -> Option<(String, u64)> {
+        self.units().find_map(|unit| {
+            let mut rows = unit.line_program.clone()?.rows();
+            let mut address = None;
+            while let Ok(Some((header, row))) = rows.next_row() {
+                let is_line = row.is_stmt() && !row.end_sequence() && row.line().is_some_and(|own| own.get() == line);
+                let is_source = |file| self.path(&unit, header, file).ends_with(Path::new(source));
+                if is_line && row.file(header).is_some_and(is_source) {
+                    address = Some(address.map_or(row.address(), |first: u64| first.min(row.address())));
+                }
+            }
+            let address = address?;
+            let mut entries = unit.entries();
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                let is_function = entry.tag() == constants::DW_TAG_subprogram;
+                if !is_function || !self.code(&unit, entry).is_some_and(|code| code.contains(&address)) {
+                    continue;
+                }
+                let name = [constants::DW_AT_linkage_name, constants::DW_AT_name];
+                let name = name.iter().find_map(|at| self.text(&unit, entry, *at))?;
+                let first = entry.attr_value(constants::DW_AT_decl_line).and_then(|v| v.udata_value()).unwrap_or(1);
+                return Some((name, line.checked_sub(first)?));
+            }
+            None
+        })
     }
 
     /// The address of the code of a function's line; the error names lines that have some.
@@ -85,5 +121,7 @@ mod tests {
         assert!(info.address_of("send_message", 2).expect("code") > 0);
         assert!(info.address_of("send_message", 77).expect_err("none").contains("these have: "));
         assert!(info.lines("nobody").is_none());
+        assert_eq!(info.function_at("probed.c", 8), Some(("send_message".to_owned(), 2)));
+        assert_eq!((info.function_at("robed.c", 8), info.function_at("probed.c", 7777)), (None, None));
     }
 }

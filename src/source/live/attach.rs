@@ -305,6 +305,8 @@ impl Attachment {
         let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
         if missing && attr.precise() > 0 {
             event.attr.set_precise(attr.precise() - 1);
+        } else if missing && attr.branch_sample_type != 0 {
+            return Err(OpenError::branches(&event.name, errno));
         } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {
             let flags = event.attr.flags;
             let clock = Event::cpu_clock();

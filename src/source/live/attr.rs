@@ -30,6 +30,10 @@ pub struct Extras {
     pub(crate) namespaces: bool,
     /// No records of BPF programs.
     pub(crate) no_bpf: bool,
+    /// What each thread that is followed counted, at its end.
+    pub(crate) thread_counts: bool,
+    /// Branches before each sample of a CPU's PMU, as bits of [`branch`]; 0 for none.
+    pub(crate) branches: u64,
 }
 
 /// Settings common to all events of a session.
@@ -189,9 +193,19 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     attr.read_format |= group_format(event);
     // The kernel does not add up for samples what children count (perf_event_alloc in kernel/events/core.c).
     attr.set(Flag::Inherit, common.inherit && !event.is_read());
+    attr.set(Flag::InheritStat, common.extras.thread_counts && attr.has(Flag::Inherit));
+    if common.extras.branches != 0 && has_branches(event) {
+        attr.sample_type |= sample::BRANCH_STACK;
+        attr.branch_sample_type = common.extras.branches;
+    }
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);
     attr
+}
+
+/// True if a CPU may remember the branches before samples of an event: those of its PMU.
+pub(crate) fn has_branches(event: &Event) -> bool {
+    !matches!(event.attr.kind, TYPE_SOFTWARE | TYPE_TRACEPOINT | TYPE_BREAKPOINT)
 }
 
 /// The bit that has an event read with all of its group.
@@ -293,8 +307,25 @@ pub(super) mod tests {
             switches: false,
             namespaces: false,
             no_bpf: false,
+            thread_counts: false,
+            branches: 0,
         },
     };
+
+    #[test]
+    fn branches_are_asked_of_a_pmu_and_counts_of_threads_that_are_followed() {
+        let asked = |branches, thread_counts, inherit, what: &Event| {
+            let extras = Extras { branches, thread_counts, ..COMMON.extras };
+            event(what, &CommonAttrs { extras, inherit, ..COMMON }, KernelFeatures::default())
+        };
+        let cycles = asked(0b1001, true, true, &Event::cycles());
+        assert!(cycles.sample_type & sample::BRANCH_STACK != 0 && cycles.branch_sample_type == 0b1001);
+        assert!(cycles.has(Flag::InheritStat));
+        let clock = asked(0b1001, true, false, &Event::cpu_clock());
+        assert_eq!((clock.sample_type & sample::BRANCH_STACK, clock.branch_sample_type), (0, 0));
+        assert!(!clock.has(Flag::InheritStat), "nobody is followed");
+        assert_eq!(asked(0, false, true, &Event::cycles()).branch_sample_type, 0);
+    }
 
     #[test]
     fn clocks_have_a_frequency_and_tracepoints_take_every_hit() {

@@ -70,6 +70,21 @@ impl OpenError {
         Self::new(format!("event {event}"), "opened", reason, remedy)
     }
 
+    /// An event whose samples cannot have the branches before them.
+    pub(crate) fn branches(event: &str, errno: Errno) -> Self {
+        let reason = match errno {
+            Errno::OPNOTSUPP => "this CPU remembers no branches for it",
+            _ => "a CPU's PMU remembers branches, and this machine has no hardware counters",
+        };
+        let what = format!("branches before samples of {event}");
+        Self::new(
+            what,
+            "recorded",
+            reason,
+            "Leave -b, -j and --call-graph lbr away; `perfprof-tui doctor` says what this machine can measure.",
+        )
+    }
+
     /// A refusal for want of rights.
     pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);

@@ -227,7 +227,7 @@ impl Row<'_> {
 
 fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) {
     let room = usize::from(span.width - span.bar);
-    let text = cell.text();
+    let text = cell.text_in(room);
     let text = fit(&text, room);
     let pad = match span.field.column().align {
         Align::Right => room.saturating_sub(width(&text)),

@@ -247,7 +247,7 @@ fn none(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         put(buffer, area, 2, 1, "the unit starts…", theme.dim);
         return;
     }
-    put(buffer, area, 1, 0, "No unit runs. M starts one:", theme.text);
+    put(buffer, area, 1, 0, "No unit runs. ⏎ or M starts one:", theme.text);
     let room = usize::from(area.width.saturating_sub(20));
     for (spec, y) in UNITS.iter().zip(1..area.height) {
         put(buffer, area, 2, y, spec.name, theme.key);

@@ -179,6 +179,7 @@ impl UnitTable<'_> {
                 // Of a course the newest part.
                 Cell::Course(values) => spark(&values[values.len().saturating_sub(room)..]),
                 _ if column.name.ends_with("stack") => fit_stack(&self.cell_text(row, span.column), room).into_owned(),
+                Cell::Count(_) => fit(&cell.text_in(room), room).into_owned(),
                 _ => fit(&self.cell_text(row, span.column), room).into_owned(),
             };
             let right = column.align == Align::Right;

@@ -155,6 +155,9 @@ impl App {
 
     /// Folds a row of a tree, zooms into a frame, or goes on to what a row is about.
     pub(crate) fn enter_row(&mut self) {
+        if self.views.units.current.is_none() && !self.views.units.pending {
+            return self.choose_unit();
+        }
         let Some((panel, _)) = self.views.units.panel() else { return };
         match &panel.body {
             Body::Tree(_) => {

@@ -1,0 +1,136 @@
+//! Places of probes that are named by how they look, by a pattern or by a line of a source file: as the functions and
+//! lines that these are.
+
+use std::path::Path;
+
+use globset::GlobMatcher;
+
+use crate::event::probe::elf::Elf;
+use crate::event::probe::lines::ProbeLine;
+
+use super::Usage;
+use super::args::Probe;
+use super::probe::{debug_info, exec, source};
+
+/// A pattern makes no more probes than this.
+const MAX_PROBES: usize = 128;
+
+/// The definitions that one stands for: itself, where it names a function.
+pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
+    let (place, rest) = spec.split_once(' ').unwrap_or((spec, ""));
+    let (names, place) = place.split_once('=').map_or(("", place), |(names, place)| (names, place));
+    let again = |place: &str| {
+        let equals = if names.is_empty() { "" } else { "=" };
+        format!("{names}{equals}{place} {rest}").trim_end().to_owned()
+    };
+    if let Some((function, pattern)) = place.split_once(';') {
+        return Ok(vec![again(&with_line(args, function, pattern)?)]);
+    }
+    if args.exec.is_none() {
+        return Ok(vec![spec.to_owned()]);
+    }
+    if let Some((file, line)) = place.rsplit_once(':').filter(|(file, _)| file.contains('.'))
+        && let Ok(line) = line.parse()
+    {
+        let found = debug_info(exec(args)?, ", which knows lines")?.function_at(file, line);
+        let none = || {
+            anyhow::anyhow!(
+                "line {line} of {file} has no code in {}",
+                exec(args).map_or("".into(), |path| path.display().to_string())
+            )
+        };
+        let (function, relative) = found.ok_or_else(none)?;
+        return Ok(vec![again(&format!("{function}:{relative}"))]);
+    }
+    let (pattern, behind) = match place.find(['+', '%', '@', ':']) {
+        Some(at) => place.split_at(at),
+        None => (place, ""),
+    };
+    if !pattern.contains(['*', '?', '[']) {
+        return Ok(vec![spec.to_owned()]);
+    }
+    let file = Elf::open(exec(args)?).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let matcher = glob(pattern)?;
+    let mut found: Vec<&str> = file.functions().map(|(name, _)| name).filter(|name| matcher.is_match(name)).collect();
+    found.dedup();
+    match found.len() {
+        0 => anyhow::bail!("--add {spec}: no function is called so; probe -F {pattern} lists those that are"),
+        n if n > MAX_PROBES => {
+            anyhow::bail!("--add {spec}: {n} functions are called so, and {MAX_PROBES} are probed at most")
+        }
+        _ => Ok(found.into_iter().map(|name| again(&format!("{name}{behind}"))).collect()),
+    }
+}
+
+/// A glob of names.
+pub(super) fn glob(text: &str) -> anyhow::Result<GlobMatcher> {
+    let glob = globset::Glob::new(text).map_err(|e| Usage(format!("{text}: not a glob: {}", e.kind())))?;
+    Ok(glob.compile_matcher())
+}
+
+/// The line of a function that looks so, blanks aside.
+fn with_line(args: &Probe, function: &str, pattern: &str) -> anyhow::Result<String> {
+    let glob = glob(pattern.trim())?;
+    let name = function.split('@').next().unwrap_or_default();
+    let exec = exec(args)?;
+    let lines = debug_info(exec, "")?.lines(name).unwrap_or_default();
+    let text = lines.first().and_then(|line| source(exec, Path::new(&line.file))).unwrap_or_default();
+    let text: Vec<&str> = text.lines().collect();
+    let shown = |line: &ProbeLine| {
+        let text = (line.number as usize).checked_sub(1).and_then(|at| text.get(at));
+        text.map_or(String::new(), |text| text.split_whitespace().collect())
+    };
+    let found = lines.iter().find(|line| glob.is_match(shown(line)));
+    let none = || anyhow::anyhow!("no line of {name} with code looks like {pattern}; probe -L {name} shows them");
+    Ok(format!("{function}:{}", found.ok_or_else(none)?.relative))
+}
+
+/// A function with the lines of it that are wanted, counted from its first: `FUNCTION[:FROM[-TO|+COUNT]]`.
+pub(super) fn range(text: &str) -> (&str, std::ops::RangeInclusive<u64>) {
+    let all = (text, 0..=u64::MAX);
+    let Some((function, range)) = text.rsplit_once(':') else { return all };
+    let two = |by: char| {
+        let (from, to) = range.split_once(by)?;
+        Some((from.parse::<u64>().ok()?, to.parse::<u64>().ok()?))
+    };
+    match (range.parse::<u64>(), two('-'), two('+')) {
+        (Ok(from), ..) => (function, from..=u64::MAX),
+        (_, Some((from, to)), _) => (function, from..=to),
+        (_, _, Some((from, count))) => (function, from..=from.saturating_add(count)),
+        _ => all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+
+    fn probe(words: &[&str]) -> Probe {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/probed.so");
+        let typed = [&["p", "probe", "-x", path], words].concat();
+        let matches = super::super::args::Args::command().try_get_matches_from(typed).expect("parses");
+        Probe::from_arg_matches(matches.subcommand().expect("probe").1).expect("read")
+    }
+
+    #[test]
+    fn places_are_functions_by_patterns_and_lines_of_files() {
+        let args = probe(&[]);
+        let of = |spec: &str| named(&args, spec).map_err(|error| error.to_string());
+        assert_eq!(of("send_message arg1"), Ok(vec!["send_message arg1".to_owned()]));
+        assert_eq!(of("mine=send_mess*%return $retval"), Ok(vec!["mine=send_message%return $retval".to_owned()]));
+        assert_eq!(of("probed.c:8 arg1"), Ok(vec!["send_message:2 arg1".to_owned()]));
+        assert!(of("nobody*").is_err_and(|why| why.contains("no function is called so")));
+        assert!(of("probed.c:7777").is_err_and(|why| why.contains("has no code")));
+    }
+
+    #[test]
+    fn lines_of_a_function_are_a_range() {
+        assert_eq!(range("main"), ("main", 0..=u64::MAX));
+        assert_eq!(range("main:3"), ("main", 3..=u64::MAX));
+        assert_eq!(range("main:3-5"), ("main", 3..=5));
+        assert_eq!(range("main:3+5"), ("main", 3..=8));
+        assert_eq!(range("ns::main"), ("ns::main", 0..=u64::MAX));
+    }
+}

@@ -1,0 +1,58 @@
+//! The branches that a CPU is asked to remember (`perf record -j`, perf-record(1)), as bits of `branch_sample_type`.
+
+use crate::lang::nearest_hint;
+
+/// Branches of any sort.
+pub(crate) const ANY: u64 = 1 << 3;
+/// Bits that only say whose branches: user code's, the kernel's, a hypervisor's.
+const WHOSE: u64 = 0b111;
+
+const WORDS: &[(&str, u64)] = &[
+    ("u", 1),
+    ("k", 1 << 1),
+    ("hv", 1 << 2),
+    ("any", ANY),
+    ("any_call", 1 << 4),
+    ("any_ret", 1 << 5),
+    ("ind_call", 1 << 6),
+    ("abort_tx", 1 << 7),
+    ("in_tx", 1 << 8),
+    ("no_tx", 1 << 9),
+    ("cond", 1 << 10),
+    ("stack", 1 << 11),
+    ("ind_jmp", 1 << 12),
+    ("call", 1 << 13),
+    ("no_flags", 1 << 14),
+    ("no_cycles", 1 << 15),
+    ("save_type", 1 << 16),
+    ("hw_index", 1 << 17),
+    ("priv", 1 << 18),
+    ("counter", 1 << 19),
+];
+
+/// The bits of words with commas between; of none but whose they are, branches of any sort are meant.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let mut mask = 0;
+    for word in text.split(',') {
+        let found = WORDS.iter().find(|(name, _)| *name == word);
+        mask |= found.map(|(_, bit)| *bit).ok_or_else(|| {
+            let names: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
+            let hint = nearest_hint(word, names.iter().copied());
+            format!("{word} is no sort of branches; there are {}{hint}", names.join(", "))
+        })?;
+    }
+    Ok(if mask & !WHOSE == 0 { mask | ANY } else { mask })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_bits() {
+        assert_eq!(parse("any,u"), Ok(0b1001));
+        assert_eq!(parse("u,k"), Ok(0b1011));
+        assert_eq!(parse("any_ret,save_type"), Ok(1 << 5 | 1 << 16));
+        assert!(parse("any_cal").is_err_and(|why| why.contains("nearest: any_call")));
+    }
+}

@@ -11,13 +11,13 @@ use crate::lang::nearest_hint;
 
 use super::perf_commands::{self, Meant};
 use super::spelling::{self, Named};
-use super::{Usage, usdt};
+use super::{usage, usdt};
 
 /// The words as the parser takes them; what cannot be meant is said.
-pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>, Usage> {
+pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let words = placed(words, parser)?;
     let (own, from) = command_of(&words, parser);
-    spelling::written_out(words, from, own, |text| value_of(text, own) == Some(Need::Must))
+    Ok(spelling::written_out(words, from, own, |text| value_of(text, own) == Some(Need::Must))?)
 }
 
 /// The command that words are of, and where its own begin.
@@ -30,7 +30,7 @@ fn command_of<'a>(words: &[OsString], parser: &'a clap::Command) -> (&'a clap::C
 }
 
 /// The words in the order that the parser takes them in.
-fn placed(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>, Usage> {
+fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let mut words = words;
     // As pprof is called by who has PPROF_PATH from its environment.
     if let Some(word) = words.get_mut(1).filter(|word| **word == "--symbols") {
@@ -50,7 +50,7 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>,
             words.remove(at);
             return placed(words, parser);
         }
-        Some(Meant::Trace) => return Err(Usage(perf_commands::TRACE.into())),
+        Some(Meant::Trace) => anyhow::bail!(perf_commands::TRACE),
         None => {}
     }
     if text == "help" || parser.find_subcommand(text).is_some() {
@@ -64,11 +64,11 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsString>,
     }
     let typed = word.to_string_lossy();
     if let Some(instead) = perf_commands::instead(&typed) {
-        return Err(Usage(instead));
+        anyhow::bail!(instead);
     }
     let names = parser.get_subcommands().map(clap::Command::get_name);
     let hint = nearest_hint(&typed, names.filter(|name| !name.is_empty()));
-    Err(Usage(format!(
+    Err(usage(format!(
         "no command, no file and no program is called {typed}{hint}\nperfprof-tui --help lists the commands"
     )))
 }
@@ -215,7 +215,7 @@ mod tests {
 
     fn arranged(line: &str) -> Result<String, String> {
         let words = line.split(' ').map(OsString::from).collect();
-        let out = super::arranged(words, &super::super::args::whole()).map_err(|usage| usage.0)?;
+        let out = super::arranged(words, &super::super::args::whole()).map_err(|error| error.to_string())?;
         Ok(out.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
     }
 

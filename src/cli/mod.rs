@@ -77,7 +77,7 @@ pub fn main() -> ExitCode {
     let command = config::apply(args::whole(), &config.options);
     let words = match entry::arranged(std::env::args_os().collect(), &command) {
         Ok(words) => words,
-        Err(usage) => return code(Err(usage.into())),
+        Err(error) => return code(Err(error)),
     };
     let mut checked = Ok(Vec::new());
     let unit = args::unit_args::called(&words);

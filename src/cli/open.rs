@@ -18,6 +18,7 @@ use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
 use crate::symbols::shipped::ShippedTables;
 
+use super::args::listed::usual_input;
 use super::args::{Recording, SampleSelection, clauses_of_lists};
 use super::output::complain;
 use super::remote::Remote;
@@ -34,10 +35,10 @@ pub(crate) struct Opened {
 }
 
 impl Recording {
-    /// The files that were named; without any the one that recordings are written to.
+    /// The files that were named; without any what comes by a pipe, or the one that recordings are written to.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
-        if named.is_empty() { vec![PathBuf::from("perf.data")] } else { named }
+        if named.is_empty() { vec![usual_input()] } else { named }
     }
 }
 

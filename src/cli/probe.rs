@@ -1,14 +1,11 @@
 //! `probe`: makes, lists and removes probes of functions and of programs' static probes.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use globset::GlobMatcher;
 
 use crate::event::probe::args::Parameters;
-use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::Elf;
 use crate::event::probe::kernel::KernelFunctions;
 use crate::event::probe::lines::ProbeLine;
@@ -17,12 +14,11 @@ use crate::event::probe::{self, as_name, tracefs};
 use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::source::live::probes;
-use crate::symbols::door::{Door, Namers, Purpose};
 use crate::symbols::kallsyms::Kallsyms;
 
 use super::args::Probe;
 use super::output::{complain, print, print_table};
-use super::{Usage, probe_places};
+use super::probe_places::{self, debug_info, exec, source};
 
 /// `perfprof-tui probe`.
 pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
@@ -32,8 +28,7 @@ pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
         return add(&args, &root()?, &added);
     }
     if let Some(glob) = &args.del {
-        let glob = globset::Glob::new(glob).map_err(|e| Usage(format!("--del {glob}: not a glob: {}", e.kind())))?;
-        let glob = glob.compile_matcher();
+        let glob = probe_places::glob(glob)?;
         return removed(&root()?, &|known| glob.is_match(known.event()));
     }
     if args.clean {
@@ -116,10 +111,6 @@ fn removed(root: &Path, which: &dyn Fn(&tracefs::ExistingProbe) -> bool) -> anyh
     Ok(u8::from(gone.is_empty()))
 }
 
-pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
-    args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
-}
-
 fn static_row(found: &Usdt) -> Vec<Cell> {
     vec![text(&found.event()), text("static probe"), text(&found.operands.join(" "))]
 }
@@ -193,14 +184,6 @@ fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
     show(args, &Table { columns: vec![column("name", "Name"), column("kind", "Kind")], rows })
 }
 
-/// A program's debug information; without it, `else_` says what else there is.
-pub(super) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
-    // A file that cannot be read lacks more than that.
-    Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
-    let none = || anyhow::anyhow!("{}: has no debug information{else_}", path.display());
-    DebugInfo::open(path).ok_or_else(none)
-}
-
 /// The lines of a function that have code, with their text where the source is at hand.
 fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     if args.exec.is_none() {
@@ -223,16 +206,6 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     let columns =
         vec![column("line", "Line"), column("place", "Place"), column("address", "Address"), column("text", "Text")];
     show(args, &Table { columns, rows: lines.iter().map(row).collect() })
-}
-
-/// The text of a source file that a program names, where those who wrote the program may read it.
-pub(super) fn source(exec: &Path, path: &Path) -> Option<String> {
-    let mut namers = Namers::default();
-    namers.add_writers(&File::open(exec).ok()?);
-    let file = Door::here(namers).ok()?.open(path, Purpose::Source).ok()?;
-    let mut bytes = Vec::new();
-    file.take(Purpose::Source.limit()).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The parameters of a function.

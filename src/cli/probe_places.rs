@@ -1,16 +1,20 @@
 //! Places of probes that are named by how they look, by a pattern or by a line of a source file: as the functions and
 //! lines that these are.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use globset::GlobMatcher;
 
+use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::Elf;
 use crate::event::probe::lines::ProbeLine;
 
+use crate::symbols::door::{Door, Namers, Purpose};
+
 use super::Usage;
 use super::args::Probe;
-use super::probe::{debug_info, exec, source};
 
 /// A pattern makes no more probes than this.
 const MAX_PROBES: usize = 128;
@@ -60,6 +64,29 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
         }
         _ => Ok(found.into_iter().map(|name| again(&format!("{name}{behind}"))).collect()),
     }
+}
+
+/// The program or library of -x.
+pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
+    args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
+}
+
+/// A program's debug information; without it, `else_` says what else there is.
+pub(super) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
+    // A file that cannot be read lacks more than that.
+    Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let none = || anyhow::anyhow!("{}: has no debug information{else_}", path.display());
+    DebugInfo::open(path).ok_or_else(none)
+}
+
+/// The text of a source file that a program names, where those who wrote the program may read it.
+pub(super) fn source(exec: &Path, path: &Path) -> Option<String> {
+    let mut namers = Namers::default();
+    namers.add_writers(&File::open(exec).ok()?);
+    let file = Door::here(namers).ok()?.open(path, Purpose::Source).ok()?;
+    let mut bytes = Vec::new();
+    file.take(Purpose::Source.limit()).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A glob of names.

@@ -50,10 +50,10 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     let by_cpu = [args.per_cpu, args.more.per_core, args.more.per_die, args.more.per_socket, args.more.per_node];
     let is_of_tasks = args.pids.is_some() || args.tids.is_some() || !(args.all || args.cpus.is_some());
     if let Some(word @ ("record" | "report")) = args.cmd.first().and_then(|word| word.to_str()) {
-        return Err(usage(format!(
+        anyhow::bail!(
             "stat {word}: counts are not kept in a recording\nstat -o FILE keeps its table, stat -x, -o FILE its values; \
              perfprof-tui record samples the same events"
-        )));
+        );
     }
     if args.repeat != 1 && (args.cmd.is_empty() || args.interval.is_some()) {
         return Err(usage("-r: it is a command that can be run again and again, and without -I"));

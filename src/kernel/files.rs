@@ -160,6 +160,12 @@ fn is_written_directly(target: &Path) -> bool {
     special && trusted().contains(&meta.uid())
 }
 
+/// True if standard input is a pipe.
+pub(crate) fn stdin_is_pipe() -> bool {
+    let stat = rustix::fs::fstat(std::io::stdin());
+    stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo)
+}
+
 /// Root, who we are, and who called sudo.
 fn trusted() -> Vec<u32> {
     let caller = privilege::variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());

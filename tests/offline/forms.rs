@@ -352,3 +352,19 @@ fn contexts_come_from_call_chains() {
     let all = ["task", "softirq", "irq", "idle"].map(|c| samples(&format!("context == {c}"))).iter().sum::<u64>();
     assert_eq!(all, 8971);
 }
+
+/// Where no recording is named, what a pipe brings is read, as by perf's commands.
+#[test]
+fn a_pipe_is_read_where_nothing_is_named() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for command in ["report", "script", "evlist"] {
+        let mut child = program();
+        let child = child.arg(command).current_dir(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.stderr(Stdio::null()).spawn().expect("spawn");
+        let bytes = std::fs::read(data("fp-spin.data")).expect("read");
+        // A command may end before it has read all.
+        let _ = child.stdin.take().expect("stdin").write_all(&bytes);
+        let output = child.wait_with_output().expect("ends");
+        assert!(output.status.success() && !output.stdout.is_empty(), "{command}: {output:?}");
+    }
+}

@@ -119,7 +119,7 @@ fn inlined_functions_and_lines_are_perfs() {
     let lines = ours("inline", &["script", "-F", "+srcline"]);
     let leaf = |want: &str| {
         let blocks = lines.split("\n\n").filter(|block| block.contains("process_all"));
-        blocks.filter(|block| block.lines().nth(2).is_some_and(|line| line.trim() == want)).count()
+        blocks.filter(|block| block.lines().nth(2).is_some_and(|line| line == format!("  {want}"))).count()
     };
     assert_eq!((leaf("inliner.c:11"), leaf("inliner.c:12")), (254, 40));
     let plain = ours("inline", &["export", "--to", "folded", "-o", "-"]);

@@ -5,7 +5,17 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
+use crate::kernel::files::stdin_is_pipe;
+
 use super::NameArgs;
+
+/// The recording where none is named, as perf has it: standard input where that is a pipe, else perf.data.
+pub(crate) fn usual_input() -> PathBuf {
+    PathBuf::from(if stdin_is_pipe() { "-" } else { PERF_DATA })
+}
+
+/// The file of perf's commands where none is named.
+pub(crate) const PERF_DATA: &str = "perf.data";
 
 /// A recording by its name, with or without `-i`.
 #[derive(Clone, Debug, ClapArgs)]
@@ -20,7 +30,7 @@ pub(crate) struct NamedRecording {
 
 impl NamedRecording {
     pub(crate) fn path(&self) -> PathBuf {
-        self.input.clone().or_else(|| self.file.clone()).unwrap_or_else(|| PathBuf::from("perf.data"))
+        self.input.clone().or_else(|| self.file.clone()).unwrap_or_else(usual_input)
     }
 }
 

@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 
 use crate::lang::quantity;
 
+use super::listed::{PERF_DATA, usual_input};
 use super::{NameArgs, Recording, SampleSelection};
 
 /// The format of a function.
@@ -50,9 +51,6 @@ pub(crate) struct Annotate {
     pub(crate) stdio: bool,
 }
 
-/// The file of perf's commands where none is named.
-const PERF_DATA: &str = "perf.data";
-
 impl Annotate {
     /// The recording and the function. `None` when there is one word too many.
     pub(crate) fn split(&self) -> Option<(Recording, Option<String>)> {
@@ -60,7 +58,7 @@ impl Annotate {
         // perf takes a function without its file.
         let is_symbol = |word: &String| self.what.len() == 1 && self.symbol.is_none() && !Path::new(word).exists();
         let own = words.next_if(|word| self.input.is_none() && is_symbol(word) && Path::new(PERF_DATA).exists());
-        let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(|| PERF_DATA.into());
+        let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(usual_input);
         let symbol = own
             .or_else(|| words.next())
             .cloned()

@@ -51,7 +51,7 @@ pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String 
         out.push_str(&format!(" ({})", clean(path)));
     }
     if let Some(line) = data.profile.frames.line(frame).filter(|_| shape.set.has("srcline")) {
-        out.push_str(&format!("\n\t  {}", clean(&line.short())));
+        out.push_str(&format!("\n  {}", clean(&line.short())));
     }
     out
 }

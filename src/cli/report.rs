@@ -84,6 +84,10 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     if let Some(hardware) = hardware {
         return hardware.run(&args, opened);
     }
+    if let Some(branches) = HardwareReport::by_itself(&args, opened.source.info()) {
+        complain("it is a recording of branches, and this is a table of them; --no-branch-stack has one of functions");
+        return branches.run(&args, opened);
+    }
     let info = opened.source.info();
     let own = if args.branch_history { vec![ColumnKey::Sym, ColumnKey::Dso] } else { own_keys(info) };
     let children = !args.no_children && (info.chains || args.branch_history) && !typed.by_line();

@@ -6,9 +6,11 @@ use crate::engine::IntakeOptions;
 use crate::ingest::hardware::HardwareWords;
 use crate::kernel::attr::sample;
 use crate::panel;
+use crate::perfdata::features::bit;
 use crate::query::filter_eval::FilterEvaluator;
-use crate::report::hardware::{HardwareRows, KEYS, Key, usual};
+use crate::report::hardware::{HardwareKey, HardwareRows, KEYS, Key, NeededField, usual};
 use crate::report::json;
+use crate::source::Info;
 use crate::symbols::objects::Objects;
 
 use super::args::{Format, Report};
@@ -29,14 +31,40 @@ impl HardwareReport {
     /// What the arguments ask for; `None` where that is a report of functions.
     pub(super) fn of(args: &Report) -> anyhow::Result<Option<Self>> {
         let typed = args.sort.as_deref().unwrap_or_default();
-        let has_own = typed.split(',').any(|word| KEYS.iter().any(|key| key.name == word.trim()));
+        let own = |words| move |word: &str| KEYS.iter().any(|key| key.name == word.trim() && key.of == words);
         let words = match (args.branch_stack, args.mem_mode) {
             (true, true) => return Err(usage("-b and --mem-mode: a table is of branches or of accesses to memory")),
             (true, false) => HardwareWords::Branches,
             (false, true) => HardwareWords::Accesses,
-            (false, false) if has_own => HardwareWords::Accesses,
+            (false, false) if !args.no_branch_stack && typed.split(',').any(own(HardwareWords::Branches)) => {
+                HardwareWords::Branches
+            }
+            (false, false) if KEYS.iter().any(|key| typed.split(',').any(own(key.of))) => HardwareWords::Accesses,
             (false, false) => return Ok(None),
         };
+        Self::with(args, words).map(Some)
+    }
+
+    /// A table of branches where nothing else is asked for of a recording that is of them.
+    pub(super) fn by_itself(args: &Report, info: &Info) -> Option<Self> {
+        let of_functions = args.no_branch_stack
+            || args.branch_history
+            || args.children
+            || args.hierarchy
+            || args.coverage
+            || args.call_graph.as_deref().is_some_and(|way| way != "none")
+            || args.more.fields.is_some()
+            || args.more.parent.is_some();
+        let is_asked_for = info.head.as_ref().is_some_and(|head| head.features.get(bit::BRANCH_STACK).is_some());
+        let has = |bit: u64| info.events.iter().any(|event| event.attr.sample_type & bit != 0);
+        // Copies of stacks are there for call chains, and what is asked of these is functions.
+        let is_of_branches = is_asked_for && has(sample::BRANCH_STACK) && !has(sample::STACK_USER);
+        let words = HardwareWords::Branches;
+        (!of_functions && is_of_branches).then(|| Self::with(args, words).ok()).flatten()
+    }
+
+    fn with(args: &Report, words: HardwareWords) -> anyhow::Result<Self> {
+        let typed = args.sort.as_deref().unwrap_or_default();
         let list = if typed.is_empty() { usual(words) } else { typed };
         let mut keys = Vec::new();
         for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -51,32 +79,42 @@ impl HardwareReport {
                 _ => keys.push(key),
             }
         }
-        let memory_alone = |key: &Key| matches!(key, Key::Hardware(key) if !["local_weight", "local_ins_lat", "transaction"].contains(&key.name));
+        let memory_alone = |key: &Key| matches!(key, Key::Hardware(key) if !key.of_any_sample);
         if words == HardwareWords::Accesses && !args.mem_mode && keys.iter().any(memory_alone) {
             return Err(usage(format!("--sort {list}: accesses to memory have it: --mem-mode")));
         }
-        Ok(Some(Self { words, keys, by_weight: args.mem_mode }))
+        Ok(Self { words, keys, by_weight: args.mem_mode })
+    }
+
+    fn own_keys(&self) -> impl Iterator<Item = &'static HardwareKey> + '_ {
+        self.keys.iter().filter_map(|key| match key {
+            Key::Hardware(key) => Some(*key),
+            Key::Column(_) => None,
+        })
     }
 
     /// Prints it.
     pub(super) fn run(self, args: &Report, opened: Opened) -> anyhow::Result<u8> {
         let needed = match self.words {
-            HardwareWords::Branches => Some((sample::BRANCH_STACK, "branches", "-b")),
-            HardwareWords::Accesses if self.by_weight => Some((sample::DATA_SRC, "sources of data", "--data")),
+            HardwareWords::Branches => Some(NeededField { bit: sample::BRANCH_STACK, what: "branches", option: "-b" }),
+            HardwareWords::Accesses if self.by_weight => {
+                Some(NeededField { bit: sample::DATA_SRC, what: "sources of data", option: "--data" })
+            }
             HardwareWords::Accesses => None,
         };
-        if let Some((bit, what, option)) = needed
-            && !opened.source.info().events.iter().any(|event| event.attr.sample_type & bit != 0)
-        {
-            return Err(usage(format!(
-                "{}: its samples have no {what}: they are recorded by `perf record {option}`",
-                opened.name
-            )));
+        for NeededField { bit, what, option } in needed.into_iter().chain(self.own_keys().filter_map(|key| key.needs)) {
+            if !opened.source.info().events.iter().any(|event| event.attr.sample_type & bit != 0) {
+                return Err(usage(format!(
+                    "{}: its samples have no {what}: they are recorded by `perf record {option}`",
+                    opened.name
+                )));
+            }
         }
         let wants = IntakeOptions {
             chains: args.which.check()?.is_some_and(|filter| filter.needs_chains()),
             fields: args.which.needs_fields(),
             hardware: Some(self.words),
+            lines: self.own_keys().any(|key| key.is_of_line),
             ..IntakeOptions::default()
         };
         let (name, mut objects) = (opened.name.clone(), Objects::new(opened.symbols.clone()));

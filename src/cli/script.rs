@@ -231,7 +231,7 @@ impl RecordPass<'_> {
         let count = shares.map_or(1, |list| list.iter().filter(|share| share.is_sample()).count());
         let (layout, _) = core.form(record.input, record.header, record.body());
         let regs_intr = self.printer.regs_intr(event);
-        let rare = layout.rare(record.header, record.body(), regs_intr).unwrap_or_default();
+        let rare = layout.rare(sample.tail, regs_intr).unwrap_or_default();
         for _ in 0..count {
             self.derived_until(at);
             let Some(row) = self.rows.list.get(*at).copied() else { return };

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::profile::{Frame, FrameId, Profile};
 use crate::record::Sample;
 use crate::record::hardware::branches;
+use crate::record::rare::RareFields;
 use crate::session::{MapId, Session};
 
 /// The words that are wanted.
@@ -13,7 +14,7 @@ use crate::session::{MapId, Session};
 pub enum HardwareWords {
     /// Each branch of a sample for itself.
     Branches,
-    /// The address and source of its data, what it cost, and its transaction.
+    /// The addresses and source of its data, the sizes of its pages, what it cost, and its transaction.
     Accesses,
 }
 
@@ -31,6 +32,10 @@ pub struct Detail {
     pub(crate) weight: u64,
     pub(crate) latency: u16,
     pub(crate) transaction: u64,
+    /// Where data lay in the machine's memory, and the sizes of its page and of the code's.
+    pub(crate) phys_addr: u64,
+    pub(crate) data_page: u64,
+    pub(crate) code_page: u64,
 }
 
 /// All of them: each distinct one once, and the numbers of those of each sample.
@@ -51,7 +56,13 @@ impl HardwareLog {
     }
 
     /// Takes in the sample that the profile has at a position.
-    pub(crate) fn take(&mut self, session: &Session, profile: &mut Profile, sample: &Sample<'_>, position: u64) {
+    pub(crate) fn take(
+        &mut self,
+        session: &Session,
+        profile: &mut Profile,
+        (sample, rare): (&Sample<'_>, &RareFields<'_>),
+        position: u64,
+    ) {
         self.samples.push((position, self.of_samples.len()));
         match self.wanted {
             HardwareWords::Branches => {
@@ -70,6 +81,9 @@ impl HardwareLog {
                     weight: sample.weight,
                     latency: sample.latency,
                     transaction: sample.transaction,
+                    phys_addr: rare.phys_addr,
+                    data_page: rare.data_page_size,
+                    code_page: rare.code_page_size,
                     ..Detail::default()
                 });
             }
@@ -121,7 +135,8 @@ mod tests {
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let (one, two) = (bytes(&[1, 2, 3]), bytes(&[4, 5, 6, 1, 2, 3]));
         for (position, branches) in [(3, &one[..]), (4, &[]), (9, &two[..])] {
-            log.take(&session, &mut profile, &Sample { branches, ..Sample::default() }, position);
+            let sample = Sample { branches, ..Sample::default() };
+            log.take(&session, &mut profile, (&sample, &RareFields::default()), position);
         }
         assert_eq!(
             [0, 3, 4, 5, 9, 10].map(|position| log.of(position).to_vec()),

@@ -20,6 +20,8 @@ pub mod bit {
     pub(crate) const TOTAL_MEM: u8 = 10;
     pub(crate) const CMDLINE: u8 = 11;
     pub(crate) const EVENT_DESC: u8 = 12;
+    /// `HEADER_BRANCH_STACK`: branches were asked for, not just for call chains; it has no content.
+    pub(crate) const BRANCH_STACK: u8 = 15;
     pub(crate) const GROUP_DESC: u8 = 17;
     pub(crate) const SAMPLE_TIME: u8 = 21;
     pub(crate) const CLOCKID: u8 = 23;

@@ -186,6 +186,13 @@ impl DataSource {
     }
 }
 
+/// The size of a page in perf's words, which take the next unit from two of it on: `4K`, `2M`, `1024M`.
+pub(crate) fn page_size(size: u64) -> String {
+    let units = [(30, 'G'), (20, 'M'), (10, 'K'), (0, 'B')];
+    let unit = units.into_iter().find(|(shift, _)| size >> shift > u64::from(*shift > 0));
+    unit.map_or_else(|| NOTHING.to_owned(), |(shift, letter)| format!("{}{letter}", size >> shift))
+}
+
 /// What a transaction's abort was for, in words: `TX SYNC CON :4`.
 pub(crate) fn transaction(word: u64) -> String {
     const NAMES: &[&str] = &["EL", "TX", "SYNC", "ASYNC", "RETRY", "CON", "CAP-WRITE", "CAP-READ"];
@@ -215,6 +222,13 @@ mod tests {
         let bytes: Vec<u8> = [1u64, 2, 3, 4, 5, 6, 7].iter().flat_map(|word| word.to_le_bytes()).collect();
         let list: Vec<_> = branches(&bytes).map(|branch| (branch.from, branch.to, branch.flags.0)).collect();
         assert_eq!(list, [(1, 2, 3), (4, 5, 6)], "what is cut short is none");
+    }
+
+    #[test]
+    fn sizes_of_pages_are_short() {
+        let sizes = [0, 100, 1024, 4096, 65536, 1 << 20, 2 << 20, 1 << 30, 16 << 30];
+        let words = ["N/A", "100B", "1024B", "4K", "64K", "1024K", "2M", "1024M", "16G"];
+        assert_eq!(sizes.map(page_size), words);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The fields of samples that only a text of them shows: registers at an interrupt, physical addresses, page sizes.
 
-use super::Header;
-use super::kinds::RecordError;
+use super::kinds::{Cursor, RecordError, types};
 use super::sample::{Layout, UserState, bit};
 
 /// What stands behind a sample's transaction; what its event does not carry is zero or empty.
@@ -15,14 +14,9 @@ pub(crate) struct RareFields<'a> {
 }
 
 impl Layout {
-    /// Reads them; `regs_intr` says which registers an interrupt's state has.
-    pub(crate) fn rare<'a>(
-        &self,
-        header: Header,
-        body: &'a [u8],
-        regs_intr: u64,
-    ) -> Result<RareFields<'a>, RecordError> {
-        let (_, mut c) = self.decode(header, body)?;
+    /// Reads them from a sample's tail; `regs_intr` says which registers an interrupt's state has.
+    pub(crate) fn rare<'a>(&self, tail: &'a [u8], regs_intr: u64) -> Result<RareFields<'a>, RecordError> {
+        let mut c = Cursor { rest: tail, kind: types::SAMPLE };
         let mut rare = RareFields::default();
         if self.has(bit::REGS_INTR) {
             rare.interrupted.abi = c.u64("register ABI")?;
@@ -50,7 +44,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::kinds::types;
+    use crate::record::Header;
 
     #[test]
     fn fields_behind_the_transaction_are_read_in_their_order() {
@@ -62,11 +56,12 @@ mod tests {
         let words = [7u64, 0x0003_0002_0000_0001, 9, 10, 2, 11, 12, 13, 14, 4096, 8192];
         let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let header = Header { kind: types::SAMPLE, misc: 0, size: 0 };
-        let rare = layout.rare(header, &body, 0b101).expect("whole");
+        let tail = layout.sample(header, &body).expect("whole").tail;
+        let rare = layout.rare(tail, 0b101).expect("whole");
         assert_eq!(rare.phys_addr, 13);
         assert_eq!((rare.data_page_size, rare.code_page_size), (4096, 8192));
         assert_eq!((rare.interrupted.register(0), rare.interrupted.register(2)), (Some(11), Some(12)));
-        let cut = layout.rare(header, &body[..body.len() - 1], 0b101);
+        let cut = layout.rare(&tail[..tail.len() - 1], 0b101);
         assert!(cut.is_err());
     }
 }

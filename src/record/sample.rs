@@ -98,6 +98,8 @@ pub struct Sample<'a> {
     pub transaction: u64,
     /// What its event's group counted so far (`struct read_format`), for [`Layout::readings`].
     pub read: &'a [u8],
+    /// What stands behind its transaction, for [`Layout::rare`].
+    pub tail: &'a [u8],
 }
 
 /// The count that one event of a group had reached when a sample was taken.
@@ -218,11 +220,11 @@ impl Layout {
         {
             return Ok(sample);
         }
-        self.decode(header, body).map(|(sample, _)| sample)
+        self.decode(header, body)
     }
 
-    /// Decodes a sample as far as most events' samples go, and gives the fields behind.
-    pub(super) fn decode<'a>(&self, header: Header, body: &'a [u8]) -> Result<(Sample<'a>, Cursor<'a>), RecordError> {
+    /// Decodes a sample as far as most events' samples go.
+    fn decode<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
         let mut s = Sample::default();
         if self.has(bit::IDENTIFIER) {
@@ -316,7 +318,8 @@ impl Layout {
             let word = at.and_then(|at| c.rest.get(at..at + 8)).and_then(|b| b.try_into().ok());
             s.cgroup = word.map_or(0, u64::from_le_bytes);
         }
-        Ok((s, c))
+        s.tail = c.rest;
+        Ok(s)
     }
 
     /// Takes `struct read_format`, single or group, without a group's number of members.

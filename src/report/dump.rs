@@ -106,7 +106,7 @@ impl Dump {
         out: &mut String,
     ) {
         let carries = |bit: u64| layout.sample_type & bit != 0;
-        let rare = layout.rare(record.header, record.body(), regs_intr).unwrap_or_default();
+        let rare = layout.rare(sample.tail, regs_intr).unwrap_or_default();
         if carries(sample::CALLCHAIN) {
             let _ = writeln!(out, "... FP chain: nr:{}", sample.chain().count());
             sample.chain().enumerate().for_each(|(i, word)| _ = writeln!(out, "..... {i:2}: {word:016x}"));

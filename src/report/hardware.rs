@@ -6,13 +6,15 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::ingest::hardware::{Detail, HardwareLog, HardwareWords};
+use crate::kernel::attr::sample;
 use crate::panel::table::{Align, Cell, Column, Table};
 use crate::profile::{Acc, FrameId, NodeId, Sym};
 use crate::query::column::{self, ColumnInput, ColumnValue};
 use crate::query::filter_eval::FilterEvaluator;
 use crate::query::{ColumnKey, Data};
-use crate::record::hardware::{BranchFlags, DataSource, transaction};
+use crate::record::hardware::{BranchFlags, DataSource, page_size, transaction};
 use crate::session::Task;
+use crate::symbols::lines::SourceLine;
 use crate::symbols::objects::Objects;
 
 /// A key that rows are told apart by.
@@ -23,8 +25,27 @@ pub struct HardwareKey {
     title: &'static str,
     is_number: bool,
     /// The words that it is of.
-    of: HardwareWords,
+    pub of: HardwareWords,
+    /// Whether samples of any event have it, not only accesses to memory.
+    pub of_any_sample: bool,
+    /// Whether a row has the sum of its samples' values.
+    is_sum: bool,
+    /// Whether it is a line of source code.
+    pub is_of_line: bool,
+    /// The field of samples that it is read from, where few recordings have it.
+    pub needs: Option<NeededField>,
     value: fn(&mut RowInput<'_>) -> ColumnValue,
+}
+
+/// A field of samples (`PERF_SAMPLE_*`), in words, and the option of perf record that asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct NeededField {
+    /// Its bit.
+    pub bit: u64,
+    /// What it has.
+    pub what: &'static str,
+    /// The option.
+    pub option: &'static str,
 }
 
 /// A key as typed: one of the hardware's, or of any table.
@@ -53,14 +74,36 @@ const fn of(
     of: HardwareWords,
     value: fn(&mut RowInput<'_>) -> ColumnValue,
 ) -> HardwareKey {
-    HardwareKey { name, title, is_number: false, of, value }
+    let (is_number, of_any_sample, is_sum, is_of_line) = (false, false, false, false);
+    HardwareKey { name, title, is_number, of, of_any_sample, is_sum, is_of_line, needs: None, value }
 }
 
-const fn number(key: HardwareKey) -> HardwareKey {
-    HardwareKey { is_number: true, ..key }
+impl HardwareKey {
+    const fn number(self) -> Self {
+        Self { is_number: true, ..self }
+    }
+
+    const fn of_any_sample(self) -> Self {
+        Self { of_any_sample: true, ..self }
+    }
+
+    const fn summed(self) -> Self {
+        Self { is_sum: true, ..self.number() }
+    }
+
+    const fn of_line(self) -> Self {
+        Self { is_of_line: true, ..self }
+    }
+
+    const fn needing(self, bit: u64, what: &'static str, option: &'static str) -> Self {
+        Self { needs: Some(NeededField { bit, what, option }), ..self }
+    }
 }
 
 use HardwareWords::{Accesses, Branches};
+
+/// Bytes of a line of the caches of x86-64 and AArch64.
+const CACHE_LINE: u64 = 64;
 
 /// All of them, by perf's names (perf-report(1), --sort).
 pub const KEYS: &[HardwareKey] = &[
@@ -77,19 +120,41 @@ pub const KEYS: &[HardwareKey] = &[
     }),
     of("in_tx", "Transaction", Branches, |of| text(if of.flags().is_in_transaction() { "T" } else { "." })),
     of("abort", "Abort", Branches, |of| text(if of.flags().is_abort() { "A" } else { "." })),
-    number(of("cycles", "Cycles", Branches, |of| {
+    of("cycles", "Cycles", Branches, |of| {
         of.flags().cycles().map_or_else(|| text("-"), |cycles| ColumnValue::Number(cycles.into()))
-    })),
-    number(of("local_weight", "Local weight", Accesses, |of| ColumnValue::Number(of.detail.weight as i64))),
-    number(of("local_ins_lat", "Latency", Accesses, |of| ColumnValue::Number(of.detail.latency.into()))),
+    })
+    .number(),
+    of("addr_from", "Source address", Branches, |of| of.place(of.detail.from)),
+    of("addr_to", "Target address", Branches, |of| of.place(of.detail.to)),
+    of("srcline_from", "Source line", Branches, |of| of.line(of.detail.from)).of_line(),
+    of("srcline_to", "Target line", Branches, |of| of.line(of.detail.to)).of_line(),
+    of("local_weight", "Local weight", Accesses, |of| of.weight()).number().of_any_sample(),
+    of("weight", "Weight", Accesses, |of| of.weight()).summed().of_any_sample(),
+    of("local_ins_lat", "Latency", Accesses, |of| of.latency()).number().of_any_sample(),
+    of("ins_lat", "All latency", Accesses, |of| of.latency()).summed().of_any_sample(),
     of("mem", "Memory", Accesses, |of| text(&of.source().level())),
-    of("symbol_daddr", "Data symbol", Accesses, |of| of.object()),
+    of("symbol_daddr", "Data symbol", Accesses, |of| of.object(1)),
     of("dso_daddr", "Data object", Accesses, |of| of.dso(of.detail.data)),
+    of("dcacheline", "Data cache line", Accesses, |of| of.object(CACHE_LINE)),
+    of("symbol_iaddr", "Code symbol", Accesses, |of| of.symbol(of.code)),
+    of("phys_daddr", "Physical address", Accesses, |of| text(&format!("{:#018x}", of.detail.phys_addr))).needing(
+        sample::PHYS_ADDR,
+        "physical addresses",
+        "--phys-data",
+    ),
+    of("data_page_size", "Data page", Accesses, |of| text(&page_size(of.detail.data_page))).needing(
+        sample::DATA_PAGE_SIZE,
+        "sizes of the data's pages",
+        "--data-page-size",
+    ),
+    of("code_page_size", "Code page", Accesses, |of| text(&page_size(of.detail.code_page)))
+        .needing(sample::CODE_PAGE_SIZE, "sizes of the code's pages", "--code-page-size")
+        .of_any_sample(),
     of("snoop", "Snoop", Accesses, |of| text(&of.source().snoop())),
     of("tlb", "TLB", Accesses, |of| text(&of.source().tlb())),
     of("locked", "Locked", Accesses, |of| text(of.source().locked())),
     of("blocked", "Blocked", Accesses, |of| text(of.source().blocked())),
-    of("transaction", "Transaction", Accesses, |of| text(&transaction(of.detail.transaction))),
+    of("transaction", "Transaction", Accesses, |of| text(&transaction(of.detail.transaction))).of_any_sample(),
 ];
 
 /// perf's keys where none are typed.
@@ -125,14 +190,48 @@ impl RowInput<'_> {
         self.sym(frame).map_or_else(|| text(""), |sym| ColumnValue::Text(sym.shared_name()))
     }
 
-    /// The object that data lay in, and how far inside of it, or the function; the address where none is known.
-    fn object(&mut self) -> ColumnValue {
+    fn weight(&self) -> ColumnValue {
+        ColumnValue::Number(self.detail.weight as i64)
+    }
+
+    fn latency(&self) -> ColumnValue {
+        ColumnValue::Number(self.detail.latency.into())
+    }
+
+    /// A function, and how far inside of it an address is; the address where none is known.
+    fn place(&self, frame: Option<FrameId>) -> ColumnValue {
+        let Some((frame, sym)) = frame.zip(self.sym(frame)) else { return text("") };
+        let (ip, at) = (self.data.profile.frames.get(frame).ip, self.offset_of(frame));
+        match (&sym.function, at.checked_sub(sym.start)) {
+            (Some(name), Some(inside)) => text(&format!("{name}+{inside:#x}")),
+            _ => text(&format!("{ip:#018x}")),
+        }
+    }
+
+    fn offset_of(&self, frame: FrameId) -> u64 {
+        self.data.profile.frames.get(frame).place(&self.data.session.dsos).1
+    }
+
+    /// The line of an address as perf writes it, also where it is not known.
+    fn line(&self, frame: Option<FrameId>) -> ColumnValue {
+        let line = frame.and_then(|frame| self.data.profile.frames.line(frame)).filter(|line| line.line > 0);
+        text(&line.map_or_else(|| "??:0".to_owned(), SourceLine::short))
+    }
+
+    /// The object where a piece of that many bytes begins that holds the data, and how far inside of it, or the function;
+    /// the address where none is known.
+    fn object(&mut self, bytes: u64) -> ColumnValue {
         let Some(frame) = self.detail.data else { return text("") };
-        let place = self.data.profile.frames.get(frame);
+        let mut place = self.data.profile.frames.get(frame);
         let dsos = &self.data.session.dsos;
         let (dso, offset) = place.place(dsos);
-        match self.objects.find(dsos.get(dso), offset) {
-            Some((name, _)) if self.sym(Some(frame)).is_some_and(|sym| sym.function.as_ref() == Some(&name)) => {
+        let before = place.ip % bytes;
+        place.ip -= before;
+        let found = offset.checked_sub(before).and_then(|offset| self.objects.find(dsos.get(dso), offset));
+        match found {
+            Some((name, _))
+                if bytes == 1 && self.sym(Some(frame)).is_some_and(|sym| sym.function.as_ref() == Some(&name)) =>
+            {
                 ColumnValue::Text(name)
             }
             Some((name, inside)) => text(&format!("{name}+{inside:#x}")),
@@ -255,7 +354,13 @@ impl HardwareRows {
         let row = |(values, acc): &(Vec<ColumnValue>, Acc)| {
             let figures =
                 [Cell::Percent(acc.percent_of(&self.total)), Cell::Count(acc.samples), Cell::Count(acc.period)];
-            figures.into_iter().chain(values.iter().map(cell)).collect()
+            let value = |(key, value): (&Key, &ColumnValue)| match (key, value) {
+                (Key::Hardware(key), ColumnValue::Number(n)) if key.is_sum => {
+                    Cell::Id(n.saturating_mul(acc.samples as i64))
+                }
+                _ => cell(value),
+            };
+            figures.into_iter().chain(keys.iter().zip(values).map(value)).collect()
         };
         let shown = self.rows.iter().filter(|(_, acc)| acc.percent_of(&self.total) >= least_percent).take(limit);
         Table {

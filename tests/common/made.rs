@@ -25,6 +25,10 @@ pub mod has {
     pub const DATA_SRC: u64 = 1 << 15;
     pub const IDENTIFIER: u64 = 1 << 16;
     pub const TRANSACTION: u64 = 1 << 17;
+    pub const PHYS_ADDR: u64 = 1 << 19;
+    pub const DATA_PAGE_SIZE: u64 = 1 << 22;
+    pub const CODE_PAGE_SIZE: u64 = 1 << 23;
+    pub const WEIGHT_STRUCT: u64 = 1 << 24;
     pub const ALWAYS: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD;
 }
 
@@ -49,9 +53,13 @@ pub struct Taken {
     pub chain: Vec<u64>,
     /// Newest first: from, to, flags.
     pub branches: Vec<[u64; 3]>,
+    /// Of `WEIGHT_STRUCT`, latency stands above 32 bits of it.
     pub weight: u64,
     pub data_src: u64,
     pub transaction: u64,
+    pub phys_addr: u64,
+    pub data_page: u64,
+    pub code_page: u64,
 }
 
 /// An event of a hardware kind by its number.
@@ -122,8 +130,11 @@ fn fields(event: &EventDesc, sample: &Taken, time: u64) -> Vec<u8> {
     put(has::CALLCHAIN, &sample.chain);
     put(has::BRANCH_STACK, &[sample.branches.len() as u64]);
     put(has::BRANCH_STACK, sample.branches.as_flattened());
-    put(has::WEIGHT, &[sample.weight]);
+    put(has::WEIGHT | has::WEIGHT_STRUCT, &[sample.weight]);
     put(has::DATA_SRC, &[sample.data_src]);
     put(has::TRANSACTION, &[sample.transaction]);
+    put(has::PHYS_ADDR, &[sample.phys_addr]);
+    put(has::DATA_PAGE_SIZE, &[sample.data_page]);
+    put(has::CODE_PAGE_SIZE, &[sample.code_page]);
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

@@ -208,8 +208,47 @@ fn branches_are_rows_as_perf_has_them() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("json");
     let event = &json["events"][0];
     assert_eq!((event["samples"].as_u64(), event["rows"][0]["cycles"].as_str()), (Some(90), Some("-")));
+    let lines = ["-s", "sym,srcline_from,srcline_to"];
+    assert_eq!(ours(&path, &lines), perfs("branch_lines.txt", &path, &lines));
+    // perf cuts long names short.
+    let told = ours(&path, &["-s", "addr_from,addr_to"]);
+    let want: [[&str; 3]; 6] = [
+        ["10", "0x0000000000001234", "burn_beta.constprop.0+0x10"],
+        ["10", "burn_beta.constprop.0+0x14", "burn_beta.constprop.0+0x10"],
+        ["10", "burn_gamma.constprop.0+0x10", "burn_beta.constprop.0+0x10"],
+        ["20", "burn_alpha+0x18", "burn_alpha+0x10"],
+        ["20", "main+0x10", "middle_one+0x8"],
+        ["20", "middle_one+0x8", "burn_alpha+0x10"],
+    ];
+    assert_eq!(told, want);
     // A filter is one of the samples that had the branches.
     assert_eq!(ours(&path, &["-b", "-s", "symbol_from", "--where", "sym == burn_alpha"]).len(), 3);
+}
+
+#[test]
+fn a_recording_of_branches_is_shown_by_them() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = branches(&dir, has::CALLCHAIN);
+    let perf = perfs("branches.txt", &path, &[]);
+    assert_eq!(ours(&path, &[]), perf);
+    assert_eq!(ours(&path, &["--no-branch-stack", "-b"]), perf, "the last word counts");
+    let said = run(program().arg("report").arg(&path)).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("--no-branch-stack has one of functions"));
+    // What only functions have asks for them.
+    for options in
+        [&["--no-branch-stack"][..], &["--children"], &["-g", "caller"], &["-s", "sym,srcline"], &["-F", "sym"]]
+    {
+        let text = run(program().arg("report").arg(&path).args(options)).stdout;
+        let text = String::from_utf8_lossy(&text);
+        assert!(!text.contains("Target") && text.contains("Symbol"), "{options:?}: {text}");
+    }
+    // Branches that were recorded for call chains alone are no matter of a table.
+    let plain = dir.path().join("plain.data");
+    let kind = has::ALWAYS | has::CALLCHAIN;
+    let sample = Taken { ip: ALPHA, period: 1000, chain: vec![ALPHA, MIDDLE, MAIN], ..Taken::default() };
+    write(&plain, &[event("cycles", 0, kind)], &[sample]);
+    let text = run(program().arg("report").arg(&plain)).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("Children"), "no branches, no table of them");
 }
 
 /// What `script` prints of branches and of accesses, line for line.
@@ -276,7 +315,8 @@ fn branches_begin_call_chains() {
     ] {
         assert_eq!(children(&history, sym), Some(want), "{sym}");
     }
-    assert_eq!(children(&json(&[]), "burn_gamma.constprop.0"), None, "without them nothing tells of it");
+    let without = json(&["--no-branch-stack"]);
+    assert_eq!(children(&without, "burn_gamma.constprop.0"), None, "without them nothing tells of it");
 }
 
 /// `union perf_mem_data_src` of parts and the bits where they begin.
@@ -356,6 +396,59 @@ fn accesses_to_memory_are_rows_as_perf_has_them() {
     assert!(text.contains("period 849"), "accesses count by what they cost: {text}");
 }
 
+/// Accesses of which all is told: latency, physical address, sizes of pages.
+fn told_in_full(dir: &tempfile::TempDir) -> PathBuf {
+    let path = dir.path().join("full.data");
+    let list = [
+        (ALPHA, DATA + 0x28, 7 | 9 << 32, 0x1234_5678, 4096, 4096),
+        (ALPHA, DATA + 0x20, 300 | 9 << 32, 0x1234, 2 << 20, 4096),
+        (BETA, 0x7fff_1234_5678, 12, 0, 0, 0),
+        (BETA, DATA, 0, 0xffff, 1 << 30, 2 << 20),
+        (GAMMA, DATA + 0x60, 7, 0x40, 1 << 16, 4096),
+    ];
+    let taken = |(ip, addr, weight, phys_addr, data_page, code_page)| {
+        let data_src = source(&[(2 | 8, 5), (2, 19), (1, 24), (2 | 8, 26), (1, 33)]);
+        Taken { ip, addr, weight, data_src, phys_addr, data_page, code_page, period: 1000, ..Taken::default() }
+    };
+    let samples: Vec<Taken> = list.iter().enumerate().flat_map(|(n, one)| vec![taken(*one); n + 1]).collect();
+    let pages = has::PHYS_ADDR | has::DATA_PAGE_SIZE | has::CODE_PAGE_SIZE;
+    let kind = has::ALWAYS | has::ADDR | has::WEIGHT_STRUCT | has::DATA_SRC | pages;
+    write(&path, &[event("mem-loads", 0x1cd, kind)], &samples);
+    path
+}
+
+#[test]
+fn costs_pages_and_lines_of_accesses_are_rows_as_perf_has_them() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = told_in_full(&dir);
+    for (golden, options) in [
+        ("weights.txt", &["-s", "weight,sym"][..]),
+        ("local_weights.txt", &["-s", "local_weight,sym"]),
+        ("latencies.txt", &["-s", "ins_lat,sym"]),
+        ("local_latencies.txt", &["-s", "local_ins_lat,sym"]),
+        ("code_pages.txt", &["-s", "code_page_size"]),
+        ("pages.txt", &["--mem-mode", "-s", "phys_daddr,data_page_size,code_page_size,symbol_iaddr"]),
+        ("costs.txt", &["--mem-mode", "-s", "weight,ins_lat,local_weight"]),
+    ] {
+        let mut perf = perfs(golden, &path, options);
+        // perf writes 0 without 0x, and has a column of its own behind symbols.
+        for row in &mut perf {
+            row.iter_mut().filter(|field| **field == "0".repeat(16)).for_each(|field| field.insert_str(0, "0x"));
+            row.retain(|field| !field.starts_with("-  "));
+        }
+        perf.sort();
+        assert_eq!(ours(&path, options), perf, "{options:?}");
+    }
+    // perf 6.1 takes the object's address in memory from an offset of its file, so that what it writes of a line of
+    // objects is no distance; its lines are these.
+    let lines = ours(&path, &["--mem-mode", "-s", "dcacheline"]);
+    let perf = perfs("cache_lines.txt", &path, &["--mem-mode", "-s", "dcacheline"]);
+    let counts = |rows: &[Vec<String>]| rows.iter().map(|row| row[0].clone()).collect::<Vec<_>>();
+    assert_eq!(counts(&lines), counts(&perf));
+    let want = [["3", "0x00007fff12345640"], ["5", "0x0000555555554040"], ["7", "_GLOBAL_OFFSET_TABLE_+0x18"]];
+    assert_eq!(lines, want);
+}
+
 #[test]
 fn transactions_are_rows_as_perf_has_them() {
     let dir = tempfile::tempdir().expect("dir");
@@ -384,6 +477,14 @@ fn what_samples_do_not_tell_is_refused() {
     assert!(refused(&["-b", "--mem-mode"]).contains("branches or of accesses"));
     assert!(refused(&["-s", "mem"]).contains("accesses to memory have it: --mem-mode"));
     assert!(refused(&["-b", "-s", "tlb"]).contains("no branch has it"));
-    assert!(refused(&["-s", "transaction,cycles"]).contains("branches have it: -b"));
+    assert!(refused(&["-s", "transaction,cycles"]).contains("no branch has it"));
+    assert!(refused(&["--no-branch-stack", "-s", "transaction,cycles"]).contains("branches have it: -b"));
+    assert!(refused(&["-s", "symbol_from"]).contains("its samples have no branches"));
+    assert!(refused(&["-s", "dcacheline"]).contains("accesses to memory have it: --mem-mode"));
+    assert!(
+        refused(&["-s", "code_page_size"])
+            .contains("no sizes of the code's pages: they are recorded by `perf record --code-page-size`")
+    );
+    assert!(refused(&["-s", "p_stage_cyc"]).contains("only processors of POWER"));
     assert!(refused(&["-b", "-s", "nope"]).contains("nope is no key"));
 }

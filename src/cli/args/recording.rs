@@ -232,13 +232,18 @@ pub(crate) struct Report {
     /// Print a column of sample counts (always here, but for -g folded)
     #[arg(short = 'n', long = "show-nr-samples")]
     pub(crate) samples: bool,
-    /// A table of the branches of samples instead, by where they came from and went: also by mispredict, in_tx, abort
-    #[arg(short = 'b', long)]
+    /// A table of the branches of samples instead, by where they came from and went (the default of a recording of
+    /// them): also by mispredict, in_tx, abort, addr_from, addr_to, srcline_from, srcline_to
+    #[arg(short = 'b', long, overrides_with = "no_branch_stack")]
     pub(crate) branch_stack: bool,
+    /// A table of functions, of a recording of branches too
+    #[arg(long, overrides_with = "branch_stack", hide_short_help = true)]
+    pub(crate) no_branch_stack: bool,
     /// Begin call chains with the branches that led to a sample
     #[arg(long, conflicts_with_all = ["branch_stack", "mem_mode"], hide_short_help = true)]
     pub(crate) branch_history: bool,
-    /// A table of accesses to memory instead, by what they cost and where data lay and came from
+    /// A table of accesses to memory instead, by what they cost and where data lay and came from: also by dcacheline,
+    /// phys_daddr, data_page_size
     #[arg(long, hide_short_help = true)]
     pub(crate) mem_mode: bool,
     /// Print the keys as levels of a tree

@@ -28,6 +28,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cgroup_id", "-s cgroup has paths"),
     ("symbol_size", "perfprof-tui annotate shows all of a function"),
     ("dso_size", "-s dso has files"),
+    ("addr", "perfprof-tui script -F ip has addresses, and annotate instructions"),
+    ("p_stage_cyc", "only processors of POWER tell it"),
+    ("local_p_stage_cyc", "only processors of POWER tell it"),
+    ("ipc_null", "-s ipc has instructions a cycle"),
+    ("ipc_lbr", "-s ipc has instructions a cycle"),
     ("overhead_guest_sys", "functions of guests have no names: `perf kvm` looks them up"),
     ("overhead_guest_us", "functions of guests have no names: `perf kvm` looks them up"),
 ];

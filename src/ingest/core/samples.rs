@@ -94,8 +94,9 @@ impl Core {
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
         if let Some(log) = &mut self.hardware {
-            let position = self.profile.end() - 1;
-            log.take(&self.session, &mut self.profile, &sample, position);
+            let (position, of) = (self.profile.end() - 1, &self.events[usize::from(event)]);
+            let rare = of.layout().rare(sample.tail, of.attr.regs_intr).unwrap_or_default();
+            log.take(&self.session, &mut self.profile, (&sample, &rare), position);
         }
         self.derive_from(event, &sample, Some(site));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::kernel::attr::{Attr, TYPE_SOFTWARE};
 use crate::panel::text::clean;
 use crate::record::Sample;
-use crate::record::hardware::{BranchFlags, DataSource, branches};
+use crate::record::hardware::{BranchFlags, DataSource, branches, page_size};
 use crate::record::rare::RareFields;
 use crate::record::sample::UserState;
 use crate::session::{DsoKind, MapId, Session};
@@ -221,25 +221,9 @@ fn bpf_output(raw: &[u8], out: &mut String) {
     }
 }
 
-/// `4K`, `2M`.
-fn page_size(size: u64) -> String {
-    match size {
-        0 => "N/A".to_owned(),
-        size if size % (1 << 30) == 0 => format!("{}G", size >> 30),
-        size if size % (1 << 20) == 0 => format!("{}M", size >> 20),
-        size if size % (1 << 10) == 0 => format!("{}K", size >> 10),
-        size => format!("{size}B"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_of_pages_are_short() {
-        assert_eq!([0, 4096, 2 << 20, 1 << 30, 100].map(page_size), ["N/A", "4K", "2M", "1G", "100B"]);
-    }
 
     #[test]
     fn sources_of_data_and_flags_of_branches_are_told_in_words() {

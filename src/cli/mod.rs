@@ -21,6 +21,7 @@ pub(crate) mod export;
 mod filters;
 mod flight_recorder;
 mod head;
+mod help;
 pub(crate) mod inject;
 pub(crate) mod list;
 mod list_containers;
@@ -74,8 +75,9 @@ pub fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let config = config::get();
-    let command = config::apply(args::whole(), &config.options);
-    let words = match entry::arranged(std::env::args_os().collect(), &command) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let command = help::of(&words, config::apply(args::whole(), &config.options));
+    let words = match entry::arranged(words, &command) {
         Ok(words) => words,
         Err(error) => return code(Err(error)),
     };

@@ -15,7 +15,7 @@ pub(crate) mod unit_args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::cli::perf_options;
+use crate::cli::{help, perf_options};
 use crate::export;
 use crate::lang::quantity;
 
@@ -101,7 +101,7 @@ pub fn whole() -> clap::Command {
         let diff = diff.mut_arg("cpu", |arg| arg.short(None::<char>)).mut_arg("comms", |arg| arg.short('C'));
         diff.mut_arg("compute", |arg| arg.short('c'))
     });
-    perf_options::add(unit_args::add(command))
+    help::with_flags(perf_options::add(unit_args::add(command)))
 }
 
 /// Options of `demo`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, ValueHint, value_parser};
 
+use crate::cli::help;
 use crate::event::CallGraph;
 use crate::lang::quantity;
 use crate::units::kit::settings::{OPTIONS, Opt, SHARED};
@@ -107,7 +108,7 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
             .help("Print these options and the fields of its events (as the word help in place of a command does)"),
         Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
     ]);
-    let own = own_options(spec).map(|opt| (opt, "Options of this unit"));
+    let own = own_options(spec).map(|opt| (opt, help::OWN));
     for (opt, heading) in own.chain(shared_options().map(|opt| (opt, "Options of all units"))) {
         command = command.arg(arg(opt).help_heading(heading));
     }

@@ -90,9 +90,9 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     }
     let info = opened.source.info();
     let own = if args.branch_history { vec![ColumnKey::Sym, ColumnKey::Dso] } else { own_keys(info) };
-    let children = !args.no_children && (info.chains || args.branch_history) && !typed.by_line();
-    if typed.by_line() && args.children {
-        complain("--children: lines are those of what was sampled, and no row counts what it called");
+    let children = !args.no_children && (info.chains || args.branch_history) && !typed.by_leaf();
+    if typed.by_leaf() && args.children {
+        complain("--children: lines and sizes are those of what was sampled, and no row counts what it called");
     }
     let columns = typed.columns(own, children);
     let keys = columns.keys.clone();

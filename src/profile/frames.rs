@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -55,6 +56,8 @@ pub struct Sym {
     pub(crate) function: Option<Arc<str>>,
     /// Where it starts in the DSO; the address itself for an unknown one.
     pub(crate) start: u64,
+    /// How many bytes of code it has; 0 where nobody says.
+    pub(crate) size: u64,
     pub(crate) state: SymState,
     /// A small number for each distinct DSO name, for grouping.
     pub(crate) dso_label: u32,
@@ -233,8 +236,10 @@ impl Frames {
     /// Gives a frame its function, or the certainty that there is none.
     pub fn set(&mut self, frame: FrameId, dso: &Dso, at: u64, found: Option<Symbolized>) {
         let id = match found {
-            Some(f) if f.is_symbol => self.named(dso, f.start, f.name),
-            Some(f) => self.known(dso, f.start, f.name, SymState::Bounded),
+            Some(f) => {
+                let state = if f.is_symbol { SymState::Known } else { SymState::Bounded };
+                self.known(dso, f.start..f.end, f.name, state)
+            }
             None => self.nameless(dso, at, SymState::Unknown),
         };
         self.give(frame, id);
@@ -254,7 +259,7 @@ impl Frames {
 
     /// Gives a frame a symbol by name alone, for sources that carry no addresses.
     pub fn set_named(&mut self, frame: FrameId, dso: &Dso, name: Arc<str>) {
-        let id = self.named(dso, 0, name);
+        let id = self.known(dso, 0..0, name, SymState::Known);
         self.give(frame, id);
         self.asked = self.asked.max(frame.0 as usize + 1);
     }
@@ -273,11 +278,8 @@ impl Frames {
         self.by_name = on;
     }
 
-    fn named(&mut self, dso: &Dso, start: u64, name: Arc<str>) -> SymId {
-        self.known(dso, start, name, SymState::Known)
-    }
-
-    fn known(&mut self, dso: &Dso, start: u64, name: Arc<str>, state: SymState) -> SymId {
+    fn known(&mut self, dso: &Dso, code: Range<u64>, name: Arc<str>, state: SymState) -> SymId {
+        let start = code.start;
         let label = self.label(dso);
         let next = self.syms.len() as u32;
         let key = if self.by_name { 0 } else { start };
@@ -289,7 +291,7 @@ impl Frames {
         }
         let id = *self.sym_ids.entry((label, key, name.clone())).or_insert(SymId(next));
         if id.0 == next {
-            self.push(dso, label, start, Some(name.clone()), state);
+            self.push(dso, label, code, Some(name.clone()), state);
         }
         self.last_named = Some(((label, key, name), id));
         id
@@ -302,18 +304,19 @@ impl Frames {
         let next = self.syms.len() as u32;
         let id = *self.nameless.entry((label, at, state == SymState::Sought)).or_insert(SymId(next));
         if id.0 == next {
-            self.push(dso, label, at, None, state);
+            self.push(dso, label, at..at, None, state);
         }
         id
     }
 
-    fn push(&mut self, dso: &Dso, dso_label: u32, start: u64, function: Option<Arc<str>>, state: SymState) {
+    fn push(&mut self, dso: &Dso, dso_label: u32, code: Range<u64>, function: Option<Arc<str>>, state: SymState) {
         self.syms.push(Sym {
             dso: dso.id,
             kind: dso.kind,
             dso_name: dso.short.clone(),
             function,
-            start,
+            start: code.start,
+            size: code.end.saturating_sub(code.start),
             state,
             dso_label,
         });
@@ -401,7 +404,7 @@ impl Frames {
     /// A symbol of its own, marked as perf does.
     fn inlined_sym(&mut self, dso: &Dso, place: &InlinedFrame) -> u32 {
         let name = place.function.as_deref().unwrap_or("[unknown]");
-        self.named(dso, 0, format!("{name}{INLINED}").into()).0
+        self.known(dso, 0..0, format!("{name}{INLINED}").into(), SymState::Known).0
     }
 
     /// The frames in some mappings, whose lines are to be asked for again.

@@ -75,6 +75,11 @@ impl Decay {
     }
 }
 
+/// The parts of time that keys tell samples apart by.
+fn quantum(keys: &[ColumnKey]) -> Option<u64> {
+    keys.iter().find_map(|key| if let ColumnKey::Time(quantum) = key { Some(*quantum) } else { None })
+}
+
 /// The part of a fold that a pass over some chunks changes.
 struct Sums {
     lanes: Lanes,
@@ -133,7 +138,7 @@ impl Aggregate {
     /// Adds samples up apart by those keys that are not their sites'.
     pub(crate) fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
         self.by_cpu = keys.contains(&ColumnKey::Cpu);
-        self.traced = FieldCombinations::of(keys.iter().filter_map(|key| key.traced()));
+        self.traced = FieldCombinations::of(keys.iter().filter_map(|key| key.traced()), quantum(keys));
         let apart = self.by_cpu || self.traced.is_some();
         self.lanes = if apart { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
         self
@@ -169,7 +174,11 @@ impl Aggregate {
         half: Option<u64>,
     ) -> bool {
         let apart = self.by_cpu == keys.contains(&ColumnKey::Cpu)
-            && FieldCombinations::serves(self.traced.as_ref(), keys.iter().filter_map(|key| key.traced()));
+            && FieldCombinations::serves(
+                self.traced.as_ref(),
+                keys.iter().filter_map(|key| key.traced()),
+                quantum(keys),
+            );
         self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 
@@ -379,7 +388,7 @@ impl Aggregate {
         let reader = self.traced.as_ref().map(|traced| traced.reader(data, self.event));
         let mut passed = Acc::default();
         let mut add = |row: usize, site: u32, one: Acc| {
-            let values = reader.as_ref().map_or(0, |reader| reader.number(chunk.raw(row)));
+            let values = reader.as_ref().map_or(0, |reader| reader.number(chunk.raw(row), chunk.time[row]));
             let lane = lane(if self.by_cpu { chunk.cpu[row] } else { 0 }, values);
             passed += one;
             let slot = match lanes {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::filter::{Field, equals, has_field};
-use crate::profile::NodeId;
+use crate::profile::{FrameId, NodeId};
 use crate::session::Task;
 use crate::session::containers::Container;
 use crate::symbols::lines::SourceLine;
@@ -128,6 +128,12 @@ macro_rules! columns {
             Srcline,
             /// The file of that line.
             Srcfile,
+            /// The bytes of code that the sampled function has.
+            SymbolSize,
+            /// The bytes that are mapped of the file of it.
+            DsoSize,
+            /// The part of time, by its nanoseconds, that a sample was taken in.
+            Time(u64),
             /// A field of a tracepoint: of one event, `event.field`, or of any.
             Traced(&'static str),
         }
@@ -155,7 +161,7 @@ columns! {
 }
 
 /// Those that only reports have: they are of a stack, and want a pattern or lines that nobody looks up for a screen.
-pub(crate) static OF_REPORTS: [ColumnDef; 3] = [
+pub(crate) static OF_REPORTS: [ColumnDef; 6] = [
     ColumnDef {
         key: ColumnKey::Parent,
         ..of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack))).wide(24).without_field()
@@ -168,7 +174,35 @@ pub(crate) static OF_REPORTS: [ColumnDef; 3] = [
         key: ColumnKey::Srcfile,
         ..of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string())).wide(24).without_field()
     },
+    ColumnDef {
+        key: ColumnKey::SymbolSize,
+        ..of(&["symbol_size"], "Symbol size", |of, _| size(of, |data, frame| data.profile.frames.sym(data.profile.frames.sym_of(frame)).size))
+            .number(11)
+            .without_field()
+    },
+    ColumnDef {
+        key: ColumnKey::DsoSize,
+        ..of(&["dso_size"], "DSO size", |of, _| size(of, |data, frame| data.session.dsos.map_of(data.profile.frames.get(frame).map).len))
+            .number(11)
+            .without_field()
+    },
+    ColumnDef {
+        key: ColumnKey::Time(100_000_000),
+        ..of(&["time"], "Time", |of, _| of.values.map_or(ColumnValue::Text("".into()), |(met, number)| met.time(number)))
+            .number(16)
+            .without_field()
+    },
 ];
+
+/// A size of what a stack's last frame is in.
+fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> ColumnValue {
+    let stack = of.data.stack(of.stack);
+    let size = if stack == NodeId::ROOT { 0 } else { what(of.data, of.data.profile.trie.frame(stack)) };
+    match i64::try_from(size) {
+        Ok(size) if size > 0 => ColumnValue::Number(size),
+        _ => ColumnValue::Text("unknown".into()),
+    }
+}
 
 /// Something of the line of a stack's last frame; nothing where that is not known.
 fn line(of: &ColumnInput<'_>, what: impl Fn(&SourceLine) -> String) -> ColumnValue {
@@ -233,6 +267,11 @@ impl ColumnKey {
         matches!(self, Self::Srcline | Self::Srcfile)
     }
 
+    /// True if it is of what was sampled, and of nothing that called it.
+    pub(crate) fn is_of_leaf(self) -> bool {
+        self.is_of_line() || matches!(self, Self::SymbolSize | Self::DsoSize)
+    }
+
     /// The name of a tracepoint's field, where it is one.
     pub fn traced(self) -> Option<&'static str> {
         match self {
@@ -246,7 +285,11 @@ impl ColumnKey {
             let list = TRACED.read();
             return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
         }
-        if let Some(entry) = OF_REPORTS.iter().find(|entry| entry.key == self) {
+        let is_it = |entry: &&ColumnDef| match self {
+            Self::Time(_) => matches!(entry.key, Self::Time(_)),
+            _ => entry.key == self,
+        };
+        if let Some(entry) = OF_REPORTS.iter().find(is_it) {
             return entry;
         }
         ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])

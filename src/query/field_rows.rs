@@ -39,6 +39,8 @@ const OTHER: &str = "(other values)";
 pub struct FieldCombinations {
     /// As keys have them: of one event, `event.field`, or of any.
     names: Vec<&'static str>,
+    /// The parts of time that samples are told apart by, in nanoseconds.
+    quantum: Option<u64>,
     met: RwLock<Met>,
 }
 
@@ -57,15 +59,19 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl FieldCombinations {
-    /// For the fields of these names; `None` where there are none.
-    pub(crate) fn of(names: impl Iterator<Item = &'static str>) -> Option<Arc<Self>> {
+    /// For the fields of these names, and parts of time; `None` where there are none.
+    pub(crate) fn of(names: impl Iterator<Item = &'static str>, quantum: Option<u64>) -> Option<Arc<Self>> {
         let names: Vec<&'static str> = names.collect();
-        (!names.is_empty()).then(|| Arc::new(Self { names, met: RwLock::default() }))
+        (!names.is_empty() || quantum.is_some()).then(|| Arc::new(Self { names, quantum, met: RwLock::default() }))
     }
 
-    /// True if it is for the fields of these names.
-    pub(crate) fn serves(of: Option<&Arc<Self>>, names: impl Iterator<Item = &'static str>) -> bool {
-        names.eq(of.iter().flat_map(|of| of.names.iter().copied()))
+    /// True if it is for the fields of these names and such parts of time.
+    pub(crate) fn serves(
+        of: Option<&Arc<Self>>,
+        names: impl Iterator<Item = &'static str>,
+        quantum: Option<u64>,
+    ) -> bool {
+        names.eq(of.iter().flat_map(|of| of.names.iter().copied())) && of.and_then(|of| of.quantum) == quantum
     }
 
     /// A reader that numbers samples of an event by their values.
@@ -86,15 +92,23 @@ impl FieldCombinations {
         of(&self.met()).unwrap_or_else(|| ColumnValue::Text(OTHER.into()))
     }
 
+    /// When the part of time began that is in the combination of a number, in seconds.
+    pub(crate) fn time(&self, number: u16) -> ColumnValue {
+        let of = |met: &Met| met.list.get(usize::from(number)).and_then(|values| values.last()).cloned();
+        of(&self.met()).unwrap_or_else(|| ColumnValue::Text(OTHER.into()))
+    }
+
     fn met(&self) -> RwLockReadGuard<'_, Met> {
         self.met.read()
     }
 }
 
 impl FieldReader<'_> {
-    /// The number of the values in a sample's bytes.
-    pub(crate) fn number(&self, raw: &[u8]) -> u16 {
+    /// The number of the values in a sample's bytes, and of its time.
+    pub(crate) fn number(&self, raw: &[u8], time: u64) -> u16 {
         let mut bytes = Vec::with_capacity(32);
+        let began = self.traced.quantum.map(|quantum| time - time % quantum.max(1));
+        bytes.extend(began.into_iter().flat_map(u64::to_le_bytes));
         for field in &self.fields {
             let own = field.as_ref().and_then(|field| field.bytes(raw, self.big)).unwrap_or_default();
             let end = match field {
@@ -114,7 +128,9 @@ impl FieldReader<'_> {
         }
         let number = *met.numbers.entry(bytes.into()).or_insert(next);
         if number == next {
-            met.list.push(self.fields.iter().map(|field| self.value(field.as_ref(), raw)).collect());
+            let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
+            let began = began.map(|ns| ColumnValue::Text(seconds(ns).into()));
+            met.list.push(self.fields.iter().map(|field| self.value(field.as_ref(), raw)).chain(began).collect());
         }
         number
     }
@@ -188,13 +204,13 @@ mod tests {
 
     #[test]
     fn with_too_many_values_the_rest_is_one() {
-        let traced = FieldCombinations::of(["next_prio"].into_iter()).expect("a field");
+        let traced = FieldCombinations::of(["next_prio"].into_iter(), None).expect("a field");
         let mut staged = Staged::default();
         staged.profile.set_format(0, Arc::new(Format::parse("sched", SWITCH, false).expect("parses")));
         let reader = traced.reader(staged.data(), 0);
-        let numbers: Vec<u16> = (0..70_000).map(|prio| reader.number(&raw("a", prio))).collect();
+        let numbers: Vec<u16> = (0..70_000).map(|prio| reader.number(&raw("a", prio), 0)).collect();
         assert_eq!((numbers[0], numbers[65_534], numbers[65_535], numbers[69_999]), (0, 65_534, OTHERS, OTHERS));
-        assert_eq!(reader.number(&raw("b", 7)), 7);
+        assert_eq!(reader.number(&raw("b", 7), 0), 7);
         assert_eq!(traced.value(OTHERS, "next_prio"), ColumnValue::Text(OTHER.into()));
         assert_eq!(traced.value(65_534, "next_prio"), ColumnValue::Number(65_534));
     }

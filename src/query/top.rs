@@ -222,7 +222,7 @@ impl Grouping {
         let (trace, stack) = (if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 }, site.stack);
         let parent =
             data.marks.filter(|_| self.keys.contains(&ColumnKey::Parent)).map_or(0, |marks| marks.parent(stack));
-        let by_line = self.keys.iter().any(|key| key.is_of_line()) && stack != NodeId::ROOT;
+        let by_line = self.keys.iter().any(|key| key.is_of_leaf()) && stack != NodeId::ROOT;
         let leaf = if by_line { data.profile.trie.frame(data.stack(stack)).0 } else { 0 };
         *self.of_task.entry((lane, site.task.0, trace, (parent, leaf))).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];

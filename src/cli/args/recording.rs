@@ -1,6 +1,7 @@
 //! Options of recordings: which one is read, where its names come from, which samples count; of the commands that read them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -192,7 +193,8 @@ pub(crate) struct Report {
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a
     /// tracepoint [default: comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
     ///
-    /// Also program, namespace, image, host, cgroup; srcline and srcfile, of what was sampled; parent (-p). ipc (instructions
+    /// Also program, namespace, image, host, cgroup; time (--time-quantum); srcline, srcfile, symbol_size and dso_size, of
+    /// what was sampled; parent (-p). ipc (instructions
     /// a cycle, where both events are recorded) and the figures of -F order rows; +KEYS adds to the default
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
@@ -283,6 +285,9 @@ pub(crate) struct MoreOfReport {
     /// Lines for programs, with SEPARATOR between their values
     #[arg(short = 't', long = "field-separator", value_name = "SEPARATOR", hide_short_help = true, value_parser = separator)]
     pub(crate) separator: Option<String>,
+    /// How long the parts of time are that -s time tells apart [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, hide_short_help = true)]
+    pub(crate) time_quantum: Option<Duration>,
     /// Columns as wide as this, in their order; 0 for as wide as their values
     #[arg(short = 'w', long, value_name = "CELLS", value_delimiter = ',', hide_short_help = true)]
     pub(crate) column_widths: Vec<usize>,

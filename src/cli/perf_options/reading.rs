@@ -44,12 +44,11 @@ pub(super) const REPORT: &[PerfOption] = &[
     idle("--stitch-lbr", "chains of branches are shown as they were recorded"),
     refused("--switch-off <event>", NO_SWITCHES),
     refused("--switch-on <event>", NO_SWITCHES),
-    refused("--time-quantum <time (ms|us|ns|s)>", "`perfprof-tui open FILE` has a map of time"),
     refused("--total-cycles", "blocks of branches are not counted: perf report does"),
     idle("--tui", IS_TEXT),
     idle("-T, --threads", THREADS),
     idle("--demangle", DEMANGLED),
-    idle("--ns", "no column is a time; script --ns has nanoseconds"),
+    idle("--ns", "times of -s time have microseconds; script --ns has nanoseconds"),
 ];
 
 pub(super) const SCRIPT: &[PerfOption] = &[

@@ -1,6 +1,7 @@
 //! The columns of a report and the order of its rows: what is typed with -s, -F and the options that add a column.
 
 use std::cmp::{Ordering, Reverse};
+use std::time::Duration;
 
 use crate::lang::nearest_hint;
 use crate::panel::top::{Field, TopTable};
@@ -24,15 +25,13 @@ const FIGURES: &[(&str, Field)] = &[
 /// Keys of perf that are none here, and what serves instead.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("socket", "-s cpu tells CPUs apart, -C chooses some"),
-    ("time", "perfprof-tui open FILE has a map of time, and --time chooses a part of it"),
     ("cgroup_id", "-s cgroup has paths"),
-    ("symbol_size", "perfprof-tui annotate shows all of a function"),
-    ("dso_size", "-s dso has files"),
     ("addr", "perfprof-tui script -F ip has addresses, and annotate instructions"),
     ("p_stage_cyc", "only processors of POWER tell it"),
     ("local_p_stage_cyc", "only processors of POWER tell it"),
     ("ipc_null", "-s ipc has instructions a cycle"),
     ("ipc_lbr", "-s ipc has instructions a cycle"),
+    ("trace_fields", "each field has a key of its own, EVENT.FIELD"),
     ("overhead_guest_sys", "functions of guests have no names: `perf kvm` looks them up"),
     ("overhead_guest_us", "functions of guests have no names: `perf kvm` looks them up"),
 ];
@@ -69,6 +68,17 @@ impl List {
         self.fields.iter().copied().filter(|field| !matches!(field, Field::Key(_) | Field::Ipc))
     }
 
+    /// With times in parts as long as that.
+    fn with_quantum(mut self, quantum: Option<Duration>) -> Self {
+        let Some(quantum) = quantum else { return self };
+        for field in &mut self.fields {
+            if let Field::Key(ColumnKey::Time(ns)) = field {
+                *ns = u64::try_from(quantum.as_nanos()).unwrap_or(u64::MAX);
+            }
+        }
+        self
+    }
+
     fn has_ipc(&self) -> bool {
         self.fields.contains(&Field::Ipc)
     }
@@ -89,9 +99,13 @@ pub(super) struct Typed {
 impl Typed {
     /// What was typed; `for_scripts` is of tables whose chains scripts read.
     pub(super) fn of(args: &Report, for_scripts: bool) -> anyhow::Result<Self> {
+        let list = |option: &str, text: &Option<String>| -> anyhow::Result<Option<List>> {
+            let list = text.as_deref().map(|text| parse(option, text)).transpose()?;
+            Ok(list.map(|list| list.with_quantum(args.more.time_quantum)))
+        };
         Ok(Self {
-            sort: args.sort.as_deref().map(|text| parse("--sort", text)).transpose()?,
-            fields: args.more.fields.as_deref().map(|text| parse("--fields", text)).transpose()?,
+            sort: list("--sort", &args.sort)?,
+            fields: list("--fields", &args.more.fields)?,
             parent: args.more.parent.is_some(),
             modes: args.more.show_cpu_utilization,
             counts: args.samples || !for_scripts,
@@ -99,9 +113,9 @@ impl Typed {
         })
     }
 
-    /// Whether rows are told apart by lines.
-    pub(super) fn by_line(&self) -> bool {
-        self.sort.iter().chain(&self.fields).flat_map(List::keys).any(ColumnKey::is_of_line)
+    /// Whether rows are told apart by what is of the sampled function alone.
+    pub(super) fn by_leaf(&self) -> bool {
+        self.sort.iter().chain(&self.fields).flat_map(List::keys).any(ColumnKey::is_of_leaf)
     }
 
     /// With what is there where nothing was typed: `own` keys, and a column of children.
@@ -264,7 +278,7 @@ mod tests {
             }
         }
         let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused").to_string();
-        assert!(said("dso_size").contains("-s dso"), "{}", said("dso_size"));
+        assert!(said("socket").contains("-s cpu"), "{}", said("socket"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
         assert!(said(",").contains("no column is named"));
     }

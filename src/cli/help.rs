@@ -12,38 +12,106 @@ const MOST_USED: &[(&str, &[&str])] = &[
     (
         "",
         &[
-            "event", "freq", "call-graph", "all-cpus", "cpu", "pid", "uid", "cgroup", "container", "sort", "where",
-            "baseline", "keep", "trigger",
+            "event",
+            "freq",
+            "call-graph",
+            "all-cpus",
+            "cpu",
+            "pid",
+            "uid",
+            "cgroup",
+            "container",
+            "sort",
+            "where",
+            "baseline",
+            "keep",
+            "trigger",
         ],
     ),
     ("open", &["input", "symfs", "kallsyms", "together", "sort", "where", "baseline", "exec", "time", "theme"]),
     (
         "record",
         &[
-            "event", "filter", "freq", "count", "g", "call-graph", "all-cpus", "cpu", "pid", "tid", "uid", "cgroup",
-            "container", "keep", "trigger", "output", "push",
+            "event",
+            "filter",
+            "freq",
+            "count",
+            "g",
+            "call-graph",
+            "all-cpus",
+            "cpu",
+            "pid",
+            "tid",
+            "uid",
+            "cgroup",
+            "container",
+            "keep",
+            "trigger",
+            "output",
+            "push",
         ],
     ),
     (
         "report",
         &[
-            "input", "format", "sort", "where", "comms", "dsos", "symbols", "cpu", "time", "event", "limit",
-            "percent-limit", "stdio", "no-children", "call-graph", "branch-stack", "hierarchy", "inline",
+            "input",
+            "format",
+            "sort",
+            "where",
+            "comms",
+            "dsos",
+            "symbols",
+            "cpu",
+            "time",
+            "event",
+            "limit",
+            "percent-limit",
+            "stdio",
+            "no-children",
+            "call-graph",
+            "branch-stack",
+            "hierarchy",
+            "inline",
         ],
     ),
     (
         "script",
         &[
-            "input", "fields", "ns", "dump-raw-trace", "header-only", "where", "comms", "dsos", "symbols", "pid", "tid",
-            "cpu", "time", "event", "inline",
+            "input",
+            "fields",
+            "ns",
+            "dump-raw-trace",
+            "header-only",
+            "where",
+            "comms",
+            "dsos",
+            "symbols",
+            "pid",
+            "tid",
+            "cpu",
+            "time",
+            "event",
+            "inline",
         ],
     ),
     ("export", &["input", "to", "output", "annotate", "where", "comms", "cpu", "time", "event", "symfs", "inline"]),
     (
         "annotate",
         &[
-            "input", "s", "symfs", "vmlinux", "where", "comms", "dsos", "cpu", "time", "event", "percent-limit",
-            "no-source", "asm-raw", "format",
+            "input",
+            "s",
+            "symfs",
+            "vmlinux",
+            "where",
+            "comms",
+            "dsos",
+            "cpu",
+            "time",
+            "event",
+            "percent-limit",
+            "no-source",
+            "asm-raw",
+            "format",
         ],
     ),
     (
@@ -57,8 +125,19 @@ const MOST_USED: &[(&str, &[&str])] = &[
 ];
 
 /// Those of every unit, before its own.
-const OF_UNITS: &[&str] =
-    &["interval", "format", "count", "duration", "flame-graph", "all-cpus", "cpu", "pid", "tid", "call-graph", "describe"];
+const OF_UNITS: &[&str] = &[
+    "interval",
+    "format",
+    "count",
+    "duration",
+    "flame-graph",
+    "all-cpus",
+    "cpu",
+    "pid",
+    "tid",
+    "call-graph",
+    "describe",
+];
 
 /// The heading of a unit's own options.
 pub(super) const OWN: &str = "Options of this unit";
@@ -66,8 +145,13 @@ pub(super) const OWN: &str = "Options of this unit";
 /// Gives a command and those below it the options that print help.
 pub(super) fn with_flags(command: Command) -> Command {
     let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print this");
-    let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).help("Print all options, and more of each");
-    command.disable_help_flag(true).mut_subcommands(with_flags).arg(short.display_order(1000)).arg(all.display_order(1001))
+    let all =
+        Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).help("Print all options, and more of each");
+    command
+        .disable_help_flag(true)
+        .mut_subcommands(with_flags)
+        .arg(short.display_order(1000))
+        .arg(all.display_order(1001))
 }
 
 /// The commands as they are for words that ask for help, or for none: with all options only where all are asked for.

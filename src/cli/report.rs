@@ -103,7 +103,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.frames.inline,
-        lines: keys.iter().any(|key| key.is_of_line()),
+        lines: keys.iter().any(|key| key.is_of_line()) || chains.is_some_and(|spec| spec.by_address),
         history: args.branch_history,
         max_stack: args.more.max_stack,
         ..IntakeOptions::default()

@@ -176,21 +176,27 @@ pub(crate) static OF_REPORTS: [ColumnDef; 6] = [
     },
     ColumnDef {
         key: ColumnKey::SymbolSize,
-        ..of(&["symbol_size"], "Symbol size", |of, _| size(of, |data, frame| data.profile.frames.sym(data.profile.frames.sym_of(frame)).size))
-            .number(11)
-            .without_field()
+        ..of(&["symbol_size"], "Symbol size", |of, _| {
+            size(of, |data, frame| data.profile.frames.sym(data.profile.frames.sym_of(frame)).size)
+        })
+        .number(11)
+        .without_field()
     },
     ColumnDef {
         key: ColumnKey::DsoSize,
-        ..of(&["dso_size"], "DSO size", |of, _| size(of, |data, frame| data.session.dsos.map_of(data.profile.frames.get(frame).map).len))
-            .number(11)
-            .without_field()
+        ..of(&["dso_size"], "DSO size", |of, _| {
+            size(of, |data, frame| data.session.dsos.map_of(data.profile.frames.get(frame).map).len)
+        })
+        .number(11)
+        .without_field()
     },
     ColumnDef {
         key: ColumnKey::Time(100_000_000),
-        ..of(&["time"], "Time", |of, _| of.values.map_or(ColumnValue::Text("".into()), |(met, number)| met.time(number)))
-            .number(16)
-            .without_field()
+        ..of(&["time"], "Time", |of, _| {
+            of.values.map_or(ColumnValue::Text("".into()), |(met, number)| met.time(number))
+        })
+        .number(16)
+        .without_field()
     },
 ];
 

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, NodeId, SymId};
+use crate::profile::{Acc, FrameId, NodeId, SymId};
 
 use super::chains::{Tree, TreeKind};
 use super::data::Data;
@@ -21,6 +21,8 @@ pub(crate) struct ChainThreshold {
     pub(crate) of_parent: bool,
     /// Entries below one entry at most.
     pub(crate) most: usize,
+    /// Whether entries of one function are told apart by their addresses.
+    pub(crate) by_address: bool,
 }
 
 impl ChainThreshold {
@@ -36,6 +38,8 @@ pub(crate) struct HeavyTree {
     pub(crate) tree: Tree,
     /// For each node of it what went no further.
     pub(crate) ended: Vec<Acc>,
+    /// For each node of it a frame that has its address, where entries are told apart by that.
+    pub(crate) places: Vec<Option<FrameId>>,
 }
 
 /// Trees of rows, without nodes below a share of the whole.
@@ -167,9 +171,17 @@ impl<'a> HeavyTrees<'a> {
         self.grow(weights, roots, true)
     }
 
+    fn frame(&self, node: u32) -> FrameId {
+        self.data.profile.trie.frame(NodeId(node))
+    }
+
     fn sym(&self, node: u32) -> u32 {
-        let profile = self.data.profile;
-        profile.frames.sym_of(profile.trie.frame(NodeId(node))).0
+        self.data.profile.frames.sym_of(self.frame(node)).0
+    }
+
+    /// Where a node's frame is in its DSO.
+    fn address(&self, node: u32) -> u64 {
+        self.data.profile.frames.get(self.frame(node)).place(&self.data.session.dsos).1
     }
 
     fn label(&self, node: u32) -> u32 {
@@ -178,7 +190,7 @@ impl<'a> HeavyTrees<'a> {
 
     /// The functions inlined at a node, outermost first.
     fn inlined(&self, node: u32) -> &[u32] {
-        self.data.profile.frames.inlined(self.data.profile.trie.frame(NodeId(node)).0)
+        self.data.profile.frames.inlined(self.frame(node).0)
     }
 
     fn parent(&self, node: u32) -> u32 {
@@ -198,7 +210,9 @@ impl<'a> HeavyTrees<'a> {
     /// Follows stacks from where they are; with those frames themselves, where the row does not say them.
     fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> HeavyTree {
         let mut tree = Tree::default();
-        let mut ended = vec![Acc::default()];
+        let (mut ended, mut places) = (vec![Acc::default()], vec![None]);
+        let by_address = self.threshold.by_address;
+        let place = |cursor: &Cursor| if by_address { self.address(cursor.node) } else { 0 };
         anchors.iter().for_each(|cursor| tree.nodes[0].acc += cursor.acc);
         let mut open = vec![(0, anchors)];
         let mut steps: Vec<(u32, Cursor)> = Vec::new();
@@ -213,20 +227,21 @@ impl<'a> HeavyTrees<'a> {
                     Direction::Callers => self.up(*cursor, &mut steps),
                 };
             }
-            steps.sort_unstable_by_key(|(sym, cursor)| (*sym, cursor.node, cursor.inlined));
+            steps.sort_unstable_by_key(|(sym, cursor)| (*sym, place(cursor), cursor.node, cursor.inlined));
             let above = tree.nodes[at as usize].acc;
-            for same in steps.chunk_by(|a, b| a.0 == b.0) {
+            for same in steps.chunk_by(|a, b| a.0 == b.0 && place(&a.1) == place(&b.1)) {
                 let mut acc = Acc::default();
                 same.iter().for_each(|(_, cursor)| acc += cursor.acc);
                 if self.threshold.is_met(&acc, &above) {
                     open.push((tree.add(at, same[0].0, acc), joined(same)));
                     ended.push(Acc::default());
+                    places.push(by_address.then(|| self.frame(same[0].1.node)));
                 }
             }
         }
         tree.sort(self.data);
         tree.nodes.iter_mut().for_each(|node| node.children.truncate(self.threshold.most));
-        HeavyTree { tree, ended }
+        HeavyTree { tree, ended, places }
     }
 
     /// A step to the frame where a stack is.

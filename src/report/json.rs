@@ -61,10 +61,15 @@ pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: 
         let entry = &nodes[node as usize];
         let sym = data.profile.frames.sym(SymId(entry.sym));
         let whole = if spec.form == ChainForm::Fractal { &nodes[above as usize].acc } else { whole };
-        out.push(json!({
+        let place = heavy.places.get(node as usize).copied().flatten();
+        let mut object = json!({
             "depth": depth, "sym": sym.name(), "dso": &*sym.dso_name, "samples": entry.acc.samples,
             "period": entry.acc.period, "pct": round(entry.acc.percent_of(whole)),
-        }));
+        });
+        if let Some(frame) = place {
+            object["line"] = json!(data.profile.frames.line(frame).map(|line| line.short()));
+        }
+        out.push(object);
         open.extend(entry.children.iter().rev().map(|below| (*below, node, depth + 1)));
     }
     Value::Array(out)

@@ -30,6 +30,7 @@ fn what_recordings_are_printed_as_keeps_to_the_schema() {
         ("report", &["report", "--format", "json", "-s", "comm,trace"], &["units/sched.data"]),
         ("report", &["report", "--format", "json", "-g", "caller", "--show-cpu-utilization"], &["fp-spin.data"]),
         ("report", &["report", "--format", "json", "-s", "comm", "-p", "main"], &["fp-spin.data"]),
+        ("report", &["report", "--format", "json", "-s", "time,symbol_size", "-g", "address"], &["fp-spin.data"]),
         ("report_list", &["report", "--format", "json", "--tasks"], &["fp-spin.data"]),
         ("report_list", &["report", "--format", "json", "--mmaps"], &["fp-spin.data"]),
         ("report_list", &["report", "--format", "json", "--stats"], &["multi3.data"]),

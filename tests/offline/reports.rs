@@ -97,6 +97,7 @@ fn folded_chains_are_perfs() {
     for words in [
         "-n --no-children -s comm -g folded,0,caller,count",
         "-n --no-children -s comm -g folded,0,callee,count",
+        "-n --no-children -s comm -g folded,0,caller,address,count",
         "--no-children -s comm -g folded,1,caller,period",
         "--no-children -s comm -g folded,1,caller,percent",
     ] {

@@ -228,7 +228,7 @@ pub(crate) struct Report {
     /// are counted, else who called it
     ///
     /// As perf has it also graph, fractal, flat or folded, the least share in percent, the most entries below one, and
-    /// percent, period or count: graph,0.5,callee
+    /// percent, period or count: graph,0.5,callee; address tells places of a function apart, by their lines
     #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
     pub(crate) call_graph: Option<String>,
     /// Print a column of sample counts (always here, but for -g folded)

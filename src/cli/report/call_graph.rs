@@ -14,7 +14,7 @@ pub(super) fn of(args: &Report, children: bool) -> anyhow::Result<Option<ChainSp
     // Without an order it is the one that leads where a row's figure comes from (perf-report(1), --call-graph).
     let direction = if children || args.more.inverted { Direction::Callees } else { Direction::Callers };
     let (form, value) = (ChainForm::Graph, ChainValue::Percent);
-    let spec = ChainSpec { form, value, direction, least, most: usize::MAX };
+    let spec = ChainSpec { form, value, direction, least, most: usize::MAX, by_address: false };
     match args.call_graph.as_deref() {
         Some(text) => parse(text, spec),
         None => Ok(args.more.inverted.then_some(spec)),
@@ -32,7 +32,8 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
     let (mut shown, mut numbers) = (true, 0);
     for word in text.split(',').map(str::trim) {
         match word {
-            "" | "function" => {}
+            "" | "function" => spec.by_address = false,
+            "address" => spec.by_address = true,
             "none" => shown = false,
             "graph" => spec.form = ChainForm::Graph,
             "fractal" => spec.form = ChainForm::Fractal,
@@ -43,8 +44,10 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
             "percent" => spec.value = ChainValue::Percent,
             "period" => spec.value = ChainValue::Period,
             "count" => spec.value = ChainValue::Count,
-            "address" => return Err(refusal(text, "entries are functions: perfprof-tui script has each address")),
-            "branch" => return Err(refusal(text, "branches are no part of a chain")),
+            "srcline" => return Err(refusal(text, "address tells entries apart, and says their lines")),
+            "branch" => {
+                return Err(refusal(text, "--branch-history begins chains with branches, -b has a table of them"));
+            }
             number => {
                 let refused = || refusal(text, &format!("{word} is none of perf's words, see --help"));
                 match numbers {
@@ -75,6 +78,7 @@ mod tests {
             direction: Direction::Callers,
             least: 0.5,
             most: usize::MAX,
+            by_address: false,
         };
         let of = |text| parse(text, spec).map_err(|error| error.to_string());
         assert_eq!(of("graph"), Ok(Some(spec)));
@@ -87,14 +91,17 @@ mod tests {
                 value: ChainValue::Period,
                 direction: Direction::Callees,
                 least: 2.0,
-                most: 3
+                most: 3,
+                by_address: false
             }))
         );
+        assert_eq!(of("caller,address").map(|spec| spec.map(|s| s.by_address)), Ok(Some(true)));
+        assert!(of("srcline").is_err_and(|said| said.contains("address")));
         assert_eq!(
             of("folded,0,count").map(|spec| spec.map(|s| (s.form, s.least, s.value))),
             Ok(Some((ChainForm::Folded, 0.0, ChainValue::Count)))
         );
-        for wrong in ["sideways", "graph,0.5,2,3", "address", "graph,0.5,1.5"] {
+        for wrong in ["sideways", "graph,0.5,2,3", "branch", "graph,0.5,1.5"] {
             assert!(of(wrong).is_err_and(|said| said.starts_with(&format!("-g {wrong}: "))), "{wrong}");
         }
     }

@@ -136,7 +136,7 @@ proptest! {
             let tree = built(staged.data(), &top, row, TreeKind { direction, inclusive });
             prop_assert_eq!(paths(&staged, &tree), want);
             let least = f64::from(least);
-            let threshold = ChainThreshold { least, whole: top.total, of_parent: false, most: usize::MAX };
+            let threshold = ChainThreshold { least, whole: top.total, of_parent: false, most: usize::MAX, by_address: false };
             let kind = TreeKind { direction, inclusive };
             let heavy = HeavyTrees::new(staged.data(), &top, kind, threshold);
             // What works for one group works for the next.

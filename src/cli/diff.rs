@@ -15,7 +15,7 @@ use crate::panel::{Align, Cell, Column, Table};
 use crate::query::diff::{DiffRow, NormalizeBy, Side, diff};
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 
-use super::args::{Compute, Diff, DiffFormat, PerArg, Recording};
+use super::args::{Compute, Diff, DiffFormat, OrderSide, PerArg, Recording};
 use super::open;
 use super::output::{self, complain, print, print_json, texts};
 use super::report::{chosen_events, keys_of};
@@ -51,11 +51,16 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     let mut rows: Vec<DiffRow<Vec<String>>> =
         rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
     // Those that are alike stay in the order of what changed most.
+    type Row = DiffRow<Vec<String>>;
+    let by = |value: &dyn Fn(&Row) -> f64, a: &Row, b: &Row| value(b).total_cmp(&value(a));
     match args.compute {
+        _ if args.order == Some(OrderSide::Old) => rows.sort_by(|a, b| by(&|row| row.old_value, a, b)),
         Compute::DeltaAbs => {}
-        Compute::Delta => rows.sort_by(|a, b| b.delta().total_cmp(&a.delta())),
-        Compute::Ratio => rows.sort_by(|a, b| ratio(b).total_cmp(&ratio(a))),
+        Compute::Delta => rows.sort_by(|a, b| by(&DiffRow::delta, a, b)),
+        Compute::Ratio => rows.sort_by(|a, b| by(&ratio, a, b)),
+        Compute::Weighted(before, after) => rows.sort_by(|a, b| by(&|row| weighted(row, before, after) as f64, a, b)),
     }
+    let shape = TableShape { per, compute: args.compute, formula: args.formula, totals: [old.side, new.side] };
     let rows: Vec<&DiffRow<Vec<String>>> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     match args.format {
         DiffFormat::Json => {
@@ -68,7 +73,11 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
                 "per": per.unit_label(), "test": "two-proportion z, 95 %", "rows": list });
             print_json(&all)?;
         }
-        DiffFormat::Csv => print(&table(&rows, &keys, per, args.compute).to_csv())?,
+        DiffFormat::Csv => print(&table(&rows, &keys, &shape).to_csv())?,
+        DiffFormat::Text if args.separator.is_some() => {
+            let separator = args.separator.as_deref().unwrap_or_default();
+            print(&table(&rows, &keys, &shape).to_separated(separator))?;
+        }
         _ => {
             let side = |name: &str, path: &std::path::Path, one: &ComparedSide| {
                 format!(
@@ -88,7 +97,7 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
             print(&if rows.is_empty() {
                 "nothing differs\n".to_owned()
             } else {
-                table(&rows, &keys, per, args.compute).to_text()
+                table(&rows, &keys, &shape).to_text()
             })?;
         }
     }
@@ -135,17 +144,54 @@ fn ratio(row: &DiffRow<Vec<String>>) -> f64 {
     if row.old_value == 0.0 { f64::INFINITY } else { row.new_value / row.old_value }
 }
 
-fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: NormalizeBy, compute: Compute) -> Table {
-    let by_ratio = compute == Compute::Ratio;
+/// The new period times its weight less the old one times its own.
+fn weighted(row: &DiffRow<Vec<String>>, before: i32, after: i32) -> i128 {
+    i128::from(row.new.period) * i128::from(after) - i128::from(row.old.period) * i128::from(before)
+}
+
+/// What a table of differences has.
+struct TableShape {
+    per: NormalizeBy,
+    compute: Compute,
+    formula: bool,
+    /// The old side and the new one.
+    totals: [Side; 2],
+}
+
+impl TableShape {
+    /// How a row's value was computed, as perf diff writes it.
+    fn formula_of(&self, row: &DiffRow<Vec<String>>) -> String {
+        let (old, new) = (row.old.period, row.new.period);
+        let [before, after] = self.totals.map(|side| side.total.period);
+        match (self.compute, self.per) {
+            (Compute::Ratio, _) => format!("{new} / {old}"),
+            (Compute::Weighted(first, second), _) => format!("({new} * {second}) - ({old} * {first})"),
+            (_, NormalizeBy::Total) => format!("({new} * 100 / {after}) - ({old} * 100 / {before})"),
+            (_, NormalizeBy::Second) => {
+                let [before, after] = self.totals.map(|side| side.seconds);
+                format!("({new} / {after:.3}) - ({old} / {before:.3})")
+            }
+            (_, NormalizeBy::Nothing) => format!("{new} - {old}"),
+        }
+    }
+}
+
+fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], shape: &TableShape) -> Table {
+    let (per, compute) = (shape.per, shape.compute);
     let right = |name, title| Column::new(name, title, Align::Right, 0);
     let mut columns = vec![
-        if by_ratio { right("ratio", "Ratio") } else { right("delta", "Δ") },
+        match compute {
+            Compute::Ratio => right("ratio", "Ratio"),
+            Compute::Weighted(..) => right("wdiff", "Weighted Δ"),
+            Compute::Delta | Compute::DeltaAbs => right("delta", "Δ"),
+        },
         right("verdict", ""),
         right("old", "Old"),
         right("new", "New"),
         right("old_samples", "Old samples"),
         right("new_samples", "New samples"),
     ];
+    columns.extend(shape.formula.then(|| right("formula", "Formula")));
     columns.extend(keys.iter().map(|k| Column::new(k.name(), k.title(), Align::Left, 0)));
     let value = |v: f64| match per {
         NormalizeBy::Total => Cell::Percent(v),
@@ -161,10 +207,11 @@ fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: NormalizeBy, c
     };
     let row = |r: &&DiffRow<Vec<String>>| {
         let mut cells = vec![
-            match ratio(r) {
-                _ if !by_ratio => delta(r.delta()),
-                ratio if ratio.is_finite() => Cell::Text(format!("{ratio:.3}").into()),
-                _ => Cell::Text("new".into()),
+            match compute {
+                Compute::Delta | Compute::DeltaAbs => delta(r.delta()),
+                _ if r.old.is_zero() => Cell::Text("new".into()),
+                Compute::Ratio => Cell::Text(format!("{:.3}", ratio(r)).into()),
+                Compute::Weighted(before, after) => Cell::Text(weighted(r, before, after).to_string().into()),
             },
             Cell::Text(r.verdict.sign().into()),
             value(r.old_value),
@@ -172,6 +219,7 @@ fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: NormalizeBy, c
             Cell::Count(r.old.samples),
             Cell::Count(r.new.samples),
         ];
+        cells.extend(shape.formula.then(|| Cell::Text(shape.formula_of(r).into())));
         cells.extend(r.key.iter().map(|k| Cell::Text(k.as_str().into())));
         cells
     };

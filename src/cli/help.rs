@@ -8,136 +8,27 @@ use crate::units::UNITS;
 
 /// The options of commands that have more than a screen of them, by their long names or letters. Where a command is
 /// not here, its help has all that are no rare ones.
-const MOST_USED: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "event",
-            "freq",
-            "call-graph",
-            "all-cpus",
-            "cpu",
-            "pid",
-            "uid",
-            "cgroup",
-            "container",
-            "sort",
-            "where",
-            "baseline",
-            "keep",
-            "trigger",
-        ],
-    ),
-    ("open", &["input", "symfs", "kallsyms", "together", "sort", "where", "baseline", "exec", "time", "theme"]),
+const MOST_USED: &[(&str, &str)] = &[
+    ("", "event freq call-graph all-cpus cpu pid cgroup container sort where trigger"),
+    ("open", "input symfs kallsyms together sort where baseline exec time theme"),
     (
         "record",
-        &[
-            "event",
-            "filter",
-            "freq",
-            "count",
-            "g",
-            "call-graph",
-            "all-cpus",
-            "cpu",
-            "pid",
-            "tid",
-            "uid",
-            "cgroup",
-            "container",
-            "keep",
-            "trigger",
-            "output",
-            "push",
-        ],
+        "event filter freq count g call-graph all-cpus cpu pid tid uid cgroup container keep trigger output push",
     ),
     (
         "report",
-        &[
-            "input",
-            "format",
-            "sort",
-            "where",
-            "comms",
-            "dsos",
-            "symbols",
-            "cpu",
-            "time",
-            "event",
-            "limit",
-            "percent-limit",
-            "stdio",
-            "no-children",
-            "call-graph",
-            "branch-stack",
-            "hierarchy",
-            "inline",
-        ],
+        "input format sort where comms dsos symbols cpu time event limit percent-limit stdio no-children call-graph \
+         branch-stack hierarchy inline",
     ),
-    (
-        "script",
-        &[
-            "input",
-            "fields",
-            "ns",
-            "dump-raw-trace",
-            "header-only",
-            "where",
-            "comms",
-            "dsos",
-            "symbols",
-            "pid",
-            "tid",
-            "cpu",
-            "time",
-            "event",
-            "inline",
-        ],
-    ),
-    ("export", &["input", "to", "output", "annotate", "where", "comms", "cpu", "time", "event", "symfs", "inline"]),
-    (
-        "annotate",
-        &[
-            "input",
-            "s",
-            "symfs",
-            "vmlinux",
-            "where",
-            "comms",
-            "dsos",
-            "cpu",
-            "time",
-            "event",
-            "percent-limit",
-            "no-source",
-            "asm-raw",
-            "format",
-        ],
-    ),
-    (
-        "diff",
-        &[
-            "format", "per", "compute", "sort", "children", "limit", "output", "where", "comms", "dsos", "symbols",
-            "cpu", "time", "event", "symfs",
-        ],
-    ),
-    ("demo", &["speed", "no-tour", "sort", "where", "exec", "theme", "color", "slow"]),
+    ("script", "input fields ns dump-raw-trace header-only where comms dsos symbols pid tid cpu time event inline"),
+    ("export", "input to output annotate where comms cpu time event symfs inline"),
+    ("annotate", "input s symfs vmlinux where comms dsos cpu time event percent-limit no-source asm-raw format"),
+    ("diff", "format per compute sort children limit output where comms dsos symbols cpu time event symfs"),
+    ("demo", "speed no-tour sort where exec theme color slow"),
 ];
 
 /// Those of every unit, before its own.
-const OF_UNITS: &[&str] = &[
-    "interval",
-    "format",
-    "count",
-    "duration",
-    "flame-graph",
-    "all-cpus",
-    "cpu",
-    "pid",
-    "tid",
-    "call-graph",
-    "describe",
-];
+const OF_UNITS: &str = "interval format duration all-cpus cpu pid call-graph describe";
 
 /// The heading of a unit's own options.
 pub(super) const OWN: &str = "Options of this unit";
@@ -167,18 +58,21 @@ fn one_screen(command: Command) -> Command {
         list.filter(|name| is(name)).collect::<Vec<_>>().join(" ")
     };
     let is_unit = |name: &str| UNITS.iter().any(|spec| spec.name == name && name != "stat");
+    let units = format!("Analysis units: {}", names(&is_unit));
     let lists = format!(
-        "Commands: {}\n\nAnalysis units: {}\n\n`perfprof-tui COMMAND --help` is about one, `perfprof-tui --help-all` about \
-         all. Without a command: the live screen. `perfprof-tui doctor` says what this machine can measure.",
+        "Commands: {}\n\n{units}\n\n`perfprof-tui COMMAND --help` is about one, `--help-all` about all. Without a command: \
+         the live screen. `perfprof-tui doctor` says what this machine can measure.",
         names(&|name| !is_unit(name)),
-        names(&|name| is_unit(name))
     );
     let command = command.mut_subcommands(|own| match own.get_name() {
-        "unit" => own.mut_subcommands(of_command),
-        _ => of_command(own).hide(true),
+        "unit" => own.mut_subcommands(of_command).help_template(WITHOUT_COMMANDS).after_help(units.clone()),
+        _ => of_command(own),
     });
-    of_command(command.name("")).name("perfprof-tui").after_help(lists)
+    of_command(command.name("")).name("perfprof-tui").help_template(WITHOUT_COMMANDS).after_help(lists)
 }
+
+/// Help in which commands are listed by their names alone, behind the options.
+const WITHOUT_COMMANDS: &str = "{about-with-newline}\n{usage-heading} {usage}\n\nOptions:\n{options}{after-help}";
 
 /// One command with what most need.
 fn of_command(command: Command) -> Command {
@@ -190,9 +84,9 @@ fn of_command(command: Command) -> Command {
             return first_clause(arg).help_heading(None);
         }
         let is_own = arg.get_help_heading() == Some(OWN);
-        let has = |list: &[&str]| {
+        let has = |list: &str| {
             let letter = arg.get_short().map(String::from);
-            list.iter().any(|name| arg.get_long() == Some(*name) || letter.as_deref() == Some(*name))
+            list.split_whitespace().any(|name| arg.get_long() == Some(name) || letter.as_deref() == Some(name))
         };
         let stays = match listed {
             Some(list) => has(list),
@@ -206,15 +100,44 @@ fn of_command(command: Command) -> Command {
     })
 }
 
-/// An argument with the first clause of its help.
+/// An argument with what its help says first.
 fn first_clause(arg: Arg) -> Arg {
-    let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
-    let sentence = help.match_indices(". ").find(|(at, _)| help[at + 2..].starts_with(char::is_uppercase));
-    let end = [help.find("; "), sentence.map(|(at, _)| at)].into_iter().flatten().min();
-    match end {
-        Some(end) => arg.help(help[..end].to_owned()),
+    match arg.get_help().map(ToString::to_string) {
+        Some(help) => arg.help(cut(&help).to_owned()),
         None => arg,
     }
+}
+
+/// A text longer than this is cut before it gives examples or a list.
+const LONG: usize = 130;
+
+/// The first clause of a text, as long as it is short enough; what stands in brackets or quotes is not cut apart.
+fn cut(text: &str) -> &str {
+    let (mut depth, mut quoted) = (0usize, false);
+    let mut ends = Vec::new();
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '\'' if quoted || text[..at].ends_with([' ', '(']) => quoted = !quoted,
+            _ => {}
+        }
+        if depth == 0 && !quoted {
+            ends.push(at);
+        }
+    }
+    let first = |of: &str, limit: usize| ends.iter().copied().find(|at| *at < limit && text[*at..].starts_with(of));
+    let sentence = ends.iter().copied().find(|at| {
+        let rest = text[*at..].strip_prefix(". ");
+        rest.is_some_and(|rest| rest.starts_with(char::is_uppercase))
+    });
+    let mut end = [first("; ", text.len()), sentence].into_iter().flatten().min().unwrap_or(text.len());
+    for shorter in [", e.g. ", ": "] {
+        if end > LONG {
+            end = first(shorter, end).unwrap_or(end);
+        }
+    }
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -247,15 +170,27 @@ mod tests {
         let command = whole();
         for (name, list) in MOST_USED {
             let own = if name.is_empty() { &command } else { command.find_subcommand(name).expect("a command") };
-            for option in *list {
+            for option in list.split_whitespace() {
                 let is = |arg: &Arg| {
                     arg.get_long() == Some(option) || arg.get_short().map(String::from).as_deref() == Some(option)
                 };
                 assert!(own.get_arguments().any(is), "{name} has no {option}");
             }
         }
-        let cut = |help: &'static str| first_clause(Arg::new("x").help(help)).get_help().map(ToString::to_string);
-        assert_eq!(cut("One, e.g. a; others").as_deref(), Some("One, e.g. a"));
-        assert_eq!(cut("One. Another one").as_deref(), Some("One"));
+    }
+
+    #[test]
+    fn texts_are_cut_where_a_clause_ends() {
+        for (text, short) in [
+            ("One, e.g. a; others", "One, e.g. a"),
+            ("One. Another one", "One"),
+            ("Keys [default: a; of others b]; more", "Keys [default: a; of others b]"),
+            ("Such as 'a; b', or the thread's own; more", "Such as 'a; b', or the thread's own"),
+        ] {
+            assert_eq!(cut(text), short);
+        }
+        let long = "x".repeat(LONG);
+        assert_eq!(cut(&format!("How: {long}")), "How");
+        assert_eq!(cut(&format!("How, e.g. a: {long}")), "How");
     }
 }

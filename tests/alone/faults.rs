@@ -108,7 +108,7 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
         told += u32::from(full);
     }
     assert!(told > 0, "all formats fit into 64 KB");
-    let Some(said) = on_a_tiny_disk(&format!("diff {file} {file} --per nothing --format svg -o d.svg")) else {
+    let Some(said) = on_a_tiny_disk(&format!("diff {file} {file} --per nothing --format svg --output d.svg")) else {
         return skipped(NAME, "this user may not make mount namespaces");
     };
     assert!(said.contains(" d.svg\n") || said.contains("d.svg was not written: No space left"), "{said}");

@@ -182,6 +182,26 @@ fn what_cannot_be_injected_is_said() {
     assert_eq!(report(&out), report(Path::new(&file)), "a copy says the same");
 }
 
+/// The ids of files in which samples are stand in the copy, and nothing else of it is another.
+#[test]
+fn build_ids_are_added() {
+    let (dir, root) = (tempfile::tempdir().expect("dir"), symfs());
+    let (file, out) = (corpus("no-buildid"), dir.path().join("with.data"));
+    let said =
+        run(program().args(["inject", "-b", "-i", &file, "--symfs"]).arg(root.path()).arg("-o").arg(&out)).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("1 more build ids"), "{}", String::from_utf8_lossy(&said));
+    let own = stdout(program().arg("buildid-list").arg(data("bin/spin")));
+    let line = format!("{} /tmp/research/perf-tui/w/a/spin", own.trim());
+    let listed = |mut command: Command, of: &Path| stdout(command.args(["buildid-list", "-i"]).arg(of));
+    let has = |text: &str| text.lines().any(|one| one == line);
+    assert!(own.len() > 16 && has(&listed(program(), &out)) && !has(&listed(program(), Path::new(&file))), "{line}");
+    if has_perf() {
+        assert!(has(&listed(Command::new("perf"), &out)));
+    }
+    let report = |path: &Path| stdout(program().args(["report", "--format", "csv", "-i"]).arg(path));
+    assert_eq!(report(&out), report(Path::new(&file)));
+}
+
 /// `diff` with perf's words for what is computed, and its default files.
 #[test]
 fn differences_are_computed_and_ordered_as_asked() {
@@ -191,7 +211,10 @@ fn differences_are_computed_and_ordered_as_asked() {
     let root = symfs();
     let rows = |args: &[&str]| {
         let mut command = program();
-        command.current_dir(dir.path()).args(["diff", "--format", "csv", "--symfs"]).arg(root.path()).args(args);
+        command.current_dir(dir.path()).args(["diff", "--symfs"]).arg(root.path()).args(args);
+        if !args.contains(&"--format") {
+            command.args(["--format", "csv"]);
+        }
         stdout(&mut command)
     };
     let plain = rows(&[]);
@@ -207,6 +230,19 @@ fn differences_are_computed_and_ordered_as_asked() {
     assert!(ratios.starts_with("ratio,"), "{ratios}");
     let known: Vec<f64> = column(&ratios, 0).iter().filter_map(|text| text.parse().ok()).collect();
     assert!(!known.is_empty() && known.is_sorted_by(|a, b| a >= b), "{known:?}");
+    assert!(
+        column(&rows(&["-o", "0"]), 2)
+            .iter()
+            .map(|text| text.parse().expect("a share"))
+            .is_sorted_by(|a: &f64, b| a >= b)
+    );
+    // perf diff -F and -c wdiff:1,2 -F of the same files.
+    let formula = |args: &[&str]| column(&rows(&[&["-F"], args].concat()), 6);
+    assert!(formula(&[]).contains(&"(737373730 * 100 / 1222222210) - (0 * 100 / 243243243)".to_owned()));
+    assert!(formula(&["-c", "ratio"]).contains(&"737373730 / 0".to_owned()));
+    assert!(formula(&["-c", "wdiff:1,2"]).contains(&"(737373730 * 2) - (0 * 1)".to_owned()));
+    let plain_rows = rows(&["--format", "text", "-t", "|"]);
+    assert!(plain_rows.lines().any(|line| line.ends_with("|spin|burn_alpha")), "{plain_rows}");
     assert!(column(&rows(&["-b"]), 4).iter().all(|samples| samples != "0"));
     assert_eq!(rows(&["-p"]), rows(&["--per", "nothing"]));
     let of_spin = rows(&["-C", "spin"]);

@@ -74,8 +74,8 @@ fn figures_for_scripts_are_perfs() {
         "-t | -F overhead,sample,dso --ignore-callees ^main$ --no-children",
         "-t | -F overhead,sample,time,dso --no-children",
         "-t | -F overhead,sample,time,comm --time-quantum 10ms --no-children",
-        "-t | -F overhead,sample,dso_size,comm --no-children",
-        "-t | -F overhead,sample,symbol_size --no-children -d spin,sysmix",
+        "-t | -F overhead,sample,dso_size,comm --no-children -d spin,sysmix --percentage absolute",
+        "-t | -F overhead,sample,symbol_size --no-children -d spin,sysmix --percentage absolute",
     ] {
         for file in ["fp-spin.data", "fp-sysmix.data"] {
             Pair::of(file, root.path(), words).rows().assert_same(words);

@@ -22,7 +22,7 @@ use crate::lang::quantity;
 pub(crate) use machine::{Cpus, List, Probe, Stat};
 pub(crate) use recorder::{Record, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    Compute, Diff, DiffFormat, FrameArgs, NameArgs, PerArg, Recording, Report, SampleSelection, ShareOf,
+    Compute, Diff, DiffFormat, FrameArgs, NameArgs, OrderSide, PerArg, Recording, Report, SampleSelection, ShareOf,
     clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
@@ -101,6 +101,8 @@ pub fn whole() -> clap::Command {
         let diff = diff.mut_arg("cpu", |arg| arg.short(None::<char>)).mut_arg("comms", |arg| arg.short('C'));
         diff.mut_arg("compute", |arg| arg.short('c'))
     });
+    // perf script has this letter for --debug-mode.
+    let command = command.mut_subcommand("script", |script| script.mut_arg("dsos", |arg| arg.short(None::<char>)));
     help::with_flags(perf_options::add(unit_args::add(command)))
 }
 

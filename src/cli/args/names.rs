@@ -33,7 +33,7 @@ pub(crate) struct Annotate {
     #[command(flatten)]
     pub(crate) which: SampleSelection,
     /// Leave functions below this share out
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
+    #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,
     /// Do not show source lines
     #[arg(long)]

@@ -86,7 +86,7 @@ pub(crate) enum PerArg {
 }
 
 /// How differences are told, and rows ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compute {
     /// What changed most comes first, whichever way
     DeltaAbs,
@@ -94,6 +94,39 @@ pub(crate) enum Compute {
     Delta,
     /// New in parts of old, the largest first
     Ratio,
+    /// The new period times the second weight less the old one times the first, the largest first
+    Weighted(i32, i32),
+}
+
+fn compute(text: &str) -> Result<Compute, String> {
+    Ok(match text.trim_start_matches('+') {
+        "delta-abs" => Compute::DeltaAbs,
+        "delta" => Compute::Delta,
+        "ratio" => Compute::Ratio,
+        "cycles" => return Err("blocks of branches are not counted: perf diff does".to_owned()),
+        other => {
+            let weights = other.strip_prefix("wdiff:").and_then(|list| list.split_once(','));
+            let weight = |text: &str| text.trim().parse::<i32>().ok();
+            let both = weights.and_then(|(old, new)| Some((weight(old)?, weight(new)?)));
+            let (old, new) = both.ok_or("there are delta-abs, delta, ratio and wdiff:W1,W2 with two whole numbers")?;
+            Compute::Weighted(old, new)
+        }
+    })
+}
+
+/// Which recording rows are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrderSide {
+    Old,
+    Computed,
+}
+
+fn order_side(text: &str) -> Result<OrderSide, &'static str> {
+    match text {
+        "0" => Ok(OrderSide::Old),
+        "1" => Ok(OrderSide::Computed),
+        _ => Err("0 is the recording before, 1 what is computed; --output writes a file"),
+    }
 }
 
 /// Options of `diff`.
@@ -117,9 +150,18 @@ pub(crate) struct Diff {
     /// Compare periods: --per nothing, in perf's spelling
     #[arg(short = 'p', long = "period", hide_short_help = true)]
     pub(crate) period: bool,
-    /// What rows are ordered by
-    #[arg(long, value_enum, default_value = "delta-abs")]
+    /// What rows are ordered by: delta-abs, delta, ratio or wdiff:W1,W2
+    #[arg(long, value_parser = compute, default_value = "delta-abs")]
     pub(crate) compute: Compute,
+    /// Order rows by what they had before (0) or by what is computed (1)
+    #[arg(short = 'o', long, value_name = "0|1", value_parser = order_side, hide_short_help = true)]
+    pub(crate) order: Option<OrderSide>,
+    /// A column of how each value was computed
+    #[arg(short = 'F', long, hide_short_help = true)]
+    pub(crate) formula: bool,
+    /// Lines for programs, with SEPARATOR between their values
+    #[arg(short = 't', long = "field-separator", value_name = "SEPARATOR", hide_short_help = true, value_parser = separator)]
+    pub(crate) separator: Option<String>,
     /// Only rows that the recording before has
     #[arg(short = 'b', long, hide_short_help = true)]
     pub(crate) baseline_only: bool,
@@ -133,7 +175,7 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub(crate) limit: Option<usize>,
     /// The file to write, for folded and svg
-    #[arg(short = 'o', long = "output", value_name = "OUT")]
+    #[arg(long = "output", value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
     /// Show names as they are in the files
     #[arg(long)]
@@ -213,7 +255,7 @@ pub(crate) struct Report {
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub(crate) limit: Option<usize>,
     /// Leave rows below this share out
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
+    #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,
     /// Plain text, as perf spells it (the default here)
     #[arg(long)]

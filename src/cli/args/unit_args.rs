@@ -105,7 +105,7 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
         Arg::new("describe")
             .long("describe")
             .action(ArgAction::SetTrue)
-            .help("Print these options and the fields of its events (as the word help in place of a command does)"),
+            .help("Print these options and the fields of its events; so does the word help in place of a command"),
         Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
     ]);
     let own = own_options(spec).map(|opt| (opt, help::OWN));

@@ -197,7 +197,39 @@ fn parse(option: &str, text: &str) -> anyhow::Result<List> {
     Ok(List { fields, adds })
 }
 
+/// perf's keys in the order in which a beginning is looked for among them (perf-report(1), --sort): the first that has it
+/// is meant, in whichever case.
+const BY_BEGINNING: &[&str] = &[
+    "pid",
+    "comm",
+    "dso",
+    "symbol",
+    "parent",
+    "cpu",
+    "srcline",
+    "srcfile",
+    "trace",
+    "symbol_size",
+    "dso_size",
+    "cgroup",
+    "time",
+    "overhead",
+    "overhead_sys",
+    "overhead_us",
+    "overhead_children",
+    "sample",
+    "period",
+];
+
 fn field(word: &str) -> Option<Field> {
+    let is_elsewhere = ELSEWHERE.iter().any(|(name, _)| *name == word);
+    let typed = word.to_ascii_lowercase();
+    let begun = || BY_BEGINNING.iter().find(|name| !is_elsewhere && name.starts_with(&typed));
+    whole(word).or_else(|| begun().and_then(|name| whole(name)))
+}
+
+/// The column of a whole name.
+fn whole(word: &str) -> Option<Field> {
     let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
     let of_reports = || column::OF_REPORTS.iter().find(|entry| entry.names[0] == word).map(|entry| entry.key);
     let key = || ColumnKey::parse_list(word).ok().and_then(|list| list.first().copied());
@@ -259,6 +291,8 @@ mod tests {
             ("", "", true, "children_pct,self_pct,samples,period,comm,sym by "),
             ("", "", false, "self_pct,samples,period,comm,sym by "),
             ("dso", "", false, "self_pct,samples,period,dso by "),
+            ("Comm,sy", "", false, "self_pct,samples,period,comm,sym by "),
+            ("overh,dso", "", false, "self_pct,samples,period,dso by self_pct,dso"),
             ("+cpu", "", false, "self_pct,samples,period,comm,sym,cpu by "),
             ("overhead,sym", "", false, "self_pct,samples,period,sym by self_pct,sym"),
             ("sample,sym", "", false, "self_pct,samples,period,sym by self_pct,samples,sym"),

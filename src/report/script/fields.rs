@@ -71,7 +71,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("brstackinsn", "`perfprof-tui annotate` shows instructions"),
     ("brstackinsnlen", "`perfprof-tui annotate` shows instructions"),
     ("srccode", "`perfprof-tui annotate` shows source lines"),
-    ("metric", "`perfprof-tui stat` computes metrics"),
+    ("metric", "`perfprof-tui stat` has ratios of counts beside them"),
 ];
 
 /// Fields whose values are kept with no sample: they take a second look at the records.

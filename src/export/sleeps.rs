@@ -1,12 +1,12 @@
 //! Sleeps merged into the switches by which tasks went to sleep, as perf inject -s does: the sample of such a switch is
 //! written when its task is back, and its period is the time that it was away.
 
-use rustc_hash::FxHashMap;
-
 use crate::event::format::Field;
+use crate::ingest::switches::{Switch, Switches};
 use crate::ingest::tracepoints;
 use crate::record::Sample;
 use crate::record::kinds::HEADER;
+use crate::record::open_spans::OpenSpans;
 use crate::source::Info;
 
 /// What becomes of a sample's record.
@@ -27,37 +27,29 @@ pub(crate) enum SleepError {
     NoPeriod,
 }
 
-/// A task that is asleep: the record of its switch, and since when.
-#[derive(Debug)]
-struct Asleep {
-    since: u64,
-    record: Vec<u8>,
-}
-
 /// The switches of a recording and what says how long tasks slept.
 #[derive(Debug)]
 pub(crate) struct Sleeps {
-    switch: u16,
-    prev: Field,
-    next: Field,
+    switches: Switches,
     state: Option<Field>,
-    /// Statistics of the scheduler, with the field that says whose each is: `sched:sched_stat_sleep` and its like. Where
-    /// there are none, a sleep lasts until the next switch to its task.
+    /// Statistics of the scheduler, with the field that says whose each is: `sched:sched_stat_sleep` and its like.
+    /// Where there are none, a sleep lasts until the next switch to its task.
     stats: Vec<(u16, Field)>,
     exit: Option<u16>,
     /// Where time and period stand in the record of a switch.
     time_at: usize,
     period_at: usize,
     big: bool,
-    asleep: FxHashMap<i32, Asleep>,
+    /// The sleeps that are not over, by task, each with the record of its switch.
+    asleep: OpenSpans<i32, (), Vec<u8>>,
     merged: u64,
 }
 
 impl Sleeps {
     pub(crate) fn of(info: &Info) -> Result<Self, SleepError> {
-        let (switch, format) = tracepoints::find(info, "sched:sched_switch").ok_or(SleepError::NoSwitches)?;
-        let field = |name: &str| format.field(name).cloned().ok_or(SleepError::NoSwitches);
-        let layout = info.events.get(usize::from(switch)).map(|event| event.layout()).unwrap_or_default();
+        let switches = Switches::among(&info.events, &info.tracing, info.origin).ok_or(SleepError::NoSwitches)?;
+        let (_, format) = tracepoints::find(info, "sched:sched_switch").ok_or(SleepError::NoSwitches)?;
+        let layout = info.events.get(usize::from(switches.event)).map(|event| event.layout()).unwrap_or_default();
         let places = layout.time_offset().zip(layout.period_offset()).ok_or(SleepError::NoPeriod)?;
         let names = info.events.iter().map(|event| event.name.as_str());
         let stats = names.filter(|name| name.starts_with("sched:sched_stat_")).filter_map(|name| {
@@ -65,16 +57,14 @@ impl Sleeps {
             Some((event, format.field("pid")?.clone()))
         });
         Ok(Self {
-            switch,
-            prev: field("prev_pid")?,
-            next: field("next_pid")?,
+            switches,
             state: format.field("prev_state").cloned(),
             stats: stats.collect(),
             exit: tracepoints::find(info, "sched:sched_process_exit").map(|(event, _)| event),
             time_at: HEADER + places.0,
             period_at: HEADER + places.1,
             big: format.big,
-            asleep: FxHashMap::default(),
+            asleep: OpenSpans::one_by_one(),
             merged: 0,
         })
     }
@@ -86,24 +76,25 @@ impl Sleeps {
 
     /// Takes a sample in, with its whole record.
     pub(crate) fn meet(&mut self, event: u16, sample: &Sample<'_>, record: &[u8]) -> Fate {
-        if event == self.switch {
-            let back = self.stats.is_empty().then(|| self.back_by_switch(sample)).flatten();
-            self.leave(sample, record);
+        if event == self.switches.event {
+            let Some(switch) = self.switches.read(event, sample.raw) else { return Fate::Taken(None) };
+            let back = self.stats.is_empty().then(|| self.back_by_switch(switch, sample.time)).flatten();
+            self.leave(switch, sample, record);
             return Fate::Taken(back);
         }
         if Some(event) == self.exit {
-            self.asleep.remove(&sample.tid);
+            self.asleep.take(&sample.tid);
             return Fate::Taken(None);
         }
         let Some((_, pid)) = self.stats.iter().find(|(stat, _)| *stat == event) else { return Fate::Kept };
         let tid = pid.number(sample.raw, self.big).and_then(|pid| i32::try_from(pid).ok());
         // A sleep may have several statistics, such as that it was blocked, and for how much of it by input or output.
-        let slept = tid.and_then(|tid| self.asleep.get(&tid)).map(|asleep| asleep.record.clone());
+        let slept = tid.and_then(|tid| self.asleep.newest(&tid)).map(|asleep| asleep.with.clone());
         Fate::Taken(slept.and_then(|record| self.merge(record, sample.period, sample.time)))
     }
 
     /// A task goes to sleep, or is preempted, which only statistics count as an absence.
-    fn leave(&mut self, sample: &Sample<'_>, record: &[u8]) {
+    fn leave(&mut self, switch: Switch, sample: &Sample<'_>, record: &[u8]) {
         // Bits above tell how a task that may run was put aside.
         let sleeps =
             self.state.as_ref().and_then(|state| state.number(sample.raw, self.big)).is_none_or(|s| s & 0xff != 0);
@@ -111,18 +102,16 @@ impl Sleeps {
         if sample.tid == -1 {
             return;
         }
-        let prev = self.prev.number(sample.raw, self.big).and_then(|pid| i32::try_from(pid).ok());
-        if let Some(prev) = prev.filter(|prev| *prev != 0 && (sleeps || !self.stats.is_empty())) {
-            self.asleep.insert(prev, Asleep { since: sample.time, record: record.to_vec() });
+        if switch.prev != 0 && (sleeps || !self.stats.is_empty()) {
+            self.asleep.begin(switch.prev, (), sample.time, record.to_vec());
         }
     }
 
     /// The record of the sleep that a switch ends.
-    fn back_by_switch(&mut self, sample: &Sample<'_>) -> Option<Vec<u8>> {
-        let next = i32::try_from(self.next.number(sample.raw, self.big)?).ok()?;
-        let asleep = self.asleep.remove(&next)?;
-        let took = sample.time.saturating_sub(asleep.since);
-        self.merge(asleep.record, took, sample.time)
+    fn back_by_switch(&mut self, switch: Switch, now: u64) -> Option<Vec<u8>> {
+        let asleep = self.asleep.take(&switch.next)?;
+        let took = asleep.took(now);
+        self.merge(asleep.with, took, now)
     }
 
     fn merge(&mut self, mut record: Vec<u8>, took: u64, now: u64) -> Option<Vec<u8>> {

@@ -11,7 +11,7 @@ mod intake;
 mod kernel_functions;
 mod replay;
 pub mod snapshot;
-mod switches;
+pub(crate) mod switches;
 mod text;
 pub mod tracepoints;
 mod tracing;
@@ -85,7 +85,8 @@ impl Ingest {
         self.spare.pop()
     }
 
-    /// Reads the next batch of a source, into a buffer that is used up; at the source's end all that was held back is due.
+    /// Reads the next batch of a source, into a buffer that is used up; at the source's end all that was held back is
+    /// due.
     pub(crate) fn read(&mut self, source: &mut dyn Source, batch: &mut Batch) -> Result<Progress, SourceError> {
         batch.clear();
         batch.bytes = self.spare().unwrap_or_default();

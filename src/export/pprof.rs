@@ -13,122 +13,72 @@ use crate::session::DsoId;
 
 use super::{ExportInput, Format, FormatWriter};
 
-/// `message ValueType` of profile.proto.
-#[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
-pub struct ValueType {
-    #[prost(int64, tag = "1")]
-    pub kind: i64,
-    #[prost(int64, tag = "2")]
-    pub(crate) unit: i64,
+/// Declares messages of profile.proto: of each field what it is there, its name and type here, and its number.
+macro_rules! messages {
+    ($($Name:ident { $([$($of:ident),+] $field:ident: $Type:ty = $number:literal;)+ })+) => {$(
+        #[doc = concat!("`message ", stringify!($Name), "` of profile.proto.")]
+        #[derive(Clone, PartialEq, Message)]
+        #[expect(missing_docs, reason = "pprof's names, see profile.proto")]
+        pub struct $Name {
+            $(#[prost($($of),+, tag = $number)]
+            pub $field: $Type,)+
+        }
+    )+};
 }
 
-/// `message Label`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Label {
-    #[prost(int64, tag = "1")]
-    pub(crate) key: i64,
-    #[prost(int64, tag = "2")]
-    pub(crate) text: i64,
-    #[prost(int64, tag = "3")]
-    pub(crate) number: i64,
-}
-
-/// `message Sample` of profile.proto.
-#[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
-pub struct Sample {
-    #[prost(uint64, repeated, tag = "1")]
-    pub location: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub value: Vec<i64>,
-    #[prost(message, repeated, tag = "3")]
-    pub(crate) label: Vec<Label>,
-}
-
-/// `message Mapping`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Mapping {
-    #[prost(uint64, tag = "1")]
-    pub(crate) id: u64,
-    #[prost(uint64, tag = "2")]
-    pub(crate) start: u64,
-    #[prost(uint64, tag = "3")]
-    pub(crate) limit: u64,
-    #[prost(uint64, tag = "4")]
-    pub(crate) offset: u64,
-    #[prost(int64, tag = "5")]
-    pub(crate) filename: i64,
-    #[prost(int64, tag = "6")]
-    pub(crate) build_id: i64,
-    #[prost(bool, tag = "7")]
-    pub(crate) has_functions: bool,
-}
-
-/// `message Line` of profile.proto.
-#[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
-pub struct Line {
-    #[prost(uint64, tag = "1")]
-    pub function: u64,
-    #[prost(int64, tag = "2")]
-    pub(crate) line: i64,
-}
-
-/// `message Location` of profile.proto.
-#[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
-pub struct Location {
-    #[prost(uint64, tag = "1")]
-    pub id: u64,
-    #[prost(uint64, tag = "2")]
-    pub(crate) mapping: u64,
-    #[prost(uint64, tag = "3")]
-    pub(crate) address: u64,
-    #[prost(message, repeated, tag = "4")]
-    pub line: Vec<Line>,
-}
-
-/// `message Function` of profile.proto.
-#[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
-pub struct Function {
-    #[prost(uint64, tag = "1")]
-    pub id: u64,
-    #[prost(int64, tag = "2")]
-    pub name: i64,
-    #[prost(int64, tag = "3")]
-    pub(crate) system_name: i64,
-    #[prost(int64, tag = "4")]
-    pub(crate) filename: i64,
-}
-
-/// `message Profile` of profile.proto.
-#[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "pprof's names, see profile.proto")]
-pub struct Profile {
-    #[prost(message, repeated, tag = "1")]
-    pub sample_type: Vec<ValueType>,
-    #[prost(message, repeated, tag = "2")]
-    pub sample: Vec<Sample>,
-    #[prost(message, repeated, tag = "3")]
-    pub(crate) mapping: Vec<Mapping>,
-    #[prost(message, repeated, tag = "4")]
-    pub location: Vec<Location>,
-    #[prost(message, repeated, tag = "5")]
-    pub function: Vec<Function>,
-    #[prost(string, repeated, tag = "6")]
-    pub strings: Vec<String>,
-    #[prost(int64, tag = "9")]
-    pub(crate) time_nanos: i64,
-    #[prost(int64, tag = "10")]
-    pub(crate) duration_nanos: i64,
-    #[prost(message, optional, tag = "11")]
-    pub(crate) period_type: Option<ValueType>,
-    #[prost(int64, tag = "12")]
-    pub(crate) period: i64,
-    #[prost(int64, tag = "14")]
-    pub(crate) default_sample_type: i64,
+messages! {
+    ValueType {
+        [int64] kind: i64 = "1";
+        [int64] unit: i64 = "2";
+    }
+    Label {
+        [int64] key: i64 = "1";
+        [int64] text: i64 = "2";
+        [int64] number: i64 = "3";
+    }
+    Sample {
+        [uint64, repeated] location: Vec<u64> = "1";
+        [int64, repeated] value: Vec<i64> = "2";
+        [message, repeated] label: Vec<Label> = "3";
+    }
+    Mapping {
+        [uint64] id: u64 = "1";
+        [uint64] start: u64 = "2";
+        [uint64] limit: u64 = "3";
+        [uint64] offset: u64 = "4";
+        [int64] filename: i64 = "5";
+        [int64] build_id: i64 = "6";
+        [bool] has_functions: bool = "7";
+    }
+    Line {
+        [uint64] function: u64 = "1";
+        [int64] line: i64 = "2";
+    }
+    Location {
+        [uint64] id: u64 = "1";
+        [uint64] mapping: u64 = "2";
+        [uint64] address: u64 = "3";
+        [message, repeated] line: Vec<Line> = "4";
+    }
+    Function {
+        [uint64] id: u64 = "1";
+        [int64] name: i64 = "2";
+        [int64] system_name: i64 = "3";
+        [int64] filename: i64 = "4";
+    }
+    Profile {
+        [message, repeated] sample_type: Vec<ValueType> = "1";
+        [message, repeated] sample: Vec<Sample> = "2";
+        [message, repeated] mapping: Vec<Mapping> = "3";
+        [message, repeated] location: Vec<Location> = "4";
+        [message, repeated] function: Vec<Function> = "5";
+        [string, repeated] strings: Vec<String> = "6";
+        [int64] time_nanos: i64 = "9";
+        [int64] duration_nanos: i64 = "10";
+        [message, optional] period_type: Option<ValueType> = "11";
+        [int64] period: i64 = "12";
+        [int64] default_sample_type: i64 = "14";
+    }
 }
 
 /// A profile under construction.

@@ -38,9 +38,10 @@
 //! `source` waits for rings and copies bytes; `profile` owns session and profile, takes batches in
 //! and publishes answers by an atomic swap; `symbols` looks names up and annotates functions, `lines`
 //! looks inlined functions and lines up, `fetch` gets debug files where there are servers; live, `host`
-//! reads /proc ten times a second, `containers` finds containers and their names, and `softirqs` reads tracepoints of its own while asked to; the main
-//! thread runs the interface, with `input` reading the terminal for it. Neither interface nor sampling ever waits
-//! for the other. Questions go down, answers come up, nothing is shared but immutable values.
+//! reads /proc ten times a second, `containers` finds containers and their names, and `softirqs` reads tracepoints of
+//! its own while asked to; the main thread runs the interface, with `input` reading the terminal for it. Neither
+//! interface nor sampling ever waits for the other. Questions go down, answers come up, nothing is shared but immutable
+//! values.
 //!
 //! # Invariants
 //!

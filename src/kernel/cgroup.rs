@@ -1,5 +1,5 @@
-//! Cgroups: the directories of their trees, that of perf events (the v1 perf_event tree where there is one, else v2) and
-//! the others; and which of them a process is in.
+//! Cgroups: the directories of their trees, that of perf events (the v1 perf_event tree where there is one, else v2)
+//! and the others; and which of them a process is in.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -89,11 +89,6 @@ fn has_below(root: &Path) -> bool {
     fs::read_dir(root).is_ok_and(|entries| entries.flatten().any(is_dir))
 }
 
-/// True if groups may be in other trees than that of perf events.
-pub fn is_split() -> bool {
-    trees().len() > 1
-}
-
 /// The first process of a group, or of one below.
 pub fn first_process(dir: &Path) -> Option<i32> {
     let mut todo = vec![dir.to_owned()];
@@ -124,8 +119,8 @@ pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, Pat
     found
 }
 
-/// All groups of a tree but its root, in the order of their paths. A directory without others in it has two links, as on
-/// other file systems, and is not read.
+/// All groups of a tree but its root, in the order of their paths. A directory without others in it has two links, as
+/// on other file systems, and is not read.
 pub fn below(root: &Path) -> Vec<(String, PathBuf)> {
     use std::os::unix::fs::MetadataExt;
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! The journal of names: which frames got another symbol or other inlined functions, and since when they can be in a stack. What is kept up to date
-//! by names looks again only at what came since then.
+//! The journal of names: which frames got another symbol or other inlined functions, and since when they can be in a
+//! stack. What is kept up to date by names looks again only at what came since then.
 
 use rustc_hash::FxHashMap;
 

@@ -51,8 +51,8 @@ pub struct TopLine {
     /// Percentages as the question wants them shown.
     pub(crate) own_percent: f64,
     pub(crate) children_percent: f64,
-    /// The function's name as shown; where rows are told apart by DSOs alone that of one of the DSO's functions; else empty, as
-    /// for samples without a frame.
+    /// The function's name as shown; where rows are told apart by DSOs alone that of one of the DSO's functions; else
+    /// empty, as for samples without a frame.
     pub sym: Arc<str>,
     /// The short name of the DSO of [`TopLine::sym`].
     pub dso: Arc<str>,

@@ -27,8 +27,8 @@ use crate::session::{Dso, DsoId, DsoKind};
 /// The owner of tables that came with a stream: nobody of this machine.
 const GIVEN: u32 = u32::MAX;
 
-/// The identity of a file: what makes two DSOs the same one, whatever their names are. A build id says so among the files of one user:
-/// another could have given his the same.
+/// The identity of a file: what makes two DSOs the same one, whatever their names are. A build id says so among the
+/// files of one user: another could have given his the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Id(BuildId, u32),

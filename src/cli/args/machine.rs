@@ -189,7 +189,8 @@ pub(crate) struct Probe {
 /// Options of `list`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {
-    /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem; containers lists those that run
+    /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem; containers
+    /// lists those that run
     #[arg(value_name = "GLOB")]
     pub(crate) globs: Vec<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]

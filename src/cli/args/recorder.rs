@@ -16,7 +16,8 @@ use super::{PERF, Sampling};
 /// The flight recorder.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RetentionArgs {
-    /// Memory that the program may use in all before the oldest samples are dropped; 256M, or less on a machine below 4 GB and where a cgroup limits memory
+    /// Memory that the program may use in all before the oldest samples are dropped; 256M, or less on a machine below 4
+    /// GB and where a cgroup limits memory
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
     /// How long samples are kept (30s, 10m, 2h, or all)

@@ -13,7 +13,8 @@ use super::{PERF, Recording, RetentionArgs, Sampling};
 /// The first view of a screen, and the sources of names.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct View {
-    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, dso, sym, and EVENT.FIELD of a tracepoint [default: dso,sym]
+    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, dso, sym, and EVENT.FIELD of a tracepoint
+    /// [default: dso,sym]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
     /// Show only samples that match, e.g. 'comm == nginx && !idle'

@@ -59,8 +59,8 @@ const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 pub struct LiveConfig {
     /// The events; what their own terms say goes before what is said here.
     pub events: Vec<Event>,
-    /// The rate of events that have none of their own; a frequency is not for tracepoints and breakpoints, of which every
-    /// hit is sampled.
+    /// The rate of events that have none of their own; a frequency is not for tracepoints and breakpoints, of which
+    /// every hit is sampled.
     pub rate: Rate,
     /// How call chains are taken, where an event does not do without them.
     pub chains: CallGraph,

@@ -174,25 +174,6 @@ impl Settings {
         self.get("than").map(field::than).transpose()
     }
 
-    /// A filter of the kernel's for tasks by a field that holds a thread's id: consecutive ids become ranges.
-    pub fn task_filter(&self, field: &str) -> Option<String> {
-        let mut tasks = self.tasks.clone();
-        tasks.sort_unstable();
-        tasks.dedup();
-        let runs = tasks.chunk_by(|a, b| b - a == 1).map(|run| match run {
-            [one] => format!("{field} == {one}"),
-            run => format!("({field} >= {} && {field} <= {})", run[0], run[run.len() - 1]),
-        });
-        let list: Vec<String> = runs.collect();
-        // The kernel takes no more than a page of filter.
-        (!list.is_empty() && list.len() <= 64).then(|| list.join(" || "))
-    }
-
-    /// True if a thread is among the target's.
-    pub fn is_target(&self, tid: i32) -> bool {
-        self.tasks.is_empty() || self.tasks.contains(&tid)
-    }
-
     /// The same, of the whole machine.
     pub(crate) fn of_all(&self) -> Self {
         Self { tasks: Vec::new(), processes: Vec::new(), ..self.clone() }
@@ -268,8 +249,6 @@ mod tests {
             .expect("parses");
         assert_eq!((s.get("detail"), s.get("irqs_disabled"), s.get("cgroups")), (Some("64"), Some("0"), Some("a*")));
         assert_eq!(Settings::parse(&words("--detail 5"), &["detail"]).expect("parses").get("detail"), Some("5"));
-        let tasks = Settings { tasks: vec![7, 3, 4, 5], ..Settings::default() };
-        assert_eq!(tasks.task_filter("pid").as_deref(), Some("(pid >= 3 && pid <= 5) || pid == 7"));
     }
 
     #[test]

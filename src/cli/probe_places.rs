@@ -33,7 +33,13 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     if args.exec.is_none() {
         return Ok(vec![spec.to_owned()]);
     }
-    if let Some((file, line)) = place.rsplit_once(':').filter(|(file, _)| file.contains('.'))
+    // A function's file stands behind an @ (`FUNCTION@FILE:LINE`), and its name may have a dot itself (`read.part.0`).
+    let is_function = |name: &str| {
+        let elf = exec(args).ok().and_then(|path| Elf::open(path).ok());
+        elf.is_some_and(|elf| elf.functions().any(|(function, _)| function == name))
+    };
+    let is_file = |name: &str| name.contains('.') && !name.contains('@') && !is_function(name);
+    if let Some((file, line)) = place.rsplit_once(':').filter(|(file, _)| is_file(file))
         && let Ok(line) = line.parse()
     {
         let found = debug_info(exec(args)?, ", which knows lines")?.function_at(file, line);
@@ -148,6 +154,9 @@ mod tests {
         assert_eq!(of("send_message arg1"), Ok(vec!["send_message arg1".to_owned()]));
         assert_eq!(of("mine=send_mess*%return $retval"), Ok(vec!["mine=send_message%return $retval".to_owned()]));
         assert_eq!(of("probed.c:8 arg1"), Ok(vec!["send_message:2 arg1".to_owned()]));
+        for whole in ["send_message@probed.c:2 arg1", "send_message:2 arg1"] {
+            assert_eq!(of(whole), Ok(vec![whole.to_owned()]));
+        }
         assert!(of("nobody*").is_err_and(|why| why.contains("no function is called so")));
         assert!(of("probed.c:7777").is_err_and(|why| why.contains("has no code")));
     }

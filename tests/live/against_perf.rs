@@ -647,6 +647,8 @@ fn probes_are_made_listed_counted_and_removed() {
     };
     let funcs = said(&probe(&["-x", libc, "--funcs", "exit"]));
     assert!(funcs.lines().any(|l| l.starts_with("exit ") && l.contains("function")), "{funcs}");
+    let funcs = said(&probe(&["--funcs", "schedule"]));
+    assert!(funcs.lines().any(|l| l.starts_with("schedule ")), "the kernel's, where no file is named: {funcs}");
     // With a file its static probes are listed, not what is probed by now.
     let of_file = said(&probe(&["-x", env!("CARGO_BIN_EXE_perfprof-tui"), "-l"]));
     assert!(of_file.contains("has no static probes; -F lists its functions"), "{of_file}");
@@ -705,7 +707,6 @@ fn probes_are_made_listed_counted_and_removed() {
         (&["-L", "tcp_sendmsg"], "-x FILE -L"),
         (&["-x", "/no/such/file", "--add", "f"], "/no/such/file"),
         (&["-x", libc, "--add", "exi"], "has no function exi"),
-        (&["--funcs"], "-x"),
         (&["--add", "f", "size"], "not known here"),
         (&["--vars", "no_such_function"], "nothing describes"),
     ] {

@@ -61,6 +61,8 @@ struct ReportShape<'a> {
     columns: Columns,
     patterns: Patterns,
     children: bool,
+    /// Whether rows are ordered by that, where no order was typed.
+    by_children: bool,
     limit: usize,
     chains: Option<ChainSpec>,
 }
@@ -97,7 +99,11 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let columns = typed.columns(own, children);
     let keys = columns.keys.clone();
     patterns.complete(&keys);
-    let chains = call_graph::of(&args, children)?;
+    // With --stdio tables are as perf has them.
+    let as_perf = args.stdio && args.format == Format::Text;
+    let by_children = children && (args.children || as_perf);
+    let has_chains = info.chains || args.branch_history;
+    let chains = call_graph::of(&args, children, as_perf && has_chains && !args.hierarchy)?;
     let wants = IntakeOptions {
         chains: children || chains.is_some() || by_stack || patterns.need_chains(),
         traces: keys.contains(&ColumnKey::Trace),
@@ -122,7 +128,11 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         return coverage(&loaded, args.format);
     }
     let limit = args.limit.unwrap_or(usize::MAX);
-    print_events(&loaded, &name, &ReportShape { args: &args, columns, patterns, children, limit, chains })?;
+    print_events(
+        &loaded,
+        &name,
+        &ReportShape { args: &args, columns, patterns, children, by_children, limit, chains },
+    )?;
     let code = loaded.exit_code();
     // Taking millions of small pieces of memory apart would only delay the prompt.
     std::mem::forget(loaded);

@@ -70,12 +70,14 @@ fn names_may_be_cut_and_taken_back_as_in_perf() {
     let file = data("fp-spin.data");
     let of = |args: &[&str]| program().args(args).arg(&file).output().expect("runs");
     let text = |args: &[&str]| String::from_utf8(of(args).stdout).expect("text");
-    let (whole, own) = (text(&["report", "--stdio"]), text(&["report", "--no-children"]));
+    let (whole, own) = (text(&["report", "--children"]), text(&["report", "--no-children"]));
     assert!(whole != own && whole.contains("Children"));
     assert_eq!(own, text(&["report", "--child", "--no-child"]));
     assert_eq!(whole, text(&["report", "--no-children", "--children"]));
     assert_eq!(text(&["report", "-g", "caller"]), text(&["report", "--call", "caller"]));
-    assert_eq!(whole, text(&["report", "--call-graph", "--no-call-graph"]));
+    assert_eq!(whole, text(&["report", "--children", "--call-graph", "--no-call-graph"]));
+    assert_eq!(whole, text(&["report", "--stdio", "--no-call-graph"]));
+    assert_eq!(text(&["report", "--stdio"]), text(&["report", "--stdio", "--no-call-graph", "--call-graph"]));
     assert_eq!(text(&["script", "-F", "comm,ip"]), text(&["script", "--fie=comm,ip"]));
     let refused = of(&["report", "--sym", "main"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -165,6 +165,41 @@ fn chains_have_perfs_forms() {
     assert_eq!(with(&["-g", "none"]), with(&[]));
 }
 
+/// What is typed as perf's has perf's defaults: rows ordered by what they and their callees took, with their chains.
+#[test]
+fn with_stdio_the_defaults_are_perfs() {
+    let file = data("fp-spin.data");
+    let with = |words: &[&str]| text(&[&[file.to_str().expect("text"), "-c", "spin"], words].concat());
+    assert_eq!(with(&["--stdio"]), with(&["--children", "-g"]));
+    assert_eq!(with(&["--stdio", "--no-children"]), with(&["--no-children", "-g"]));
+    for none in [["--stdio", "--no-call-graph"], ["--stdio", "-gnone"]] {
+        assert_eq!(with(&none), with(&["--children"]));
+    }
+    let share = |line: &str| line.split(" %").next().and_then(|n| n.trim().parse::<f64>().ok());
+    let shares: Vec<f64> = with(&["--children"]).lines().filter_map(share).collect();
+    assert!(shares.is_sorted_by(|a, b| a >= b) && shares.len() > 5, "{shares:?}");
+    assert_ne!(with(&["--children"]), with(&[]), "the table by itself is ordered by Self");
+    for format in ["json", "csv"] {
+        assert_eq!(with(&["--stdio", "--format", format]), with(&["--format", format]));
+    }
+    // A recording without chains has none.
+    let flat = data("flat-k.data");
+    let flat = |words: &[&str]| text(&[&[flat.to_str().expect("text")], words].concat());
+    assert_eq!(flat(&["--stdio"]), flat(&[]));
+    if has_perf("with_stdio_the_defaults_are_perfs") {
+        let root = symfs();
+        let shares = |lines: Vec<String>| {
+            let of = |line: String| line.split('|').take(2).map(str::to_owned).collect::<Vec<_>>().join("|");
+            lines.into_iter().map(of).collect::<Vec<_>>()
+        };
+        for file in ["fp-spin.data", "fp-sysmix.data", "forker-g.data"] {
+            let pair = Pair::of(file, root.path(), "-t | -s comm").rows();
+            assert!(!pair.perf.is_empty());
+            assert_eq!(shares(pair.ours), shares(pair.perf), "{file}");
+        }
+    }
+}
+
 /// The tree of chains in JSON is that of the text.
 #[test]
 fn chains_are_in_json() {

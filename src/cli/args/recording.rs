@@ -257,10 +257,11 @@ pub(crate) struct Report {
     /// Leave rows below this share out
     #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,
-    /// Plain text, as perf spells it (the default here)
+    /// Plain text as perf has it: with call chains below the rows, as -g, where there are some, and rows with what they
+    /// call counted ordered by that (without it a table alone, ordered by Self)
     #[arg(long)]
     pub(crate) stdio: bool,
-    /// Count what functions called, too (the default where there are call chains)
+    /// Count what functions called, too (the default where there are call chains), and order rows by it
     #[arg(long, overrides_with = "no_children")]
     pub(crate) children: bool,
     /// Count only the functions themselves, not what they call
@@ -273,6 +274,9 @@ pub(crate) struct Report {
     /// percent, period or count: graph,0.5,callee; address tells places of a function apart, by their lines
     #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
     pub(crate) call_graph: Option<String>,
+    /// Print none, with --stdio
+    #[arg(long, overrides_with = "call_graph", hide_short_help = true)]
+    pub(crate) no_call_graph: bool,
     /// Print a column of sample counts (always here, but for -g folded)
     #[arg(short = 'n', long = "show-nr-samples")]
     pub(crate) samples: bool,

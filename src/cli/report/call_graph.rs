@@ -8,8 +8,9 @@ use crate::query::lines::CHAIN_LIMIT;
 use super::super::args::Report;
 use super::super::usage;
 
-/// The chains that a report is to print; `children` says whether rows count what they call.
-pub(super) fn of(args: &Report, children: bool) -> anyhow::Result<Option<ChainSpec>> {
+/// The chains that a report is to print; `children` says whether rows count what they call, `by_itself` whether chains
+/// are printed where none are asked for.
+pub(super) fn of(args: &Report, children: bool, by_itself: bool) -> anyhow::Result<Option<ChainSpec>> {
     let least = if args.percent_limit > 0.0 { args.percent_limit } else { CHAIN_LIMIT };
     // Without an order it is the one that leads where a row's figure comes from (perf-report(1), --call-graph).
     let direction = if children || args.more.inverted { Direction::Callees } else { Direction::Callers };
@@ -17,7 +18,7 @@ pub(super) fn of(args: &Report, children: bool) -> anyhow::Result<Option<ChainSp
     let spec = ChainSpec { form, value, direction, least, most: usize::MAX, by_address: false };
     match args.call_graph.as_deref() {
         Some(text) => parse(text, spec),
-        None => Ok(args.more.inverted.then_some(spec)),
+        None => Ok((args.more.inverted || by_itself && !args.no_call_graph).then_some(spec)),
     }
 }
 

@@ -109,7 +109,11 @@ impl<'a> EventRows<'a> {
         let spec = TopSpec {
             keys: keys.clone(),
             children: shape.children,
-            order: if shape.columns.by_ipc { Order::Ipc } else { Order::SelfTime },
+            order: match (shape.columns.by_ipc, shape.by_children) {
+                (true, _) => Order::Ipc,
+                (false, true) => Order::Children,
+                (false, false) => Order::SelfTime,
+            },
             reversed: false,
             origins: false,
         };

@@ -122,7 +122,11 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         complain("its samples do not tell their cgroups: record --all-cgroups has them");
     }
     let name = opened.name.clone();
+    let (opened, counts) = side::ThreadReport::watch(opened, args.more.threads);
     let loaded = opened.load(wants)?;
+    if let Some(counts) = counts.as_ref().filter(|_| args.format != Format::Text) {
+        return counts.print(&loaded, args.format);
+    }
     keys.iter().filter_map(|key| key.traced()).try_for_each(|name| is_recorded(&loaded, name))?;
     if args.coverage {
         return coverage(&loaded, args.format);
@@ -133,7 +137,10 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         &name,
         &ReportShape { args: &args, columns, patterns, children, by_children, limit, chains },
     )?;
-    let code = loaded.exit_code();
+    let code = match counts {
+        Some(counts) => counts.print(&loaded, args.format)?,
+        None => loaded.exit_code(),
+    };
     // Taking millions of small pieces of memory apart would only delay the prompt.
     std::mem::forget(loaded);
     Ok(code)

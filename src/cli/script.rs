@@ -286,7 +286,7 @@ impl RecordPass<'_> {
         let owner =
             LineOwner { comm: &comm, pid, tid, cpu: id.cpu, time: id.time, record: Some((header.kind, header.misc)) };
         self.printer.side(core.event_of(record.input, header, body), &owner, &mut self.text);
-        self.text.push_str(&records::words(&Told { header, body, layout, build_ids, in_dump: false }));
+        self.text.push_str(&records::words(&Told { header, body, layout, event: "", build_ids, in_dump: false }));
     }
 }
 

@@ -8,6 +8,7 @@ pub mod format;
 pub(crate) mod names;
 pub(crate) mod pmu;
 pub mod probe;
+pub(crate) mod registers;
 pub mod spec;
 pub(crate) mod state;
 pub(crate) mod strings;

@@ -7,7 +7,9 @@ pub mod kinds;
 pub(crate) mod open_spans;
 pub(crate) mod order;
 pub(crate) mod rare;
+pub(crate) mod registers;
 pub mod sample;
+pub(crate) mod thread_count;
 pub mod types;
 
 pub use kinds::{Header, Record, RecordError};

@@ -155,8 +155,8 @@ pub(crate) fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + Exact
 }
 
 /// `PERF_FORMAT_GROUP` and `PERF_FORMAT_ID`.
-const GROUP: u64 = 1 << 3;
-const READ_ID: u64 = 1 << 2;
+pub(super) const GROUP: u64 = 1 << 3;
+pub(super) const READ_ID: u64 = 1 << 2;
 
 /// The fields of a live tracepoint's samples without call chains, which come in storms.
 const TRACED: u64 = bit::IDENTIFIER | bit::IP | bit::TID | bit::TIME | bit::CPU | bit::PERIOD | bit::RAW;

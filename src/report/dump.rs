@@ -9,7 +9,7 @@ use crate::perfdata::EventDesc;
 use crate::record::hardware::branches;
 use crate::record::kinds::{misc, types};
 use crate::record::sample::{UserState, u64s};
-use crate::record::{Layout, Sample};
+use crate::record::{Layout, Sample, registers};
 use crate::session::MapId;
 
 use super::records::{self, Told, hex};
@@ -50,7 +50,9 @@ impl Dump {
             return self.sample(core, record, out);
         }
         let (layout, build_ids) = core.form(record.input, record.header, record.body());
-        let told = Told { header: record.header, body: record.body(), layout, build_ids, in_dump: true };
+        let event = core.event_of(record.input, record.header, record.body());
+        let event = core.events.get(usize::from(event)).map_or("", |event| &event.name);
+        let told = Told { header: record.header, body: record.body(), layout, event, build_ids, in_dump: true };
         out.push_str(&records::words(&told));
     }
 
@@ -146,8 +148,8 @@ impl Dump {
         }
         let abi = ["none", "32-bit", "64-bit"].get(state.abi as usize).copied().unwrap_or("unknown");
         let _ = writeln!(out, "... {whose} regs: mask {:#x} ABI {abi}", state.mask);
-        for (place, value) in registers(state) {
-            let _ = writeln!(out, ".... {:<5} {value:#018x}", register_name(place, self.arm));
+        for (place, value) in register_values(state) {
+            let _ = writeln!(out, ".... {:<5} {value:#018x}", registers::name(place, self.arm));
         }
     }
 
@@ -168,25 +170,9 @@ impl Dump {
 }
 
 /// The registers of a state, by their places, with their values.
-pub(crate) fn registers<'a>(state: &UserState<'a>) -> impl Iterator<Item = (u32, u64)> + use<'a> {
+pub(crate) fn register_values<'a>(state: &UserState<'a>) -> impl Iterator<Item = (u32, u64)> + use<'a> {
     let mask = state.mask;
     (0..64).filter(move |place| mask >> place & 1 == 1).zip(u64s(state.regs))
-}
-
-/// A register's name, as perf has it (arch/*/include/uapi/asm/perf_regs.h).
-pub(crate) fn register_name(place: u32, arm: bool) -> String {
-    const X86: [&str; 24] = [
-        "AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS", "DS", "ES", "FS", "GS", "R8", "R9",
-        "R10", "R11", "R12", "R13", "R14", "R15",
-    ];
-    match (arm, place) {
-        (true, 0..=29) => format!("x{place}"),
-        (true, 30) => "lr".to_owned(),
-        (true, 31) => "sp".to_owned(),
-        (true, 32) => "pc".to_owned(),
-        (false, place) if place < 24 => X86[place as usize].to_owned(),
-        _ => "unknown".to_owned(),
-    }
 }
 
 /// Bytes in rows of sixteen, with the characters that they are.
@@ -264,11 +250,5 @@ mod tests {
             ".  0010:  0a 7e                                            .~              ",
         ];
         assert_eq!(out.lines().collect::<Vec<_>>(), rows);
-    }
-
-    #[test]
-    fn registers_have_their_machines_names() {
-        assert_eq!([0, 8, 9, 23, 40].map(|place| register_name(place, false)), ["AX", "IP", "FLAGS", "R15", "unknown"]);
-        assert_eq!([0, 29, 30, 32].map(|place| register_name(place, true)), ["x0", "x29", "lr", "pc"]);
     }
 }

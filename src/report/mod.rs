@@ -11,3 +11,4 @@ pub mod record_stats;
 pub(crate) mod records;
 pub mod script;
 pub mod tasks;
+pub(crate) mod thread_counts;

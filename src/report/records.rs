@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::panel::text::clean;
 use crate::record::kinds::{FileId, Header, misc, types};
+use crate::record::thread_count::ThreadCount;
 use crate::record::{Layout, Record};
 
 /// A record as it is told.
@@ -12,6 +13,8 @@ pub(crate) struct Told<'a> {
     pub(crate) header: Header,
     pub(crate) body: &'a [u8],
     pub(crate) layout: Layout,
+    /// The name of its event, where it is of one.
+    pub(crate) event: &'a str,
     /// Whether mappings may be told with build ids.
     pub(crate) build_ids: bool,
     /// Whether it is told in a dump, where losses are told at length.
@@ -128,6 +131,7 @@ fn of_body(told: &Told<'_>) -> Option<String> {
             format!(" {}  {other} pid/tid: {pid:>5}/{tid:<5}", direction(told.header))
         }
         types::NAMESPACES => namespaces(&fields),
+        types::READ => thread_count(told)?,
         types::ITRACE_START => format!(" pid: {} tid: {}", fields.u32(0), fields.u32(4)),
         types::AUX => {
             let flags = fields.u64(16);
@@ -153,6 +157,22 @@ fn direction(header: Header) -> &'static str {
         (true, false) => "OUT        ",
         (false, _) => "IN         ",
     }
+}
+
+/// What a thread had counted, and for how long.
+fn thread_count(told: &Told<'_>) -> Option<String> {
+    let count = ThreadCount::decode(&told.layout, told.body).ok()??;
+    let mut out = format!(": {} {} {} {}", count.pid, count.tid, clean(told.event), count.value);
+    let parts = [
+        ("time enabled", count.enabled),
+        ("time running", count.running),
+        ("id          ", count.id),
+        ("lost        ", count.lost),
+    ];
+    for (what, value) in parts.iter().filter_map(|(what, value)| Some((what, (*value)?))) {
+        let _ = write!(out, "\n... {what} : {value}");
+    }
+    Some(out)
 }
 
 /// Entries of a list that are told: a record may claim any number of them.
@@ -255,7 +275,8 @@ mod tests {
 
     fn told(kind: u32, misc: u16, body: &[u8]) -> String {
         let layout = Layout::default();
-        words(&Told { header: Header { kind, misc, size: 0 }, body, layout, build_ids: false, in_dump: true })
+        let header = Header { kind, misc, size: 0 };
+        words(&Told { header, body, layout, event: "page-faults", build_ids: false, in_dump: true })
     }
 
     fn longs(list: &[u64]) -> Vec<u8> {
@@ -290,6 +311,17 @@ mod tests {
             "PERF_RECORD_NAMESPACES 1/0 - nr_namespaces: 7\n\t\t[0/net: 4/0x10, 1/uts: 4/0x11, 2/ipc: 4/0x12, \
              3/pid: 4/0x13, \n\t\t 4/user: 4/0x14]\n"
         );
+    }
+
+    #[test]
+    fn counts_of_threads_are_told_with_their_events() {
+        let body = longs(&[7 | 8 << 32, 100, 50, 40, 3, 2]);
+        let layout = Layout { read_format: 0b1_0111, ..Layout::default() };
+        let header = Header { kind: types::READ, misc: 0, size: 0 };
+        let told = Told { header, body: &body, layout, event: "page-faults", build_ids: false, in_dump: true };
+        let want = "PERF_RECORD_READ: 7 8 page-faults 100\n... time enabled : 50\n... time running : 40\n\
+                    ... id           : 3\n... lost         : 2\n";
+        assert_eq!(words(&told), want);
     }
 
     #[test]

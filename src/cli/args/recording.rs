@@ -370,6 +370,9 @@ pub(crate) struct MoreOfReport {
     /// Print them with what their processes had mapped
     #[arg(long, hide_short_help = true)]
     pub(crate) mmaps: bool,
+    /// Print also what each thread had counted of each event, where record -s recorded that (as CSV and JSON that alone)
+    #[arg(short = 'T', long, hide_short_help = true)]
+    pub(crate) threads: bool,
     /// Print how many records of each kind there are, but for those that describe the file
     #[arg(long, hide_short_help = true)]
     pub(crate) stats: bool,

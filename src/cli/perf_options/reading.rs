@@ -8,7 +8,6 @@ const NO_AUX: &str = "traces of the AUX area (Intel PT, ARM CoreSight) are not d
 const NO_GUESTS: &str = "functions of guests have no names: `perf kvm` looks them up";
 const MODULES: &str = "modules have names from /proc/kallsyms, or the files below --symfs";
 const KERNEL: &str = "names of the kernel are demangled where they are mangled";
-const THREADS: &str = "samples of threads are a table: perfprof-tui report -s pid,tid; what they counted is among the records of report -D";
 const DEMANGLED: &str = "names are demangled; --no-demangle leaves them";
 const NO_SWITCHES: &str = "moments are chosen by --time, or --where 'time > …'";
 const NO_SCRIPTS: &str = "there are no scripts in other languages; export --to, and units, do what they do";
@@ -33,7 +32,7 @@ pub(super) const REPORT: &[PerfOption] = &[
     idle("--percent-type <local-period>", "`perfprof-tui annotate` shows code"),
     idle("--prefix <prefix>", BY_OURSELVES),
     idle("--prefix-strip <N>", BY_OURSELVES),
-    idle("--pretty <key>", THREADS),
+    idle("--pretty <key>", "-T --format csv has a line for each thread and event"),
     idle("--raw-trace", "fields of a tracepoint are columns: -s EVENT.FIELD"),
     idle("--samples <n>", "samples are looked at on the screen: perfprof-tui open FILE"),
     idle("--show-on-off-events", NO_SWITCHES),
@@ -46,7 +45,6 @@ pub(super) const REPORT: &[PerfOption] = &[
     refused("--switch-on <event>", NO_SWITCHES),
     refused("--total-cycles", "blocks of branches are not counted: perf report does"),
     idle("--tui", IS_TEXT),
-    idle("-T, --threads", THREADS),
     idle("--demangle", DEMANGLED),
     idle("--ns", "times of -s time have microseconds; script --ns has nanoseconds"),
 ];

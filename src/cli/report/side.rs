@@ -1,17 +1,19 @@
-//! What a report can be of besides samples: threads, mappings, counts of records.
+//! What a report can be of besides samples: threads and what they counted, mappings, counts of records.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::engine::IntakeOptions;
+use crate::engine::offline::Offline;
 use crate::query::Aggregate;
 use crate::report::record_stats::RecordStats;
 use crate::report::tasks::TaskList;
+use crate::report::thread_counts::{CountRecords, ThreadCounts};
 
 use super::super::args::{Format, Report};
 use super::super::open::Opened;
-use super::super::output::{print, print_table};
+use super::super::output::{complain, print, print_table};
 use super::events;
 
 /// A list that is asked for instead of a table of samples.
@@ -48,6 +50,33 @@ impl SideList {
             (Self::Maps, _) => print_table(&list.map_table(), format)?,
             (Self::Records, Format::Text) => print(&stats.lock().text(&of_events()))?,
             (Self::Records, _) => print_table(&stats.lock().table(&of_events()), format)?,
+        }
+        Ok(loaded.exit_code())
+    }
+}
+
+/// What threads had counted, which goes with a report of samples.
+pub(super) struct ThreadReport(Arc<Mutex<CountRecords>>);
+
+impl ThreadReport {
+    /// Has the records of counts kept while a recording is read, where they are wanted.
+    pub(super) fn watch(opened: Opened, wanted: bool) -> (Opened, Option<Self>) {
+        if !wanted {
+            return (opened, None);
+        }
+        let records = Arc::new(Mutex::new(CountRecords::default()));
+        let kept = records.clone();
+        (opened.watched(move |batch| kept.lock().keep(batch.input, &batch.bytes)), Some(Self(records)))
+    }
+
+    pub(super) fn print(&self, loaded: &Offline, format: Format) -> anyhow::Result<u8> {
+        let counts = ThreadCounts::of(loaded.ingest.core(), &self.0.lock());
+        if counts.is_empty() {
+            complain("it does not have what threads had counted: record -s has that of each that is followed");
+        }
+        match format {
+            Format::Text => print(&counts.text(&loaded.event_names))?,
+            format => print_table(&counts.table(&loaded.event_names), format)?,
         }
         Ok(loaded.exit_code())
     }

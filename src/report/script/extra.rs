@@ -8,11 +8,12 @@ use crate::panel::text::clean;
 use crate::record::Sample;
 use crate::record::hardware::{BranchFlags, DataSource, branches, page_size};
 use crate::record::rare::RareFields;
+use crate::record::registers;
 use crate::record::sample::UserState;
 use crate::session::{DsoKind, MapId, Session};
 use crate::symbols::Resolver;
 
-use super::super::dump::{register_name, registers};
+use super::super::dump::register_values;
 use super::Shape;
 
 /// A sample as its record has it.
@@ -198,8 +199,8 @@ fn put_registers(state: &UserState<'_>, arm: bool, out: &mut String) {
         return;
     }
     let _ = write!(out, " ABI:{} ", state.abi);
-    for (place, value) in registers(state) {
-        let _ = write!(out, "{:>5}:{value:#x} ", register_name(place, arm));
+    for (place, value) in register_values(state) {
+        let _ = write!(out, "{:>5}:{value:#x} ", registers::name(place, arm));
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod live;
 mod manual;
 pub(crate) mod open;
 mod output;
+mod overwrite;
 mod perf_commands;
 mod perf_options;
 pub(crate) mod probe;

@@ -31,7 +31,7 @@ use super::args::Record;
 use super::output::complain;
 use super::record_file::{FileSeries, RecordSink, described, names_of, recorder_of};
 use super::usage;
-use super::{flight_recorder, push, signals, source_config, trigger};
+use super::{flight_recorder, overwrite, push, signals, source_config, trigger};
 
 /// `perfprof-tui record`.
 pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
@@ -46,28 +46,33 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     if kept.watched.is_some() {
         return trigger::run(&mut args, kept);
     }
+    if args.more.overwrite {
+        return overwrite::run(&args, kept);
+    }
     // Where there are groups, of containers or not, samples tell whose they are.
     let named: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     args.sampling.all_cgroups |= !named.is_empty() || cgroup::has_groups();
     let realtime = source_config::realtime(&args.sampling)?;
     // Ctrl-C while events are opened ends what is begun in order, too.
     let stop = signals::stop_flag()?;
-    let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
+    let output = if args.is_streamed() { Output::ToErrors } else { Output::Inherit };
+    let started = source_config::start(&args.sampling, &args.cmd, output)?;
     source_config::warn(started.warning.as_ref());
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
     let mut recorder = Recorder::start(&info, &args, &named, source.command_pid())
-        .with_context(|| format!("{} cannot be written", args.output.display()))?;
-    let ended = recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(&args.output, error))?;
-    let summary = recorder.finish().map_err(|error| recorder.salvage(&args.output, error))?;
+        .with_context(|| format!("{} cannot be written", args.target().display()))?;
+    let ended =
+        recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(args.target(), error))?;
+    let summary = recorder.finish().map_err(|error| recorder.salvage(args.target(), error))?;
     if !args.quiet {
         let samples = format!("{} samples", unit::thousands(summary.samples));
         complain(&format!(
             "{ended}; wrote {samples}, lost {}, {} to {}",
             unit::thousands(summary.lost),
             unit::bytes(summary.bytes),
-            summary.path.display()
+            if args.is_streamed() { "standard output".into() } else { summary.path.display().to_string() }
         ));
     }
     Ok(0)
@@ -83,6 +88,7 @@ fn prepare(args: &mut Record) -> anyhow::Result<()> {
     }
     sampling.extras = more.extras();
     sampling.grouped = more.group;
+    sampling.no_samples = more.no_samples;
     if more.off_cpu {
         if sampling.events.is_empty() {
             sampling.events.push("cycles".to_owned());

@@ -35,7 +35,7 @@ pub(super) enum RecordSink {
 
 impl RecordSink {
     pub(super) fn open(args: &Record, info: &Info, named: &[NamedContainer]) -> anyhow::Result<Self> {
-        if args.output.as_os_str() == "-" {
+        if args.is_streamed() {
             if std::io::stdout().is_terminal() {
                 anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
             }
@@ -48,11 +48,11 @@ impl RecordSink {
             return Ok(stream);
         }
         let start = || -> std::io::Result<Writer> {
-            let mut writer = Writer::start(NewFile::create(&args.output)?, &info.events)?;
+            let mut writer = Writer::start(NewFile::create(args.target())?, &info.events)?;
             args.more.compression.map_or(Ok(()), |level| writer.pack(level))?;
             Ok(writer)
         };
-        let writer = start().map_err(|error| anyhow::anyhow!("{}", unwritten(&args.output, &error)))?;
+        let writer = start().map_err(|error| anyhow::anyhow!("{}", unwritten(args.target(), &error)))?;
         Ok(Self::File(Box::new(writer)))
     }
 
@@ -124,11 +124,11 @@ impl FileSeries {
     pub(super) fn of(args: &Record) -> anyhow::Result<Self> {
         let switch = args.more.switch_output.as_deref().map(Switch::of).transpose()?;
         let dated = switch.is_some() || args.more.timestamp_filename;
-        if dated && args.output.as_os_str() == "-" {
+        if dated && args.is_streamed() {
             return Err(usage("a stream has no name: --switch-output and --timestamp-filename go with a file"));
         }
         let keep = args.more.switch_max_files.unwrap_or(usize::MAX).max(1);
-        Ok(Self { target: args.output.clone(), switch, dated, keep, begun: Instant::now(), done: VecDeque::new() })
+        Ok(Self { target: args.target().to_owned(), switch, dated, keep, begun: Instant::now(), done: VecDeque::new() })
     }
 
     /// True where the file of so many bytes is to end now, and another one begins.

@@ -189,6 +189,9 @@ fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     if s.grouped {
         events.iter_mut().for_each(|event| event.group = Some(1));
     }
+    if s.no_samples {
+        events.iter_mut().for_each(|event| event.set_rate(Rate::Period(0)));
+    }
     for name in &s.counted {
         if !events.iter().any(|event| plain(&event.name) == name) {
             let counted = parse(name, &LookupPaths::system()).map_err(|fault| usage(format!("--trigger: {fault}")))?;

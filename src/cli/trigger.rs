@@ -23,18 +23,9 @@ pub(crate) fn run(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
     let stop = signals::stop_flag()?;
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());
-    let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let triggers: Vec<String> =
         kept.watched.iter().flat_map(|w| &w.triggers).map(|trigger| format!("`{trigger}`")).collect();
-    let options = Options {
-        no_inline: true,
-        keep: kept.keep,
-        watched: kept.watched,
-        own_pid,
-        per_sample: started.per_sample,
-        realtime: source_config::realtime(&args.sampling)?,
-        ..source_config::engine_options(SymbolOptions::live(), kept.memory)
-    };
+    let options = options(args, kept, started.per_sample)?;
     let engine = Engine::spawn(Box::new(started.source), options)?;
     if !args.quiet {
         complain(&format!("waiting for {}", triggers.join(" or ")));
@@ -60,8 +51,21 @@ pub(crate) fn run(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
     Ok(u8::from(failed))
 }
 
+/// The settings of a session that keeps samples in memory, and shows none.
+pub(super) fn options(args: &Record, kept: Retention, per_sample: Option<Duration>) -> anyhow::Result<Options> {
+    Ok(Options {
+        no_inline: true,
+        keep: kept.keep,
+        watched: kept.watched,
+        own_pid: (!args.sampling.include_self).then(|| std::process::id() as i32),
+        per_sample,
+        realtime: source_config::realtime(&args.sampling)?,
+        ..source_config::engine_options(SymbolOptions::live(), kept.memory)
+    })
+}
+
 /// Says what happened; whether that was a failure.
-fn tell(notice: Notice) -> bool {
+pub(super) fn tell(notice: Notice) -> bool {
     match notice {
         Notice::Reply(Ok(text)) if !text.is_empty() => complain(&text),
         Notice::Reply(Err(text)) => {

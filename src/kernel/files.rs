@@ -162,7 +162,16 @@ fn is_written_directly(target: &Path) -> bool {
 
 /// True if standard input is a pipe.
 pub(crate) fn stdin_is_pipe() -> bool {
-    let stat = rustix::fs::fstat(std::io::stdin());
+    is_pipe(std::io::stdin())
+}
+
+/// True if standard output is one.
+pub(crate) fn stdout_is_pipe() -> bool {
+    is_pipe(std::io::stdout())
+}
+
+fn is_pipe(file: impl std::os::fd::AsFd) -> bool {
+    let stat = rustix::fs::fstat(file);
     stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo)
 }
 

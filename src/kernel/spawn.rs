@@ -24,10 +24,12 @@ pub struct HeldCommand {
     spawning: std::thread::JoinHandle<io::Result<Child>>,
 }
 
-/// The destination of a held command's output while a screen owns the terminal.
+/// The destination of a held command's output, while a screen owns the terminal or a recording standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     Inherit,
+    /// It goes to standard error, as standard output has a recording.
+    ToErrors,
     Discard,
 }
 
@@ -64,8 +66,10 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     // The password of a store is nothing for who is profiled.
     cmd.env_remove("PERFPROF_PUSH_AUTH");
     cmd.args(args);
-    if output == Output::Discard {
-        cmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match output {
+        Output::Inherit => {}
+        Output::ToErrors => _ = cmd.stdout(io::stderr()),
+        Output::Discard => _ = cmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()),
     }
     let gate_raw = gate.as_raw_fd();
     let hold = move || {

@@ -34,6 +34,10 @@ pub mod bit {
     pub(crate) const CONTAINERS: u8 = 251;
     pub(crate) const RECORDER: u8 = 252;
     pub(crate) const FILES: u8 = 253;
+
+    /// In a stream perf ends at a feature that it does not know, and steps over what an event is told of itself that it
+    /// does not know: ours are such updates, of this kind and their bit.
+    pub(crate) const UPDATE: u64 = 0x7070_0000;
 }
 
 /// A section to write: (bit, bytes).

@@ -80,7 +80,12 @@ impl StreamWriter {
 }
 
 fn feature(out: &mut Vec<u8>, section: u8, bytes: &[u8]) {
-    record(out, types::HEADER_FEATURE, &[&u64::from(section).to_le_bytes(), bytes].concat());
+    if section < bit::MARKS {
+        return record(out, types::HEADER_FEATURE, &[&u64::from(section).to_le_bytes(), bytes].concat());
+    }
+    // Of the first event, whichever that is.
+    let (kind, id) = (bit::UPDATE | u64::from(section), 0u64);
+    record(out, types::EVENT_UPDATE, &[&kind.to_le_bytes(), &id.to_le_bytes(), bytes].concat());
 }
 
 /// Appends a record; one that is larger than a record may be is left out.

@@ -56,6 +56,8 @@ impl Scene {
         run(program().current_dir(dir.path()).args([
             "record",
             "-q",
+            "-o",
+            "perf.data",
             "-g",
             "-e",
             "cpu-clock,sched:sched_switch",

@@ -16,6 +16,7 @@ mod json;
 mod neighbours;
 mod pty;
 mod push;
+mod record_options;
 mod recorder;
 mod running;
 mod tracepoints;

@@ -1,16 +1,18 @@
 //! Options of `record`, and those of retention and triggers, which the live screen has, too.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs, ValueEnum};
 
-use crate::event::branches;
+use crate::event::{branches, registers};
 use crate::kernel::attr::sample;
+use crate::kernel::files::stdout_is_pipe;
 use crate::lang::quantity;
 use crate::source::live::attr::Extras;
 
+use super::listed::PERF_DATA;
 use super::{PERF, Sampling};
 
 /// The flight recorder.
@@ -48,9 +50,10 @@ pub(crate) struct Record {
     #[command(flatten)]
     pub(crate) keeping: RetentionArgs,
     /// The file to write; one that is there becomes FILE.old. - for a stream to standard output, which
-    /// `perfprof-tui open -` and `perf report -i -` read while it is written
-    #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "perf.data")]
-    pub(crate) output: PathBuf,
+    /// `perfprof-tui open -` and `perf report -i -` read while it is written [default: perf.data; - where standard output
+    /// is a pipe]
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)
     #[arg(long)]
     pub(crate) names: bool,
@@ -83,6 +86,21 @@ pub(crate) struct Record {
     pub(crate) cmd: Vec<OsString>,
 }
 
+impl Record {
+    /// The file to write, - for a stream: whom a pipe leads to wants the recording, where nothing else was said.
+    pub(crate) fn target(&self) -> &Path {
+        let more = &self.more;
+        let has_name = more.switch_output.is_some() || more.timestamp_filename || more.overwrite;
+        let usual = || if stdout_is_pipe() && !has_name { "-" } else { PERF_DATA };
+        self.output.as_deref().unwrap_or_else(|| Path::new(usual()))
+    }
+
+    /// Whether it is written to standard output.
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.target().as_os_str() == "-"
+    }
+}
+
 /// What perf record can have in a recording besides, and how it can end or divide it.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct More {
@@ -110,6 +128,19 @@ pub(crate) struct More {
     /// The same of some sorts: any, any_call, any_ret, ind_call, cond, call…, and u, k, hv, as perf record has them
     #[arg(short = 'j', long = "branch-filter", value_name = "SORTS", value_parser = branches::parse, hide_short_help = true)]
     pub(crate) branch_filter: Option<u64>,
+    /// Sample registers as they were at the interrupt: --intr-regs=ax,ip,sp, all without a list, ? lists them
+    #[arg(short = 'I', long = "intr-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse, hide_short_help = true)]
+    pub(crate) intr_regs: Option<u64>,
+    /// The same of the task in user code
+    #[arg(long = "user-regs", value_name = "REGISTERS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = registers::parse, hide_short_help = true)]
+    pub(crate) user_regs: Option<u64>,
+    /// Take no samples: only what tells of tasks, mappings and switches is recorded
+    #[arg(short = 'n', long = "no-samples", hide_short_help = true)]
+    pub(crate) no_samples: bool,
+    /// Keep only the newest samples (--keep, --memory) and write them at the end; also at each SIGUSR2 or after each
+    /// TIME, with --switch-output[=TIME]
+    #[arg(long, conflicts_with_all = ["max_size", "push", "triggers", "compression"], hide_short_help = true)]
+    pub(crate) overwrite: bool,
     /// Record what each thread that is followed counted, at its end
     #[arg(short = 's', long = "stat", hide_short_help = true)]
     pub(crate) thread_counts: bool,
@@ -183,6 +214,8 @@ impl More {
             no_bpf: self.no_bpf_event,
             thread_counts: self.thread_counts,
             branches: self.branch_filter.unwrap_or(if self.branch_any { branches::ANY } else { 0 }),
+            intr_regs: self.intr_regs.unwrap_or(0),
+            user_regs: self.user_regs.unwrap_or(0),
         }
     }
 }

@@ -43,6 +43,9 @@ pub(crate) struct Sampling {
     /// All events together in one group
     #[arg(skip)]
     pub(crate) grouped: bool,
+    /// Nothing is sampled of them
+    #[arg(skip)]
+    pub(crate) no_samples: bool,
     /// After how many -e each filter stands
     #[arg(skip)]
     pub(crate) filter_after: Vec<usize>,

@@ -57,10 +57,7 @@ pub(super) const TOP: &[PerfOption] = &[
 
 pub(super) const RECORD: &[PerfOption] = &[
     idle(VERBOSE, SAYS),
-    refused("-I, --intr-regs[=<any register>]", "registers are only recorded for --call-graph dwarf"),
-    refused("--user-regs[=<any register>]", "registers are only recorded for --call-graph dwarf"),
     idle("-N, --no-buildid-cache", "no cache of build ids is written"),
-    refused("-n, --no-samples", "`perfprof-tui stat` counts without samples"),
     idle("-P, --period", ALWAYS_TIMED),
     idle("-R, --raw-samples", "the fields of tracepoints are always recorded"),
     refused("-S, --snapshot[=<opts>]", NO_AUX),
@@ -78,7 +75,6 @@ pub(super) const RECORD: &[PerfOption] = &[
     idle("--mmap-flush <number>", ONE_THREAD),
     idle("--no-buffering", "records are read as they come"),
     idle("--num-thread-synthesize <n>", ONE_THREAD),
-    refused("--overwrite", "`--trigger` keeps the newest samples, and saves them when something happens"),
     idle("--per-thread", "events follow tasks where -p or -t names some"),
     idle("--proc-map-timeout <n>", "a process whose mappings take long to read holds nobody up"),
     refused("--running-time", "`perfprof-tui stat` says how long each event ran"),

@@ -34,6 +34,9 @@ pub struct Extras {
     pub(crate) thread_counts: bool,
     /// Branches before each sample of a CPU's PMU, as bits of [`branch`]; 0 for none.
     pub(crate) branches: u64,
+    /// Registers at the interrupt that took a sample, and of the task in user code; 0 for none.
+    pub(crate) intr_regs: u64,
+    pub(crate) user_regs: u64,
 }
 
 /// Settings common to all events of a session.
@@ -198,9 +201,22 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         attr.sample_type |= sample::BRANCH_STACK;
         attr.branch_sample_type = common.extras.branches;
     }
+    add_registers(&mut attr, &common.extras);
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);
     attr
+}
+
+/// Has samples tell registers that were asked for, beside those that stacks are unwound with.
+fn add_registers(attr: &mut Attr, extras: &Extras) {
+    if extras.intr_regs != 0 {
+        attr.sample_type |= sample::REGS_INTR;
+        attr.regs_intr = extras.intr_regs;
+    }
+    if extras.user_regs != 0 {
+        attr.sample_type |= sample::REGS_USER;
+        attr.regs_user |= extras.user_regs;
+    }
 }
 
 /// True if a CPU may remember the branches before samples of an event: those of its PMU.

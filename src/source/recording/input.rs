@@ -399,20 +399,14 @@ impl Input {
         match header.kind {
             types::HEADER_ATTR => self.event(&body),
             types::HEADER_FEATURE => {
-                match b.u64().and_then(|bit| u8::try_from(bit).ok()).filter(|_| !b.rest.is_empty()) {
-                    Some(bit::CONTAINERS) => {
-                        // A stream tells them by and by; what has come before its first record is of its head.
-                        beside.containers.extend(containers::decode(b.rest));
-                        let all = containers::encode(beside.containers.iter());
-                        self.rec.features.set(bit::CONTAINERS, all);
-                    }
-                    Some(bit) => self.rec.features.set(bit, b.rest.to_vec()),
-                    None => {}
-                }
+                let feature = b.u64().unwrap_or(u64::MAX);
+                self.feature(feature, b.rest, beside);
             }
             types::EVENT_UPDATE => {
-                let (kind, id) = (b.u64(), b.u64().unwrap_or(0));
-                if kind == Some(2)
+                let (kind, id) = (b.u64().unwrap_or(0), b.u64().unwrap_or(0));
+                if kind & !0xff == bit::UPDATE {
+                    self.feature(kind & 0xff, b.rest, beside);
+                } else if kind == 2
                     && let Some(event) = self.rec.events.iter_mut().find(|e| e.ids.contains(&id))
                 {
                     event.name = crate::perfdata::bytes::text(b.rest);
@@ -440,6 +434,19 @@ impl Input {
         self.skip = payload;
         self.drop_skipped();
         true
+    }
+
+    fn feature(&mut self, feature: u64, bytes: &[u8], beside: &mut SideData) {
+        match u8::try_from(feature).ok().filter(|_| !bytes.is_empty()) {
+            Some(bit::CONTAINERS) => {
+                // A stream tells them by and by; what has come before its first record is of its head.
+                beside.containers.extend(containers::decode(bytes));
+                let all = containers::encode(beside.containers.iter());
+                self.rec.features.set(bit::CONTAINERS, all);
+            }
+            Some(bit) => self.rec.features.set(bit, bytes.to_vec()),
+            None => {}
+        }
     }
 
     fn give_up(&mut self, beside: &mut SideData) -> bool {

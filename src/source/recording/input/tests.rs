@@ -221,6 +221,8 @@ fn records_beside_the_profile_are_taken_in() {
         feature(3, b"a host\0\0"),
         feature(256, b"nothing\0"),
         feature(4, b""),
+        // Ours, as an update that perf steps over.
+        named(bit::UPDATE | 252, 0, b"recorder"),
         id,
         comm(1),
     ]
@@ -231,7 +233,7 @@ fn records_beside_the_profile_are_taken_in() {
     let events: Vec<_> =
         input.rec.events.iter().map(|e| (e.name.as_str(), e.ids.clone(), e.attr.sample_type)).collect();
     assert_eq!(events, [("first", vec![11, 12], 0x107), ("", vec![13], 0x107)]);
-    assert_eq!(input.rec.features.list, [(3, b"a host\0\0".to_vec())]);
+    assert_eq!(input.rec.features.list, [(3, b"a host\0\0".to_vec()), (252, b"recorder".to_vec())]);
     let known = beside.build_ids.iter().map(|file| (file.kernel, &*file.path, file.id)).collect::<Vec<_>>();
     assert_eq!(known, [(false, "/bin/a", BuildId::new(&[5; 20]).expect("an id"))]);
     assert_eq!(numbers_of(&drain(&mut input).0), [1], "what is no longer of the head");

@@ -1,0 +1,172 @@
+//! What perf's options of `record` put into a recording, and where it goes, as perf and `script` read it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::common::{allowed, program, run, skipped};
+
+/// A program that takes its time on a CPU, and prints.
+const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo done";
+
+fn perf_is_here(test: &str) -> bool {
+    let is_here = Command::new("perf").arg("--version").output().is_ok();
+    if !is_here {
+        skipped(test, "perf is not installed");
+    }
+    is_here
+}
+
+/// What a program prints of a recording.
+fn read(mut command: Command, words: &[&str], file: &Path) -> String {
+    let out = run(command.args(words).arg("-i").arg(file).stdin(Stdio::null()));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+fn ours(words: &[&str], file: &Path) -> String {
+    read(program(), words, file)
+}
+
+fn perf(words: &[&str], file: &Path) -> String {
+    read(Command::new("perf"), words, file)
+}
+
+/// Records the busy shell with some options.
+fn record(dir: &Path, options: &[&str]) -> PathBuf {
+    let file = dir.join("x.data");
+    run(program().args(["record", "-q", "-e", "cpu-clock", "-o"]).arg(&file).args(options).args(["sh", "-c", BUSY]));
+    file
+}
+
+/// Whom a pipe leads to gets the recording, and a command's words go to standard error; a file gets the command's words.
+#[test]
+fn a_recording_goes_where_standard_output_does() {
+    if !allowed("a_recording_goes_where_standard_output_does") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let recording = || {
+        let mut command = program();
+        command.current_dir(dir.path()).args(["record", "-e", "cpu-clock", "sh", "-c", BUSY]);
+        command
+    };
+    let out = run(&mut recording());
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.stdout.starts_with(b"PERFILE2") && said.contains("done\n") && said.contains("to standard output"));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 0, "no file beside it");
+    let stream = dir.path().join("stream");
+    std::fs::write(&stream, &out.stdout).expect("written");
+    let pipe = |words: &[&str]| {
+        let mut cat = Command::new("cat").arg(&stream).stdout(Stdio::piped()).spawn().expect("cat");
+        let out = run(program().args(words).stdin(cat.stdout.take().expect("piped")));
+        cat.wait().expect("it ends");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let read = pipe(&["report", "-s", "comm"]);
+    assert!(read.contains("  sh") && read == pipe(&["report", "-s", "comm", "-i", "-"]), "{read}");
+    assert!(pipe(&["script", "-F", "comm"]).lines().count() > 2);
+    if perf_is_here("a_recording_goes_where_standard_output_does") {
+        assert!(perf(&["report", "--stdio", "-s", "comm"], &stream).contains("  sh"));
+    }
+    std::fs::remove_file(&stream).expect("removed");
+    let words = std::fs::File::create(dir.path().join("words")).expect("made");
+    let status = recording().arg("x").stdout(words).stderr(Stdio::null()).status().expect("it runs");
+    assert!(status.success() && dir.path().join("perf.data").exists());
+    assert_eq!(std::fs::read_to_string(dir.path().join("words")).expect("text"), "done\n");
+    let named = ["record", "-e", "cpu-clock", "-o", "y.data", "sh", "-c", BUSY];
+    let out = run(program().current_dir(dir.path()).args(named));
+    assert!(out.stdout == b"done\n" && dir.path().join("y.data").exists());
+}
+
+/// Registers are those that perf reads, whichever are asked for.
+#[test]
+fn registers_are_recorded_as_perf_reads_them() {
+    const NAME: &str = "registers_are_recorded_as_perf_reads_them";
+    if !allowed(NAME) || !perf_is_here(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (some, stack) =
+        if cfg!(target_arch = "aarch64") { ("--user-regs=pc,sp", "sp:") } else { ("--user-regs=ip,sp", "SP:") };
+    let file = record(dir.path(), &["-I", some, "-g"]);
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    for fields in ["iregs", "uregs", "comm,iregs,uregs"] {
+        let (own, theirs) =
+            (ours(&["script", "-G", "-F", fields], &file), perf(&["script", "-G", "-F", fields], &file));
+        assert!(own.lines().count() > 2 && own.contains("ABI:2") && own.contains(stack), "{fields}: {own}");
+        assert_eq!(words(&own), words(&theirs), "{fields}");
+    }
+    let uregs = ours(&["script", "-G", "-F", "uregs"], &file);
+    assert!(uregs.lines().all(|line| !line.contains("ABI:2") || line.matches(":0x").count() == 2), "{uregs}");
+    let refused = program().args(["record", "--intr-regs=rax", "true"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("there are "), "{said}");
+}
+
+/// Without samples a recording tells of tasks and mappings.
+#[test]
+fn without_samples_tasks_are_recorded() {
+    const NAME: &str = "without_samples_tasks_are_recorded";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = record(dir.path(), &["-n"]);
+    let tasks = ours(&["report", "--tasks"], &file);
+    assert!(tasks.contains("|sh"), "{tasks}");
+    assert!(!ours(&["report", "--stats"], &file).contains("SAMPLE"));
+    if perf_is_here(NAME) {
+        let stats = perf(&["report", "--stats"], &file);
+        assert!(stats.contains("COMM events") && !stats.contains("SAMPLE events"), "{stats}");
+    }
+}
+
+/// What is kept in memory is in the file at the end, and in one of its own at each signal.
+#[test]
+fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
+    const NAME: &str = "the_newest_samples_are_written_at_the_end_and_when_asked_for";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = record(dir.path(), &["--overwrite"]);
+    assert!(ours(&["report", "-s", "comm"], &file).contains("  sh"));
+    if perf_is_here(NAME) {
+        assert!(perf(&["report", "--stdio", "-s", "comm"], &file).contains("  sh"));
+    }
+    let many = dir.path().join("many.data");
+    let asking = format!("{BUSY}; kill -USR2 $PPID; sleep 1; {BUSY}");
+    let options = ["record", "-q", "--overwrite", "--switch-output", "-e", "cpu-clock", "-o"];
+    run(program().args(options).arg(&many).args(["sh", "-c", &asking]));
+    let names = std::fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.path());
+    let files: Vec<PathBuf> = names.filter(|path| path.to_string_lossy().contains("many.data.2")).collect();
+    assert!(files.len() == 2 && !many.exists(), "{files:?}");
+    assert!(files.iter().all(|file| ours(&["report", "-s", "comm"], file).contains("  sh")));
+}
+
+/// What threads counted is told among the records, and as a table, as perf tells it.
+#[test]
+fn counts_of_threads_are_told_as_perf_tells_them() {
+    const NAME: &str = "counts_of_threads_are_told_as_perf_tells_them";
+    if !allowed(NAME) || !perf_is_here(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("s.data");
+    let children = format!("({BUSY}); /bin/true; :");
+    let options = ["record", "-q", "-s", "-e", "page-faults,cpu-clock", "-o"];
+    run(program().args(options).arg(&file).args(["sh", "-c", &children]));
+    let table = |text: String| text[text.rfind("PID").unwrap_or_else(|| panic!("no table: {text}"))..].to_owned();
+    let own = table(ours(&["report", "-T"], &file));
+    assert_eq!(own, table(perf(&["report", "-T", "--stdio"], &file)));
+    assert!(own.lines().count() >= 2 && own.contains("page-faults"), "{own}");
+    let lines = |text: String| {
+        let told = text.lines().skip_while(|line| !line.contains("PERF_RECORD_READ")).map(str::to_owned);
+        told.filter(|line| line.contains("PERF_RECORD_READ") || line.starts_with("... ")).collect::<Vec<_>>()
+    };
+    let (own, theirs) = (lines(ours(&["report", "-D"], &file)), lines(perf(&["report", "-D"], &file)));
+    let counts = own.iter().filter(|line| line.contains("PERF_RECORD_READ: ") && line.contains("page-faults"));
+    assert!(counts.count() > 0, "{own:?}");
+    assert_eq!(own, theirs);
+    let csv = ours(&["report", "-T", "--format", "csv"], &file);
+    assert!(csv.starts_with("pid,tid,event,count\r\n") && csv.contains("page-faults"), "{csv}");
+}

@@ -325,6 +325,8 @@ pub(super) mod tests {
             no_bpf: false,
             thread_counts: false,
             branches: 0,
+            intr_regs: 0,
+            user_regs: 0,
         },
     };
 
@@ -341,6 +343,21 @@ pub(super) mod tests {
         assert_eq!((clock.sample_type & sample::BRANCH_STACK, clock.branch_sample_type), (0, 0));
         assert!(!clock.has(Flag::InheritStat), "nobody is followed");
         assert_eq!(asked(0, false, true, &Event::cycles()).branch_sample_type, 0);
+    }
+
+    #[test]
+    fn registers_are_asked_for_beside_those_that_stacks_are_unwound_with() {
+        let of = |chains| {
+            let common =
+                CommonAttrs { extras: Extras { intr_regs: 5, user_regs: 1 << 40, ..COMMON.extras }, chains, ..COMMON };
+            event(&Event::cpu_clock(), &common, KernelFeatures::default())
+        };
+        let (plain, copied) = (of(CallGraph::None), of(CallGraph::Dwarf(8192)));
+        assert_eq!((plain.regs_intr, plain.regs_user), (5, 1 << 40));
+        let both = sample::REGS_USER | sample::REGS_INTR;
+        assert_eq!((plain.sample_type & both, copied.regs_user), (both, REGS_USER | 1 << 40));
+        let none = event(&Event::cpu_clock(), &COMMON, KernelFeatures::default());
+        assert_eq!((none.sample_type & sample::REGS_INTR, none.regs_intr), (0, 0));
     }
 
     #[test]

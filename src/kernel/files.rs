@@ -162,15 +162,15 @@ fn is_written_directly(target: &Path) -> bool {
 
 /// True if standard input is a pipe.
 pub(crate) fn stdin_is_pipe() -> bool {
-    is_pipe(std::io::stdin())
+    is_pipe(rustix::stdio::stdin())
 }
 
 /// True if standard output is one.
 pub(crate) fn stdout_is_pipe() -> bool {
-    is_pipe(std::io::stdout())
+    is_pipe(rustix::stdio::stdout())
 }
 
-fn is_pipe(file: impl std::os::fd::AsFd) -> bool {
+fn is_pipe(file: std::os::fd::BorrowedFd<'_>) -> bool {
     let stat = rustix::fs::fstat(file);
     stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo)
 }

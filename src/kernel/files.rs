@@ -5,12 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
+use rustix::stdio::{stdin, stdout};
 
 use super::privilege;
 
@@ -162,15 +163,15 @@ fn is_written_directly(target: &Path) -> bool {
 
 /// True if standard input is a pipe.
 pub(crate) fn stdin_is_pipe() -> bool {
-    is_pipe(rustix::stdio::stdin())
+    is_pipe(stdin())
 }
 
 /// True if standard output is one.
 pub(crate) fn stdout_is_pipe() -> bool {
-    is_pipe(rustix::stdio::stdout())
+    is_pipe(stdout())
 }
 
-fn is_pipe(file: std::os::fd::BorrowedFd<'_>) -> bool {
+fn is_pipe(file: BorrowedFd<'_>) -> bool {
     let stat = rustix::fs::fstat(file);
     stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo)
 }

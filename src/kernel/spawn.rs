@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::fs::Access;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::stdio::stderr;
 
 use super::privilege;
 
@@ -68,7 +70,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     cmd.args(args);
     match output {
         Output::Inherit => {}
-        Output::ToErrors => _ = cmd.stdout(io::stderr()),
+        Output::ToErrors => _ = cmd.stdout(fcntl_dupfd_cloexec(stderr(), 3)?),
         Output::Discard => _ = cmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()),
     }
     let gate_raw = gate.as_raw_fd();

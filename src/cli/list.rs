@@ -2,6 +2,7 @@
 
 use crate::event::catalogue::{self, CatalogueEvent, EventKind};
 use crate::event::spec::LookupPaths;
+use crate::kernel::sys::RealSys;
 use crate::panel::{Align, Cell, Column, Table};
 
 use super::args::List;
@@ -22,7 +23,7 @@ pub(crate) fn run(args: List) -> anyhow::Result<u8> {
         };
         globs.is_empty() || globs.iter().any(is)
     };
-    let list: Vec<CatalogueEvent> = catalogue::all(&places).into_iter().filter(wanted).collect();
+    let list: Vec<CatalogueEvent> = catalogue::all(&places, &RealSys).into_iter().filter(wanted).collect();
     if let Err(why) = &places.tracefs {
         complain(&format!("no tracepoints: {why}"));
     }

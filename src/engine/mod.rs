@@ -43,6 +43,7 @@ use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::HandlerTimes;
 use crate::event::catalogue::{self, CatalogueEvent};
 use crate::event::spec::LookupPaths;
+use crate::kernel::sys::RealSys;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
@@ -364,7 +365,8 @@ impl Engine {
     /// Finds out what this machine can measure; the answer comes as a notice.
     pub(crate) fn list_events(&self) {
         let notices = self.notice_tx.clone();
-        let work = move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&LookupPaths::system())))));
+        let work =
+            move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&LookupPaths::system(), &RealSys)))));
         // Without a thread the screen shows what is measured and no more.
         let _ = crate::kernel::thread("events", work);
     }

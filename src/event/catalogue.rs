@@ -3,10 +3,11 @@
 use std::fs;
 
 use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
+use crate::kernel::sys::Sys;
 
 use super::format::Format;
 use super::spec::LookupPaths;
-use super::{names, pmu, tracepoint};
+use super::{names, pmu, supported, tracepoint};
 
 /// The sort of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +59,7 @@ pub struct CatalogueEvent {
 }
 
 const NO_COUNTERS: &str = "no hardware counters here";
+const NOT_COUNTED: &str = "this machine's PMU does not count it";
 
 /// The descriptions of fixed events (perf_event_open(2), `PERF_COUNT_HW_*` and `PERF_COUNT_SW_*`).
 const ABOUT: &[(&str, &str)] = &[
@@ -86,10 +88,15 @@ const ABOUT: &[(&str, &str)] = &[
 ];
 
 /// All events by sort, then by name. Tracepoints come without their fields: there are thousands, and
-/// each has a file of its own ([`fields`]).
-pub(crate) fn all(places: &LookupPaths) -> Vec<CatalogueEvent> {
+/// each has a file of its own ([`fields`]). Which of the hardware's are counted here, the kernel is asked.
+pub(crate) fn all(places: &LookupPaths, sys: &dyn Sys) -> Vec<CatalogueEvent> {
     let counters = pmu::has_hardware(&places.pmus);
-    let mut out: Vec<CatalogueEvent> = fixed(counters);
+    let mut out: Vec<CatalogueEvent> = fixed(|kind, config| match kind {
+        TYPE_SOFTWARE => "",
+        _ if !counters => NO_COUNTERS,
+        _ if supported::is_lacking(sys, kind, config) => NOT_COUNTED,
+        _ => "",
+    });
     for name in pmu::all(&places.pmus) {
         out.extend(of_pmu(places, &name));
     }
@@ -121,7 +128,7 @@ pub(crate) fn all(places: &LookupPaths) -> Vec<CatalogueEvent> {
     out
 }
 
-fn fixed(counters: bool) -> Vec<CatalogueEvent> {
+fn fixed(missing: impl Fn(u32, u64) -> &'static str) -> Vec<CatalogueEvent> {
     let mut out: Vec<CatalogueEvent> = Vec::new();
     let mut seen = Vec::new();
     for (name, kind, config) in names::all() {
@@ -141,8 +148,7 @@ fn fixed(counters: bool) -> Vec<CatalogueEvent> {
             TYPE_HW_CACHE => cache_about(&name),
             _ => ABOUT.iter().find(|(n, _)| *n == name).map_or_else(String::new, |(_, about)| (*about).to_owned()),
         };
-        let missing = if kind == TYPE_SOFTWARE || counters { "" } else { NO_COUNTERS };
-        out.push(CatalogueEvent { name, sort, group: String::new(), about, missing });
+        out.push(CatalogueEvent { name, sort, group: String::new(), about, missing: missing(kind, config) });
     }
     out
 }
@@ -194,6 +200,8 @@ pub(crate) fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::fake::FakeSys;
+    use crate::kernel::sys::Errno;
 
     #[test]
     fn everything_by_sort_with_its_meaning() {
@@ -214,7 +222,11 @@ mod tests {
             fs::write(path, text).expect("write");
         }
         let places = LookupPaths { pmus: dir.path().join("pmu"), tracefs: Ok(dir.path().join("t")) };
-        let list = all(&places);
+        let sys = FakeSys::new(|attr, _, _| match (attr.kind, attr.config) {
+            (TYPE_HARDWARE, 0) | (TYPE_HW_CACHE, 3) => Ok(()),
+            _ => Err(Errno::NOENT),
+        });
+        let list = all(&places, &sys);
         let find = |name: &str| list.iter().find(|e| e.name == name).unwrap_or_else(|| panic!("{name}"));
         assert_eq!(find("cycles").about, "CPU cycles, which slow down with the clock, also cpu-cycles");
         assert_eq!(find("dTLB-load-misses").about, "load misses in the dTLB");
@@ -226,8 +238,11 @@ mod tests {
         assert!(list.iter().all(|e| !e.name.contains(".scale")));
         assert_eq!(fields(&places, "irq:softirq_entry"), Some(vec!["unsigned int vec".to_owned()]));
         assert_eq!(fields(&places, "irq:nothing"), None);
+        let here = ["cycles", "dTLB-loads", "page-faults"].map(|name| find(name).missing);
+        assert!(here.iter().all(|missing| missing.is_empty()), "{here:?}");
+        assert_eq!(["instructions", "LLC-loads"].map(|name| find(name).missing), [NOT_COUNTED; 2]);
         let none = LookupPaths { pmus: dir.path().join("none"), tracefs: Err("no".into()) };
-        assert_eq!(all(&none).iter().find(|e| e.name == "cycles").map(|e| e.missing), Some(NO_COUNTERS));
+        assert_eq!(all(&none, &sys).iter().find(|e| e.name == "cycles").map(|e| e.missing), Some(NO_COUNTERS));
         assert!(ABOUT.iter().all(|(name, _)| list.iter().any(|e| e.name == *name)), "no line about an unknown event");
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod registers;
 pub mod spec;
 pub(crate) mod state;
 pub(crate) mod strings;
+pub(crate) mod supported;
 pub mod trace_filter;
 pub mod tracepoint;
 

@@ -31,9 +31,25 @@ pub(crate) fn kind(root: &Path, pmu: &str) -> Option<u32> {
     fs::read_to_string(root.join(pmu).join("type")).ok()?.trim().parse().ok()
 }
 
+/// The PMUs of the CPUs: none in most virtual machines, several where CPUs are of several sorts.
+pub(crate) fn of_cpus(root: &Path) -> Vec<String> {
+    let is = |name: &String| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv");
+    all(root).into_iter().filter(is).collect()
+}
+
 /// True if the machine has hardware counters at all.
 pub(crate) fn has_hardware(root: &Path) -> bool {
-    all(root).iter().any(|name| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv"))
+    !of_cpus(root).is_empty()
+}
+
+/// The highest level of `:p` that a PMU says that it has; `None` where it says nothing of levels.
+pub(crate) fn max_precise(root: &Path, pmu: &str) -> Option<u8> {
+    fs::read_to_string(root.join(pmu).join("caps/max_precise")).ok()?.trim().parse().ok()
+}
+
+/// The terms by which a PMU's events are spelled.
+pub(crate) fn formats(root: &Path, pmu: &str) -> Vec<String> {
+    all(&root.join(pmu).join("format"))
 }
 
 /// Applies `event=0x3c,umask=1` or an alias such as `cache-misses` to an attr.
@@ -118,6 +134,8 @@ mod tests {
             ("cpu/format/umask", "config:8-15\n"),
             ("cpu/format/ldlat", "config1:0-15\n"),
             ("cpu/events/mem-loads", "event=0xcd,umask=0x1,ldlat=3\n"),
+            ("cpu/caps/max_precise", "3\n"),
+            ("software/type", "1\n"),
         ] {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
@@ -137,6 +155,9 @@ mod tests {
         assert_eq!((attr.config, attr.config1), (0x1cd, 3));
         assert_eq!(kind(dir.path(), "cpu"), Some(4));
         assert!(has_hardware(dir.path()));
+        assert_eq!(of_cpus(dir.path()), ["cpu"]);
+        assert_eq!(formats(dir.path(), "cpu"), ["event", "ldlat", "umask"]);
+        assert_eq!((max_precise(dir.path(), "cpu"), max_precise(dir.path(), "software")), (Some(3), None));
     }
 
     #[test]

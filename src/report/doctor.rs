@@ -1,11 +1,14 @@
 //! The doctor's checks: what this machine and this user can and cannot measure, item by item, with the exact remedy.
 
+mod hardware;
+
 use std::path::Path;
 
 use crate::event::{pmu, tracepoint};
 use crate::kernel::limits::{self, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, Rights};
 use crate::kernel::privilege::{self, PROGRAM, setcap};
 use crate::kernel::procfs;
+use crate::kernel::sys::RealSys;
 use crate::source::live::error::refusal;
 
 /// The state of an item.
@@ -46,7 +49,7 @@ pub(crate) fn examine() -> Vec<Check> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);
     items.push(capabilities(&rights, privilege::given_up()));
-    items.push(hardware(pmu::has_hardware(Path::new(pmu::SYSFS))));
+    items.extend(hardware::checks(Path::new(pmu::SYSFS), &RealSys));
     items.push(probes(Path::new(pmu::SYSFS)));
     items.push(tracefs(tracepoint::root().map(|_| ())));
     items.push(processes(procfs::sees_all_processes()));
@@ -93,23 +96,6 @@ pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
         "",
     ));
     items
-}
-
-fn hardware(there: bool) -> Check {
-    match there {
-        true => item(
-            "hardware counters",
-            CheckState::Good,
-            "the CPU's PMU is usable: cycles, instructions, cache misses",
-            "",
-        ),
-        false => item(
-            "hardware counters",
-            CheckState::Limited,
-            "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; code with interrupts off is charged to where they are turned on again",
-            "On a VM host, expose the PMU (KVM: -cpu host,pmu=on).",
-        ),
-    }
 }
 
 fn probes(root: &Path) -> Check {
@@ -288,7 +274,6 @@ mod tests {
 
     #[test]
     fn missing_parts_are_named() {
-        assert_eq!(hardware(false).state, CheckState::Limited);
         for (kptr_restrict, paranoid, caps) in [(0, 2, 0), (1, 1, 0), (2, -1, u64::MAX)] {
             let names = kernel_names(&Rights { kptr_restrict, ..Rights::staged(paranoid, caps) });
             let cause = if kptr_restrict == 0 { "perf_event_paranoid is 2" } else { "kptr_restrict is" };

@@ -1,0 +1,182 @@
+//! What the doctor says of the CPU's PMU: its events, counters, levels of precision and memory of branches, as the kernel
+//! answers for each.
+
+use std::path::Path;
+
+use crate::event::pmu;
+use crate::event::supported::Supported;
+use crate::kernel::sys::Sys;
+
+use super::{Check, CheckState, item};
+
+/// The items of the PMUs of a sysfs tree.
+pub(super) fn checks(root: &Path, sys: &dyn Sys) -> Vec<Check> {
+    let pmus = pmu::of_cpus(root);
+    let Some(name) = pmus.first() else { return vec![without()] };
+    let Some(has) = Supported::ask(sys) else {
+        return vec![item(
+            "hardware counters",
+            CheckState::Bad,
+            format!("there is a PMU ({}), and this user may not ask what it counts", pmus.join(", ")),
+            "What is said of perf_event_open changes it.",
+        )];
+    };
+    vec![counters(&pmus.join(", "), &has), caches(&has), raw(root, &pmus), precision(root, name, &has), branches(&has)]
+}
+
+fn without() -> Check {
+    item(
+        "hardware counters",
+        CheckState::Limited,
+        "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; code with interrupts off is charged to where they are turned on again",
+        "On a VM host, expose the PMU (KVM: -cpu host,pmu=on).",
+    )
+}
+
+fn counters(pmus: &str, has: &Supported) -> Check {
+    let (counted, lacks) = (has.events.0.join(" "), has.events.1.join(" "));
+    let at_a_time = match has.counters {
+        0 => String::new(),
+        n => format!("; {n} of cycles at a time, more take turns and are scaled"),
+    };
+    let lacking = if lacks.is_empty() { String::new() } else { format!("; it has no {lacks}") };
+    let found = format!("{pmus} counts {}{lacking}{at_a_time}", if counted.is_empty() { "none" } else { &counted });
+    match (has.events.0.iter().any(|name| name == "cycles"), has.samples) {
+        (false, _) => item(
+            "hardware counters",
+            CheckState::Limited,
+            format!("{found}; cycles becomes cpu-clock, a timer"),
+            "On a VM host, expose the whole PMU (KVM: -cpu host,pmu=on).",
+        ),
+        (true, false) => item(
+            "hardware counters",
+            CheckState::Limited,
+            format!("{found}; without an interrupt nothing of it is sampled: cycles becomes cpu-clock, a timer"),
+            "`perfprof-tui stat` counts; the machine's firmware tells the kernel of the PMU's interrupt.",
+        ),
+        (true, true) => item("hardware counters", CheckState::Good, found, ""),
+    }
+}
+
+fn caches(has: &Supported) -> Check {
+    let (counted, lacks) = (&has.caches.0, has.caches.1.len());
+    match counted.is_empty() {
+        true => item(
+            "cache events",
+            CheckState::Limited,
+            format!(
+                "none: the kernel knows no event of this PMU for any of {lacks} names (L1-dcache-loads, LLC-loads…)"
+            ),
+            "Where the CPU's manual has such events, -e rHEX counts them.",
+        ),
+        false => item("cache events", CheckState::Good, counted.join(" "), ""),
+    }
+}
+
+fn raw(root: &Path, pmus: &[String]) -> Check {
+    let spelled = pmus.iter().map(|name| {
+        let terms: Vec<String> = pmu::formats(root, name).iter().map(|term| format!("{term}=")).collect();
+        format!("{name}/{}/", terms.join(","))
+    });
+    let spelled: Vec<String> = spelled.collect();
+    let found = format!("-e rHEX by the CPU's manual, and by terms {}", spelled.join(" "));
+    item("raw events", CheckState::Good, found, "")
+}
+
+fn precision(root: &Path, name: &str, has: &Supported) -> Check {
+    let levels = &["none", ":p", ":p :pp", ":p :pp :ppp"][usize::from(has.precise.min(3))];
+    match (has.precise, pmu::max_precise(root, name)) {
+        (0, _) => item(
+            "precise samples",
+            CheckState::Limited,
+            "none: cycles:p is taken without it, and a sample lies where the interrupt came, some instructions late",
+            "",
+        ),
+        (_, Some(0)) | (_, None) => item(
+            "precise samples",
+            CheckState::Limited,
+            format!("{levels} are taken and change nothing: {name} says of no level that it has it (caps/max_precise)"),
+            "",
+        ),
+        (_, Some(_)) => item("precise samples", CheckState::Good, format!("cycles{levels}"), ""),
+    }
+}
+
+fn branches(has: &Supported) -> Check {
+    match has.branches {
+        true => item("branch stacks", CheckState::Good, "-b, -j and --call-graph lbr", ""),
+        false => item(
+            "branch stacks",
+            CheckState::Limited,
+            "none: this CPU, or its virtual one, remembers no branches for the kernel; -b, -j and --call-graph lbr are refused",
+            "",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE};
+    use crate::kernel::fake::FakeSys;
+    use crate::kernel::sys::Errno;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("dir");
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+        dir
+    }
+
+    fn said(root: &Path, sys: &FakeSys) -> Vec<(String, CheckState, String)> {
+        let list = checks(root, sys);
+        list.into_iter().map(|check| (check.name.to_owned(), check.state, check.found)).collect()
+    }
+
+    #[test]
+    fn each_event_is_told_as_the_kernel_answers() {
+        let arm = tree(&[("armv8_pmuv3_0/format/event", "config:0-15"), ("armv8_pmuv3_0/format/long", "config1:0")]);
+        let sys = FakeSys::new(|attr, _, _| match (attr.kind, attr.config) {
+            _ if attr.branch_sample_type != 0 => Err(Errno::OPNOTSUPP),
+            (TYPE_HARDWARE, 0 | 1) => Ok(()),
+            _ => Err(Errno::NOENT),
+        });
+        let list = said(arm.path(), &sys);
+        let of = |name: &str| list.iter().find(|one| one.0 == name).expect("an item").clone();
+        let counters = of("hardware counters");
+        assert_eq!(counters.1, CheckState::Good);
+        assert!(counters.2.starts_with("armv8_pmuv3_0 counts cycles instructions; it has no cache-references "));
+        assert!(of("cache events").2.starts_with("none"));
+        assert!(of("raw events").2.ends_with(" armv8_pmuv3_0/event=,long=/"));
+        assert!(of("precise samples").2.starts_with(":p :pp :ppp are taken and change nothing"));
+        assert!(of("branch stacks").2.starts_with("none"));
+
+        let x86 = tree(&[("cpu/format/event", "config:0-7"), ("cpu/caps/max_precise", "3")]);
+        let sys = FakeSys::new(|attr, _, _| match (attr.kind, attr.config) {
+            _ if attr.precise() > 2 => Err(Errno::OPNOTSUPP),
+            (TYPE_HARDWARE, _) | (TYPE_HW_CACHE, 0) => Ok(()),
+            _ => Err(Errno::NOENT),
+        });
+        let list = said(x86.path(), &sys);
+        assert!(list.iter().all(|one| one.1 == CheckState::Good), "{list:?}");
+        assert_eq!((list[1].2.as_str(), list[3].2.as_str()), ("L1-dcache-loads", "cycles:p :pp"));
+    }
+
+    #[test]
+    fn what_lacks_is_told_with_what_comes_instead() {
+        let none = tree(&[("software/type", "1")]);
+        let sys = |errno| FakeSys::new(move |_, _, _| Err(errno));
+        assert!(said(none.path(), &sys(Errno::NOENT))[0].2.contains("no CPU PMU"));
+        let cpu = tree(&[("cpu/type", "4")]);
+        assert_eq!(said(cpu.path(), &sys(Errno::ACCESS)).len(), 1, "who may not ask is told nothing");
+        let blind = said(cpu.path(), &sys(Errno::NOENT));
+        assert!(blind[0].1 == CheckState::Limited && blind[0].2.contains("becomes cpu-clock"), "{blind:?}");
+        assert!(blind[3].2.starts_with("none"), "{blind:?}");
+        let counts = FakeSys::new(|attr, _, _| if attr.period_or_freq > 0 { Err(Errno::OPNOTSUPP) } else { Ok(()) });
+        let list = said(cpu.path(), &counts);
+        assert!(list[0].1 == CheckState::Limited && list[0].2.contains("without an interrupt"), "{list:?}");
+    }
+}

@@ -303,8 +303,10 @@ impl Attachment {
         let Slot { event, note, .. } = &mut self.slots[i];
         let missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV);
         let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
-        if missing && attr.precise() > 0 {
+        if missing && attr.precise() > 0 && event.takes_less_precision() {
             event.attr.set_precise(attr.precise() - 1);
+        } else if errno == Errno::OPNOTSUPP && attr.precise() > 0 {
+            return Err(OpenError::precision(&event.name));
         } else if missing && attr.branch_sample_type != 0 {
             return Err(OpenError::branches(&event.name, errno));
         } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {

@@ -70,6 +70,16 @@ impl OpenError {
         Self::new(format!("event {event}"), "opened", reason, remedy)
     }
 
+    /// An event of which so many `p` were asked for that the CPU has no such level.
+    pub(crate) fn precision(event: &str) -> Self {
+        Self::new(
+            format!("event {event}"),
+            "opened",
+            "this CPU does not sample it as precisely, or not at all",
+            "Leave a p away, or write P for the highest level that it has; `perfprof-tui doctor` says which it has.",
+        )
+    }
+
     /// An event whose samples cannot have the branches before them.
     pub(crate) fn branches(event: &str, errno: Errno) -> Self {
         let reason = match errno {

@@ -83,10 +83,12 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     if let Some(list) = side::SideList::of(&args) {
         return list.print(opened, args.format);
     }
+    let by_itself = || HardwareReport::by_itself(&args, opened.source.info());
     if let Some(hardware) = hardware {
-        return hardware.run(&args, opened);
+        let of_branches = hardware.is_of_any_sample().then(by_itself).flatten();
+        return of_branches.unwrap_or(hardware).run(&args, opened);
     }
-    if let Some(branches) = HardwareReport::by_itself(&args, opened.source.info()) {
+    if let Some(branches) = by_itself() {
         complain("it is a recording of branches, and this is a table of them; --no-branch-stack has one of functions");
         return branches.run(&args, opened);
     }

@@ -73,17 +73,21 @@ impl HardwareReport {
                 Some(HardwareWords::Branches) if words != HardwareWords::Branches => {
                     return Err(usage(format!("--sort {word}: branches have it: -b")));
                 }
-                Some(HardwareWords::Accesses) if words == HardwareWords::Branches => {
+                Some(HardwareWords::Accesses) if words == HardwareWords::Branches && key.is_of_memory() => {
                     return Err(usage(format!("--sort {word}: no branch has it; without -b, samples have")));
                 }
                 _ => keys.push(key),
             }
         }
-        let memory_alone = |key: &Key| matches!(key, Key::Hardware(key) if !key.of_any_sample);
-        if words == HardwareWords::Accesses && !args.mem_mode && keys.iter().any(memory_alone) {
+        if words == HardwareWords::Accesses && !args.mem_mode && keys.iter().any(|key| key.is_of_memory()) {
             return Err(usage(format!("--sort {list}: accesses to memory have it: --mem-mode")));
         }
         Ok(Self { words, keys, by_weight: args.mem_mode })
+    }
+
+    /// Whether samples of any kind have what is asked for, so that a recording of branches has it of these.
+    pub(super) fn is_of_any_sample(&self) -> bool {
+        self.words == HardwareWords::Accesses && !self.by_weight
     }
 
     fn own_keys(&self) -> impl Iterator<Item = &'static HardwareKey> + '_ {

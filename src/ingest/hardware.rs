@@ -66,10 +66,22 @@ impl HardwareLog {
         self.samples.push((position, self.of_samples.len()));
         match self.wanted {
             HardwareWords::Branches => {
+                // As in perf, a branch weighs the cycles of the newest one of its sample.
+                let weight =
+                    branches(sample.branches).next().and_then(|branch| branch.flags.cycles()).map_or(1, u64::from);
                 for branch in branches(sample.branches) {
                     let mut place = |ip: u64| Some(profile.frames.intern(code(session, sample.pid, ip)));
                     let (from, to) = (place(branch.from), place(branch.to));
-                    self.add(Detail { from, to, flags: branch.flags.0, ..Detail::default() });
+                    self.add(Detail {
+                        from,
+                        to,
+                        flags: branch.flags.0,
+                        weight,
+                        latency: sample.latency,
+                        transaction: sample.transaction,
+                        code_page: rare.code_page_size,
+                        ..Detail::default()
+                    });
                 }
             }
             HardwareWords::Accesses => {

@@ -26,7 +26,7 @@ pub struct HardwareKey {
     is_number: bool,
     /// The words that it is of.
     pub of: HardwareWords,
-    /// Whether samples of any event have it, not only accesses to memory.
+    /// Whether samples of any event and branches have it, not only accesses to memory.
     pub of_any_sample: bool,
     /// Whether a row has the sum of its samples' values.
     is_sum: bool,
@@ -253,6 +253,11 @@ impl Key {
             Self::Hardware(key) => Some(key.of),
             Self::Column(_) => None,
         }
+    }
+
+    /// Whether only accesses to memory have it.
+    pub fn is_of_memory(self) -> bool {
+        matches!(self, Self::Hardware(key) if key.of == HardwareWords::Accesses && !key.of_any_sample)
     }
 
     fn value(self, of: &mut RowInput<'_>) -> ColumnValue {

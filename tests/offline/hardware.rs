@@ -225,6 +225,48 @@ fn branches_are_rows_as_perf_has_them() {
     assert_eq!(ours(&path, &["-b", "-s", "symbol_from", "--where", "sym == burn_alpha"]).len(), 3);
 }
 
+/// A branch weighs the cycles of the newest one of its sample, or one; what else any sample tells is its sample's.
+#[test]
+fn branches_have_what_samples_of_any_kind_have_as_perf_has_it() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("branches_in_full.data");
+    let taken = |ip: u64, latency: u64, transaction: u64, code_page: u64, branches: &[[u64; 3]]| {
+        let chain = vec![ip, MIDDLE, MAIN];
+        let branches = branches.to_vec();
+        Taken {
+            ip,
+            period: 1000,
+            chain,
+            branches,
+            weight: 77 | latency << 32,
+            transaction,
+            code_page,
+            ..Taken::default()
+        }
+    };
+    let cost = |cycles: u64| flags(false, false, false, cycles);
+    let one =
+        taken(ALPHA, 9, 0x15, 4096, &[[MIDDLE, ALPHA, cost(5)], [ALPHA + 8, ALPHA, cost(0)], [MAIN, MIDDLE, cost(5)]]);
+    let two = taken(BETA, 0, 0, 2 << 20, &[[BETA + 4, BETA, cost(300)], [GAMMA, BETA, cost(5)]]);
+    let three = taken(BETA, 0, 0, 4096, &[[GAMMA, BETA, cost(0)], [BETA + 4, BETA, cost(5)]]);
+    let kind = has::ALWAYS | has::BRANCH_STACK | has::WEIGHT_STRUCT | has::TRANSACTION | has::CODE_PAGE_SIZE;
+    write(&path, &[event("cycles", 0, kind)], &[vec![one; 20], vec![two; 10], vec![three; 5]].concat());
+    for (golden, keys) in [
+        ("branch_weights.txt", "comm,weight,local_weight"),
+        ("branch_latencies.txt", "sym,ins_lat,local_ins_lat"),
+        ("branch_pages.txt", "sym,code_page_size,transaction"),
+    ] {
+        let mut perf = perfs(golden, &path, &["-s", keys]);
+        for row in &mut perf {
+            row.retain(|field| !field.starts_with("-  "));
+        }
+        perf.sort();
+        assert!(perf.len() > 2, "{keys}: {perf:?}");
+        assert_eq!(ours(&path, &["-b", "-s", keys]), perf, "{keys}");
+        assert_eq!(ours(&path, &["-s", keys]), perf, "{keys}, of a recording that is of branches");
+    }
+}
+
 #[test]
 fn a_recording_of_branches_is_shown_by_them() {
     let dir = tempfile::tempdir().expect("dir");
@@ -477,7 +519,7 @@ fn what_samples_do_not_tell_is_refused() {
     assert!(refused(&["-b", "--mem-mode"]).contains("branches or of accesses"));
     assert!(refused(&["-s", "mem"]).contains("accesses to memory have it: --mem-mode"));
     assert!(refused(&["-b", "-s", "tlb"]).contains("no branch has it"));
-    assert!(refused(&["-s", "transaction,cycles"]).contains("no branch has it"));
+    assert!(refused(&["-s", "transaction,cycles"]).contains("its samples have no branches"));
     assert!(refused(&["--no-branch-stack", "-s", "transaction,cycles"]).contains("branches have it: -b"));
     assert!(refused(&["-s", "symbol_from"]).contains("its samples have no branches"));
     assert!(refused(&["-s", "dcacheline"]).contains("accesses to memory have it: --mem-mode"));

@@ -242,10 +242,16 @@ impl Units {
         (self.now, self.begun) = (self.now.max(time), true);
     }
 
-    /// Takes the counts of counted events in; `events` says which of the session's each is.
+    /// Takes the counts of counted events in, of any number of readings; `events` says which of the session's each is.
     pub(crate) fn count(&mut self, counts: &[CpuCount], events: &[u16]) {
+        for reading in counts.chunk_by(|one, next| one.time == next.time) {
+            self.count_reading(reading, events);
+        }
+    }
+
+    fn count_reading(&mut self, reading: &[CpuCount], events: &[u16]) {
         let mut read = Vec::new();
-        for count in counts {
+        for count in reading {
             let Some(event) = events.get(usize::from(count.event)) else { continue };
             let Some(routes) = self.routes.get(usize::from(*event)) else { continue };
             for (unit, role) in routes {
@@ -431,5 +437,22 @@ mod tests {
         [(None, u64::MAX), (Some(3), 5)].iter().for_each(|(cpu, records)| units.lose(*cpu, 9, *records));
         let answers = units.answers(&Session::new(crate::session::Origin::Live), &Profile::default(), 0, Some(id));
         assert_eq!(answers.iter().map(|answer| answer.lost).collect::<Vec<_>>(), [u64::MAX]);
+    }
+
+    /// Of a short command the first reading and the last come at once.
+    #[test]
+    fn what_is_counted_between_two_readings_of_a_batch_is_taken_in() {
+        let spec = units::find("stat").expect("a unit");
+        let mut settings = Settings::default();
+        settings.set("event", "page-faults").expect("an option");
+        let unit = units::make(spec, &settings).expect("made");
+        let mut units = Units::default();
+        let id = units.start(spec, unit, 0).expect("starts");
+        units.routes = vec![vec![(0, 0)]];
+        let one = |cpu: u32, time: u64, value: u64| CpuCount { event: 0, cpu, time, value, running_percent: 100.0 };
+        units.count(&[one(0, 100, 5), one(1, 100, 0), one(0, 200, 12), one(1, 200, 3)], &[0]);
+        let answers = units.answers(&Session::new(crate::session::Origin::Live), &Profile::default(), 200, Some(id));
+        let rows = answers[0].panels[0].rows().expect("rows");
+        assert_eq!(rows.table.rows[0][1], crate::panel::Cell::Count(10));
     }
 }

@@ -1,13 +1,13 @@
 //! The events that a user names for a unit: `EVENT[/FILTER/ATTRIBUTE/…],EVENT…`, as perf-prof has them.
 //!
 //! Commas and slashes inside quotes and parentheses divide nothing. Other PMUs' own slashes stay part of the
-//! name: only what has a colon before its first slash is taken apart.
+//! name: only what has a colon before its first slash, or is one of the kernel's own names, is taken apart.
 
 use std::ops::Range;
 
 use super::EventRequest;
 use super::joint::{SourceRole, Sources};
-use crate::event::Rate;
+use crate::event::{Rate, names};
 use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
 
@@ -139,7 +139,8 @@ fn one(text: &str, part: Range<usize>, is_unit: &dyn Fn(&str) -> bool) -> Result
     }
     let mut parts = LEXICON.split(text, part, "/")?.into_iter();
     let event = parts.next().map_or("", |name| text[name].trim());
-    let has_parts = event.contains(':') && !event.starts_with("mem:") || is_unit(event);
+    let is_own_name = || names::find(event).is_some();
+    let has_parts = event.contains(':') && !event.starts_with("mem:") || is_own_name() || is_unit(event);
     let Some(filter) = parts.next().filter(|_| has_parts) else {
         return Ok(SelectedEvent { event: whole.to_owned(), ..SelectedEvent::default() });
     };
@@ -183,6 +184,8 @@ mod tests {
         assert_eq!((list[1].event.as_str(), list[1].filter.as_ref()), ("cpu-clock", None));
         assert_eq!((list[2].get("size"), list[2].filter.as_ref()), (Some("a/b"), None));
         assert_eq!(parse("cpu/event=0x3c/u").expect("parses")[0].event, "cpu/event=0x3c/u");
+        let faults = &parse("page-faults//alias=faults/").expect("parses")[0];
+        assert_eq!((faults.event.as_str(), faults.title()), ("page-faults", "faults"), "expressions can name it");
         for (wrong, at, words) in [
             ("", 0, "an event is missing"),
             ("a:b,,c:d", 4, "an event is missing"),

@@ -120,12 +120,18 @@ fn example(roff: &mut Roff, spec: &Spec) {
 
 /// The options of perf that the help leaves out.
 fn perfs(roff: &mut Roff, command: &str) {
-    let list = |idle: bool| perf_options::listed(command).filter(move |(_, _, is_idle)| *is_idle == idle);
-    for (idle, title) in [(true, "OPTIONS OF PERF WITHOUT EFFECT"), (false, "OPTIONS OF PERF THAT ARE REFUSED")] {
-        if list(idle).next().is_some() {
-            roff.control("SH", [title]);
+    let (whose, all) = match crate::units::find(command) {
+        Some(spec) if perf_options::listed(command).is_empty() => {
+            ("PERF-PROF", perf_options::listed_of_unit(spec.name))
         }
-        list(idle).for_each(|(spelled, why, _)| manual::entry(roff, vec![bold(spelled)], vec![roman(why)]));
+        _ => ("PERF", perf_options::listed(command)),
+    };
+    for (idle, what) in [(true, "WITHOUT EFFECT"), (false, "THAT ARE REFUSED")] {
+        let mut list = all.iter().filter(|(.., is_idle)| *is_idle == idle).peekable();
+        if list.peek().is_some() {
+            roff.control("SH", [format!("OPTIONS OF {whose} {what}").as_str()]);
+        }
+        list.for_each(|(spelled, why, _)| manual::entry(roff, vec![bold(*spelled)], vec![roman(*why)]));
     }
 }
 

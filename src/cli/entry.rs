@@ -56,6 +56,9 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
     if text == "help" || parser.find_subcommand(text).is_some() {
         return Ok(of_command(with_command_first(words, at, None), parser));
     }
+    if let Some(instead) = perf_commands::instead_of_program(text, &words[at + 1..]) {
+        anyhow::bail!(instead);
+    }
     if is_program(&word) {
         return Ok(marked(words, at));
     }
@@ -270,6 +273,9 @@ mod tests {
         assert!(arranged("p opne x.data").expect_err("no command").contains("nearest: open"));
         assert!(arranged("p -a reprot").expect_err("no command").contains("report"));
         assert!(arranged("p sched latency").expect_err("no command").contains("rundelay"));
+        assert!(arranged("p irq-off --than 10ms").expect_err("no unit").contains("hrtimer"));
+        assert!(arranged("p expr -e a:b x").expect_err("no unit").contains("perf-prof expr"));
+        assert_eq!(arranged("p expr 1 + 1").as_deref(), Ok("p -- expr 1 + 1"));
         assert!(arranged("p trace ls").expect_err("no command").contains("syscalls"));
         assert!(arranged("p rundely").expect_err("no command").contains("rundelay"));
     }

@@ -86,6 +86,7 @@ pub fn main() -> ExitCode {
     let unit = args::unit_args::called(&words);
     let parsed = command.try_get_matches_from(words).and_then(|matches| {
         if let Some((spec, own)) = args::unit_args::find(&matches) {
+            checked = perf_options::check_unit(spec.name, own);
             return Ok(Parsed::Unit(spec, Box::new(args::unit_args::UnitArgs::of(spec, own)?)));
         }
         let mut args = Args::from_arg_matches(&matches)?;
@@ -97,9 +98,8 @@ pub fn main() -> ExitCode {
         }
         Ok(Parsed::Other(Box::new(args)))
     });
-    let args = match parsed {
-        Ok(Parsed::Unit(spec, args)) => return code(run_unit::run(spec, *args)),
-        Ok(Parsed::Other(args)) => args,
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             if let Some(why) = unit.and_then(|spec| args::unit_args::of_others(spec, &error)) {
                 return code(Err(usage(why)));
@@ -112,6 +112,10 @@ pub fn main() -> ExitCode {
         Ok(said) => said.iter().for_each(|text| output::complain(text)),
         Err(refused) => return code(Err(refused)),
     }
+    let args = match parsed {
+        Parsed::Unit(spec, args) => return code(run_unit::run(spec, *args)),
+        Parsed::Other(args) => args,
+    };
     if !matches!(args.command, Some(Command::Config(_))) {
         config.faults.iter().for_each(|fault| output::complain(fault));
     }

@@ -55,13 +55,26 @@ impl TableOutput {
 
     /// Writes text.
     pub(crate) fn write(&mut self, text: &str) -> anyhow::Result<()> {
+        self.write_as(EscapeForm::Text, text)
+    }
+
+    /// Writes JSON as one line of many.
+    pub(crate) fn write_json_line(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        self.write_as(EscapeForm::Json, &(serde_json::to_string(value)? + "\n"))
+    }
+
+    fn write_as(&mut self, form: EscapeForm, text: &str) -> anyhow::Result<()> {
         let write = |out: &mut dyn Write| -> io::Result<()> {
-            let mut out = Printable::new(EscapeForm::Text, out);
+            let mut out = Printable::new(form, out);
             out.write_all(text.as_bytes())?;
             out.finish()
         };
         match self {
-            Self::Out => print(text),
+            Self::Out => {
+                let mut out = texts(form);
+                out.write_all(text.as_bytes())?;
+                Ok(out.finish()?)
+            }
             Self::Err => Ok(write(&mut io::stderr().lock())?),
             Self::File(file, path) => write(file).map_err(|error| match path {
                 Some(path) => anyhow::anyhow!("{}", unwritten(path, &error)),

@@ -1,4 +1,5 @@
-//! Commands of perf that have no counterpart of their name here, with what answers their question instead.
+//! Commands of perf, and profilers of perf-prof, that have no counterpart of their name here, with what answers their
+//! question instead.
 
 use std::ffi::OsString;
 
@@ -47,10 +48,45 @@ const COMMANDS: &[(&str, &str)] = &[
     ("version", "perfprof-tui --version prints it"),
 ];
 
-/// What to use for a command of perf, if it is one.
+/// (perf-prof's profiler, what to use).
+const PROFILERS: &[(&str, &str)] = &[
+    ("cpu-util", "`perfprof-tui cpus` has what each CPU does"),
+    ("event-care", "what was lost is counted everywhere; `perfprof-tui doctor` says what this machine can measure"),
+    (
+        "expr",
+        "expressions are tried where they are used: `perfprof-tui top -e sched:sched_wakeup -k comm` shows what one makes of events",
+    ),
+    ("hwstat", "`perfprof-tui stat -a -A -e cycles,instructions` has cycles and instructions by CPU"),
+    (
+        "irq-off",
+        "`perfprof-tui hrtimer --period 5ms --when 'period > 10000000'` has the stacks after a timer that came late",
+    ),
+    ("kcore", "the kernel's memory is not read"),
+    (
+        "python",
+        "`perfprof-tui trace -e sched:sched_wakeup --format json` gives events, and `perfprof-tui script` samples, to a program",
+    ),
+    ("sched-migrate", "`perfprof-tui oncpu` counts how often tasks moved, and shows where they ran"),
+    ("split-lock", "`perfprof-tui stat -a -e sq_misc.split_lock` counts them, where the CPU has that event"),
+    (
+        "sql",
+        "`perfprof-tui top -e sched:sched_wakeup -k comm` groups events and adds them up, `perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime` distributes a field",
+    ),
+    ("watchdog", "`perfprof-tui record --keep 10m --trigger CONDITION` runs on and saves what was before a moment"),
+];
+
+/// What to use for a command of perf or a profiler of perf-prof, if it is one.
 pub(super) fn instead(typed: &str) -> Option<String> {
-    let (_, text) = COMMANDS.iter().find(|(name, _)| *name == typed)?;
-    Some(format!("perf {typed} has no counterpart of its name here: {text}"))
+    let of = |list: &[(&str, &'static str)]| list.iter().find(|(name, _)| *name == typed).map(|(_, text)| *text);
+    let (whose, text) = of(COMMANDS).map(|text| ("perf", text)).or(of(PROFILERS).map(|text| ("perf-prof", text)))?;
+    Some(format!("{whose} {typed} has no counterpart of its name here: {text}"))
+}
+
+/// The same for a word that names a program as well, where what follows is for the profiler.
+pub(super) fn instead_of_program(typed: &str, behind: &[OsString]) -> Option<String> {
+    let is_both = matches!(typed, "expr" | "python");
+    let of_events = behind.first().is_some_and(|word| word == "-e" || word == "--event");
+    (is_both && of_events).then(|| instead(typed)).flatten()
 }
 
 /// Units that are called as commands of perf are, and need events, which those do not.
@@ -104,14 +140,14 @@ mod tests {
     #[test]
     fn what_is_named_instead_is_there() {
         let whole = super::super::args::whole();
-        let texts = COMMANDS.iter().map(|(_, text)| *text).chain([TRACE]);
+        let texts = COMMANDS.iter().chain(PROFILERS).map(|(_, text)| *text).chain([TRACE]);
         for line in texts.flat_map(|text| text.split('`').skip(1).step_by(2)) {
             let words: Vec<&str> = line.split(' ').collect();
             let command = words[1];
             assert!(words[0] == "perfprof-tui" && whole.find_subcommand(command).is_some(), "{line}");
         }
-        assert!(COMMANDS.iter().all(|(name, _)| whole.find_subcommand(name).is_none()));
-        assert!(COMMANDS.is_sorted(), "as they are looked for");
+        assert!(COMMANDS.iter().chain(PROFILERS).all(|(name, _)| whole.find_subcommand(name).is_none()));
+        assert!(COMMANDS.is_sorted() && PROFILERS.is_sorted(), "as they are looked for");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::units::kit::{Spec, scope};
 
 use super::args::unit_args::UnitArgs;
 use super::args::{Format, Recording};
-use super::output::{complain, has_terminal, print, print_json_line, timed_csv};
+use super::output::{TableOutput, complain, has_terminal, print, timed_csv};
 use super::unit_source::{interval, made, narrow, start};
 use super::usage;
 use super::{live, open, signals, usdt};
@@ -52,7 +52,8 @@ pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     if args.duration.is_some_and(|duration| duration.is_zero() || duration > Duration::from_secs(1_000_000_000)) {
         return Err(usage("--duration: expected seconds"));
     }
-    let headless = args.batch || args.folded.is_some() || args.points.is_some() || args.format != Format::Text;
+    let to_files = args.folded.is_some() || args.points.is_some() || args.output.is_some();
+    let headless = args.batch || to_files || args.format != Format::Text || args.settings.has("exit-N");
     if headless || !has_terminal() {
         return batch(spec, args);
     }
@@ -179,6 +180,8 @@ struct Outputs {
     /// The name of those for points, and each that was begun.
     points: Option<String>,
     points_of: BTreeMap<String, FigureFile>,
+    /// Where the figures themselves go.
+    figures: TableOutput,
     /// Whether standard output has something else on it.
     quiet: bool,
 }
@@ -190,7 +193,8 @@ impl Outputs {
             folded: args.folded.as_deref().map(|name| FigureFile::open(&with_ending(name, ".folded"))).transpose()?,
             points: args.points.clone(),
             points_of: BTreeMap::new(),
-            quiet: to_stdout(&args.folded) || to_stdout(&args.points),
+            figures: args.output.as_deref().map_or(Ok(TableOutput::Out), |path| TableOutput::create(path, false))?,
+            quiet: args.output.is_none() && (to_stdout(&args.folded) || to_stdout(&args.points)),
         })
     }
 
@@ -226,9 +230,9 @@ impl Outputs {
             return Err(usage(format!("--panel: no panel is called so; there are: {}", titles.join(", "))));
         }
         match args.format {
-            Format::Text => print(&text(cut, &panels)),
-            Format::Json => print_json_line(&json_of(cut, &panels)),
-            Format::Csv => print(&csv(cut, &panels, first)),
+            Format::Text => self.figures.write(&text(cut, &panels)),
+            Format::Json => self.figures.write_json_line(&json_of(cut, &panels)),
+            Format::Csv => self.figures.write(&csv(cut, &panels, first)),
         }
     }
 

@@ -181,6 +181,10 @@ impl HeadlessState<'_> {
         if self.done.is_none() {
             self.cut_until(core, time);
             core.apply(input, time, record);
+            if core.units.is_done() {
+                self.cut(core, time);
+                self.done.get_or_insert(Ok(()));
+            }
         }
     }
 

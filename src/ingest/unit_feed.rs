@@ -118,6 +118,11 @@ impl Units {
         self.list.is_empty()
     }
 
+    /// Whether one of them has had as many events as are wanted of it.
+    pub(crate) fn is_done(&self) -> bool {
+        self.list.iter().any(|running| running.unit.is_done())
+    }
+
     /// The process whose threads are nobody's figures, with those that are there.
     pub(crate) fn is_own(&mut self, pid: i32, threads: impl IntoIterator<Item = i32>) {
         self.own_pid = Some(pid);

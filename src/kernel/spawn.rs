@@ -84,7 +84,9 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
         let mut byte = [0];
         match rustix::io::read(&gate_read, &mut byte)? {
             1 => Ok(()),
-            _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
+            // Nobody may be left to be told.
+            // SAFETY: it ends this forked child alone, without anything that the parent would have at exit.
+            _ => unsafe { libc::_exit(0) },
         }
     };
     // SAFETY: between fork and exec the closure makes only prctl, close, getpid, write and read calls,
@@ -138,7 +140,9 @@ impl HeldCommand {
     /// Ends the waiting child without running the command.
     pub(crate) fn cancel(self) {
         drop(self.gate);
-        let _ = self.spawning.join();
+        if let Ok(Ok(mut ended)) = self.spawning.join() {
+            let _ = ended.wait();
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub enum Cell {
     Time(u64),
     /// A point of time, in nanoseconds since the session's start.
     Moment(u64),
+    /// Nanoseconds from a moment on, or before it.
+    TimeFrom(i64),
     /// An amount of memory or data, in bytes.
     Bytes(u64),
     /// Bytes that came or went.
@@ -92,6 +94,9 @@ impl Cell {
             Self::Id(n) => n.to_string(),
             Self::All => "all".to_owned(),
             Self::Time(ns) => super::unit::duration(*ns),
+            Self::TimeFrom(ns) => {
+                format!("{}{}", if *ns < 0 { "-" } else { "" }, super::unit::duration(ns.unsigned_abs()))
+            }
             Self::Moment(ns) => super::unit::seconds(*ns),
             Self::Bytes(n) => super::unit::bytes(*n),
             Self::ByteChange(n) => {
@@ -121,7 +126,7 @@ impl Cell {
         let number = |cell: &Self| match cell {
             Self::Count(n) | Self::Time(n) | Self::Moment(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
             Self::Percent(n) | Self::Number(n) | Self::Ratio(n) => Some(*n),
-            Self::Id(n) | Self::ByteChange(n) => Some(*n as f64),
+            Self::Id(n) | Self::TimeFrom(n) | Self::ByteChange(n) => Some(*n as f64),
             Self::Course(values) => values.last().map(|n| f64::from(*n)),
             Self::Empty | Self::All | Self::Text(_) => None,
         };
@@ -139,7 +144,7 @@ impl Cell {
             Self::Text(text) => super::text::clean(text).into_owned(),
             Self::Count(n) => n.to_string(),
             Self::Percent(n) | Self::Number(n) | Self::Ratio(n) => format!("{n:.4}"),
-            Self::Id(n) | Self::ByteChange(n) => n.to_string(),
+            Self::Id(n) | Self::TimeFrom(n) | Self::ByteChange(n) => n.to_string(),
             Self::Time(n) | Self::Moment(n) | Self::Bytes(n) => n.to_string(),
             Self::Address(n) => format!("{n:#x}"),
             Self::Course(values) => values.iter().map(|v| format!("{v:.1}")).collect::<Vec<_>>().join(" "),
@@ -273,7 +278,7 @@ impl Table {
             Cell::Empty | Cell::All => None,
             Cell::Text(text) => Some(serde_json::json!(&**text)),
             Cell::Count(n) => Some(serde_json::json!(n)),
-            Cell::Id(n) | Cell::ByteChange(n) => Some(serde_json::json!(n)),
+            Cell::Id(n) | Cell::TimeFrom(n) | Cell::ByteChange(n) => Some(serde_json::json!(n)),
             Cell::Percent(n) | Cell::Number(n) | Cell::Ratio(n) => Some(serde_json::json!((n * 1e4).round() / 1e4)),
             Cell::Time(n) | Cell::Moment(n) | Cell::Bytes(n) => Some(serde_json::json!(n)),
             Cell::Address(n) => Some(serde_json::json!(format!("{n:#x}"))),
@@ -321,6 +326,8 @@ mod tests {
         assert_eq!(words(Cell::ByteChange(-2000)), ("-2.0 kB".into(), "-2000".into()));
         assert_eq!(words(Cell::ByteChange(2000)), ("+2.0 kB".into(), "2000".into()));
         assert_eq!(words(Cell::ByteChange(0)), ("0 B".into(), "0".into()));
+        assert_eq!(words(Cell::TimeFrom(-1500)), ("-1.50 µs".into(), "-1500".into()));
+        assert_eq!(words(Cell::TimeFrom(1500)), ("1.50 µs".into(), "1500".into()));
         assert!(Cell::ByteChange(-2000).compare(&Cell::ByteChange(1)).is_lt());
         let column = |name| Column::new(name, name, Align::Right, 0);
         let rows = vec![vec![Cell::Moment(7), Cell::ByteChange(-1)]];

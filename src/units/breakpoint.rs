@@ -17,7 +17,8 @@ use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Settings, S
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
     about: "who reads, writes or executes an address: hits by stack, and the values seen there",
-    help: "Addresses are named as -e mem:ADDR[/LEN][:rwx]; four at most, in hardware. Values are read from the process \
+    help: "Addresses are named as ADDR[/LEN][:rwx] (of one byte, and written, unless that is said) or \
+           -e mem:ADDR[/LEN][:rwx]; four at most, in hardware. Values are read from the process \
            when its hits are read, up to a tenth of a second later: a value that was overwritten meanwhile is not \
            seen. The kernel has no watchpoint for reads alone: r means rw.",
     example: "perfprof-tui breakpoint -e mem:0x404040/4:w -p 1234",
@@ -46,7 +47,17 @@ struct Breakpoint {
 
 impl Breakpoint {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let selected = select::flat(settings)?;
+        if settings.get("comm").is_some_and(|text| text.contains(['=', '<', '>', '!', '&'])) {
+            return Err(
+                "--filter: names of commands are expected here. The value that was written is not known when the \
+                        address is hit; those that are read soon after are in the panel 'Values seen'"
+                    .to_owned(),
+            );
+        }
+        let selected = select::flat(settings).map_err(|why| match settings.has("event") {
+            true => why,
+            false => "name an address, e.g. 0x404040/4:w, or -e mem:0x404040/4:w".to_owned(),
+        })?;
         if let Some(other) = selected.iter().find(|one| !one.event.starts_with("mem:")) {
             return Err(format!("{}: expected an address such as mem:0x404040/4:w", other.event));
         }

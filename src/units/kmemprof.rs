@@ -19,7 +19,7 @@ pub(super) const SPEC: Spec = Spec {
     name: "kmemprof",
     about: "where memory is allocated and freed: rates, bytes, sizes, lifetimes, net growth, by stack",
     help: "Allocations come from the same places as those of kmemleak (-p or a command: the C library; else the \
-           kernel; or --alloc and --free). An allocation counts where and when it is made, a release at its own \
+           kernel; or --alloc and --free, or two -e). An allocation counts where and when it is made, a release at its own \
            stack; the lifetime of a block belongs to the stack that allocated it.",
     example: "perfprof-tui kmemprof -p 1234 -i 1",
     output: "\
@@ -28,7 +28,7 @@ $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
   7.4 MB  78.7 %  3,622    3.7 MB  2.0 kB  3,622        0 B    1.94 µ…
   1.9 MB  19.7 %  3,622  927.2 kB   512 B  3,622        0 B    1.74 µ…
 147.5 kB   1.6 %     36   73.7 kB  4.1 kB      0  +147.5 kB         …",
-    options: &["alloc", "free", "library", "pids", "stack", "addresses"],
+    options: &["alloc", "free", "event", "key", "library", "pids", "stack", "addresses"],
     whole: false,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(KmemProf::new(settings)?)),

@@ -1,6 +1,5 @@
 //! `multi-trace`: how long it takes from any event to any other, paired by a key, and what happened in between.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -19,8 +18,8 @@ use super::kit::joint::{self, Said, SourceRole, Sources};
 use super::kit::rowids::id;
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    Alike, BoundExpr, Context, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Settings, Sheet, Spec,
-    Stats, TopN, Unit, latency,
+    Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Settings,
+    Sheet, Spec, Stats, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -28,7 +27,7 @@ pub(super) const SPEC: Spec = Spec {
     about: "how long it takes from event A to B (to C), paired by a key, and what happened in between",
     help: "Each -e is a step: an event of it pairs with the last unpaired event of the step before that has the same \
            key. The key is --key (or key= of an event), an expression; without one it is tid, the thread that hits, \
-           and the table says so. role=1 lets an event begin pairs only, role=2 end them only; untraced ones are \
+           and the table says so. role=1 lets an event begin pairs only, role=2 end them only (or an expression over its fields says which); untraced ones are \
            context. Of the slowest, what else happened on the CPUs, threads and key meanwhile is kept (--detail). A unit \
            among the events is context, too: -e 'sched:sched_switch,profile/-F 999/untraced/' says what ran meanwhile, \
            task-state what waited and slept, page-faults what was missing.",
@@ -39,7 +38,19 @@ $ perfprof-tui multi-trace -e sched:sched_wakeup \\
 From                To                  Calls    Total     Min     Me…
 sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
 ! paired by pid; 0 begun and not ended",
-    options: &["event", "key", "than", "only-than", "cycle", "keep", "detail", "per-thread", "frequency", "addresses"],
+    options: &[
+        "event",
+        "key",
+        "than",
+        "only-than",
+        "lower",
+        "cycle",
+        "keep",
+        "detail",
+        "per-thread",
+        "frequency",
+        "addresses",
+    ],
     whole: true,
     interval: None,
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
@@ -56,12 +67,21 @@ struct Role {
     step: usize,
     begins: bool,
     ends: bool,
+    /// Which of the two it does, where that is by its fields: bit 0 begins, bit 1 ends.
+    by: Option<String>,
 }
 
-#[derive(Debug)]
+/// What an event is in one of its roles.
+#[derive(Debug, Default)]
 struct Bindings {
     key: Option<BoundExpr>,
+    does: Option<BoundExpr>,
     than: Option<BoundExpr>,
+}
+
+/// What an event is in all of them.
+#[derive(Debug)]
+struct Known {
     format: Option<Arc<Format>>,
     name: Arc<str>,
 }
@@ -70,6 +90,8 @@ struct Bindings {
 struct Seen {
     time: u64,
     cpu: u32,
+    /// 0 where it is not known.
+    pid: i32,
     tid: i32,
     event: u16,
     raw: Box<[u8]>,
@@ -80,8 +102,8 @@ struct Seen {
 
 impl Seen {
     fn of(hit: &Sample<'_>) -> Self {
-        let Sample { time, cpu, tid, event, stack, .. } = *hit;
-        Self { time, cpu, tid, event, raw: hit.raw.into(), stack, found: None }
+        let Sample { time, cpu, pid, tid, event, stack, .. } = *hit;
+        Self { time, cpu, pid, tid, event, raw: hit.raw.into(), stack, found: None }
     }
 }
 
@@ -112,9 +134,11 @@ struct MultiTrace {
     than: Option<Expr>,
     only_than: bool,
     cycle: bool,
-    detail: usize,
+    detail: Detail,
     per_thread: bool,
-    events: FxHashMap<u16, Bindings>,
+    events: FxHashMap<u16, Known>,
+    /// By role.
+    bindings: FxHashMap<usize, Bindings>,
     /// By key: the step that has begun.
     open: OpenSpans<RowKey, usize, Seen>,
     pairs: BTreeMap<(u16, u16), Stats>,
@@ -139,21 +163,18 @@ impl MultiTrace {
         let mut roles = Vec::new();
         for (step, list) in lists.into_iter().enumerate() {
             for selected in list {
-                let bits: u8 = selected
-                    .get("role")
-                    .map_or(Ok(3), str::parse)
-                    .map_err(|_| format!("{}: role= is 1 (begins pairs), 2 (ends them) or 3", selected.event))?;
+                let typed = selected.get("role");
+                let number = typed.map_or(Some(3u8), |text| text.parse().ok());
+                let (bits, by) = (number.unwrap_or(3), typed.filter(|_| number.is_none()).map(str::to_owned));
                 let traced = !selected.has("untraced") && selected.source.is_none();
                 let begins = traced && bits & 1 != 0 && (step + 1 < steps || cycle);
                 let ends = traced && bits & 2 != 0 && (step > 0 || cycle);
-                roles.push(Role { selected, step, begins, ends });
+                roles.push(Role { selected, step, begins, ends, by });
             }
         }
         // The units' first, as in each list: what they find by an event is there when that ends a pair.
         roles.sort_by_key(|role| role.selected.source.is_none());
-        let named = |(number, name): (u16, &'static str)| {
-            (number, Bindings { key: None, than: None, format: None, name: name.into() })
-        };
+        let named = |(number, name): (u16, &'static str)| (number, Known { format: None, name: name.into() });
         Ok(Self {
             events: sources.names().map(named).collect(),
             roles,
@@ -164,7 +185,7 @@ impl MultiTrace {
             than: settings.than()?,
             only_than: settings.has("only-than"),
             cycle,
-            detail: settings.number("detail", 64)? as usize,
+            detail: Detail::of(settings)?,
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
             map: Grid::of_greatest(),
@@ -180,7 +201,7 @@ impl MultiTrace {
 
     fn pair(&mut self, first: Seen, seen: &Seen, key: &RowKey, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let ns = seen.time.saturating_sub(first.time);
-        let than = self.events.get(&hit.event).and_then(|event| event.than.as_ref());
+        let than = self.bindings.get(&hit.role).and_then(|own| own.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
         if self.only_than && !above {
             return;
@@ -207,20 +228,39 @@ impl MultiTrace {
         }
     }
 
-    /// The other records of a pair's CPUs, threads and key meanwhile; the newest is nearest to its end.
+    /// The other records of a pair's CPUs, threads and key meanwhile, or what of them is wanted; the newest is nearest to
+    /// its end.
     fn between(&self, first: Seen, second: &Seen, key: &RowKey) -> Slow {
-        let since = self.recent.iter().rev().take_while(|seen| seen.time >= first.time);
+        let detail = &self.detail;
+        let from = first.time.saturating_sub(detail.before);
+        let ends: Vec<&Seen> =
+            [&first, second].into_iter().zip(detail.ends).filter_map(|(end, is)| is.then_some(end)).collect();
         let ours = |seen: &&Seen| {
-            let same = [&first, second].iter().any(|end| end.cpu == seen.cpu || end.tid == seen.tid)
-                || *key == RowKey::Int(seen.tid.into());
-            same && (seen.time, seen.event) != (first.time, first.event)
+            let same = |end: &&Seen| {
+                detail.cpu && end.cpu == seen.cpu
+                    || detail.thread && end.tid == seen.tid
+                    || detail.process && end.pid != 0 && end.pid == seen.pid
+            };
+            // One with two roles was seen in the other of them.
+            let is_end = |end: &Seen| (seen.time, seen.event, seen.tid) == (end.time, end.event, end.tid);
+            !is_end(&first)
+                && !is_end(second)
+                && (ends.iter().any(same) || detail.key && *key == RowKey::Int(seen.tid.into()))
         };
+        let since = self.recent.iter().rev().take_while(|seen| seen.time >= from);
         let all: Vec<&Seen> = since.filter(ours).collect();
-        let more = all.len().saturating_sub(self.detail);
-        let mut kept: Vec<Seen> = all.iter().take(self.detail).copied().cloned().collect();
+        let mut kept: Vec<Seen> = Vec::new();
+        for seen in &all {
+            let soon = |later: &Seen| later.time - seen.time < detail.gap;
+            if kept.len() < detail.events && !kept.last().is_some_and(soon) {
+                kept.push((*seen).clone());
+            }
+        }
         kept.reverse();
+        let more = all.len() - kept.len();
         let mut places: BTreeMap<Place, u64> = BTreeMap::new();
-        all.iter().for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
+        let meanwhile = all.iter().filter(|seen| seen.time >= first.time);
+        meanwhile.for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
         let mut counts = by_weight(places, |n| *n);
         counts.truncate(PLACES);
         Slow { first, second: second.clone(), key: key.clone(), between: kept, more, counts }
@@ -294,11 +334,15 @@ impl MultiTrace {
 
     fn timeline(&self, at: &Moment<'_>) -> Panel {
         let slow = self.looked_at(at);
-        let seen =
-            slow.into_iter().flat_map(|slow| [&slow.first].into_iter().chain(&slow.between).chain([&slow.second]));
         let began = slow.map_or(0, |slow| slow.first.time);
-        let sheet = Sheet::of(seen.enumerate(), |(i, _)| i as u64)
-            .right("after_ns", "After", 9, |(_, seen)| Cell::Time(seen.time.saturating_sub(began)))
+        let seen: Vec<&Seen> = slow.map_or_else(Vec::new, |slow| {
+            let before = slow.between.iter().take_while(|seen| seen.time < began).count();
+            let (before, within) = slow.between.split_at(before);
+            before.iter().chain([&slow.first]).chain(within).chain([&slow.second]).collect()
+        });
+        let after = |seen: &Seen| Cell::TimeFrom(seen.time.wrapping_sub(began) as i64);
+        let sheet = Sheet::of(seen.into_iter().enumerate(), |(i, _)| i as u64)
+            .right("after_ns", "After", 9, |(_, seen)| after(seen))
             .right("cpu", "CPU", 4, |(_, seen)| Cell::Id(seen.cpu.into()))
             .left("task", "Task", 22, |(_, seen)| text(at.task(seen.tid)))
             .left("event", "Event", 26, |(_, seen)| text(self.name(seen.event)))
@@ -319,9 +363,8 @@ impl Unit for MultiTrace {
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
         let role = &self.roles[event.role];
         if let Some(source) = role.selected.source() {
-            let name = event.name.into();
-            let bindings = Bindings { key: None, than: None, format: event.format.cloned(), name };
-            self.events.entry(event.number).or_insert(bindings);
+            let known = Known { format: event.format.cloned(), name: event.name.into() };
+            self.events.entry(event.number).or_insert(known);
             return self.sources.bind(source, event);
         }
         let traced = role.begins || role.ends;
@@ -330,13 +373,13 @@ impl Unit for MultiTrace {
             traced.then(|| BoundExpr::parse(key, event.format)).transpose().map_err(|why| format!("--key: {why}"))?;
         let than =
             self.than.as_ref().filter(|_| role.ends).map(|than| BoundExpr::new(than, event.format)).transpose()?;
-        let name = role.selected.get("alias").unwrap_or(event.name).into();
-        // One event may have several roles: the first has its key.
-        let bindings = Bindings { key, than, format: event.format.cloned(), name };
-        match self.events.entry(event.number) {
-            Entry::Occupied(mut known) if known.get().key.is_none() => drop(known.insert(bindings)),
-            known => drop(known.or_insert(bindings)),
-        }
+        let by = role.by.as_ref().filter(|_| traced).map(|text| BoundExpr::parse(text, event.format));
+        let by = by.transpose().map_err(|why| format!("role=: {why}"))?;
+        // One event may have several roles, with a key in each.
+        self.bindings.insert(event.role, Bindings { key, does: by, than });
+        let known =
+            || Known { format: event.format.cloned(), name: role.selected.get("alias").unwrap_or(event.name).into() };
+        self.events.entry(event.number).or_insert_with(known);
         Ok(())
     }
 
@@ -346,11 +389,14 @@ impl Unit for MultiTrace {
             return self.context(source, hit, cx);
         }
         let seen = Seen::of(hit);
+        let own = self.bindings.get(&hit.role);
+        let does = own.and_then(|own| own.does.as_ref());
+        let bits = does.map_or(3, |does| does.count(hit, cx.names).unwrap_or(0));
         let (step, begins, ends) = {
             let role = &self.roles[hit.role];
-            (role.step, role.begins, role.ends)
+            (role.step, role.begins && bits & 1 != 0, role.ends && bits & 2 != 0)
         };
-        let key = self.events.get(&hit.event).and_then(|event| event.key.as_ref()).and_then(|key| {
+        let key = own.and_then(|own| own.key.as_ref()).and_then(|key| {
             let key = key.with(hit, cx.names, None, |value| RowKey::of(&value));
             matches!(key, RowKey::Int(_) | RowKey::Text(_)).then_some(key)
         });
@@ -433,11 +479,17 @@ impl MultiTrace {
         cx.comm(found.tid);
         let Finding { tid, stack, text } = found;
         let found = Some(text.into_boxed_str());
-        self.remember(Seen { event: number, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
+        let pid = if tid == hit.tid { hit.pid } else { 0 };
+        self.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
     }
 
     fn remember(&mut self, seen: Seen) {
-        if self.detail > 0 {
+        // In two of its roles it is one event.
+        let same = |last: &Seen| {
+            (last.time, last.event, last.cpu, last.tid) == (seen.time, seen.event, seen.cpu, seen.tid)
+                && last.found == seen.found
+        };
+        if self.detail.events > 0 && !self.recent.back().is_some_and(same) {
             if self.recent.len() == RECENT {
                 self.recent.pop_front();
             }

@@ -1,6 +1,7 @@
 //! `oncpu`: who ran on which CPU, for how long at a time, and where tasks moved.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -9,10 +10,11 @@ use crate::record::Record;
 use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, share, text, time};
+use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
 use super::kit::{
-    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
-    Unit, latency,
+    BoundExpr, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
+    ThreadChoice, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -28,7 +30,7 @@ Comm               TID      Ran  Of a CPU  Runs  Mean run      p99  L…
 spinner          27684   290 ms    27.8 %    66   3.69 ms  4.02 ms  4…
 spinner          27693   246 ms    23.6 %    74   3.33 ms  4.01 ms  4…
 spinner          27694   245 ms    23.5 %    83   2.95 ms  4.92 ms  4…",
-    options: &["comm", "pids", "tids"],
+    options: &["comm", "pids", "tids", "only-comm", "prio"],
     whole: true,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(OnCpu::new(settings)?)),
@@ -45,6 +47,10 @@ struct Row {
 struct OnCpu {
     reader: SchedReader,
     chosen: ThreadChoice,
+    /// The priorities that are chosen, and where switches tell that of who leaves and of who comes.
+    prios: Option<String>,
+    prio: Option<(BoundExpr, BoundExpr)>,
+    by_comm: bool,
     /// Who has each CPU, since when, and whether that is told.
     current: BTreeMap<u32, (i32, u64, bool)>,
     last_cpu: FxHashMap<i32, u32>,
@@ -60,7 +66,13 @@ struct OnCpu {
 
 impl OnCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
-        Ok(Self { chosen: ThreadChoice::of(settings)?, ..Self::default() })
+        let prios = settings.get("prio").map(str::to_owned);
+        let is_list = |list: &String| list.bytes().all(|c| c.is_ascii_digit() || b"-, ".contains(&c));
+        if let Some(list) = prios.as_ref().filter(|list| !is_list(list)) {
+            return Err(format!("--prio {list}: expected priorities, such as 0-99"));
+        }
+        let (chosen, by_comm) = (ThreadChoice::of(settings)?, settings.has("only-comm"));
+        Ok(Self { chosen, prios, by_comm, ..Self::default() })
     }
 
     fn ran(&mut self, cpu: u32, tid: i32, from: u64, until: u64) {
@@ -73,12 +85,19 @@ impl OnCpu {
         self.tasks.spread(&tid, from, until);
     }
 
+    /// Whether who leaves, and who comes, has a priority that is chosen. A switch that is not told has none.
+    fn have_prio(&self, hit: &Sample<'_>, cx: &Context<'_>) -> (bool, bool) {
+        let has = |is: &BoundExpr| !hit.raw.is_empty() && is.holds(hit, cx.names, None);
+        self.prio.as_ref().map_or((true, true), |(prev, next)| (has(prev), has(next)))
+    }
+
     fn switch(&mut self, switch: Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        let (leaves, comes) = self.have_prio(hit, cx);
         if self.since == 0 {
             self.since = hit.time;
         }
         *self.switches.entry(hit.cpu).or_default() += 1;
-        let is_told = switch.next != 0 && self.chosen.has(switch.next, cx);
+        let is_told = switch.next != 0 && comes && self.chosen.has(switch.next, cx);
         let before = self.current.insert(hit.cpu, (switch.next, hit.time, is_told));
         let (tid, from) = match before {
             Some((tid, from, _)) if tid == switch.prev => (tid, from),
@@ -92,12 +111,12 @@ impl OnCpu {
             // Who leaves at the first switch had the CPU since we look.
             None => (switch.prev, self.since),
         };
-        if tid != 0 && self.chosen.has(tid, cx) {
+        if tid != 0 && leaves && self.chosen.has(tid, cx) {
             self.ran(hit.cpu, tid, from, hit.time);
         }
         if switch.next != 0 {
             let moved = self.last_cpu.insert(switch.next, hit.cpu).is_some_and(|last| last != hit.cpu);
-            if moved && self.chosen.has(switch.next, cx) {
+            if moved && comes && self.chosen.has(switch.next, cx) {
                 self.rows.entry(switch.next).or_default().migrations += 1;
             }
         }
@@ -158,6 +177,31 @@ impl OnCpu {
         sheet.whole("CPUs").noted(note)
     }
 
+    /// The same by the names of commands.
+    fn by_comm(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
+        let span = at.now.saturating_sub(self.since);
+        let mut commands: BTreeMap<Arc<str>, (u64, Stats, u64, u64)> = BTreeMap::new();
+        for (tid, (ns, _)) in all {
+            let sum = commands.entry(at.comm(*tid)).or_default();
+            (sum.0, sum.2) = (sum.0 + ns, sum.2 + 1);
+            if let Some(row) = self.rows.get(tid) {
+                sum.1.merge(&row.runs);
+                sum.3 += row.migrations;
+            }
+        }
+        Sheet::of(by_weight(&commands, |(ns, ..)| *ns), |(comm, _)| id(comm))
+            .left("comm", "Comm", 16, |(comm, _)| text(comm.clone()))
+            .right("tasks", "Tasks", 6, |(_, (.., tasks, _))| Cell::Count(*tasks))
+            .right("ran_ns", "Ran", 9, |(_, (ns, ..))| Cell::Time(*ns))
+            .right("ran_pct", "Of a CPU", 9, |(_, (ns, ..))| share(*ns, span))
+            .right("runs", "Runs", 8, |(_, (_, runs, ..))| Cell::Count(runs.n))
+            .right("mean_ns", "Mean run", 9, |(_, (_, runs, ..))| time(runs.mean() as u64))
+            .right("p99_ns", "p99", 8, |(_, (_, runs, ..))| time(runs.quantile(0.99)))
+            .right("max_ns", "Longest", 9, |(_, (_, runs, ..))| time(runs.max))
+            .right("migrations", "Moved", 7, |(_, (.., moved))| Cell::Count(*moved))
+            .panel("Commands")
+    }
+
     fn by_task(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
         let span = at.now.saturating_sub(self.since);
         let cpus = |on: &BTreeMap<u32, u64>| {
@@ -188,6 +232,10 @@ impl Unit for OnCpu {
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if let Some(list) = &self.prios {
+            let is = |field: &str| BoundExpr::parse(&format!("{field} in {list}"), event.format);
+            self.prio = Some((is("prev_prio")?, is("next_prio")?));
+        }
         self.reader.bind(event.role, event.format)
     }
 
@@ -227,7 +275,7 @@ impl Unit for OnCpu {
         let containers = self.containers.panel(at, self.rows.iter().map(|(tid, row)| (*tid, &row.runs)), false);
         let mut panels = vec![
             self.cpus(at, &all),
-            self.by_task(at, &all),
+            if self.by_comm { self.by_comm(at, &all) } else { self.by_task(at, &all) },
             self.lanes.heatmap("CPUs over time", at, Measure::Percent, 256, |cpu| format!("CPU {cpu}")),
             self.tasks.heatmap("Tasks over time", at, Measure::Percent, 24, |tid| at.task(*tid).to_string()),
             latency::by_powers("How long at a time", &runs, Measure::Time),

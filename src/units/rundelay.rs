@@ -1,5 +1,7 @@
 //! `rundelay`: how long tasks that could run waited for a CPU, why, and who ran meanwhile.
 
+mod meanwhile;
+
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -23,17 +25,35 @@ pub(super) const SPEC: Spec = Spec {
            task that waits or runs already begins none. The kernel reports a task that a tick put aside on its way to \
            user code as one that yielded (both have state R); who really called sched_yield is told by that system \
            call's tracepoint, and where that is not recorded, all count as preempted. Waits that have not ended are in the column Now only. Who ran \
-           meanwhile are those who had the CPU on which the wait ended.",
+           meanwhile are those who had the CPU on which the wait ended. With --detail, or with what is named beside its \
+           own events (-e sched:sched_wakeup*,sched:sched_switch -e sched:sched_switch,profile/-F 500/untraced/), waits \
+           are pairs as in multi-trace, with what was in between.",
     example: "perfprof-tui rundelay --than 10ms",
     output: "\
 $ perfprof-tui rundelay --than 10ms --batch --duration 2
 Comm               TID  Calls    Total      Min     Mean      p50…
 spinner          27694    170   1.54 s  3.99 ms  9.05 ms  9.83 ms  11…
 spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
-    options: &["than", "comm", "pids", "tids", "per-cpu", "keep"],
+    options: &[
+        "than",
+        "only-than",
+        "lower",
+        "comm",
+        "pids",
+        "tids",
+        "per-cpu",
+        "keep",
+        "event",
+        "detail",
+        "frequency",
+        "addresses",
+    ],
     whole: true,
     interval: None,
-    make: |settings| Ok(Box::new(RunDelay::new(settings)?)),
+    make: |settings| match meanwhile::asked(settings)? {
+        Some(pairs) => (super::multi_trace::SPEC.make)(&pairs),
+        None => Ok(Box::new(RunDelay::new(settings)?)),
+    },
 };
 
 /// The reason why a task waits.

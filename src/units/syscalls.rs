@@ -12,6 +12,7 @@ use super::kit::before;
 use super::kit::columns::{by_weight, share, text};
 use super::kit::field::{Num, Threshold};
 use super::kit::rowids::id;
+use super::kit::select;
 use super::kit::{
     Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
     ThreadChoice, TopN, Unit, errno, latency,
@@ -31,11 +32,13 @@ Call             Calls    Total      Min     Mean      p50      p95…
 futex               44   3.45 s  50.1 ms  82.2 ms  50.1 ms   499 ms…
 sched_yield    142,205   503 ms   262 ns  3.54 µs   291 ns   387 ns…
 getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
-    options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
+    options: &["event", "than", "lower", "comm", "pids", "tids", "per-thread", "keep"],
     whole: false,
     interval: None,
     make: |settings| Ok(Box::new(Syscalls::new(settings)?)),
 };
+
+const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 
 #[derive(Debug, Default)]
 struct Row {
@@ -51,6 +54,8 @@ struct Syscalls {
     than: Threshold,
     per_thread: bool,
     calls: Calls,
+    /// What is wanted of calls and of their returns.
+    filters: [Option<String>; 2],
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
     open: OpenSpans<i32, i64, ()>,
@@ -64,10 +69,12 @@ struct Syscalls {
 
 impl Syscalls {
     fn new(settings: &Settings) -> Result<Self, String> {
+        let mut filters = select::own(settings, &EVENTS)?.into_iter();
         Ok(Self {
             chosen: ThreadChoice::of(settings)?,
             than: Threshold::new(settings.than()?),
             per_thread: settings.has("per-thread"),
+            filters: [filters.next().flatten(), filters.next().flatten()],
             slowest: TopN::new(settings.number("keep", 20)? as usize),
             ..Self::default()
         })
@@ -240,7 +247,7 @@ pub(crate) fn name(number: i64) -> String {
 
 impl Unit for Syscalls {
     fn event_requests(&self) -> Vec<EventRequest> {
-        vec![EventRequest::new("raw_syscalls:sys_enter"), EventRequest::new("raw_syscalls:sys_exit")]
+        EVENTS.iter().zip(&self.filters).map(|(event, filter)| EventRequest::new(*event).only(filter.clone())).collect()
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {

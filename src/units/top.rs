@@ -22,7 +22,7 @@ $ perfprof-tui top -e raw_syscalls:sys_enter --key comm --batch -n 1
 comm             raw_syscalls:sys_enter  A second   Share  Since start
 memfd:sealed-91                     360     360.0  42.2 %          360
 grep                                141     141.0  16.5 %          141",
-    options: &["event", "stack", "key", "sum", "by"],
+    options: &["event", "stack", "key", "only-comm", "sum", "by"],
     whole: false,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Top::new(settings)?)),
@@ -42,6 +42,7 @@ struct Sum {
 #[derive(Debug, Default)]
 struct Bindings {
     key: Option<BoundExpr>,
+    label: Option<BoundExpr>,
     sums: Vec<(usize, BoundExpr)>,
     column: usize,
 }
@@ -51,12 +52,18 @@ struct Row {
     hits: Vec<u64>,
     sums: Vec<u64>,
     tid: i32,
+    /// What its event has as its name (comm=).
+    label: Option<RowKey>,
 }
 
 #[derive(Debug, Default)]
 struct Top {
     selected: Vec<SelectedEvent>,
     key: String,
+    /// What the key is called: that of all events, where they have the same.
+    title: String,
+    /// Whether an event says what its rows are called.
+    labelled: bool,
     sums: Vec<Sum>,
     stack: bool,
     bindings: FxHashMap<u16, Bindings>,
@@ -69,7 +76,16 @@ struct Top {
 
 impl Top {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let selected = select::flat(settings)?;
+        let mut selected = select::flat(settings)?;
+        if settings.has("only-comm") {
+            for one in &mut selected {
+                let name = one.get("comm").unwrap_or("comm").to_owned();
+                one.set("key", name);
+            }
+        }
+        let key = |one: &SelectedEvent| one.get("key").or(settings.get("key")).unwrap_or("tid").to_owned();
+        let mut keys: Vec<String> = selected.iter().map(key).collect();
+        keys.dedup();
         let mut sums: Vec<Sum> = Vec::new();
         for (name, by) in [("by", true), ("sum", false)] {
             sums.extend(settings.all(name).map(|text| Sum { text: text.to_owned(), by, role: None }));
@@ -81,6 +97,8 @@ impl Top {
         }
         Ok(Self {
             key: settings.get("key").unwrap_or("tid").to_owned(),
+            title: if let [key] = keys.as_slice() { key.clone() } else { "key".to_owned() },
+            labelled: !settings.has("only-comm") && selected.iter().any(|one| one.has("comm")),
             stack: settings.has("stack"),
             selected,
             sums,
@@ -94,17 +112,21 @@ impl Top {
     }
 
     fn is_task(&self) -> bool {
-        matches!(self.key.as_str(), "tid" | "pid" | "common_pid")
+        matches!(self.title.as_str(), "tid" | "pid" | "common_pid" | "_pid" | "_tid")
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
         let align = if self.is_task() { Align::Right } else { Align::Left };
+        let label = |row: &Row| match &row.label {
+            Some(label) => label.cell(),
+            None => text(at.comm(row.tid)),
+        };
         let number = |name: &str| named(name, Align::Right, 14);
         let hits = |row: &Row| row.hits.iter().sum::<u64>();
         let at_place = |of: &[u64], i: usize| Cell::Count(of.get(i).copied().unwrap_or(0));
         Sheet::of(by_weight(&self.rows, |row| self.order(row)), |(key, _)| id(key))
-            .column(named(&self.key, align, 24), |(key, _)| key.cell())
-            .when(self.is_task(), |sheet| sheet.left("comm", "Comm", 16, |(_, row)| text(at.comm(row.tid))))
+            .column(named(&self.title, align, 24), |(key, _)| key.cell())
+            .when(self.is_task() || self.labelled, |sheet| sheet.left("comm", "Comm", 16, |(_, row)| label(row)))
             .each(0..self.names.len(), |i| number(&self.names[i]), |(_, row), i| at_place(&row.hits, i))
             .each(0..self.sums.len(), |i| number(&self.sums[i].text), |(_, row), i| at_place(&row.sums, i))
             .right("rate", "A second", 10, |(_, row)| Cell::Number(hits(row) as f64 / at.seconds()))
@@ -114,7 +136,7 @@ impl Top {
             .right("ever", "Since start", 12, |(key, row)| {
                 Cell::Count(self.ever.get(key).copied().unwrap_or(0) + hits(row))
             })
-            .panel(format!("By {}", self.key))
+            .panel(format!("By {}", self.title))
     }
 
     fn flame(&self, at: &Moment<'_>) -> Panel {
@@ -132,6 +154,8 @@ impl Unit for Top {
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
         let own = &self.selected[event.role];
         let key = Some(BoundExpr::parse(own.get("key").unwrap_or(&self.key), event.format)?);
+        let label = own.get("comm").filter(|_| self.labelled);
+        let label = label.map(|text| BoundExpr::parse(text, event.format)).transpose()?;
         let mut sums = Vec::new();
         for (i, sum) in self.sums.iter().enumerate().filter(|(_, sum)| sum.role.is_none_or(|r| r == event.role)) {
             match BoundExpr::parse(&sum.text, event.format) {
@@ -142,7 +166,7 @@ impl Unit for Top {
             }
         }
         self.names.push(own.get("alias").unwrap_or(event.name).to_owned());
-        self.bindings.insert(event.number, Bindings { key, sums, column: self.names.len() - 1 });
+        self.bindings.insert(event.number, Bindings { key, label, sums, column: self.names.len() - 1 });
         Ok(())
     }
 
@@ -168,6 +192,9 @@ impl Unit for Top {
         };
         let row = self.rows.entry(key).or_default();
         row.tid = tid;
+        if let Some(label) = &bindings.label {
+            row.label = Some(label.with(hit, cx.names, None, |value| RowKey::of(&value)));
+        }
         if row.hits.len() <= bindings.column {
             row.hits.resize(bindings.column + 1, 0);
         }

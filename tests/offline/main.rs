@@ -18,6 +18,7 @@ mod judges;
 mod listed;
 mod names;
 mod perf_options;
+mod perf_prof;
 mod printable;
 mod reports;
 mod roundtrip;

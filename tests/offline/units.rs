@@ -98,7 +98,7 @@ fn figures_of_every_unit_are_numbers_in_the_unit_that_their_names_say() {
                     let place = || format!("{} {}: {name} {cell:?}", spec.name, panel.title);
                     let is_bytes = name == "bytes" || name.ends_with("_bytes") || name.ends_with("bytes_s");
                     match cell {
-                        Cell::Time(_) | Cell::Moment(_) => {
+                        Cell::Time(_) | Cell::TimeFrom(_) | Cell::Moment(_) => {
                             assert!(name == "ns" || name.ends_with("_ns"), "{}", place())
                         }
                         Cell::Bytes(_) | Cell::ByteChange(_) => assert!(is_bytes, "{}", place()),
@@ -565,7 +565,7 @@ fn units_among_events() {
     for (words, why) in [
         ("a:b,llcstat", "llcstat: it counts"),
         ("a:b,profile/--nope/", "no option --nope"),
-        ("a:b,breakpoint", "breakpoint: name events"),
+        ("a:b,breakpoint", "breakpoint: name an address"),
         ("a:b,profile/-F x/", "--frequency x"),
     ] {
         let settings = common::stage::settings(perfprof_tui::units::find("trace").expect("unit"), &["-e", words]);
@@ -940,7 +940,8 @@ fn faults_say_what_is_wrong() {
     fails(&["rundelay", "--batch", "--than", "4mss"], "units are");
     fails(&["rundelay", "--batch", "--panel", "Nothing"], "there are: Threads");
     fails(&["top", "--batch", "-e", "sched:sched_switch", "--key", "prev_comn"], "nearest: prev_comm");
-    fails(&["rundelay", "--key", "pid"], "rundelay: --key cannot apply to it; it is an option of top, num-dist,");
+    fails(&["offcpu", "--key", "pid"], "offcpu: --key cannot apply to it; it is an option of top, num-dist,");
+    fails(&["rundelay", "--key", "cpu"], "--key cpu: waits are those of a thread");
     fails(&["rundelay", "--irqs_disabled"], "no recording says");
     fails(&["rundelay", "--exclude-user", "--exclude-kernel"], "nothing would be left");
     fails(&["rundelay", "--exclude_pid", "x"], "x is no process id");

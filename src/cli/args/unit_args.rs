@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, ValueHint, value_parser};
 
-use crate::cli::help;
+use crate::cli::{help, perf_options};
 use crate::event::CallGraph;
 use crate::lang::quantity;
-use crate::units::kit::settings::{OPTIONS, Opt, SHARED};
+use crate::units::kit::settings::{OPTIONS, Opt, SHARED, address_event};
 use crate::units::kit::{Settings, Spec};
 use crate::units::{self, UNITS};
 
@@ -17,6 +17,12 @@ use super::{Format, NameArgs};
 
 /// Unit commands that another command of ours has the name of: they are reached by `unit NAME`.
 const TAKEN: &[&str] = &["stat"];
+
+/// Options that say in other words what one of them says already: the help of one screen does without.
+const RARE: &[&str] = &["only-than", "lower"];
+
+/// The unit that takes addresses as words of their own.
+const BREAKPOINT: &str = "breakpoint";
 
 /// Adds a command for each unit, and `unit` for all of them.
 pub(crate) fn add(mut command: Command) -> Command {
@@ -82,6 +88,13 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
             .value_name("N")
             .value_parser(quantity::count::<u64>)
             .help("End after so many intervals"),
+        Arg::new("output")
+            .short('o')
+            .long("output")
+            .value_name("FILE")
+            .value_hint(ValueHint::FilePath)
+            .hide_short_help(true)
+            .help("Print figures into this file"),
         value("duration", "S", "End after so many seconds").value_parser(quantity::duration),
         value("flame-graph", "NAME", "Write stacks to NAME.folded, with -i after DATE;TIME; - for standard output"),
         value(
@@ -90,9 +103,9 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
             "Write `TIME LATENCY` in nanoseconds, as trace2heatmap reads it, to NAME-EVENT-EVENT.lat; - for standard output",
         ),
         switch("all-cpus", "The whole machine (the default without a target)").short('a'),
-        value("cpu", "CPUS", "Only these CPUs, e.g. 0-3,32").short('C'),
-        value("pid", "PIDS", "These processes and what they start").short('p'),
-        value("tid", "TIDS", "Only these threads").short('t').conflicts_with("pid"),
+        value("cpu", "CPUS", "Only these CPUs, e.g. 0-3,32").short('C').alias("cpus"),
+        value("pid", "PIDS", "These processes and what they start").short('p').alias("pids"),
+        value("tid", "TIDS", "Only these threads").short('t').alias("tids").conflicts_with("pid"),
         value(
             "call-graph",
             "MODE",
@@ -108,14 +121,16 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
             .help("Print these options and the fields of its events; so does the word help in place of a command"),
         Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
     ]);
-    let own = own_options(spec).map(|opt| (opt, help::OWN));
+    let heading = |opt: &Opt| if RARE.contains(&opt.name) { "More options of this unit" } else { help::OWN };
+    let own = own_options(spec).map(|opt| (opt, heading(opt)));
     for (opt, heading) in own.chain(shared_options().map(|opt| (opt, "Options of all units"))) {
         command = command.arg(arg(opt).help_heading(heading));
     }
     let command = NameArgs::augment_args(command.next_help_heading("Names of a recording"));
     // -k is the key of units. Arguments that are added in a group bring the group's description along, so that
     // the unit's own comes after them.
-    command.mut_arg("vmlinux", |arg| arg.short(None)).about(about).long_about(long)
+    let command = command.mut_arg("vmlinux", |arg| arg.short(None)).about(about).long_about(long);
+    perf_options::add_to_unit(spec.name, command)
 }
 
 fn arg(opt: &'static Opt) -> Arg {
@@ -133,7 +148,9 @@ fn arg(opt: &'static Opt) -> Arg {
     }
     match opt.name {
         "comm" => arg = arg.alias("filter"),
-        "percent" => arg = arg.alias("than"),
+        "percent" | "age" => arg = arg.alias("than"),
+        "latency" => arg = arg.alias("ldlat"),
+        "frequency" => arg = arg.alias("freq"),
         _ => {}
     }
     match (opt.value, opt.many, opt.bare) {
@@ -195,6 +212,8 @@ pub(crate) struct UnitArgs {
     pub(crate) format: Format,
     pub(crate) panels: Vec<String>,
     pub(crate) count: Option<u64>,
+    /// Where figures are printed, unless on standard output.
+    pub(crate) output: Option<std::path::PathBuf>,
     pub(crate) duration: Option<Duration>,
     pub(crate) folded: Option<String>,
     pub(crate) points: Option<String>,
@@ -234,7 +253,18 @@ impl UnitArgs {
                     .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
             }
         }
-        let mut files: Vec<std::path::PathBuf> = many("files").into_iter().map(Into::into).collect();
+        let mut files: Vec<std::path::PathBuf> = Vec::new();
+        for word in many("files") {
+            match address_event(&word).filter(|_| spec.name == BREAKPOINT) {
+                Some(event) => {
+                    words.extend(["--event".to_owned(), event.clone()]);
+                    settings
+                        .set("event", &event)
+                        .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+                }
+                None => files.push(word.into()),
+            }
+        }
         let (mut interval, mut taken_for_ms) = (None, None);
         for word in many("interval") {
             match quantity::duration(&word) {
@@ -260,6 +290,7 @@ impl UnitArgs {
             format: matches.get_one("format").copied().unwrap_or(Format::Text),
             panels: many("panel"),
             count: matches.get_one("count").copied(),
+            output: one("output").map(Into::into),
             duration: matches.get_one("duration").copied(),
             folded,
             points: one("heatmap"),

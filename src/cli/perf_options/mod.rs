@@ -4,6 +4,7 @@
 mod other;
 mod reading;
 mod recording;
+mod units;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -22,6 +23,8 @@ enum Fate {
     Idle(&'static str),
     /// It is refused, for this reason, with what to use instead.
     Refused(&'static str),
+    /// With one of these values it changes nothing, for the first reason; with others it is refused for the second.
+    Only(&'static [&'static str], &'static str, &'static str),
 }
 
 const fn idle(spelled: &'static str, why: &'static str) -> PerfOption {
@@ -30,6 +33,15 @@ const fn idle(spelled: &'static str, why: &'static str) -> PerfOption {
 
 const fn refused(spelled: &'static str, why: &'static str) -> PerfOption {
     PerfOption { spelled, fate: Fate::Refused(why) }
+}
+
+const fn only(
+    spelled: &'static str,
+    values: &'static [&'static str],
+    why: &'static str,
+    others: &'static str,
+) -> PerfOption {
+    PerfOption { spelled, fate: Fate::Only(values, why, others) }
 }
 
 /// The options of each command; `top` is the live screen.
@@ -89,13 +101,24 @@ impl<'a> Spelling<'a> {
 /// Has all commands take perf's options. They are in no help: the manual's pages list them.
 pub(crate) fn add(command: Command) -> Command {
     TABLES.iter().fold(command, |command, (name, options)| match *name {
-        "top" => with(command, options),
-        name => command.mut_subcommand(name, |own| with(own, options)),
+        "top" => with(command, *options),
+        name => command.mut_subcommand(name, |own| with(own, *options)),
     })
 }
 
-fn with(command: Command, options: &[PerfOption]) -> Command {
-    spelling::with_opposites(options.iter().fold(command, |command, option| {
+/// What perf-prof's profiler of a unit's name is asked for, and the unit has not.
+fn of_unit(name: &str) -> impl Iterator<Item = &'static PerfOption> + use<'_> {
+    let own = units::OF_ONE.iter().filter(move |(unit, _)| *unit == name).flat_map(|(_, options)| *options);
+    units::OF_ALL.iter().chain(own)
+}
+
+/// Has a unit's command take those of perf-prof.
+pub(crate) fn add_to_unit(name: &str, command: Command) -> Command {
+    with(command, of_unit(name))
+}
+
+fn with(command: Command, options: impl IntoIterator<Item = &'static PerfOption>) -> Command {
+    spelling::with_opposites(options.into_iter().fold(command, |command, option| {
         let own = Spelling::of(option.spelled);
         let arg = Arg::new(own.id()).hide(true);
         let arg = match own.value {
@@ -114,17 +137,39 @@ fn with(command: Command, options: &[PerfOption]) -> Command {
 pub(crate) fn check(matches: &ArgMatches) -> anyhow::Result<Vec<String>> {
     let (name, own) = matches.subcommand().unwrap_or(("top", matches));
     let options = TABLES.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, options)| options);
+    checked(options, own)
+}
+
+/// The same of a unit's command.
+pub(crate) fn check_unit(name: &str, matches: &ArgMatches) -> anyhow::Result<Vec<String>> {
+    checked(of_unit(name), matches)
+}
+
+fn checked(options: impl IntoIterator<Item = &'static PerfOption>, own: &ArgMatches) -> anyhow::Result<Vec<String>> {
     let is_typed = |id: &str| {
         matches!(own.try_contains_id(id), Ok(true)) && own.value_source(id) == Some(ValueSource::CommandLine)
     };
     let verbose = is_typed(&Spelling::of(VERBOSE).id());
     let mut said = Vec::new();
-    for option in options.iter().filter(|option| is_typed(&Spelling::of(option.spelled).id())) {
+    for option in options {
+        let id = Spelling::of(option.spelled).id();
+        if !is_typed(&id) {
+            continue;
+        }
         let names = option.spelled.split(['[', '<']).next().unwrap_or_default().trim_end();
-        match option.fate {
+        let why = match option.fate {
             Fate::Refused(why) => anyhow::bail!("{names}: {why}"),
-            Fate::Idle(why) if verbose && option.spelled != VERBOSE => said.push(format!("{names}: {why}")),
-            Fate::Idle(_) => {}
+            Fate::Only(values, why, others) => {
+                let typed = own.get_many::<String>(&id).into_iter().flatten();
+                if let Some(other) = typed.into_iter().find(|typed| !values.contains(&typed.as_str())) {
+                    anyhow::bail!("{names} {other}: {others}");
+                }
+                why
+            }
+            Fate::Idle(why) => why,
+        };
+        if verbose && option.spelled != VERBOSE {
+            said.push(format!("{names}: {why}"));
         }
     }
     Ok(said)
@@ -135,12 +180,22 @@ const VERBOSE: &str = "-v, --verbose";
 const SAYS: &str = "options without effect are said";
 
 /// The options of a command with what comes of them, for its manual page.
-pub(crate) fn listed(command: &str) -> impl Iterator<Item = (&'static str, &'static str, bool)> + use<'_> {
-    let own = TABLES.iter().filter(move |(name, _)| *name == command).flat_map(|(_, options)| *options);
-    own.map(|option| match option.fate {
-        Fate::Idle(why) => (option.spelled, why, true),
+pub(crate) fn listed(command: &str) -> Vec<(&'static str, &'static str, bool)> {
+    let own = TABLES.iter().filter(|(name, _)| *name == command).flat_map(|(_, options)| *options);
+    entries(own)
+}
+
+/// The same of a unit.
+pub(crate) fn listed_of_unit(name: &str) -> Vec<(&'static str, &'static str, bool)> {
+    entries(of_unit(name))
+}
+
+fn entries(options: impl Iterator<Item = &'static PerfOption>) -> Vec<(&'static str, &'static str, bool)> {
+    let entry = |option: &PerfOption| match option.fate {
+        Fate::Idle(why) | Fate::Only(_, why, _) => (option.spelled, why, true),
         Fate::Refused(why) => (option.spelled, why, false),
-    })
+    };
+    options.map(entry).collect()
 }
 
 #[cfg(test)]

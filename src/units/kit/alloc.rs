@@ -143,13 +143,25 @@ pub(crate) struct AllocReader {
     cxx: Option<String>,
     /// Whether addresses are those of processes.
     by_process: bool,
+    /// The expression of the pointer, where an event has none of its own.
+    pointer: Option<String>,
 }
 
 impl AllocReader {
     pub(crate) fn new(settings: &Settings) -> Result<Self, String> {
         let (allocs, frees) = (settings.all("alloc"), settings.all("free"));
         let flat = |lists: Vec<Vec<SelectedEvent>>| lists.into_iter().flatten().collect::<Vec<SelectedEvent>>();
-        let (allocs, frees) = (flat(select::lists(allocs)?), flat(select::lists(frees)?));
+        let (mut allocs, mut frees) = (flat(select::lists(allocs)?), flat(select::lists(frees)?));
+        let mut steps = select::lists(settings.all("event"))?.into_iter();
+        if let Some(first) = steps.next() {
+            if !allocs.is_empty() || !frees.is_empty() {
+                return Err("events are named by -e, or by --alloc and --free".to_owned());
+            }
+            (allocs, frees) = (first, steps.flatten().collect());
+            if frees.is_empty() {
+                return Err("-e EVENTS -e EVENTS: what allocates, then what frees".to_owned());
+            }
+        }
         if allocs.is_empty() != frees.is_empty() {
             return Err("--alloc and --free go together".to_owned());
         }
@@ -180,7 +192,9 @@ impl AllocReader {
             roles.extend(KERNEL_FREE.iter().map(|event| Role::Free(named(event))));
             false
         };
-        Ok(Self { roles, fields: FxHashMap::default(), pending: FxHashMap::default(), library, cxx, by_process })
+        let pointer = settings.get("key").map(str::to_owned);
+        let (fields, pending) = Default::default();
+        Ok(Self { roles, fields, pending, library, cxx, by_process, pointer })
     }
 
     /// The source of allocations, in words.
@@ -228,14 +242,16 @@ impl AllocReader {
     }
 
     pub(crate) fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let pointer = |selected: &SelectedEvent| {
+            let own = selected.get("ptr").or_else(|| selected.get("key")).or(self.pointer.as_deref());
+            BoundExpr::parse(own.unwrap_or("ptr"), event.format)
+        };
         let fields = match &self.roles[event.role] {
             Role::Alloc(selected) => Fields::Alloc {
-                at: BoundExpr::parse(selected.get("ptr").unwrap_or("ptr"), event.format)?,
+                at: pointer(selected)?,
                 bytes: BoundExpr::parse(selected.get("size").unwrap_or("bytes_alloc"), event.format)?,
             },
-            Role::Free(selected) => {
-                Fields::Free { at: BoundExpr::parse(selected.get("ptr").unwrap_or("ptr"), event.format)? }
-            }
+            Role::Free(selected) => Fields::Free { at: pointer(selected)? },
             Role::Call(_) => {
                 let args = ["a0", "a1"].map(|name| Num::of(event.format, name).ok());
                 Fields::Call { args }

@@ -9,6 +9,7 @@ pub(crate) mod before;
 pub(crate) mod columns;
 pub(crate) mod containers;
 pub(crate) mod counts;
+pub(crate) mod detail;
 pub(crate) mod errno;
 pub(crate) mod field;
 pub(crate) mod grid;
@@ -46,6 +47,7 @@ use crate::session::Session;
 pub(crate) use alike::Alike;
 pub(crate) use before::Before;
 pub(crate) use containers::ByContainer;
+pub(crate) use detail::Detail;
 pub(crate) use field::BoundExpr;
 pub(crate) use grid::Grid;
 pub use histogram::Stats;
@@ -312,6 +314,11 @@ pub trait Unit: Send + Sync + Debug {
     /// Whether it must see the whole machine though its description does not say so, because of a unit that it has among
     /// its events.
     fn must_see_all(&self) -> bool {
+        false
+    }
+
+    /// Whether it has had as many events as are wanted.
+    fn is_done(&self) -> bool {
         false
     }
 

@@ -69,6 +69,8 @@ struct Scope {
     host: bool,
     pids: Vec<i32>,
     groups: Option<GroupChoice>,
+    /// How many more events are wanted.
+    left: Option<u64>,
     /// What the kernel is to sample, in the filter language.
     capture: Option<String>,
 }
@@ -99,11 +101,15 @@ impl Scope {
         clauses.extend(kernel.then(|| "!kernel".to_owned()));
         clauses.extend(pids.iter().map(|pid| format!("pid != {pid}")));
         let capture = (!clauses.is_empty()).then(|| clauses.join(" && "));
-        Ok(Self { user, kernel, guest, host, pids, groups: GroupChoice::of(settings)?, capture })
+        let left = settings.has("exit-N").then(|| settings.number("exit-N", 0)).transpose()?;
+        if left == Some(0) {
+            return Err("-N 0: expected a number of events".to_owned());
+        }
+        Ok(Self { user, kernel, guest, host, pids, groups: GroupChoice::of(settings)?, left, capture })
     }
 
     fn narrows(&self) -> bool {
-        self.guest || self.host || self.groups.is_some() || self.capture.is_some()
+        self.guest || self.host || self.groups.is_some() || self.left.is_some() || self.capture.is_some()
     }
 }
 
@@ -147,9 +153,15 @@ impl Unit for Scoped {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if self.takes(hit, cx) {
-            self.unit.record(hit, cx);
+        if self.is_done() || !self.takes(hit, cx) {
+            return;
         }
+        self.scope.left = self.scope.left.map(|left| left - 1);
+        self.unit.record(hit, cx);
+    }
+
+    fn is_done(&self) -> bool {
+        self.scope.left == Some(0)
     }
 
     fn has_findings(&self) -> bool {

@@ -46,15 +46,26 @@ pub const OPTIONS: &[Opt] = &[
     opt("by", None, "EXPR", true, "The same, and the order of the rows"),
     opt("num", None, "EXPR", false, "The number to distribute"),
     opt("than", None, "EXPR", false, "Count, and keep first, what took longer: 4ms, or 'latency > 4ms && cpu == 3'"),
-    opt("only-than", None, "", false, "Count nothing else"),
+    opt("only-than", None, "EXPR", false, "Count nothing else, as --than says or this does").or(AS_THAN),
+    opt("lower", None, "TIME", false, "Count, and keep first, what took less"),
     opt("comm", None, "NAMES", false, "Only threads of these names, with * and ?"),
     opt("pids", None, "PIDS", false, "Only these processes (as -p)"),
     opt("tids", None, "TIDS", false, "Only these threads (as -t)"),
     opt("per-thread", None, "", false, "Rows by thread"),
     opt("per-cpu", None, "", false, "Rows by CPU"),
+    opt("only-comm", None, "", false, "Rows by the names of commands"),
+    opt("prio", None, "PRIOS", false, "Only tasks of these priorities of the kernel's: 0-99 are real time, 100-139 the others"),
     opt("cycle", None, "", false, "The last event pairs with the first again"),
     opt("keep", None, "N", false, "How many of the slowest are kept (20)"),
-    opt("detail", None, "EVENTS", false, "How many events around a slow case are kept (64; 0 for none)").or("64"),
+    opt(
+        "detail",
+        None,
+        "EVENTS",
+        false,
+        "How many events around a slow case are kept (64; 0 for none); or which: samecpu, samepid, sametid, samekey, of \
+         its first (1) or second (2) event, -TIME before it, hide<TIME without those that follow so soon",
+    )
+    .or("64"),
     opt("interruptible", Some('S'), "", false, "Only interruptible sleep"),
     opt("uninterruptible", Some('D'), "", false, "Only uninterruptible sleep"),
     opt("device", Some('d'), "DEV", false, "Only this disk: a name of /sys/class/block, or MAJOR:MINOR"),
@@ -89,6 +100,7 @@ pub const OPTIONS: &[Opt] = &[
         .or("1"),
     opt("nr_running_min", None, "N", false, "Only samples with so many tasks or more that want the CPU"),
     opt("nr_running_max", None, "N", false, "Only samples with no more than so many"),
+    opt("exit-N", Some('N'), "N", false, "End after so many of its events"),
     opt("perins", None, "", false, "Rows for each CPU or, of a target, each thread (as --per-cpu and --per-thread)"),
 ];
 
@@ -106,11 +118,19 @@ pub const SHARED: &[&str] = &[
     "tif_need_resched",
     "nr_running_min",
     "nr_running_max",
+    "exit-N",
     "perins",
 ];
 
 /// Those of them that only a running kernel can decide, where a sample is taken.
 pub const DECIDED_LIVE: &[&str] = &["irqs_disabled", "tif_need_resched", "nr_running_min", "nr_running_max"];
+
+/// The value of `--only-than` that leaves the threshold to `--than`.
+const AS_THAN: &str = "than";
+
+/// perf-prof's options of rings and their order, which mean nothing to a unit among events of another, and whether a
+/// value follows.
+const OF_RINGS: &[(&str, bool)] = &[("--watermark", true), ("-m", true), ("--mmap-pages", true), ("--order", false)];
 
 /// The options of a unit as they were given.
 #[derive(Clone, Debug, Default)]
@@ -171,12 +191,24 @@ impl Settings {
 
     /// The threshold.
     pub fn than(&self) -> Result<Option<Expr>, String> {
-        self.get("than").map(field::than).transpose()
+        let above = self.get("than").or_else(|| self.get("only-than").filter(|text| *text != AS_THAN));
+        match (above, self.time("lower")?) {
+            (Some(_), Some(_)) => Err("--lower: --than 'latency > 1ms && latency < 2ms' says both".to_owned()),
+            (None, Some(ns)) => field::than(&format!("latency < {ns}")).map(Some),
+            (above, None) => above.map(field::than).transpose(),
+        }
     }
 
     /// The same, of the whole machine.
     pub(crate) fn of_all(&self) -> Self {
         Self { tasks: Vec::new(), processes: Vec::new(), ..self.clone() }
+    }
+
+    /// The same without some options.
+    pub(crate) fn without(&self, names: &[&str]) -> Self {
+        let mut out = self.clone();
+        out.values.retain(|(own, _)| !names.contains(own));
+        out
     }
 
     /// The same, where these units may stand among events.
@@ -189,6 +221,17 @@ impl Settings {
         let mut settings = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
+            if let Some((_, has_value)) = OF_RINGS.iter().find(|(name, _)| name == word) {
+                has_value.then(|| words.next());
+                continue;
+            }
+            // The address alone is an event, where others are.
+            if allowed.contains(&"event")
+                && let Some(event) = address_event(word)
+            {
+                settings.set("event", &event)?;
+                continue;
+            }
             let (name, value) = match word.strip_prefix("--") {
                 Some(long) => match long.split_once('=') {
                     Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
@@ -205,6 +248,10 @@ impl Settings {
                     (own.name.to_owned(), joined.map(str::to_owned))
                 }
             };
+            // As perf-prof asks for what some have by themselves.
+            if name == "stack" && value.is_none() && !allowed.contains(&"stack") {
+                continue;
+            }
             let may = |opt: &&Opt| opt.name == name && [allowed, SHARED].iter().any(|list| list.contains(&opt.name));
             let opt = OPTIONS.iter().find(may).ok_or_else(|| {
                 let list: Vec<String> = allowed.iter().map(|name| format!("--{name}")).collect();
@@ -221,6 +268,21 @@ impl Settings {
         }
         Ok(settings)
     }
+}
+
+/// The event that an address is the name of, as perf-prof takes it: `ADDR[/LEN][:rwx]`, one byte and writes unless it is
+/// said.
+pub fn address_event(word: &str) -> Option<String> {
+    let (place, access) = word.split_once(':').unwrap_or((word, "w"));
+    let (address, len) = place.split_once('/').unwrap_or((place, "1"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    let hex = address.strip_prefix("0x").is_some_and(|text| u64::from_str_radix(text, 16).is_ok());
+    let is_access = !access.is_empty() && access.bytes().all(|c| b"rwx".contains(&c));
+    let is_place = (hex || is_number(address)) && is_number(len) && is_access;
+    is_place.then(|| match access {
+        "x" => format!("mem:{address}:x"),
+        _ => format!("mem:{address}/{len}:{access}"),
+    })
 }
 
 /// True if a word is no value of the option before it, which can do without.
@@ -249,6 +311,25 @@ mod tests {
             .expect("parses");
         assert_eq!((s.get("detail"), s.get("irqs_disabled"), s.get("cgroups")), (Some("64"), Some("0"), Some("a*")));
         assert_eq!(Settings::parse(&words("--detail 5"), &["detail"]).expect("parses").get("detail"), Some("5"));
+        // As perf-prof's manual has them between the slashes of an event.
+        let s = Settings::parse(&words("-F 500 --watermark 50 -m 8 -g -N 10"), &["frequency"]).expect("parses");
+        assert_eq!((s.get("frequency"), s.get("exit-N"), s.has("stack")), (Some("500"), Some("10"), false));
+        let s = Settings::parse(&words("0x1f0:rw -g 4096/8 0xffff/4:x"), &["event"]).expect("parses");
+        let events: Vec<&str> = s.all("event").collect();
+        assert_eq!(events, ["mem:0x1f0/1:rw", "mem:4096/8:w", "mem:0xffff:x"]);
+    }
+
+    #[test]
+    fn what_is_lower_or_only_greater() {
+        let than = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            Settings::parse(&words, &["than", "only-than", "lower"]).expect("parses").than()
+        };
+        let than = |text: &str| than(text).map(|expr| expr.map(|expr| format!("{expr:?}").replace(' ', "")));
+        assert_eq!(than("--only-than=4ms"), than("--than 4ms"));
+        assert_eq!(than("--than 4ms --only-than"), than("--than 4ms"));
+        assert_eq!(than("--lower 1ms"), than("--than latency<1000000"));
+        assert!(than("--only-than") == Ok(None) && than("--lower 1ms --than 1s").is_err());
     }
 
     #[test]

@@ -219,9 +219,13 @@ impl UnitTable<'_> {
 fn style_of(cell: &Cell, theme: &Theme) -> Style {
     match cell {
         Cell::Percent(share) if *share > 0.0 => theme.share(*share),
-        Cell::Percent(_) | Cell::Count(0) | Cell::Time(0) | Cell::Bytes(0) | Cell::ByteChange(0) | Cell::Address(_) => {
-            theme.dim
-        }
+        Cell::Percent(_)
+        | Cell::Count(0)
+        | Cell::Time(0)
+        | Cell::TimeFrom(0)
+        | Cell::Bytes(0)
+        | Cell::ByteChange(0)
+        | Cell::Address(_) => theme.dim,
         Cell::Course(_) => theme.bar,
         _ => theme.text,
     }

@@ -1,0 +1,303 @@
+//! Command lines of perf-prof's manual, on recordings and records of our own making: what they mean to units.
+
+use crate::common::scenes::{MS, SWITCH, scene};
+use crate::common::stage::{Stage, Value, cell, number, rows, settings};
+use crate::common::{data, program, run};
+use perfprof_tui::panel::Panel;
+use perfprof_tui::units::kit::{Sample, Spec};
+
+fn unit(name: &str) -> &'static Spec {
+    perfprof_tui::units::find(name).expect("a unit")
+}
+
+fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
+    panels.iter().find(|panel| panel.title.starts_with(title)).unwrap_or_else(|| panic!("no panel {title}"))
+}
+
+fn said(args: &[&str]) -> (String, String, Option<i32>) {
+    let output = program().args(args).output().expect("runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+const OWN: [&str; 4] = ["-e", "sched:sched_wakeup*,sched:sched_switch", "-e", "sched:sched_switch"];
+
+/// Events that a unit has by itself may be named all the same.
+#[test]
+fn events_that_a_unit_has_by_itself() {
+    let file = data("units/sched.data").display().to_string();
+    let plain = said(&["rundelay", "--batch", &file]).0;
+    let named = said(&[&["rundelay", "--batch"], &OWN[..], &[&file]].concat()).0;
+    assert!(plain == named && plain.contains("Threads"), "{named}");
+    let other = said(&["rundelay", "--batch", "-e", "irq:irq_handler_entry", "-e", "sched:sched_switch", &file]);
+    assert!(other.2 == Some(2) && other.1.contains("//untraced/"), "{other:?}");
+
+    let events = |words: &[&str]| {
+        let spec = unit("syscalls");
+        let made = perfprof_tui::units::make(spec, &settings(spec, words));
+        made.map(|unit| unit.event_requests().into_iter().map(|want| want.filter).collect::<Vec<_>>())
+    };
+    let both = ["-e", "raw_syscalls:sys_enter/id==0/", "-e", "raw_syscalls:sys_exit/id==0/stack/"];
+    assert_eq!(events(&both).expect("its own"), [Some("id==0".to_owned()), Some("id==0".to_owned())]);
+    assert_eq!(events(&[]).expect("none"), [None, None]);
+    assert!(events(&["-e", "sched:sched_switch"]).expect_err("not its own").contains("raw_syscalls:sys_enter"));
+}
+
+/// What is named beside them makes pairs of the same waits, with what was in between.
+#[test]
+fn waits_for_a_cpu_with_what_was_beside() {
+    let file = data("units/sched.data").display().to_string();
+    let beside = ["-e", OWN[1], "-e", "sched:sched_switch,task-state//untraced/"];
+    let (text, error, code) = said(&[&["rundelay", "--batch", "--detail=samecpu"], &beside[..], &[&file]].concat());
+    assert!(code == Some(0) && text.contains("\nPairs\n") && text.contains("What was in between"), "{text}{error}");
+    let calls = |text: &str, panel: &str, column: usize| -> Vec<u64> {
+        let lines = text.lines().skip_while(|line| *line != panel).skip(2).take_while(|line| !line.is_empty());
+        let figure = |line: &str| {
+            line.split("  ").filter(|word| !word.is_empty()).nth(column)?.trim().replace(',', "").parse().ok()
+        };
+        lines.filter_map(figure).collect()
+    };
+    // By the same definition, there are as many waits as the unit's own table has.
+    let own = said(&["rundelay", "--batch", &file]).0;
+    let all = *calls(&own, "Reasons", 1).last().expect("all of them");
+    assert_eq!(calls(&text, "Pairs", 2).iter().sum::<u64>(), all, "{text}");
+}
+
+/// One event may begin pairs by one of its fields and end them by another.
+#[test]
+fn an_event_that_begins_and_ends_has_a_key_for_each() {
+    let words = [
+        "-e",
+        "sched:sched_wakeup,sched:sched_switch/prev_state==256/key=prev_pid/",
+        "-e",
+        "sched:sched_switch//key=next_pid/",
+    ];
+    let mut stage = Stage::new(unit("multi-trace"), &[&words[..], &["--key", "pid"]].concat());
+    stage.event(0, "sched:sched_wakeup", &["char comm[16]", "int pid"], "\"wakeup\"");
+    stage.event(1, "sched:sched_switch", SWITCH, "\"switch\"").event(2, "sched:sched_switch", SWITCH, "\"switch\"");
+    let mut switch = |ms: u64, prev: i64, next: i64, cpu: u32| {
+        use Value::{N, T};
+        for role in [1, 2] {
+            let hit = Sample { cpu, event: 1, tid: prev as i32, ..stage.hit(role, ms * MS) };
+            stage.give(hit, &[T("a"), N(prev), N(256), T("b"), N(next)]);
+        }
+    };
+    switch(1, 20, 10, 0);
+    switch(3, 30, 11, 1);
+    switch(6, 10, 20, 0);
+    let panels = stage.panels();
+    let pairs = of(&panels, "Pairs");
+    assert_eq!((number(pairs, 0, "calls"), number(pairs, 0, "max_ns")), (1.0, 5e6), "that of 20");
+    // Both roles are one event among those in between.
+    let between = of(&panels, "What was in between");
+    let times: Vec<f64> = (0..rows(between).table.rows.len()).map(|row| number(between, row, "after_ns")).collect();
+    assert_eq!(times.iter().filter(|ns| **ns == 5e6).count(), 1, "{times:?}");
+}
+
+/// `role=` may be an expression: what a switch begins and ends is told by who leaves and who comes.
+#[test]
+fn roles_by_fields() {
+    let words = ["-e", "a:b//role=\"(x?1:0)|(y?2:0)\"/", "--cycle", "--key", "id"];
+    let mut stage = Stage::new(unit("multi-trace"), &words);
+    stage.event(0, "a:b", &["int id", "int x", "int y"], "\"\"");
+    use Value::N;
+    for (ms, x, y) in [(1, 0, 1), (2, 1, 0), (3, 1, 0), (7, 0, 1), (8, 0, 1)] {
+        let hit = stage.hit(0, ms * MS);
+        stage.give(hit, &[N(1), N(x), N(y)]);
+    }
+    let panels = stage.panels();
+    let pairs = of(&panels, "Pairs");
+    assert_eq!((number(pairs, 0, "calls"), number(pairs, 0, "max_ns")), (1.0, 4e6));
+}
+
+/// `--detail` chooses by CPU, thread and process, before the first event, and without what follows at once.
+#[test]
+fn what_of_a_slow_case_is_kept() {
+    let kept = |detail: &str| {
+        let words = ["-e", "a:b", "-e", "a:c,a:d//untraced/", "--key", "id", detail];
+        let mut stage = Stage::new(unit("multi-trace"), &words);
+        for (role, name) in ["a:b", "a:c", "a:d"].into_iter().enumerate() {
+            stage.event(role, name, &["int id"], "\"\"");
+        }
+        let mut give = |role: usize, us: u64, cpu: u32, pid: i32, tid: i32| {
+            let hit = Sample { cpu, pid, tid, ..stage.hit(role, us * 1000) };
+            stage.give(hit, &[Value::N(1)]);
+        };
+        give(2, 900, 0, 7, 70);
+        give(0, 1000, 0, 1, 10);
+        give(2, 1100, 0, 7, 71);
+        give(2, 1101, 2, 1, 12);
+        give(2, 1300, 2, 7, 10);
+        give(2, 1400, 1, 7, 73);
+        give(1, 2000, 1, 1, 10);
+        let panels = stage.panels();
+        let between = of(&panels, "What was in between");
+        let rows = rows(between).table.rows.len();
+        (0..rows)
+            .map(|row| number(between, row, "after_ns") / 1000.0)
+            .filter(|us| *us != 0.0 && *us != 1000.0)
+            .collect::<Vec<f64>>()
+    };
+    assert_eq!(kept("--detail"), [100.0, 300.0, 400.0]);
+    assert_eq!(kept("--detail=samecpu"), [100.0, 400.0]);
+    assert_eq!(kept("--detail=samecpu,1"), [100.0]);
+    assert_eq!(kept("--detail=sametid"), [300.0]);
+    assert_eq!(kept("--detail=samepid"), [101.0]);
+    assert_eq!(kept("--detail=samecpu,-200us"), [-100.0, 100.0, 400.0]);
+    assert_eq!(kept("--detail=samecpu,samepid,hide<10us"), [101.0, 400.0]);
+    assert_eq!(kept("--detail=1k"), [100.0, 300.0, 400.0]);
+    assert!(kept("--detail=0").is_empty());
+}
+
+#[test]
+fn keys_names_and_commands_of_top() {
+    let panels = |words: &[&str]| {
+        let mut stage = Stage::new(unit("top"), words);
+        stage.event(0, "a:b", &["int who", "char what[16]"], "\"\"");
+        use Value::{N, T};
+        for (tid, who, what) in [(5, 1, "read"), (5, 1, "read"), (6, 2, "write")] {
+            let hit = Sample { tid, ..stage.hit(0, MS) };
+            stage.give(hit, &[N(who), T(what)]);
+        }
+        stage.panels()
+    };
+    let text = |panel: &Panel, row: usize, column: &str| cell(panel, row, column).text();
+    // What tells rows apart is what their column is called.
+    let by_who = panels(&["-e", "a:b//key=who/comm=what/"]);
+    let table = of(&by_who, "By who");
+    assert_eq!((number(table, 0, "who"), text(table, 0, "comm")), (1.0, "read".into()));
+    let by_name = panels(&["-e", "a:b//key=who/comm=what/", "--only-comm"]);
+    let table = of(&by_name, "By what");
+    assert_eq!((text(table, 0, "what"), number(table, 1, "a:b")), ("read".into(), 1.0));
+    assert!(rows(table).table.columns.iter().all(|column| column.name != "comm"));
+}
+
+#[test]
+fn commands_and_priorities_on_cpus() {
+    let file = data("units/sched.data").display().to_string();
+    let json = |words: &[&str]| -> serde_json::Value {
+        let output =
+            run(program().args(["oncpu", "--batch", "--format", "json", "--duration", "100"]).args(words).arg(&file));
+        serde_json::from_slice(&output.stdout).expect("json")
+    };
+    let sum = |json: &serde_json::Value, title: &str, column: &str| -> u64 {
+        let panel =
+            json["panels"].as_array().expect("panels").iter().find(|panel| panel["title"] == title).expect(title);
+        panel["rows"].as_array().expect("rows").iter().map(|row| row[column].as_u64().unwrap_or(0)).sum()
+    };
+    let (tasks, commands) = (json(&[]), json(&["--only-comm"]));
+    for column in ["ran_ns", "runs", "migrations"] {
+        assert_eq!(sum(&tasks, "Tasks", column), sum(&commands, "Commands", column), "{column}");
+    }
+    let ran = |prio: &str| sum(&json(&["--prio", prio]), "Tasks", "ran_ns");
+    let (real_time, others) = (ran("0-99"), ran("100-139"));
+    let all = sum(&tasks, "Tasks", "ran_ns");
+    assert!(
+        real_time > 0 && real_time < others && real_time + others <= all && others > all / 2,
+        "{real_time} {others} {all}"
+    );
+    assert!(said(&["oncpu", "--batch", "--prio", "x", &file]).1.contains("--prio x"));
+}
+
+#[test]
+fn allocations_named_as_two_steps() {
+    let same = |words: &[&str]| {
+        let spec = unit("kmemprof");
+        let wants = perfprof_tui::units::make(spec, &settings(spec, words)).map(|unit| unit.event_requests());
+        wants.map(|list| list.into_iter().map(|want| want.event).collect::<Vec<_>>())
+    };
+    let steps = ["-e", "kmem:mm_page_alloc//size=4096<<order/stack/", "-e", "kmem:mm_page_free", "-k", "pfn"];
+    assert_eq!(same(&steps).expect("both"), ["kmem:mm_page_alloc", "kmem:mm_page_free"]);
+    assert!(same(&steps[..2]).expect_err("one").contains("then what frees"));
+    assert!(same(&["-e", "a:b", "-e", "a:c", "--alloc", "a:b", "--free", "a:c"]).expect_err("twice").contains("or by"));
+    let mut stage = Stage::new(unit("kmemprof"), &steps);
+    for (role, name) in ["kmem:mm_page_alloc", "kmem:mm_page_free"].into_iter().enumerate() {
+        stage.event(role, name, &["u64 pfn", "int order"], "\"\"");
+    }
+    for (role, ms, pfn) in [(0, 1, 8), (0, 2, 16), (1, 3, 8)] {
+        let hit = stage.hit(role, ms * MS);
+        stage.give(hit, &[Value::N(pfn), Value::N(1)]);
+    }
+    let panels = stage.panels();
+    let table = of(&panels, "Allocations");
+    assert_eq!((number(table, 0, "bytes"), number(table, 0, "freed")), (16384.0, 1.0));
+}
+
+#[test]
+fn addresses_that_are_watched() {
+    let events = |words: &[&str]| {
+        let spec = unit("breakpoint");
+        let made = perfprof_tui::units::make(spec, &settings(spec, words));
+        made.map(|unit| unit.event_requests().into_iter().map(|want| want.event).collect::<Vec<_>>())
+    };
+    assert_eq!(events(&["0x404040/4:w", "0x404048", "-g"]).expect("two"), ["mem:0x404040/4:w", "mem:0x404048/1:w"]);
+    assert!(events(&[]).expect_err("none").contains("name an address"));
+    assert!(events(&["0x404040", "--comm", "data==1"]).expect_err("no names").contains("Values seen"));
+    // As words of a command, and as an event of another unit.
+    let (_, error, code) = said(&["breakpoint", "0x404040/4:w", "-g", "--filter", "data==1"]);
+    assert!(code == Some(2) && error.contains("Values seen"), "{error}");
+    let among = settings(unit("trace"), &["-e", "a:b,breakpoint/0x404040:rw -g/untraced/"]);
+    let made = perfprof_tui::units::make(unit("trace"), &among).expect("an address");
+    assert!(made.event_requests().iter().any(|want| want.event == "mem:0x404040/1:rw"));
+}
+
+/// So many events, and then an end; into a file.
+#[test]
+fn ends_after_events_and_prints_into_a_file() {
+    let file = data("units/sched.data").display().to_string();
+    let dir = tempfile::tempdir().expect("a folder");
+    let out = dir.path().join("out.txt").display().to_string();
+    let words = ["trace", "-e", "sched:sched_switch", "-N", "5", "--panel", "Log"];
+    let (text, ..) = said(&[&words[..], &[&file]].concat());
+    assert_eq!(text.lines().filter(|line| line.contains("sched:sched_switch")).count(), 5, "{text}");
+    assert!(said(&[&words[..], &["-o", &out, &file]].concat()).0.is_empty());
+    assert_eq!(std::fs::read_to_string(&out).expect("written"), text);
+    let (json, ..) = said(&[&words[..], &["-o", &out, "--format", "json", &file]].concat());
+    let line: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("json");
+    assert!(json.is_empty() && line["unit"] == "trace");
+    assert!(said(&["trace", "-e", "sched:sched_switch", "-N", "0", &file]).1.contains("-N 0"));
+    // Of a unit among the events, what it is given.
+    let mut stage = scene("page-faults");
+    assert!(!stage.unit.is_done() && !stage.panels().is_empty());
+    let of_faults = settings(unit("trace"), &["-e", "a:b,page-faults/-N 2/"]);
+    let made = perfprof_tui::units::make(unit("trace"), &of_faults).expect("it may");
+    assert!(!made.is_done());
+}
+
+/// Options that mean nothing here are taken, and said with -v; those that cannot be had say why.
+#[test]
+fn options_without_effect_and_those_that_are_refused() {
+    let file = data("units/sched.data").display().to_string();
+    let own = said(&["rundelay", "--batch", &file]);
+    let idle = [
+        "-v",
+        "-q",
+        "--inherit",
+        "--ptrace",
+        "--watermark",
+        "50",
+        "--overwrite",
+        "--monotonic",
+        "--usage-self",
+        "1000",
+    ];
+    let with = said(&[&["rundelay", "--batch"], &idle[..], &["--order", "-m", "64", &file]].concat());
+    assert_eq!((own.0, own.2), (with.0, with.2));
+    assert!(with.1.contains("--watermark: rings are read") && with.1.contains("--ptrace: what a target"), "{}", with.1);
+    assert_eq!(said(&["rundelay", "--batch", "--inherit", &file]).1, own.1, "only where it is asked for");
+    for (words, why) in [
+        (&["rundelay", "--tsc"][..], "--tsc: times are"),
+        (&["trace", "-e", "a:b", "--kvmclock", "8ab1"], "--kvmclock"),
+        (&["rundelay", "--sched_policy", "2"], "--sched_policy"),
+        (&["rundelay", "--no-user-callchain"], "--exclude-user"),
+        (&["multi-trace", "-e", "a:b", "-e", "a:c", "--impl", "kmemprof"], "--impl kmemprof: kmemprof and"),
+    ] {
+        let refused = said(&[words, &[&file]].concat());
+        assert!(refused.2 == Some(1) && refused.1.contains(why), "{words:?}: {refused:?}");
+    }
+    let pair =
+        ["multi-trace", "--batch", "-e", "sched:sched_wakeup", "-e", "sched:sched_switch//key=next_pid/", "-k", "pid"];
+    assert_eq!(said(&[&pair[..], &["--impl", "pair", &file]].concat()).0, said(&[&pair[..], &[&file]].concat()).0);
+    let states = said(&["task-state", "--batch", "-D", "--no-interruptible", &file]);
+    assert_eq!(states, said(&["task-state", "--batch", "-D", &file]));
+}

@@ -63,10 +63,10 @@ fn show(args: &Probe, table: &Table) -> anyhow::Result<u8> {
     print_table(table, args.format).map(|()| 0)
 }
 
-/// perf's groups: `probe` for the kernel, `probe_FILE` for programs, by their names as far as the first `-`, `.` or `_`.
+/// perf's groups: `probe` for the kernel, `probe_FILE` for programs, by their names as far as the first `-` or `.`.
 fn group(args: &Probe) -> String {
     let name = args.exec.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    match name.as_deref().and_then(|name| name.split(['-', '.', '_']).find(|part| !part.is_empty())) {
+    match name.as_deref().and_then(|name| name.split(['-', '.']).find(|part| !part.is_empty())) {
         Some(name) => format!("probe_{}", as_name(name).trim_start_matches('_')),
         None => "probe".to_owned(),
     }

@@ -280,7 +280,7 @@ fn memory_that_is_kept_is_found_to_the_byte() {
     assert!(!survivors.iter().any(|row| row["bytes"] == 666_600), "{survivors:?}");
     // The probes are gone with the session.
     let left =
-        probes.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|list| list.contains("_ret value"));
+        probes.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|list| list.contains("__return value"));
     assert!(!left, "probes are left");
 }
 

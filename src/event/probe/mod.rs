@@ -187,6 +187,7 @@ impl Spec {
         })
     }
 
+    /// The event's name as perf makes it: that of a return says so, whoever named it.
     fn name_or_made(&self) -> String {
         let made = || {
             let at = match self.line {
@@ -194,9 +195,10 @@ impl Spec {
                 None if self.offset > 0 => format!("_{:#x}", self.offset),
                 None => String::new(),
             };
-            format!("{}{at}{}", as_name(&self.function), if self.on_return { "__return" } else { "" })
+            format!("{}{at}", as_name(&self.function))
         };
-        self.name.clone().unwrap_or_else(made)
+        let name = self.name.clone().unwrap_or_else(made);
+        if self.on_return { name + "__return" } else { name }
     }
 
     /// The probe of a kernel function.
@@ -288,6 +290,7 @@ mod tests {
         assert_eq!(kernel("tcp_sendmsg"), "p:perfprof/tcp_sendmsg tcp_sendmsg");
         assert_eq!(kernel("do_x%return $retval"), "r:perfprof/do_x__return do_x ret=$retval");
         assert_eq!(kernel("n=do_x+8 %ax"), "p:perfprof/n do_x+8 ax=%ax");
+        assert_eq!(kernel("n=do_x%return $retval"), "r:perfprof/n__return do_x ret=$retval");
         let place = ProbePoint::File { path: "/bin/x".into(), offset: 0x1000, semaphore: Some(0x20) };
         let probe = Probe { group: "g".into(), name: "n".into(), place, on_return: false, args: vec!["a=%di".into()] };
         assert_eq!(

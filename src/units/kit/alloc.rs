@@ -232,9 +232,8 @@ impl AllocReader {
             }
             Role::Return(i) => {
                 let name = FUNCTIONS[*i].name;
-                let event = format!("{name}_ret");
-                let probe = format!("{}%return value=$retval:u64", self.place(*i, &event));
-                let want = EventRequest { probe: Some(probe), ..EventRequest::new(event) };
+                let probe = format!("{}%return value=$retval:u64", self.place(*i, name));
+                let want = EventRequest { probe: Some(probe), ..EventRequest::new(format!("{name}__return")) };
                 if name == "malloc" { want } else { want.optional() }
             }
         };

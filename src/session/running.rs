@@ -118,6 +118,20 @@ impl Session {
         maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
     }
 
+    /// The C library that programs of this machine are linked with, where it usually lies below a root.
+    pub(crate) fn libc_of_system(root: &std::path::Path) -> Option<String> {
+        let arch = std::env::consts::ARCH;
+        let places = [
+            format!("lib/{arch}-linux-gnu/libc.so.6"),
+            "lib64/libc.so.6".to_owned(),
+            "usr/lib/libc.so.6".to_owned(),
+            "lib/libc.so.6".to_owned(),
+            format!("lib/ld-musl-{arch}.so.1"),
+        ];
+        let path = places.iter().map(|place| root.join(place)).find(|path| path.is_file())?;
+        Some(path.to_string_lossy().into_owned())
+    }
+
     /// The library of C++ of a running process: one that it has mapped, or one that lies beside a C library.
     pub(crate) fn cxx_of(pid: i32, libc: &str) -> Option<String> {
         let is_it = |path: &str| path.rsplit('/').next().is_some_and(|file| file.starts_with("libstdc++.so"));

@@ -305,6 +305,14 @@ fn a_c_library_by_its_name() {
         assert!(!is_libc(name), "{name}");
     }
     assert_eq!(Session::libc_of(i32::MAX), None);
+    let root = tempfile::tempdir().expect("dir");
+    assert_eq!(Session::libc_of_system(root.path()), None);
+    for (dir, file) in [("lib64", "libc.so.6"), ("lib", "ld-musl-none.so.1")] {
+        std::fs::create_dir_all(root.path().join(dir)).expect("made");
+        std::fs::write(root.path().join(dir).join(file), "").expect("written");
+    }
+    let found = Session::libc_of_system(root.path()).expect("found");
+    assert!(found.ends_with("/lib64/libc.so.6"), "{found}");
 }
 
 /// This process, by what /proc says of it elsewhere.

@@ -1,5 +1,7 @@
 //! Allocations and releases, of the kernel, of a C library, or of any events that are named.
 
+use std::path::Path;
+
 use rustc_hash::FxHashMap;
 
 use crate::profile::RetainedStack;
@@ -174,9 +176,10 @@ impl AllocReader {
             user
         } else if user {
             let first = settings.processes.first().copied().unwrap_or(0);
-            // A command that was not started yet has the library of this program.
+            // A command that was not started yet has the library of this program, or the system's where this one has none.
             let found = settings.get("library").map(str::to_owned);
             let found = found.or_else(|| Session::libc_of(first)).or_else(|| Session::libc_of(0));
+            let found = found.or_else(|| Session::libc_of_system(Path::new("/")));
             let found = found.ok_or("the C library of the target is not known: name it with --library FILE")?;
             cxx = Session::cxx_of(first, &found);
             library = Some(found);

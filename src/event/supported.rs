@@ -86,7 +86,10 @@ fn open(sys: &dyn Sys, attr: &Attr) -> Result<OwnedFd, Errno> {
 
 /// A group counts at once or not at all, so the kernel refuses the first member for which there is no counter left.
 fn counters(sys: &dyn Sys) -> usize {
-    let Ok(leader) = open(sys, &cycles()) else { return 0 };
+    // The kernel leaves those out that nothing will start.
+    let mut first = cycles();
+    first.set(Flag::EnableOnExec, true);
+    let Ok(leader) = open(sys, &first) else { return 0 };
     let mut attr = cycles();
     attr.set(Flag::Disabled, false);
     let next = || sys.open(&attr, 0, -1, Some(leader.as_fd()), None).ok();

@@ -394,13 +394,17 @@ impl Units {
         start: u64,
         chosen: Option<u64>,
     ) -> Vec<UnitAnswer> {
+        let is_wanted = |running: &Running| chosen.is_none_or(|chosen| chosen == running.id);
+        let Self { list, names, own, .. } = self;
+        for running in list.iter_mut().filter(|running| is_wanted(running)) {
+            running.unit.settle(&mut Context { session, names, own, points: None, found: None });
+        }
         let (names, now) = (&self.names, self.now);
         let waiting: Vec<Vec<String>> = self.list.iter().map(unbound).collect();
         let one = |(running, waiting): (&mut Running, Vec<String>)| {
             let now = running.reaches(now);
             let at = Moment { session, profile, names, start, since: running.since, now, look: &running.look };
-            let wanted = chosen.is_none_or(|chosen| chosen == running.id);
-            let panels = if wanted { running.unit.panels(&at) } else { Vec::new() };
+            let panels = if is_wanted(running) { running.unit.panels(&at) } else { Vec::new() };
             let mut notes = running.notes.clone();
             if !waiting.is_empty() {
                 notes.push(format!("not measured: {}", waiting.join(", ")));

@@ -283,6 +283,11 @@ impl Unit for Syscalls {
         true
     }
 
+    /// Who makes no call at all is in one, and that is the question.
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        self.before.ask(&mut self.chosen, cx);
+    }
+
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         match record {
             Record::Exit(task) => {

@@ -509,6 +509,10 @@ fn what_blocked_before_is_under_way() {
     let call =
         |pid: u64| calls.iter().find(|row| tid(row) == Some(pid)).map(|row| row["call"].as_str().expect("a call"));
     assert_eq!(pids.map(call), [Some("read"), Some("clock_nanosleep")]);
+    // Also where it is all that is asked about, and nothing happens.
+    let one = answer(&["syscalls", "--duration", "0.5", "-p", &pids[1].to_string()]);
+    let row = &rows(&one, "Under way")[0];
+    assert_eq!((tid(row), row["call"].as_str()), (Some(pids[1]), Some("clock_nanosleep")));
     drop(reads.0.stdin.take());
 }
 

@@ -336,6 +336,9 @@ pub trait Unit: Send + Sync + Debug {
         "counts are too low by them"
     }
 
+    /// Panels are to be made: the last chance to ask for what no record told.
+    fn settle(&mut self, _cx: &mut Context<'_>) {}
+
     /// The findings by now.
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel>;
 

@@ -192,6 +192,10 @@ impl Unit for Scoped {
         self.unit.loss_text()
     }
 
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        self.unit.settle(cx);
+    }
+
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         self.unit.panels(at)
     }

@@ -32,7 +32,11 @@ pub(crate) fn run(args: List) -> anyhow::Result<u8> {
         lacking.iter().for_each(|why| complain(why));
         return Ok(0);
     }
-    let table = table(&places, &list);
+    let mut table = table(&places, &list);
+    if args.no_desc {
+        table.columns.truncate(DESCRIPTION);
+        table.rows.iter_mut().for_each(|row| row.truncate(DESCRIPTION));
+    }
     print_table(&table, args.format)?;
     if list.is_empty() {
         complain(&format!("no event matches {}", args.globs.join(" ")));
@@ -78,6 +82,9 @@ fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
     let glob = glob.map_err(|e| Usage(format!("list {text}: not a glob: {}", e.kind())))?;
     Ok((text.to_owned(), glob.compile_matcher()))
 }
+
+/// The column of descriptions, which is the last.
+const DESCRIPTION: usize = 2;
 
 fn table(places: &LookupPaths, list: &[CatalogueEvent]) -> Table {
     let column = |name, title| Column::new(name, title, Align::Left, 0);

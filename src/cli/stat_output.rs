@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::kernel::{children_cpu_ns, wall_ns};
-use crate::panel::unit;
+use crate::panel::{Cell, Table, unit};
 use crate::report::counters::{self, Counter, CounterValue, Mean};
 use crate::session::machine::topology::Topology;
 use crate::source::live::counters::{CountedOn, Counters};
@@ -165,7 +165,7 @@ impl<'a> Report<'a> {
         if let Some(text) = self.for_scripts(&places, seconds, Some(time)) {
             return self.out.write(&text);
         }
-        let table = table(&places, seconds);
+        let table = self.table(&places, seconds);
         match self.args.format {
             Format::Text => self.out.write(&format!("{time:.3} s\n{}\n", table.to_text())),
             Format::Csv => print(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head))),
@@ -174,6 +174,19 @@ impl<'a> Report<'a> {
                 print_json_line(&line)
             }
         }
+    }
+
+    fn table(&self, places: &[Place], seconds: f64) -> Table {
+        let list: Vec<(String, Vec<Counter>)> = places.iter().map(|p| (p.name.clone(), p.counters.clone())).collect();
+        let mut table = counters::table(&list, seconds);
+        if self.args.more.no_big_num && self.args.format == Format::Text {
+            for cell in table.rows.iter_mut().flatten() {
+                if let Cell::Count(n) = cell {
+                    *cell = Cell::Text(n.to_string().into());
+                }
+            }
+        }
+        table
     }
 
     /// Prints what all runs come to.
@@ -186,7 +199,7 @@ impl<'a> Report<'a> {
         if let Some(text) = self.for_scripts(&places, elapsed.mean, None) {
             return self.out.write(&text);
         }
-        let table = table(&places, elapsed.mean);
+        let table = self.table(&places, elapsed.mean);
         let (user, system) = children_cpu_ns();
         let cpu = [user - self.cpu.0, system - self.cpu.1].map(|ns| ns as f64 / 1e9 / self.runs.len().max(1) as f64);
         match self.args.format {
@@ -237,11 +250,6 @@ impl<'a> Report<'a> {
         }
         Some(out)
     }
-}
-
-fn table(places: &[Place], seconds: f64) -> crate::panel::Table {
-    let list: Vec<(String, Vec<Counter>)> = places.iter().map(|p| (p.name.clone(), p.counters.clone())).collect();
-    counters::table(&list, seconds)
 }
 
 /// One counter's line for scripts.

@@ -36,6 +36,12 @@ fn runs_have_times_and_what_stands_beside_them() {
     ]);
     let order = std::fs::read_to_string(dir.path().join("order")).expect("they ran");
     assert_eq!(order, "before\nrun\nafter\n".repeat(2));
+    let table = |args: &[&str]| {
+        let out = stat(&[&["-e", "duration_time"], args, &["sh", "-c", busy]].concat());
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        text.lines().find(|line| line.contains("duration_time")).unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert!(table(&[]).contains(',') && !table(&["--no-big-num"]).contains(','), "separators of thousands");
     // Until it is told to end, each run has its own table.
     let mut command = program();
     command.args(["stat", "-r", "0", "-x", ",", "-e", "page-faults", "-o", "runs", "--", "sleep", "0.05"]);

@@ -84,3 +84,14 @@ fn names_may_be_cut_and_taken_back_as_in_perf() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(["--symbols", "--symbol-filter", "--symfs"].iter().all(|name| said.contains(name)), "{said}");
 }
+
+#[test]
+fn lists_of_events_without_descriptions() {
+    let of = |args: &[&str]| {
+        let output = program().arg("list").args(args).output().expect("runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let (whole, short) = (of(&["sw"]), of(&["--no-desc", "sw"]));
+    assert!(whole.contains("What it counts") && !short.contains("What it counts"), "{short}");
+    assert!(short.contains("cpu-clock") && short.lines().count() == whole.lines().count(), "{short}");
+}

@@ -84,6 +84,9 @@ pub(crate) struct MoreOfStat {
     /// Add to the file of -o
     #[arg(long, requires = "output", hide_short_help = true)]
     pub(crate) append: bool,
+    /// Numbers without separators of thousands
+    #[arg(long, hide_short_help = true)]
+    pub(crate) no_big_num: bool,
     /// Write the table to this open file
     #[arg(long = "log-fd", value_name = "FD", hide_short_help = true)]
     pub(crate) log_fd: Option<i32>,
@@ -195,6 +198,9 @@ pub(crate) struct List {
     pub(crate) globs: Vec<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Names and sorts alone
+    #[arg(long)]
+    pub(crate) no_desc: bool,
 }
 
 /// Options of `cpus`.

@@ -323,7 +323,7 @@ pub(crate) struct MoreOfReport {
     #[arg(long, hide_short_help = true)]
     pub(crate) show_total_period: bool,
     /// Columns of what was in the kernel and in user code
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, alias = "showcpuutilization", hide_short_help = true)]
     pub(crate) show_cpu_utilization: bool,
     /// What percentages are of, where samples are filtered [default: relative]
     #[arg(long, value_name = "WHOLE", value_enum, hide_short_help = true)]

@@ -25,7 +25,6 @@ pub(super) const PROBE: &[PerfOption] = &[
 ];
 
 pub(super) const LIST: &[PerfOption] = &[
-    refused("--no-desc", "descriptions are a column; --format json has each field by its name"),
     idle("-d, --desc", "descriptions are printed where there are some"),
     idle("-v, --long-desc", "descriptions are printed where there are some"),
     idle("--cputype <hybrid cpu type>", "events of all PMUs are listed"),

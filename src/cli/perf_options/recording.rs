@@ -111,7 +111,6 @@ pub(super) const STAT: &[PerfOption] = &[
         "--no-scale",
         "counts of counters that took turns are scaled; the column of the time that they ran tells which",
     ),
-    refused("--no-big-num", "-x, prints numbers without separators"),
     idle("--scale", "counts are scaled where counters took turns, and say so"),
     idle("--percore-show-thread", "counts are told apart by --per-cpu"),
     idle("-B, --big-num", "numbers have thousands' separators"),

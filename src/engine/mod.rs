@@ -20,6 +20,7 @@ pub(crate) mod grpc;
 pub mod headless;
 pub mod host;
 pub mod intervals;
+mod missing_files;
 pub mod offline;
 mod quotas;
 mod read_ahead;

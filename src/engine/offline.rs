@@ -22,6 +22,8 @@ use crate::units::kit::{Spec, Unit};
 
 use crate::ingest::{Core, Ingest, IntakeOptions};
 
+use super::missing_files::{self, Sought};
+
 /// A recording that was read to its end, every frame named.
 #[derive(Debug)]
 pub struct Offline {
@@ -193,9 +195,8 @@ pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec
             profile.frames.set(frame, dso, at, found);
         }
     }
-    notes.extend(
-        resolver.take_problems().into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)),
-    );
+    let is_here = resolver.has_own_kernel() && session.is_of_this_machine();
+    notes.extend(missing_files::words(session, resolver.take_problems(), Sought::Names, is_here));
 }
 
 /// Each note once: many DSOs, and many probes, may be of one file that is not there.
@@ -214,6 +215,7 @@ const FOR_JITS: Duration = Duration::from_millis(300);
 fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<String>) {
     let core = ingest.core_mut();
     let (session, profile) = (&core.session, &mut core.profile);
+    let is_here = symbols.same_kernel;
     let all = 0..profile.frames.len() as u32;
     // In the order of the files and their addresses, so that what is parsed for one serves the next.
     let mut wanted: Vec<(DsoId, u64, FrameId)> = profile
@@ -244,7 +246,7 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
     let (found, mut problems): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     // Two threads may have met one file.
     let problems: BTreeMap<DsoId, String> = problems.drain(..).flatten().collect();
-    notes.extend(problems.into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)));
+    notes.extend(missing_files::words(session, problems, Sought::Lines, is_here));
     let found: Vec<Vec<InlinedFrame>> = found.into_iter().flatten().collect();
     for (same, places) in same.iter().zip(&found) {
         let dso = session.dsos.get(same[0].0);

@@ -87,6 +87,12 @@ impl Session {
         }
     }
 
+    /// True if records are of a machine of this one's name.
+    pub(crate) fn is_of_this_machine(&self) -> bool {
+        let uname = rustix::system::uname();
+        self.hosts.iter().all(|(_, host)| *host.name == *uname.nodename().to_string_lossy())
+    }
+
     /// The state of each machine that records are of; of one machine there is just that.
     pub fn hosts(&self) -> &PerHost<Host> {
         &self.hosts

@@ -78,6 +78,11 @@ impl Resolver {
         }
     }
 
+    /// True if names are those of a recording under the kernel that runs here.
+    pub(crate) fn has_own_kernel(&self) -> bool {
+        self.options.same_kernel
+    }
+
     /// Bytes of memory that names hold.
     pub(crate) fn memory(&self) -> usize {
         self.shares.total() + self.kernels.values().map(LoadedFiles::memory).sum::<usize>()

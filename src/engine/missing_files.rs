@@ -1,0 +1,106 @@
+//! What is said of files whose names or lines could not be read: one line for all, and none for those that nobody can
+//! do anything about.
+
+use std::path::Path;
+
+use crate::panel::text::clean;
+use crate::session::{DsoId, DsoKind, Session};
+
+/// Files that are named in one line.
+const NAMED: usize = 3;
+
+/// What was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sought {
+    Names,
+    Lines,
+}
+
+/// Why a file is not here, in the words of the system and of the door to files.
+const GONE: &[&str] = &["No such file or directory", "is no plain file", "it is made while it is read"];
+
+/// What is said of files and why they could not be read; `is_here` where the recording is of this machine, so that what
+/// is gone cannot be had any more.
+pub(super) fn words(
+    session: &Session,
+    problems: impl IntoIterator<Item = (DsoId, String)>,
+    sought: Sought,
+    is_here: bool,
+) -> Vec<String> {
+    let (mut out, mut missing) = (Vec::new(), Vec::new());
+    for (dso, why) in problems {
+        let dso = session.dsos.get(dso);
+        let is_gone = GONE.iter().any(|words| why.contains(words));
+        if dso.kind != DsoKind::File {
+            out.push(format!("{}: {why}", dso.path));
+        } else if !is_gone || sought == Sought::Names && !is_here && is_program(&dso.path) {
+            // Where it is missing, names were, and it was said of them.
+            missing.push((dso.path.clone(), why));
+        }
+    }
+    missing.sort();
+    missing.dedup_by(|a, b| a.0 == b.0);
+    let what = if sought == Sought::Names { "symbols" } else { "lines" };
+    let named = |(path, why): &(std::sync::Arc<str>, String)| {
+        // Most reasons begin with the file.
+        format!("{} ({})", clean(path), why.strip_prefix(&**path).unwrap_or(why).trim_start_matches([':', ' ']))
+    };
+    match missing.as_slice() {
+        [] => {}
+        [(path, why)] => out.push(format!("{path}: {why}")),
+        several => {
+            let mut list: Vec<String> = several.iter().take(NAMED).map(named).collect();
+            list.extend(several.len().checked_sub(NAMED).filter(|n| *n > 0).map(|n| format!("{n} more")));
+            out.push(format!("{what} of {} files are missing: {}", several.len(), list.join(", ")));
+        }
+    }
+    out
+}
+
+/// True if a path may be that of a program's file: not of a device, a folder, or what was taken away.
+fn is_program(path: &str) -> bool {
+    let is_special = ["/dev/", "/proc/", "/sys/", "/memfd:"].iter().any(|root| path.starts_with(root));
+    !is_special && !path.ends_with(" (deleted)") && Path::new(path).file_name().is_some() && path.starts_with('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use crate::record::kinds::{FileId, Mmap};
+    use crate::session::Origin;
+
+    fn said(sought: Sought, is_here: bool, files: &[(&str, &str)]) -> Vec<String> {
+        let mut session = Session::new(Origin::Recorded);
+        let mut problems = Vec::new();
+        for (i, (path, why)) in files.iter().enumerate() {
+            let start = 0x1000 * (i as u64 + 1);
+            let (file, name) = (FileId::None, path.as_bytes());
+            let map = Mmap { pid: 1, tid: 1, start, len: 0x1000, pgoff: 0, file, prot: 5, flags: 2, name };
+            session.apply(&Record::Mmap(map), 0);
+            problems.push((session.dsos.of_map(session.user_map(1, start)).id, (*why).to_owned()));
+        }
+        words(&session, problems, sought, is_here)
+    }
+
+    const NONE: &str = "No such file or directory (os error 2)";
+
+    #[test]
+    fn what_is_gone_is_said_where_it_may_be_found() {
+        let files = [("/bin/a", NONE), ("/dev/zero", NONE), ("/tmp/x (deleted)", NONE), ("/", "/ is no plain file")];
+        assert_eq!(said(Sought::Names, false, &files), [format!("/bin/a: {NONE}")]);
+        assert!(said(Sought::Names, true, &files).is_empty() && said(Sought::Lines, false, &files).is_empty());
+    }
+
+    #[test]
+    fn several_files_are_one_line() {
+        let replaced = "/bin/a is not the file that was mapped (it was replaced)";
+        let files = [("/bin/d", NONE), ("/bin/a", replaced), ("/bin/b", NONE), ("/bin/c", NONE)];
+        let want = format!(
+            "symbols of 4 files are missing: /bin/a (is not the file that was mapped (it was replaced)), /bin/b ({NONE}), \
+             /bin/c ({NONE}), 1 more"
+        );
+        assert_eq!(said(Sought::Names, false, &files), [want]);
+        assert_eq!(said(Sought::Names, true, &files), [format!("/bin/a: {replaced}")]);
+    }
+}

@@ -115,6 +115,22 @@ fn left_folds_before_it_leaves() {
     assert_eq!(row.keys("<left>").app.selection.zooms.len(), 0);
 }
 
+/// A key that keeps what a row is of tells rows apart by it first, and then keeps one row's.
+#[test]
+fn what_a_row_is_not_of_is_told_apart_first() {
+    for (key, words, label) in [("t", "by thread", "tid"), ("p", "by process", "pid"), ("c", "by comm", "comm")] {
+        let split = incident().keys(key);
+        assert!(split.app.selection.zooms.is_empty(), "{key}");
+        assert!(split.text().contains(&format!("a row is a function {words} now")), "{key}: {}", split.text());
+        let kept = split.keys(key);
+        let zoom = &kept.app.selection.zooms[..];
+        assert!(zoom.len() == 1 && zoom[0].expression.contains(label), "{key}: {zoom:?}");
+        assert!(kept.keys("uu").text().contains("Symbol") && kept.keys("uu").app.selection.zooms.is_empty());
+    }
+    // What nobody knows of is no column.
+    assert!(incident().keys("@").text().contains("nothing is known of this row's host"));
+}
+
 /// Keys that zoom by a row do nothing where no row of the table is seen.
 #[test]
 fn rows_are_not_zoomed_into_unseen() {

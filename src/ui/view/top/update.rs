@@ -85,7 +85,20 @@ impl App {
         match found {
             Some((label, expression)) if exclude => self.push_zoom(format!("not {label}"), format!("!({expression})")),
             Some((label, expression)) => self.push_zoom(label, expression),
-            None => self.say("rows are not told apart by that: Tab splits them"),
+            None => self.split_for(key),
+        }
+    }
+
+    /// Tells rows apart by a column, where they are not yet: what is asked of one row's value needs that.
+    fn split_for(&mut self, key: ColumnKey) {
+        let splits = self.scene().splits();
+        let now = self.scene().split_now(&splits).map_or("", |at| splits[at].0);
+        match splits.into_iter().find(|(words, keys)| keys.contains(&key) && *words != now) {
+            Some((words, keys)) => {
+                self.split_by(&keys);
+                self.say(format!("a row is a function {words} now: the same key keeps that of one row"));
+            }
+            None => self.say(format!("nothing is known of this row's {}", key.name())),
         }
     }
 
@@ -130,6 +143,18 @@ impl App {
         let now = self.scene().split_now(&splits);
         let next = now.map_or(0, |at| (at as isize + step).rem_euclid(splits.len() as isize) as usize);
         let (words, keys) = splits.swap_remove(next);
+        self.split_by(&keys);
+        self.say(match keys.first().and_then(|key| key.traced()) {
+            Some(_) => format!("rows {words}"),
+            None if keys == [ColumnKey::Comm] => {
+                format!("a row is a function {words}; :sort comm has a row for each comm")
+            }
+            None => format!("a row is a function {words}").trim_end().to_owned(),
+        });
+    }
+
+    /// Has these columns of tasks and places instead of those that there are.
+    fn split_by(&mut self, keys: &[ColumnKey]) {
         let by_text = keys.iter().any(|key| key.traced().is_some());
         self.selection
             .rows
@@ -146,13 +171,6 @@ impl App {
             self.set_order(Order::SelfTime);
         }
         self.views.top.home();
-        self.say(match keys.first().and_then(|key| key.traced()) {
-            Some(_) => format!("rows {words}"),
-            None if keys == [ColumnKey::Comm] => {
-                format!("a row is a function {words}; :sort comm has a row for each comm")
-            }
-            None => format!("a row is a function {words}").trim_end().to_owned(),
-        });
     }
 
     pub(crate) fn order_by(&mut self, field: Field) {

@@ -50,6 +50,7 @@ pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
     let events = chosen_events(&loaded, &args.which)?;
     let core = loaded.ingest.core();
     let printer = Printer::new(loaded.data(), core, &fields, options(&args), &info.arch).map_err(Usage)?;
+    let printer = if fields.wants_code() { printer.with_code(symbols.clone()) } else { printer };
     let rows = Rows::new(&loaded, &args, &events)?;
     let mut out = texts(EscapeForm::Text);
     let is_recorded = !info.inputs.is_empty();

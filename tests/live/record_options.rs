@@ -170,3 +170,30 @@ fn counts_of_threads_are_told_as_perf_tells_them() {
     let csv = ours(&["report", "-T", "--format", "csv"], &file);
     assert!(csv.starts_with("pid,tid,event,count\r\n") && csv.contains("page-faults"), "{csv}");
 }
+
+/// Instructions and lines of what was sampled, as perf finds them.
+#[test]
+fn code_of_samples_is_perfs() {
+    const NAME: &str = "code_of_samples_is_perfs";
+    if !allowed(NAME) || !perf_is_here(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let (source, built) = (dir.path().join("w.c"), dir.path().join("w"));
+    let text = "volatile long sum;\n\
+                __attribute__((noinline)) void add(long n) {\n\tfor (long i = 0; i < n; i++)\n\t\tsum += i * 3;\n}\n\
+                int main(void) {\n\tadd(60000000);\n\treturn 0;\n}\n";
+    std::fs::write(&source, text).expect("written");
+    if !Command::new("cc").args(["-g", "-O1", "-o"]).args([&built, &source]).status().is_ok_and(|s| s.success()) {
+        return skipped(NAME, "no C compiler (gcc)");
+    }
+    let file = dir.path().join("w.data");
+    run(program().args(["record", "-q", "-e", "cpu-clock:u", "--call-graph", "none", "-o"]).arg(&file).arg(&built));
+    for fields in ["ip,sym,insn,insnlen", "comm,ip,insnlen", "ip,sym,srccode"] {
+        let only = ["script", "-F", fields, "--comms", "w"];
+        let (own, theirs) = (ours(&only, &file), perf(&only, &file));
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        assert!(own.lines().count() > 5 && (own.contains("ilen: ") || own.contains("|4 ")), "{fields}: {own}");
+        assert_eq!(lines(&own), lines(&theirs), "{fields}");
+    }
+}

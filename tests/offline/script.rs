@@ -23,6 +23,9 @@ const LINES: &[(&str, &str)] = &[
     ("fields-cpu", "-F +flags"),
     ("fields-cpu", "-F ip,sym"),
     ("fields-cpu", "-F comm,dso"),
+    ("flat-99", "-F comm,ip,sym,insn,insnlen"),
+    ("inline", "-F comm,ip,sym,insnlen"),
+    ("inline", "-G -F ip,sym,insn"),
     ("fields-cpu", "-F -comm,-tid,-time,-cpu"),
     ("fields-cpu", "-F sw:comm,tid,time,ip,sym"),
     ("fields-cpu", "-F hw:comm,tid"),
@@ -136,7 +139,8 @@ fn wrong_fields_are_refused_with_what_is_right() {
     assert!(refused(&["-F", "comm,+ip"]).contains("+ and - change what is printed"));
     assert!(refused(&["-F", "comm,cpu"]).contains("have no CPU, so cpu cannot be printed"));
     assert!(refused(&["-F", "+tod"]).contains("record -k CLOCK_MONOTONIC"));
-    assert!(refused(&["-F", "insn"]).contains("annotate"));
+    assert!(refused(&["-F", "brstackinsn"]).contains("brstacksym"));
+    assert!(refused(&["-F", "metric"]).contains("perfprof-tui stat"));
     let output = program().args(["script", "-f", "comm,tid"]).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains("fields are chosen by -F comm,tid"), "{said}");

@@ -122,6 +122,10 @@ impl RecordSample<'_> {
         if shape.set.has("bpf-output") && !self.sample.raw.is_empty() {
             bpf_output(self.sample.raw, out);
         }
+    }
+
+    /// What stands at the end of a line: of the page that was touched, and of that of the code.
+    pub(super) fn pages(&self, shape: &Shape, out: &mut String) {
         if shape.set.has("phys_addr") {
             let _ = write!(out, "{:16x}", self.rare.phys_addr);
         }

@@ -62,15 +62,15 @@ pub(crate) const FIELDS: &[Field] = &[
     field("callindent"),
     field("synth"),
     field("ipc"),
+    field("insn"),
+    field("insnlen"),
+    field("srccode"),
 ];
 
 /// Fields of perf's that are not printed here, each with what to use instead.
 const NOT_HERE: &[(&str, &str)] = &[
-    ("insn", "`perfprof-tui annotate` shows instructions"),
-    ("insnlen", "`perfprof-tui annotate` shows instructions"),
-    ("brstackinsn", "`perfprof-tui annotate` shows instructions"),
-    ("brstackinsnlen", "`perfprof-tui annotate` shows instructions"),
-    ("srccode", "`perfprof-tui annotate` shows source lines"),
+    ("brstackinsn", "code between branches is not printed; brstacksym names their ends, insn has the sampled instruction"),
+    ("brstackinsnlen", "code between branches is not printed; insnlen has the length of the sampled instruction"),
     ("metric", "`perfprof-tui stat` has ratios of counts beside them"),
 ];
 
@@ -302,6 +302,11 @@ impl Fields {
     /// True if source lines are among them.
     pub(crate) fn wants_lines(&self) -> bool {
         self.has_any(&["srcline"])
+    }
+
+    /// True if what is in the code of samples is among them.
+    pub(crate) fn wants_code(&self) -> bool {
+        self.has_any(&["insn", "insnlen", "srccode"])
     }
 
     /// True if any is among them that only a record has.

@@ -1,6 +1,7 @@
 //! Samples as text in perf script's layout (perf-script(1)): a line with who, when and what,
 //! then the call chain, leaf first, then an empty line.
 
+mod code;
 mod extra;
 mod fields;
 mod frames;
@@ -19,7 +20,9 @@ use crate::profile::{FrameId, NodeId};
 use crate::query::Data;
 use crate::query::symbol_stacks::StackSample;
 use crate::record::kinds::{misc, types};
+use crate::symbols::SymbolOptions;
 
+use code::SampledCode;
 pub(crate) use extra::{Addresses, RecordSample};
 use fields::FieldSet;
 pub use fields::Fields;
@@ -143,6 +146,8 @@ pub(crate) struct Printer<'a> {
     arm: bool,
     /// Text of each frame, by how an event has it, made when it is first met.
     frames: FxHashMap<(FrameId, AddressForm), (Box<str>, bool)>,
+    /// The code of what was sampled, where that is printed.
+    code: Option<SampledCode>,
 }
 
 impl<'a> Printer<'a> {
@@ -169,7 +174,13 @@ impl<'a> Printer<'a> {
                 .to_owned());
         }
         let arm = arch == "aarch64";
-        Ok(Self { data, shapes, options, wall, base: None, memory_width: 0, arm, frames: FxHashMap::default() })
+        let (frames, code) = (FxHashMap::default(), None);
+        Ok(Self { data, shapes, options, wall, base: None, memory_width: 0, arm, frames, code })
+    }
+
+    /// Looks code up by these options.
+    pub(crate) fn with_code(self, options: SymbolOptions) -> Self {
+        Self { code: Some(SampledCode::new(options)), ..self }
     }
 
     /// True if an event has nothing to be printed.
@@ -221,7 +232,16 @@ impl<'a> Printer<'a> {
         if let Some(record) = &mut record {
             record.behind_address(&shape, self.arm, out);
         }
+        if let Some(code) = &mut self.code {
+            code.instruction(self.data, &shape, site.stack, out);
+        }
+        if let Some(record) = &mut record {
+            record.pages(&shape, out);
+        }
         out.push('\n');
+        if let Some(code) = self.code.as_mut().filter(|_| shape.set.has("srccode")) {
+            code.source(self.data, task.tid, site.stack, out);
+        }
     }
 
     /// Begins the line of another record, as lines of an event's samples begin.

@@ -14,6 +14,7 @@ use crate::panel;
 use crate::panel::call_chains::ChainSpec;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
+use crate::query::heaviest_chain::ApartBy;
 use crate::report::{doctor as checks, json};
 use crate::source::Info;
 
@@ -111,7 +112,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.frames.inline,
-        lines: keys.iter().any(|key| key.is_of_line()) || chains.is_some_and(|spec| spec.by_address),
+        lines: keys.iter().any(|key| key.is_of_line()) || chains.is_some_and(|spec| spec.apart != ApartBy::Nothing),
         history: args.branch_history,
         max_stack: args.more.max_stack,
         ..IntakeOptions::default()
@@ -119,6 +120,9 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     if (args.header || args.more.show_info) && args.format == Format::Text {
         header(&opened)?;
         print("#\n")?;
+    }
+    if call_graph::says_branches(&args) && has_sampled(info, sample::BRANCH_STACK) {
+        complain("-g branch: how branches were predicted is in their table, -b");
     }
     if keys.contains(&ColumnKey::Cgroup) && !tells_cgroups(info) {
         complain("its samples do not tell their cgroups: record --all-cgroups has them");
@@ -150,7 +154,12 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
 
 /// True if samples tell their cgroups, or nothing is known of them before they are read.
 fn tells_cgroups(info: &Info) -> bool {
-    info.events.is_empty() || info.events.iter().any(|event| event.attr.sample_type & sample::CGROUP != 0)
+    info.events.is_empty() || has_sampled(info, sample::CGROUP)
+}
+
+/// True if samples of any event have a field.
+fn has_sampled(info: &Info, bit: u64) -> bool {
+    info.events.iter().any(|event| event.attr.sample_type & bit != 0)
 }
 
 /// Prints the chosen events of a recording of that name.
@@ -166,7 +175,7 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
                     shape.chains.map(|spec| rows.chains(&spec, shape, |_, tree| rows.chain_objects(&spec, tree)));
                 let chains = shape.chains.zip(chains.as_ref());
                 let event = json::EventPart { name: &loaded.event_names[event], lost: rows.lost, chains };
-                objects.push(event.value(&rows.table(), &shape.columns.keys, shape.limit));
+                objects.push(event.value(&rows.table(), &rows.columns.keys, shape.limit));
             }
             Format::Csv => print(&rows.table().table(shape.limit).to_csv())?,
             Format::Text => rows.print(shape)?,

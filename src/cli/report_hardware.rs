@@ -31,7 +31,7 @@ impl HardwareReport {
     /// What the arguments ask for; `None` where that is a report of functions.
     pub(super) fn of(args: &Report) -> anyhow::Result<Option<Self>> {
         let typed = args.sort.as_deref().unwrap_or_default();
-        let own = |words| move |word: &str| KEYS.iter().any(|key| key.name == word.trim() && key.of == words);
+        let own = |words| move |word: &str| Key::named(word.trim()).and_then(Key::words) == Some(words);
         let words = match (args.branch_stack, args.mem_mode) {
             (true, true) => return Err(usage("-b and --mem-mode: a table is of branches or of accesses to memory")),
             (true, false) => HardwareWords::Branches,

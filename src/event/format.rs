@@ -107,6 +107,11 @@ impl Format {
         self.fields.iter().any(|of| field.name == text_of(&of.name))
     }
 
+    /// The fields that are not of all tracepoints.
+    pub(crate) fn own_fields(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| !field.name.starts_with("common_"))
+    }
+
     /// The names of its own fields that hold words for people.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let own = self.fields.iter().map(|field| &*field.name).filter(|name| !name.starts_with("__"));
@@ -125,8 +130,7 @@ impl Format {
             return String::new();
         }
         self.printer.print(self, raw, function).unwrap_or_else(|| {
-            let own = self.fields.iter().filter(|f| !f.name.starts_with("common_"));
-            own.map(|f| format!("{}={}", f.name, f.text(raw, self.big))).collect::<Vec<_>>().join(" ")
+            self.own_fields().map(|f| format!("{}={}", f.name, f.text(raw, self.big))).collect::<Vec<_>>().join(" ")
         })
     }
 }

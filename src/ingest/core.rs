@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
+use crate::perfdata::topology::CpuTopology;
 use crate::profile::{Loss, Profile, Timeline};
 use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
@@ -109,6 +110,8 @@ impl Core {
             core.session.finds_groups = true;
             core.profile.mark_cuts();
         }
+        let topology = info.head.as_deref().filter(|_| !info.hosts.are_many()).and_then(CpuTopology::of);
+        core.session.sockets = topology.map_or_else(Vec::new, |told| told.places.iter().map(|place| place.1).collect());
         core.session.data = (wants.hardware == Some(HardwareWords::Accesses)).then(FxHashMap::default);
         core.session.dsos.share = !wants.addresses;
         core.profile.keep_unmapped_words(wants.addresses || wants.history);

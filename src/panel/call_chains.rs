@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::profile::{Acc, SymId};
-use crate::query::heaviest_chain::{ChainThreshold, HeavyTree};
+use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
 use crate::query::{Data, Direction};
 
 use super::text::clean;
@@ -40,8 +40,8 @@ pub(crate) struct ChainSpec {
     pub(crate) least: f64,
     /// Entries below one entry at most.
     pub(crate) most: usize,
-    /// Whether entries of one function are told apart by their addresses, and say their lines.
-    pub(crate) by_address: bool,
+    /// What else entries of one function are told apart by; it stands beside their names.
+    pub(crate) apart: ApartBy,
 }
 
 /// Deeper chains are not printed.
@@ -54,7 +54,7 @@ impl ChainSpec {
     /// What is printed of chains whose percentages are of `whole`.
     pub(crate) fn threshold(&self, whole: &Acc) -> ChainThreshold {
         let of_parent = self.form == ChainForm::Fractal;
-        ChainThreshold { least: self.least, whole: *whole, of_parent, most: self.most, by_address: self.by_address }
+        ChainThreshold { least: self.least, whole: *whole, of_parent, most: self.most, apart: self.apart }
     }
 
     /// True if the chains of rows that count what they call, or do not, end with the row itself.
@@ -106,7 +106,7 @@ impl ChainSpec {
             let sym = data.profile.frames.sym(SymId(entry.sym));
             let whole = if self.form == ChainForm::Fractal { &nodes[above as usize].acc } else { whole };
             let value = self.value(&entry.acc, whole);
-            let (name, dso) = (name(data, heavy, node), clean(&sym.dso_name));
+            let (name, dso) = (self.name(data, heavy, node), clean(&sym.dso_name));
             let _ = writeln!(out, "{MARGIN}{}{value:>8} {name}  {dso}", "|  ".repeat(indent));
             let next = indent + usize::from(entry.children.len() > 1);
             if depth < MAX_DEPTH {
@@ -134,7 +134,7 @@ impl ChainSpec {
             let entry = &heavy.tree.nodes[node as usize];
             if depth > 0 {
                 names.truncate(before + depth - 1);
-                names.push(name(data, heavy, node));
+                names.push(self.name(data, heavy, node));
             }
             let ended = heavy.ended[node as usize];
             if !ended.is_zero() && ended.percent_of(whole) >= self.least && !names.is_empty() {
@@ -148,19 +148,21 @@ impl ChainSpec {
         found.iter().take(self.most).for_each(|(acc, names)| put(&mut out, self.raw(acc, whole), names));
         out
     }
-}
 
-/// An entry's function, with its line where entries are told apart by addresses; without debug information how far
-/// inside of the function it is.
-fn name(data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
-    let frames = &data.profile.frames;
-    let sym = frames.sym(SymId(heavy.tree.nodes[node as usize].sym));
-    let name = sym.name();
-    let name = clean(&name);
-    let place = heavy.places.get(node as usize).copied().flatten();
-    match place.map(|frame| (frames.line(frame), frames.get(frame).place(&data.session.dsos).1)) {
-        Some((Some(line), _)) => format!("{name} {}", clean(&line.short())),
-        Some((None, at)) if sym.function.is_some() => format!("{name}+{:#x}", at.wrapping_sub(sym.start)),
-        _ => name.into_owned(),
+    /// An entry's function, with its line where entries are told apart by places; without debug information how far
+    /// inside of the function it is, where that tells them apart.
+    fn name(&self, data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
+        let frames = &data.profile.frames;
+        let sym = frames.sym(SymId(heavy.tree.nodes[node as usize].sym));
+        let name = sym.name();
+        let name = clean(&name);
+        let place = heavy.places.get(node as usize).copied().flatten();
+        match place.map(|frame| (frames.line(frame), frames.get(frame).place(&data.session.dsos).1)) {
+            Some((Some(line), _)) => format!("{name} {}", clean(&line.short())),
+            Some((None, at)) if sym.function.is_some() && self.apart == ApartBy::Address => {
+                format!("{name}+{:#x}", at.wrapping_sub(sym.start))
+            }
+            _ => name.into_owned(),
+        }
     }
 }

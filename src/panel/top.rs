@@ -51,6 +51,8 @@ impl Field {
             Self::Old => of("old", "Old", 9),
             Self::Mode(CpuMode::Kernel) => of("sys_pct", "sys", 8),
             Self::Mode(CpuMode::User) => of("us_pct", "usr", 8),
+            Self::Mode(CpuMode::GuestKernel) => of("guest_sys_pct", "guest sys", 9),
+            Self::Mode(CpuMode::GuestUser) => of("guest_us_pct", "guest usr", 9),
             Self::Key(key) => {
                 let entry = key.entry();
                 let align = if entry.is_number { Align::Right } else { Align::Left };

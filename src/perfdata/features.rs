@@ -4,6 +4,7 @@ use crate::kernel::{self, cpus};
 
 use super::EventDesc;
 use super::bytes::Bytes;
+use super::topology::CpuTopology;
 
 /// Feature bits that we write or read.
 pub mod bit {
@@ -20,6 +21,7 @@ pub mod bit {
     pub(crate) const TOTAL_MEM: u8 = 10;
     pub(crate) const CMDLINE: u8 = 11;
     pub(crate) const EVENT_DESC: u8 = 12;
+    pub(crate) const CPU_TOPOLOGY: u8 = 13;
     /// `HEADER_BRANCH_STACK`: branches were asked for, not just for call chains; it has no content.
     pub(crate) const BRANCH_STACK: u8 = 15;
     pub(crate) const GROUP_DESC: u8 = 17;
@@ -156,6 +158,7 @@ pub(crate) fn machine(cmdline: &[String]) -> Vec<Section> {
         (bit::CPUID, string(&id)),
         (bit::TOTAL_MEM, total.to_le_bytes().to_vec()),
         (bit::CMDLINE, args),
+        CpuTopology::here(),
     ]
 }
 

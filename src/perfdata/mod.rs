@@ -10,6 +10,7 @@ pub(crate) mod info;
 pub mod read;
 pub mod stream;
 pub(crate) mod swap;
+pub(crate) mod topology;
 pub mod unpack;
 pub mod write;
 

@@ -128,13 +128,15 @@ macro_rules! columns {
             Srcline,
             /// The file of that line.
             Srcfile,
+            /// The socket of the CPU.
+            Socket,
             /// The bytes of code that the sampled function has.
             SymbolSize,
             /// The bytes that are mapped of the file of it.
             DsoSize,
             /// The part of time, by its nanoseconds, that a sample was taken in.
             Time(u64),
-            /// A field of a tracepoint: of one event, `event.field`, or of any.
+            /// A field of a tracepoint: of one event, `event.field`, or of any; [`FIELDS`] for each.
             Traced(&'static str),
         }
 
@@ -161,7 +163,7 @@ columns! {
 }
 
 /// Those that only reports have: they are of a stack, and want a pattern or lines that nobody looks up for a screen.
-pub(crate) static OF_REPORTS: [ColumnDef; 6] = [
+pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
     ColumnDef {
         key: ColumnKey::Parent,
         ..of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack))).wide(24).without_field()
@@ -173,6 +175,10 @@ pub(crate) static OF_REPORTS: [ColumnDef; 6] = [
     ColumnDef {
         key: ColumnKey::Srcfile,
         ..of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string())).wide(24).without_field()
+    },
+    ColumnDef {
+        key: ColumnKey::Socket,
+        ..of(&["socket"], "Socket", |of, _| socket(of)).number(6).without_field()
     },
     ColumnDef {
         key: ColumnKey::SymbolSize,
@@ -200,6 +206,12 @@ pub(crate) static OF_REPORTS: [ColumnDef; 6] = [
     },
 ];
 
+/// The socket of a sample's CPU; nothing where the recording does not tell it.
+fn socket(of: &ColumnInput<'_>) -> ColumnValue {
+    let known = of.data.session.sockets.get(usize::from(of.cpu)).and_then(|socket| i32::try_from(*socket).ok());
+    known.map_or(ColumnValue::Text("".into()), ColumnValue::Id)
+}
+
 /// A size of what a stack's last frame is in.
 fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> ColumnValue {
     let stack = of.data.stack(of.stack);
@@ -216,6 +228,9 @@ fn line(of: &ColumnInput<'_>, what: impl Fn(&SourceLine) -> String) -> ColumnVal
     let line = (stack != NodeId::ROOT).then(|| profile.frames.line(profile.trie.frame(stack))).flatten();
     ColumnValue::Text(line.map(what).unwrap_or_default().into())
 }
+
+/// In the place of all fields of a tracepoint (perf-report(1), --sort).
+pub(crate) const FIELDS: &str = "trace_fields";
 
 /// The column that has the values of a filter's field.
 pub(crate) fn of_field(field: Field) -> Option<&'static ColumnDef> {

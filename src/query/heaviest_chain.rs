@@ -1,7 +1,9 @@
 //! The heavy part of rows' call trees, which is printed, from the weights of stacks: neither is each sample's chain
 //! followed, nor what is too light. Of each group only the stacks that it has are looked at.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::profile::{Acc, FrameId, NodeId, SymId};
 
@@ -21,8 +23,17 @@ pub(crate) struct ChainThreshold {
     pub(crate) of_parent: bool,
     /// Entries below one entry at most.
     pub(crate) most: usize,
-    /// Whether entries of one function are told apart by their addresses.
-    pub(crate) by_address: bool,
+    /// What else entries of one function are told apart by.
+    pub(crate) apart: ApartBy,
+}
+
+/// What entries of one function are told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApartBy {
+    Nothing,
+    Address,
+    /// Source lines, where they are known.
+    Line,
 }
 
 impl ChainThreshold {
@@ -184,6 +195,12 @@ impl<'a> HeavyTrees<'a> {
         self.data.profile.frames.get(self.frame(node)).place(&self.data.session.dsos).1
     }
 
+    /// A number of the line of a node's frame; 0 where that is not known.
+    fn line(&self, node: u32) -> u64 {
+        let known = self.data.profile.frames.line(self.frame(node));
+        known.map_or(0, |line| FxBuildHasher.hash_one((&*line.file, line.line)))
+    }
+
     fn label(&self, node: u32) -> u32 {
         self.top.mode.label(self.data, SymId(self.sym(node)))
     }
@@ -211,8 +228,12 @@ impl<'a> HeavyTrees<'a> {
     fn grow(&self, weights: &StackWeights, anchors: Vec<Cursor>, with_first: bool) -> HeavyTree {
         let mut tree = Tree::default();
         let (mut ended, mut places) = (vec![Acc::default()], vec![None]);
-        let by_address = self.threshold.by_address;
-        let place = |cursor: &Cursor| if by_address { self.address(cursor.node) } else { 0 };
+        let apart = self.threshold.apart;
+        let place = |cursor: &Cursor| match apart {
+            ApartBy::Nothing => 0,
+            ApartBy::Address => self.address(cursor.node),
+            ApartBy::Line => self.line(cursor.node),
+        };
         anchors.iter().for_each(|cursor| tree.nodes[0].acc += cursor.acc);
         let mut open = vec![(0, anchors)];
         let mut steps: Vec<(u32, Cursor)> = Vec::new();
@@ -235,7 +256,7 @@ impl<'a> HeavyTrees<'a> {
                 if self.threshold.is_met(&acc, &above) {
                     open.push((tree.add(at, same[0].0, acc), joined(same)));
                     ended.push(Acc::default());
-                    places.push(by_address.then(|| self.frame(same[0].1.node)));
+                    places.push((apart != ApartBy::Nothing).then(|| self.frame(same[0].1.node)));
                 }
             }
         }

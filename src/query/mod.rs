@@ -35,6 +35,7 @@ mod row;
 pub mod search;
 pub(crate) mod shown_total;
 pub(crate) mod site_rows;
+pub(crate) mod sort_words;
 pub(crate) mod stable_order;
 pub mod stack_marks;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How much of each row's own weight was in the kernel and in user code.
+//! How much of each row's own weight was in the kernel and in user code, of guests, too.
 
 use rustc_hash::FxHashMap;
 
@@ -15,21 +15,28 @@ pub enum CpuMode {
     Kernel,
     /// All other code.
     User,
+    /// The kernel of a guest.
+    GuestKernel,
+    /// The programs of a guest.
+    GuestUser,
 }
 
 /// The weights of rows in each mode, by group and label.
 #[derive(Debug, Default)]
-pub(crate) struct ModeWeights(FxHashMap<(u32, u32), [Acc; 2]>);
+pub(crate) struct ModeWeights(FxHashMap<(u32, u32), [Acc; 4]>);
 
 impl ModeWeights {
     pub(crate) fn of(data: Data<'_>, top: &Top) -> Self {
         let mut out = Self::default();
         for (group, range) in (0..).zip(&top.ranges) {
             for (stack, acc) in top.sites[range.clone()].iter().filter(|(stack, _)| *stack != 0) {
-                let sym = data.profile.frames.sym_of(data.profile.trie.frame(NodeId(*stack)));
+                let frame = data.profile.trie.frame(NodeId(*stack));
+                let sym = data.profile.frames.sym_of(frame);
                 let mode = match data.profile.frames.sym(sym).kind {
                     kind if kind.is_kernel() => CpuMode::Kernel,
-                    DsoKind::Guest => continue,
+                    // The kernel has the upper half of the addresses there, too.
+                    DsoKind::Guest if (data.profile.frames.get(frame).ip as i64) < 0 => CpuMode::GuestKernel,
+                    DsoKind::Guest => CpuMode::GuestUser,
                     _ => CpuMode::User,
                 };
                 let label = if top.mode == LabelMode::None { 0 } else { top.mode.label(data, sym) };
@@ -40,7 +47,7 @@ impl ModeWeights {
     }
 
     pub(crate) fn get(&self, row: &TopRow, mode: CpuMode) -> Acc {
-        self.0.get(&(row.group, row.label)).map_or(Acc::default(), |both| both[mode as usize])
+        self.0.get(&(row.group, row.label)).map_or(Acc::default(), |modes| modes[mode as usize])
     }
 }
 

@@ -11,7 +11,7 @@ use crate::panel::table::{Align, Cell, Column, Table};
 use crate::profile::{Acc, FrameId, NodeId, Sym};
 use crate::query::column::{self, ColumnInput, ColumnValue};
 use crate::query::filter_eval::FilterEvaluator;
-use crate::query::{ColumnKey, Data};
+use crate::query::{ColumnKey, Data, sort_words};
 use crate::record::hardware::{BranchFlags, DataSource, page_size, transaction};
 use crate::session::Task;
 use crate::symbols::lines::SourceLine;
@@ -241,10 +241,13 @@ impl RowInput<'_> {
 }
 
 impl Key {
-    /// A key by its name.
-    pub fn named(name: &str) -> Option<Self> {
-        let own = KEYS.iter().find(|key| key.name == name).map(Self::Hardware);
-        own.or_else(|| Some(Self::Column(column::ColumnKey::parse_list(name).ok()?.first().copied()?)))
+    /// A key by its name, or by a beginning as perf takes it.
+    pub fn named(word: &str) -> Option<Self> {
+        let whole = |name: &str| {
+            let own = KEYS.iter().find(|key| key.name == name).map(Self::Hardware);
+            own.or_else(|| Some(Self::Column(column::ColumnKey::parse_list(name).ok()?.first().copied()?)))
+        };
+        whole(word).or_else(|| sort_words::begun(word).and_then(whole))
     }
 
     /// The words that it is of, where it is of one kind alone.

@@ -6,6 +6,7 @@ use crate::perfdata::attr_words;
 use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::{NAMES, bit};
 use crate::perfdata::read::Recording;
+use crate::perfdata::topology::CpuTopology;
 
 /// Lists are cut here: a header may claim any number of entries.
 const MAX_ENTRIES: u32 = 4096;
@@ -97,7 +98,7 @@ fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
             vec![format!("cmdline : {words}")]
         }
         bit::EVENT_DESC => events(rec),
-        13 => topology(b, rec)?,
+        bit::CPU_TOPOLOGY => topology(rec)?,
         14 => list(b, |b| {
             let (node, total, free) = (b.u32()?, b.u64()?, b.u64()?);
             let memory = format!("node{node} meminfo  : total = {total} kB, free = {free} kB");
@@ -151,20 +152,15 @@ fn events(rec: &Recording) -> Vec<String> {
 }
 
 /// Cores, dies, threads and each CPU's place among them.
-fn topology(b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
-    let (cores, threads) = (list(b, |b| b.string())?, list(b, |b| b.string())?);
-    let available = rec.features.get(bit::NRCPUS).and_then(|bytes| Bytes::new(bytes, rec.big).u32());
-    let n = available.unwrap_or(0).min(MAX_ENTRIES);
-    let cpus: Option<Vec<(u32, u32)>> = (0..n).map(|_| Some((b.u32()?, b.u32()?))).collect();
-    let dies = list(b, |b| b.string());
-    let die_of: Option<Vec<u32>> = dies.as_ref().and_then(|_| (0..n).map(|_| b.u32()).collect());
+fn topology(rec: &Recording) -> Option<Vec<String>> {
+    let told = CpuTopology::of(rec)?;
     let mut out = Vec::new();
-    let first = if dies.is_some() { "sibling sockets" } else { "sibling cores  " };
-    out.extend(cores.iter().map(|cpus| format!("{first} : {cpus}")));
-    out.extend(dies.iter().flatten().map(|cpus| format!("sibling dies    : {cpus}")));
-    out.extend(threads.iter().map(|cpus| format!("sibling threads : {cpus}")));
-    for (cpu, (core, socket)) in cpus.iter().flatten().enumerate() {
-        let die = die_of.as_ref().and_then(|list| list.get(cpu)).map(|die| format!("Die ID {die}, "));
+    let first = if told.dies.is_some() { "sibling sockets" } else { "sibling cores  " };
+    out.extend(told.siblings.iter().map(|cpus| format!("{first} : {cpus}")));
+    out.extend(told.dies.iter().flatten().map(|cpus| format!("sibling dies    : {cpus}")));
+    out.extend(told.threads.iter().map(|cpus| format!("sibling threads : {cpus}")));
+    for (cpu, (core, socket)) in told.places.iter().enumerate() {
+        let die = told.die_of.get(cpu).map(|die| format!("Die ID {die}, "));
         out.push(format!("CPU {cpu}: Core ID {core}, {}Socket ID {socket}", die.unwrap_or_default()));
     }
     Some(out)

@@ -80,6 +80,8 @@ pub struct Session {
     /// What threads were called when the session began, or when a record named them: one that ended before it was met
     /// is asked for in vain.
     told: FxHashMap<i32, Arc<str>>,
+    /// The socket of each CPU, of a recording of one machine that tells them.
+    pub(crate) sockets: Vec<u32>,
 }
 
 impl Session {
@@ -97,6 +99,7 @@ impl Session {
             generation: 0,
             names: HashMap::new(),
             told: FxHashMap::default(),
+            sockets: Vec::new(),
         }
     }
 

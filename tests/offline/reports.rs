@@ -299,3 +299,41 @@ fn rows_are_told_apart_by_lines() {
     assert_eq!(samples(&lines), samples(&rows("dso,sym")));
     assert!(rows("srcfile").iter().any(|row| row["srcfile"].as_str().is_some_and(|file| file.ends_with(".c"))));
 }
+
+/// Sockets and fields of tracepoints tell rows apart as perf's do; entries of chains by their lines.
+#[test]
+fn sockets_fields_and_lines_are_perfs() {
+    let root = symfs();
+    let file = data("softirqs.data");
+    let own = text(&[file.to_str().expect("text"), "-s", "trace_fields", "--event", "irq:softirq_entry"]);
+    let heading = own.lines().find(|line| line.contains("Samples")).expect("a heading");
+    assert!(heading.trim_end().ends_with("vec") && !heading.contains("common_"), "{own}");
+    let cut = |word: &str| text(&[file.to_str().expect("text"), "-s", word]);
+    assert_eq!(cut("trace_fields"), cut("trace_f"), "a beginning");
+    if !has_perf("sockets_fields_and_lines_are_perfs") {
+        return;
+    }
+    for file in ["multi3.data", "fp-spin.data"] {
+        let pair = Pair::of(file, root.path(), "-t | -F overhead,sample,socket --no-children");
+        let plain = |lines: Vec<String>| {
+            let number = |text: &str| text.trim_start_matches('0').to_owned();
+            let of = |line: String| line.rsplit_once('|').map(|(figures, socket)| (figures.to_owned(), number(socket)));
+            lines.into_iter().filter(|line| line.contains("%|")).filter_map(of).collect::<Vec<_>>()
+        };
+        let (ours, perf) = (plain(pair.ours), plain(pair.perf));
+        assert!(!perf.is_empty());
+        assert_eq!(ours, perf, "{file}");
+    }
+    // Samples and periods are columns of ours, and perf puts a blank at the end of a row.
+    let of = |line: &String| {
+        let cells: Vec<&str> = line.split('|').filter(|cell| !cell.is_empty()).collect();
+        (cells[0].to_owned(), cells[1..].iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>())
+    };
+    for file in ["softirqs.data", "switches.data"] {
+        let pair = Pair::of(file, root.path(), "-t | -s trace_fields --no-children -g none").rows();
+        let ours: BTreeSet<_> = pair.ours.iter().map(of).map(|(share, cells)| (share, cells[2..].to_vec())).collect();
+        let perf: BTreeSet<_> = pair.perf.iter().map(of).collect();
+        assert!(perf.len() > 2, "{perf:?}");
+        assert_eq!(ours, perf, "{file}");
+    }
+}

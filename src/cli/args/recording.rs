@@ -235,8 +235,8 @@ pub(crate) struct Report {
     /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a
     /// tracepoint [default: comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
     ///
-    /// Also program, namespace, image, host, cgroup; time (--time-quantum); srcline, srcfile, symbol_size and dso_size, of
-    /// what was sampled; parent (-p). ipc (instructions
+    /// Also program, namespace, image, host, cgroup, socket; time (--time-quantum); srcline, srcfile, symbol_size and
+    /// dso_size, of what was sampled; parent (-p); trace_fields for all fields of a tracepoint. ipc (instructions
     /// a cycle, where both events are recorded) and the figures of -F order rows; +KEYS adds to the default
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
@@ -271,7 +271,7 @@ pub(crate) struct Report {
     /// are counted, else who called it
     ///
     /// As perf has it also graph, fractal, flat or folded, the least share in percent, the most entries below one, and
-    /// percent, period or count: graph,0.5,callee; address tells places of a function apart, by their lines
+    /// percent, period or count: graph,0.5,callee; address tells places of a function apart, srcline its lines
     #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
     pub(crate) call_graph: Option<String>,
     /// Print none, with --stdio
@@ -315,8 +315,8 @@ pub(crate) enum ShareOf {
 /// What perf report can do besides.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct MoreOfReport {
-    /// The columns, in this order: overhead, overhead_children, overhead_sys, overhead_us, sample, period, and keys;
-    /// +COLUMNS adds some
+    /// The columns, in this order: overhead, overhead_children, overhead_sys, overhead_us, overhead_guest_sys,
+    /// overhead_guest_us, sample, period, and keys; +COLUMNS adds some
     #[arg(short = 'F', long, value_name = "COLUMNS", hide_short_help = true)]
     pub(crate) fields: Option<String>,
     /// A column of periods (always here, but for -g folded)

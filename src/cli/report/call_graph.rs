@@ -3,6 +3,7 @@
 use crate::lang::quantity;
 use crate::panel::call_chains::{ChainForm, ChainSpec, ChainValue};
 use crate::query::Direction;
+use crate::query::heaviest_chain::ApartBy;
 use crate::query::lines::CHAIN_LIMIT;
 
 use super::super::args::Report;
@@ -15,7 +16,7 @@ pub(super) fn of(args: &Report, children: bool, by_itself: bool) -> anyhow::Resu
     // Without an order it is the one that leads where a row's figure comes from (perf-report(1), --call-graph).
     let direction = if children || args.more.inverted { Direction::Callees } else { Direction::Callers };
     let (form, value) = (ChainForm::Graph, ChainValue::Percent);
-    let spec = ChainSpec { form, value, direction, least, most: usize::MAX, by_address: false };
+    let spec = ChainSpec { form, value, direction, least, most: usize::MAX, apart: ApartBy::Nothing };
     match args.call_graph.as_deref() {
         Some(text) => parse(text, spec),
         None => Ok((args.more.inverted || by_itself && !args.no_call_graph).then_some(spec)),
@@ -24,7 +25,16 @@ pub(super) fn of(args: &Report, children: bool, by_itself: bool) -> anyhow::Resu
 
 /// Whether chains are asked for in the form that scripts read.
 pub(super) fn is_folded(args: &Report) -> bool {
-    args.call_graph.as_deref().is_some_and(|text| text.split(',').any(|word| word.trim() == "folded"))
+    has_word(args, "folded")
+}
+
+/// Whether entries are to say how their branches were predicted.
+pub(super) fn says_branches(args: &Report) -> bool {
+    has_word(args, "branch")
+}
+
+fn has_word(args: &Report, word: &str) -> bool {
+    args.call_graph.as_deref().is_some_and(|text| text.split(',').any(|typed| typed.trim() == word))
 }
 
 /// Reads `graph,0.5,10,caller,function,percent`, each word where it may be left out.
@@ -33,8 +43,11 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
     let (mut shown, mut numbers) = (true, 0);
     for word in text.split(',').map(str::trim) {
         match word {
-            "" | "function" => spec.by_address = false,
-            "address" => spec.by_address = true,
+            "" | "function" => spec.apart = ApartBy::Nothing,
+            "address" => spec.apart = ApartBy::Address,
+            "srcline" => spec.apart = ApartBy::Line,
+            // How branches were predicted, of recordings that have some: see `says_branches`.
+            "branch" => {}
             "none" => shown = false,
             "graph" => spec.form = ChainForm::Graph,
             "fractal" => spec.form = ChainForm::Fractal,
@@ -45,10 +58,6 @@ fn parse(text: &str, spec: ChainSpec) -> anyhow::Result<Option<ChainSpec>> {
             "percent" => spec.value = ChainValue::Percent,
             "period" => spec.value = ChainValue::Period,
             "count" => spec.value = ChainValue::Count,
-            "srcline" => return Err(refusal(text, "address tells entries apart, and says their lines")),
-            "branch" => {
-                return Err(refusal(text, "--branch-history begins chains with branches, -b has a table of them"));
-            }
             number => {
                 let refused = || refusal(text, &format!("{word} is none of perf's words, see --help"));
                 match numbers {
@@ -79,7 +88,7 @@ mod tests {
             direction: Direction::Callers,
             least: 0.5,
             most: usize::MAX,
-            by_address: false,
+            apart: ApartBy::Nothing,
         };
         let of = |text| parse(text, spec).map_err(|error| error.to_string());
         assert_eq!(of("graph"), Ok(Some(spec)));
@@ -93,16 +102,17 @@ mod tests {
                 direction: Direction::Callees,
                 least: 2.0,
                 most: 3,
-                by_address: false
+                apart: ApartBy::Nothing
             }))
         );
-        assert_eq!(of("caller,address").map(|spec| spec.map(|s| s.by_address)), Ok(Some(true)));
-        assert!(of("srcline").is_err_and(|said| said.contains("address")));
+        for (word, apart) in [("address", ApartBy::Address), ("srcline", ApartBy::Line), ("branch", ApartBy::Nothing)] {
+            assert_eq!(of(&format!("caller,{word}")).map(|spec| spec.map(|s| s.apart)), Ok(Some(apart)));
+        }
         assert_eq!(
             of("folded,0,count").map(|spec| spec.map(|s| (s.form, s.least, s.value))),
             Ok(Some((ChainForm::Folded, 0.0, ChainValue::Count)))
         );
-        for wrong in ["sideways", "graph,0.5,2,3", "branch", "graph,0.5,1.5"] {
+        for wrong in ["sideways", "graph,0.5,2,3", "graph,0.5,1.5"] {
             assert!(of(wrong).is_err_and(|said| said.starts_with(&format!("-g {wrong}: "))), "{wrong}");
         }
     }

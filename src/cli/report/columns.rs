@@ -3,10 +3,11 @@
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 
+use crate::event::format::Format;
 use crate::lang::nearest_hint;
 use crate::panel::top::{Field, TopTable};
 use crate::query::mode_weights::CpuMode;
-use crate::query::{ColumnKey, TopRow, column};
+use crate::query::{ColumnKey, TopRow, column, sort_words};
 
 use super::super::args::Report;
 use super::super::usage;
@@ -17,6 +18,8 @@ const FIGURES: &[(&str, Field)] = &[
     ("overhead_children", Field::Children),
     ("overhead_sys", Field::Mode(CpuMode::Kernel)),
     ("overhead_us", Field::Mode(CpuMode::User)),
+    ("overhead_guest_sys", Field::Mode(CpuMode::GuestKernel)),
+    ("overhead_guest_us", Field::Mode(CpuMode::GuestUser)),
     ("sample", Field::Samples),
     ("period", Field::Period),
     ("ipc", Field::Ipc),
@@ -24,16 +27,12 @@ const FIGURES: &[(&str, Field)] = &[
 
 /// Keys of perf that are none here, and what serves instead.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("socket", "-s cpu tells CPUs apart, -C chooses some"),
     ("cgroup_id", "-s cgroup has paths"),
     ("addr", "perfprof-tui script -F ip has addresses, and annotate instructions"),
     ("p_stage_cyc", "only processors of POWER tell it"),
     ("local_p_stage_cyc", "only processors of POWER tell it"),
     ("ipc_null", "-s ipc has instructions a cycle"),
     ("ipc_lbr", "-s ipc has instructions a cycle"),
-    ("trace_fields", "each field has a key of its own, EVENT.FIELD"),
-    ("overhead_guest_sys", "functions of guests have no names: `perf kvm` looks them up"),
-    ("overhead_guest_us", "functions of guests have no names: `perf kvm` looks them up"),
 ];
 
 /// The columns of a report.
@@ -47,6 +46,27 @@ pub(super) struct Columns {
     pub(super) order: Vec<Field>,
     /// Whether that is instructions a cycle.
     pub(super) by_ipc: bool,
+}
+
+impl Columns {
+    /// With a column for each field of a tracepoint, where that was typed; without fields those of no tracepoint.
+    pub(super) fn with_fields(&self, format: Option<&Format>) -> Self {
+        let all = column::traced(column::FIELDS);
+        let own = || {
+            let own = format.iter().flat_map(|format| format.own_fields().map(|field| (&format.name, &field.name)));
+            own.map(|(event, field)| column::traced(&format!("{event}.{field}"))).collect::<Vec<_>>()
+        };
+        let keys = |key: ColumnKey| if key == all { own() } else { vec![key] };
+        let fields = |list: &[Field]| {
+            let one = |field: &Field| match field {
+                Field::Key(key) => keys(*key).into_iter().map(Field::Key).collect(),
+                field => vec![*field],
+            };
+            list.iter().flat_map(one).collect::<Vec<_>>()
+        };
+        let (fields, order) = (fields(&self.fields), fields(&self.order));
+        Self { keys: self.keys.iter().flat_map(|key| keys(*key)).collect(), fields, order, ..*self }
+    }
 }
 
 /// A typed list, and whether it adds to what is there.
@@ -197,48 +217,24 @@ fn parse(option: &str, text: &str) -> anyhow::Result<List> {
     Ok(List { fields, adds })
 }
 
-/// perf's keys in the order in which a beginning is looked for among them (perf-report(1), --sort): the first that has it
-/// is meant, in whichever case.
-const BY_BEGINNING: &[&str] = &[
-    "pid",
-    "comm",
-    "dso",
-    "symbol",
-    "parent",
-    "cpu",
-    "srcline",
-    "srcfile",
-    "trace",
-    "symbol_size",
-    "dso_size",
-    "cgroup",
-    "time",
-    "overhead",
-    "overhead_sys",
-    "overhead_us",
-    "overhead_children",
-    "sample",
-    "period",
-];
-
 fn field(word: &str) -> Option<Field> {
     let is_elsewhere = ELSEWHERE.iter().any(|(name, _)| *name == word);
-    let typed = word.to_ascii_lowercase();
-    let begun = || BY_BEGINNING.iter().find(|name| !is_elsewhere && name.starts_with(&typed));
-    whole(word).or_else(|| begun().and_then(|name| whole(name)))
+    whole(word).or_else(|| sort_words::begun(word).filter(|_| !is_elsewhere).and_then(whole))
 }
 
 /// The column of a whole name.
 fn whole(word: &str) -> Option<Field> {
     let figure = FIGURES.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
     let of_reports = || column::OF_REPORTS.iter().find(|entry| entry.names[0] == word).map(|entry| entry.key);
+    let fields = || (word == column::FIELDS).then(|| column::traced(column::FIELDS));
     let key = || ColumnKey::parse_list(word).ok().and_then(|list| list.first().copied());
-    figure.or_else(|| of_reports().or_else(key).map(Field::Key))
+    figure.or_else(|| of_reports().or_else(fields).or_else(key).map(Field::Key))
 }
 
 fn unknown(word: &str) -> String {
-    if let Some((_, why)) = ELSEWHERE.iter().find(|(name, _)| *name == word) {
-        return format!("rows are not told apart by {word}; {why}");
+    let meant = |name: &str| name == word || sort_words::begun(word) == Some(name);
+    if let Some((name, why)) = ELSEWHERE.iter().find(|(name, _)| meant(name)) {
+        return format!("rows are not told apart by {name}; {why}");
     }
     let figures = FIGURES.iter().map(|(name, _)| *name);
     let keys =
@@ -292,6 +288,8 @@ mod tests {
             ("", "", false, "self_pct,samples,period,comm,sym by "),
             ("dso", "", false, "self_pct,samples,period,dso by "),
             ("Comm,sy", "", false, "self_pct,samples,period,comm,sym by "),
+            ("so,trace_fields", "", false, "self_pct,samples,period,socket,trace_fields by "),
+            ("overhead_guest_us,dso", "", false, "self_pct,samples,period,guest_us_pct,dso by guest_us_pct,dso"),
             ("overh,dso", "", false, "self_pct,samples,period,dso by self_pct,dso"),
             ("+cpu", "", false, "self_pct,samples,period,comm,sym,cpu by "),
             ("overhead,sym", "", false, "self_pct,samples,period,sym by self_pct,sym"),
@@ -312,7 +310,7 @@ mod tests {
             }
         }
         let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused").to_string();
-        assert!(said("socket").contains("-s cpu"), "{}", said("socket"));
+        assert!(said("cgroup_i").contains("cgroup_id; -s cgroup"), "{}", said("cgroup_i"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
         assert!(said(",").contains("no column is named"));
     }

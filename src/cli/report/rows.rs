@@ -22,6 +22,7 @@ use crate::report::json::{self, ChainsByRow};
 use super::super::args::{Report, ShareOf};
 use super::super::output::print;
 use super::super::usage;
+use super::columns::Columns;
 use super::{ReportShape, columns};
 
 /// What is asked of stacks by the names in them.
@@ -89,6 +90,7 @@ pub(super) struct EventRows<'a> {
     data: Data<'a>,
     name: &'a str,
     top: Top,
+    pub(super) columns: Columns,
     fields: Vec<Field>,
     modes: ModeWeights,
     /// What percentages are of.
@@ -105,11 +107,13 @@ impl<'a> EventRows<'a> {
         shape: &ReportShape<'_>,
     ) -> Self {
         let data = Data { origins: marks.and_then(StackMarks::origins), marks, ..loaded.data() };
-        let keys = &shape.columns.keys;
+        let format = u16::try_from(event).ok().and_then(|event| data.profile.format(event));
+        let columns = shape.columns.with_fields(format.map(|format| &**format));
+        let keys = &columns.keys;
         let spec = TopSpec {
             keys: keys.clone(),
             children: shape.children,
-            order: match (shape.columns.by_ipc, shape.by_children) {
+            order: match (columns.by_ipc, shape.by_children) {
                 (true, _) => Order::Ipc,
                 (false, true) => Order::Children,
                 (false, false) => Order::SelfTime,
@@ -128,8 +132,8 @@ impl<'a> EventRows<'a> {
         });
         let with = partner.as_ref().map(|(partner, other)| (*partner, other));
         let top = Top::build_with(data, &fold, with, &spec, RowLimit::First(usize::MAX));
-        let mut fields = shape.columns.fields.clone();
-        if top.partner.is_some() && !shape.columns.is_whole && !fields.contains(&Field::Ipc) {
+        let mut fields = columns.fields.clone();
+        if top.partner.is_some() && !columns.is_whole && !fields.contains(&Field::Ipc) {
             let at = fields.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(fields.len());
             fields.insert(at, Field::Ipc);
         }
@@ -140,13 +144,13 @@ impl<'a> EventRows<'a> {
             whole = all.total();
         }
         let wants_modes = |list: &[Field]| list.iter().any(|field| matches!(field, Field::Mode(_)));
-        let modes = if wants_modes(&shape.columns.fields) || wants_modes(&shape.columns.order) {
+        let modes = if wants_modes(&columns.fields) || wants_modes(&columns.order) {
             ModeWeights::of(data, &top)
         } else {
             ModeWeights::default()
         };
         let lost = loaded.ingest.core().profile.ledger.lost_of(event);
-        let mut out = Self { data, name: &loaded.event_names[event], top, fields, modes, whole, lost };
+        let mut out = Self { data, name: &loaded.event_names[event], top, columns, fields, modes, whole, lost };
         out.choose(shape);
         out
     }
@@ -162,7 +166,7 @@ impl<'a> EventRows<'a> {
             let name = |row: &TopRow| self.top.symbol(self.data, row.label).map(|sym| sym.name());
             rows.retain(|row| name(row).is_some_and(|name| name.contains(&**part)));
         }
-        columns::sort(&self.table(), &mut rows, &shape.columns.order);
+        columns::sort(&self.table(), &mut rows, &self.columns.order);
         self.top.rows = rows;
     }
 
@@ -182,7 +186,7 @@ impl<'a> EventRows<'a> {
         print(&head)?;
         if shape.args.hierarchy {
             let least = shape.args.percent_limit;
-            print(&panel::tree::hierarchy(self.data, &self.top, &shape.columns.keys, least, &self.whole))?;
+            print(&panel::tree::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;
             return print("\n");
         }
         let table = self.table().table(shape.limit);

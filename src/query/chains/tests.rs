@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::query::heaviest_chain::{ChainThreshold, HeavyTree, HeavyTrees, StackWeights};
+use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree, HeavyTrees, StackWeights};
 use crate::query::staged::Staged;
 use crate::query::{ColumnKey, Top, TopRow, TopSpec};
 
@@ -136,7 +136,7 @@ proptest! {
             let tree = built(staged.data(), &top, row, TreeKind { direction, inclusive });
             prop_assert_eq!(paths(&staged, &tree), want);
             let least = f64::from(least);
-            let threshold = ChainThreshold { least, whole: top.total, of_parent: false, most: usize::MAX, by_address: false };
+            let threshold = ChainThreshold { least, whole: top.total, of_parent: false, most: usize::MAX, apart: ApartBy::Nothing };
             let kind = TreeKind { direction, inclusive };
             let heavy = HeavyTrees::new(staged.data(), &top, kind, threshold);
             // What works for one group works for the next.

@@ -1,0 +1,108 @@
+//! The section that says how CPUs stand to each other (`HEADER_CPU_TOPOLOGY`): read, and written of this machine.
+
+use std::path::Path;
+
+use crate::kernel::cpus;
+
+use super::bytes::Bytes;
+use super::features::{Section, bit, string};
+use super::read::Recording;
+
+/// Lists are cut here: a section may claim any number of entries.
+const MAX_ENTRIES: u32 = 4096;
+
+/// What the section says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CpuTopology {
+    /// The CPUs of each socket or, of old recorders, of each core; those of each die, where they are told; those that
+    /// share a core.
+    pub(crate) siblings: Vec<String>,
+    pub(crate) dies: Option<Vec<String>>,
+    pub(crate) threads: Vec<String>,
+    /// The core and the socket of each CPU; none where that is not told.
+    pub(crate) places: Vec<(u32, u32)>,
+    /// The die of each.
+    pub(crate) die_of: Vec<u32>,
+}
+
+impl CpuTopology {
+    /// That of a recording.
+    pub(crate) fn of(rec: &Recording) -> Option<Self> {
+        let available = rec.features.get(bit::NRCPUS).and_then(|bytes| Bytes::new(bytes, rec.big).u32());
+        Self::read(&mut Bytes::new(rec.features.get(bit::CPU_TOPOLOGY)?, rec.big), available.unwrap_or(0))
+    }
+
+    fn read(b: &mut Bytes<'_>, cpus: u32) -> Option<Self> {
+        let cpus = cpus.min(MAX_ENTRIES);
+        let (siblings, threads) = (strings(b)?, strings(b)?);
+        let places: Option<Vec<(u32, u32)>> = (0..cpus).map(|_| Some((b.u32()?, b.u32()?))).collect();
+        let dies = strings(b);
+        let die_of: Option<Vec<u32>> = dies.as_ref().and_then(|_| (0..cpus).map(|_| b.u32()).collect());
+        let (places, die_of) = (places.unwrap_or_default(), die_of.unwrap_or_default());
+        Some(Self { siblings, dies, threads, places, die_of })
+    }
+
+    /// The section of a machine, whose CPUs are described below a folder.
+    pub(crate) fn section(dir: &Path, cpus: usize) -> Section {
+        let file = |cpu: usize, names: &[&str]| {
+            let at = |name: &&str| std::fs::read_to_string(dir.join(format!("cpu{cpu}/topology/{name}"))).ok();
+            names.iter().find_map(at).map(|text| text.trim().to_owned())
+        };
+        let lists = |names: &[&str]| {
+            let mut all: Vec<String> = (0..cpus).filter_map(|cpu| file(cpu, names)).collect();
+            all.sort();
+            all.dedup();
+            all.truncate(MAX_ENTRIES as usize);
+            let listed = all.iter().flat_map(|list| string(list));
+            (all.len() as u32).to_le_bytes().into_iter().chain(listed).collect::<Vec<u8>>()
+        };
+        let mut out = lists(&["package_cpus_list", "core_siblings_list"]);
+        out.extend(lists(&["core_cpus_list", "thread_siblings_list"]));
+        for cpu in 0..cpus {
+            // Of a CPU that is away nothing is known, which perf writes as -1.
+            let number = |name| file(cpu, &[name]).and_then(|text| text.parse::<i32>().ok()).unwrap_or(-1);
+            out.extend(number("core_id").to_le_bytes());
+            out.extend(number("physical_package_id").to_le_bytes());
+        }
+        (bit::CPU_TOPOLOGY, out)
+    }
+
+    /// The section of this machine.
+    pub(crate) fn here() -> Section {
+        Self::section(Path::new("/sys/devices/system/cpu"), cpus::possible())
+    }
+}
+
+fn strings(b: &mut Bytes<'_>) -> Option<Vec<String>> {
+    let n = b.u32()?.min(MAX_ENTRIES);
+    (0..n).map(|_| b.string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_of_a_machine_is_read_again() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for (cpu, core, socket) in [(0, 0, 0), (1, 4, 1)] {
+            let place = dir.path().join(format!("cpu{cpu}/topology"));
+            std::fs::create_dir_all(&place).expect("made");
+            let files = [
+                ("package_cpus_list", cpu.to_string()),
+                ("thread_siblings_list", cpu.to_string()),
+                ("core_id", core.to_string()),
+                ("physical_package_id", socket.to_string()),
+            ];
+            files.iter().for_each(|(name, text)| std::fs::write(place.join(name), format!("{text}\n")).expect("written"));
+        }
+        let (_, bytes) = CpuTopology::section(dir.path(), 3);
+        let told = CpuTopology::read(&mut Bytes::new(&bytes, false), 3).expect("readable");
+        let lists = || vec!["0".to_owned(), "1".to_owned()];
+        let places = vec![(0, 0), (4, 1), (u32::MAX, u32::MAX)];
+        assert_eq!(told, CpuTopology { siblings: lists(), threads: lists(), places, ..CpuTopology::default() });
+        let cut = CpuTopology::read(&mut Bytes::new(&bytes[..bytes.len() - 4], false), 3).expect("readable");
+        assert!(cut.places.is_empty() && cut.threads == lists());
+        assert_eq!(CpuTopology::read(&mut Bytes::new(&[9, 0], false), 3), None);
+    }
+}

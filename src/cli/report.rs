@@ -15,7 +15,7 @@ use crate::panel::call_chains::ChainSpec;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
 use crate::query::heaviest_chain::ApartBy;
-use crate::report::{doctor as checks, json};
+use crate::report::{doctor as checks, json, stdio};
 use crate::source::Info;
 
 pub(crate) use super::chosen::{chosen_events, events, keys_of};
@@ -64,6 +64,8 @@ struct ReportShape<'a> {
     children: bool,
     /// Whether rows are ordered by that, where no order was typed.
     by_children: bool,
+    /// Whether tables have perf's layout.
+    as_perf: bool,
     limit: usize,
     chains: Option<ChainSpec>,
 }
@@ -71,7 +73,10 @@ struct ReportShape<'a> {
 /// `perfprof-tui report`.
 pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let hardware = HardwareReport::of(&args)?;
-    let typed = if hardware.is_some() { Typed::default() } else { Typed::of(&args, call_graph::is_folded(&args))? };
+    // With --stdio tables are as perf has them.
+    let as_perf = args.stdio && args.format == Format::Text;
+    let for_scripts = as_perf || call_graph::is_folded(&args);
+    let typed = if hardware.is_some() { Typed::default() } else { Typed::of(&args, for_scripts)? };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let mut patterns = Patterns::of(&args)?;
     let opened = open::open(&args.recording, args.frames.no_demangle)?;
@@ -102,8 +107,6 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let columns = typed.columns(own, children);
     let keys = columns.keys.clone();
     patterns.complete(&keys);
-    // With --stdio tables are as perf has them.
-    let as_perf = args.stdio && args.format == Format::Text;
     let by_children = children && (args.children || as_perf);
     let has_chains = info.chains || args.branch_history;
     let chains = call_graph::of(&args, children, as_perf && has_chains && !args.hierarchy)?;
@@ -141,7 +144,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     print_events(
         &loaded,
         &name,
-        &ReportShape { args: &args, columns, patterns, children, by_children, limit, chains },
+        &ReportShape { args: &args, columns, patterns, children, by_children, as_perf, limit, chains },
     )?;
     let code = match counts {
         Some(counts) => counts.print(&loaded, args.format)?,
@@ -166,6 +169,11 @@ fn has_sampled(info: &Info, bit: u64) -> bool {
 fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow::Result<()> {
     let filter = shape.args.which.filter(loaded)?;
     let marks = shape.patterns.marks(loaded.data());
+    let is_perfs_text = shape.as_perf && shape.args.more.separator.is_none() && !shape.args.hierarchy;
+    if is_perfs_text {
+        let all = events(loaded).into_iter();
+        print(&stdio::head(all.map(|event| loaded.ingest.core().profile.ledger.lost_of(event)).sum()))?;
+    }
     let mut objects = Vec::new();
     for event in chosen_events(loaded, &shape.args.which)? {
         let rows = EventRows::new(loaded, marks.as_ref(), event, filter.clone(), shape);

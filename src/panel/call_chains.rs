@@ -151,7 +151,7 @@ impl ChainSpec {
 
     /// An entry's function, with its line where entries are told apart by places; without debug information how far
     /// inside of the function it is, where that tells them apart.
-    fn name(&self, data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
+    pub(crate) fn name(&self, data: Data<'_>, heavy: &HeavyTree, node: u32) -> String {
         let frames = &data.profile.frames;
         let sym = frames.sym(SymId(heavy.tree.nodes[node as usize].sym));
         let name = sym.name();

@@ -1,6 +1,6 @@
 //! The top table as a panel: which columns there are, and a line's cells.
 
-use crate::profile::Acc;
+use crate::profile::{Acc, Sym};
 use crate::query::Data;
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
@@ -165,12 +165,19 @@ fn key_cell(data: Data<'_>, top: &Top, row: &TopRow, key: ColumnKey) -> Cell {
     match key {
         ColumnKey::Dso => sym().map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
         ColumnKey::Sym => sym().map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
+        ColumnKey::SymbolSize if top.is_by_function() => symbol_size(sym()),
         key => top.groups[row.group as usize].get(key).map_or(Cell::Empty, |value| match value {
             ColumnValue::Id(id) => Cell::Id((*id).into()),
             ColumnValue::Text(text) => Cell::Text(text.clone()),
             ColumnValue::Number(n) => Cell::Id(*n),
         }),
     }
+}
+
+/// The bytes of code that a row's function has.
+fn symbol_size(sym: Option<&Sym>) -> Cell {
+    let known = sym.and_then(|sym| i64::try_from(sym.size).ok()).filter(|size| *size > 0);
+    known.map_or_else(|| Cell::Text("unknown".into()), Cell::Id)
 }
 
 /// A key's value in a row, in words.

@@ -91,6 +91,10 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[Col
                 out.insert("sym_from".into(), json!(sym.map(|s| s.state.word())));
                 continue;
             }
+            ColumnKey::SymbolSize if top.is_by_function() => match sym.map_or(0, |sym| sym.size) {
+                0 => json!("unknown"),
+                size => json!(size),
+            },
             key => match group.get(*key) {
                 Some(column::ColumnValue::Id(id)) => json!(id),
                 Some(column::ColumnValue::Text(text)) => json!(**text),

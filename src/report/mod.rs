@@ -10,5 +10,6 @@ pub mod json;
 pub mod record_stats;
 pub(crate) mod records;
 pub mod script;
+pub(crate) mod stdio;
 pub mod tasks;
 pub(crate) mod thread_counts;

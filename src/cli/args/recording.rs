@@ -257,8 +257,8 @@ pub(crate) struct Report {
     /// Leave rows below this share out
     #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,
-    /// Plain text as perf has it: with call chains below the rows, as -g, where there are some, and rows with what they
-    /// call counted ordered by that (without it a table alone, ordered by Self)
+    /// Text in perf's own layout: its columns, rows ordered by Children where these are counted, call chains drawn below
+    /// them where there are some (without it a table alone, ordered by Self)
     #[arg(long)]
     pub(crate) stdio: bool,
     /// Count what functions called, too (the default where there are call chains), and order rows by it

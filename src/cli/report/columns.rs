@@ -49,6 +49,12 @@ pub(super) struct Columns {
 }
 
 impl Columns {
+    /// The keys that rows are added up by: what functions tell is not among them.
+    pub(super) fn row_keys(&self) -> Vec<ColumnKey> {
+        let by_function = self.keys.contains(&ColumnKey::Sym);
+        self.keys.iter().copied().filter(|key| *key != ColumnKey::SymbolSize || !by_function).collect()
+    }
+
     /// With a column for each field of a tracepoint, where that was typed; without fields those of no tracepoint.
     pub(super) fn with_fields(&self, format: Option<&Format>) -> Self {
         let all = column::traced(column::FIELDS);
@@ -135,7 +141,10 @@ impl Typed {
 
     /// Whether rows are told apart by what is of the sampled function alone.
     pub(super) fn by_leaf(&self) -> bool {
-        self.sort.iter().chain(&self.fields).flat_map(List::keys).any(ColumnKey::is_of_leaf)
+        let keys: Vec<ColumnKey> = self.sort.iter().chain(&self.fields).flat_map(List::keys).collect();
+        // Where functions tell rows apart, each has its own size.
+        let is_told = |key: ColumnKey| key == ColumnKey::SymbolSize && keys.contains(&ColumnKey::Sym);
+        keys.iter().any(|key| key.is_of_leaf() && !is_told(*key))
     }
 
     /// With what is there where nothing was typed: `own` keys, and a column of children.

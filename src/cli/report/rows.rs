@@ -16,8 +16,9 @@ use crate::query::heaviest_chain::{HeavyTree, HeavyTrees};
 use crate::query::mode_weights::ModeWeights;
 use crate::query::parallel::shared;
 use crate::query::stack_marks::{StackMarks, StackRules};
-use crate::query::{Aggregate, ColumnKey, Data, Order, Partner, RowLimit, Top, TopRow, TopSpec};
+use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 use crate::report::json::{self, ChainsByRow};
+use crate::report::stdio::{self, Branch, Graph, StdioReport};
 
 use super::super::args::{Report, ShareOf};
 use super::super::output::print;
@@ -109,7 +110,7 @@ impl<'a> EventRows<'a> {
         let data = Data { origins: marks.and_then(StackMarks::origins), marks, ..loaded.data() };
         let format = u16::try_from(event).ok().and_then(|event| data.profile.format(event));
         let columns = shape.columns.with_fields(format.map(|format| &**format));
-        let keys = &columns.keys;
+        let keys = &columns.row_keys();
         let spec = TopSpec {
             keys: keys.clone(),
             children: shape.children,
@@ -174,8 +175,67 @@ impl<'a> EventRows<'a> {
         TopTable { data: self.data, top: &self.top, fields: &self.fields, whole: self.whole, modes: &self.modes }
     }
 
+    /// Prints them in perf's layout.
+    fn print_as_perf(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
+        let widths = &shape.args.more.column_widths;
+        let table = StdioReport { table: self.table(), event: self.name, children: shape.children, widths };
+        let chains = match &shape.chains {
+            Some(spec) if spec.form == ChainForm::Graph => self.graphs(spec, shape),
+            Some(spec) => self.chain_texts(spec, shape),
+            None => ChainsByRow::default(),
+        };
+        print(&table.text(shape.limit, &chains))
+    }
+
+    /// The chains of rows as perf draws them. Where rows count what they call, and chains begin where they began, those
+    /// of samples in the row itself come whole, and the others begin with the row.
+    fn graphs(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
+        let callees = spec.direction == Direction::Callees;
+        let by_function = self.top.is_by_function();
+        let branches = |inclusive: bool| {
+            let kind = TreeKind { direction: spec.direction, inclusive };
+            self.chains_of(kind, spec, shape, |_, tree| stdio::branches(spec, self.data, tree))
+        };
+        let below = branches(shape.children);
+        let mut whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
+        let skips_row = shape.args.more.fields.is_none() && shape.args.sort.as_ref().is_some_and(|s| s.starts_with("sym"));
+        let graph = Graph { spec, whole: &self.whole, skips_row };
+        let least = spec.threshold(&self.whole);
+        let of_row = |row: &TopRow| {
+            let weight = if shape.children { row.children } else { row.own };
+            let below = below.get(&row.place()).cloned().unwrap_or_default();
+            if !by_function || callees && !shape.children {
+                return graph.text(&weight, &below);
+            }
+            let mut acc = weight;
+            if callees {
+                acc -= row.own;
+            }
+            let name = self.top.symbol(self.data, row.label).map_or_else(String::new, |sym| sym.name().into_owned());
+            let name = panel::text::clean(&name).into_owned();
+            let mut all = whole.get(&row.place()).cloned().unwrap_or_default();
+            match all.iter_mut().find(|branch| branch.name == name) {
+                Some(same) => {
+                    same.acc += acc;
+                    same.below.extend(below);
+                }
+                None if least.is_met(&acc, &weight) && !acc.is_zero() => all.push(Branch { name, acc, below }),
+                None => {}
+            }
+            all.sort_by_key(|branch| std::cmp::Reverse(branch.acc.period));
+            graph.text(&weight, &all)
+        };
+        let rows = self.top.rows.iter().take(shape.limit);
+        let texts = rows.map(|row| (row.place(), of_row(row))).collect();
+        whole.clear();
+        texts
+    }
+
     /// Prints them as text.
     pub(super) fn print(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
+        if shape.as_perf && shape.args.more.separator.is_none() && !shape.args.hierarchy {
+            return self.print_as_perf(shape);
+        }
         let head = format!(
             "# event {}: {} samples, period {}, lost {}\n",
             panel::text::clean(self.name),
@@ -201,11 +261,7 @@ impl<'a> EventRows<'a> {
             print(&table)?;
             return print("\n");
         };
-        let mut chains = self.chains(&spec, shape, |row, tree| {
-            let function =
-                Some(SymId(row.label)).filter(|_| self.top.is_by_function() && !spec.ends_with_row(shape.children));
-            spec.text(self.data, tree, function, &self.whole)
-        });
+        let mut chains = self.chain_texts(&spec, shape);
         let mut lines = table.lines();
         let mut out = format!("{}{}\n", if margin.is_empty() { "" } else { "#   " }, lines.next().unwrap_or_default());
         for (line, row) in lines.zip(&self.top.rows) {
@@ -218,6 +274,15 @@ impl<'a> EventRows<'a> {
         print(&(out + "\n"))
     }
 
+    /// The chains of rows in our own forms.
+    fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
+        self.chains(spec, shape, |row, tree| {
+            let function =
+                Some(SymId(row.label)).filter(|_| self.top.is_by_function() && !spec.ends_with_row(shape.children));
+            spec.text(self.data, tree, function, &self.whole)
+        })
+    }
+
     /// What is made of the call chains of the rows that have some which are shown, by their places.
     pub(super) fn chains<R: Send>(
         &self,
@@ -225,14 +290,25 @@ impl<'a> EventRows<'a> {
         shape: &ReportShape<'_>,
         make: impl Fn(&TopRow, &HeavyTree) -> R + Sync,
     ) -> ChainsByRow<R> {
+        let kind = TreeKind { direction: spec.direction, inclusive: shape.children };
+        self.chains_of(kind, spec, shape, make)
+    }
+
+    /// The same of one kind.
+    fn chains_of<R: Send>(
+        &self,
+        kind: TreeKind,
+        spec: &ChainSpec,
+        shape: &ReportShape<'_>,
+        make: impl Fn(&TopRow, &HeavyTree) -> R + Sync,
+    ) -> ChainsByRow<R> {
         let threshold = spec.threshold(&self.whole);
         // A chain counts no more than its row does, so that most rows have none.
-        let counts = |row: &TopRow| if shape.children { row.children } else { row.own };
+        let counts = |row: &TopRow| if kind.inclusive { row.children } else { row.own };
         let has_some = |row: &&TopRow| threshold.of_parent || threshold.is_met(&counts(row), &Acc::default());
         let mut rows: Vec<&TopRow> = self.top.rows.iter().take(shape.limit).filter(has_some).collect();
         rows.sort_by_key(|row| row.group);
         let groups: Vec<&[&TopRow]> = rows.chunk_by(|a, b| a.group == b.group).collect();
-        let kind = TreeKind { direction: spec.direction, inclusive: shape.children };
         let heavy = HeavyTrees::new(self.data, &self.top, kind, threshold);
         let of_groups = |groups: &[&[&TopRow]]| {
             let mut weights = heavy.weights();

@@ -171,8 +171,11 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
     let marks = shape.patterns.marks(loaded.data());
     let is_perfs_text = shape.as_perf && shape.args.more.separator.is_none() && !shape.args.hierarchy;
     if is_perfs_text {
-        let all = events(loaded).into_iter();
-        print(&stdio::head(all.map(|event| loaded.ingest.core().profile.ledger.lost_of(event)).sum()))?;
+        let lost = |event| loaded.ingest.core().profile.ledger.lost_of(event);
+        print(&stdio::head(
+            events(loaded).into_iter().map(lost).sum(),
+            &rows::only_values(shape.args, &shape.columns.keys),
+        ))?;
     }
     let mut objects = Vec::new();
     for event in chosen_events(loaded, &shape.args.which)? {

@@ -31,9 +31,10 @@ pub(super) fn words(
     for (dso, why) in problems {
         let dso = session.dsos.get(dso);
         let is_gone = GONE.iter().any(|words| why.contains(words));
-        if dso.kind != DsoKind::File {
+        let may_be_had = || dso.kind == DsoKind::File && !is_here && is_program(&dso.path);
+        if dso.kind.is_kernel() {
             out.push(format!("{}: {why}", dso.path));
-        } else if !is_gone || sought == Sought::Names && !is_here && is_program(&dso.path) {
+        } else if !is_gone || sought == Sought::Names && may_be_had() {
             // Where it is missing, names were, and it was said of them.
             missing.push((dso.path.clone(), why));
         }

@@ -94,7 +94,9 @@ mod tests {
                 ("core_id", core.to_string()),
                 ("physical_package_id", socket.to_string()),
             ];
-            files.iter().for_each(|(name, text)| std::fs::write(place.join(name), format!("{text}\n")).expect("written"));
+            files
+                .iter()
+                .for_each(|(name, text)| std::fs::write(place.join(name), format!("{text}\n")).expect("written"));
         }
         let (_, bytes) = CpuTopology::section(dir.path(), 3);
         let told = CpuTopology::read(&mut Bytes::new(&bytes, false), 3).expect("readable");

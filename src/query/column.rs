@@ -176,10 +176,7 @@ pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
         key: ColumnKey::Srcfile,
         ..of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string())).wide(24).without_field()
     },
-    ColumnDef {
-        key: ColumnKey::Socket,
-        ..of(&["socket"], "Socket", |of, _| socket(of)).number(6).without_field()
-    },
+    ColumnDef { key: ColumnKey::Socket, ..of(&["socket"], "Socket", |of, _| socket(of)).number(6).without_field() },
     ColumnDef {
         key: ColumnKey::SymbolSize,
         ..of(&["symbol_size"], "Symbol size", |of, _| {

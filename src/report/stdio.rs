@@ -13,11 +13,40 @@ use crate::session::DsoKind;
 
 use super::json::ChainsByRow;
 
+/// A column of which only one value is left: the head tells it, and the column goes where others are left.
+pub(crate) struct OnlyValue<'a> {
+    pub(crate) key: ColumnKey,
+    /// What perf calls it.
+    pub(crate) name: &'static str,
+    pub(crate) value: &'a str,
+}
+
+impl<'a> OnlyValue<'a> {
+    /// Those of lists of values that were chosen.
+    /// Of those of a command line's lists that have one, and that are shown.
+    pub(crate) fn of(
+        keys: &[ColumnKey],
+        comms: Option<&'a str>,
+        dsos: Option<&'a str>,
+        symbols: Option<&'a str>,
+    ) -> Vec<Self> {
+        let lists =
+            [(ColumnKey::Comm, "comm", comms), (ColumnKey::Dso, "dso", dsos), (ColumnKey::Sym, "symbol", symbols)];
+        let one = |(key, name, list): (ColumnKey, &'static str, Option<&'a str>)| {
+            let value = list.filter(|list| !list.contains(',') && keys.contains(&key))?;
+            Some(Self { key, name, value })
+        };
+        lists.into_iter().filter_map(one).collect()
+    }
+}
+
 /// What stands before the tables of all events.
-pub(crate) fn head(lost: u64) -> String {
+pub(crate) fn head(lost: u64, only: &[OnlyValue<'_>]) -> String {
+    let told: String = only.iter().map(|one| format!("# {}: {}\n", one.name, clean(one.value))).collect();
     format!(
-        "# To display the perf.data header info, please use --header/--header-only options.\n#\n#\n\
-         # Total Lost Samples: {lost}\n#\n"
+        "# To display the perf.data header info, please use --header/--header-only options.\n#\n{}#\n\
+         # Total Lost Samples: {lost}\n#\n",
+        told
     )
 }
 
@@ -27,6 +56,8 @@ pub(crate) struct StdioReport<'a> {
     pub(crate) event: &'a str,
     /// Whether rows count what they call.
     pub(crate) children: bool,
+    /// Columns that are left out, unless no other key is left.
+    pub(crate) only: &'a [OnlyValue<'a>],
     /// Widths of columns; 0, or none, for those that their values need.
     pub(crate) widths: &'a [usize],
 }
@@ -50,8 +81,11 @@ impl StdioReport<'_> {
             total.period
         );
         let rows: Vec<&TopRow> = self.table.top.rows.iter().take(limit).collect();
-        let columns: Vec<Printed> =
-            self.table.fields.iter().enumerate().map(|(at, field)| self.column(at, *field, &rows)).collect();
+        let is_one = |field: &Field| self.only.iter().any(|one| *field == Field::Key(one.key));
+        let keys_left = self.table.fields.iter().any(|field| matches!(field, Field::Key(_)) && !is_one(field));
+        let is_told = |field: &Field| keys_left && is_one(field);
+        let shown = self.table.fields.iter().filter(|field| !is_told(field)).enumerate();
+        let columns: Vec<Printed> = shown.map(|(at, field)| self.column(at, *field, &rows)).collect();
         let titles: Vec<String> = columns.iter().map(|column| column.aligned(&column.title, true)).collect();
         let dots: Vec<String> = columns.iter().map(|column| ".".repeat(column.width)).collect();
         // Writing into a string cannot fail.
@@ -281,37 +315,41 @@ mod tests {
     fn chains_are_drawn_as_perf_draws_them() {
         let read = || branch("read", 60, vec![branch("vfs_read", 40, vec![branch("read_zero", 40, vec![])])]);
         let main = branch("main", 200, vec![branch("work", 140, vec![branch("leaf", 140, vec![])]), read()]);
-        let want = "\
-            |
-            ---main
-               |          
-               |--70.00%--work
-               |          leaf
-               |          
-                --30.00%--read
-                          |          
-                           --20.00%--vfs_read
-                                     read_zero
-
-";
+        let want = [
+            "            |",
+            "            ---main",
+            "               |          ",
+            "               |--70.00%--work",
+            "               |          leaf",
+            "               |          ",
+            "                --30.00%--read",
+            "                          |          ",
+            "                           --20.00%--vfs_read",
+            "                                     read_zero",
+            "",
+        ]
+        .join("\n")
+            + "\n";
         assert_eq!(drawn(200, &[main.clone()], false), want);
         assert!(!drawn(200, &[main], true).contains("---main"));
-        let want = "\
-            |          
-            |--30.00%--read
-            |          |          
-            |           --20.00%--vfs_read
-            |                     read_zero
-            |          
-             --1.00%--other
-
-";
+        let want = [
+            "            |          ",
+            "            |--30.00%--read",
+            "            |          |          ",
+            "            |           --20.00%--vfs_read",
+            "            |                     read_zero",
+            "            |          ",
+            "             --1.00%--other",
+            "",
+        ]
+        .join("\n")
+            + "\n";
         assert_eq!(drawn(62, &[read(), branch("other", 2, vec![])], false), want);
         assert_eq!(drawn(5, &[], false), "");
     }
 
     #[test]
     fn samples_are_rounded_as_perf_rounds_them() {
-        assert_eq!([131, 1000, 4636, 2_000_000].map(rounded), ["131 ", "1000 ", "4K", "1M"].map(str::to_owned));
+        assert_eq!([131, 1000, 4636, 2_000_000].map(rounded), ["131 ", "1000 ", "4K", "2M"].map(str::to_owned));
     }
 }

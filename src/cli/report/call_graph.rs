@@ -105,8 +105,12 @@ mod tests {
                 apart: ApartBy::Nothing
             }))
         );
-        for (word, apart) in [("address", ApartBy::Address), ("srcline", ApartBy::Line), ("branch", ApartBy::Nothing)] {
-            assert_eq!(of(&format!("caller,{word}")).map(|spec| spec.map(|s| s.apart)), Ok(Some(apart)));
+        for (words, apart) in [
+            ("caller,address", ApartBy::Address),
+            ("caller,srcline", ApartBy::Line),
+            ("caller,branch", ApartBy::Nothing),
+        ] {
+            assert_eq!(of(words).map(|spec| spec.map(|s| s.apart)), Ok(Some(apart)));
         }
         assert_eq!(
             of("folded,0,count").map(|spec| spec.map(|s| (s.form, s.least, s.value))),

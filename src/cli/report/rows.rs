@@ -18,7 +18,7 @@ use crate::query::parallel::shared;
 use crate::query::stack_marks::{StackMarks, StackRules};
 use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 use crate::report::json::{self, ChainsByRow};
-use crate::report::stdio::{self, Branch, Graph, StdioReport};
+use crate::report::stdio::{self, Branch, Graph, OnlyValue, StdioReport};
 
 use super::super::args::{Report, ShareOf};
 use super::super::output::print;
@@ -178,7 +178,9 @@ impl<'a> EventRows<'a> {
     /// Prints them in perf's layout.
     fn print_as_perf(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
         let widths = &shape.args.more.column_widths;
-        let table = StdioReport { table: self.table(), event: self.name, children: shape.children, widths };
+        let only = only_values(shape.args, &self.columns.keys);
+        let table =
+            StdioReport { table: self.table(), event: self.name, children: shape.children, only: &only, widths };
         let chains = match &shape.chains {
             Some(spec) if spec.form == ChainForm::Graph => self.graphs(spec, shape),
             Some(spec) => self.chain_texts(spec, shape),
@@ -198,7 +200,8 @@ impl<'a> EventRows<'a> {
         };
         let below = branches(shape.children);
         let mut whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
-        let skips_row = shape.args.more.fields.is_none() && shape.args.sort.as_ref().is_some_and(|s| s.starts_with("sym"));
+        let skips_row =
+            shape.args.more.fields.is_none() && shape.args.sort.as_ref().is_some_and(|s| s.starts_with("sym"));
         let graph = Graph { spec, whole: &self.whole, skips_row };
         let least = spec.threshold(&self.whole);
         let of_row = |row: &TopRow| {
@@ -326,6 +329,12 @@ impl<'a> EventRows<'a> {
     pub(super) fn chain_objects(&self, spec: &ChainSpec, tree: &HeavyTree) -> Value {
         json::chain(self.data, spec, tree, &self.whole)
     }
+}
+
+/// Columns of which only one value is left.
+pub(super) fn only_values<'a>(args: &'a Report, keys: &[ColumnKey]) -> Vec<OnlyValue<'a>> {
+    let which = &args.which;
+    OnlyValue::of(keys, which.comms.as_deref(), which.dsos.as_deref(), which.symbols.as_deref())
 }
 
 /// Bytes of text that are worth a write.

@@ -49,9 +49,10 @@ impl SampledCode {
             self.functions.clear();
         }
         let (resolver, lines, options) = (&mut self.resolver, &mut self.lines, &self.options);
-        let listing = self.functions.entry((id, sym.start)).or_insert_with(|| {
-            code::list(data.session.dsos.get(id), at, resolver, lines, options).ok().map(Arc::new)
-        });
+        let listing = self
+            .functions
+            .entry((id, sym.start))
+            .or_insert_with(|| code::list(data.session.dsos.get(id), at, resolver, lines, options).ok().map(Arc::new));
         let listing = listing.as_ref()?;
         let place = listing.instructions.binary_search_by_key(&at, |instruction| instruction.at).ok()?;
         Some((listing.clone(), place))

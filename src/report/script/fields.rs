@@ -69,7 +69,10 @@ pub(crate) const FIELDS: &[Field] = &[
 
 /// Fields of perf's that are not printed here, each with what to use instead.
 const NOT_HERE: &[(&str, &str)] = &[
-    ("brstackinsn", "code between branches is not printed; brstacksym names their ends, insn has the sampled instruction"),
+    (
+        "brstackinsn",
+        "code between branches is not printed; brstacksym names their ends, insn has the sampled instruction",
+    ),
     ("brstackinsnlen", "code between branches is not printed; insnlen has the length of the sampled instruction"),
     ("metric", "`perfprof-tui stat` has ratios of counts beside them"),
 ];
@@ -377,7 +380,7 @@ mod tests {
         assert_eq!(names(&[], &short).as_deref(), Ok("comm,tid,period,event,ip,sym,symoff,dso"));
         assert!(names(&["comm,cpu"], &short).is_err_and(|why| why.contains("have no CPU, so cpu")));
         assert!(names(&["+addr"], &short).is_err_and(|why| why.contains("have no ADDR")));
-        for wrong in ["bogus", "comm,+addr", "bogus:comm", "insn", "tid,srcline"] {
+        for wrong in ["bogus", "comm,+addr", "bogus:comm", "metric", "tid,srcline"] {
             assert!(names(&[wrong], &short).is_err(), "{wrong}");
         }
     }

@@ -330,7 +330,7 @@ mod tests {
         ]
         .join("\n")
             + "\n";
-        assert_eq!(drawn(200, &[main.clone()], false), want);
+        assert_eq!(drawn(200, std::slice::from_ref(&main), false), want);
         assert!(!drawn(200, &[main], true).contains("---main"));
         let want = [
             "            |          ",

@@ -46,10 +46,10 @@ fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
 }
 
 /// The columns of a recording for which none were typed.
-fn own_keys(info: &Info) -> Vec<ColumnKey> {
+fn own_keys(info: &Info, as_perf: bool) -> Vec<ColumnKey> {
     // perf's choice for tracepoints, too: their addresses say little.
     let keys = if only_tracepoints(&info.events) {
-        vec![ColumnKey::Comm, ColumnKey::Trace]
+        if as_perf { vec![ColumnKey::Trace] } else { vec![ColumnKey::Comm, ColumnKey::Trace] }
     } else {
         vec![ColumnKey::Comm, ColumnKey::Dso, ColumnKey::Sym]
     };
@@ -99,7 +99,7 @@ pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
         return branches.run(&args, opened);
     }
     let info = opened.source.info();
-    let own = if args.branch_history { vec![ColumnKey::Sym, ColumnKey::Dso] } else { own_keys(info) };
+    let own = if args.branch_history { vec![ColumnKey::Sym, ColumnKey::Dso] } else { own_keys(info, as_perf) };
     let children = !args.no_children && (info.chains || args.branch_history) && !typed.by_leaf();
     if typed.by_leaf() && args.children {
         complain("--children: lines and sizes are those of what was sampled, and no row counts what it called");

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::kernel::attr::{
-    Attr, Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample,
+    Attr, Flag, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample,
 };
 use crate::kernel::bpf::Program;
 
@@ -349,9 +349,11 @@ impl<'a> Parser<'a> {
         self.cursor.skip();
         let (terms_at, terms) = (slash.end(), &self.text[slash.end()..end.at]);
         let pmus = pmu::all(&self.places.pmus);
-        let kind = pmu::kind(&self.places.pmus, pmu_name).ok_or_else(|| {
-            self.fault(at, pmu_name.len(), format!("this machine has no PMU called {pmu_name}"))
-                .offer(pmus.iter().map(String::as_str))
+        let kind = pmu::kind(&self.places.pmus, pmu_name).ok_or_else(|| match names::find(pmu_name) {
+            Some(known) => self.fault(at, pmu_name.len(), without_terms(pmu_name, known)),
+            None => self
+                .fault(at, pmu_name.len(), format!("this machine has no PMU called {pmu_name}"))
+                .offer(pmus.iter().map(String::as_str)),
         })?;
         let mut attr = Attr { kind, ..Attr::default() };
         pmu::apply(&self.places.pmus, pmu_name, terms, &mut attr).map_err(|e| {
@@ -446,6 +448,16 @@ impl<'a> Parser<'a> {
 }
 
 const MODIFIER_HELP: &str = "modifiers are u k h (user, kernel, hypervisor), G H (guest, host), I (no idle), p P (precise), D (pinned), e (exclusive), S (the first of a group samples for all)";
+
+/// Why an event that is no PMU's has no terms between slashes.
+fn without_terms(name: &str, known: (u32, u64)) -> String {
+    match known {
+        (TYPE_SOFTWARE, SW_BPF_OUTPUT) => {
+            "samples of bpf-output come from BPF programs that perf itself loads, and none are loaded here".to_owned()
+        }
+        _ => format!("{name} is no PMU, and takes no terms: -F and -c set its rate, --call-graph its call chains"),
+    }
+}
 
 /// `rHEX`, a raw event of the CPU's PMU.
 fn raw(word: &str) -> Option<u64> {

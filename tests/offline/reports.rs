@@ -198,6 +198,7 @@ fn with_stdio_the_defaults_are_perfs() {
         ("fp-spin.data", "-c spin -s comm"),
         ("fp-spin.data", "-n --show-total-period -s dso,sym -g none --percent-limit 2"),
         ("flat-k.data", "-s comm"),
+        ("corpus/tp-raw.data", "-n"),
         ("forker-g.data", "-s comm -g none"),
     ] {
         let ask = |mut command: Command| {

@@ -42,6 +42,14 @@ fn each_kind_of_event() {
 }
 
 #[test]
+fn what_is_no_pmu_has_no_terms() {
+    let said = |text: &str| check(text).expect_err(text).to_string();
+    assert!(said("bpf-output/no-inherit=1,name=x/").contains("BPF programs that perf itself loads"));
+    assert!(said("cpu-clock/freq=99/").contains("takes no terms: -F and -c"));
+    assert!(said("gpu/freq=99/").contains("no PMU called gpu"));
+}
+
+#[test]
 fn the_first_of_a_group_samples_for_all() {
     let led = |text: &str| -> Vec<(bool, bool)> {
         let events = parse(text, &LookupPaths::system()).expect("parses");

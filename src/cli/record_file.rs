@@ -16,6 +16,7 @@ use crate::lang::quantity;
 use crate::perfdata::features;
 use crate::perfdata::features::{Section, bit};
 use crate::perfdata::stream::StreamWriter;
+use crate::perfdata::topology::CpuTopology;
 use crate::perfdata::write::Writer;
 use crate::session::containers::NamedContainer;
 use crate::session::{containers, recorder};
@@ -184,6 +185,7 @@ pub(super) fn recorder_of(args: &Record) -> Option<Section> {
 pub(super) fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
     let cmdline: Vec<String> = std::env::args().collect();
     let mut sections = features::machine(&cmdline);
+    sections.push(CpuTopology::here());
     sections.push(features::event_desc(&info.events));
     let tracepoints: Vec<(String, String)> = info
         .events

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use crate::kernel::attr::{
-    Attr, Flag, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample,
+    Attr, Flag, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+    sample,
 };
 use crate::kernel::bpf::Program;
 

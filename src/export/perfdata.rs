@@ -11,6 +11,7 @@ use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::features::{self, Section, bit};
+use crate::perfdata::topology::CpuTopology;
 use crate::perfdata::write::Writer;
 use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
@@ -258,6 +259,7 @@ fn sections(
         sections.push((bit::MARKS, marks::encode(&moment.marks)));
     }
     if moment.live {
+        sections.push(CpuTopology::here());
         sections.extend(moment.own_pid.map(|pid| (bit::RECORDER, recorder::encode(pid))));
         sections.extend(features::clock());
         sections.extend(build_ids::sections(&identified_files(moment)));

@@ -4,7 +4,6 @@ use crate::kernel::{self, cpus};
 
 use super::EventDesc;
 use super::bytes::Bytes;
-use super::topology::CpuTopology;
 
 /// Feature bits that we write or read.
 pub mod bit {
@@ -158,7 +157,6 @@ pub(crate) fn machine(cmdline: &[String]) -> Vec<Section> {
         (bit::CPUID, string(&id)),
         (bit::TOTAL_MEM, total.to_le_bytes().to_vec()),
         (bit::CMDLINE, args),
-        CpuTopology::here(),
     ]
 }
 

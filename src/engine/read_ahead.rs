@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::urgency::Urgency;
 use crate::session::Origin;
-use crate::source::{Batch, Progress, Source, SourceError};
+use crate::source::{Batch, Progress, Source, SourceError, Waker};
 
 /// Bytes of records that wait to be taken in; what does not fit stays in the file, or in the kernel's rings.
 const MOST_WAITING: usize = 64 << 20;
@@ -53,11 +53,22 @@ pub(super) fn beside<T>(
     let reader = Reader { source, ready, empty, waiting: waiting.clone(), stop, done: &done };
     std::thread::scope(|scope| {
         std::thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, || reader.run())?;
-        let result = work(ReadAhead { coming, used, waiting });
-        done.store(true, Ordering::Relaxed);
-        waker.wake();
-        Ok(result)
+        let _end = End { done: &done, waker };
+        Ok(work(ReadAhead { coming, used, waiting }))
     })
+}
+
+/// The end of the work, by whatever way it is left: the reader is told, which is waited for before a panic goes on.
+struct End<'a> {
+    done: &'a AtomicBool,
+    waker: Waker,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
 }
 
 struct Reader<'a> {
@@ -179,5 +190,22 @@ mod tests {
             beside(&mut source, &AtomicBool::new(false), |coming| coming.next().expect("one").expect("reads").1);
         assert_eq!(first.expect("a thread"), Progress::More);
         assert!(read.load(Ordering::SeqCst) <= MOST_WAITING / MEGABYTE + 2);
+    }
+    /// What panics beside a reader that has no room left ends it too, instead of waiting for it without end.
+    #[test]
+    fn a_panic_of_the_work_ends_the_reader() {
+        let (mut source, read) = counting(255);
+        let most = MOST_WAITING / MEGABYTE + 1;
+        let (over, is_over) = unbounded();
+        std::thread::spawn(move || {
+            let panics = std::panic::AssertUnwindSafe(|| {
+                beside(&mut source, &AtomicBool::new(false), |_coming| {
+                    until("as much as may wait is read", || read.load(Ordering::SeqCst) == most);
+                    panic!("meant");
+                })
+            });
+            over.send(std::panic::catch_unwind(panics).is_err())
+        });
+        assert_eq!(is_over.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 }

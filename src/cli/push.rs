@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::engine::curl::hidden;
 use crate::engine::intervals::Slices;
+use crate::engine::read_ahead;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
 use crate::panel::unit::{bytes, thousands};
-use crate::source::{Batch, Control, Progress, Rate, Source};
+use crate::source::{Progress, Rate, Source};
 use crate::symbols::SymbolOptions;
 
 use super::args::Record;
@@ -50,27 +51,26 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     let quiet = args.quiet;
     let to = store.clone();
     let post = crate::kernel::thread("push", move || deliver(&to, &parcels, quiet))?;
-    let (mut batch, mut began, mut due) = (Batch::default(), Instant::now(), Instant::now() + interval);
-    let ended = loop {
-        if stop.load(Ordering::Relaxed) {
-            let _ = source.control(&Control::Stop);
+    // Reading goes on while a slice is named and written, which takes seconds where a file is large.
+    let ended = read_ahead::beside(&mut source, &stop, |coming| {
+        let (mut began, mut due) = (Instant::now(), Instant::now() + interval);
+        loop {
+            let Some((mut batch, step)) = coming.next().transpose()? else {
+                break anyhow::Ok("stopped".to_owned());
+            };
+            batch.notes.iter().for_each(|note| complain(note));
+            slices.feed(&mut batch, |buffer| coming.recycle(buffer));
+            let over = matches!(step, Progress::End(_));
+            if over || Instant::now() >= due {
+                due += interval;
+                began = cut(&mut slices, &store, period, began, &sender)?;
+            }
+            if let Progress::End(why) = step {
+                break Ok(why);
+            }
         }
-        let step = source.next(&mut batch)?;
-        batch.notes.iter().for_each(|note| complain(note));
-        slices.feed(&mut batch);
-        batch.clear();
-        let over = matches!(step, Progress::End(_));
-        if over {
-            slices.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
-        }
-        if over || Instant::now() >= due {
-            due += interval;
-            began = cut(&mut slices, &store, period, began, &sender)?;
-        }
-        if let Progress::End(why) = step {
-            break why;
-        }
-    };
+    })
+    .context("no thread can be started to read what is measured")??;
     drop(sender);
     let sent = post.join().unwrap_or_default();
     let lost = slices.counts().1;

@@ -26,8 +26,10 @@ impl Slices {
         Self { ingest, resolver: Resolver::new(symbols), events }
     }
 
-    pub(crate) fn feed(&mut self, batch: &mut Batch) {
+    /// Takes a batch in; buffers of records go back by `recycle`.
+    pub(crate) fn feed(&mut self, batch: &mut Batch, recycle: impl FnMut(Vec<u8>)) {
         self.ingest.feed(batch);
+        std::iter::from_fn(|| self.ingest.spare()).for_each(recycle);
     }
 
     /// Samples of the slice so far, and those that were lost since the start.

@@ -23,7 +23,7 @@ pub mod intervals;
 mod missing_files;
 pub mod offline;
 mod quotas;
-mod read_ahead;
+pub(crate) mod read_ahead;
 pub mod shares;
 pub mod softirqs;
 pub mod symbolizer;

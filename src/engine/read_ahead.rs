@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::urgency::Urgency;
 use crate::session::Origin;
-use crate::source::{Batch, Progress, Source, SourceError, Waker};
+use crate::source::{Batch, Control, Progress, Source, SourceError, Waker};
 
 /// Bytes of records that wait to be taken in; what does not fit stays in the file, or in the kernel's rings.
 const MOST_WAITING: usize = 64 << 20;
+/// Time that a live source has to tell what it holds after it was told to stop.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 type Read = Result<(Batch, Progress), SourceError>;
 
 /// Batches that have been read, in their order.
-pub(super) struct ReadAhead {
+pub(crate) struct ReadAhead {
     coming: Receiver<Read>,
     used: Sender<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
@@ -24,7 +26,7 @@ pub(super) struct ReadAhead {
 
 impl ReadAhead {
     /// The next batch; `None` when the reader was told to stop and all that it had read has been taken.
-    pub(super) fn next(&self) -> Option<Read> {
+    pub(crate) fn next(&self) -> Option<Read> {
         let read = self.coming.recv().ok()?;
         if let Ok((batch, _)) = &read {
             self.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
@@ -33,14 +35,15 @@ impl ReadAhead {
     }
 
     /// Gives a buffer back, to be filled again.
-    pub(super) fn recycle(&self, buffer: Vec<u8>) {
+    pub(crate) fn recycle(&self, buffer: Vec<u8>) {
         // Nobody takes it when all is read.
         let _ = self.used.send(buffer);
     }
 }
 
-/// Does some work beside a thread that reads a source to its end, until `stop` is set or the work is done.
-pub(super) fn beside<T>(
+/// Does some work beside a thread that reads a source to its end, until `stop` is set or the work is done. A live source
+/// that is stopped still tells what it holds, and why it ended.
+pub(crate) fn beside<T>(
     source: &mut dyn Source,
     stop: &AtomicBool,
     work: impl FnOnce(ReadAhead) -> T,
@@ -85,23 +88,33 @@ impl Reader<'_> {
         // Rings that are not emptied in time lose what comes: nothing else in this program is as late.
         let live = self.source.info().origin == Origin::Live;
         let mut urgency = if live { Urgency::of_live(None) } else { Urgency::usual() };
+        let mut stopped: Option<Instant> = None;
         loop {
             urgency.keep();
+            if live && stopped.is_none() && self.stop.load(Ordering::Relaxed) {
+                // A source that cannot be stopped is left.
+                if self.source.control(&Control::Stop).is_err() {
+                    return;
+                }
+                stopped = Some(Instant::now());
+            }
             let mut batch = Batch { bytes: self.empty.try_recv().unwrap_or_default(), ..Batch::default() };
             let read = self.source.next(&mut batch).map(|step| (batch, step));
             let is_last = !matches!(read, Ok((_, Progress::More)));
             let bytes = read.as_ref().map_or(0, |(batch, _)| batch.bytes.len());
             self.waiting.fetch_add(bytes, Ordering::Relaxed);
-            if self.ready.send(read).is_err() || is_last || self.is_over() {
+            let is_left = self.done.load(Ordering::Relaxed)
+                || if live { stopped.is_some_and(|at| at.elapsed() > FAREWELL) } else { self.is_stopped() };
+            if self.ready.send(read).is_err() || is_last || is_left {
                 return;
             }
-            while self.waiting.load(Ordering::Relaxed) > MOST_WAITING && !self.is_over() {
+            while self.waiting.load(Ordering::Relaxed) > MOST_WAITING && !self.is_stopped() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.done.load(Ordering::Relaxed)
     }
 }
@@ -128,6 +141,10 @@ mod tests {
             &self.info
         }
 
+        fn stop(&mut self) {
+            self.last = self.number + 3;
+        }
+
         fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
             batch.bytes.clear();
             batch.bytes.resize(MEGABYTE, self.number);
@@ -140,6 +157,26 @@ mod tests {
     fn counting(last: u8) -> (Counting, Arc<AtomicUsize>) {
         let read = Arc::new(AtomicUsize::new(0));
         (Counting { info: Info::new(Origin::Recorded), number: 0, last, read: read.clone() }, read)
+    }
+
+    /// What a live source holds when it is stopped is read, and why it ended is known.
+    #[test]
+    fn a_live_source_that_is_stopped_tells_what_it_holds() {
+        let (stop, (mut source, read)) = (AtomicBool::new(false), counting(255));
+        source.info.origin = Origin::Live;
+        let numbers = beside(&mut source, &stop, |coming| {
+            until("something is read", || read.load(Ordering::SeqCst) > 4);
+            stop.store(true, Ordering::Relaxed);
+            let mut last = None;
+            while let Some(read) = coming.next() {
+                last = Some(read.expect("reads"));
+            }
+            let (batch, progress) = last.expect("batches");
+            (usize::from(batch.bytes[0]) + 1, progress)
+        });
+        let (numbers, progress) = numbers.expect("a thread");
+        assert_eq!(progress, Progress::End("all".into()));
+        assert_eq!(numbers, read.load(Ordering::SeqCst));
     }
 
     fn until(what: &str, holds: impl Fn() -> bool) {

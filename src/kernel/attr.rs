@@ -20,6 +20,15 @@ pub(crate) const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
 pub(crate) const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
 pub(crate) const SW_BPF_OUTPUT: u64 = b::PERF_COUNT_SW_BPF_OUTPUT as u64;
 
+/// The two kinds of software events that are no clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SwKind {
+    /// Faults, of programs and of the kernel.
+    Fault,
+    /// Switches of tasks and of their CPUs, which the kernel does.
+    Switch,
+}
+
 /// `PERF_SAMPLE_*` bits of `sample_type` (perf_event_open(2)).
 #[expect(missing_docs, reason = "the kernel's names, see perf_event_open(2)")]
 pub mod sample {
@@ -165,6 +174,23 @@ impl Attr {
     /// True if it never has samples, and is there for other records.
     pub(crate) fn is_dummy(&self) -> bool {
         self.kind == TYPE_SOFTWARE && self.config == SW_DUMMY
+    }
+
+    /// What a software event counts of which all that count it have their samples at once; `None` for others.
+    pub(crate) fn shared(&self) -> Option<SwKind> {
+        use SwKind::{Fault, Switch};
+        let counted = u32::try_from(self.config).ok().filter(|_| self.kind == TYPE_SOFTWARE)?;
+        match counted {
+            b::PERF_COUNT_SW_PAGE_FAULTS
+            | b::PERF_COUNT_SW_PAGE_FAULTS_MIN
+            | b::PERF_COUNT_SW_PAGE_FAULTS_MAJ
+            | b::PERF_COUNT_SW_ALIGNMENT_FAULTS
+            | b::PERF_COUNT_SW_EMULATION_FAULTS => Some(Fault),
+            b::PERF_COUNT_SW_CONTEXT_SWITCHES | b::PERF_COUNT_SW_CPU_MIGRATIONS | b::PERF_COUNT_SW_CGROUP_SWITCHES => {
+                Some(Switch)
+            }
+            _ => None,
+        }
     }
 
     pub(crate) fn precise(&self) -> u8 {

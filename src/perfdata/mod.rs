@@ -71,13 +71,18 @@ impl EventDesc {
 
     /// The fields of its samples and the end of its other records, by its attr.
     pub fn layout(&self) -> Layout {
-        Layout {
-            sample_type: self.attr.sample_type,
-            read_format: self.attr.read_format,
-            id_all: self.attr.has(crate::kernel::attr::Flag::SampleIdAll),
-            regs_user: self.attr.regs_user,
-            branches: self.attr.branch_sample_type,
-        }
+        layout(&self.attr)
+    }
+}
+
+/// The fields of an event's samples and the end of its other records.
+pub(crate) fn layout(attr: &Attr) -> Layout {
+    Layout {
+        sample_type: attr.sample_type,
+        read_format: attr.read_format,
+        id_all: attr.has(crate::kernel::attr::Flag::SampleIdAll),
+        regs_user: attr.regs_user,
+        branches: attr.branch_sample_type,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::common::session::Session;
 use crate::common::{allowed, program, run, skipped};
@@ -43,6 +44,42 @@ fn a_perf_record_beside_us_works_as_without_us() {
     assert_eq!(five(), Vec::<String>::new(), "beside us");
     session.keys("q");
     assert!(session.end().success());
+}
+
+/// The kernel takes samples of one fault from what it prepared for whoever counts it first, with that one's id.
+#[test]
+fn page_faults_are_counted_beside_others_who_count_them() {
+    const NAME: &str = "page_faults_are_counted_beside_others_who_count_them";
+    if !allowed(NAME) {
+        return;
+    }
+    if Command::new("perf").arg("version").output().is_err() {
+        return skipped(NAME, "perf is not installed");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let (ours, theirs) = (dir.path().join("ours.data"), dir.path().join("theirs.data"));
+    let record = |file: &Path, command: &str| {
+        let mut command_line = program();
+        command_line.args(["record", "-q", "-a", "-c", "1", "-e", "page-faults,cs", "-o"]).arg(file);
+        command_line.args(["--", "sh", "-c", command]).stdin(Stdio::null()).spawn().expect("starts")
+    };
+    // Samples of page faults as perf reads them, which fails at an id that is of no event.
+    let faults = || {
+        let read = run(Command::new("perf").args(["script", "-F", "comm,event", "-i"]).arg(&ours));
+        let text = String::from_utf8_lossy(&read.stdout);
+        text.lines().filter(|line| line.contains("true") && line.contains("page-faults")).count()
+    };
+    let load = |before: &str| format!("sleep {before}; i=0; while [ $i -lt 20 ]; do /bin/true; i=$((i+1)); done");
+    assert!(record(&ours, &load("0")).wait().expect("ends").success());
+    let alone = faults();
+    assert!(alone > 20 * 20, "{alone} of 20 commands");
+    // Who counts last is asked first.
+    let mut mine = record(&ours, &load("2"));
+    std::thread::sleep(Duration::from_millis(1000));
+    let mut other = record(&theirs, "sleep 4");
+    assert!(mine.wait().expect("ends").success() && other.wait().expect("ends").success());
+    let beside = faults();
+    assert!(beside * 10 > alone * 9 && beside * 9 < alone * 10, "{beside} for {alone} without them");
 }
 
 /// Files keep their build ids in a recording, also those that are gone when it ends.

@@ -12,6 +12,7 @@ use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::source::{EventState, FreshId, Handover, RunState};
 
 use super::attr::{self, CommonAttrs, KernelFeatures};
+use super::borrowed::Borrowed;
 use super::error::OpenError;
 use super::event_slot::Slot;
 use super::outside::Outside;
@@ -89,6 +90,8 @@ pub(crate) struct Attachment {
     pub(crate) strings: Strings,
     /// What tells tasks by their numbers in our own PID namespace, where that is not the outermost.
     pub(crate) outside: Option<Outside>,
+    /// What gives samples of software events our ids.
+    pub(crate) borrowed: Borrowed,
 }
 
 impl Attachment {
@@ -116,6 +119,7 @@ impl Attachment {
             walks: None,
             strings: Strings::default(),
             outside: Outside::here(),
+            borrowed: Borrowed::default(),
         }
     }
 
@@ -279,6 +283,7 @@ impl Attachment {
                     if let Some(outside) = &mut self.outside {
                         outside.learn(id, &self.slots[i].event, &attr);
                     }
+                    self.borrowed.learn(i, id, &attr);
                     self.fresh_ids.push(fresh(id, i as u16, &attr));
                     self.opened.push(OpenEvent { fd, event: Some(i as u16), cpu, who, id });
                     return Ok(Some(self.opened.len() - 1));

@@ -4,7 +4,6 @@ use crate::kernel::{cgroup, cpus, procfs};
 use crate::source::Batch;
 
 use super::attach::EventTarget;
-use super::rounds::drain;
 use super::{LiveSource, OpenError, Target, containers};
 
 impl LiveSource {
@@ -136,11 +135,12 @@ impl LiveSource {
     }
 
     pub(super) fn close_cpu(&mut self, cpu: u32, batch: &mut Batch) {
-        if let Some(ring) = self.attachment.rings.get_mut(&cpu) {
-            drain(cpu, ring, self.attachment.walks.as_mut(), &mut self.read, &mut batch.bytes);
+        let (rings, mut passes) = self.attachment.passes();
+        if let Some(ring) = rings.get_mut(&cpu) {
+            passes.drain(cpu, ring, &mut self.read, &mut batch.bytes);
         }
         if let Some(mut closed) = self.attachment.close_cpu(cpu) {
-            drain(cpu, &mut closed, self.attachment.walks.as_mut(), &mut self.read, &mut batch.bytes);
+            self.attachment.passes().1.drain(cpu, &mut closed, &mut self.read, &mut batch.bytes);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod attach;
 pub mod attr;
+mod borrowed;
 mod capture;
 pub mod containers;
 mod control;

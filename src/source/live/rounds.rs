@@ -1,5 +1,6 @@
 //! Rounds over the rings: how long records may lie in them, what ends a wait, and what a round brings.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
 use rustix::event::epoll;
@@ -9,7 +10,10 @@ use crate::source::Batch;
 
 use super::LiveSource;
 use super::attach::{Attachment, CpuRing};
+use super::borrowed::Borrowed;
+use super::outside::Outside;
 use super::stack_walks::StackWalks;
+use super::strings::Strings;
 
 /// The time that records may lie in a ring: one tick of the screen.
 const TICK_NS: u64 = 100_000_000;
@@ -65,14 +69,9 @@ impl LiveSource {
     pub(super) fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
-        let Attachment { rings, walks, strings, outside, .. } = &mut self.attachment;
+        let (rings, mut passes) = self.attachment.passes();
         for (cpu, ring) in rings {
-            let from = batch.bytes.len();
-            drain(*cpu, ring, walks.as_mut(), &mut self.read, &mut batch.bytes);
-            strings.joints.join(*cpu, &mut batch.bytes, from);
-            if let Some(outside) = outside {
-                outside.mend(&mut batch.bytes, from);
-            }
+            passes.drain(*cpu, ring, &mut self.read, &mut batch.bytes);
         }
         self.drained = batch.bytes.len() - had;
         if self.attachment.walks.as_mut().is_some_and(|walks| walks.pairs.has_asked()) {
@@ -82,19 +81,41 @@ impl LiveSource {
     }
 }
 
-/// Reads a ring; `read` is room for what is joined first.
-pub(super) fn drain(
-    cpu: u32,
-    ring: &mut CpuRing,
-    walks: Option<&mut StackWalks>,
-    read: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) {
-    let Some(walks) = walks else {
-        ring.ring.drain(out);
-        return;
-    };
-    read.clear();
-    ring.ring.drain(read);
-    walks.pairs.join(cpu, read, out);
+/// What records go through between a ring and a batch.
+pub(super) struct Passes<'a> {
+    walks: Option<&'a mut StackWalks>,
+    strings: &'a mut Strings,
+    outside: Option<&'a mut Outside>,
+    borrowed: &'a mut Borrowed,
+}
+
+impl Attachment {
+    /// The rings, and what their records go through.
+    pub(super) fn passes(&mut self) -> (&mut BTreeMap<u32, CpuRing>, Passes<'_>) {
+        let Self { rings, walks, strings, outside, borrowed, .. } = self;
+        (rings, Passes { walks: walks.as_mut(), strings, outside: outside.as_mut(), borrowed })
+    }
+}
+
+impl Passes<'_> {
+    /// Reads a ring; `read` is room for what is joined first.
+    pub(super) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let from = out.len();
+        match &mut self.walks {
+            Some(walks) => {
+                read.clear();
+                ring.ring.drain(read);
+                self.borrowed.mend(cpu, read, monotonic_ns);
+                walks.pairs.join(cpu, read, out);
+            }
+            None => {
+                ring.ring.drain(out);
+                self.borrowed.mend(cpu, &mut out[from..], monotonic_ns);
+            }
+        }
+        self.strings.joints.join(cpu, out, from);
+        if let Some(outside) = &mut self.outside {
+            outside.mend(out, from);
+        }
+    }
 }

@@ -1,0 +1,212 @@
+//! Samples of software events that have the id and the time of somebody else's: where several events count one fault or
+//! one switch, kernels since 6.2 take all their samples from what they prepared for the first, and that may be of another
+//! session (`___perf_sw_event`, `perf_prepare_sample`).
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::kernel::attr::{Attr, SwKind, sample};
+use crate::perfdata::layout;
+use crate::record::Layout;
+use crate::record::kinds::{HEADER, Header, misc, types};
+
+/// Ids of others that are remembered; when there are more, all are found anew.
+const MAX: usize = 1 << 12;
+/// Where a sample has its id and its time.
+const ID_AT: usize = HEADER;
+const TIME_AT: usize = HEADER + 24;
+
+/// What tells them from others.
+#[derive(Debug, Default)]
+pub(crate) struct Borrowed {
+    /// What is known of each id of ours; `None` where nobody shares a sample.
+    ours: FxHashMap<u64, Option<Shared>>,
+    /// One id of each slot that may share its samples, with their layout.
+    shared: BTreeMap<usize, (u64, Shared)>,
+    /// Whose samples come with ids of others.
+    theirs: FxHashMap<u64, u64>,
+    /// The time of the last sample of each ring.
+    latest: FxHashMap<u32, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    kind: SwKind,
+    layout: Layout,
+}
+
+impl Borrowed {
+    /// Learns an id of a slot's event.
+    pub(crate) fn learn(&mut self, slot: usize, id: u64, attr: &Attr) {
+        let shared = attr.shared().map(|kind| Shared { kind, layout: layout(attr) });
+        self.ours.insert(id, shared);
+        match shared {
+            Some(shared) => self.shared.insert(slot, (id, shared)),
+            None => self.shared.remove(&slot),
+        };
+    }
+
+    /// Gives samples that a ring brought by now, whole records from a place on, the id of our event, and a time between
+    /// those of the sample before and of now.
+    pub(crate) fn mend(&mut self, ring: u32, bytes: &mut [u8], now: impl FnOnce() -> u64) {
+        if self.shared.is_empty() || bytes.is_empty() {
+            return;
+        }
+        let now = now();
+        let mut at = 0;
+        let mut latest = self.latest.get(&ring).copied().unwrap_or_default();
+        while let Some(header) = Header::read(&bytes[at..]) {
+            let size = usize::from(header.size).max(HEADER);
+            let Some(record) = bytes.get_mut(at..at + size) else { break };
+            at += size;
+            if header.kind != types::SAMPLE {
+                continue;
+            }
+            let (Some(id), Some(time)) = (word(record, ID_AT), word(record, TIME_AT)) else { continue };
+            match self.ours.get(&id) {
+                Some(None) => {
+                    latest = latest.max(time);
+                    continue;
+                }
+                Some(Some(_)) => {}
+                None => match self.owner(id, header, &record[HEADER..]) {
+                    Some(owner) => put(record, ID_AT, owner),
+                    None => continue,
+                },
+            }
+            // What was written later was sampled later.
+            latest = time.clamp(latest, now.max(latest));
+            put(record, TIME_AT, latest);
+        }
+        self.latest.insert(ring, latest);
+    }
+
+    /// The id of the event of ours that a sample with an id of somebody else's is of: they count the same, so who it was
+    /// once it is always.
+    fn owner(&mut self, id: u64, header: Header, body: &[u8]) -> Option<u64> {
+        if let Some(id) = self.theirs.get(&id) {
+            return Some(*id);
+        }
+        let whole = |(_, shared): &&(u64, Shared)| shared.takes(header, body).is_some();
+        let exactly = |(_, shared): &&(u64, Shared)| shared.takes(header, body) == Some(true);
+        let (mut all, mut rest) = (self.shared.values(), self.shared.values());
+        let found = all.find(exactly).or_else(|| rest.find(whole)).map(|(id, _)| *id);
+        if self.theirs.len() >= MAX {
+            self.theirs.clear();
+        }
+        found.inspect(|found| {
+            self.theirs.insert(id, *found);
+        })
+    }
+}
+
+impl Shared {
+    /// Whether a sample is of this layout and may be of this kind; `None` if it cannot be taken apart by it.
+    fn takes(&self, header: Header, body: &[u8]) -> Option<bool> {
+        let sample = self.layout.sample(header, body).ok()?;
+        let behind = [sample::PHYS_ADDR, sample::CGROUP, sample::DATA_PAGE_SIZE, sample::CODE_PAGE_SIZE];
+        let rest = 8 * behind.iter().filter(|bit| self.layout.sample_type & **bit != 0).count();
+        let in_user = header.misc & misc::CPUMODE_MASK == misc::USER;
+        let has_address = self.layout.sample_type & sample::ADDR != 0 && sample.addr != 0;
+        let is_fault = self.kind == SwKind::Fault;
+        Some(sample.tail.len() == rest && if is_fault { in_user || has_address } else { !in_user && !has_address })
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
+fn put(record: &mut [u8], at: usize, word: u64) {
+    if let Some(place) = record.get_mut(at..at + 8) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::sample::{ADDR, CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
+    use crate::kernel::attr::{SW_CPU_CLOCK, TYPE_SOFTWARE};
+
+    const USUAL: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN;
+    const CLOCK: u64 = 1;
+    const FAULTS: u64 = 10;
+    const SWITCHES: u64 = 11;
+
+    /// A clock, page faults with their addresses, and context switches.
+    fn borrowed() -> Borrowed {
+        let mut borrowed = Borrowed::default();
+        let events = [(CLOCK, SW_CPU_CLOCK, USUAL), (FAULTS, 2, USUAL | ADDR), (SWITCHES, 3, USUAL)];
+        for (slot, (id, config, sample_type)) in events.into_iter().enumerate() {
+            borrowed.learn(slot, id, &Attr { kind: TYPE_SOFTWARE, config, sample_type, ..Attr::default() });
+        }
+        borrowed
+    }
+
+    fn record(mode: u16, words: &[u64]) -> Vec<u8> {
+        let mut out = types::SAMPLE.to_le_bytes().to_vec();
+        out.extend(mode.to_le_bytes());
+        out.extend(((HEADER + 8 * words.len()) as u16).to_le_bytes());
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        out
+    }
+
+    fn fault(id: u64, time: u64) -> Vec<u8> {
+        record(misc::USER, &[id, 0x10, 7, time, 0x7000, 0, 1, 2, 0x10, 0x20])
+    }
+
+    fn other(id: u64, time: u64) -> Vec<u8> {
+        record(misc::KERNEL, &[id, 0x10, 7, time, 0, 1, 2, 0x10, 0x20])
+    }
+
+    /// Ids and times after a round at a time.
+    fn mended(borrowed: &mut Borrowed, records: &[Vec<u8>], now: u64) -> Vec<(u64, u64)> {
+        let mut bytes = records.concat();
+        borrowed.mend(0, &mut bytes, || now);
+        let mut at = 0;
+        let mut each = |record: &Vec<u8>| {
+            let read = [ID_AT, TIME_AT].map(|field| word(&bytes[at..], field).expect("a field"));
+            at += record.len();
+            (read[0], read[1])
+        };
+        records.iter().map(&mut each).collect()
+    }
+
+    #[test]
+    fn samples_are_of_the_event_that_counts_what_they_tell() {
+        let mut borrowed = borrowed();
+        let read = mended(&mut borrowed, &[fault(90, 5), other(91, 6), other(CLOCK, 7), fault(FAULTS, 8)], 100);
+        assert_eq!(read, [(FAULTS, 5), (SWITCHES, 6), (CLOCK, 7), (FAULTS, 8)]);
+        // A fault of the kernel at no address looks like a switch, and is of whom the others were.
+        let vague = record(misc::KERNEL, &[90, 0x10, 7, 9, 0, 0, 1, 2, 0x10, 0x20]);
+        assert_eq!(mended(&mut borrowed, &[vague], 100), [(FAULTS, 9)]);
+    }
+
+    #[test]
+    fn times_are_between_the_sample_before_and_now() {
+        let mut borrowed = borrowed();
+        let read = mended(&mut borrowed, &[other(CLOCK, 50), fault(FAULTS, 3), fault(90, 999), other(91, 60)], 100);
+        assert_eq!(read, [(CLOCK, 50), (FAULTS, 50), (FAULTS, 100), (SWITCHES, 100)]);
+        assert_eq!(mended(&mut borrowed, &[fault(FAULTS, 101)], 200), [(FAULTS, 101)]);
+    }
+
+    #[test]
+    fn others_and_damaged_records_are_left_alone() {
+        // No event is called so, and nothing shares its samples.
+        let mut clock = Borrowed::default();
+        let attr = Attr { kind: TYPE_SOFTWARE, config: SW_CPU_CLOCK, sample_type: USUAL, ..Attr::default() };
+        clock.learn(0, CLOCK, &attr);
+        assert_eq!(mended(&mut clock, &[fault(90, 5)], 1), [(90, 5)]);
+        let whole = [fault(90, 5), other(91, 6)].concat();
+        for len in 0..whole.len() {
+            borrowed().mend(0, &mut whole[..len].to_vec(), || 9);
+        }
+        for at in 0..whole.len() {
+            let mut odd = whole.clone();
+            odd[at] ^= 0xff;
+            borrowed().mend(0, &mut odd, || 9);
+        }
+    }
+}

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::event::format::print::call;
 use crate::filter::expr::Expr;
+use crate::panel::unit::duration;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
@@ -56,8 +57,8 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
 };
 
-/// Events that are remembered, for what is between two.
-const RECENT: usize = 16_384;
+/// Events that are remembered, for what is between two: a storm of faults on the whole machine brings as many in a second.
+const RECENT: usize = 1 << 18;
 /// Open events that are remembered.
 const MAX_OPEN: usize = 1 << 18;
 
@@ -115,6 +116,8 @@ struct Slow {
     between: Vec<Seen>,
     /// Events in between that were not kept.
     more: usize,
+    /// The time at its beginning of which nothing was remembered when it ended.
+    forgotten: u64,
     /// How often each of them was there, kept or not, the most first.
     counts: Vec<(Place, u64)>,
 }
@@ -263,7 +266,9 @@ impl MultiTrace {
         meanwhile.for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
         let mut counts = by_weight(places, |n| *n);
         counts.truncate(PLACES);
-        Slow { first, second: second.clone(), key: key.clone(), between: kept, more, counts }
+        let oldest = self.recent.front().filter(|_| self.recent.len() == RECENT).map_or(0, |seen| seen.time);
+        let forgotten = oldest.saturating_sub(first.time);
+        Slow { first, second: second.clone(), key: key.clone(), between: kept, more, forgotten, counts }
     }
 
     fn name(&self, event: u16) -> Arc<str> {
@@ -321,7 +326,9 @@ impl MultiTrace {
 
     /// What there was most of meanwhile: a storm is one row.
     fn most(&mut self, at: &Moment<'_>) -> Panel {
-        let counts = self.looked_at(at).map_or_else(Vec::new, |slow| slow.counts.clone());
+        let slow = self.looked_at(at);
+        let gap = slow.map_or_else(String::new, |slow| unremembered(slow.forgotten));
+        let counts = slow.map_or_else(Vec::new, |slow| slow.counts.clone());
         let counts = counts.into_iter().map(|((event, tid, stack), n)| ((event, tid), stack, n));
         let lines = self.alike.rows(at, counts, |sum: &mut u64, n| *sum += n);
         Sheet::of(by_weight(&lines, |n| **n), |(place, _)| id(place))
@@ -330,6 +337,7 @@ impl MultiTrace {
             .left("task", "Task", 22, |(((_, tid), _), _)| text(at.task(*tid)))
             .left("stack", "Where", 0, |((_, line), _)| text(line.clone()))
             .panel("Meanwhile")
+            .noted(gap)
     }
 
     fn timeline(&self, at: &Moment<'_>) -> Panel {
@@ -347,11 +355,19 @@ impl MultiTrace {
             .left("task", "Task", 22, |(_, seen)| text(at.task(seen.tid)))
             .left("event", "Event", 26, |(_, seen)| text(self.name(seen.event)))
             .left("text", "What", 0, |(_, seen)| text(self.event_text(seen, at)));
-        let note = match slow.map_or(0, |slow| slow.more) {
-            0 => String::new(),
-            more => format!("{more} more events were in between: --detail keeps more"),
+        let note = match slow.map_or((0, 0), |slow| (slow.more, slow.forgotten)) {
+            (0, forgotten) => unremembered(forgotten),
+            (more, _) => format!("{more} more events were in between: --detail keeps more"),
         };
         sheet.whole(if slow.is_some() { "What was in between" } else { "In between" }).noted(note)
+    }
+}
+
+/// What the beginning of a pair lacks, in words; nothing where it is whole.
+fn unremembered(ns: u64) -> String {
+    match ns {
+        0 => String::new(),
+        _ => format!("of its first {} nothing is remembered: {RECENT} events have come since", duration(ns)),
     }
 }
 
@@ -509,5 +525,30 @@ impl MultiTrace {
             .right("replaced", "Replaced", 12, |event| count(&self.unpaired, event))
             .right("open", "Open", 12, |event| count(&open, event))
             .whole("Unpaired")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(time: u64) -> Seen {
+        let (raw, stack) = (Box::default(), RetainedStack::default());
+        Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, raw, stack, found: None }
+    }
+
+    /// Where a storm came between two events, it is counted as far as it is remembered, and the rest is no silence.
+    #[test]
+    fn what_is_not_remembered_any_more_is_said() {
+        let detail = Detail { events: 4, ..Detail::default() };
+        let mut unit = MultiTrace { detail, ..MultiTrace::default() };
+        let last = RECENT as u64 + 10;
+        (1..=last).for_each(|time| unit.remember(seen(time)));
+        let slow = unit.between(seen(1), &seen(last + 1), &RowKey::Int(7));
+        assert_eq!((slow.forgotten, slow.between.len(), slow.more), (10, 4, RECENT - 4));
+        assert_eq!(slow.counts.iter().map(|(_, n)| *n).sum::<u64>(), RECENT as u64);
+        assert!(unremembered(slow.forgotten).contains("10 ns"));
+        let slow = unit.between(seen(last - 3), &seen(last + 1), &RowKey::Int(7));
+        assert_eq!((slow.forgotten, slow.more, unremembered(0)), (0, 0, String::new()));
     }
 }

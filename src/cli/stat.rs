@@ -55,6 +55,15 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
              perfprof-tui record samples the same events"
         );
     }
+    // perf-prof's -i is an interval, perf's takes no value.
+    if let Some(word) = args.cmd.first().and_then(|word| word.to_str()).filter(|_| args.no_inherit)
+        && word.bytes().all(|c| c.is_ascii_digit())
+    {
+        return Err(usage(format!(
+            "stat -i {word}: -i is --no-inherit here, as perf has it, so that {word} would be the command; -I {word} prints \
+             every {word} ms, and perf-prof's stat is `perfprof-tui unit stat`"
+        )));
+    }
     if args.repeat != 1 && (args.cmd.is_empty() || args.interval.is_some()) {
         return Err(usage("-r: it is a command that can be run again and again, and without -I"));
     }

@@ -67,6 +67,7 @@ fn what_stat_cannot_do_is_said() {
         (&["record", "-o", "x", "--", "true"], "stat -o FILE"),
         (&["report", "-i", "x"], "stat -o FILE"),
         (&["--pre", "exit 3", "--", "true"], "exited with status 3"),
+        (&["-e", "sched:*", "-i", "1000"], "perfprof-tui unit stat"),
     ] {
         let out = program().arg("stat").args(args).output().expect("runs");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -64,6 +64,12 @@ impl CpuTopology {
             out.extend(number("core_id").to_le_bytes());
             out.extend(number("physical_package_id").to_le_bytes());
         }
+        // perf looks for dies wherever a section is longer than what it has read, and in a stream it is padded.
+        out.extend(lists(&["die_cpus_list", "package_cpus_list", "core_siblings_list"]));
+        for cpu in 0..cpus {
+            let die = file(cpu, &["die_id"]).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+            out.extend(die.to_le_bytes());
+        }
         (bit::CPU_TOPOLOGY, out)
     }
 
@@ -102,9 +108,14 @@ mod tests {
         let told = CpuTopology::read(&mut Bytes::new(&bytes, false), 3).expect("readable");
         let lists = || vec!["0".to_owned(), "1".to_owned()];
         let places = vec![(0, 0), (4, 1), (u32::MAX, u32::MAX)];
-        assert_eq!(told, CpuTopology { siblings: lists(), threads: lists(), places, ..CpuTopology::default() });
+        let (dies, die_of) = (Some(lists()), vec![0; 3]);
+        assert_eq!(told, CpuTopology { siblings: lists(), dies, threads: lists(), places: places.clone(), die_of });
         let cut = CpuTopology::read(&mut Bytes::new(&bytes[..bytes.len() - 4], false), 3).expect("readable");
-        assert!(cut.places.is_empty() && cut.threads == lists());
+        assert!(cut.die_of.is_empty() && cut.places == places && cut.threads == lists());
+        // Before dies were told.
+        let dies = 4 + 2 * 68 + 3 * 4;
+        let old = CpuTopology::read(&mut Bytes::new(&bytes[..bytes.len() - dies], false), 3).expect("readable");
+        assert!(old.dies.is_none() && old.places == places);
         assert_eq!(CpuTopology::read(&mut Bytes::new(&[9, 0], false), 3), None);
     }
 }

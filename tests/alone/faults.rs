@@ -54,11 +54,8 @@ fn parts(dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_killed_recorder_leaves_what_it_had() {
-    const NAME: &str = "a_killed_recorder_leaves_what_it_had";
     let _alone = alone();
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("x.data");
     std::fs::write(&file, "of yesterday").expect("written");
@@ -91,7 +88,6 @@ fn on_a_tiny_disk(words: &str) -> Option<String> {
 
 #[test]
 fn a_full_disk_is_said_with_the_file_and_the_remedy() {
-    const NAME: &str = "a_full_disk_is_said_with_the_file_and_the_remedy";
     let _alone = alone();
     let file = data("ipvs-cpu32.data");
     let file = file.display();
@@ -99,7 +95,7 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     for format in ["folded", "svg", "pprof", "firefox", "speedscope", "perfdata"] {
         let words = format!("export {file} --to {format} -o out.{format}");
         let Some(said) = on_a_tiny_disk(&words) else {
-            return skipped(NAME, "this user may not make mount namespaces");
+            return skipped("this user may not make mount namespaces");
         };
         let fits = said.contains(&format!(" out.{format}\n"));
         let full = said.contains(&format!("out.{format} was not written: No space left on device"));
@@ -109,10 +105,10 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     }
     assert!(told > 0, "all formats fit into 64 KB");
     let Some(said) = on_a_tiny_disk(&format!("diff {file} {file} --per nothing --format svg --output d.svg")) else {
-        return skipped(NAME, "this user may not make mount namespaces");
+        return skipped("this user may not make mount namespaces");
     };
     assert!(said.contains(" d.svg\n") || said.contains("d.svg was not written: No space left"), "{said}");
-    if allowed(NAME) {
+    if allowed() {
         let said = on_a_tiny_disk("record -q -a -e cpu-clock -F 4999 -o r.data -- sleep 3").unwrap_or_default();
         assert!(said.contains("r.data was not written: No space left on device"), "{said}");
         // What was recorded so far is there, and said.
@@ -160,11 +156,8 @@ fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
 
 #[test]
 fn stopped_and_continued() {
-    const NAME: &str = "stopped_and_continued";
     let _alone = alone();
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let mut session = Session::start(&["-e", "cpu-clock", "-F", "999", "-a"], 24, 120);
     session.wait_for("● live").wait_for("[kernel.kallsyms]");
     session.signal("-STOP");
@@ -203,25 +196,22 @@ impl Drop for Offline {
 
 #[test]
 fn a_cpu_goes_and_comes_back() {
-    const NAME: &str = "a_cpu_goes_and_comes_back";
     let _alone = alone();
-    if !allowed(NAME) || !has(NAME, Nature::Hotplug) || !may_change_the_machine(NAME) {
-        return;
-    }
+    needs!(allowed(), has(Nature::Hotplug), may_change_the_machine());
     match Offline::cpu(1) {
-        None => return skipped(NAME, "CPU 1 cannot be taken offline here"),
+        None => return skipped("CPU 1 cannot be taken offline here"),
         Some(cpu) => drop(cpu),
     }
     let mut session = Session::start(&["-e", "cpu-clock", "-F", "499", "-a"], 30, 120);
     session.wait_for("● live").wait_for("[kernel.kallsyms]");
-    let Some(cpu) = Offline::cpu(1) else { return skipped(NAME, "CPU 1 went offline only once") };
+    let Some(cpu) = Offline::cpu(1) else { return skipped("CPU 1 went offline only once") };
     session.keys("4").wait_for("[4 CPUs]").wait_for("\n     1    -    -    -");
     drop(cpu);
     session.keys("1").wait_for("[1 Top]").wait_for("● live");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
     // One that is not there from the start is no obstacle for those that are.
-    let Some(cpu) = Offline::cpu(1) else { return skipped(NAME, "CPU 1 went offline only twice") };
+    let Some(cpu) = Offline::cpu(1) else { return skipped("CPU 1 went offline only twice") };
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("one.data");
     let output = program()
@@ -238,11 +228,8 @@ fn a_cpu_goes_and_comes_back() {
 
 #[test]
 fn tracefs_is_not_there() {
-    const NAME: &str = "tracefs_is_not_there";
     let _alone = alone();
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let hide = "umount -l /sys/kernel/tracing 2>/dev/null; umount -l /sys/kernel/debug 2>/dev/null; true";
     let inside = |args: &str| {
         let mut command = Command::new("unshare");
@@ -250,10 +237,10 @@ fn tracefs_is_not_there() {
         command.env_clear().envs(environment()).output()
     };
     let Ok(output) = inside("stat -e sched:sched_switch -- true") else {
-        return skipped(NAME, "no unshare on this machine");
+        return skipped("no unshare on this machine");
     };
     if text(&output).contains("unshare:") {
-        return skipped(NAME, "this user may not make mount namespaces");
+        return skipped("this user may not make mount namespaces");
     }
     let said = text(&output);
     assert!(!output.status.success() && said.contains("mount -t tracefs"), "{said}");
@@ -264,11 +251,8 @@ fn tracefs_is_not_there() {
 
 #[test]
 fn no_descriptors_are_left() {
-    const NAME: &str = "no_descriptors_are_left";
     let _alone = alone();
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     for limit in [8, 12, 16, 20] {
         let output = shell(&format!("ulimit -n {limit}"), "stat -e cpu-clock -e task-clock -e page-faults -a -- true");
         let output = { output }.output().expect("ran");
@@ -305,13 +289,10 @@ impl Drop for Group {
 
 #[test]
 fn a_cgroup_limits_memory() {
-    const NAME: &str = "a_cgroup_limits_memory";
     let _alone = alone();
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let Some(group) = Group::limited(192 << 20) else {
-        return skipped(NAME, "no memory cgroup can be made here");
+        return skipped("no memory cgroup can be made here");
     };
     let procs = group.0.join("cgroup.procs");
     // Many stacks in little time: each process of the load is new.

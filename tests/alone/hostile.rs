@@ -29,10 +29,10 @@ struct Jitted {
 
 impl Jitted {
     /// `None` for whoever may not start processes of others.
-    fn start(test: &str, user: u32) -> Option<Self> {
+    fn start(user: u32) -> Option<Self> {
         let started = Command::new("sleep").arg("600").uid(user).gid(user).spawn();
         let Ok(process) = started else {
-            skipped(test, "needs root");
+            skipped("needs root");
             return None;
         };
         let map = PathBuf::from(format!("/tmp/perf-{}.map", process.id()));
@@ -96,8 +96,7 @@ fn functions(from: u64, count: u64) -> String {
 #[test]
 fn a_map_of_one_endless_line_stops_nobodys_names() {
     let _alone = alone();
-    const NAME: &str = "a_map_of_one_endless_line_stops_nobodys_names";
-    let (Some(attacker), Some(victim)) = (Jitted::start(NAME, ATTACKER), Jitted::start(NAME, VICTIM)) else { return };
+    let (Some(attacker), Some(victim)) = (Jitted::start(ATTACKER), Jitted::start(VICTIM)) else { return };
     attacker.file().write_all(b"1000 10 real\n2000 10 endless").expect("write");
     let size = [15 << 40, 1 << 40, 1 << 36].into_iter().find(|size| attacker.file().set_len(*size).is_ok());
     assert!(size.is_some(), "a sparse file");
@@ -119,8 +118,7 @@ fn a_map_of_one_endless_line_stops_nobodys_names() {
 #[test]
 fn a_long_map_keeps_nobody_waiting() {
     let _alone = alone();
-    const NAME: &str = "a_long_map_keeps_nobody_waiting";
-    let (Some(attacker), Some(victim)) = (Jitted::start(NAME, ATTACKER), Jitted::start(NAME, VICTIM)) else { return };
+    let (Some(attacker), Some(victim)) = (Jitted::start(ATTACKER), Jitted::start(VICTIM)) else { return };
     // One function over and over again, which takes no room that would end it.
     let line = functions(1, 1).repeat(1 << 14);
     let file = attacker.file();
@@ -154,11 +152,10 @@ fn own_memory() -> usize {
 #[test]
 fn many_maps_share_one_users_part() {
     let _alone = alone();
-    const NAME: &str = "many_maps_share_one_users_part";
     const BUDGET: usize = 24 << 20;
-    let Some(victim) = Jitted::start(NAME, VICTIM) else { return };
+    let Some(victim) = Jitted::start(VICTIM) else { return };
     victim.file().write_all(functions(0, 10_000).as_bytes()).expect("write");
-    let attackers: Vec<Jitted> = (0..6).filter_map(|_| Jitted::start(NAME, ATTACKER)).collect();
+    let attackers: Vec<Jitted> = (0..6).filter_map(|_| Jitted::start(ATTACKER)).collect();
     for attacker in &attackers {
         let mut file = attacker.file();
         (0..20).for_each(|i| file.write_all(functions(i * 32_000, 32_000).as_bytes()).expect("write"));

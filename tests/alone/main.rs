@@ -1,6 +1,7 @@
 //! Tests that want the machine or the memory of their process to themselves, and so run one at a time: CPUs that go and
 //! come, levels of rights, files that are made to take all memory.
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::alone;
-use crate::common::{allowed, may_change_the_machine, skipped};
+use crate::common::{allowed, installed, is_root, may_change_the_machine, skipped};
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
@@ -62,17 +62,8 @@ fn count(program: &Path, file: &Path, filter: &str) -> u64 {
 #[test]
 fn each_level_sees_what_the_readme_says() {
     let _alone = alone();
-    const NAME: &str = "each_level_sees_what_the_readme_says";
-    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
-        return skipped(NAME, "only root can take rights away");
-    }
-    if Command::new("setpriv").arg("--version").output().is_err() {
-        return skipped(NAME, "there is no setpriv (util-linux)");
-    }
-    if !may_change_the_machine(NAME) {
-        return;
-    }
-    let Some(level) = Level::take() else { return skipped(NAME, "kernel.perf_event_paranoid cannot be set") };
+    needs!(allowed(), is_root(), installed("setpriv"), may_change_the_machine());
+    let Some(level) = Level::take() else { return skipped("kernel.perf_event_paranoid cannot be set") };
     let dir = tempfile::tempdir().expect("dir");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).expect("opened");
@@ -118,7 +109,7 @@ fn each_level_sees_what_the_readme_says() {
     let tracefs = std::fs::metadata("/sys/kernel/tracing");
     let hidden = tracefs.is_ok_and(|meta| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o005 == 0);
     if !hidden {
-        return skipped(NAME, "tracefs is not mounted, or open to all: its row is not tried");
+        return skipped("tracefs is not mounted, or open to all: its row is not tried");
     }
     let mut traced = as_user(NOBODY, &program, dir.path(), "perfmon");
     let output = traced.args(["stat", "-e", "sched:sched_switch", "--", "true"]).output().expect("ran");
@@ -140,14 +131,7 @@ fn status(pid: u32, key: &str, radix: u32) -> Vec<u64> {
 fn a_program_with_more_rights_reads_as_its_caller() {
     let _alone = alone();
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    const NAME: &str = "a_program_with_more_rights_reads_as_its_caller";
-    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
-        return skipped(NAME, "only root can lend rights");
-    }
-    let there = |tool: &str| Command::new(tool).arg("--help").output().is_ok();
-    if !(there("setpriv") && there("setcap") && there("cc")) {
-        return skipped(NAME, "there is no setpriv, setcap or cc");
-    }
+    needs!(allowed(), is_root(), installed("setpriv"), installed("setcap"), installed("cc"));
     let dir = tempfile::tempdir().expect("dir");
     let mode = |path: &Path, bits| std::fs::set_permissions(path, PermissionsExt::from_mode(bits)).expect("mode");
     mode(dir.path(), 0o777);
@@ -167,7 +151,7 @@ fn a_program_with_more_rights_reads_as_its_caller() {
     let (capable, setuid) = (lends("capable"), lends("setuid"));
     let all = "cap_perfmon,cap_bpf,cap_syslog,cap_dac_read_search,cap_dac_override,cap_sys_ptrace=ep";
     if !Command::new("setcap").arg(all).arg(&capable).status().is_ok_and(|status| status.success()) {
-        return skipped(NAME, "this file system keeps no capabilities");
+        return skipped("this file system keeps no capabilities");
     }
     mode(&setuid, 0o4755);
     for program in [capable, setuid] {
@@ -236,13 +220,7 @@ fn the_readme_recommends_what_the_program_does() {
 #[test]
 fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
     let _alone = alone();
-    const NAME: &str = "rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked";
-    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
-        return skipped(NAME, "only root can take rights away");
-    }
-    if Command::new("setpriv").arg("--version").output().is_err() {
-        return skipped(NAME, "there is no setpriv (util-linux)");
-    }
+    needs!(allowed(), is_root(), installed("setpriv"));
     let dir = tempfile::tempdir().expect("dir");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(dir.path(), open).expect("opened");
@@ -250,7 +228,7 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
     std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
     let paranoid = std::fs::read_to_string(PARANOID).expect("readable");
     if !matches!(paranoid.trim(), "0" | "1" | "2") {
-        return skipped(NAME, "kernel.perf_event_paranoid is -1 or of a patched kernel: nothing limits locked memory");
+        return skipped("kernel.perf_event_paranoid is -1 or of a patched kernel: nothing limits locked memory");
     }
     // The kernel counts locked memory by user: nobody's is shared with the tests beside this one.
     let alone = NOBODY - 1;

@@ -113,20 +113,49 @@ fn requires_all() -> bool {
     std::env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1")
 }
 
+/// Ends the test in which it stands unless it has all that it needs; what it lacks has been said then.
+macro_rules! needs {
+    ($($has:expr),+) => {
+        if !($($has)&&+) {
+            return;
+        }
+    };
+}
+
+/// The test that runs, for the harness calls its thread by its name.
+fn name() -> String {
+    std::thread::current().name().unwrap_or("a thread of a test").to_owned()
+}
+
 /// Says by name that a test is skipped, past the harness's capture, so that it never passes silently.
 ///
 /// # Panics
 /// Where every test must run.
-pub fn skipped(test: &str, why: &str) {
-    assert!(!requires_all(), "{test} is skipped, and {REQUIRE_ALL} is set: {why}");
-    absent(test, why);
+pub fn skipped(why: &str) {
+    assert!(!requires_all(), "{} is skipped, and {REQUIRE_ALL} is set: {why}", name());
+    absent(why);
 }
 
 /// The same for what a machine lacks by its nature, so that nothing that is installed or allowed helps.
-pub fn absent(test: &str, why: &str) {
+pub fn absent(why: &str) {
     use std::io::Write;
     // The harness captures the print macros only.
-    let _ = writeln!(std::io::stderr().lock(), "SKIPPED {test}: {why}");
+    let _ = writeln!(std::io::stderr().lock(), "SKIPPED {}: {why}", name());
+}
+
+/// A program, and its path without links; says that the test is skipped where it is not.
+pub fn found(program: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&paths).map(|dir| dir.join(program)).find(|path| path.is_file());
+    if path.is_none() {
+        skipped(&format!("{program} is not installed"));
+    }
+    path.and_then(|path| path.canonicalize().ok())
+}
+
+/// True if a program is here; else says that the test is skipped.
+pub fn installed(program: &str) -> bool {
+    found(program).is_some()
 }
 
 /// What a machine and its kernel have by their nature.
@@ -139,9 +168,9 @@ pub enum Nature {
     Breakpoints,
 }
 
-/// Whether this machine has it, by looking at the machine and not by what the program says; if not, says that `test`
-/// is skipped.
-pub fn has(test: &str, nature: Nature) -> bool {
+/// Whether this machine has it, by looking at the machine and not by what the program says; if not, says that the
+/// test is skipped.
+pub fn has(nature: Nature) -> bool {
     let (place, lack) = match nature {
         Nature::Hotplug => ("/sys/devices/system/cpu/cpu1/online", "it has no second CPU that can be taken offline"),
         Nature::Btf => ("/sys/kernel/btf/vmlinux", "its kernel does not describe its types (BTF)"),
@@ -150,27 +179,49 @@ pub fn has(test: &str, nature: Nature) -> bool {
     };
     let has = Path::new(place).exists();
     if !has {
-        absent(test, &format!("by this machine's nature: {lack}"));
+        absent(&format!("by this machine's nature: {lack}"));
     }
     has
 }
 
 /// Whether a test may change what the machine does for everybody; says that it is skipped when not.
-pub fn may_change_the_machine(test: &str) -> bool {
+pub fn may_change_the_machine() -> bool {
     let may = requires_all();
     if !may {
-        skipped(test, &format!("it changes the machine for a while, which it does with {REQUIRE_ALL}=1 only"));
+        skipped(&format!("it changes the machine for a while, which it does with {REQUIRE_ALL}=1 only"));
     }
     may
 }
 
-/// Whether this user may sample the whole machine, its kernel included; says that `test` is skipped
+/// Whether this user is root; says that the test is skipped when not.
+pub fn is_root() -> bool {
+    let is = rustix::process::geteuid().is_root();
+    if !is {
+        skipped("only root may do what it does");
+    }
+    is
+}
+
+/// Whether this user may sample the whole machine, its kernel included; says that the test is skipped
 /// when not.
-pub fn allowed(test: &str) -> bool {
+pub fn allowed() -> bool {
     let rights = perfprof_tui::kernel::limits::Rights::read();
     let allowed = rights.blocked.is_none() && rights.system_wide() && rights.kernel();
     if !allowed {
-        skipped(test, "needs root, CAP_PERFMON or perf_event_paranoid -1");
+        skipped("needs root, CAP_PERFMON or perf_event_paranoid -1");
     }
     allowed
+}
+
+/// Whether tracepoints can be read here; else the test is skipped.
+pub fn traced() -> bool {
+    if !allowed() {
+        return false;
+    }
+    let there = ["/sys/kernel/tracing/events/sched", "/sys/kernel/debug/tracing/events/sched"];
+    let found = there.iter().any(|dir| std::fs::read_dir(dir).is_ok());
+    if !found {
+        skipped("no tracefs that this user may read");
+    }
+    found
 }

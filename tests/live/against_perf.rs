@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{self, Nature, allowed, has, our_rows, perf_rows, program, run, skipped};
+use crate::common::{self, Nature, allowed, has, installed, our_rows, perf_rows, program, run, skipped};
 
 /// Busy work of bounded length: a shell loop.
 const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
@@ -20,10 +20,6 @@ fn record(dir: &Path, args: &[&str]) -> std::path::PathBuf {
 
 fn report(file: &Path, args: &[&str]) -> Vec<u8> {
     run(program().arg("report").arg(file).args(["--format", "json"]).args(args)).stdout
-}
-
-fn perf_is_here() -> bool {
-    Command::new("perf").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
 /// The rows of a file that we wrote, by perf; it must not complain.
@@ -58,12 +54,7 @@ fn perf_report(file: &Path) -> common::Rows {
 
 #[test]
 fn perf_opens_a_recording_of_several_events() {
-    if !allowed("perf_opens_a_recording_of_several_events") {
-        return;
-    }
-    if !perf_is_here() {
-        return skipped("perf_opens_a_recording_of_several_events", "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     // Processes that start while it runs give side-band records of their own.
     let work = format!("{BUSY}; sh -c '{BUSY}'; true");
@@ -75,9 +66,7 @@ fn perf_opens_a_recording_of_several_events() {
 /// same tracepoint, one of them filtered, over the same load.
 #[test]
 fn a_filter_in_the_kernel_keeps_what_matches() {
-    if !allowed("a_filter_in_the_kernel_keeps_what_matches") {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     // Names that nobody else on this machine has.
     for name in ["ppkept", "ppleft"] {
@@ -114,10 +103,7 @@ fn a_filter_in_the_kernel_keeps_what_matches() {
 /// filter keeps of the same tracepoint, recorded beside it without a filter.
 #[test]
 fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
-    const NAME: &str = "a_filter_means_the_same_in_the_kernel_and_in_the_view";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let load = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.01; (exit 3); done";
     let samples = |file: &Path, filter: Option<&str>| -> Vec<u64> {
@@ -157,10 +143,7 @@ fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
 /// of a fault the id of one of the events, so they are told apart by nothing else.)
 #[test]
 fn a_program_beside_an_event_keeps_what_the_view_would() {
-    const NAME: &str = "a_program_beside_an_event_keeps_what_the_view_would";
-    if !allowed(NAME) || !has(NAME, Nature::Btf) {
-        return;
-    }
+    needs!(allowed(), has(Nature::Btf));
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("live.data");
     let load = "for i in 1 2 3 4; do /bin/true; done; nice -n 5 /bin/true; true";
@@ -173,7 +156,7 @@ fn a_program_beside_an_event_keeps_what_the_view_would() {
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         if !out.status.success() {
             assert!(said.contains("BPF") || said.contains("does not describe its types"), "{said}");
-            skipped(NAME, said.trim());
+            skipped(said.trim());
         }
         out.status.success()
     };
@@ -235,13 +218,7 @@ fn a_program_beside_an_event_keeps_what_the_view_would() {
 /// for tracepoints.
 #[test]
 fn the_list_has_what_perf_lists() {
-    const NAME: &str = "the_list_has_what_perf_lists";
-    if !allowed(NAME) {
-        return;
-    }
-    if !perf_is_here() {
-        return skipped(NAME, "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let listed = |kind: &str| -> std::collections::BTreeSet<String> {
         let out = Command::new("perf").args(["list", kind]).stdin(Stdio::null()).output().expect("perf");
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -264,9 +241,7 @@ fn the_list_has_what_perf_lists() {
 
 #[test]
 fn a_command_is_followed_with_its_children() {
-    if !allowed("a_command_is_followed_with_its_children") {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let script = format!("sh -c '{BUSY}'; exec -a renamed bash -c '{BUSY}'");
     let file = record(dir.path(), &["-e", "cpu-clock", "--", "bash", "-c", &script]);
@@ -278,12 +253,7 @@ fn a_command_is_followed_with_its_children() {
 
 #[test]
 fn perf_reads_a_recording_row_by_row() {
-    if !allowed("perf_reads_a_recording_row_by_row") {
-        return;
-    }
-    if !perf_is_here() {
-        return skipped("perf_reads_a_recording_row_by_row", "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-a", "-F", "2000", "--", "sh", "-c", BUSY]);
     let ours = our_rows(&report(&file, &["-s", "comm,dso,sym", "--no-demangle"]));
@@ -304,9 +274,7 @@ fn perf_reads_a_recording_row_by_row() {
 
 #[test]
 fn several_events_and_a_tracepoint_group() {
-    if !allowed("several_events_and_a_tracepoint_group") {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let file =
         record(dir.path(), &["-e", "{cpu-clock,page-faults:u}", "-e", "context-switches", "--", "sh", "-c", BUSY]);
@@ -321,12 +289,10 @@ fn several_events_and_a_tracepoint_group() {
 /// The tracing data that goes with tracepoints must be what perf's own parser expects.
 #[test]
 fn perf_reads_a_recording_of_tracepoints() {
-    if !allowed("perf_reads_a_recording_of_tracepoints") {
-        return;
-    }
+    needs!(allowed());
     let tracefs = perfprof_tui::event::tracepoint::root().is_ok();
-    if !tracefs || !perf_is_here() {
-        return skipped("perf_reads_a_recording_of_tracepoints", "no tracefs, or no perf");
+    if !tracefs || !installed("perf") {
+        return skipped("no tracefs, or no perf");
     }
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-a", "-e", "sched:sched_switch", "--", "sh", "-c", "sleep 0.1; sleep 0.1"]);
@@ -337,9 +303,7 @@ fn perf_reads_a_recording_of_tracepoints() {
 
 #[test]
 fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
-    if !allowed("a_running_process_is_attached_to_and_its_end_ends_the_recording") {
-        return;
-    }
+    needs!(allowed());
     let mut child = Command::new("sh").args(["-c", &BUSY.replace("150000", "600000")]).spawn().expect("sh");
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string()]);
@@ -353,9 +317,7 @@ fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
 /// A ring whose task has ended wakes whoever waits for it, for ever: each time would be a round in the file.
 #[test]
 fn a_process_that_has_ended_is_waited_for_no_more() {
-    if !allowed("a_process_that_has_ended_is_waited_for_no_more") {
-        return;
-    }
+    needs!(allowed());
     let mut child = Command::new("sleep").arg("0.5").spawn().expect("sleep");
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string(), "--", "sleep", "2"]);
@@ -383,7 +345,7 @@ fn refusals_name_reason_and_remedy() {
     check(&["-F", "100000000", "--", "true"], 1, "perf_event_max_sample_rate");
     check(&["-G", "no/such/group"], 1, "cgroup");
     check(&["--call-graph", "magic", "--", "true"], 2, "fp, tables, dwarf[,SIZE], lbr, auto or none");
-    if allowed("refusals_name_reason_and_remedy") {
+    if allowed() {
         check(&["-e", "cpu-clock", "--", "/no/such/program"], 127, "No such file or directory");
         let output = program().args(["record", "-o", "/no/such/dir/x.data", "--", "true"]).output().expect("runs");
         assert_eq!(output.status.code(), Some(1));
@@ -432,21 +394,15 @@ fn output_into_head() {
 /// Where there are cgroups, samples are in those that perf reads from the same file, and a filter finds one of them.
 #[test]
 fn samples_tell_their_cgroups() {
-    const NAME: &str = "samples_tell_their_cgroups";
-    if !allowed(NAME) {
-        return;
-    }
-    if !perf_is_here() {
-        return skipped(NAME, "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let Some(root) = perfprof_tui::kernel::cgroup::tree() else {
-        return skipped(NAME, "no cgroup tree for perf events is mounted");
+        return skipped("no cgroup tree for perf events is mounted");
     };
     // A group of our own, with a name that nobody else has.
     let group = format!("perfprof-test-{}", std::process::id());
     let path = root.join(&group);
     if let Err(error) = std::fs::create_dir(&path) {
-        return skipped(NAME, &format!("no cgroup can be made: {error}"));
+        return skipped(&format!("no cgroup can be made: {error}"));
     }
     let dir = tempfile::tempdir().expect("dir");
     let work = format!("echo $$ > {}/cgroup.procs; {BUSY}; {BUSY}", path.display());
@@ -483,10 +439,7 @@ fn samples_tell_their_cgroups() {
 /// Counters count what perf stat counts; a system call made a known number of times is exact.
 #[test]
 fn counters_count_as_perf_stat_does() {
-    const NAME: &str = "counters_count_as_perf_stat_does";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let events = "page-faults,sched:sched_process_exec,sched:sched_process_fork";
     let load = "for i in 1 2 3 4 5 6 7; do /bin/true; done";
     let stat = |args: &[&str]| -> serde_json::Value {
@@ -502,7 +455,7 @@ fn counters_count_as_perf_stat_does() {
     // The shell, and each command that it starts.
     assert_eq!((value(&ours, "sched:sched_process_fork"), value(&ours, "sched:sched_process_exec")), (7.0, 8.0));
     assert!(ours["seconds"].as_f64().expect("seconds") < 60.0);
-    if perf_is_here() {
+    if installed("perf") {
         let perf =
             Command::new("perf").args(["stat", "-x", ",", "-e", events, "sh", "-c", load]).output().expect("perf");
         let text = String::from_utf8_lossy(&perf.stderr).into_owned();
@@ -549,13 +502,7 @@ fn counters_count_as_perf_stat_does() {
 /// What scripts read of perf stat they read of ours: the same fields, in the same places.
 #[test]
 fn scripts_that_read_perf_stat_read_ours() {
-    const NAME: &str = "scripts_that_read_perf_stat_read_ours";
-    if !allowed(NAME) {
-        return;
-    }
-    if !perf_is_here() {
-        return skipped(NAME, "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     // Of numbers only that they are some, and how many digits stand behind the point.
     let shape = |text: &[u8]| -> Vec<String> {
         let field = |word: &str| match word.trim().trim_end_matches('%').parse::<f64>() {
@@ -591,10 +538,7 @@ fn scripts_that_read_perf_stat_read_ours() {
 /// A group whose first event samples for all: perf reads of our recording what we do, and as much as was counted.
 #[test]
 fn the_first_of_a_group_samples_for_all() {
-    const NAME: &str = "the_first_of_a_group_samples_for_all";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let args = ["-F", "499", "-e", "{cpu-clock,page-faults}:S"];
     let file =
@@ -632,14 +576,11 @@ fn offset(file: &str, function: &str) -> String {
 /// A probe from the command line: made, listed, counted, removed; nothing is left.
 #[test]
 fn probes_are_made_listed_counted_and_removed() {
-    const NAME: &str = "probes_are_made_listed_counted_and_removed";
-    if !allowed(NAME) || !has(NAME, Nature::Uprobes) {
-        return;
-    }
+    needs!(allowed(), has(Nature::Uprobes));
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let libc = maps.lines().filter_map(|l| l.split_whitespace().nth(5)).find(|p| p.contains("/libc.so"));
     let (Some(libc), true) = (libc, Path::new("/sys/kernel/tracing/uprobe_events").exists()) else {
-        return skipped(NAME, "no tracefs, or no libc to probe");
+        return skipped("no tracefs, or no libc to probe");
     };
     let probe = |args: &[&str]| program().arg("probe").args(args).output().expect("runs");
     let said = |out: &std::process::Output| {
@@ -744,9 +685,7 @@ fn stat_leaves_no_command_behind() {
 /// A command that is not there is named, once, and leaves no recording behind.
 #[test]
 fn a_command_that_cannot_start_is_named() {
-    if !allowed("a_command_that_cannot_start_is_named") {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let commands = [&["record", "-e", "cpu-clock"][..], &["stat", "-e", "task-clock"], &["syscalls", "--batch"]];
     for command in commands {
@@ -766,13 +705,7 @@ fn a_command_that_cannot_start_is_named() {
 /// Options of perf record that change what a file has, or how many there are: perf reads each file, and finds the same.
 #[test]
 fn rarer_options_of_record_make_files_that_perf_reads() {
-    let test = "rarer_options_of_record_make_files_that_perf_reads";
-    if !allowed(test) {
-        return;
-    }
-    if !perf_is_here() {
-        return skipped(test, "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let script = |file: &Path, fields: &str| {
         let out = Command::new("perf").args(["script", "-F", fields, "-i"]).arg(file).stdin(Stdio::null()).output();
         String::from_utf8_lossy(&out.expect("perf").stdout).into_owned()

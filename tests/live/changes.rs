@@ -180,13 +180,13 @@ fn run_of(answer: &Answer, at: usize) -> Option<RunState> {
     Some(answer.events.get(at)?.meter.as_ref()?.state.run.clone())
 }
 
-fn tracepoint(test: &str, name: &str) -> Option<Vec<Event>> {
-    if !allowed(test) {
+fn tracepoint(name: &str) -> Option<Vec<Event>> {
+    if !allowed() {
         return None;
     }
     let events = parse(name, &LookupPaths::system());
     if events.is_err() {
-        skipped(test, "this kernel has no system call tracepoints");
+        skipped("this kernel has no system call tracepoints");
     }
     events.ok()
 }
@@ -194,7 +194,7 @@ fn tracepoint(test: &str, name: &str) -> Option<Vec<Event>> {
 /// Each change opens a new event beside the old one: every hit counts once.
 #[test]
 fn no_hit_is_missed_or_doubled_while_an_event_changes() {
-    let Some(events) = tracepoint("no_hit_is_missed_or_doubled_while_an_event_changes", HIT) else { return };
+    let Some(events) = tracepoint(HIT) else { return };
     // Held back until the events are there, so that all of its hits are seen.
     let load = Load::start();
     let engine = engine(events, Target::Threads(vec![load.tid]));
@@ -227,10 +227,7 @@ fn no_hit_is_missed_or_doubled_while_an_event_changes() {
 /// The members of a group count on CPUs from the start, and again after a rest.
 #[test]
 fn members_of_a_group_count_and_go_on() {
-    const NAME: &str = "members_of_a_group_count_and_go_on";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     // Each program that it runs maps pages anew.
     let bounded = "i=0; while [ $i -lt 60000 ]; do /bin/true; i=$((i + 1)); done";
     let mut faulting = std::process::Command::new("sh").args(["-c", bounded]).spawn().expect("sh");
@@ -256,8 +253,8 @@ fn members_of_a_group_count_and_go_on() {
 /// Samples of a whole session: what a paused, stopped or refused event gives and what not.
 #[test]
 fn events_come_rest_and_go_while_it_runs() {
-    let Some(mut events) = tracepoint("events_come_rest_and_go_while_it_runs", "cpu-clock") else { return };
-    if tracepoint("events_come_rest_and_go_while_it_runs", HIT).is_none() {
+    let Some(mut events) = tracepoint("cpu-clock") else { return };
+    if tracepoint(HIT).is_none() {
         return;
     }
     events.truncate(1);
@@ -314,7 +311,7 @@ fn events_come_rest_and_go_while_it_runs() {
 /// Time off the CPUs is known from when its tracepoint is added.
 #[test]
 fn switches_that_are_added_tell_the_time_off_the_cpus() {
-    let Some(events) = tracepoint("switches_that_are_added_tell_the_time_off_the_cpus", "cpu-clock") else { return };
+    let Some(events) = tracepoint("cpu-clock") else { return };
     let engine = engine(events, Target::System);
     control(&engine, Control::Add("sched:sched_switch".to_owned())).expect("added");
     let answer = wait(&engine, "absences", |a| a.events.iter().any(|e| e.name == "off-cpu" && e.total.samples > 10));
@@ -334,8 +331,7 @@ fn switches_that_are_added_tell_the_time_off_the_cpus() {
 /// samples follow at once.
 #[test]
 fn a_filter_of_the_same_shape_is_only_a_store() {
-    const NAME: &str = "a_filter_of_the_same_shape_is_only_a_store";
-    let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
+    let Some(events) = tracepoint("cpu-clock") else { return };
     let load = Load::start();
     let engine = engine(events, Target::Threads(vec![load.tid]));
     wait(&engine, "samples", |a| samples(a, "cpu-clock") > 3);
@@ -343,7 +339,7 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
     let none = format!("tid == {}", load.tid + 1);
     if let Err(why) = filter(&none) {
         assert!(why.contains("BPF"), "{why}");
-        return skipped(NAME, &why);
+        return skipped(&why);
     }
     // Once a whole second is over without a sample, none comes in the next ones either.
     let past = |a: &Answer| event(a, "cpu-clock").meter.map_or(0, |m| m.history.len());
@@ -368,15 +364,12 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn probes_of_functions_and_static_ones_hit_and_go() {
-    const NAME: &str = "probes_of_functions_and_static_ones_hit_and_go";
-    let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
-    if !has(NAME, Nature::Uprobes) {
-        return;
-    }
+    let Some(events) = tracepoint("cpu-clock") else { return };
+    needs!(has(Nature::Uprobes));
     let places = LookupPaths::system();
-    let Ok(root) = places.tracefs else { return skipped(NAME, "there is no tracefs") };
+    let Ok(root) = places.tracefs else { return skipped("there is no tracefs") };
     if !root.join("uprobe_events").exists() {
-        return skipped(NAME, "its probes cannot be seen");
+        return skipped("its probes cannot be seen");
     }
     let own = std::env::current_exe().expect("path");
     let listed = common::run(common::program().args(["probe", "-x"]).arg(&own).arg("-l"));
@@ -462,8 +455,7 @@ fn a_static_probe_stays_until_it_is_taken_away() {
 /// Who is sampled changes while it runs, from the machine to a task and back.
 #[test]
 fn other_tasks_are_sampled_while_it_runs() {
-    const NAME: &str = "other_tasks_are_sampled_while_it_runs";
-    let Some(events) = tracepoint(NAME, HIT) else { return };
+    let Some(events) = tracepoint(HIT) else { return };
     let (one, two) = (Load::start(), Load::start());
     for start in [Target::System, Target::Threads(vec![one.tid])] {
         let engine = engine(events.clone(), start);
@@ -497,10 +489,7 @@ fn other_tasks_are_sampled_while_it_runs() {
 /// ends that, for as long as the window reaches back to it.
 #[test]
 fn samples_are_expected_of_a_clock_that_runs_whole() {
-    const NAME: &str = "samples_are_expected_of_a_clock_that_runs_whole";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let load = Load::start();
     let engine = engine(vec![Event::cpu_clock()], Target::System);
     let cpus = |a: &Answer| (a.by_cpu.frequency, a.by_cpu.whole);
@@ -521,8 +510,7 @@ fn samples_are_expected_of_a_clock_that_runs_whole() {
 /// all hits.
 #[test]
 fn a_flood_is_held_back() {
-    const NAME: &str = "a_flood_is_held_back";
-    let Some(events) = tracepoint(NAME, HIT) else { return };
+    let Some(events) = tracepoint(HIT) else { return };
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let (tid, its_tid) = std::sync::mpsc::channel();
@@ -555,7 +543,7 @@ fn a_flood_is_held_back() {
     if !slowed(&answer) {
         // 50 % of a CPU at 1.4 µs a sample; a slow machine does not come so far.
         assert!(rate < 380_000.0, "{rate} hits a second are none too many");
-        absent(NAME, &format!("this machine makes {rate:.0} calls a second only"));
+        absent(&format!("this machine makes {rate:.0} calls a second only"));
     } else {
         assert!(answer.notes.iter().any(|note| note.contains("floods: one in")), "{:?}", answer.notes);
     }
@@ -574,10 +562,7 @@ fn run_program(name: &str, ms: u32) -> std::process::Child {
 /// Without frame pointers stacks are broken, which is said; by DWARF they are whole.
 #[test]
 fn stacks_turn_to_dwarf_while_it_runs() {
-    const NAME: &str = "stacks_turn_to_dwarf_while_it_runs";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let mut child = run_program("spin-nofp", 15_000);
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
@@ -602,10 +587,7 @@ fn stacks_turn_to_dwarf_while_it_runs() {
 /// begins or ends.
 #[test]
 fn stacks_turn_to_tables_while_it_runs() {
-    const NAME: &str = "stacks_turn_to_tables_while_it_runs";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let mut child = run_program("spin-nofp", 15_000);
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
@@ -632,10 +614,7 @@ fn stacks_turn_to_tables_while_it_runs() {
 /// A JIT's functions get their names from its map while it runs.
 #[test]
 fn a_jits_functions_are_named_while_it_runs() {
-    const NAME: &str = "a_jits_functions_are_named_while_it_runs";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let mut child = run_program("jitmap", 8000);
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
@@ -650,7 +629,7 @@ fn a_jits_functions_are_named_while_it_runs() {
 /// What the CPUs did since samples were forgotten is a share of the time since then.
 #[test]
 fn the_busy_share_begins_anew_with_the_samples() {
-    let Some(events) = tracepoint("the_busy_share_begins_anew_with_the_samples", "cpu-clock") else { return };
+    let Some(events) = tracepoint("cpu-clock") else { return };
     let cpus = perfprof_tui::kernel::cpus::online().expect("CPUs").len();
     let loads: Vec<Load> = (0..cpus.div_ceil(2)).map(|_| Load::start()).collect();
     let engine = engine(events, Target::System);
@@ -670,7 +649,7 @@ fn the_busy_share_begins_anew_with_the_samples() {
 /// Time off the CPUs is made of switches: where the kernel leaves some out, that is said of it.
 #[test]
 fn what_is_made_of_filtered_events_says_so() {
-    let Some(events) = tracepoint("what_is_made_of_filtered_events_says_so", "sched:sched_switch") else { return };
+    let Some(events) = tracepoint("sched:sched_switch") else { return };
     let engine = engine(events, Target::System);
     let off = |a: &Answer| a.events.iter().find(|e| e.name == "off-cpu").cloned();
     let answer = wait(&engine, "switches", |a| off(a).is_some());
@@ -688,8 +667,7 @@ fn what_is_made_of_filtered_events_says_so() {
 /// Processes that end before anybody looks have the names that they had, in their last switch, too.
 #[test]
 fn what_has_ended_has_its_name() {
-    const NAME: &str = "what_has_ended_has_its_name";
-    let Some(mut events) = tracepoint(NAME, "sched:sched_switch") else { return };
+    let Some(mut events) = tracepoint("sched:sched_switch") else { return };
     events.extend(parse("cpu-clock", &LookupPaths::system()).expect("parses"));
     let engine = engine(events, Target::System);
     control(&engine, Control::Frequency(4999)).expect("faster");

@@ -41,7 +41,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(test: &str) -> Option<Self> {
+    fn set() -> Option<Self> {
         let dir = tempfile::tempdir().expect("a folder");
         let at = |name: &str| dir.path().join(name);
         std::fs::write(at("w.c"), PROGRAM).expect("written");
@@ -49,7 +49,7 @@ impl Scene {
         cc.args(["-g", "-O1", "-fno-omit-frame-pointer", "-o"]).arg(at("w")).arg(at("w.c"));
         cc.args(["-Wl,--no-as-needed", "-lstdc++"]);
         if !cc.status().is_ok_and(|status| status.success()) {
-            skipped(test, "no C compiler (gcc)");
+            skipped("no C compiler (gcc)");
             return None;
         }
         std::fs::write(at("big"), vec![0; 4 << 20]).expect("written");
@@ -160,11 +160,8 @@ fn is_alone(line: &str) -> bool {
 
 #[test]
 fn command_lines_of_the_manuals_are_taken() {
-    const NAME: &str = "command_lines_of_the_manuals_are_taken";
-    if !allowed(NAME) {
-        return;
-    }
-    let Some(scene) = Scene::set(NAME) else { return };
+    needs!(allowed());
+    let Some(scene) = Scene::set() else { return };
     let table = std::fs::read_to_string(data("command_lines.tsv")).expect("the table");
     let lines: Vec<(&str, &str)> = table
         .lines()

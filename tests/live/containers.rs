@@ -8,8 +8,8 @@ use crate::common::session::Session;
 use crate::common::{absent, allowed, program, run, skipped};
 
 /// Three pods with two containers each, one of which burns.
-fn shop(test: &str) -> Option<Pods> {
-    if !allowed(test) {
+fn shop() -> Option<Pods> {
+    if !allowed() {
         return None;
     }
     let start = || {
@@ -20,13 +20,13 @@ fn shop(test: &str) -> Option<Pods> {
         }
         Ok(pods)
     };
-    start().map_err(|why: String| skipped(test, &why)).ok()
+    start().map_err(|why: String| skipped(&why)).ok()
 }
 
 /// Who burns is found by name at once, also what starts later; one that has ended keeps its name.
 #[test]
 fn who_burns_is_found_by_name() {
-    let Some(mut pods) = shop("who_burns_is_found_by_name") else { return };
+    let Some(mut pods) = shop() else { return };
     let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container"], 30, 200);
     session.wait_for("cart-7d9");
     let first = session.text();
@@ -49,7 +49,7 @@ fn who_burns_is_found_by_name() {
 /// Only the containers of a pattern are sampled, also those that start later and those of another target.
 #[test]
 fn some_containers_are_sampled_alone() {
-    let Some(mut pods) = shop("some_containers_are_sampled_alone") else { return };
+    let Some(mut pods) = shop() else { return };
     pods.run("till-5c2", "burner", Does::Burn).expect("runs");
     let wanted = format!("{}/cart-*", pods.namespace);
     let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container", "--pod", &wanted], 30, 160);
@@ -69,7 +69,7 @@ fn some_containers_are_sampled_alone() {
 /// A recording keeps the names when all of it has ended; one without them is told by a list.
 #[test]
 fn recordings_keep_the_names() {
-    let Some(mut pods) = shop("recordings_keep_the_names") else { return };
+    let Some(mut pods) = shop() else { return };
     let dir = tempfile::tempdir().expect("dir");
     let [file, list, bare, stream] =
         ["perf.data", "containers.json", "perf.only", "stream"].map(|name| dir.path().join(name));
@@ -90,7 +90,7 @@ fn recordings_keep_the_names() {
     let perf = |args: &[&str]| Command::new("perf").args(args).stdin(Stdio::null()).output();
     let path = |path: &Path| path.display().to_string();
     let Ok(recorded) = perf(&["record", "-a", "-F", "499", "--all-cgroups", "-o", &path(&bare), "sleep", "1"]) else {
-        return skipped("recordings_keep_the_names", "perf is not installed");
+        return skipped("perf is not installed");
     };
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
     pods.end("cart-7d9", "app");
@@ -118,13 +118,13 @@ fn recordings_keep_the_names() {
     assert!(told.iter().any(|row| row["pod"] == "cart-7d9" && row["container"] == "app"), "{told:?}");
 }
 
-/// A container that may have next to nothing of a CPU and wants all of one is told of by its name, with how long it waited.
+/// A container that may have next to nothing of a CPU and wants all of one is told of by its name, with how long it
+/// waited.
 #[test]
 fn who_is_throttled_is_told_by_name() {
-    const NAME: &str = "who_is_throttled_is_told_by_name";
-    let Some(pods) = shop(NAME) else { return };
+    let Some(pods) = shop() else { return };
     if !pods.limit("cart-7d9", "app", 3) {
-        return absent(NAME, "no controller limits CPU time here");
+        return absent("no controller limits CPU time here");
     }
     let out = run(program().args(["cpus", "-i", "1", "-n", "3", "--format", "json"])).stdout;
     let text = String::from_utf8(out).expect("text");
@@ -182,10 +182,9 @@ fn build_id(file: &Path) -> String {
 /// files are gone, stay.
 #[test]
 fn each_containers_own_files_name_its_functions() {
-    const NAME: &str = "each_containers_own_files_name_its_functions";
-    let Some(mut pods) = shop(NAME) else { return };
+    let Some(mut pods) = shop() else { return };
     let (Some(cart), Some(till)) = (rootfs("cart_spins"), rootfs("till_spins")) else {
-        return skipped(NAME, "no C compiler (gcc)");
+        return skipped("no C compiler (gcc)");
     };
     pods.run_in("cart-lib", "app", cart.path(), &["/bin/main"]).expect("runs");
     pods.run_in("till-lib", "app", till.path(), &["/bin/main"]).expect("runs");
@@ -223,7 +222,7 @@ fn each_containers_own_files_name_its_functions() {
 /// Units add what threads did up by container.
 #[test]
 fn units_add_up_by_container() {
-    let Some(pods) = shop("units_add_up_by_container") else { return };
+    let Some(pods) = shop() else { return };
     for (unit, pod) in [
         ("rundelay", "cart-7d9/app"),
         ("task-state", "cart-7d9/app"),
@@ -240,7 +239,7 @@ fn units_add_up_by_container() {
 /// A unit is narrowed to a pod or a container as a recording is: all of its kind, by the kit.
 #[test]
 fn units_are_narrowed_to_pods_and_containers() {
-    let Some(pods) = shop("units_are_narrowed_to_pods_and_containers") else { return };
+    let Some(pods) = shop() else { return };
     let pod = format!("{}/cart-*", pods.namespace);
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("all.data").display().to_string();
@@ -296,13 +295,10 @@ impl Drop for Burns {
 /// A container whose group no event can be bound to is shown by a filter of the view, and the screen says so.
 #[test]
 fn a_container_of_another_tree_is_shown_by_a_filter() {
-    const NAME: &str = "a_container_of_another_tree_is_shown_by_a_filter";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let trees = perfprof_tui::kernel::cgroup::trees();
     let Some(other) = trees.iter().skip(1).find(|tree| tree.ends_with("cpu") || tree.ends_with("pids")) else {
-        return absent(NAME, "all groups are in one tree here");
+        return absent("all groups are in one tree here");
     };
     let name = format!("perfprof-box-{}", std::process::id());
     let burns = Burns::start(other.join(format!("lxc.payload.{name}")));
@@ -322,13 +318,10 @@ fn a_container_of_another_tree_is_shown_by_a_filter() {
 /// Where groups are spread over trees of version 1, a process is found in one that is not that of perf events.
 #[test]
 fn a_group_of_another_tree_is_told() {
-    const NAME: &str = "a_group_of_another_tree_is_told";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let trees = perfprof_tui::kernel::cgroup::trees();
     let Some(other) = trees.iter().skip(1).find(|tree| tree.ends_with("cpu") || tree.ends_with("pids")) else {
-        return absent(NAME, "all groups are in one tree here");
+        return absent("all groups are in one tree here");
     };
     let (group, dir) = (format!("perfprof-group-{}", std::process::id()), tempfile::tempdir().expect("dir"));
     let burns = Burns::start(other.join(&group));

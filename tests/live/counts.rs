@@ -8,10 +8,7 @@ use crate::common::{allowed, program, run};
 /// Times of a run stand among events; a run has what a shell is to do before and after it, and 0 of them never end.
 #[test]
 fn runs_have_times_and_what_stands_beside_them() {
-    const NAME: &str = "runs_have_times_and_what_stands_beside_them";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("a folder");
     let stat = |args: &[&str]| run(program().current_dir(dir.path()).arg("stat").args(args));
     let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
@@ -58,10 +55,7 @@ fn runs_have_times_and_what_stands_beside_them() {
 
 #[test]
 fn what_stat_cannot_do_is_said() {
-    const NAME: &str = "what_stat_cannot_do_is_said";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     for (args, words) in [
         (&["-r", "0", "-a"][..], "-r"),
         (&["record", "-o", "x", "--", "true"], "stat -o FILE"),
@@ -78,10 +72,7 @@ fn what_stat_cannot_do_is_said() {
 /// What each thread counted is in the recording, where perf looks for it; branches where the machine has some.
 #[test]
 fn recordings_have_counts_of_threads_and_branches() {
-    const NAME: &str = "recordings_have_counts_of_threads_and_branches";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("s.data");
     let record = |args: &[&str]| {
@@ -118,10 +109,7 @@ fn recordings_have_counts_of_threads_and_branches() {
 /// Each of several cgroups has its own counts, as perf counts them.
 #[test]
 fn cgroups_are_counted_each_by_itself() {
-    const NAME: &str = "cgroups_are_counted_each_by_itself";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let args = ["stat", "-x", ",", "-e", "cs,cpu-clock", "--for-each-cgroup", "/", "-a", "sleep", "0.2"];
     let ours = run(program().args(args));
     let fields = |text: &[u8]| -> Vec<Vec<String>> {

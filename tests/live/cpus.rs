@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{allowed, program, run, skipped};
+use crate::common::{allowed, installed, program, run};
 
 fn json(args: &[&str]) -> Vec<serde_json::Value> {
     let out = run(program().arg("cpus").args(["--format", "json"]).args(args));
@@ -12,13 +12,12 @@ fn json(args: &[&str]) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Our figures and those of mpstat over the same seconds. Each begins when it gets a CPU and reads /proc/stat at moments
-/// of its own, so where the load changes they may differ once, by the seconds that only one of them saw, but not always.
+/// Our figures and those of mpstat over the same seconds. Each begins when it gets a CPU and reads /proc/stat at
+/// moments of its own, so where the load changes they may differ once, by the seconds that only one of them saw, but
+/// not always.
 #[test]
 fn shares_are_those_of_mpstat() {
-    if Command::new("mpstat").arg("-V").output().is_err() {
-        return skipped("shares_are_those_of_mpstat", "mpstat is not installed");
-    }
+    needs!(installed("mpstat"));
     let differ: Vec<String> = (0..5).map_while(|_| beside_mpstat().err()).collect();
     assert!(differ.len() < 5, "{differ:?}");
 }
@@ -61,9 +60,7 @@ fn beside_mpstat() -> Result<(), String> {
 
 #[test]
 fn the_time_in_softirqs_is_measured_live() {
-    if !allowed("the_time_in_softirqs_is_measured_live") {
-        return;
-    }
+    needs!(allowed());
     let lines = json(&["-n", "3", "--softirq-time"]);
     let last = &lines[2]["cpus"];
     let timer = |cpu: &serde_json::Value| cpu["time_timer"].as_f64().unwrap_or(-1.0);
@@ -78,10 +75,7 @@ fn the_time_in_softirqs_is_measured_live() {
 /// Packets that one CPU sends to itself: text and JSON name vector and function, and no keys.
 #[test]
 fn a_softirq_is_named_where_there_is_no_screen() {
-    const NAME: &str = "a_softirq_is_named_where_there_is_no_screen";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let cpu = *perfprof_tui::kernel::cpus::online().expect("CPUs").last().expect("a CPU");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{self, allowed, program, run, skipped};
+use crate::common::{self, allowed, installed, is_root, program, run, skipped};
 use perfprof_tui::kernel::identity::Identity;
 use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::session::{Dso, Origin, Session};
@@ -29,16 +29,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(test: &str, tools: &[&str]) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            skipped(test, "only root reads what others may not");
+    fn new(tools: &[&str]) -> Option<Self> {
+        if !is_root() || !tools.iter().all(|tool| installed(tool)) {
             return None;
-        }
-        for tool in tools {
-            if Command::new(tool).arg("--version").output().is_err() {
-                skipped(test, &format!("there is no {tool}"));
-                return None;
-            }
         }
         let dir = tempfile::tempdir().expect("dir");
         mode(dir.path(), 0o755);
@@ -140,8 +133,7 @@ fn shows(listing: &Listing) -> bool {
 /// made while it is read.
 #[test]
 fn a_users_program_names_sources_for_itself_alone() {
-    const NAME: &str = "a_users_program_names_sources_for_itself_alone";
-    let Some(stage) = Stage::new(NAME, &["cc", "setpriv"]) else { return };
+    let Some(stage) = Stage::new(&["cc", "setpriv"]) else { return };
     std::fs::create_dir(stage.at("closed")).expect("dir");
     mode(&stage.at("closed"), 0o700);
     symlink(stage.secret("secret", 0o600), stage.at("link")).expect("link");
@@ -176,11 +168,8 @@ fn a_users_program_names_sources_for_itself_alone() {
 /// The same from a recording: by its owner, by the program's, and through a pipe by nobody.
 #[test]
 fn a_recording_names_sources_for_its_owner_alone() {
-    const NAME: &str = "a_recording_names_sources_for_its_owner_alone";
-    if !allowed(NAME) {
-        return;
-    }
-    let Some(stage) = Stage::new(NAME, &["cc", "setpriv", "timeout"]) else { return };
+    needs!(allowed());
+    let Some(stage) = Stage::new(&["cc", "setpriv", "timeout"]) else { return };
     let (secret, data) = (stage.secret("secret", 0o600), stage.at("a.data"));
     let path = stage.program("spin", &secret);
     let mut record = program();
@@ -221,8 +210,7 @@ fn a_recording_names_sources_for_its_owner_alone() {
 /// Whose a process is does not change where its files in /proc are root's.
 #[test]
 fn a_process_that_hides_has_its_own_user() {
-    const NAME: &str = "a_process_that_hides_has_its_own_user";
-    let Some(stage) = Stage::new(NAME, &["setpriv"]) else { return };
+    let Some(stage) = Stage::new(&["setpriv"]) else { return };
     let sleep = stage.at("hidden");
     std::fs::copy("/bin/sleep", &sleep).expect("copied");
     // What one may run and not read is such a process.
@@ -245,8 +233,7 @@ fn a_process_that_hides_has_its_own_user() {
 /// A process's root is the root of all that it names.
 #[test]
 fn no_link_leads_out_of_a_process_root() {
-    const NAME: &str = "no_link_leads_out_of_a_process_root";
-    let Some(stage) = Stage::new(NAME, &["setpriv"]) else { return };
+    let Some(stage) = Stage::new(&["setpriv"]) else { return };
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().map(Path::new).find(|path| path.exists());
     let outer = stage.secret("outer.c", 0o644);
     std::fs::create_dir(stage.at("root")).expect("dir");
@@ -267,7 +254,7 @@ fn no_link_leads_out_of_a_process_root() {
         }
     };
     if !built {
-        return skipped(NAME, "no static program can be made");
+        return skipped("no static program can be made");
     }
     symlink(&outer, stage.at("root/link.c")).expect("link");
     std::fs::write(stage.at("root/inner.c"), MARKER).expect("written");
@@ -296,7 +283,7 @@ fn a_lease_keeps_nobody_waiting() {
         libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) == 0
     };
     if !leased {
-        return skipped("a_lease_keeps_nobody_waiting", "this file system has no leases");
+        return skipped("this file system has no leases");
     }
     let began = Instant::now();
     let root = perfprof_tui::kernel::procfs::directory(dir.path()).expect("root");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::session::{Session, Work, instead_of_ssh};
-use crate::common::{self, data, program};
+use crate::common::{self, allowed, data, program};
 use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::source::recording;
@@ -231,10 +231,7 @@ fn over_the_wire(dir: &Path, hosts: &[&str]) -> Session {
 
 #[test]
 fn two_machines_over_the_wire() {
-    const NAME: &str = "two_machines_over_the_wire";
-    if !common::allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let _work = Work::start();
     let dir = tempfile::tempdir().expect("dir");
     // One of them is reached by two tunnels, which may lead to two machines.
@@ -251,10 +248,7 @@ fn two_machines_over_the_wire() {
 /// The others go on.
 #[test]
 fn a_machine_that_hangs_or_cannot_be_reached() {
-    const NAME: &str = "a_machine_that_hangs_or_cannot_be_reached";
-    if !common::allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
     let mut session = over_the_wire(dir.path(), &["ssh://node-7", "ssh://node-8", "ssh://node-9"]);
     session.wait_for(" node-7 node-8 ").wait_for("no recording comes from node-9");

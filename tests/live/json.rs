@@ -5,9 +5,7 @@ use crate::common::{allowed, program, run};
 
 #[test]
 fn what_the_machine_is_printed_as_keeps_to_the_schema() {
-    if !allowed("what_the_machine_is_printed_as_keeps_to_the_schema") {
-        return;
-    }
+    needs!(allowed());
     let schema = printed();
     let commands: &[(&str, &[&str])] = &[
         ("stat", &["stat", "-e", "task-clock,context-switches,cycles", "--format", "json", "sleep", "0.1"]),

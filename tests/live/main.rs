@@ -1,6 +1,7 @@
 //! The running kernel and the program in a terminal: what is measured here and now, against perf and against loads
 //! whose truth is known. Without the rights to measure the machine a test says so by its name and passes as skipped.
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 

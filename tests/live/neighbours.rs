@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::session::Session;
-use crate::common::{allowed, program, run, skipped};
+use crate::common::{allowed, installed, program, run};
 
 /// Processes that begin, map and end while they are recorded.
 const LOAD: &str = "i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i+1)); done";
@@ -26,13 +26,7 @@ fn fault_of_perf(dir: &Path, args: &[&str]) -> Option<String> {
 
 #[test]
 fn a_perf_record_beside_us_works_as_without_us() {
-    const NAME: &str = "a_perf_record_beside_us_works_as_without_us";
-    if !allowed(NAME) {
-        return;
-    }
-    if Command::new("perf").arg("version").output().is_err() {
-        return skipped(NAME, "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     let five = || -> Vec<String> {
         let both = (0..5).flat_map(|_| [&[][..], &["-a"]]);
@@ -49,13 +43,7 @@ fn a_perf_record_beside_us_works_as_without_us() {
 /// The kernel takes samples of one fault from what it prepared for whoever counts it first, with that one's id.
 #[test]
 fn page_faults_are_counted_beside_others_who_count_them() {
-    const NAME: &str = "page_faults_are_counted_beside_others_who_count_them";
-    if !allowed(NAME) {
-        return;
-    }
-    if Command::new("perf").arg("version").output().is_err() {
-        return skipped(NAME, "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     let (ours, theirs) = (dir.path().join("ours.data"), dir.path().join("theirs.data"));
     let record = |file: &Path, command: &str| {
@@ -85,13 +73,7 @@ fn page_faults_are_counted_beside_others_who_count_them() {
 /// Files keep their build ids in a recording, also those that are gone when it ends.
 #[test]
 fn a_recording_has_the_build_ids_of_what_ran() {
-    const NAME: &str = "a_recording_has_the_build_ids_of_what_ran";
-    if !allowed(NAME) {
-        return;
-    }
-    if Command::new("perf").arg("version").output().is_err() {
-        return skipped(NAME, "perf is not installed");
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     let (copy, file) = (dir.path().join("short-lived"), dir.path().join("ours.data"));
     std::fs::copy("/bin/sleep", &copy).expect("copied");

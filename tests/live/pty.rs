@@ -4,8 +4,8 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::common;
-use crate::common::data;
 use crate::common::session::{PATIENCE, Session, Work, cells, instead_of_ssh};
+use crate::common::{allowed, data, traced};
 
 fn open(rows: u16, cols: u16) -> Session {
     let file = data("ipvs-cpu32.data");
@@ -75,9 +75,7 @@ fn a_snapshot_of_a_recording_gives_the_same_report() {
 
 #[test]
 fn live_numbers_come_and_the_view_freezes() {
-    if !common::allowed("live_numbers_come_and_the_view_freezes") {
-        return;
-    }
+    needs!(allowed());
     let busy = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done";
     let mut session = Session::start(&["-e", "cpu-clock", "-F", "500", "--", "sh", "-c", busy], 30, 120);
     session.wait_for("● live").wait_for("sh ");
@@ -91,9 +89,7 @@ fn live_numbers_come_and_the_view_freezes() {
 
 #[test]
 fn a_command_that_ends_is_reported_on_leaving() {
-    if !common::allowed("a_command_that_ends_is_reported_on_leaving") {
-        return;
-    }
+    needs!(allowed());
     let mut session = Session::start(
         &["-e", "cpu-clock", "--", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 7"],
         24,
@@ -109,9 +105,7 @@ fn a_command_that_ends_is_reported_on_leaving() {
 
 #[test]
 fn a_capture_filter_is_edited_while_a_load_runs() {
-    if !common::allowed("a_capture_filter_is_edited_while_a_load_runs") {
-        return;
-    }
+    needs!(allowed());
     let busy = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); sleep 0.02; done";
     let args = ["-e", "sched:sched_process_exit", "-s", "comm,sym", "--", "sh", "-c", busy];
     let mut session = Session::start(&args, 30, 120);
@@ -137,14 +131,11 @@ fn flood() {
 /// snapshot holds the proof.
 #[test]
 fn a_flood_is_found_and_saved() {
-    const NAME: &str = "a_flood_is_found_and_saved";
-    if !common::allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let cpu = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
     let flood = match common::flood::Flood::start(cpu, "pty::flood") {
         Ok(flood) => flood,
-        Err(why) => return common::skipped(NAME, &why),
+        Err(why) => return common::skipped(&why),
     };
     let mut session = Session::start(&["-e", "cpu-clock", "-F", "499"], 40, 140);
     session.wait_for(&format!("CPU {cpu} softirq")).wait_for("NET_RX");
@@ -167,9 +158,7 @@ fn a_flood_is_found_and_saved() {
 /// What is measured is chosen from the list of all events, while it runs.
 #[test]
 fn events_are_started_paused_and_stopped_from_the_list() {
-    if !common::allowed("events_are_started_paused_and_stopped_from_the_list") {
-        return;
-    }
+    needs!(allowed());
     let mut session = Session::start(&["-e", "cpu-clock"], 30, 120);
     session.wait_for("● live");
     session.keys("5").wait_for("events that this machine knows");
@@ -225,10 +214,7 @@ fn a_range_of_time_is_selected_and_drilled_into() {
 /// Units from their start to their end: one by its command, another beside it, and both gone.
 #[test]
 fn units_come_and_go() {
-    const NAME: &str = "units_come_and_go";
-    if !common::allowed(NAME) || std::fs::read_dir("/sys/kernel/tracing/events/sched").is_err() {
-        return common::skipped(NAME, "no tracefs that this user may read");
-    }
+    needs!(traced());
     let mut session = Session::start(&["rundelay"], 30, 120);
     session.wait_for("[rundelay]").wait_for("[Threads]").wait_for("Wake-up");
     session.keys("Moncpu\r");
@@ -291,10 +277,7 @@ fn the_demo_and_its_tour() {
 /// A machine that is recorded now, over the wire; what stands for ssh runs the line here.
 #[test]
 fn another_machine_over_the_wire() {
-    const NAME: &str = "another_machine_over_the_wire";
-    if !common::allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let _work = Work::start();
     let dir = tempfile::tempdir().expect("dir");
     let script = "#!/bin/sh\necho \"$@\" > \"$0.args\"\nfor line; do :; done\nexec sh -c \"$line\"\n";
@@ -468,7 +451,7 @@ fn somebody_new_is_told_once_where_help_is() {
 fn nothing_is_made_in_the_home_of_another_user() {
     let home = tempfile::tempdir().expect("dir");
     if std::os::unix::fs::chown(home.path(), Some(65534), Some(65534)).is_err() {
-        return common::skipped("nothing_is_made_in_the_home_of_another_user", "only root can give a folder away");
+        return common::skipped("only root can give a folder away");
     }
     let env = [("XDG_STATE_HOME", home.path().to_str().expect("text"))];
     let mut session = Session::start_in(&["open", &data("forker-g.data").to_string_lossy()], 24, 100, &env);
@@ -492,13 +475,10 @@ fn ranks(pid: u32) -> Vec<(String, i32, i32)> {
 
 #[test]
 fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
-    const NAME: &str = "what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is";
     const AHEAD: [&str; 3] = ["perfprof-tui", "profile", "source"];
-    if !common::allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     if let Err(why) = perfprof_tui::engine::urgency::may_be_realtime(7) {
-        return common::skipped(NAME, &format!("no thread may be ahead of others: {why}"));
+        return common::skipped(&format!("no thread may be ahead of others: {why}"));
     }
     let own = rustix::process::getpriority_process(None).expect("a nice value");
     for (option, ahead) in [(&[][..], ((own - 10).max(-20), 0)), (&["-r", "7"][..], (own, 7))] {
@@ -526,10 +506,7 @@ fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
 /// which is taken before the program has a say; and of private memory what its table and a first view need.
 #[test]
 fn a_start_is_light() {
-    const NAME: &str = "a_start_is_light";
-    if !common::allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"];
     let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "500", "--"][..], &command].concat(), 40, 140);
     session.wait_for("vfs_read");

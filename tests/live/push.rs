@@ -3,10 +3,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
-use crate::common::{allowed, program, run, skipped};
+use crate::common::{allowed, installed, program, run};
 use base64::Engine as _;
 use perfprof_tui::export::pprof::Profile;
 use prost::Message;
@@ -91,9 +90,7 @@ const SECRET: &str = "s3cr3t/p\u{e4}ss";
 
 #[test]
 fn no_message_has_a_password() {
-    if !can("no_message_has_a_password") {
-        return;
-    }
+    needs!(allowed(), installed("curl"));
     let dir = tempfile::tempdir().expect("dir");
     let (address, seen) = strict();
     let pushed = |url: &str, file: Option<&str>, env: Option<&str>| {
@@ -181,22 +178,9 @@ fn record(url: &str, more: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn can(test: &str) -> bool {
-    if !allowed(test) {
-        return false;
-    }
-    let curl = Command::new("curl").arg("--version").output().is_ok();
-    if !curl {
-        skipped(test, "there is no curl");
-    }
-    curl
-}
-
 #[test]
 fn profiles_reach_pyroscope() {
-    if !can("profiles_reach_pyroscope") {
-        return;
-    }
+    needs!(allowed(), installed("curl"));
     let (url, requests) = store(1);
     let said = record(&url, &["--push-name", "shop", "--push-label", "tier=web"]);
     assert!(said.contains("it answers 503") && said.contains("takes profiles again"), "{said}");
@@ -225,9 +209,7 @@ fn profiles_reach_pyroscope() {
 
 #[test]
 fn profiles_reach_parca() {
-    if !can("profiles_reach_parca") {
-        return;
-    }
+    needs!(allowed(), installed("curl"));
     let (url, requests) = store(0);
     let said = record(&url, &["--push-to", "parca"]);
     assert!(said.contains(", 0 not"), "{said}");
@@ -249,9 +231,7 @@ fn profiles_reach_parca() {
 
 #[test]
 fn a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
-    if !can("a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused") {
-        return;
-    }
+    needs!(allowed(), installed("curl"));
     let refused = program().args(["record", "--push", "ftp://x", "--", "true"]).output().expect("ran");
     assert_eq!(refused.status.code(), Some(2));
     // A port that was just given back: nobody listens there.

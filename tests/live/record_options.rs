@@ -3,18 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{allowed, program, run, skipped};
+use crate::common::{allowed, installed, program, run, skipped};
 
 /// A program that takes its time on a CPU, and prints.
 const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo done";
-
-fn perf_is_here(test: &str) -> bool {
-    let is_here = Command::new("perf").arg("--version").output().is_ok();
-    if !is_here {
-        skipped(test, "perf is not installed");
-    }
-    is_here
-}
 
 /// What a program prints of a recording.
 fn read(mut command: Command, words: &[&str], file: &Path) -> String {
@@ -40,9 +32,7 @@ fn record(dir: &Path, options: &[&str]) -> PathBuf {
 /// Whom a pipe leads to gets the recording, and a command's words go to standard error; a file gets the command's words.
 #[test]
 fn a_recording_goes_where_standard_output_does() {
-    if !allowed("a_recording_goes_where_standard_output_does") {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("a folder");
     let recording = || {
         let mut command = program();
@@ -64,7 +54,7 @@ fn a_recording_goes_where_standard_output_does() {
     let read = pipe(&["report", "-s", "comm"]);
     assert!(read.contains("  sh") && read == pipe(&["report", "-s", "comm", "-i", "-"]), "{read}");
     assert!(pipe(&["script", "-F", "comm"]).lines().count() > 2);
-    if perf_is_here("a_recording_goes_where_standard_output_does") {
+    if installed("perf") {
         assert!(perf(&["report", "--stdio", "-s", "comm"], &stream).contains("  sh"));
     }
     std::fs::remove_file(&stream).expect("removed");
@@ -80,10 +70,7 @@ fn a_recording_goes_where_standard_output_does() {
 /// Registers are those that perf reads, whichever are asked for.
 #[test]
 fn registers_are_recorded_as_perf_reads_them() {
-    const NAME: &str = "registers_are_recorded_as_perf_reads_them";
-    if !allowed(NAME) || !perf_is_here(NAME) {
-        return;
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("a folder");
     let (some, stack) =
         if cfg!(target_arch = "aarch64") { ("--user-regs=pc,sp", "sp:") } else { ("--user-regs=ip,sp", "SP:") };
@@ -105,16 +92,13 @@ fn registers_are_recorded_as_perf_reads_them() {
 /// Without samples a recording tells of tasks and mappings.
 #[test]
 fn without_samples_tasks_are_recorded() {
-    const NAME: &str = "without_samples_tasks_are_recorded";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("a folder");
     let file = record(dir.path(), &["-n"]);
     let tasks = ours(&["report", "--tasks"], &file);
     assert!(tasks.contains("|sh"), "{tasks}");
     assert!(!ours(&["report", "--stats"], &file).contains("SAMPLE"));
-    if perf_is_here(NAME) {
+    if installed("perf") {
         let stats = perf(&["report", "--stats"], &file);
         assert!(stats.contains("COMM events") && !stats.contains("SAMPLE events"), "{stats}");
     }
@@ -123,14 +107,11 @@ fn without_samples_tasks_are_recorded() {
 /// What is kept in memory is in the file at the end, and in one of its own at each signal.
 #[test]
 fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
-    const NAME: &str = "the_newest_samples_are_written_at_the_end_and_when_asked_for";
-    if !allowed(NAME) {
-        return;
-    }
+    needs!(allowed());
     let dir = tempfile::tempdir().expect("a folder");
     let file = record(dir.path(), &["--overwrite"]);
     assert!(ours(&["report", "-s", "comm"], &file).contains("  sh"));
-    if perf_is_here(NAME) {
+    if installed("perf") {
         assert!(perf(&["report", "--stdio", "-s", "comm"], &file).contains("  sh"));
     }
     let many = dir.path().join("many.data");
@@ -146,10 +127,7 @@ fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
 /// What threads counted is told among the records, and as a table, as perf tells it.
 #[test]
 fn counts_of_threads_are_told_as_perf_tells_them() {
-    const NAME: &str = "counts_of_threads_are_told_as_perf_tells_them";
-    if !allowed(NAME) || !perf_is_here(NAME) {
-        return;
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("s.data");
     let children = format!("({BUSY}); /bin/true; :");
@@ -174,10 +152,7 @@ fn counts_of_threads_are_told_as_perf_tells_them() {
 /// Instructions and lines of what was sampled, as perf finds them.
 #[test]
 fn code_of_samples_is_perfs() {
-    const NAME: &str = "code_of_samples_is_perfs";
-    if !allowed(NAME) || !perf_is_here(NAME) {
-        return;
-    }
+    needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("a folder");
     let (source, built) = (dir.path().join("w.c"), dir.path().join("w"));
     let text = "volatile long sum;\n\
@@ -185,7 +160,7 @@ fn code_of_samples_is_perfs() {
                 int main(void) {\n\tadd(60000000);\n\treturn 0;\n}\n";
     std::fs::write(&source, text).expect("written");
     if !Command::new("cc").args(["-g", "-O1", "-o"]).args([&built, &source]).status().is_ok_and(|s| s.success()) {
-        return skipped(NAME, "no C compiler (gcc)");
+        return skipped("no C compiler (gcc)");
     }
     let file = dir.path().join("w.data");
     run(program().args(["record", "-q", "-e", "cpu-clock:u", "--call-graph", "none", "-o"]).arg(&file).arg(&built));

@@ -24,13 +24,13 @@ const HIT: &str = "syscalls:sys_enter_getpriority";
 /// After which a test fails that waits; nothing waits for it to pass.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-fn may(test: &str) -> bool {
-    if !allowed(test) {
+fn may() -> bool {
+    if !allowed() {
         return false;
     }
     let known = parse(HIT, &LookupPaths::system()).is_ok();
     if !known {
-        skipped(test, "this kernel has no syscall tracepoints");
+        skipped("this kernel has no syscall tracepoints");
     }
     known
 }
@@ -51,9 +51,7 @@ fn calls(a_second: u32, time: Duration) -> u64 {
 /// What is older than is to be kept goes, and nothing that is newer.
 #[test]
 fn the_last_seconds_are_kept_whole() {
-    if !may("the_last_seconds_are_kept_whole") {
-        return;
-    }
+    needs!(may());
     const KEEP: u64 = 1_000_000_000;
     let config = LiveConfig {
         extras: Default::default(),
@@ -180,9 +178,7 @@ fn snapshots(dir: &Path) -> Vec<PathBuf> {
 /// A burst saves what came before it, by itself: perf opens the file, and it says what fired and when.
 #[test]
 fn a_burst_is_saved_by_a_trigger() {
-    if !may("a_burst_is_saved_by_a_trigger") {
-        return;
-    }
+    needs!(may());
     let dir = tempfile::tempdir().expect("dir");
     let shelf = dir.path().join("shelf");
     let (words, _) = Service::start(&shelf, &[]).burst_until(": saved ");
@@ -202,16 +198,14 @@ fn a_burst_is_saved_by_a_trigger() {
     assert!(calls.is_none_or(|e| e["samples"] == 0), "{calls:?}");
     match Command::new("perf").args(["report", "--stdio", "-i"]).arg(file).stdin(Stdio::null()).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => skipped("a_burst_is_saved_by_a_trigger", "perf is not here to open the file"),
+        Err(_) => skipped("perf is not here to open the file"),
     }
 }
 
 /// No more are saved than there may be, and none within the pause.
 #[test]
 fn triggers_have_limits() {
-    if !may("triggers_have_limits") {
-        return;
-    }
+    needs!(may());
     let dir = tempfile::tempdir().expect("dir");
     let shelf = dir.path().join("shelf");
     // The burst goes on until a second one has fired, however long that takes.

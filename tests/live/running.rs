@@ -11,9 +11,7 @@ use perfprof_tui::kernel::btf::Btf;
 
 #[test]
 fn the_running_kernel_has_its_tasks() {
-    if !has("the_running_kernel_has_its_tasks", Nature::Btf) {
-        return;
-    }
+    needs!(has(Nature::Btf));
     let btf = Btf::system().expect("read");
     assert!(btf.offset("task_struct", &["pid"]).expect("pid") > 0);
     assert!(btf.offset("task_struct", &["se", "vruntime"]).expect("nested") > 0);
@@ -30,9 +28,7 @@ fn the_running_kernel_has_its_tasks() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn names_of_the_running_kernel() {
-    if !has("names_of_the_running_kernel", Nature::Btf) {
-        return;
-    }
+    needs!(has(Nature::Btf));
     let known = KernelFunctions::system();
     let spec = Spec::parse("tcp_sendmsg size sk->__sk_common.skc_dport").expect("parses");
     let line = spec.in_kernel("g", &known).expect("resolved").line();
@@ -44,10 +40,9 @@ fn names_of_the_running_kernel() {
 
 #[test]
 fn the_kernel_says_what_it_does_not_like() {
-    const NAME: &str = "the_kernel_says_what_it_does_not_like";
-    let Ok(root) = tracepoint::root() else { return skipped(NAME, "there is no tracefs") };
+    let Ok(root) = tracepoint::root() else { return skipped("there is no tracefs") };
     if fs::File::options().append(true).open(root.join("trace_marker")).is_err() {
-        return skipped(NAME, "no right to write to tracefs");
+        return skipped("no right to write to tracefs");
     }
     let said = kernel_message(&root, "sched", "sched_switch", "prev_pid == nobody");
     assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == nobody") && w.contains('^')), "{said:?}");

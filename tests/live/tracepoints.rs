@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-use crate::common::{allowed, program, run, skipped};
+use crate::common::{allowed, installed, program, run, skipped};
 use perfprof_tui::event::format::Format;
 use perfprof_tui::event::tracepoint;
 
@@ -23,8 +23,7 @@ const NEED_CODE: &[&str] = &[
 
 #[test]
 fn every_format_of_this_kernel_is_understood() {
-    let name = "every_format_of_this_kernel_is_understood";
-    let Ok(root) = tracepoint::root() else { return skipped(name, "no tracefs can be read") };
+    let Ok(root) = tracepoint::root() else { return skipped("no tracefs can be read") };
     let mut seen = 0;
     let mut left: Vec<String> = Vec::new();
     for (system, event) in tracepoint::all(&root) {
@@ -41,7 +40,8 @@ fn every_format_of_this_kernel_is_understood() {
     assert!(seen > 100, "{seen}");
 }
 
-/// Texts that differ from those of perf 6.1, and why: each is the kernel's own text for us, as far as the record has it.
+/// Texts that differ from those of perf 6.1, and why: each is the kernel's own text for us, as far as the record has
+/// it.
 const DIFFER: &[(&str, &str)] = &[
     ("dma:dma_map_sg", "perf cannot parse it"),
     ("ipi:ipi_send_cpumask", "perf has no __get_cpumask"),
@@ -105,14 +105,9 @@ fn event_of(line: &str) -> &str {
 
 #[test]
 fn texts_are_those_of_perf_script() {
-    let name = "texts_are_those_of_perf_script";
-    if !allowed(name) {
-        return;
-    }
-    let Ok(root) = tracepoint::root() else { return skipped(name, "no tracefs can be read") };
-    if !Command::new("perf").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        return skipped(name, "perf is not installed");
-    }
+    needs!(allowed());
+    let Ok(root) = tracepoint::root() else { return skipped("no tracefs can be read") };
+    needs!(installed("perf"));
     let systems: BTreeSet<String> = tracepoint::all(&root).into_iter().map(|(system, _)| system).collect();
     let mut agree: BTreeMap<String, usize> = BTreeMap::new();
     let mut differ: BTreeMap<String, (String, String)> = BTreeMap::new();

@@ -8,22 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{self, Nature, allowed, has, program, skipped};
+use crate::common::{self, Nature, allowed, has, program, skipped, traced};
 use perfprof_tui::kernel::monotonic_ns;
 use serde_json::Value;
-
-/// Whether tracepoints can be read here; else the test is skipped by its name.
-fn traced(name: &str) -> bool {
-    if !allowed(name) {
-        return false;
-    }
-    let there = ["/sys/kernel/tracing/events/sched", "/sys/kernel/debug/tracing/events/sched"];
-    let found = there.iter().any(|dir| std::fs::read_dir(dir).is_ok());
-    if !found {
-        skipped(name, "no tracefs that this user may read");
-    }
-    found
-}
 
 /// A unit's whole answer.
 fn answer(args: &[&str]) -> Value {
@@ -189,9 +176,7 @@ fn the_load() {
 
 #[test]
 fn who_waits_for_a_cpu_and_who_has_it() {
-    if !traced("who_waits_for_a_cpu_and_who_has_it") {
-        return;
-    }
+    needs!(traced());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     // One more than there are CPUs: somebody waits.
     let _spinners: Vec<Running> = (0..=cpus).map(|_| run_load("spin")).collect();
@@ -214,9 +199,7 @@ fn who_waits_for_a_cpu_and_who_has_it() {
 
 #[test]
 fn calls_of_a_command_with_their_errors() {
-    if !traced("calls_of_a_command_with_their_errors") {
-        return;
-    }
+    needs!(traced());
     let calls = answer(&["syscalls", "--", "cat", "/nonexistent-file"]);
     let errors = rows(&calls, "Errors");
     let found = errors.iter().find(|row| row["errno"] == "ENOENT" && row["call"] == "openat");
@@ -227,10 +210,7 @@ fn calls_of_a_command_with_their_errors() {
 
 #[test]
 fn calls_are_told_with_their_strings() {
-    const NAME: &str = "calls_are_told_with_their_strings";
-    if !traced(NAME) {
-        return;
-    }
+    needs!(traced());
     let dir = tempfile::tempdir().expect("a directory");
     let (from, to) = (dir.path().join("a\u{1b}[31m"), dir.path().join("x".repeat(250)));
     std::fs::write(&from, "").expect("written");
@@ -254,13 +234,7 @@ fn calls_are_told_with_their_strings() {
 
 #[test]
 fn memory_that_is_kept_is_found_to_the_byte() {
-    const NAME: &str = "memory_that_is_kept_is_found_to_the_byte";
-    if !traced(NAME) {
-        return;
-    }
-    if !has(NAME, Nature::Uprobes) {
-        return;
-    }
+    needs!(traced(), has(Nature::Uprobes));
     let probes = ["/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"];
     let this = std::env::current_exe().expect("a path");
     let mut command = program();
@@ -269,7 +243,7 @@ fn memory_that_is_kept_is_found_to_the_byte() {
     let output = command.output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("libc") && said.contains("not") && !output.status.success() {
-        return skipped(NAME, said.trim());
+        return skipped(said.trim());
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}{text}"));
@@ -287,10 +261,7 @@ fn memory_that_is_kept_is_found_to_the_byte() {
 /// What calls operator new, which has no frame, is named by frame pointers, and before a cache that does not grow.
 #[test]
 fn whoever_takes_memory_by_new_is_named() {
-    const NAME: &str = "whoever_takes_memory_by_new_is_named";
-    if !traced(NAME) || !has(NAME, Nature::Uprobes) {
-        return;
-    }
+    needs!(traced(), has(Nature::Uprobes));
     let dir = tempfile::tempdir().expect("dir");
     let (code, path) = (dir.path().join("leak.cpp"), dir.path().join("leak"));
     let text = "#include <cstdlib>\n#include <unistd.h>\nvoid *volatile kept[9999]; int n;\n\
@@ -301,7 +272,7 @@ fn whoever_takes_memory_by_new_is_named() {
     let mut compiler = Command::new("c++");
     compiler.args(["-O1", "-fno-omit-frame-pointer", "-o"]).args([&path, &code]);
     if !compiler.status().is_ok_and(|status| status.success()) {
-        return skipped(NAME, "there is no C++ compiler");
+        return skipped("there is no C++ compiler");
     }
     let mut command = program();
     command.args(["kmemleak", "--batch", "--format", "json", "--"]).arg(&path);
@@ -322,9 +293,7 @@ fn whoever_takes_memory_by_new_is_named() {
 /// Without frame pointers stacks are broken, which is said; by DWARF a unit has them whole.
 #[test]
 fn stacks_of_a_unit_are_taken_as_it_is_told() {
-    if !allowed("stacks_of_a_unit_are_taken_as_it_is_told") {
-        return;
-    }
+    needs!(allowed());
     let mut spin = Command::new(common::data("bin/spin-nofp"));
     let child = Running(spin.arg("20000").stdout(Stdio::null()).spawn().expect("starts"));
     let pid = child.0.id().to_string();
@@ -347,9 +316,7 @@ fn stacks_of_a_unit_are_taken_as_it_is_told() {
 
 #[test]
 fn pages_that_are_touched() {
-    if !allowed("pages_that_are_touched") {
-        return;
-    }
+    needs!(allowed());
     let this = std::env::current_exe().expect("a path");
     let mut command = program();
     command.args(["page-faults", "--batch", "--format", "json", "--"]).arg(&this);
@@ -368,10 +335,7 @@ fn pages_that_are_touched() {
 
 #[test]
 fn who_writes_to_an_address() {
-    const NAME: &str = "who_writes_to_an_address";
-    if !allowed(NAME) || !has(NAME, Nature::Breakpoints) {
-        return;
-    }
+    needs!(allowed(), has(Nature::Breakpoints));
     let mut child = Running(load("write").stdout(Stdio::piped()).spawn().expect("starts"));
     let lines = BufReader::new(child.0.stdout.take().expect("piped")).lines();
     let place =
@@ -382,7 +346,7 @@ fn who_writes_to_an_address() {
         .output()
         .expect("runs");
     if !output.status.success() {
-        return skipped(NAME, String::from_utf8_lossy(&output.stderr).trim());
+        return skipped(String::from_utf8_lossy(&output.stderr).trim());
     }
     let answer: Value = serde_json::from_slice(&output.stdout).expect("json");
     let hits: u64 = rows(&answer, "Hits").iter().filter_map(|row| row["hits"].as_u64()).sum();
@@ -393,9 +357,7 @@ fn who_writes_to_an_address() {
 
 #[test]
 fn counts_rates_and_windows() {
-    if !traced("counts_rates_and_windows") {
-        return;
-    }
+    needs!(traced());
     let _spinner = run_load("spin");
     let stat = answer(&["unit", "stat", "-e", "sched:sched_switch,page-faults", "--duration", "1"]);
     assert!(rows(&stat, "Events")[0]["count"].as_u64() > Some(0));
@@ -422,9 +384,7 @@ fn answers(args: &[&str]) -> Vec<Value> {
 /// the scheduler's own account of a thread says, whether its CPU idles between or not.
 #[test]
 fn a_thread_of_known_duty() {
-    if !traced("a_thread_of_known_duty") {
-        return;
-    }
+    needs!(traced());
     let mut running = Running(load("duty").stdout(Stdio::piped()).spawn().expect("starts"));
     let mut said = BufReader::new(running.0.stdout.take().expect("its output")).lines();
     let tid = said.find_map(|line| Some(line.expect("a line").strip_prefix("tid ")?.to_owned())).expect("a thread");
@@ -464,9 +424,7 @@ fn a_thread_of_known_duty() {
 /// Counters of a target that has not run yet have not shared anything.
 #[test]
 fn a_target_that_sleeps_shares_no_counters() {
-    if !traced("a_target_that_sleeps_shares_no_counters") {
-        return;
-    }
+    needs!(traced());
     let sleeps = Running(Command::new("sleep").arg("60").spawn().expect("starts"));
     let pid = sleeps.0.id();
     let at = || std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
@@ -481,9 +439,7 @@ fn a_target_that_sleeps_shares_no_counters() {
 /// What was blocked before anybody looked is told by /proc: where it sleeps, and which call it is in.
 #[test]
 fn what_blocked_before_is_under_way() {
-    if !traced("what_blocked_before_is_under_way") {
-        return;
-    }
+    needs!(traced());
     let mut reads = Running(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts"));
     let sleeps = Running(Command::new("sleep").arg("60").spawn().expect("starts"));
     let pids = [&reads, &sleeps].map(|running| u64::from(running.0.id()));
@@ -529,9 +485,7 @@ fn libc_number(call: &str) -> i32 {
 /// Our own threads are in no figure: neither of the running machine, nor of what we recorded.
 #[test]
 fn nothing_of_ours_is_in_a_units_figures() {
-    if !traced("nothing_of_ours_is_in_a_units_figures") {
-        return;
-    }
+    needs!(traced());
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("sched.data").display().to_string();
     let events = "sched:sched_switch,sched:sched_wakeup";
@@ -568,9 +522,7 @@ fn nothing_of_ours_is_in_a_units_figures() {
 /// Counted or sampled, from the first interval on: a rate is the count by the time that it spans, and both are true.
 #[test]
 fn a_source_of_known_rate() {
-    if !traced("a_source_of_known_rate") {
-        return;
-    }
+    needs!(traced());
     let dir = tempfile::tempdir().expect("a directory");
     let cases: [(&[&str], &str, &str); 2] = [(&["unit", "stat"], "Events", "count"), (&["trace"], "Rates", "hits")];
     for (i, (args, panel, count)) in cases.into_iter().enumerate() {
@@ -617,9 +569,7 @@ fn a_source_of_known_rate() {
 
 #[test]
 fn one_report_of_a_given_time() {
-    if !traced("one_report_of_a_given_time") {
-        return;
-    }
+    needs!(traced());
     for unit in [&["oncpu"][..], &["forks"], &["wakeups"], &["unit", "stat", "-e", "cs"]] {
         let list = answers(&[unit, &["--duration", "1.5"]].concat());
         let spans: Vec<u64> = list
@@ -632,9 +582,7 @@ fn one_report_of_a_given_time() {
 
 #[test]
 fn what_this_machine_lacks_is_said() {
-    if !traced("what_this_machine_lacks_is_said") {
-        return;
-    }
+    needs!(traced());
     // Which of these are there depends on the machine; either way it is an answer or a reason.
     for unit in ["kvm-exit", "kvmmmu", "ldlat-loads", "ldlat-stores", "llcstat", "tlbstat"] {
         let output = program().args([unit, "--batch", "--duration", "0.3"]).output().expect("runs");
@@ -646,10 +594,7 @@ fn what_this_machine_lacks_is_said() {
 /// Units among the events: what ran between two events, what was missing there, and who waited, in one order of time.
 #[test]
 fn what_happened_between_two_events() {
-    const NAME: &str = "what_happened_between_two_events";
-    if !traced(NAME) {
-        return;
-    }
+    needs!(traced());
     let places = "syscalls:sys_enter_getpgid,profile/-F 999/untraced/,page-faults//untraced/,task-state";
     let load = load("pairs");
     let mut args =
@@ -687,10 +632,7 @@ fn what_happened_between_two_events() {
 
 #[test]
 fn events_units_and_samples_in_one_order_of_time() {
-    const NAME: &str = "events_units_and_samples_in_one_order_of_time";
-    if !traced(NAME) {
-        return;
-    }
+    needs!(traced());
     let load = load("pairs");
     let words: Vec<String> = [load.get_program()]
         .into_iter()

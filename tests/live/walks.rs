@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use object::{Object, ObjectSection};
 use perfprof_tui::kernel::walk::Walker;
 
-use crate::common::{allowed, environment, program, run, skipped};
+use crate::common::{allowed, environment, installed, program, run, skipped};
 
-/// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a file, or a signal's
-/// handler; for so many seconds of CPU time, that a busy machine takes no samples away.
+/// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a
+/// file, or a signal's handler; for so many seconds of CPU time, that a busy machine takes no samples away.
 const CHAIN: &str = r#"
 #include <fcntl.h>
 #include <signal.h>
@@ -57,19 +57,9 @@ struct Stage {
     chain: PathBuf,
 }
 
-fn there(name: &str) -> bool {
-    Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
-}
-
-fn stage(test: &str) -> Option<Stage> {
-    if !allowed(test) {
+fn stage() -> Option<Stage> {
+    if !allowed() || !installed("cc") || !installed("perf") {
         return None;
-    }
-    for needed in ["cc", "perf"] {
-        if !there(needed) {
-            skipped(test, &format!("{needed} is not installed"));
-            return None;
-        }
     }
     let dir = tempfile::tempdir().expect("dir");
     let (source, chain) = (dir.path().join("chain.c"), dir.path().join("chain"));
@@ -127,7 +117,7 @@ fn nearly_all((all, whole): (usize, usize), of: &str) {
 
 #[test]
 fn a_program_without_frame_pointers_has_whole_stacks() {
-    let Some(stage) = stage("a_program_without_frame_pointers_has_whole_stacks") else { return };
+    let Some(stage) = stage() else { return };
     let (all, whole) = complete(&stage.record("fp", "w", &[]), "work");
     assert!(all > 100 && whole * 50 < all, "frame pointers find {whole} of {all}");
     nearly_all(complete(&stage.record("tables", "w", &[]), "work"), "work");
@@ -135,7 +125,7 @@ fn a_program_without_frame_pointers_has_whole_stacks() {
 
 #[test]
 fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
-    let Some(stage) = stage("samples_in_system_calls_and_signal_handlers_have_whole_stacks") else { return };
+    let Some(stage) = stage() else { return };
     nearly_all(complete(&stage.record("tables", "r", &[]), "f0"), "system calls");
     nearly_all(complete(&stage.record("tables", "s", &[]), "handler"), "signal handlers");
 }
@@ -167,8 +157,7 @@ count: dec %ecx
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
-    const NAME: &str = "a_program_of_32_bits_has_stacks_by_frame_pointers";
-    let Some(stage) = stage(NAME) else { return };
+    let Some(stage) = stage() else { return };
     let path = |name: &str| stage.dir.path().join(name);
     std::fs::write(path("narrow.s"), NARROW).expect("source");
     run(Command::new("as").arg("--32").arg("-o").args([path("narrow.o"), path("narrow.s")]));
@@ -206,8 +195,7 @@ impl Drop for Spins {
 /// too, programs compare the numbers that hold there, and who is outside is told as that.
 #[test]
 fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
-    const NAME: &str = "tables_and_filters_hold_in_a_pid_namespace_of_its_own";
-    let Some(stage) = stage(NAME) else { return };
+    let Some(stage) = stage() else { return };
     let inside = |script: &str| {
         let mut unshare = Command::new("unshare");
         unshare.env_clear().envs(environment()).args([
@@ -251,7 +239,7 @@ fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
 /// A filter's program decides first, and what it lets through is walked.
 #[test]
 fn a_filter_and_tables_work_together() {
-    let Some(stage) = stage("a_filter_and_tables_work_together") else { return };
+    let Some(stage) = stage() else { return };
     let file = stage.record("tables", "w", &["--filter", "comm == chain"]);
     nearly_all(complete(&file, "work"), "with a filter");
     let file = stage.record("tables", "w", &["--filter", "comm == nobody"]);
@@ -261,7 +249,7 @@ fn a_filter_and_tables_work_together() {
 /// Processes come and go faster than tables are made; what stays has its stacks.
 #[test]
 fn a_storm_of_processes_breaks_nothing() {
-    let Some(stage) = stage("a_storm_of_processes_breaks_nothing") else { return };
+    let Some(stage) = stage() else { return };
     let (all, whole) = complete(&stage.record("tables", "v", &["-a"]), "f20");
     println!("beside a storm: {whole} of {all} stacks are complete");
     assert!(all > 100 && whole * 100 >= all * 95, "{whole} of {all}");
@@ -270,13 +258,7 @@ fn a_storm_of_processes_breaks_nothing() {
 /// Who may load no program has frame pointers by auto, and is told how to get the other; by name it is refused.
 #[test]
 fn without_rights_there_are_frame_pointers_and_the_remedy() {
-    const NAME: &str = "without_rights_there_are_frame_pointers_and_the_remedy";
-    if !allowed(NAME) {
-        return;
-    }
-    if !there("setpriv") {
-        return skipped(NAME, "setpriv is not installed");
-    }
+    needs!(allowed(), installed("setpriv"));
     let copy = tempfile::Builder::new().prefix("perfprof").tempdir().expect("dir");
     let own = copy.path().join("program");
     std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &own).expect("copied");
@@ -306,13 +288,11 @@ fn without_rights_there_are_frame_pointers_and_the_remedy() {
 /// The verifier gives up at 1,000,000 instructions; what it takes differs much from kernel to kernel.
 #[test]
 fn the_verifier_has_little_work() {
-    if !allowed("the_verifier_has_little_work") {
-        return;
-    }
+    needs!(allowed());
     let walker = match Walker::load(0) {
         Ok(walker) => walker,
         Err(error) if error.log.is_empty() => {
-            return skipped("the_verifier_has_little_work", &format!("the kernel says {:?}", error.errno));
+            return skipped(&format!("the kernel says {:?}", error.errno));
         }
         Err(error) => panic!("{error:?}"),
     };
@@ -329,11 +309,7 @@ fn sections(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn the_object_is_what_its_source_compiles_to() {
-    let test = "the_object_is_what_its_source_compiles_to";
-    let version = Command::new("clang-14").arg("--version").output();
-    if !version.is_ok_and(|out| out.status.success()) {
-        return skipped(test, "clang-14 is not installed");
-    }
+    needs!(installed("clang-14"));
     let dir = tempfile::tempdir().expect("folder");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernel/walk");
     let built = Command::new(folder.join("build")).arg(dir.path()).status().expect("runs");

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::common::{self, Rows, data, our_figures, our_rows, perf_figures, perf_rows, program, run, skipped, symfs};
+use crate::common::{
+    Rows, data, installed, our_figures, our_rows, perf_figures, perf_rows, program, run, skipped, symfs,
+};
 
 /// Recordings whose rows are by tracepoint text: (comm, text).
 const TRACED: &[&str] = &["tp-raw", "tp-read-filter", "uprobe-malloc"];
@@ -131,7 +133,7 @@ fn a_part_of_a_group_stands_for_what_it_did() {
         let counts = said.lines().filter_map(|line| line.strip_prefix("# Event count (approx.): "));
         assert_eq!(counts.map(|n| n.parse().expect("a count")).collect::<Vec<u64>>(), kernel, "{said}");
     } else {
-        skipped("a_part_of_a_group_stands_for_what_it_did", "there is no perf");
+        skipped("there is no perf");
     }
 }
 
@@ -276,9 +278,7 @@ fn script_text_is_perfs() {
         ("comm-hostile", "perf prints a comm's control characters"),
         ("switches", "perf stops at its records of switches"),
     ];
-    if std::process::Command::new("perf").arg("version").output().is_err() {
-        return common::skipped("script_text_is_perfs", "perf is not installed");
-    }
+    needs!(installed("perf"));
     let root = symfs();
     let mut compared = 0;
     for (name, path) in corpus().iter().map(|name| (name.clone(), file(name, "data"))).chain(others()) {
@@ -340,15 +340,6 @@ fn our_text_opens_as_the_recording_does() {
     }
 }
 
-fn perf() -> Option<Rows> {
-    std::process::Command::new("perf")
-        .arg("--version")
-        .output()
-        .ok()
-        .filter(|o| o.status.success())
-        .map(|_| Rows::new())
-}
-
 fn perf_report(path: &Path, root: &Path) -> Option<String> {
     let output = std::process::Command::new("perf")
         .args([
@@ -379,10 +370,7 @@ fn perf_report(path: &Path, root: &Path) -> Option<String> {
 fn saved_again_nothing_changes() {
     let root = symfs();
     let dir = tempfile::tempdir().expect("dir");
-    let oracle = perf().is_some();
-    if !oracle {
-        skipped("saved_again_nothing_changes (perf's part)", "perf is not installed");
-    }
+    let oracle = installed("perf");
     let mut seen_by_perf = 0;
     for name in corpus() {
         let traced = TRACED.contains(&&*name);

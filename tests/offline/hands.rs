@@ -43,8 +43,8 @@ fn the_ground_of_a_flame_graph_is_a_filter() {
     assert!(all.text().contains("the cursor is on no frame with a comm"), "{}", all.text());
 }
 
-/// Of a tracepoint the key that splits rows goes through what it says first: rows are by that alone, lead to callers, and
-/// are zoomed into.
+/// Of a tracepoint the key that splits rows goes through what it says first: rows are by that alone, lead to callers,
+/// and are zoomed into.
 #[test]
 fn rows_are_by_the_texts_of_a_tracepoint() {
     let clock = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("<tab>");

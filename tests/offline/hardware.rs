@@ -1,12 +1,13 @@
-//! Recordings of what a PMU measures, made here: instructions a cycle, branches, accesses to memory, transactions; beside
-//! what perf 6.1 says of the same files (`tests/data/hardware`, made anew by `UPDATE_PERF=1` where perf is installed).
+//! Recordings of what a PMU measures, made here: instructions a cycle, branches, accesses to memory, transactions;
+//! beside what perf 6.1 says of the same files (`tests/data/hardware`, made anew by `UPDATE_PERF=1` where perf is
+//! installed).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::harness::Harness;
 use crate::common::made::{ALPHA, BETA, DATA, GAMMA, MAIN, MIDDLE, Taken, event, has, write};
-use crate::common::{data, program, run, skipped};
+use crate::common::{data, installed, program, run};
 
 /// `burn_alpha` waits for memory, `burn_beta` computes; of `burn_gamma` too little is known.
 fn two_events(dir: &tempfile::TempDir) -> PathBuf {
@@ -296,9 +297,7 @@ fn a_recording_of_branches_is_shown_by_them() {
 /// What `script` prints of branches and of accesses, line for line.
 #[test]
 fn script_prints_branches_and_accesses_as_perf_does() {
-    if Command::new("perf").arg("version").output().is_err() {
-        return skipped("script_prints_branches_and_accesses_as_perf_does", "perf is not installed");
-    }
+    needs!(installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     let branches = branches(&dir, 0);
     let accesses = accesses(&dir).0;

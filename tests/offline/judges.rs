@@ -7,23 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 
-use crate::common::{allowed, data, program, run, skipped};
+use crate::common::{allowed, data, found, installed, program, run, skipped};
 use opentelemetry_proto::tonic::collector::profiles::v1development as otlp;
 use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary};
 use otlp::profiles_service_server::{ProfilesService, ProfilesServiceServer};
 use prost::Message;
 
 const RECORDINGS: [&str; 5] = ["fp-sysmix.data", "fp-spin.data", "forker-g.data", "ipvs-cpu32.data", "threads12.data"];
-
-/// A program, and its path without links; says that the test is skipped where it is not.
-fn found(test: &str, name: &str) -> Option<PathBuf> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::split_paths(&paths).map(|dir| dir.join(name)).find(|path| path.is_file());
-    if path.is_none() {
-        skipped(test, &format!("{name} is not installed"));
-    }
-    path.and_then(|path| path.canonicalize().ok())
-}
 
 /// A command on a recording, with names for its kernel.
 fn with(command: &str, recording: &str) -> Command {
@@ -82,7 +72,7 @@ fn amount(text: &str) -> f64 {
 
 #[test]
 fn pprof_shows_the_same_rows() {
-    let Some(go) = found("pprof_shows_the_same_rows", "go") else { return };
+    let Some(go) = found("go") else { return };
     let dir = tempfile::tempdir().expect("dir");
     for recording in RECORDINGS {
         let out = dir.path().join("out.pb.gz");
@@ -147,8 +137,7 @@ fn sandwich(page: &str) -> Vec<(f64, f64, String)> {
 
 #[test]
 fn speedscope_shows_the_same_rows() {
-    let test = "speedscope_shows_the_same_rows";
-    let (Some(chromium), Some(speedscope)) = (found(test, "chromium"), found(test, "speedscope")) else { return };
+    let (Some(chromium), Some(speedscope)) = (found("chromium"), found("speedscope")) else { return };
     let page = speedscope.parent().and_then(Path::parent).expect("a package").join("dist/release/index.html");
     let dir = tempfile::tempdir().expect("dir");
     let out = dir.path().join("out.json");
@@ -188,7 +177,7 @@ fn speedscope_shows_the_same_rows() {
 
 #[test]
 fn the_firefox_profiler_shows_the_same_rows() {
-    let Some(firefox) = found("the_firefox_profiler_shows_the_same_rows", "profiler-cli") else { return };
+    let Some(firefox) = found("profiler-cli") else { return };
     let dir = tempfile::tempdir().expect("dir");
     let out = dir.path().join("out.json");
     export("fp-sysmix.data", "firefox", &out);
@@ -288,10 +277,7 @@ impl ProfilesService for Receiver {
 
 #[test]
 fn profiles_are_pushed_by_grpc() {
-    let test = "profiles_are_pushed_by_grpc";
-    if !allowed(test) || found(test, "curl").is_none() {
-        return;
-    }
+    needs!(allowed(), installed("curl"));
     let (sender, requests) = channel();
     let (port, address) = channel();
     std::thread::spawn(move || {
@@ -334,12 +320,11 @@ fn profiles_are_pushed_by_grpc() {
 /// gperftools' heap checker asks whoever PPROF_PATH names for the functions of a leak, by pprof's own protocol.
 #[test]
 fn a_heap_checker_names_its_leaks_by_us() {
-    const NAME: &str = "a_heap_checker_names_its_leaks_by_us";
-    let Some(compiler) = found(NAME, "cc") else { return };
+    let Some(compiler) = found("cc") else { return };
     let library = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"]
         .map(|dir| Path::new(dir).join("libtcmalloc.so.4"));
     let Some(library) = library.iter().find(|path| path.is_file()) else {
-        return skipped(NAME, "libtcmalloc.so.4 (Debian's google-perftools) is not installed");
+        return skipped("libtcmalloc.so.4 (Debian's google-perftools) is not installed");
     };
     let dir = tempfile::tempdir().expect("a directory");
     let (source, leaks) = (dir.path().join("leak.c"), dir.path().join("leak"));

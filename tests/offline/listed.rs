@@ -3,14 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{data, program, run, skipped, symfs};
+use crate::common::{data, installed, program, run, symfs};
 
 fn stdout(command: &mut Command) -> String {
     String::from_utf8_lossy(&run(command).stdout).into_owned()
-}
-
-fn has_perf() -> bool {
-    Command::new("perf").arg("version").output().is_ok()
 }
 
 fn corpus(name: &str) -> String {
@@ -35,9 +31,7 @@ fn lists_are_perfs() {
         ("fp-cxx", "buildid-list"),
         ("tp-raw", "buildid-list -H"),
     ];
-    if !has_perf() {
-        return skipped("lists_are_perfs", "perf is not installed");
-    }
+    needs!(installed("perf"));
     for (name, line) in LINES {
         let words: Vec<&str> = line.split(' ').chain(["-i"]).collect();
         let file = corpus(name);
@@ -124,11 +118,9 @@ fn sleeps_are_merged_into_the_switches_that_began_them() {
         let found = absences.iter().find(is_it).unwrap_or_else(|| panic!("{comm} {period} is no absence"));
         assert!(found.contains(comm.as_str()), "{found}: {comm}");
     }
-    if has_perf() {
+    if installed("perf") {
         let text = stdout(Command::new("perf").args(["script", "-f", "-F", "comm,tid,period,event", "-i"]).arg(&out));
         assert_eq!(text.matches("sched_switch").count(), merged.len());
-    } else {
-        skipped("sleeps_are_merged_into_the_switches_that_began_them (perf's part)", "perf is not installed");
     }
 }
 
@@ -136,9 +128,7 @@ fn sleeps_are_merged_into_the_switches_that_began_them() {
 /// same name's length, and with the field that they have.
 #[test]
 fn sleeps_are_as_long_as_statistics_say() {
-    if !has_perf() {
-        return skipped("sleeps_are_as_long_as_statistics_say", "perf is not installed");
-    }
+    needs!(installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     let path = |name: &str| dir.path().join(name);
     let mut bytes = std::fs::read(data("units/sched.data")).expect("read");
@@ -195,7 +185,7 @@ fn build_ids_are_added() {
     let listed = |mut command: Command, of: &Path| stdout(command.args(["buildid-list", "-i"]).arg(of));
     let has = |text: &str| text.lines().any(|one| one == line);
     assert!(own.len() > 16 && has(&listed(program(), &out)) && !has(&listed(program(), Path::new(&file))), "{line}");
-    if has_perf() {
+    if installed("perf") {
         assert!(has(&listed(Command::new("perf"), &out)));
     }
     let report = |path: &Path| stdout(program().args(["report", "--format", "csv", "-i"]).arg(path));

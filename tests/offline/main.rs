@@ -1,6 +1,7 @@
 //! What needs no running kernel: recordings and stories of our own making, their screens, reports and exports, each
 //! against what perf or another reader says of the same.
 
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::common::{self, data, program, run, skipped, symfs};
+use crate::common::{self, data, installed, program, run, symfs};
 use perfprof_tui::engine::fetch;
 use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::record::Record;
@@ -240,9 +240,7 @@ fn addresses_get_names_as_pprof_wants_them() {
 #[test]
 fn a_debug_file_is_fetched_once_and_kept() {
     use std::io::Read;
-    if std::process::Command::new("curl").arg("--version").output().is_err() {
-        return skipped("a_debug_file_is_fetched_once_and_kept", "there is no curl");
-    }
+    needs!(installed("curl"));
     let id = BuildId::new(&[0xab; 20]).expect("id");
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
     let url = format!("http://{}/", server.local_addr().expect("address"));
@@ -304,10 +302,7 @@ fn functions_without_symbols_are_those_that_the_program_had() {
 #[test]
 fn names_come_with_the_debug_file_that_is_fetched() {
     use std::io::Read;
-    const NAME: &str = "names_come_with_the_debug_file_that_is_fetched";
-    if std::process::Command::new("curl").arg("--version").output().is_err() {
-        return skipped(NAME, "there is no curl");
-    }
+    needs!(installed("curl"));
     let server = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
     let servers = vec![format!("http://{}", server.local_addr().expect("address"))];
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));

@@ -35,7 +35,7 @@ fn every_option_of_perf_is_answered() {
     let (mut missing, mut asked) = (Vec::new(), 0);
     for name in COMMANDS {
         let Ok(out) = std::process::Command::new("perf").args([name, "-h"]).output() else {
-            return skipped("every_option_of_perf_is_answered", "there is no perf");
+            return skipped("there is no perf");
         };
         let own = if *name == "top" { &command } else { command.find_subcommand(name).expect("a command") };
         let text = [out.stdout, out.stderr].concat();

@@ -5,16 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{data, program, run, skipped, symfs};
-
-/// Whether there is a perf to compare with.
-fn has_perf(test: &str) -> bool {
-    let has = Command::new("perf").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !has {
-        skipped(test, "there is no perf");
-    }
-    has
-}
+use crate::common::{data, installed, program, run, symfs};
 
 /// The lines of a report with some options, and perf's; without headings, blanks around values and empty lines.
 struct Pair {
@@ -58,9 +49,7 @@ impl Pair {
 /// Rows of values, as a script reads them. Functions of libraries that are not shipped have no names here.
 #[test]
 fn figures_for_scripts_are_perfs() {
-    if !has_perf("figures_for_scripts_are_perfs") {
-        return;
-    }
+    needs!(installed("perf"));
     let root = symfs();
     for words in [
         "-t | -F overhead,sample,period,comm,dso --no-children",
@@ -90,9 +79,7 @@ fn figures_for_scripts_are_perfs() {
 /// The shape of the table is ours, the rows and the chains are perf's.
 #[test]
 fn folded_chains_are_perfs() {
-    if !has_perf("folded_chains_are_perfs") {
-        return;
-    }
+    needs!(installed("perf"));
     let root = symfs();
     for words in [
         "-n --no-children -s comm -g folded,0,caller,count",
@@ -113,9 +100,7 @@ fn folded_chains_are_perfs() {
 
 #[test]
 fn threads_mappings_and_counts_are_perfs() {
-    if !has_perf("threads_mappings_and_counts_are_perfs") {
-        return;
-    }
+    needs!(installed("perf"));
     let root = symfs();
     for file in ["forker-g.data", "threads12.data", "fp-sysmix.data"] {
         Pair::of(file, root.path(), "--tasks").assert_same("--tasks");
@@ -184,9 +169,7 @@ fn with_stdio_the_defaults_are_perfs() {
     // A recording without chains has none.
     let flat = data("flat-k.data");
     assert!(!text(&[flat.to_str().expect("text"), "--stdio"]).contains("---"));
-    if !has_perf("with_stdio_the_defaults_are_perfs") {
-        return;
-    }
+    needs!(installed("perf"));
     let root = symfs();
     for (file, options) in [
         ("fp-spin.data", "-c spin --percent-limit 2"),
@@ -344,9 +327,7 @@ fn sockets_fields_and_lines_are_perfs() {
     let own = text(&[file.to_str().expect("text"), "-s", "trace_fields", "--event", "irq:softirq_entry"]);
     let heading = own.lines().find(|line| line.contains("Samples")).expect("a heading");
     assert!(heading.trim_end().ends_with("vec") && !heading.contains("common_"), "{own}");
-    if !has_perf("sockets_fields_and_lines_are_perfs") {
-        return;
-    }
+    needs!(installed("perf"));
     for file in ["multi3.data", "fp-spin.data"] {
         let pair = Pair::of(file, root.path(), "-t | -F overhead,sample,socket --no-children");
         let plain = |lines: Vec<String>| {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{data, program, run, skipped, symfs};
+use crate::common::{data, installed, program, run, symfs};
 
 /// Options whose text is perf's, each with a recording.
 const LINES: &[(&str, &str)] = &[
@@ -61,9 +61,7 @@ fn ours(file: &Path, root: &Path, options: &str) -> String {
 
 #[test]
 fn options_of_script_print_what_perf_prints() {
-    if Command::new("perf").arg("version").output().is_err() {
-        return skipped("options_of_script_print_what_perf_prints", "perf is not installed");
-    }
+    needs!(installed("perf"));
     let root = symfs();
     for (name, options) in LINES {
         let file = corpus(name);

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{data, program, run, skipped, symfs};
+use crate::common::{data, installed, program, run, symfs};
 
-/// Recordings of tracepoints without call chains, of which perf prints no address unless told to; of others with chains,
-/// of several events, and without chains.
+/// Recordings of tracepoints without call chains, of which perf prints no address unless told to; of others with
+/// chains, of several events, and without chains.
 const TRACEPOINTS: [&str; 2] = ["softirqs.data", "corpus/tp-raw.data"];
 const OTHERS: [&str; 4] = ["forker-g.data", "multi3.data", "flat-k.data", "corpus/fp-cxx.data"];
 
@@ -94,8 +94,8 @@ fn told(file: &Path, root: &Path) -> Told {
     }
 }
 
-/// A line of folded stacks as a recording has it: there a stack ends where a caller is nowhere, and a text keeps what is
-/// behind, as collapsers of texts do. Who entered the kernel is no caller.
+/// A line of folded stacks as a recording has it: there a stack ends where a caller is nowhere, and a text keeps what
+/// is behind, as collapsers of texts do. Who entered the kernel is no caller.
 fn broken(line: &str) -> String {
     const LOST: &str = "[unknown]";
     let Some((comm, stack)) = line.split_once(';') else { return line.to_owned() };
@@ -112,9 +112,7 @@ fn broken(line: &str) -> String {
 /// frame) each fail here.
 #[test]
 fn every_layout_of_perf_script_has_the_samples() {
-    if Command::new("perf").arg("version").output().is_err() {
-        return skipped("every_layout_of_perf_script_has_the_samples", "perf is not installed");
-    }
+    needs!(installed("perf"));
     let root = symfs();
     let text = root.path().join("text");
     let mut read = 0;

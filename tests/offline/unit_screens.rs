@@ -95,8 +95,8 @@ fn every_panel_at_every_size() {
     }
 }
 
-/// Panels come of the unit that is looked at only; who goes back to another one, to a later panel of it, is there before
-/// they are.
+/// Panels come of the unit that is looked at only; who goes back to another one, to a later panel of it, is there
+/// before they are.
 #[test]
 fn a_unit_is_gone_back_to_before_its_panels_come() {
     let mut app = app(80, 24);
@@ -304,8 +304,8 @@ fn click(app: &mut App, column: u16, row: u16) {
     app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
 }
 
-/// A long list has its place and a scroll bar, the cursor stays on its row and the row in its place on the screen, and a
-/// course shows its newest part whole.
+/// A long list has its place and a scroll bar, the cursor stays on its row and the row in its place on the screen, and
+/// a course shows its newest part whole.
 #[test]
 fn a_long_list_is_scrolled_as_the_table_is() {
     let list = |first: u64, more: usize| {

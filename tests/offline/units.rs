@@ -144,8 +144,8 @@ fn a_unit_begins_anew_after_an_interval() {
     }
 }
 
-/// A task has an idle CPU for 4 ms of each 100 ms. The tracepoint passes over each switch from idle; a record of its own
-/// tells of it, or only the wake-up does.
+/// A task has an idle CPU for 4 ms of each 100 ms. The tracepoint passes over each switch from idle; a record of its
+/// own tells of it, or only the wake-up does.
 #[test]
 fn work_of_an_idle_cpu_is_seen_without_the_tracepoint() {
     for is_told in [true, false] {

@@ -90,8 +90,8 @@ fn resolve(from: &Module, path: &str, modules: &BTreeSet<Module>) -> Option<Modu
     (!at.is_empty()).then_some(at)
 }
 
-/// The modules that a module's code names, beside its parents and what is below it: they are one idea. Who names what is
-/// in a folder goes through the folder's own file.
+/// The modules that a module's code names, beside its parents and what is below it: they are one idea. Who names what
+/// is in a folder goes through the folder's own file.
 fn arrows_of(from: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
     let mut named = BTreeSet::new();
     for path in paths(code) {

@@ -1,7 +1,7 @@
 //! What the names of containers cost: `cargo bench --bench containers`.
 //!
-//! 500 containers of each of two runtimes lie in a folder as Docker and Kubernetes with containerd keep them, each with a
-//! cgroup of its own, and 20 processes in each. They are found and named, then looked for again, as while it runs.
+//! 500 containers of each of two runtimes lie in a folder as Docker and Kubernetes with containerd keep them, each with
+//! a cgroup of its own, and 20 processes in each. They are found and named, then looked for again, as while it runs.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -40,7 +40,8 @@
 //! looks inlined functions and lines up, `fetch` gets debug files where there are servers; live, `host`
 //! reads /proc ten times a second, `containers` finds containers and their names, and `softirqs` reads tracepoints of
 //! its own while asked to; the main thread runs the interface, with `input` reading the terminal for it. Neither
-//! interface nor sampling ever waits for the other. Questions go down, answers come up, nothing is shared but immutable
+//! interface nor sampling ever waits for the other. Whoever reads a foreign file has that done by a thread of the same
+//! name (`symbols::guard`), which may fail. Questions go down, answers come up, nothing is shared but immutable
 //! values.
 //!
 //! # Invariants

@@ -1,4 +1,5 @@
-//! Unwind tables of a program, `.eh_frame` being whatever it is: rows come out in order, not more than there is room for.
+//! Unwind tables of a program, `.eh_frame` being whatever it is: rows come out in order, not more than there is room
+//! for.
 
 #![no_main]
 

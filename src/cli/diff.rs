@@ -13,6 +13,7 @@ use crate::panel::top::key_text;
 use crate::panel::unit::{percent, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::diff::{DiffRow, NormalizeBy, Side, diff};
+use crate::query::row_order::arrange;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 
 use super::args::{Compute, Diff, DiffFormat, OrderSide, PerArg, Recording};
@@ -52,13 +53,15 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
         rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
     // Those that are alike stay in the order of what changed most.
     type Row = DiffRow<Vec<String>>;
-    let by = |value: &dyn Fn(&Row) -> f64, a: &Row, b: &Row| value(b).total_cmp(&value(a));
-    match args.compute {
-        _ if args.order == Some(OrderSide::Old) => rows.sort_by(|a, b| by(&|row| row.old_value, a, b)),
-        Compute::DeltaAbs => {}
-        Compute::Delta => rows.sort_by(|a, b| by(&DiffRow::delta, a, b)),
-        Compute::Ratio => rows.sort_by(|a, b| by(&ratio, a, b)),
-        Compute::Weighted(before, after) => rows.sort_by(|a, b| by(&|row| weighted(row, before, after) as f64, a, b)),
+    let most: Option<&dyn Fn(&Row) -> f64> = match args.compute {
+        _ if args.order == Some(OrderSide::Old) => Some(&|row| row.old_value),
+        Compute::DeltaAbs => None,
+        Compute::Delta => Some(&DiffRow::delta),
+        Compute::Ratio => Some(&ratio),
+        Compute::Weighted(before, after) => Some(&move |row| weighted(row, before, after) as f64),
+    };
+    if let Some(value) = most {
+        arrange(&mut rows, |a, b| value(b).total_cmp(&value(a)));
     }
     let shape = TableShape { per, compute: args.compute, formula: args.formula, totals: [old.side, new.side] };
     let rows: Vec<&DiffRow<Vec<String>>> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();

@@ -40,8 +40,8 @@ fn names(arg: &Arg) -> Vec<&str> {
     arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()).collect()
 }
 
-/// Writes the long names of a command's options out, from a place on: up to `--`, and but for their values. `needs_value`
-/// says whether the word behind an option is always its value.
+/// Writes the long names of a command's options out, from a place on: up to `--`, and but for their values.
+/// `needs_value` says whether the word behind an option is always its value.
 ///
 /// # Errors
 /// A name that is the beginning of several, with those.

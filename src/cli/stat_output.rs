@@ -1,9 +1,11 @@
-//! What `stat` prints: a table for people, perf's values with separators or as JSON for scripts, and our own JSON and CSV.
+//! What `stat` prints: a table for people, perf's values with separators or as JSON for scripts, and our own JSON and
+//! CSV.
 
 use std::collections::BTreeMap;
 
 use crate::kernel::{children_cpu_ns, wall_ns};
 use crate::panel::{Cell, Table, unit};
+use crate::query::row_order::arrange_by_key;
 use crate::report::counters::{self, Counter, CounterValue, Mean};
 use crate::session::machine::topology::Topology;
 use crate::source::live::counters::{CountedOn, Counters};
@@ -118,7 +120,7 @@ impl<'a> Report<'a> {
         if named.is_empty() {
             named.push((CountedOn::Cpu(0), String::new()));
         }
-        named.sort_by_key(|(place, _)| *place);
+        arrange_by_key(&mut named, |(place, _)| *place);
         let mut names: Vec<&str> = Vec::new();
         named.iter().for_each(|(_, name)| {
             if !names.contains(&name.as_str()) {
@@ -230,7 +232,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The lines that scripts read of perf: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON FORMAT").
+    /// The lines that scripts read of perf: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON
+    /// FORMAT").
     fn for_scripts(&self, places: &[Place], seconds: f64, time: Option<f64>) -> Option<String> {
         let more = &self.args.more;
         let separator = more.separator.as_deref();

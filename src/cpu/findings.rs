@@ -10,6 +10,7 @@
 
 use crate::query::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
+use crate::query::row_order::arrange;
 use crate::session::machine::Ticks;
 use crate::session::machine::quota::ThrottledGroup;
 
@@ -138,7 +139,7 @@ pub fn findings(facts: FindingInput<'_>) -> Vec<Finding> {
         out.extend(missing_samples(facts, one));
     }
     out.extend(facts.host.iter().flat_map(|host| &host.quotas).filter_map(|group| quota(facts, group)));
-    out.sort_by(|a, b| b.share.total_cmp(&a.share).then((a.kind, a.cpu).cmp(&(b.kind, b.cpu))));
+    arrange(&mut out, |a, b| b.share.total_cmp(&a.share).then((a.kind, a.cpu).cmp(&(b.kind, b.cpu))));
     out
 }
 

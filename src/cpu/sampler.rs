@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::query::row_order::arrange_by_key;
 use crate::session::machine::proc::MatrixRow;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::{CpuPlace, Matrix, Pressure, Softnet, Stat, Ticks, Topology};
@@ -55,8 +56,8 @@ pub(crate) struct Work {
     pub(crate) cycles: f64,
     /// Instructions a cycle.
     pub(crate) ipc: Option<f64>,
-    /// Cycles in a nanosecond that it was not idle; `None` of one that was hardly ever busy, as /proc/stat counts that in
-    /// hundredths of a second.
+    /// Cycles in a nanosecond that it was not idle; `None` of one that was hardly ever busy, as /proc/stat counts that
+    /// in hundredths of a second.
     pub(crate) ghz: Option<f64>,
 }
 
@@ -413,7 +414,7 @@ impl Cpus {
         let gone = |cpu: &&u32| !self.cpus.contains_key(cpu);
         let offline = self.topology.offline.iter().filter(gone).map(|cpu| row(*cpu, CpuRow::default()));
         let mut rows: Vec<CpuRow> = online.chain(offline).collect();
-        rows.sort_unstable_by_key(|row| row.cpu);
+        arrange_by_key(&mut rows, |row| row.cpu);
         rows
     }
 }

@@ -8,6 +8,7 @@ use crate::panel::{Cell, Table};
 use crate::query::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
 use crate::query::heat::least_of;
+use crate::query::row_order::arrange_by_key;
 use crate::session::machine::Ticks;
 
 pub use super::columns::{CpuColumn, SHOWN};
@@ -230,7 +231,7 @@ impl<'a> CpuFacts<'a> {
                 _ => None,
             })
             .collect();
-        lines.sort_by_key(|(sum, line)| (std::cmp::Reverse(*sum), *line));
+        arrange_by_key(&mut lines, |(sum, line)| (std::cmp::Reverse(*sum), *line));
         match lines.first() {
             None => format!("no interrupt handler has run on CPU {cpu} since measuring began"),
             Some((_, line)) => {
@@ -256,7 +257,7 @@ impl<'a> CpuFacts<'a> {
                 parts.push((count, format!("{} {name}{behind}", share(count))));
             }
         }
-        parts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        arrange_by_key(&mut parts, |(count, _)| std::cmp::Reverse(*count));
         parts.truncate(3);
         let of = parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" + ");
         let soft = samples.softirqs();

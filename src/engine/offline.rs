@@ -13,7 +13,7 @@ use crate::kernel::own_memory;
 use crate::perfdata::apart;
 use crate::profile::FrameId;
 use crate::query::Data;
-use crate::session::{Dso, DsoId};
+use crate::session::{Dso, DsoId, DsoKind};
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
 use crate::symbols::SymbolOptions;
@@ -86,11 +86,14 @@ fn load_into(
     let mut ahead = Ahead::default();
     let mut resolver = Resolver::new(symbols.clone());
     std::thread::scope(|scope| {
-        // Names are looked up while samples still come; what is found stays in the resolver.
+        // Tables are read and names made readable while samples still come; they stay in the resolver.
         let resolver = &mut resolver;
         scope.spawn(move || {
-            for (dso, at) in wanted.into_iter().flatten() {
-                resolver.resolve(&dso, at);
+            for some in wanted {
+                resolver.prepare(some.iter().map(|(dso, at)| (&**dso, *at)));
+                for (dso, at) in some.iter().filter(|(dso, _)| dso.kind != DsoKind::File) {
+                    resolver.resolve(dso, *at);
+                }
             }
         });
         let reader = scope.spawn(move || -> Result<(), SourceError> {
@@ -119,7 +122,7 @@ fn load_into(
     notes.extend(ingest.core().told.complaints(ingest.core().profile.ledger.malformed));
     let damaged = !notes.is_empty();
     ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
-    name_all(ingest.core_mut(), &mut resolver, &mut notes);
+    name_prepared(ingest.core_mut(), &mut resolver, &mut notes, true);
     if wants.inline || wants.lines {
         find_lines(&mut ingest, symbols, &mut notes);
         ingest.core_mut().profile.frames.show_inlined(wants.inline);
@@ -171,6 +174,11 @@ impl Ahead {
 
 /// Gives all frames that have none their names.
 pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>) {
+    name_prepared(core, resolver, notes, false);
+}
+
+/// The same where the resolver may have met them all before.
+fn name_prepared(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>, is_prepared: bool) {
     let frames: Vec<FrameId> = core.profile.frames.unnamed().collect();
     if frames.is_empty() {
         return;
@@ -184,6 +192,9 @@ pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec
         places.extend(some.iter().map(|frame| (profile.frames.get(*frame).place(&session.dsos), *frame)));
         // Neighbours have one function, or are found beside it.
         places.sort_unstable();
+        if !is_prepared {
+            resolver.prepare(places.iter().map(|((id, at), _)| (&*dsos[id.0 as usize], *at)));
+        }
         for ((id, at), frame) in places.drain(..) {
             let dso = &dsos[id.0 as usize];
             let mut found = resolver.resolve(dso, at);
@@ -234,7 +245,9 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
     let options = SymbolOptions { budget: symbols.budget / threads, ..symbols };
     let look = |part: &[&[(DsoId, u64, FrameId)]]| {
         let mut lines = Lines::new(options.clone());
-        let found = part.iter().map(|same| lines.places(session.dsos.get(same[0].0), same[0].1)).collect();
+        let files = part.chunk_by(|a, b| a[0].0 == b[0].0);
+        let places = |of: &[&[(DsoId, u64, FrameId)]]| of.iter().map(|same| same[0].1).collect();
+        let found = files.flat_map(|of| lines.all_places(session.dsos.get(of[0][0].0), places(of))).collect();
         (found, lines.take_problems())
     };
     type Looked = (Vec<Vec<InlinedFrame>>, Vec<(DsoId, String)>);

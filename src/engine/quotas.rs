@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::kernel::cgroup;
 use crate::kernel::host::ProcFile;
+use crate::query::row_order::arrange;
 use crate::session::containers::places;
 use crate::session::machine::quota::{QuotaUse, ThrottledGroup, is_limit};
 use crate::source::containers::Reader;
@@ -78,7 +79,7 @@ impl Quotas {
                 ms: kept as f64 / 1e6 / seconds.max(1e-3),
             }));
         }
-        list.sort_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.name.cmp(&b.name)));
+        arrange(&mut list, |a, b| b.percent.total_cmp(&a.percent).then_with(|| a.name.cmp(&b.name)));
         list
     }
 }

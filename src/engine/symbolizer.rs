@@ -101,6 +101,8 @@ pub struct Symbolizer {
 
 /// Results come in portions, so that the first names do not wait for the last.
 const PORTION: usize = 512;
+/// Lines that are looked up between two looks at how urgent they are.
+const AT_ONCE: usize = 16;
 /// The interval of reading on in files that are behind.
 const PATIENCE: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_secs(3600);
@@ -161,6 +163,7 @@ impl Waiting {
 
 /// Looks frames up.
 fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedUp {
+    resolver.prepare(portion.iter().map(|w| (&*w.dso, w.at)));
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
     let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
     let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
@@ -245,11 +248,13 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
                 lines.forget(dso.id);
                 continue;
             }
-            let mut of = |w: &WantedName| {
+            let mut of = |some: &[WantedName]| {
                 urgency.keep();
-                (w.frame, w.dso.id, lines.places(&w.dso, w.at))
+                let places = lines.all_places(&some[0].dso, some.iter().map(|w| w.at).collect());
+                some.iter().zip(places).map(|(w, places)| (w.frame, w.dso.id, places)).collect::<Vec<_>>()
             };
-            let frames = job.frames.iter().map(&mut of).collect();
+            let files = job.frames.chunk_by(|a, b| a.dso.id == b.dso.id);
+            let frames = files.flat_map(|of_file| of_file.chunks(AT_ONCE)).flat_map(&mut of).collect();
             let problems = lines.take_problems();
             held.lines.store(lines.memory(), Ordering::Relaxed);
             if line_tx.send(FoundLines { epoch: job.epoch, frames, problems }).is_err() {

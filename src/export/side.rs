@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::query::row_order::arrange_by_key;
 use crate::record::kinds::{Mmap, encode_cgroup, encode_comm, encode_task};
 use crate::record::{Layout, SampleId};
 use crate::session::layouts::Layouts;
@@ -22,7 +23,7 @@ pub(crate) struct SideWriter<'a> {
 impl<'a> SideWriter<'a> {
     pub(crate) fn new(dsos: &'a Dsos, log: &'a SideLog, layout: Layout) -> Self {
         let mut entries: Vec<_> = log.entries().iter().collect();
-        entries.sort_by_key(|(time, _)| *time);
+        arrange_by_key(&mut entries, |(time, _)| *time);
         Self { dsos, layout, entries, next: 0, known: HashSet::new(), layouts: Layouts::new(dsos) }
     }
 

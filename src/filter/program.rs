@@ -260,8 +260,8 @@ impl Assembler<'_> {
                 self.op(ADD_K, 3, 0, 0, -NUMBERS);
                 self.op(MOV_K, 4, 0, 0, NUMBERS);
                 self.op(CALL, 0, 0, 0, GET_NS_CURRENT_PID_TGID);
-                // The thread's, then its process's (`struct bpf_pidns_info`); nothing where it has none there, as samples
-                // say.
+                // The thread's, then its process's (`struct bpf_pidns_info`); nothing where it has none there, as
+                // samples say.
                 let at = if field == Field::Tid { 0 } else { 4 };
                 self.op(LDX_W, 1, 10, at - NUMBERS as i16, 0);
             }

@@ -113,8 +113,8 @@ impl Chains {
         Sample { chain: self.joined(&sample), ..sample }
     }
 
-    /// Joins a chain of frame pointers with the caller of its leaf, which on AArch64 may be in a register alone; `false`
-    /// where it is whole without it.
+    /// Joins a chain of frame pointers with the caller of its leaf, which on AArch64 may be in a register alone;
+    /// `false` where it is whole without it.
     fn put_leafs_caller(&mut self, session: &Session, sample: &Sample<'_>) -> bool {
         self.user.clear();
         self.user.extend(u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1));

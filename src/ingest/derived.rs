@@ -11,8 +11,14 @@ use crate::session::Origin;
 /// The duration of something: the site of its beginning, and nanoseconds.
 pub type SiteDuration = (SiteId, u64);
 
+impl Debug for dyn Series {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Series").field(&self.name()).finish()
+    }
+}
+
 /// One series.
-pub trait Series: Debug + Send + Sync {
+pub trait Series: Send + Sync {
     /// The event that its samples are shown as; for one that is none, a name of the series.
     fn name(&self) -> &str;
     /// True if what it tells is an event of its own, by its name.

@@ -33,7 +33,8 @@ pub struct NewFile {
     place: Option<Place>,
 }
 
-/// The place where a file is to stand: names in a folder that is held open, so that nobody leads us elsewhere meanwhile.
+/// The place where a file is to stand: names in a folder that is held open, so that nobody leads us elsewhere
+/// meanwhile.
 #[derive(Debug)]
 struct Place {
     folder: OwnedFd,

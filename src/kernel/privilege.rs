@@ -1,6 +1,6 @@
-//! The rights of the program beyond its caller's: sampling, and nothing else. A file with capabilities, or one that is setuid,
-//! lends its rights to every user; those that open other users' files are given up before anything is opened, and what
-//! the environment says of where to look is not believed.
+//! The rights of the program beyond its caller's: sampling, and nothing else. A file with capabilities, or one that is
+//! setuid, lends its rights to every user; those that open other users' files are given up before anything is opened,
+//! and what the environment says of where to look is not believed.
 
 use std::ffi::OsString;
 use std::io;

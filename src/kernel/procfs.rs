@@ -151,8 +151,8 @@ pub(crate) fn sees_all_processes() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == OUTERMOST)
 }
 
-/// Our PID namespace as programs in the kernel are told of it, by device and inode; `None` of the outermost, and where it
-/// is not known.
+/// Our PID namespace as programs in the kernel are told of it, by device and inode; `None` of the outermost, and where
+/// it is not known.
 pub(crate) fn pid_namespace() -> Option<(u64, u64)> {
     if sees_all_processes() {
         return None;

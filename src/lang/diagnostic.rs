@@ -47,8 +47,13 @@ impl std::error::Error for Diagnostic {}
 
 /// Up to three names that are close to `word`, by Jaro-Winkler similarity; ties by name.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    nearest_of(word, &mut names.into_iter())
+}
+
+/// The same for names of any kind: there is one of it in the program.
+fn nearest_of(word: &str, names: &mut dyn Iterator<Item = &str>) -> Vec<String> {
     let mut scored: Vec<(f64, &str)> =
-        names.into_iter().map(|n| (strsim::jaro_winkler(word, n), n)).filter(|(score, _)| *score > 0.75).collect();
+        names.map(|n| (strsim::jaro_winkler(word, n), n)).filter(|(score, _)| *score > 0.75).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     scored.dedup_by(|a, b| a.1 == b.1);
     scored.into_iter().take(3).map(|(_, n)| n.to_owned()).collect()

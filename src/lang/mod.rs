@@ -1,4 +1,5 @@
-//! The common ground of all small languages: tokens, precedence, quantities with their units, and faults with their place.
+//! The common ground of all small languages: tokens, precedence, quantities with their units, and faults with their
+//! place.
 
 mod diagnostic;
 pub(crate) mod lex;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::profile::{Acc, SymId};
 use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
+use crate::query::row_order::arrange_by_key;
 use crate::query::{Data, Direction};
 
 use super::text::clean;
@@ -144,7 +145,7 @@ impl ChainSpec {
                 stack.extend(entry.children.iter().rev().map(|below| (*below, depth + 1)));
             }
         }
-        found.sort_by_key(|(acc, _)| std::cmp::Reverse(acc.period));
+        arrange_by_key(&mut found, |(acc, _)| std::cmp::Reverse(acc.period));
         found.iter().take(self.most).for_each(|(acc, names)| put(&mut out, self.raw(acc, whole), names));
         out
     }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::profile::Acc;
 use crate::query::flame::FlameTree;
+use crate::query::row_order::{arrange, arrange_by_key};
 use crate::query::symbol_stacks::Name;
 
 use super::measure::Measure;
@@ -36,7 +37,7 @@ impl Stacks {
     /// Stacks, those alike added up.
     pub fn new(measure: Measure, mut list: Vec<Stack>) -> Self {
         let dsos = |stack: &Stack| stack.frames.iter().map(|name| name.dso.clone()).collect::<Vec<_>>();
-        list.sort_by(|a, b| texts(a).cmp(texts(b)).then_with(|| dsos(a).cmp(&dsos(b))));
+        arrange(&mut list, |a, b| texts(a).cmp(texts(b)).then_with(|| dsos(a).cmp(&dsos(b))));
         list.dedup_by(|next, kept| {
             let same = texts(next).eq(texts(kept));
             if same {
@@ -46,7 +47,7 @@ impl Stacks {
             same
         });
         list.retain(|stack| stack.weight > 0);
-        list.sort_by_key(|stack| std::cmp::Reverse(stack.weight));
+        arrange_by_key(&mut list, |stack| std::cmp::Reverse(stack.weight));
         Self { measure, stacks: list, tree: OnceLock::new() }
     }
 

@@ -236,8 +236,8 @@ impl Table {
         self
     }
 
-    /// Lines for programs, with a heading that begins as a comment does: figures without their units, but `%` of shares.
-    /// Where a value has the separator in it, there is a dot.
+    /// Lines for programs, with a heading that begins as a comment does: figures without their units, but `%` of
+    /// shares. Where a value has the separator in it, there is a dot.
     pub(crate) fn to_separated(&self, separator: &str) -> String {
         let apart = |text: String| text.replace(separator, ".");
         let value = |cell: &Cell| match cell {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::profile::Acc;
+use crate::query::row_order::arrange;
 use crate::query::{ColumnKey, Data, Top, TopRow};
 
 use super::text::clean;
@@ -37,7 +38,7 @@ impl Levels<'_> {
             entry.1.push(row);
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by(|a, b| b.1.0.period.cmp(&a.1.0.period).then_with(|| a.0.cmp(&b.0)));
+        arrange(&mut groups, |a, b| b.1.0.period.cmp(&a.1.0.period).then_with(|| a.0.cmp(&b.0)));
         for (name, (acc, rows)) in groups {
             let share = acc.percent_of(self.whole);
             if share < self.limit {

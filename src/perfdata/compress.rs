@@ -17,6 +17,10 @@ const FEATURE: u8 = 27;
 /// `PERF_COMP_ZSTD`.
 const ZSTD: u32 = 1;
 
+/// What perf's levels above it would pack smaller by, is no part of the program (.ci/package): none of them keeps up with
+/// a machine that is busy.
+const MOST: i32 = 4;
+
 /// A stream of packed records.
 pub(crate) struct Packer {
     encoder: Encoder<'static>,
@@ -32,7 +36,9 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
+    /// Packs at a level, or at the highest that there is.
     pub(crate) fn new(level: i32) -> io::Result<Self> {
+        let level = level.min(MOST);
         Ok(Self { encoder: Encoder::new(level)?, level, plain: 0, packed: 0 })
     }
 

@@ -1,5 +1,5 @@
-//! The writer of recordings as a stream: what perf calls pipe mode (tools/perf/Documentation/perf.data-file-format.txt),
-//! for those who read while it is written.
+//! The writer of recordings as a stream: what perf calls pipe mode
+//! (tools/perf/Documentation/perf.data-file-format.txt), for those who read while it is written.
 
 use std::io::{self, Write};
 

@@ -15,8 +15,8 @@ use super::Frame;
 
 /// Deeper stacks are cut at the root end.
 const MAX_DEPTH: usize = 1024;
-/// Frames that the kernel walks at most (`kernel.perf_event_max_stack` as it is by default), of kernel and user together;
-/// of user code alone where that is walked by tables.
+/// Frames that the kernel walks at most (`kernel.perf_event_max_stack` as it is by default), of kernel and user
+/// together; of user code alone where that is walked by tables.
 const WALKED: usize = 127;
 
 /// The frame that ends every broken stack, whatever was found there.
@@ -30,8 +30,8 @@ const TRUNCATED: Frame = Frame { map: MapId::CUT, caller: false, ip: 0 };
 pub(crate) struct Chain {
     /// Whether words are frames that no mapping holds.
     pub(crate) keeps_words: bool,
-    /// Whether stacks of as many frames as are walked at most are marked as going on. Of recordings they are what others
-    /// make of them, too.
+    /// Whether stacks of as many frames as are walked at most are marked as going on. Of recordings they are what
+    /// others make of them, too.
     pub(crate) marks_cuts: bool,
     /// Frames of a stack that are taken, from its leaf on, where that was said.
     pub(crate) most: Option<usize>,

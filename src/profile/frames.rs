@@ -64,8 +64,8 @@ pub struct Sym {
 }
 
 impl Sym {
-    /// The function; `0x…` (16 digits) when it is unknown for good, `dso …` while it is sought: all that are sought in a
-    /// DSO are one.
+    /// The function; `0x…` (16 digits) when it is unknown for good, `dso …` while it is sought: all that are sought in
+    /// a DSO are one.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match &self.function {
             Some(name) => Cow::Borrowed(name),

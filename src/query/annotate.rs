@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::profile::{Acc, NodeId, SymId};
+use crate::query::row_order::arrange;
 use crate::session::DsoId;
 use crate::session::hosts::HostId;
 use crate::symbols::code::{Flow, Listing};
@@ -148,7 +149,7 @@ pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
         Some(SampledFunction { function: sym.function.clone()?, dso: sym.dso, start: sym.start, hits })
     };
     let mut list: Vec<SampledFunction> = found.into_iter().filter_map(whole).collect();
-    list.sort_by(|a, b| {
+    arrange(&mut list, |a, b| {
         let place = |one: &SampledFunction| (one.dso, one.start);
         b.hits
             .own
@@ -190,7 +191,7 @@ pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
 /// The rows that are hot, hottest first: those with samples; of equal ones the first.
 pub fn hot(rows: &[ListingRow]) -> Vec<usize> {
     let mut list: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].percent() > 0.0).collect();
-    list.sort_by(|a, b| rows[*b].percent().total_cmp(&rows[*a].percent()).then(a.cmp(b)));
+    arrange(&mut list, |a, b| rows[*b].percent().total_cmp(&rows[*a].percent()).then(a.cmp(b)));
     list
 }
 

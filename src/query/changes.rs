@@ -77,7 +77,8 @@ impl Changes {
         *self = Self { updated: self.updated, ..Self::default() };
     }
 
-    /// The changes, those of the same kind and site as one; what came before what went, so that no sum falls below zero.
+    /// The changes, those of the same kind and site as one; what came before what went, so that no sum falls below
+    /// zero.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
         for change in &self.list {

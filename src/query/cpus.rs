@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use crate::profile::{NodeId, RenamedFrames, SiteId, SymId};
+use crate::query::row_order::{arrange, arrange_by_key};
 
 use super::context::{Context, Contexts, VECTORS, dispatches};
 use super::data::Data;
@@ -337,7 +338,7 @@ impl CpuCounts {
         let window = newest.saturating_sub(begin);
         let rows = (0..self.cpus.len()).map(|place| self.row(place, skip)).filter(|row| row.total() > 0);
         let mut rows: Vec<CpuSamples> = rows.collect();
-        rows.sort_unstable_by_key(|row| row.cpu);
+        arrange_by_key(&mut rows, |row| row.cpu);
         let asked = (cpu, self.counted);
         if (self.behind.0, self.behind.1) != asked {
             let behind = cpu.map(|cpu| self.find_behind(data, cpu, begin)).unwrap_or_default();
@@ -382,7 +383,7 @@ impl CpuCounts {
             .filter(|(slot, _)| *slot >= IRQ)
             .filter_map(|(slot, (total, syms))| behind(data, slot, total, &syms))
             .collect();
-        out.sort_by_key(|b| (std::cmp::Reverse(b.samples), b.slot));
+        arrange_by_key(&mut out, |b| (std::cmp::Reverse(b.samples), b.slot));
         out
     }
 
@@ -419,7 +420,7 @@ struct Carried {
 fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried>) -> Option<SlotFunction> {
     let name = |sym: u32| data.profile.frames.sym(SymId(sym)).name().into_owned();
     let mut list: Vec<(String, Carried)> = syms.iter().map(|(sym, c)| (name(*sym), *c)).collect();
-    list.sort_by(|a, b| a.0.cmp(&b.0));
+    arrange(&mut list, |a, b| a.0.cmp(&b.0));
     let share = |c: &Carried| c.samples as f64 / total.max(1) as f64;
     let depth = |c: &Carried| c.depth / c.samples.max(1);
     let registered = list.iter().filter(|(name, c)| share(c) >= SOME && !dispatches(name));

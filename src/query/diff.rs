@@ -8,6 +8,7 @@
 use hashbrown::HashMap;
 
 use crate::profile::Acc;
+use crate::query::row_order::arrange;
 
 /// The divisor of weights before they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +181,7 @@ pub fn diff<K: Clone + Ord + std::hash::Hash>(
         DiffRow { key, old: a, new: b, old_value, new_value, z, verdict }
     };
     let mut rows: Vec<_> = pairs.into_iter().map(row).filter(|r| r.delta() != 0.0).collect();
-    rows.sort_by(|a, b| b.delta().abs().total_cmp(&a.delta().abs()).then_with(|| a.key.cmp(&b.key)));
+    arrange(&mut rows, |a, b| b.delta().abs().total_cmp(&a.delta().abs()).then_with(|| a.key.cmp(&b.key)));
     rows
 }
 

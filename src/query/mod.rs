@@ -32,6 +32,7 @@ pub(crate) mod parallel;
 pub mod question;
 pub mod range;
 mod row;
+pub mod row_order;
 pub mod search;
 pub(crate) mod shown_total;
 pub(crate) mod site_rows;

@@ -1,5 +1,5 @@
-//! Tables of what the hardware told: branches by where they came from and went, accesses to memory by what had their data,
-//! transactions; a row for each combination of the values of some keys.
+//! Tables of what the hardware told: branches by where they came from and went, accesses to memory by what had their
+//! data, transactions; a row for each combination of the values of some keys.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use crate::panel::table::{Align, Cell, Column, Table};
 use crate::profile::{Acc, FrameId, NodeId, Sym};
 use crate::query::column::{self, ColumnInput, ColumnValue};
 use crate::query::filter_eval::FilterEvaluator;
+use crate::query::row_order::arrange;
 use crate::query::{ColumnKey, Data, sort_words};
 use crate::record::hardware::{BranchFlags, DataSource, page_size, transaction};
 use crate::session::Task;
@@ -218,8 +219,8 @@ impl RowInput<'_> {
         text(&line.map_or_else(|| "??:0".to_owned(), SourceLine::short))
     }
 
-    /// The object where a piece of that many bytes begins that holds the data, and how far inside of it, or the function;
-    /// the address where none is known.
+    /// The object where a piece of that many bytes begins that holds the data, and how far inside of it, or the
+    /// function; the address where none is known.
     fn object(&mut self, bytes: u64) -> ColumnValue {
         let Some(frame) = self.detail.data else { return text("") };
         let mut place = self.data.profile.frames.get(frame);
@@ -351,7 +352,7 @@ impl HardwareRows {
                 }
             }
         }
-        out.rows.sort_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
+        arrange(&mut out.rows, |a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
         out
     }
 

@@ -7,6 +7,7 @@ use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::{NAMES, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::topology::CpuTopology;
+use crate::query::row_order::arrange_by_key;
 
 /// Lists are cut here: a header may claim any number of entries.
 const MAX_ENTRIES: u32 = 4096;
@@ -27,7 +28,7 @@ pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
     lines.push(format!("data size      : {size}"));
     lines.push(format!("feat offset    : {}", start + size));
     let mut list: Vec<&(u8, Vec<u8>)> = rec.features.list.iter().collect();
-    list.sort_by_key(|(bit, _)| *bit);
+    arrange_by_key(&mut list, |(bit, _)| *bit);
     for (bit, bytes) in list {
         if LONG.contains(bit) && !full {
             let name = NAMES.iter().find(|(b, _)| b == bit).map_or("", |(_, name)| name);

@@ -1,4 +1,5 @@
-//! Containers: what the path of a cgroup says of whose it is, what a runtime calls that, and how a file keeps the names.
+//! Containers: what the path of a cgroup says of whose it is, what a runtime calls that, and how a file keeps the
+//! names.
 
 use std::sync::Arc;
 

@@ -85,7 +85,8 @@ pub struct Dsos {
     pub(super) maps: Maps,
     /// Whether processes that have the same part of a file share what stands for it.
     pub share: bool,
-    /// Build ids from a recording's head, by path and file; those of no certain file are of all the others of that path.
+    /// Build ids from a recording's head, by path and file; those of no certain file are of all the others of that
+    /// path.
     build_ids: HashMap<(HostId, Arc<[u8]>, FileId), BuildId>,
     /// jitdump files by the process that has one mapped.
     dumps: HashMap<(HostId, i32), Arc<[u8]>>,

@@ -1,7 +1,7 @@
 //! The process that wrote a recording, whose threads are nobody's figures.
 //!
-//! It is a feature of the file's head with a bit of its own, as marks are. Its content is text: a heading, and the number
-//! of the process.
+//! It is a feature of the file's head with a bit of its own, as marks are. Its content is text: a heading, and the
+//! number of the process.
 
 use crate::perfdata::features::bit;
 

@@ -401,7 +401,8 @@ fn mappings_are_read_of_those_who_are_met_only() {
     assert_ne!(dso(&s, own, here), "[unknown]");
 }
 
-/// Where data is asked for, a process has the mappings without code that its parent had, until it becomes another program.
+/// Where data is asked for, a process has the mappings without code that its parent had, until it becomes another
+/// program.
 #[test]
 fn data_is_mapped_where_it_is_asked_for() {
     let data = |pid: i32, start: u64, name: &'static str| match map(pid, start, 0x1000, name) {

@@ -1,5 +1,7 @@
 //! Readable names: Rust (v0 and legacy, hash hidden) and C++. Other names stay as they are.
 
+use super::guard::guarded;
+
 /// Names longer than this stay mangled.
 const MAX: usize = 4096;
 /// A readable name that would be longer is not made, whatever it would be in the end: hostile ones double with each
@@ -42,12 +44,22 @@ pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
     }
     // `@plt` and versions stand after a mangled name.
     let (mangled, rest) = text.split_at(text.find('@').unwrap_or(text.len()));
-    let name = rust(mangled).or_else(|| cpp(mangled, form));
+    let name = is_mangled(mangled.as_bytes()).then(|| readable(mangled.to_owned(), form)).flatten();
     match name {
         Some(name) if form == NameForm::Short => without_arguments(&name) + rest,
         Some(name) => name + rest,
         None => text.into_owned(),
     }
+}
+
+/// True if a name may be one that has a readable form.
+pub(super) fn is_mangled(raw: &[u8]) -> bool {
+    [&b"_Z"[..], b"__Z", b"_R", b"__R"].iter().any(|start| raw.starts_with(start))
+}
+
+/// `None` where it is no mangled name, or one that its reader fails at.
+fn readable(mangled: String, form: NameForm) -> Option<String> {
+    guarded(move || rust(&mangled).or_else(|| cpp(&mangled, form))).ok().flatten()
 }
 
 fn rust(text: &str) -> Option<String> {

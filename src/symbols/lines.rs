@@ -50,6 +50,8 @@ pub struct InlinedFrame {
 
 /// Lookups between two looks at the memory in use.
 const PATIENCE: u32 = 2048;
+/// Addresses of a file that are looked up together.
+const AT_ONCE: usize = 256;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Context<'a> = addr2line::Context<Slice<'a>>;
@@ -151,7 +153,11 @@ impl OneFile {
     ///
     /// # Errors
     /// When there is no room for them.
-    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<(Option<Self>, u32), UnpackError> {
+    fn of(
+        dso: &Dso,
+        options: &SymbolOptions,
+        purse: &mut UnpackBudget,
+    ) -> Result<(Option<Box<Self>>, u32), UnpackError> {
         let Ok(image) = Image::open(dso, options) else { return Ok((None, 0)) };
         let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
         for shared in [false, true] {
@@ -161,18 +167,18 @@ impl OneFile {
         }
         let parsed = Parsed::try_new(sections, Sections::context).ok();
         let Image { segments, namers, user, .. } = image;
-        Ok((parsed.map(|parsed| Self { parsed, segments, namers, files: FxHashMap::default() }), user))
+        Ok((parsed.map(|parsed| Box::new(Self { parsed, segments, namers, files: FxHashMap::default() })), user))
     }
 
     /// The functions at an address as linked, innermost first.
-    fn places(&mut self, address: u64, options: &SymbolOptions) -> Vec<InlinedFrame> {
+    fn places(&mut self, address: u64, form: NameForm) -> Vec<InlinedFrame> {
         let files = &mut self.files;
         self.parsed.with_dependent(|_, context| {
             let mut out = Vec::new();
             let Ok(mut frames) = context.find_frames(address).skip_all_loads() else { return out };
             while let Ok(Some(frame)) = frames.next() {
                 let raw = frame.function.as_ref().and_then(|f| f.raw_name().ok());
-                let function = raw.map(|name| demangle(name.as_bytes(), options.form).into());
+                let function = raw.map(|name| demangle(name.as_bytes(), form).into());
                 let line = frame.location.and_then(|at| {
                     let file = at.file?;
                     let file = match files.get(file) {
@@ -201,7 +207,7 @@ const MAX_DEPTH: usize = 256;
 /// The lines of all files. One thread owns it.
 pub struct Lines {
     options: SymbolOptions,
-    files: FxHashMap<DsoId, Option<OneFile>>,
+    files: FxHashMap<DsoId, Option<Box<OneFile>>>,
     /// Who holds how much of what had to be unpacked or is known to be taken.
     shares: Shares<DsoId>,
     problems: Vec<(DsoId, String)>,
@@ -251,20 +257,36 @@ impl Lines {
 
     /// The functions that an address of a DSO is in, innermost first; empty when nothing tells.
     pub fn places(&mut self, dso: &Dso, at: u64) -> Vec<InlinedFrame> {
+        self.all_places(dso, vec![at]).pop().unwrap_or_default()
+    }
+
+    /// The same of several addresses, in their order.
+    pub(crate) fn all_places(&mut self, dso: &Dso, at: Vec<u64>) -> Vec<Vec<InlinedFrame>> {
+        let mut out = Vec::with_capacity(at.len());
+        for some in at.chunks(AT_ONCE) {
+            let mut found = self.some_places(dso, some.to_vec());
+            found.resize(some.len(), Vec::new());
+            out.append(&mut found);
+        }
+        out
+    }
+
+    fn some_places(&mut self, dso: &Dso, at: Vec<u64>) -> Vec<Vec<InlinedFrame>> {
         if !matches!(dso.kind, DsoKind::File | DsoKind::Vdso) {
             return Vec::new();
         }
-        self.asked += 1;
-        if self.asked.is_multiple_of(PATIENCE) {
+        self.asked += at.len() as u32;
+        if self.asked >= PATIENCE {
+            self.asked = 0;
             self.keep_budget();
         }
         if !self.files.contains_key(&dso.id) {
             self.open(dso);
         }
         self.shares.ask(dso.id);
-        self.read(dso, |file, options| match file.segments.to_address(at) {
-            Some(address) => file.places(address, options),
-            None => Vec::new(),
+        self.read(dso, move |file, form| {
+            let one = |at| file.segments.to_address(at).map(|address| file.places(address, form)).unwrap_or_default();
+            at.into_iter().map(one).collect()
         })
     }
 
@@ -272,28 +294,41 @@ impl Lines {
     fn read(
         &mut self,
         dso: &Dso,
-        read: impl FnOnce(&mut OneFile, &SymbolOptions) -> Vec<InlinedFrame>,
-    ) -> Vec<InlinedFrame> {
-        let options = &self.options;
-        let Some(Some(file)) = self.files.get_mut(&dso.id) else { return Vec::new() };
-        guarded(|| read(file, options)).unwrap_or_else(|why| {
-            self.forget(dso.id);
-            self.files.insert(dso.id, None);
-            self.problems.push((dso.id, format!("no lines: {why}")));
-            Vec::new()
-        })
+        read: impl FnOnce(&mut OneFile, NameForm) -> Vec<Vec<InlinedFrame>> + Send + 'static,
+    ) -> Vec<Vec<InlinedFrame>> {
+        let form = self.options.form;
+        let Some(mut file) = self.files.get_mut(&dso.id).and_then(Option::take) else { return Vec::new() };
+        let found = guarded(move || {
+            let found = read(&mut file, form);
+            (file, found)
+        });
+        match found {
+            Ok((file, found)) => {
+                self.files.insert(dso.id, Some(file));
+                found
+            }
+            Err(why) => {
+                self.forget(dso.id);
+                self.files.insert(dso.id, None);
+                self.problems.push((dso.id, format!("no lines: {why}")));
+                Vec::new()
+            }
+        }
     }
 
     /// Opens a file; others give way to it.
     fn open(&mut self, dso: &Dso) {
+        let (of, options) = (dso.clone(), self.options.clone());
         let mut purse = UnpackBudget::new(self.shares.most());
-        let opened = guarded(|| OneFile::of(dso, &self.options, &mut purse).map_err(|why| why.to_string()));
-        let (file, user) = opened.flatten().unwrap_or_else(|why| {
-            self.problems.push((dso.id, format!("no lines: {why}")));
-            purse = UnpackBudget::new(0);
-            (None, 0)
+        let opened = guarded(move || {
+            let opened = OneFile::of(&of, &options, &mut purse).map_err(|why| why.to_string());
+            opened.map(|(file, user)| (file, user, purse.taken()))
         });
-        self.shares.hold(dso.id, user, purse.taken());
+        let (file, user, taken) = opened.flatten().unwrap_or_else(|why| {
+            self.problems.push((dso.id, format!("no lines: {why}")));
+            (None, 0, 0)
+        });
+        self.shares.hold(dso.id, user, taken);
         self.files.insert(dso.id, file);
         for gone in self.shares.excess() {
             self.files.remove(&gone);
@@ -352,7 +387,7 @@ mod tests {
         let map = session.user_map(pid, start);
         let (dso, at) = (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(start));
         assert!(!lines.places(dso, at).is_empty());
-        assert_eq!(lines.read(dso, |_, _| panic!("damaged")), []);
+        assert_eq!(lines.read(dso, |_, _| panic!("damaged")), Vec::<Vec<InlinedFrame>>::new());
         let problems = lines.take_problems();
         assert!(problems.len() == 1 && problems[0].1.starts_with("no lines: its reader failed"), "{problems:?}");
         assert_eq!((lines.places(dso, at), lines.take_problems(), lines.memory()), (vec![], vec![], 0));

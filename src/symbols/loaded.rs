@@ -1,17 +1,22 @@
 //! One file's functions, with the names that were asked for already made readable.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::bounds::Bounds;
-use super::demangle::{NameForm, demangle};
+use super::demangle::{NameForm, demangle, is_mangled};
+use super::guard::guarded;
 use super::table::SymbolTable;
 use crate::session::Dso;
 
 /// Bytes of a readable name beside its letters: its place in the map, which may be half empty, and its count.
 const ENTRY: usize = 80;
+
+/// Bytes of a function without a symbol that is known.
+const BARE: usize = 40;
 
 /// A function that holds an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,16 +47,22 @@ pub(crate) struct LoadedFiles {
     shown: usize,
     /// Of those that no table has.
     pub(crate) bounds: Option<Bounds>,
+    /// Those of them that were met: from where in the file, to where, and their start as linked.
+    bare: BTreeMap<u64, (u64, u64)>,
     /// What is to be added to the tables' addresses to get the recorded ones.
     pub(crate) moved: u64,
 }
 
 impl LoadedFiles {
     pub(crate) fn new(tables: Vec<SymbolTable>) -> Self {
-        Self { tables, names: FxHashMap::default(), shown: 0, bounds: None, moved: 0 }
+        Self { tables, names: FxHashMap::default(), shown: 0, bounds: None, bare: BTreeMap::new(), moved: 0 }
     }
 
-    pub(crate) fn find(&mut self, addr: u64, form: NameForm) -> Option<Symbolized> {
+    /// The function that holds an address.
+    ///
+    /// # Errors
+    /// When the reader of what is left of a stripped file fails; it is not read again.
+    pub(crate) fn find(&mut self, addr: u64, form: NameForm) -> Result<Option<Symbolized>, String> {
         let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
         let shown = &mut self.shown;
         let fresh = || -> Arc<str> {
@@ -60,11 +71,14 @@ impl LoadedFiles {
             name
         };
         let name = self.names.entry(symbol.start).or_insert_with(fresh).clone();
-        Some(Symbolized { start: symbol.start, end: symbol.end, name, is_symbol: true })
+        Ok(Some(Symbolized { start: symbol.start, end: symbol.end, name, is_symbol: true }))
     }
 
-    fn bounded(&mut self, addr: u64) -> Option<Symbolized> {
-        let (Range { start, end }, linked) = self.bounds.as_mut()?.find(addr)?;
+    fn bounded(&mut self, addr: u64) -> Result<Option<Symbolized>, String> {
+        if self.bare_at(addr).is_none() {
+            self.look_for(vec![addr])?;
+        }
+        let Some((Range { start, end }, linked)) = self.bare_at(addr) else { return Ok(None) };
         let shown = &mut self.shown;
         let fresh = || -> Arc<str> {
             let name: Arc<str> = format!("{linked:#x}").into();
@@ -72,7 +86,51 @@ impl LoadedFiles {
             name
         };
         let name = self.names.entry(start).or_insert_with(fresh).clone();
-        Some(Symbolized { start, end, name, is_symbol: false })
+        Ok(Some(Symbolized { start, end, name, is_symbol: false }))
+    }
+
+    /// The function without a symbol that is known to hold an address.
+    fn bare_at(&self, addr: u64) -> Option<(Range<u64>, u64)> {
+        let (start, (end, linked)) = self.bare.range(..=addr).next_back()?;
+        (addr < *end).then_some((*start..*end, *linked))
+    }
+
+    /// Looks for functions without symbols.
+    fn look_for(&mut self, addrs: Vec<u64>) -> Result<(), String> {
+        let Some(mut bounds) = self.bounds.take() else { return Ok(()) };
+        let (bounds, found) = guarded(move || {
+            let found: Vec<_> = addrs.into_iter().filter_map(|addr| bounds.find(addr)).collect();
+            (bounds, found)
+        })?;
+        self.bounds = Some(bounds);
+        self.bare.extend(found.into_iter().map(|(range, linked)| (range.start, (range.end, linked))));
+        Ok(())
+    }
+
+    /// Has what several addresses need of readers read at once: one such call costs as much as a hundred lookups.
+    ///
+    /// # Errors
+    /// As of [`Self::find`].
+    pub(crate) fn prepare(&mut self, addrs: impl Iterator<Item = u64>, form: NameForm) -> Result<(), String> {
+        let (mut mangled, mut bare) = (BTreeMap::new(), Vec::new());
+        for addr in addrs {
+            match self.tables.iter().find_map(|table| table.find(addr)) {
+                Some(symbol) if is_mangled(symbol.name) && !self.names.contains_key(&symbol.start) => {
+                    mangled.entry(symbol.start).or_insert_with(|| symbol.name.to_vec());
+                }
+                None if self.bare_at(addr).is_none() => bare.push(addr),
+                _ => {}
+            }
+        }
+        let is_any = !mangled.is_empty();
+        let readable = move || mangled.into_iter().map(|(start, name)| (start, demangle(&name, form))).collect();
+        // The one that its reader fails at is tried again by itself.
+        let names: Vec<(u64, String)> = if is_any { guarded(readable).unwrap_or_default() } else { Vec::new() };
+        for (start, name) in names {
+            self.shown += ENTRY + name.len();
+            self.names.insert(start, name.into());
+        }
+        if bare.is_empty() { Ok(()) } else { self.look_for(bare) }
     }
 
     /// Has names made readable anew.
@@ -86,5 +144,46 @@ impl LoadedFiles {
         self.tables.iter().map(SymbolTable::memory).sum::<usize>()
             + self.shown
             + self.bounds.as_ref().map_or(0, Bounds::memory)
+            + self.bare.len() * BARE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::bytes::Bytes;
+    use crate::symbols::elf;
+    use crate::symbols::table::{Binding, Builder, Raw};
+
+    /// What is read at once is what each would have been alone.
+    #[test]
+    fn what_was_prepared_is_found_as_it_would_be() {
+        let own = std::fs::File::open(std::env::current_exe().expect("a path")).expect("opens");
+        let bytes = Bytes::of(&own).expect("mapped");
+        let segments = elf::Segments::of(&elf::parse(&bytes).expect("an ELF file"));
+        let loaded = || {
+            let mut builder = Builder::default();
+            for (start, name) in [(16, "_ZN3foo3barEv"), (32, "main"), (48, "_ZN4core3fmt5write17h0123456789abcdefE")] {
+                builder.push(Raw { start, size: 16, name: name.as_bytes(), binding: Binding::Global });
+            }
+            let mut loaded = LoadedFiles::new(vec![builder.finish()]);
+            loaded.bounds = Some(Bounds::of(&bytes, &segments));
+            loaded
+        };
+        let here = what_was_prepared_is_found_as_it_would_be as fn() as usize as u64;
+        let maps = crate::kernel::procfs::exec_maps(std::process::id() as i32);
+        let map = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("it runs");
+        let offset = here - map.start + map.offset;
+        let addrs = [16, 17, 35, 50, offset, offset + 1, u64::MAX];
+        let (mut alone, mut together) = (loaded(), loaded());
+        together.prepare(addrs.into_iter(), NameForm::Plain).expect("read");
+        let read = together.names.len();
+        let find = |one: &mut LoadedFiles| addrs.map(|addr| one.find(addr, NameForm::Plain).expect("read"));
+        let found = find(&mut together);
+        assert_eq!(found, find(&mut alone));
+        let name = |at: usize| found[at].as_ref().map(|one| &*one.name);
+        assert_eq!((name(0), name(2), name(3)), (Some("foo::bar"), Some("main"), Some("core::fmt::write")));
+        assert!(found[4] == found[5] && found[4].as_ref().is_some_and(|one| !one.is_symbol));
+        assert_eq!((read, found[6].clone(), alone.memory()), (2, None, together.memory()));
     }
 }

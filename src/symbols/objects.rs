@@ -31,9 +31,9 @@ impl Objects {
         if dso.kind != DsoKind::File {
             return None;
         }
-        let options = &self.options;
         let table = self.files.entry(dso.id).or_insert_with(|| {
-            let read = || Image::open(dso, options).ok()?.objects(&mut UnpackBudget::new(options.budget)).ok();
+            let (dso, options) = (dso.clone(), self.options.clone());
+            let read = move || Image::open(&dso, &options).ok()?.objects(&mut UnpackBudget::new(options.budget)).ok();
             guarded(read).ok().flatten()
         });
         let found = table.as_ref()?.find(offset)?;

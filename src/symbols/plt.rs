@@ -94,7 +94,8 @@ impl<'d> Names<'d> {
         Some(&name[..memchr::memchr(0, name).unwrap_or(name.len())]).filter(|name| !name.is_empty())
     }
 
-    /// The name of a stub. What is chosen among functions without a name is told by where that happens, as objdump does.
+    /// The name of a stub. What is chosen among functions without a name is told by where that happens, as objdump
+    /// does.
     fn stub(&self, target: Target, purse: &mut UnpackBudget) -> Result<Option<Vec<u8>>, UnpackError> {
         let name = match target {
             Target::Symbol(number) => self.get(number),

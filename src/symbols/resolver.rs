@@ -120,12 +120,12 @@ impl Resolver {
                 let kernel = self.kernel(dso);
                 // Modules are not moved together with the kernel's own text.
                 let moved = if dso.kind == DsoKind::Kernel { kernel.moved } else { 0 };
-                let found = kernel.find(addr.wrapping_sub(moved), form)?;
+                let found = kernel.find(addr.wrapping_sub(moved), form).ok().flatten()?;
                 Some(Symbolized { start: found.start.wrapping_add(moved), end: found.end.wrapping_add(moved), ..found })
             }
             // The record that told of it has its name; the symbol has its bounds.
             DsoKind::Bpf => {
-                let known = self.kernel(dso).find(addr, form).filter(|found| found.name == dso.path);
+                let known = self.kernel(dso).find(addr, form).ok().flatten().filter(|found| found.name == dso.path);
                 Some(known.unwrap_or_else(|| Symbolized::whole(dso)))
             }
             DsoKind::File | DsoKind::Vdso => self.in_file(dso, addr),
@@ -209,11 +209,29 @@ impl Resolver {
         self.make_room();
     }
 
+    /// Has what several places need of readers read at once, those of each DSO beside each other.
+    pub(crate) fn prepare<'a>(&mut self, places: impl Iterator<Item = (&'a Dso, u64)>) {
+        let places: Vec<(&Dso, u64)> = places.filter(|(dso, _)| dso.kind == DsoKind::File).collect();
+        let form = self.options.form;
+        for of in places.chunk_by(|a, b| a.0.id == b.0.id) {
+            self.ask(of[0].0, |loaded| loaded.prepare(of.iter().map(|(_, addr)| *addr), form).map(|()| None));
+        }
+    }
+
     fn in_file(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let form = self.options.form;
+        self.ask(dso, |loaded| loaded.find(addr, form))
+    }
+
+    /// Asks a file. One whose reader fails has no names from then on.
+    fn ask(
+        &mut self,
+        dso: &Dso,
+        ask: impl FnOnce(&mut LoadedFiles) -> Result<Option<Symbolized>, String>,
+    ) -> Option<Symbolized> {
         let (key, loaded) = self.file(dso)?;
         let before = loaded.memory();
-        let found = guarded(|| loaded.find(addr, form));
+        let found = ask(loaded);
         let now = loaded.memory();
         let found = found.unwrap_or_else(|why| {
             self.keys.insert(dso.id, None);
@@ -237,7 +255,7 @@ impl Resolver {
             self.shares.ask(Holder::File(key));
             return Some((key, self.files.get_mut(&key)?));
         }
-        let (key, loaded, user) = match guarded(|| self.load_file(dso)).flatten() {
+        let (key, loaded, user) = match self.load_file(dso) {
             Ok((key, loaded, user, from)) => {
                 if known.is_none() {
                     self.sources.push((dso.id, from));
@@ -325,30 +343,57 @@ impl Resolver {
             let key = dso.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, GIVEN));
             return Ok((key, LoadedFiles::new(vec![table]), GIVEN, "the machine that was recorded".to_owned()));
         }
-        let image = Image::open(dso, &self.options)?;
-        let key = image.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, image.user));
-        self.identified.extend(image.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
-        let functions = image.functions(&mut purse);
+        let (of, options) = (dso.clone(), self.options.clone());
+        let file = guarded(move || FileRead::of(&of, &options, &mut purse)).flatten()?;
+        let key = file.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, file.user));
+        self.identified.extend(file.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
+        self.stripped.extend(file.build_id.filter(|_| !file.whole).map(|id| (dso.id, id)));
+        self.problems.extend(file.problems.into_iter().map(|why| (dso.id, why)));
+        let (loaded, from) = file.names?;
+        Ok((key, loaded, file.user, from))
+    }
+}
+
+/// A file as it was found.
+struct FileRead {
+    build_id: Option<BuildId>,
+    /// Who could have written it.
+    user: u32,
+    /// Whether these are all names that it has.
+    whole: bool,
+    /// What is missing nevertheless.
+    problems: Vec<String>,
+    /// Its functions and where they were found, or why it has none.
+    names: Result<(LoadedFiles, String), String>,
+}
+
+impl FileRead {
+    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<Self, String> {
+        let image = Image::open(dso, options)?;
+        let functions = image.functions(purse);
         // Of a large file all symbols were looked at; of the names few will be.
         image.rest();
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
+        let mut problems = Vec::new();
         if image.is_cut() {
             let words = "it was read in part: files that other users can change have a share of the memory (--memory)";
-            self.problems.push((dso.id, words.to_owned()));
+            problems.push(words.to_owned());
         }
-        self.stripped.extend(image.build_id.filter(|_| !whole).map(|id| (dso.id, id)));
-        let bounds = self.options.bounds.then(|| Bounds::of(&image.bytes, &image.segments));
-        let (tables, from) = match functions {
-            Ok(Functions { tables, from, .. }) => (tables, from),
-            Err(why) if bounds.is_none() => return Err(why.to_string()),
+        let bounds = options.bounds.then(|| Bounds::of(&image.bytes, &image.segments));
+        let names = match functions {
+            Ok(Functions { tables, from, .. }) => Ok((tables, from)),
+            Err(why) if bounds.is_none() => Err(why.to_string()),
             Err(why) => {
-                self.problems.push((dso.id, why.to_string()));
-                (Vec::new(), "none, only where functions start (it is stripped)".to_owned())
+                problems.push(why.to_string());
+                Ok((Vec::new(), "none, only where functions start (it is stripped)".to_owned()))
             }
         };
-        let mut loaded = LoadedFiles::new(tables);
-        loaded.bounds = bounds;
-        Ok((key, loaded, image.user, from))
+        let names = names.map(|(tables, from)| {
+            let mut loaded = LoadedFiles::new(tables);
+            loaded.bounds = bounds;
+            (loaded, from)
+        });
+        Ok(Self { build_id: image.build_id, user: image.user, whole, problems, names })
     }
 }
 

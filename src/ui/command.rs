@@ -1,5 +1,5 @@
-//! Commands: name, keys, argument, meaning. Keymap, palette, help, footers, the prompt, the table of keys and `--exec` are
-//! all made from them; what each does to the model stands beside it in its row ([`crate::ui::act`]).
+//! Commands: name, keys, argument, meaning. Keymap, palette, help, footers, the prompt, the table of keys and `--exec`
+//! are all made from them; what each does to the model stands beside it in its row ([`crate::ui::act`]).
 
 use crossterm::event::KeyCode;
 

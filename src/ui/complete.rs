@@ -6,6 +6,7 @@ use crate::filter::capture::Subject;
 use crate::filter::{ExpectedToken, FIELDS, Field, KnownFields, TraceField, expected};
 use crate::panel::unit::percent;
 use crate::query::column;
+use crate::query::row_order::arrange;
 use crate::query::task_choices::TaskSamples;
 use crate::query::{Answer, ColumnKey};
 
@@ -71,7 +72,7 @@ pub(crate) fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
         }
     }
     let mut list: Vec<((String, String), f64)> = weights.into_iter().collect();
-    list.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    arrange(&mut list, |a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let all = ("all".to_owned(), "the whole machine".to_owned());
     let words = |((target, comm), share): ((String, String), f64)| {
         (target, format!("{comm} {}", percent(share)).trim().to_owned())
@@ -109,7 +110,7 @@ fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
         weights.extend(answer.events.iter().map(|e| (e.name.clone(), e.total.samples)));
     }
     let mut list: Vec<(String, u64)> = weights.into_iter().collect();
-    list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    arrange(&mut list, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let plain = |v: &str| v.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     list.into_iter().map(|(v, _)| (if plain(&v) { v } else { format!("\"{v}\"") }, String::new())).collect()
 }

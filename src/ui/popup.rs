@@ -4,6 +4,7 @@ use tui_input::Input;
 
 use crate::panel::top::Field;
 use crate::query::column;
+use crate::query::row_order::arrange;
 
 use crate::ui::command::{Command, Invocation};
 use crate::ui::fuzzy::Fuzzy;
@@ -126,7 +127,7 @@ impl Palette {
                 found.map(|s| (s, i, entry))
             })
             .collect();
-        scored.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        arrange(&mut scored, |a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
         scored.into_iter().map(|(_, _, entry)| entry.clone()).collect()
     }
 }

@@ -86,16 +86,9 @@ pub(crate) fn copy(text: &str) -> io::Result<()> {
 
 /// Gives the terminal back when a panic ends the program, before its message is printed.
 pub(crate) fn restore_on_panic() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if guard::is_inside() {
-            return before(info);
-        }
+    guard::before_the_end(|| {
         leave();
-        before(info);
-        #[allow(clippy::disallowed_methods, reason = "nobody unwinds to main")]
-        std::process::exit(1);
-    }));
+    });
 }
 
 fn write_all(bytes: &[u8]) -> io::Result<()> {

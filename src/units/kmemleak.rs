@@ -139,8 +139,8 @@ impl KmemLeak {
         self.bytes = self.bytes.saturating_sub(block.bytes);
     }
 
-    /// The bytes of some stacks together by column of the course. A column in which nothing was allocated says nothing of
-    /// what is there: it has what was there before.
+    /// The bytes of some stacks together by column of the course. A column in which nothing was allocated says nothing
+    /// of what is there: it has what was there before.
     fn course_of(&self, stacks: &[RetainedStack], now: u64) -> Vec<f64> {
         let mut sums = vec![0.0; self.course.columns_until(now)];
         for stack in stacks {

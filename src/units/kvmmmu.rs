@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
+use crate::query::row_order::arrange_by_key;
 
 use super::kit::columns::text;
 use super::kit::field::Num;
@@ -166,7 +167,7 @@ impl Unit for KvmMmu {
             format!("{from:#x} to {:#x}", from.saturating_add(size - 1))
         };
         let mut pages: Vec<(&(u64, u64, u32), &Page)> = self.pages.iter().collect();
-        pages.sort_by_key(|(key, page)| (page.since, **key));
+        arrange_by_key(&mut pages, |(key, page)| (page.since, **key));
         let pages = Sheet::of(pages, |((_, gfn, role), _)| id(&(gfn, role)))
             .right("age_ns", "Age", 9, |(_, page)| Cell::Time(at.now.saturating_sub(page.since)))
             .right("gfn", "Guest frame", 18, |((_, gfn, _), _)| Cell::Address(*gfn))

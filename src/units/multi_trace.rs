@@ -11,6 +11,7 @@ use crate::filter::expr::Expr;
 use crate::panel::unit::duration;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::query::row_order::arrange_by_key;
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
@@ -176,7 +177,7 @@ impl MultiTrace {
             }
         }
         // The units' first, as in each list: what they find by an event is there when that ends a pair.
-        roles.sort_by_key(|role| role.selected.source.is_none());
+        arrange_by_key(&mut roles, |role| role.selected.source.is_none());
         let named = |(number, name): (u16, &'static str)| (number, Known { format: None, name: name.into() });
         Ok(Self {
             events: sources.names().map(named).collect(),

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::query::row_order::arrange_by_key;
 use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{share, text};
@@ -167,7 +168,7 @@ impl Nested {
     fn tree(&self, at: &Moment<'_>) -> Panel {
         let heaviest = |list: &[usize]| {
             let mut list = list.to_vec();
-            list.sort_by_key(|node| (self.nodes[*node].stats.sum, std::cmp::Reverse(*node)));
+            arrange_by_key(&mut list, |node| (self.nodes[*node].stats.sum, std::cmp::Reverse(*node)));
             list
         };
         let (mut list, mut stack) = (Vec::new(), heaviest(&self.nodes[0].children));

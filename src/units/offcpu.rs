@@ -10,6 +10,7 @@ use crate::panel::stacks::Stack;
 use crate::panel::text::BELOW;
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
+use crate::query::row_order::arrange;
 use crate::query::symbol_stacks::Name;
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
@@ -194,7 +195,7 @@ impl OffCpu {
         self.blocked = blocked;
         let longest_first = |all: BTreeMap<SiteName, Site>, for_work: bool| {
             let mut list: Vec<_> = all.into_iter().map(|(name, site)| (id(&(&name, for_work)), name, site)).collect();
-            list.sort_by(|a, b| b.2.blocked.sum.cmp(&a.2.blocked.sum).then_with(|| a.1.cmp(&b.1)));
+            arrange(&mut list, |a, b| b.2.blocked.sum.cmp(&a.2.blocked.sum).then_with(|| a.1.cmp(&b.1)));
             list
         };
         let (mut list, idle) = (longest_first(held, false), longest_first(idle, true));
@@ -249,7 +250,7 @@ impl OffCpu {
             let for_work = waits_for_work(thread);
             list.push(UnderWay { for_work, ns, is_before: true, tid: thread.tid, stack: stack.into() });
         }
-        list.sort_by(|a, b| (a.for_work, b.ns, a.tid).cmp(&(b.for_work, a.ns, b.tid)));
+        arrange(&mut list, |a, b| (a.for_work, b.ns, a.tid).cmp(&(b.for_work, a.ns, b.tid)));
         let rest = list.iter().position(|one| one.for_work).unwrap_or(list.len());
         let idle = list.len() - rest;
         if idle > 0 {

@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
+use crate::query::row_order::arrange_by_key;
 use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, text, time};
@@ -254,7 +255,7 @@ impl RunDelay {
     fn threads(&self, at: &Moment<'_>) -> Panel {
         let (by_cpu, than) = (self.per_cpu, self.than.is_set());
         let mut list: Vec<(i32, &Row, Stats)> = self.rows.iter().map(|(key, row)| (*key, row, row.all())).collect();
-        list.sort_by_key(|(key, _, all)| (std::cmp::Reverse(all.sum), *key));
+        arrange_by_key(&mut list, |(key, _, all)| (std::cmp::Reverse(all.sum), *key));
         let by = |row: &Row, why: Why| time(row.by[why as usize].sum);
         let now = |key: i32| {
             let wait = self.waiting.get(&key).filter(|_| !by_cpu);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel, unit};
+use crate::query::row_order::arrange_by_key;
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
@@ -160,7 +161,7 @@ impl Syscalls {
                 list.extend(row.errors.iter().map(|(error, n)| (*number, *error, *n, calls)));
             }
         }
-        list.sort_by_key(|(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
+        arrange_by_key(&mut list, |(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
         Sheet::of(list, |(number, error, ..)| id(&(number, error)))
             .left("call", "Call", 20, |(number, ..)| text(calls.name(number)))
             .left("errno", "Error", 18, |(_, error, ..)| text(errno::name(error)))
@@ -175,7 +176,7 @@ impl Syscalls {
         let ns = at.now.saturating_sub(at.start);
         let before = self.before.threads().filter_map(|thread| Some((thread.tid, thread.call?.0, ns, true)));
         let mut list: Vec<(i32, i64, u64, bool)> = began.chain(before).collect();
-        list.sort_by_key(|(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
+        arrange_by_key(&mut list, |(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
         Sheet::of(list, |(tid, ..)| tid as u64)
             .task(at, |(tid, ..)| tid)
             .left("call", "Call", 20, |(_, call, ..)| text(calls.name(call)))

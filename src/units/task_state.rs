@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Column, Measure, Panel, unit};
 use crate::profile::RetainedStack;
+use crate::query::row_order::arrange_by_key;
 use crate::record::Record;
 
 use super::kit::columns::{by_weight, right, share, text, time};
@@ -215,8 +216,8 @@ impl TaskState {
 
     fn first_state(&self, tid: i32, to: Option<ThreadState>, hit: &Sample<'_>) -> ThreadState {
         match to {
-            // It is switched to, and nobody woke it since we look: it waited all the time. Where a record of its own tells
-            // that it came, its wake-up may have been passed over, too.
+            // It is switched to, and nobody woke it since we look: it waited all the time. Where a record of its own
+            // tells that it came, its wake-up may have been passed over, too.
             Some(ThreadState::Running) if hit.role == 0 => ThreadState::Runnable,
             // It leaves the CPU.
             _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => ThreadState::Running,
@@ -273,7 +274,7 @@ impl TaskState {
     fn by_thread(&self, at: &Moment<'_>) -> Vec<(i32, [u64; 9])> {
         let all = self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now)));
         let mut list: Vec<_> = all.filter(|(_, spent)| self.only.is_empty() || self.weight(spent) > 0).collect();
-        list.sort_by_key(|(tid, spent)| (std::cmp::Reverse(self.weight(spent)), *tid));
+        arrange_by_key(&mut list, |(tid, spent)| (std::cmp::Reverse(self.weight(spent)), *tid));
         list
     }
 
@@ -345,7 +346,7 @@ impl TaskState {
         for (tid, row) in self.rows.iter().filter(|(tid, _)| selected.is_none_or(|s| s == **tid)) {
             list.extend(row.periods.iter().map(|(state, stats)| (*tid, *state, stats)));
         }
-        list.sort_by_key(|(tid, state, stats)| (std::cmp::Reverse(stats.sum), *tid, *state));
+        arrange_by_key(&mut list, |(tid, state, stats)| (std::cmp::Reverse(stats.sum), *tid, *state));
         let sheet = Sheet::of(list, |(tid, state, _)| id(&(tid, state)))
             .task(at, |(tid, ..)| tid)
             .left("state", "St", 3, |(_, state, _)| text(state.letter()))
@@ -374,7 +375,7 @@ impl TaskState {
             *entry = (entry.0 + at.now.saturating_sub(now.since.max(self.since)), entry.1 + 1);
         }
         let mut list: Vec<_> = sums.into_iter().map(|((tid, s, pin), (ns, n))| (tid, s, pin, ns, n)).collect();
-        list.sort_by_key(|(tid, state, pin, ns, _)| (std::cmp::Reverse(*ns), *tid, *state, *pin));
+        arrange_by_key(&mut list, |(tid, state, pin, ns, _)| (std::cmp::Reverse(*ns), *tid, *state, *pin));
         list
     }
 

@@ -1,5 +1,5 @@
-//! Options of the commands that list what a recording has, `evlist` and `buildid-list`, and of `inject`, which writes it
-//! anew.
+//! Options of the commands that list what a recording has, `evlist` and `buildid-list`, and of `inject`, which writes
+//! it anew.
 
 use std::path::PathBuf;
 

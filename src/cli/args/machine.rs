@@ -176,7 +176,8 @@ pub(crate) struct Probe {
     /// List the parameters of a function
     #[arg(short = 'V', long, value_name = "FUNCTION")]
     pub(crate) vars: Option<String>,
-    /// List the lines of a program's function that can be probed, counted from its first; some of them: FUNCTION:FROM-TO or :FROM+COUNT
+    /// List the lines of a program's function that can be probed, counted from its first; some of them:
+    /// FUNCTION:FROM-TO or :FROM+COUNT
     #[arg(short = 'L', long, value_name = "FUNCTION", conflicts_with_all = ["add", "del", "funcs", "vars"])]
     pub(crate) line: Option<String>,
     /// Remove what a session left that was killed

@@ -174,7 +174,7 @@ pub(crate) struct More {
     /// The clock of times: monotonic, which it always is
     #[arg(short = 'k', long = "clockid", value_name = "CLOCK", hide_short_help = true)]
     pub(crate) clockid: Option<String>,
-    /// Compress records, at a level from 1 to 22
+    /// Compress records, at a level from 1 to 22: above 4 as at 4
     #[arg(short = 'z', long = "compression-level", value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(i32).range(1..=22), hide_short_help = true)]
     pub(crate) compression: Option<i32>,
     /// Say what is wrong with the arguments, and record nothing

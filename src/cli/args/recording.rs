@@ -1,4 +1,5 @@
-//! Options of recordings: which one is read, where its names come from, which samples count; of the commands that read them.
+//! Options of recordings: which one is read, where its names come from, which samples count; of the commands that read
+//! them.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -61,10 +61,10 @@ pub(crate) struct Sampling {
     /// Record each sample's cgroup (the default where there are any but the root; the live screen always does)
     #[arg(long)]
     pub(crate) all_cgroups: bool,
-    /// How user call chains are taken: tables (the unwind tables of the files, in the kernel by a BPF program, and frame
-    /// pointers where there are none), fp (frame pointers alone), auto (tables where the kernel allows it, else fp),
-    /// dwarf or dwarf,SIZE (the tables, from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches) or
-    /// none. A stack whose next caller would be where no code is ends in `[broken]`
+    /// How user call chains are taken: tables (the unwind tables of the files, in the kernel by a BPF program, and
+    /// frame pointers where there are none), fp (frame pointers alone), auto (tables where the kernel allows it, else
+    /// fp), dwarf or dwarf,SIZE (the tables, from a copy of SIZE bytes of the stack), lbr (the CPU's memory of
+    /// branches) or none. A stack whose next caller would be where no code is ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) call_graph: String,
     /// The whole machine (the default without a target)

@@ -15,6 +15,7 @@ use crate::query::chains::TreeKind;
 use crate::query::heaviest_chain::{HeavyTree, HeavyTrees};
 use crate::query::mode_weights::ModeWeights;
 use crate::query::parallel::shared;
+use crate::query::row_order::arrange_by_key;
 use crate::query::stack_marks::{StackMarks, StackRules};
 use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 use crate::report::json::{self, ChainsByRow};
@@ -310,7 +311,7 @@ impl<'a> EventRows<'a> {
         let counts = |row: &TopRow| if kind.inclusive { row.children } else { row.own };
         let has_some = |row: &&TopRow| threshold.of_parent || threshold.is_met(&counts(row), &Acc::default());
         let mut rows: Vec<&TopRow> = self.top.rows.iter().take(shape.limit).filter(has_some).collect();
-        rows.sort_by_key(|row| row.group);
+        arrange_by_key(&mut rows, |row| row.group);
         let groups: Vec<&[&TopRow]> = rows.chunk_by(|a, b| a.group == b.group).collect();
         let heavy = HeavyTrees::new(self.data, &self.top, kind, threshold);
         let of_groups = |groups: &[&[&TopRow]]| {

@@ -66,8 +66,8 @@ impl DebugInfo {
         above.into_iter().chain(folder).chain(text(file.path_name())).collect()
     }
 
-    /// The function that a line of a source file has its first code in, and the line counted from where that begins; the
-    /// file is told by the end of its path.
+    /// The function that a line of a source file has its first code in, and the line counted from where that begins;
+    /// the file is told by the end of its path.
     pub(crate) fn function_at(&self, source: &str, line: u64) -> Option<(String, u64)> {
         self.units().find_map(|unit| {
             let mut rows = unit.line_program.clone()?.rows();

@@ -400,8 +400,8 @@ impl Walker {
     }
 }
 
-/// The bits that addresses of user code have, as ones. Kernels for AArch64 are built for 36 to 48 of them, and what lies
-/// above may be a signature; one for 52 gives such addresses only to who asks for them, by naming one
+/// The bits that addresses of user code have, as ones. Kernels for AArch64 are built for 36 to 48 of them, and what
+/// lies above may be a signature; one for 52 gives such addresses only to who asks for them, by naming one
 /// (Documentation/arm64/memory.rst). The arguments of a program lie at the end of its memory.
 fn address_bits() -> u64 {
     let last = rustix::param::linux_execfn().as_ptr() as u64;

@@ -18,8 +18,8 @@ const FAR: u8 = 16;
 pub(crate) enum Rule {
     /// Kind 0: No table says anything: by frame pointer.
     Gap,
-    /// Kind 3: A stub of the procedure linkage table (x86-64): the CFA is sp+8, and sp+16 from the instruction at this place
-    /// of 16 on.
+    /// Kind 3: A stub of the procedure linkage table (x86-64): the CFA is sp+8, and sp+16 from the instruction at this
+    /// place of 16 on.
     Stub(u8),
     /// Kind 4: The kernel's frame of a signal handler: all registers are in it.
     Signal,
@@ -46,8 +46,8 @@ pub(crate) enum Cfa {
     AtSp(i64, i64),
     /// Kind 7: *(fp+n)+m; as above.
     AtFp(i64, i64),
-    /// Kind 8: Another register, by its DWARF number (below 16), and n: n/8 in the lower 12 bits, the number in the 4 above.
-    /// Only where the task was interrupted are such registers known.
+    /// Kind 8: Another register, by its DWARF number (below 16), and n: n/8 in the lower 12 bits, the number in the 4
+    /// above. Only where the task was interrupted are such registers known.
     Register(u8, i64),
 }
 
@@ -71,8 +71,8 @@ pub(crate) enum Caller {
     In(u8),
     /// Kind 10: In the link register, the CFA being sp+n (AArch64). Only where the task was interrupted.
     Link,
-    /// Kind 11, 12: One word above the frame register, the CFA being sp+n, fp+n (AArch64). Kind 27, 28: as these, where the
-    /// frame register is saved so far below the CFA that it is counted upwards from sp, fp: a word in 8 bits.
+    /// Kind 11, 12: One word above the frame register, the CFA being sp+n, fp+n (AArch64). Kind 27, 28: as these, where
+    /// the frame register is saved so far below the CFA that it is counted upwards from sp, fp: a word in 8 bits.
     Beside,
     /// Kind 13, 14: Where the frame register of other rules would be, which keeps what it had; the CFA is sp+n, fp+n
     /// (AArch64). Kind 29, 30: as these, counted from sp, fp.

@@ -8,6 +8,7 @@ use crate::filter::equals;
 use crate::profile::{NodeId, SiteId, SymId};
 use crate::query::aggregate::Aggregate;
 use crate::query::data::Data;
+use crate::query::row_order::{arrange, arrange_by_key};
 
 use super::{HeatBy, HeatSpec};
 
@@ -230,13 +231,13 @@ fn text_of(data: Data<'_>, sym: Option<SymId>, by: HeatBy) -> (Arc<str>, &'stati
 /// there before stay where they are.
 fn choose(groups: Vec<(u64, Lane)>, room: usize, before: &[Lane]) -> (Vec<Lane>, Vec<u16>) {
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by(|a, b| (groups[*b].0, &groups[*a].1.label).cmp(&(groups[*a].0, &groups[*b].1.label)));
+    arrange(&mut order, |a, b| (groups[*b].0, &groups[*a].1.label).cmp(&(groups[*a].0, &groups[*b].1.label)));
     let room = room.max(1);
     let all = order.len() <= room;
     let own = if all { order.len() } else { room - 1 };
     let mut chosen: Vec<usize> = order[..own].to_vec();
     let place = |lane: &Lane| before.iter().position(|b| b == lane).unwrap_or(usize::MAX);
-    chosen.sort_by_key(|at| place(&groups[*at].1));
+    arrange_by_key(&mut chosen, |at| place(&groups[*at].1));
     let mut row_of = vec![own as u16; groups.len()];
     chosen.iter().enumerate().for_each(|(row, at)| row_of[*at] = row as u16);
     let mut lanes: Vec<Lane> = chosen.iter().map(|at| groups[*at].1.clone()).collect();

@@ -209,9 +209,9 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     }
 }
 
-/// The number of rows of offsets that fit a sampling rate. A row is a round time, as long as it takes in many samples; where
-/// it is not much longer than the time between two of them, it takes in a whole number of them, or stripes would be
-/// seen that are not there.
+/// The number of rows of offsets that fit a sampling rate. A row is a round time, as long as it takes in many samples;
+/// where it is not much longer than the time between two of them, it takes in a whole number of them, or stripes would
+/// be seen that are not there.
 pub(crate) fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);

@@ -6,8 +6,9 @@ use super::Opened;
 
 const FILES: [&str; 2] = ["libpod/bolt_state.db", "db.sql"];
 
-/// The name of a pod. Both databases have its configuration as JSON that begins with id and name (libpod's `PodConfig`),
-/// in one piece; an id is one pod's for ever, so what a page has that is in use no longer is true as well.
+/// The name of a pod. Both databases have its configuration as JSON that begins with id and name (libpod's
+/// `PodConfig`), in one piece; an id is one pod's for ever, so what a page has that is in use no longer is true as
+/// well.
 pub(super) fn pod(storage: &Path, id: &str) -> Option<String> {
     let storage = Opened::of(storage)?;
     FILES.iter().find_map(|file| name_in(&storage.read(Path::new(file))?, id))

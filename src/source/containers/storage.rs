@@ -1,4 +1,5 @@
-//! The state that containers/storage keeps, the library of CRI-O and Podman: a list of containers, and the bundle of each.
+//! The state that containers/storage keeps, the library of CRI-O and Podman: a list of containers, and the bundle of
+//! each.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;

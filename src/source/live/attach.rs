@@ -360,8 +360,8 @@ impl Attachment {
         self.start(&self.opened);
     }
 
-    /// Starts those of some events that do not rest, the members of a group before its first: on a CPU the kernel counts
-    /// nothing of a member that is enabled while its leader runs, until that begins anew.
+    /// Starts those of some events that do not rest, the members of a group before its first: on a CPU the kernel
+    /// counts nothing of a member that is enabled while its leader runs, until that begins anew.
     fn start(&self, list: &[OpenEvent]) {
         for open in list.iter().rev().filter(|open| self.runs(open)) {
             self.enable(&open.fd);

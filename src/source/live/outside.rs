@@ -1,5 +1,5 @@
-//! Tasks that have no number in our own PID namespace, where that is not the outermost: the kernel gives their samples the
-//! number of the idle tasks, and tracepoints give everybody the kernel's own numbers.
+//! Tasks that have no number in our own PID namespace, where that is not the outermost: the kernel gives their samples
+//! the number of the idle tasks, and tracepoints give everybody the kernel's own numbers.
 
 use rustc_hash::FxHashMap;
 
@@ -80,8 +80,8 @@ impl Outside {
         self.samples.insert(id, place);
     }
 
-    /// Gives all tasks of what a ring brought, whole records from a place on, the numbers that they have here, and takes
-    /// out what tells of those that have none.
+    /// Gives all tasks of what a ring brought, whole records from a place on, the numbers that they have here, and
+    /// takes out what tells of those that have none.
     pub(crate) fn mend(&mut self, bytes: &mut Vec<u8>, from: usize) {
         let read = bytes.split_off(from);
         let mut at = 0;

@@ -1,5 +1,5 @@
-//! Strings that system calls are given: a program in the kernel writes them as a record of their own before each call's,
-//! and here the two become one, laid out as [`crate::event::strings`] describes.
+//! Strings that system calls are given: a program in the kernel writes them as a record of their own before each
+//! call's, and here the two become one, laid out as [`crate::event::strings`] describes.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;

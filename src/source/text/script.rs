@@ -49,8 +49,8 @@ impl Header<'_> {
     }
 }
 
-/// A line without what `-F +insn,+insnlen` put at its end; below a chain that is a line of its own, with which the sample
-/// ends.
+/// A line without what `-F +insn,+insnlen` put at its end; below a chain that is a line of its own, with which the
+/// sample ends.
 pub(crate) fn without_instruction(line: &[u8]) -> &[u8] {
     let cut = |line: &'_ [u8], mark: &[u8], digit: fn(&u8) -> bool| {
         let at = memchr::memmem::rfind(line, mark).filter(|at| line[at + mark.len()..].iter().all(digit));

@@ -90,8 +90,9 @@ pub fn list(
         notes.push(format!("only the first {} KB of it are shown", MAX_CODE >> 10));
     }
     let end = end.min(start.saturating_add(MAX_CODE));
-    let (code, mut instructions) = guarded(|| {
-        let code = bytes::of(dso, start, end, options)?;
+    let of = (dso.clone(), options.clone());
+    let (code, mut instructions) = guarded(move || {
+        let code = bytes::of(&of.0, start, end, &of.1)?;
         let instructions = match code.machine {
             Machine::X86_64 => x86::decode(&code.bytes, code.address, 64),
             Machine::X86 => x86::decode(&code.bytes, code.address, 32),
@@ -114,7 +115,10 @@ pub fn list(
             }
             _ => {}
         }
-        instruction.line = lines.places(dso, instruction.at).into_iter().find_map(|place| place.line);
+    }
+    let places = lines.all_places(dso, instructions.iter().map(|instruction| instruction.at).collect());
+    for (instruction, places) in instructions.iter_mut().zip(places) {
+        instruction.line = places.into_iter().find_map(|place| place.line);
     }
     let namers = lines.namers(dso.id).cloned();
     let sources = namers.map(|namers| sources(&instructions, dso, options, &namers)).unwrap_or_default();

@@ -114,7 +114,8 @@ fn rule_at(table: &UnwindRows, address: u64) -> Rule {
     after.checked_sub(1).map_or(Rule::Gap, |at| Rule::of((table.rows[at] >> 32) as u32))
 }
 
-/// Bytes of code that the rules of a file cover, and all; every `stride`th function is compared at both ends of its rows.
+/// Bytes of code that the rules of a file cover, and all; every `stride`th function is compared at both ends of its
+/// rows.
 fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
     let file = elf::parse(bytes).expect("elf");
     let table = of(bytes).expect("rows");

@@ -255,8 +255,8 @@ fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
     if width(&share) <= room { share } else { last_steps(&by, trail, room) }
 }
 
-/// The way to what is shown; where there is no room for all of it, its last steps, which are what one has just done. One
-/// that is cut needs no blank behind it.
+/// The way to what is shown; where there is no room for all of it, its last steps, which are what one has just done.
+/// One that is cut needs no blank behind it.
 fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
     let from = |first: usize| clean(&format!("… › {}", trail[first..].join(" › "))).into_owned();
     let mut ways = std::iter::once(whole.to_owned()).chain((1..trail.len()).map(from));

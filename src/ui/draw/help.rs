@@ -46,7 +46,8 @@ pub(crate) fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled>
 const DOC: usize = 34;
 const LEAST: usize = 24;
 
-/// A line over as many as its last part takes, which goes on where it began; below the others where they leave it no room.
+/// A line over as many as its last part takes, which goes on where it began; below the others where they leave it no
+/// room.
 fn whole_words(mut line: Styled, room: usize) -> Vec<Styled> {
     let Some((text, style)) = line.pop() else { return vec![line] };
     let before: usize = line.iter().map(|(text, _)| width(text)).sum();

@@ -38,7 +38,8 @@ pub(crate) fn find(shown: &Cells, next: &Cells) -> Option<(Vec<u8>, Cells)> {
     let width = usize::from(shown.size.width);
     let end = (bottom + 1) * width;
     let gaps = gaps(&stay, bottom + 1 - top);
-    // From the bottom up, so that the lines above still have their old numbers; then from the top down, by the new ones.
+    // From the bottom up, so that the lines above still have their old numbers; then from the top down, by the new
+    // ones.
     for (y, n) in gaps.iter().rev().filter(|gap| gap.old > gap.new).map(|gap| (gap.from + gap.new, gap.old - gap.new)) {
         let y = top + y;
         line(&mut bytes, y, n, 'M');

@@ -55,7 +55,8 @@ const ARGUMENTS: [&str; 2] = if cfg!(target_arch = "aarch64") { ["%x0", "%x1"] }
 /// The place of a function's return address at its entry.
 const CALLER: &str = if cfg!(target_arch = "aarch64") { "%x30" } else { "+0(%sp)" };
 
-/// Functions that hand out memory for whoever calls them, and say nothing of whose it is: the beginnings of their names.
+/// Functions that hand out memory for whoever calls them, and say nothing of whose it is: the beginnings of their
+/// names.
 const WRAPPERS: &[&str] = &[
     "operator new",
     "malloc",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::panel::{Align, Cell, Column};
+use crate::query::row_order::arrange;
 
 /// Rows of one table: what is below is the least of all.
 pub(crate) const MOST_ROWS: usize = 500;
@@ -40,6 +41,6 @@ pub(crate) fn by_weight<K: Ord + Copy, V, W: Ord>(
     weight: impl Fn(&V) -> W,
 ) -> Vec<(K, V)> {
     let mut list: Vec<(K, V)> = map.into_iter().collect();
-    list.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
+    arrange(&mut list, |a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
     list
 }

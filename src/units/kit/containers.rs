@@ -8,6 +8,7 @@ use crate::panel::Panel;
 
 use super::columns::text;
 use super::{Moment, Sheet, Stats};
+use crate::query::row_order::arrange;
 
 /// Threads that are remembered; when there are more, all are asked for anew.
 const MAX: usize = 1 << 17;
@@ -53,7 +54,7 @@ impl ByContainer {
             return Vec::new();
         }
         let mut list: Vec<(Option<String>, S)> = sums.into_iter().collect();
-        list.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
+        arrange(&mut list, |a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
         list.into_iter().map(|(words, sum)| (words.unwrap_or_else(|| "–".to_owned()), sum)).collect()
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::panel::heatmap::{HeatRow, Heatmap};
 use crate::panel::series::{Series, SeriesLine};
 use crate::panel::{Body, Cell, Measure, Panel};
+use crate::query::row_order::arrange;
 
 use super::Moment;
 
@@ -163,9 +164,9 @@ impl<K: Ord + Clone> Grid<K> {
     ) -> Heatmap {
         let share = if measure == Measure::Percent { 100.0 / self.step as f64 } else { 1.0 };
         let mut keys: Vec<(&K, f64)> = self.sums().collect();
-        keys.sort_by(|a, b| b.1.total_cmp(&a.1));
+        arrange(&mut keys, |a, b| b.1.total_cmp(&a.1));
         keys.truncate(most);
-        keys.sort_by(|a, b| a.0.cmp(b.0));
+        arrange(&mut keys, |a, b| a.0.cmp(b.0));
         let cells = |key: &K| {
             let row = self.rows.get(key).map_or(&[][..], Vec::as_slice);
             (0..self.columns).map(|i| (row.get(i).copied().unwrap_or(0.0) * share) as f32).collect()

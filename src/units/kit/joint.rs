@@ -1,4 +1,5 @@
-//! Units as sources of events for others: what each of them finds stands among the other's events, in one order of time.
+//! Units as sources of events for others: what each of them finds stands among the other's events, in one order of
+//! time.
 
 use crate::profile::RetainedStack;
 use crate::record::Record;

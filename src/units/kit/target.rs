@@ -37,8 +37,8 @@ impl ThreadChoice {
         })
     }
 
-    /// Whether a thread is among them, and is one: idle tasks have one number, and so have those outside our PID namespace,
-    /// of which no two records are known to be of the same.
+    /// Whether a thread is among them, and is one: idle tasks have one number, and so have those outside our PID
+    /// namespace, of which no two records are known to be of the same.
     pub(crate) fn follows(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
         tid > 0 && self.has(tid, cx)
     }

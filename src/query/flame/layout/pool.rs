@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::query::flame::{Class, WeightPair};
+use crate::query::row_order::{arrange, arrange_by_key};
 use crate::query::symbol_stacks::Name;
 use crate::session::DsoKind;
 
@@ -44,9 +45,9 @@ impl<'a> Layout<'a> {
             pool.frames.push(child);
         }
         let mut pools: Vec<(&Arc<str>, Pool<'a>)> = modules.into_iter().collect();
-        pools.sort_by_key(|(dso, _)| *dso);
+        arrange(&mut pools, |(a, _), (b, _)| a.cmp(b));
         if self.spec.by_weight {
-            pools.sort_by_key(|(_, pool)| std::cmp::Reverse(self.width(pool.sum)));
+            arrange_by_key(&mut pools, |(_, pool)| std::cmp::Reverse(self.width(pool.sum)));
         }
         let mut out = Vec::new();
         for (_, pool) in pools {

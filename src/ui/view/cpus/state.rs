@@ -2,6 +2,7 @@
 
 use crate::cpu::sampler::HostView;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
+use crate::query::row_order::{arrange, arrange_by_key};
 use crate::session::machine::Ticks;
 
 /// A set of columns behind those that are always there.
@@ -179,7 +180,7 @@ impl CpusScreen {
         if self.order != CpuColumn::Cpu {
             let mut keyed: Vec<(f64, u32)> =
                 cpus.iter().map(|cpu| (facts.value(self.order, *cpu).unwrap_or(-1.0), *cpu)).collect();
-            keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            arrange(&mut keyed, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             cpus = keyed.into_iter().map(|(_, cpu)| cpu).collect();
         }
         if self.reversed {
@@ -216,7 +217,7 @@ fn counts_work(facts: &CpuFacts<'_>) -> bool {
 fn lines(facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
     let Some(host) = facts.host else { return Vec::new() };
     let mut shown: Vec<usize> = (0..host.lines.len()).filter(|i| host.lines[*i].total > 0).collect();
-    shown.sort_by_key(|i| (std::cmp::Reverse(host.lines[*i].total), *i));
+    arrange_by_key(&mut shown, |i| (std::cmp::Reverse(host.lines[*i].total), *i));
     shown.truncate(MAX_LINES);
     shown.into_iter().map(CpuColumn::Line).collect()
 }

@@ -8,6 +8,7 @@ use crate::event::catalogue::{CatalogueEvent, EventKind};
 use crate::event::format::Format;
 use crate::lang::quantity;
 use crate::query::answer::EventInfo;
+use crate::query::row_order::arrange_by_key;
 use crate::source::{Rate, RunState};
 use crate::ui::fuzzy::Fuzzy;
 
@@ -101,7 +102,7 @@ impl EventsScreen {
                 scored.push((found, i));
             }
         }
-        scored.sort_by_key(|(score, i)| (std::cmp::Reverse(*score), catalogue[*i].name.len(), *i));
+        arrange_by_key(&mut scored, |(score, i)| (std::cmp::Reverse(*score), catalogue[*i].name.len(), *i));
         self.matches = scored.into_iter().map(|(_, i)| i).collect();
     }
 

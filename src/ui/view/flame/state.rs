@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::query::flame::layout::{Block, Flame, FlameDirection, FlameSpec, SMALL};
 use crate::query::flame::{Class, Edit};
+use crate::query::row_order::arrange_by_key;
 use crate::query::search::shown;
 
 /// The stacks that are drawn, and the edits of them.
@@ -74,8 +75,8 @@ impl FlameScreen {
         }
     }
 
-    /// Lets more frames share a row while a graph is deeper than the screen, and fewer where twice the rows have room: it
-    /// must not change its ways with every sample.
+    /// Lets more frames share a row while a graph is deeper than the screen, and fewer where twice the rows have room:
+    /// it must not change its ways with every sample.
     pub(crate) fn fit(&mut self, flame: &Flame, height: u16) {
         let (height, above) = (usize::from(height), flame.zoom.len().saturating_sub(PATH));
         let rows = flame.rows.saturating_sub(above);
@@ -154,7 +155,7 @@ impl FlameScreen {
     /// The next (1) or previous (-1) block that the search found, row by row.
     pub(crate) fn next_found(&mut self, flame: &Flame, step: i32) {
         let mut found: Vec<&Block> = flame.blocks.iter().filter(|b| b.found).collect();
-        found.sort_by_key(|b| (b.row, b.x0));
+        arrange_by_key(&mut found, |b| (b.row, b.x0));
         let Some(at) = self.block(flame) else { return };
         let here = (at.row, at.x0);
         let next = if step > 0 {

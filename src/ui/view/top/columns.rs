@@ -51,8 +51,8 @@ const THEN: &[Field] = &[
     Field::Key(ColumnKey::Cpu),
 ];
 
-/// The column that says what a row is about, and under which its call chains stand: functions, where rows are told apart
-/// by them, else the last one of texts.
+/// The column that says what a row is about, and under which its call chains stand: functions, where rows are told
+/// apart by them, else the last one of texts.
 pub(crate) fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Option<Field> {
     let is_text = |field: &Field| match field {
         Field::Key(ColumnKey::Dso) => false,

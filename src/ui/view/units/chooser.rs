@@ -3,6 +3,7 @@
 
 use crate::ingest::unit_events::{is_named, shown};
 use crate::panel::unit::percent;
+use crate::query::row_order::arrange_by_key;
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::context::Context;
@@ -76,7 +77,7 @@ pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str
         by_name.map(|score| (begins, u32::MAX - score)).or(has_words(spec.about, typed).then_some((2, 0)))
     };
     let mut found: Vec<_> = UNITS.iter().filter_map(|spec| Some((rank(spec)?, *spec))).collect();
-    found.sort_by_key(|(rank, _)| *rank);
+    arrange_by_key(&mut found, |(rank, _)| *rank);
     let choice = |spec: &'static Spec| Choice {
         name: spec.name.to_owned(),
         about: spec.about.to_owned(),

@@ -34,8 +34,8 @@ impl PanelView {
         self.order.or(self.own_order)
     }
 
-    /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go. From its beginning a
-    /// table is left only where the cursor would be out of sight.
+    /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go. From its
+    /// beginning a table is left only where the cursor would be out of sight.
     pub(crate) fn follow(&mut self, before: &Panel, now: &Panel, height: usize) {
         let Some(rows) = now.rows() else { return };
         self.own_order = own_order(&now.body, rows, self.own_order);

@@ -6,6 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::panel::{Body, Panel};
+use crate::query::row_order::arrange_by_key;
 use crate::units::kit::ViewState;
 use crate::units::{self, UNITS};
 
@@ -96,7 +97,7 @@ impl UnitsScreen {
         };
         let panels = self.views.iter().flat_map(|(id, view)| (0..).zip(&view.panels).map(|(at, p)| (*id, at, one(p))));
         let mut list: Vec<_> = panels.filter(|(_, _, arranged)| *arranged != Arranged::default()).collect();
-        list.sort_by_key(|(id, at, _)| (*id, *at));
+        arrange_by_key(&mut list, |(id, at, _)| (*id, *at));
         Arrangement(list)
     }
 

@@ -42,7 +42,8 @@ struct UnitColumnSpan {
 const NARROW: u16 = 14;
 const SUBJECT: u16 = 24;
 
-/// The columns of a panel in a place: the last cell is the scroll bar's, and the share that rows are ordered by has a bar.
+/// The columns of a panel in a place: the last cell is the scroll bar's, and the share that rows are ordered by has a
+/// bar.
 fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<UnitColumnSpan> {
     let is_share = |column: usize| {
         let cells = rows.table.rows.iter().filter_map(|row| row.get(column));
@@ -194,8 +195,8 @@ impl UnitTable<'_> {
         }
     }
 
-    /// A cell's text; of a tree the last column is indented, with a mark where rows are folded, which the rest of a table
-    /// has, too.
+    /// A cell's text; of a tree the last column is indented, with a mark where rows are folded, which the rest of a
+    /// table has, too.
     fn cell_text(&self, row: usize, column: usize) -> String {
         let rows = self.rows;
         let text = rows.table.rows[row][column].text();

@@ -103,7 +103,7 @@ impl Scene {
                 break status.code();
             }
             let waited = begun.elapsed();
-            if waited > PATIENCE && !interrupted && is_live(line) {
+            if waited > PATIENCE && !interrupted && is_live(line) && takes_interrupts(child.id()) {
                 interrupted = true;
                 let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
             }
@@ -144,6 +144,14 @@ impl Drop for Scene {
         let _ = self.busy.kill();
         let _ = self.busy.wait();
     }
+}
+
+/// True if a process does something of its own when it is interrupted, which it has to arrange first.
+fn takes_interrupts(pid: u32) -> bool {
+    const INTERRUPT: u64 = 1 << 1;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & INTERRUPT != 0)
 }
 
 /// True if a line measures, and does so until it is told to end.

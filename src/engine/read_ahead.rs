@@ -41,8 +41,8 @@ impl ReadAhead {
     }
 }
 
-/// Does some work beside a thread that reads a source to its end, until `stop` is set or the work is done. A live source
-/// that is stopped still tells what it holds, and why it ended.
+/// Does some work beside a thread that reads a source to its end, until `stop` is set or the work is done. A live
+/// source that is stopped still tells what it holds, and why it ended.
 pub(crate) fn beside<T>(
     source: &mut dyn Source,
     stop: &AtomicBool,

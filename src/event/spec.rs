@@ -79,8 +79,8 @@ impl Event {
         }
     }
 
-    /// Whether it may be sampled less precisely than it asks for: `P` is the most that there is, a number of `p` that or
-    /// nothing.
+    /// Whether it may be sampled less precisely than it asks for: `P` is the most that there is, a number of `p` that
+    /// or nothing.
     pub(crate) fn takes_less_precision(&self) -> bool {
         let mods = self.name.rsplit([':', '/']).next().unwrap_or_default();
         !mods.bytes().all(|b| MODIFIERS.contains(&b)) || !mods.contains('p')

@@ -1,5 +1,5 @@
-//! What this machine's PMU can do, asked of the kernel: an event is opened for this process' own code, never started, and
-//! closed. What rights forbid tells nothing of the PMU.
+//! What this machine's PMU can do, asked of the kernel: an event is opened for this process' own code, never started,
+//! and closed. What rights forbid tells nothing of the PMU.
 
 use std::os::fd::{AsFd, OwnedFd};
 

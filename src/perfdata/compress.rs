@@ -17,8 +17,8 @@ const FEATURE: u8 = 27;
 /// `PERF_COMP_ZSTD`.
 const ZSTD: u32 = 1;
 
-/// What perf's levels above it would pack smaller by, is no part of the program (.ci/package): none of them keeps up with
-/// a machine that is busy.
+/// What perf's levels above it would pack smaller by, is no part of the program (.ci/package): none of them keeps up
+/// with a machine that is busy.
 const MOST: i32 = 4;
 
 /// A stream of packed records.

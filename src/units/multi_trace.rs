@@ -1,6 +1,8 @@
 //! `multi-trace`: how long it takes from any event to any other, paired by a key, and what happened in between.
 
-use std::collections::{BTreeMap, VecDeque};
+mod between;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -8,12 +10,12 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::event::format::print::call;
 use crate::filter::expr::Expr;
-use crate::panel::unit::duration;
 use crate::panel::{Cell, Measure, Panel};
-use crate::profile::RetainedStack;
 use crate::query::row_order::arrange_by_key;
 use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
+
+use between::{Recent, Seen, Slow};
 
 use super::kit::columns::{by_weight, text};
 use super::kit::joint::{self, Said, SourceRole, Sources};
@@ -28,11 +30,11 @@ pub(super) const SPEC: Spec = Spec {
     name: "multi-trace",
     about: "how long it takes from event A to B (to C), paired by a key, and what happened in between",
     help: "Each -e is a step: an event of it pairs with the last unpaired event of the step before that has the same \
-           key. The key is --key (or key= of an event), an expression; without one it is tid, the thread that hits, \
-           and the table says so. role=1 lets an event begin pairs only, role=2 end them only (or an expression over its fields says which); untraced ones are \
-           context. Of the slowest, what else happened on the CPUs, threads and key meanwhile is kept (--detail). A unit \
-           among the events is context, too: -e 'sched:sched_switch,profile/-F 999/untraced/' says what ran meanwhile, \
-           task-state what waited and slept, page-faults what was missing.",
+           key. The key is --key (or key= of an event), an expression; without one it is tid, the thread that hits, and \
+           the table says so. role=1 lets an event begin pairs only, role=2 end them only (or an expression over its \
+           fields says which); untraced ones are context. Of the slowest, what else happened on the CPUs, threads and \
+           key meanwhile is kept (--detail). A unit among the events is context, too: -e 'sched:sched_switch,profile/-F \
+           999/untraced/' says what ran meanwhile, task-state what waited and slept, page-faults what was missing.",
     example: "perfprof-tui multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ --key pid --than 10ms",
     output: "\
 $ perfprof-tui multi-trace -e sched:sched_wakeup \\
@@ -58,8 +60,6 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
 };
 
-/// Events that are remembered, for what is between two: a storm of faults on the whole machine brings as many in a second.
-const RECENT: usize = 1 << 18;
 /// Open events that are remembered.
 const MAX_OPEN: usize = 1 << 18;
 
@@ -88,46 +88,6 @@ struct Known {
     name: Arc<str>,
 }
 
-#[derive(Clone, Debug)]
-struct Seen {
-    time: u64,
-    cpu: u32,
-    /// 0 where it is not known.
-    pid: i32,
-    tid: i32,
-    event: u16,
-    raw: Box<[u8]>,
-    stack: RetainedStack,
-    /// What a unit among the events found.
-    found: Option<Box<str>>,
-}
-
-impl Seen {
-    fn of(hit: &Sample<'_>) -> Self {
-        let Sample { time, cpu, pid, tid, event, stack, .. } = *hit;
-        Self { time, cpu, pid, tid, event, raw: hit.raw.into(), stack, found: None }
-    }
-}
-
-#[derive(Debug)]
-struct Slow {
-    first: Seen,
-    second: Seen,
-    key: RowKey,
-    between: Vec<Seen>,
-    /// Events in between that were not kept.
-    more: usize,
-    /// The time at its beginning of which nothing was remembered when it ended.
-    forgotten: u64,
-    /// How often each of them was there, kept or not, the most first.
-    counts: Vec<(Place, u64)>,
-}
-
-/// An event of a thread in a stack.
-type Place = (u16, i32, RetainedStack);
-/// Of how many the number is kept.
-const PLACES: usize = 200;
-
 #[derive(Debug, Default)]
 struct MultiTrace {
     roles: Vec<Role>,
@@ -138,7 +98,6 @@ struct MultiTrace {
     than: Option<Expr>,
     only_than: bool,
     cycle: bool,
-    detail: Detail,
     per_thread: bool,
     events: FxHashMap<u16, Known>,
     /// By role.
@@ -148,7 +107,7 @@ struct MultiTrace {
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
-    recent: VecDeque<Seen>,
+    recent: Recent,
     slowest: TopN<Slow>,
     map: Grid<u32>,
     alike: Alike,
@@ -189,7 +148,7 @@ impl MultiTrace {
             than: settings.than()?,
             only_than: settings.has("only-than"),
             cycle,
-            detail: Detail::of(settings)?,
+            recent: Recent::of(Detail::of(settings)?),
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
             map: Grid::of_greatest(),
@@ -227,49 +186,9 @@ impl MultiTrace {
             cx.point([&self.name(first.event), &self.name(seen.event)], seen.time, ns);
         }
         if (self.than.is_none() || above) && self.slowest.takes(ns) {
-            let slow = self.between(first, seen, key);
+            let slow = self.recent.between(first, seen, key);
             self.slowest.add(ns, slow);
         }
-    }
-
-    /// The other records of a pair's CPUs, threads and key meanwhile, or what of them is wanted; the newest is nearest to
-    /// its end.
-    fn between(&self, first: Seen, second: &Seen, key: &RowKey) -> Slow {
-        let detail = &self.detail;
-        let from = first.time.saturating_sub(detail.before);
-        let ends: Vec<&Seen> =
-            [&first, second].into_iter().zip(detail.ends).filter_map(|(end, is)| is.then_some(end)).collect();
-        let ours = |seen: &&Seen| {
-            let same = |end: &&Seen| {
-                detail.cpu && end.cpu == seen.cpu
-                    || detail.thread && end.tid == seen.tid
-                    || detail.process && end.pid != 0 && end.pid == seen.pid
-            };
-            // One with two roles was seen in the other of them.
-            let is_end = |end: &Seen| (seen.time, seen.event, seen.tid) == (end.time, end.event, end.tid);
-            !is_end(&first)
-                && !is_end(second)
-                && (ends.iter().any(same) || detail.key && *key == RowKey::Int(seen.tid.into()))
-        };
-        let since = self.recent.iter().rev().take_while(|seen| seen.time >= from);
-        let all: Vec<&Seen> = since.filter(ours).collect();
-        let mut kept: Vec<Seen> = Vec::new();
-        for seen in &all {
-            let soon = |later: &Seen| later.time - seen.time < detail.gap;
-            if kept.len() < detail.events && !kept.last().is_some_and(soon) {
-                kept.push((*seen).clone());
-            }
-        }
-        kept.reverse();
-        let more = all.len() - kept.len();
-        let mut places: BTreeMap<Place, u64> = BTreeMap::new();
-        let meanwhile = all.iter().filter(|seen| seen.time >= first.time);
-        meanwhile.for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
-        let mut counts = by_weight(places, |n| *n);
-        counts.truncate(PLACES);
-        let oldest = self.recent.front().filter(|_| self.recent.len() == RECENT).map_or(0, |seen| seen.time);
-        let forgotten = oldest.saturating_sub(first.time);
-        Slow { first, second: second.clone(), key: key.clone(), between: kept, more, forgotten, counts }
     }
 
     fn name(&self, event: u16) -> Arc<str> {
@@ -328,7 +247,7 @@ impl MultiTrace {
     /// What there was most of meanwhile: a storm is one row.
     fn most(&mut self, at: &Moment<'_>) -> Panel {
         let slow = self.looked_at(at);
-        let gap = slow.map_or_else(String::new, |slow| unremembered(slow.forgotten));
+        let gap = slow.map_or_else(String::new, |slow| slow.unremembered());
         let counts = slow.map_or_else(Vec::new, |slow| slow.counts.clone());
         let counts = counts.into_iter().map(|((event, tid, stack), n)| ((event, tid), stack, n));
         let lines = self.alike.rows(at, counts, |sum: &mut u64, n| *sum += n);
@@ -356,19 +275,11 @@ impl MultiTrace {
             .left("task", "Task", 22, |(_, seen)| text(at.task(seen.tid)))
             .left("event", "Event", 26, |(_, seen)| text(self.name(seen.event)))
             .left("text", "What", 0, |(_, seen)| text(self.event_text(seen, at)));
-        let note = match slow.map_or((0, 0), |slow| (slow.more, slow.forgotten)) {
-            (0, forgotten) => unremembered(forgotten),
-            (more, _) => format!("{more} more events were in between: --detail keeps more"),
-        };
+        let note = slow.map_or_else(String::new, |slow| match slow.more {
+            0 => slow.unremembered(),
+            more => format!("{more} more events were in between: --detail keeps more"),
+        });
         sheet.whole(if slow.is_some() { "What was in between" } else { "In between" }).noted(note)
-    }
-}
-
-/// What the beginning of a pair lacks, in words; nothing where it is whole.
-fn unremembered(ns: u64) -> String {
-    match ns {
-        0 => String::new(),
-        _ => format!("of its first {} nothing is remembered: {RECENT} events have come since", duration(ns)),
     }
 }
 
@@ -432,7 +343,7 @@ impl Unit for MultiTrace {
                 self.open.begin(key, step, seen.time, seen.clone());
             }
         }
-        self.remember(seen);
+        self.recent.remember(seen);
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
@@ -485,9 +396,9 @@ impl MultiTrace {
         match self.sources.take(source, hit, cx) {
             Said::Itself if hit.raw.is_empty() => {
                 let found = Some(Box::from(""));
-                self.remember(Seen { event: number, found, ..Seen::of(hit) });
+                self.recent.remember(Seen { event: number, found, ..Seen::of(hit) });
             }
-            Said::Itself => self.remember(Seen::of(hit)),
+            Said::Itself => self.recent.remember(Seen::of(hit)),
             Said::Found(list) => list.into_iter().for_each(|found| self.found(number, found, hit, cx)),
         }
     }
@@ -497,21 +408,7 @@ impl MultiTrace {
         let Finding { tid, stack, text } = found;
         let found = Some(text.into_boxed_str());
         let pid = if tid == hit.tid { hit.pid } else { 0 };
-        self.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
-    }
-
-    fn remember(&mut self, seen: Seen) {
-        // In two of its roles it is one event.
-        let same = |last: &Seen| {
-            (last.time, last.event, last.cpu, last.tid) == (seen.time, seen.event, seen.cpu, seen.tid)
-                && last.found == seen.found
-        };
-        if self.detail.events > 0 && !self.recent.back().is_some_and(same) {
-            if self.recent.len() == RECENT {
-                self.recent.pop_front();
-            }
-            self.recent.push_back(seen);
-        }
+        self.recent.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
     }
 
     fn unpaired_panel(&self) -> Panel {
@@ -526,30 +423,5 @@ impl MultiTrace {
             .right("replaced", "Replaced", 12, |event| count(&self.unpaired, event))
             .right("open", "Open", 12, |event| count(&open, event))
             .whole("Unpaired")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen(time: u64) -> Seen {
-        let (raw, stack) = (Box::default(), RetainedStack::default());
-        Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, raw, stack, found: None }
-    }
-
-    /// Where a storm came between two events, it is counted as far as it is remembered, and the rest is no silence.
-    #[test]
-    fn what_is_not_remembered_any_more_is_said() {
-        let detail = Detail { events: 4, ..Detail::default() };
-        let mut unit = MultiTrace { detail, ..MultiTrace::default() };
-        let last = RECENT as u64 + 10;
-        (1..=last).for_each(|time| unit.remember(seen(time)));
-        let slow = unit.between(seen(1), &seen(last + 1), &RowKey::Int(7));
-        assert_eq!((slow.forgotten, slow.between.len(), slow.more), (10, 4, RECENT - 4));
-        assert_eq!(slow.counts.iter().map(|(_, n)| *n).sum::<u64>(), RECENT as u64);
-        assert!(unremembered(slow.forgotten).contains("10 ns"));
-        let slow = unit.between(seen(last - 3), &seen(last + 1), &RowKey::Int(7));
-        assert_eq!((slow.forgotten, slow.more, unremembered(0)), (0, 0, String::new()));
     }
 }

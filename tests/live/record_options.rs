@@ -29,7 +29,8 @@ fn record(dir: &Path, options: &[&str]) -> PathBuf {
     file
 }
 
-/// Whom a pipe leads to gets the recording, and a command's words go to standard error; a file gets the command's words.
+/// Whom a pipe leads to gets the recording, and a command's words go to standard error; a file gets the command's
+/// words.
 #[test]
 fn a_recording_goes_where_standard_output_does() {
     needs!(allowed());

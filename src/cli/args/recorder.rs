@@ -50,8 +50,8 @@ pub(crate) struct Record {
     #[command(flatten)]
     pub(crate) keeping: RetentionArgs,
     /// The file to write; one that is there becomes FILE.old. - for a stream to standard output, which
-    /// `perfprof-tui open -` and `perf report -i -` read while it is written [default: perf.data; - where standard output
-    /// is a pipe]
+    /// `perfprof-tui open -` and `perf report -i -` read while it is written [default: perf.data; - where standard
+    /// output is a pipe]
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)

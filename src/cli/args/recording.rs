@@ -258,8 +258,8 @@ pub(crate) struct Report {
     /// Leave rows below this share out
     #[arg(long, value_name = "%", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub(crate) percent_limit: f64,
-    /// Text in perf's own layout: its columns, rows ordered by Children where these are counted, call chains drawn below
-    /// them where there are some (without it a table alone, ordered by Self)
+    /// Text in perf's own layout: its columns, rows ordered by Children where these are counted, call chains drawn
+    /// below them where there are some (without it a table alone, ordered by Self)
     #[arg(long)]
     pub(crate) stdio: bool,
     /// Count what functions called, too (the default where there are call chains), and order rows by it
@@ -371,7 +371,8 @@ pub(crate) struct MoreOfReport {
     /// Print them with what their processes had mapped
     #[arg(long, hide_short_help = true)]
     pub(crate) mmaps: bool,
-    /// Print also what each thread had counted of each event, where record -s recorded that (as CSV and JSON that alone)
+    /// Print also what each thread had counted of each event, where record -s recorded that (as CSV and JSON that
+    /// alone)
     #[arg(short = 'T', long, hide_short_help = true)]
     pub(crate) threads: bool,
     /// Print how many records of each kind there are, but for those that describe the file

@@ -1,5 +1,5 @@
-//! What the doctor says of the CPU's PMU: its events, counters, levels of precision and memory of branches, as the kernel
-//! answers for each.
+//! What the doctor says of the CPU's PMU: its events, counters, levels of precision and memory of branches, as the
+//! kernel answers for each.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Samples of software events that have the id and the time of somebody else's: where several events count one fault or
-//! one switch, kernels since 6.2 take all their samples from what they prepared for the first, and that may be of another
-//! session (`___perf_sw_event`, `perf_prepare_sample`).
+//! one switch, kernels since 6.2 take all their samples from what they prepared for the first, and that may be of
+//! another session (`___perf_sw_event`, `perf_prepare_sample`).
 
 use std::collections::BTreeMap;
 
@@ -82,8 +82,8 @@ impl Borrowed {
         self.latest.insert(ring, latest);
     }
 
-    /// The id of the event of ours that a sample with an id of somebody else's is of: they count the same, so who it was
-    /// once it is always.
+    /// The id of the event of ours that a sample with an id of somebody else's is of: they count the same, so who it
+    /// was once it is always.
     fn owner(&mut self, id: u64, header: Header, body: &[u8]) -> Option<u64> {
         if let Some(id) = self.theirs.get(&id) {
             return Some(*id);

@@ -177,7 +177,8 @@ impl AllocReader {
             user
         } else if user {
             let first = settings.processes.first().copied().unwrap_or(0);
-            // A command that was not started yet has the library of this program, or the system's where this one has none.
+            // A command that was not started yet has the library of this program, or the system's where this one has
+            // none.
             let found = settings.get("library").map(str::to_owned);
             let found = found.or_else(|| Session::libc_of(first)).or_else(|| Session::libc_of(0));
             let found = found.or_else(|| Session::libc_of_system(Path::new("/")));

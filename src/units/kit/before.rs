@@ -16,7 +16,8 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Asks for them, once: with the first record, or where none came before there is something to say. Who has one of its own afterwards was awake meanwhile.
+    /// Asks for them, once: with the first record, or where none came before there is something to say. Who has one of
+    /// its own afterwards was awake meanwhile.
     pub(crate) fn ask(&mut self, chosen: &mut ThreadChoice, cx: &mut Context<'_>) {
         if std::mem::replace(&mut self.asked, true) {
             return;

@@ -270,8 +270,8 @@ impl Settings {
     }
 }
 
-/// The event that an address is the name of, as perf-prof takes it: `ADDR[/LEN][:rwx]`, one byte and writes unless it is
-/// said.
+/// The event that an address is the name of, as perf-prof takes it: `ADDR[/LEN][:rwx]`, one byte and writes unless it
+/// is said.
 pub fn address_event(word: &str) -> Option<String> {
     let (place, access) = word.split_once(':').unwrap_or((word, "w"));
     let (address, len) = place.split_once('/').unwrap_or((place, "1"));

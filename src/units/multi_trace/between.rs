@@ -1,0 +1,152 @@
+//! What happened between two events: the events that are remembered, and those of them that a slow pair keeps.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::panel::unit::duration;
+use crate::profile::RetainedStack;
+use crate::units::kit::columns::by_weight;
+use crate::units::kit::{Detail, RowKey, Sample};
+
+/// Events that are remembered, for what is between two: a storm of faults on the whole machine brings as many in a second.
+const RECENT: usize = 1 << 18;
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) time: u64,
+    pub(super) cpu: u32,
+    /// 0 where it is not known.
+    pub(super) pid: i32,
+    pub(super) tid: i32,
+    pub(super) event: u16,
+    pub(super) raw: Box<[u8]>,
+    pub(super) stack: RetainedStack,
+    /// What a unit among the events found.
+    pub(super) found: Option<Box<str>>,
+}
+
+impl Seen {
+    pub(super) fn of(hit: &Sample<'_>) -> Self {
+        let Sample { time, cpu, pid, tid, event, stack, .. } = *hit;
+        Self { time, cpu, pid, tid, event, raw: hit.raw.into(), stack, found: None }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Slow {
+    pub(super) first: Seen,
+    pub(super) second: Seen,
+    pub(super) key: RowKey,
+    pub(super) between: Vec<Seen>,
+    /// Events in between that were not kept.
+    pub(super) more: usize,
+    /// The time at its beginning of which nothing was remembered when it ended.
+    pub(super) forgotten: u64,
+    /// How often each of them was there, kept or not, the most first.
+    pub(super) counts: Vec<(Place, u64)>,
+}
+
+/// An event of a thread in a stack.
+pub(super) type Place = (u16, i32, RetainedStack);
+/// Of how many the number is kept.
+const PLACES: usize = 200;
+
+/// The events that came last.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    events: VecDeque<Seen>,
+    /// What of them a slow pair keeps.
+    detail: Detail,
+}
+
+impl Recent {
+    pub(super) fn of(detail: Detail) -> Self {
+        Self { detail, ..Self::default() }
+    }
+
+    pub(super) fn remember(&mut self, seen: Seen) {
+        // In two of its roles it is one event.
+        let same = |last: &Seen| {
+            (last.time, last.event, last.cpu, last.tid) == (seen.time, seen.event, seen.cpu, seen.tid)
+                && last.found == seen.found
+        };
+        if self.detail.events > 0 && !self.events.back().is_some_and(same) {
+            if self.events.len() == RECENT {
+                self.events.pop_front();
+            }
+            self.events.push_back(seen);
+        }
+    }
+
+    /// The other records of a pair's CPUs, threads and key meanwhile, or what of them is wanted; the newest is nearest to
+    /// its end.
+    pub(super) fn between(&self, first: Seen, second: &Seen, key: &RowKey) -> Slow {
+        let detail = &self.detail;
+        let from = first.time.saturating_sub(detail.before);
+        let ends: Vec<&Seen> =
+            [&first, second].into_iter().zip(detail.ends).filter_map(|(end, is)| is.then_some(end)).collect();
+        let ours = |seen: &&Seen| {
+            let same = |end: &&Seen| {
+                detail.cpu && end.cpu == seen.cpu
+                    || detail.thread && end.tid == seen.tid
+                    || detail.process && end.pid != 0 && end.pid == seen.pid
+            };
+            // One with two roles was seen in the other of them.
+            let is_end = |end: &Seen| (seen.time, seen.event, seen.tid) == (end.time, end.event, end.tid);
+            !is_end(&first)
+                && !is_end(second)
+                && (ends.iter().any(same) || detail.key && *key == RowKey::Int(seen.tid.into()))
+        };
+        let since = self.events.iter().rev().take_while(|seen| seen.time >= from);
+        let all: Vec<&Seen> = since.filter(ours).collect();
+        let mut kept: Vec<Seen> = Vec::new();
+        for seen in &all {
+            let soon = |later: &Seen| later.time - seen.time < detail.gap;
+            if kept.len() < detail.events && !kept.last().is_some_and(soon) {
+                kept.push((*seen).clone());
+            }
+        }
+        kept.reverse();
+        let more = all.len() - kept.len();
+        let mut places: BTreeMap<Place, u64> = BTreeMap::new();
+        let meanwhile = all.iter().filter(|seen| seen.time >= first.time);
+        meanwhile.for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
+        let mut counts = by_weight(places, |n| *n);
+        counts.truncate(PLACES);
+        let oldest = self.events.front().filter(|_| self.events.len() == RECENT).map_or(0, |seen| seen.time);
+        let forgotten = oldest.saturating_sub(first.time);
+        Slow { first, second: second.clone(), key: key.clone(), between: kept, more, forgotten, counts }
+    }
+}
+
+impl Slow {
+    /// What the beginning of a pair lacks, in words; nothing where it is whole.
+    pub(super) fn unremembered(&self) -> String {
+        match self.forgotten {
+            0 => String::new(),
+            ns => format!("of its first {} nothing is remembered: {RECENT} events have come since", duration(ns)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(time: u64) -> Seen {
+        let (raw, stack) = (Box::default(), RetainedStack::default());
+        Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, raw, stack, found: None }
+    }
+
+    /// Where a storm came between two events, it is counted as far as it is remembered, and the rest is no silence.
+    #[test]
+    fn what_is_not_remembered_any_more_is_said() {
+        let mut recent = Recent::of(Detail { events: 4, ..Detail::default() });
+        let last = RECENT as u64 + 10;
+        (1..=last).for_each(|time| recent.remember(seen(time)));
+        let slow = recent.between(seen(1), &seen(last + 1), &RowKey::Int(7));
+        assert_eq!((slow.forgotten, slow.between.len(), slow.more), (10, 4, RECENT - 4));
+        assert_eq!(slow.counts.iter().map(|(_, n)| *n).sum::<u64>(), RECENT as u64);
+        assert!(slow.unremembered().contains("10 ns"));
+        let slow = recent.between(seen(last - 3), &seen(last + 1), &RowKey::Int(7));
+        assert_eq!((slow.forgotten, slow.more, slow.unremembered()), (0, 0, String::new()));
+    }
+}

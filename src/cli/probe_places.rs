@@ -15,6 +15,7 @@ use crate::symbols::door::{Door, Namers, Purpose};
 
 use super::Usage;
 use super::args::Probe;
+use super::output::complain;
 
 /// A pattern makes no more probes than this.
 const MAX_PROBES: usize = 128;
@@ -101,7 +102,7 @@ pub(super) fn glob(text: &str) -> anyhow::Result<GlobMatcher> {
     Ok(glob.compile_matcher())
 }
 
-/// The line of a function that looks so, blanks aside.
+/// The line of a function that looks so, blanks aside; the function where none does.
 fn with_line(args: &Probe, function: &str, pattern: &str) -> anyhow::Result<String> {
     let glob = glob(pattern.trim())?;
     let name = function.split('@').next().unwrap_or_default();
@@ -114,8 +115,14 @@ fn with_line(args: &Probe, function: &str, pattern: &str) -> anyhow::Result<Stri
         text.map_or(String::new(), |text| text.split_whitespace().collect())
     };
     let found = lines.iter().find(|line| glob.is_match(shown(line)));
-    let none = || anyhow::anyhow!("no line of {name} with code looks like {pattern}; probe -L {name} shows them");
-    Ok(format!("{function}:{}", found.ok_or_else(none)?.relative))
+    let Some(line) = found else {
+        // What perf does, without a word.
+        complain(&format!(
+            "no line of {name} with code looks like {pattern}: its entry is probed; probe -L {name} shows its lines"
+        ));
+        return Ok(function.to_owned());
+    };
+    Ok(format!("{function}:{}", line.relative))
 }
 
 /// A function with the lines of it that are wanted, counted from its first: `FUNCTION[:FROM[-TO|+COUNT]]`.

@@ -19,6 +19,9 @@ pub(super) enum Sought {
 /// Why a file is not here, in the words of the system and of the door to files.
 const GONE: &[&str] = &["No such file or directory", "is no plain file", "it is made while it is read"];
 
+/// How the reason ends where the file's build id is known.
+const BUILD_ID: &str = "its build id is";
+
 /// What is said of files and why they could not be read; `is_here` where the recording is of this machine, so that what
 /// is gone cannot be had any more.
 pub(super) fn words(
@@ -30,7 +33,8 @@ pub(super) fn words(
     let (mut out, mut missing) = (Vec::new(), Vec::new());
     for (dso, why) in problems {
         let dso = session.dsos.get(dso);
-        let is_gone = GONE.iter().any(|words| why.contains(words));
+        // What is known by its build id can be had elsewhere.
+        let is_gone = GONE.iter().any(|words| why.contains(words)) && !why.contains(BUILD_ID);
         let may_be_had = || dso.kind == DsoKind::File && !is_here && is_program(&dso.path);
         if dso.kind.is_kernel() {
             out.push(format!("{}: {why}", dso.path));
@@ -91,6 +95,8 @@ mod tests {
         let files = [("/bin/a", NONE), ("/dev/zero", NONE), ("/tmp/x (deleted)", NONE), ("/", "/ is no plain file")];
         assert_eq!(said(Sought::Names, false, &files), [format!("/bin/a: {NONE}")]);
         assert!(said(Sought::Names, true, &files).is_empty() && said(Sought::Lines, false, &files).is_empty());
+        let identified = format!("{NONE}; its build id is 0123");
+        assert_eq!(said(Sought::Names, true, &[("/bin/a", &identified)]), [format!("/bin/a: {identified}")]);
     }
 
     #[test]

@@ -7,8 +7,11 @@ use std::cell::{Cell, RefCell};
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::kernel::own_memory;
 
 /// What was read, or what a panic said.
 type Outcome = Result<Box<dyn Any + Send>, String>;
@@ -22,6 +25,8 @@ struct Reader {
 
 /// Readers that failed: what they hold is not given back.
 static FAILED: AtomicUsize = AtomicUsize::new(0);
+/// The time after which what was taken to read is given back.
+const LONG: Duration = Duration::from_millis(5);
 /// After so many nothing is read any more.
 const MOST_FAILED: usize = 64;
 
@@ -43,8 +48,13 @@ impl Reader {
             INSIDE.set(true);
             WAITING.set(Some(done.clone()));
             for job in work {
+                let begun = Instant::now();
                 if done.send(Ok(job())).is_err() {
                     return;
+                }
+                // What it took meanwhile lies with this thread, which may have nothing to do for long.
+                if begun.elapsed() > LONG {
+                    own_memory::give_back();
                 }
             }
         })?;

@@ -212,7 +212,7 @@ fn each_containers_own_files_name_its_functions() {
     let rows = String::from_utf8_lossy(&report.stdout).into_owned();
     assert!(["cart-lib", "till-lib"].iter().all(|pod| rows.contains(pod)), "{rows}");
     let said = String::from_utf8_lossy(&report.stderr).into_owned();
-    let ended = |id: &str| said.lines().any(|line| line.contains("/lib/libwork.so: ") && line.contains(id));
+    let ended = |id: &str| said.lines().any(|line| line.contains("/lib/libwork.so") && line.contains(id));
     assert!(ended(&gone), "{gone}: {said}");
     // The other's still lies there, and each address is named by the library that it was mapped from.
     let named = |pod: &str, function: &str| rows.lines().any(|line| line.contains(pod) && line.contains(function));

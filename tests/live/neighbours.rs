@@ -45,6 +45,8 @@ fn a_perf_record_beside_us_works_as_without_us() {
 fn page_faults_are_counted_beside_others_who_count_them() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
+    /// Nobody else's name.
+    const OWN: &str = "pp-faults";
     let (ours, theirs) = (dir.path().join("ours.data"), dir.path().join("theirs.data"));
     let record = |file: &Path, command: &str| {
         let mut command_line = program();
@@ -55,9 +57,12 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     let faults = || {
         let read = run(Command::new("perf").args(["script", "-F", "comm,event", "-i"]).arg(&ours));
         let text = String::from_utf8_lossy(&read.stdout);
-        text.lines().filter(|line| line.contains("true") && line.contains("page-faults")).count()
+        text.lines().filter(|line| line.contains(OWN) && line.contains("page-faults")).count()
     };
-    let load = |before: &str| format!("sleep {before}; i=0; while [ $i -lt 20 ]; do /bin/true; i=$((i+1)); done");
+    let own = dir.path().join(OWN);
+    std::fs::copy("/bin/true", &own).expect("copied");
+    let each = format!("i=0; while [ $i -lt 20 ]; do {}; i=$((i+1)); done", own.display());
+    let load = |before: &str| format!("sleep {before}; {each}");
     assert!(record(&ours, &load("0")).wait().expect("ends").success());
     let alone = faults();
     assert!(alone > 20 * 20, "{alone} of 20 commands");

@@ -16,6 +16,7 @@ mod follow;
 pub(crate) mod kernel_maps;
 mod outside;
 pub(crate) mod overhead;
+mod overlong;
 pub(crate) mod probes;
 mod rounds;
 mod shared_events;

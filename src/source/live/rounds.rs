@@ -6,12 +6,15 @@ use std::os::fd::AsFd;
 use rustix::event::epoll;
 
 use crate::kernel::monotonic_ns;
+use crate::perfdata::layout;
+use crate::record::sample::SampleId;
 use crate::source::Batch;
 
 use super::LiveSource;
 use super::attach::{Attachment, CpuRing};
 use super::borrowed::Borrowed;
 use super::outside::Outside;
+use super::overlong;
 use super::stack_walks::StackWalks;
 use super::strings::Strings;
 
@@ -87,13 +90,16 @@ pub(super) struct Passes<'a> {
     strings: &'a mut Strings,
     outside: Option<&'a mut Outside>,
     borrowed: &'a mut Borrowed,
+    /// Bytes of a sample id.
+    trailer: usize,
 }
 
 impl Attachment {
     /// The rings, and what their records go through.
     pub(super) fn passes(&mut self) -> (&mut BTreeMap<u32, CpuRing>, Passes<'_>) {
+        let trailer = layout(&self.attr(0)).encode_trailer(&SampleId::default()).len();
         let Self { rings, walks, strings, outside, borrowed, .. } = self;
-        (rings, Passes { walks: walks.as_mut(), strings, outside: outside.as_mut(), borrowed })
+        (rings, Passes { walks: walks.as_mut(), strings, outside: outside.as_mut(), borrowed, trailer })
     }
 }
 
@@ -105,11 +111,13 @@ impl Passes<'_> {
             Some(walks) => {
                 read.clear();
                 ring.ring.drain(read);
+                overlong::cut(read, 0, self.trailer);
                 self.borrowed.mend(cpu, read, monotonic_ns);
                 walks.pairs.join(cpu, read, out);
             }
             None => {
                 ring.ring.drain(out);
+                overlong::cut(out, from, self.trailer);
                 self.borrowed.mend(cpu, &mut out[from..], monotonic_ns);
             }
         }

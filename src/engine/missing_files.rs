@@ -19,6 +19,9 @@ pub(super) enum Sought {
 /// Why a file is not here, in the words of the system and of the door to files.
 const GONE: &[&str] = &["No such file or directory", "is no plain file", "it is made while it is read"];
 
+/// The reason of most.
+const NONE: &str = "No such file or directory (os error 2)";
+
 /// How the reason ends where the file's build id is known.
 const BUILD_ID: &str = "its build id is";
 
@@ -46,9 +49,14 @@ pub(super) fn words(
     missing.sort();
     missing.dedup_by(|a, b| a.0 == b.0);
     let what = if sought == Sought::Names { "symbols" } else { "lines" };
+    // Most reasons begin with the file; the usual one needs no words.
     let named = |(path, why): &(std::sync::Arc<str>, String)| {
-        // Most reasons begin with the file.
-        format!("{} ({})", clean(path), why.strip_prefix(&**path).unwrap_or(why).trim_start_matches([':', ' ']))
+        let why = why.strip_prefix(&**path).unwrap_or(why).trim_start_matches([':', ' ']);
+        match why.strip_prefix(NONE).map(|rest| rest.trim_start_matches("; its ")) {
+            Some("") => clean(path).into_owned(),
+            Some(build_id) => format!("{} ({build_id})", clean(path)),
+            None => format!("{} ({why})", clean(path)),
+        }
     };
     match missing.as_slice() {
         [] => {}
@@ -88,8 +96,6 @@ mod tests {
         words(&session, problems, sought, is_here)
     }
 
-    const NONE: &str = "No such file or directory (os error 2)";
-
     #[test]
     fn what_is_gone_is_said_where_it_may_be_found() {
         let files = [("/bin/a", NONE), ("/dev/zero", NONE), ("/tmp/x (deleted)", NONE), ("/", "/ is no plain file")];
@@ -102,12 +108,13 @@ mod tests {
     #[test]
     fn several_files_are_one_line() {
         let replaced = "/bin/a is not the file that was mapped (it was replaced)";
-        let files = [("/bin/d", NONE), ("/bin/a", replaced), ("/bin/b", NONE), ("/bin/c", NONE)];
-        let want = format!(
-            "symbols of 4 files are missing: /bin/a (is not the file that was mapped (it was replaced)), /bin/b ({NONE}), \
-             /bin/c ({NONE}), 1 more"
-        );
+        let identified = format!("{NONE}; its build id is 0123");
+        let files = [("/bin/d", NONE), ("/bin/a", replaced), ("/bin/b", NONE), ("/bin/c", &identified)];
+        let want = "symbols of 4 files are missing: /bin/a (is not the file that was mapped (it was replaced)), /bin/b, \
+                    /bin/c (build id is 0123), 1 more";
         assert_eq!(said(Sought::Names, false, &files), [want]);
-        assert_eq!(said(Sought::Names, true, &files), [format!("/bin/a: {replaced}")]);
+        let known = "symbols of 2 files are missing: /bin/a (is not the file that was mapped (it was replaced)), \
+                     /bin/c (build id is 0123)";
+        assert_eq!(said(Sought::Names, true, &files), [known]);
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::panel::text::clean;
 use crate::session::{DsoId, DsoKind, Session};
+use crate::symbols::resolver::KNOWN_BY;
 
 /// Files that are named in one line.
 const NAMED: usize = 3;
@@ -16,14 +17,10 @@ pub(super) enum Sought {
     Lines,
 }
 
-/// Why a file is not here, in the words of the system and of the door to files.
-const GONE: &[&str] = &["No such file or directory", "is no plain file", "it is made while it is read"];
-
-/// The reason of most.
-const NONE: &str = "No such file or directory (os error 2)";
-
-/// How the reason ends where the file's build id is known.
-const BUILD_ID: &str = "its build id is";
+/// The reason of most, in the words of the system.
+const NONE: &str = "No such file or directory";
+/// Why a file is not here, in these and in those of the door to files.
+const GONE: &[&str] = &[NONE, "is no plain file", "it is made while it is read"];
 
 /// What is said of files and why they could not be read; `is_here` where the recording is of this machine, so that what
 /// is gone cannot be had any more.
@@ -37,7 +34,7 @@ pub(super) fn words(
     for (dso, why) in problems {
         let dso = session.dsos.get(dso);
         // What is known by its build id can be had elsewhere.
-        let is_gone = GONE.iter().any(|words| why.contains(words)) && !why.contains(BUILD_ID);
+        let is_gone = GONE.iter().any(|words| why.contains(words)) && !why.contains(KNOWN_BY);
         let may_be_had = || dso.kind == DsoKind::File && !is_here && is_program(&dso.path);
         if dso.kind.is_kernel() {
             out.push(format!("{}: {why}", dso.path));
@@ -52,7 +49,7 @@ pub(super) fn words(
     // Most reasons begin with the file; the usual one needs no words.
     let named = |(path, why): &(std::sync::Arc<str>, String)| {
         let why = why.strip_prefix(&**path).unwrap_or(why).trim_start_matches([':', ' ']);
-        match why.strip_prefix(NONE).map(|rest| rest.trim_start_matches("; its ")) {
+        match why.strip_prefix(NONE).map(|rest| rest.trim_start_matches(" (os error 2)").trim_start_matches("; its ")) {
             Some("") => clean(path).into_owned(),
             Some(build_id) => format!("{} ({build_id})", clean(path)),
             None => format!("{} ({why})", clean(path)),
@@ -96,20 +93,22 @@ mod tests {
         words(&session, problems, sought, is_here)
     }
 
+    const GONE: &str = "No such file or directory (os error 2)";
+
     #[test]
     fn what_is_gone_is_said_where_it_may_be_found() {
-        let files = [("/bin/a", NONE), ("/dev/zero", NONE), ("/tmp/x (deleted)", NONE), ("/", "/ is no plain file")];
-        assert_eq!(said(Sought::Names, false, &files), [format!("/bin/a: {NONE}")]);
+        let files = [("/bin/a", GONE), ("/dev/zero", GONE), ("/tmp/x (deleted)", GONE), ("/", "/ is no plain file")];
+        assert_eq!(said(Sought::Names, false, &files), [format!("/bin/a: {GONE}")]);
         assert!(said(Sought::Names, true, &files).is_empty() && said(Sought::Lines, false, &files).is_empty());
-        let identified = format!("{NONE}; its build id is 0123");
+        let identified = format!("{GONE}; its build id is 0123");
         assert_eq!(said(Sought::Names, true, &[("/bin/a", &identified)]), [format!("/bin/a: {identified}")]);
     }
 
     #[test]
     fn several_files_are_one_line() {
         let replaced = "/bin/a is not the file that was mapped (it was replaced)";
-        let identified = format!("{NONE}; its build id is 0123");
-        let files = [("/bin/d", NONE), ("/bin/a", replaced), ("/bin/b", NONE), ("/bin/c", &identified)];
+        let identified = format!("{GONE}; its build id is 0123");
+        let files = [("/bin/d", GONE), ("/bin/a", replaced), ("/bin/b", GONE), ("/bin/c", &identified)];
         let want = "symbols of 4 files are missing: /bin/a (is not the file that was mapped (it was replaced)), /bin/b, \
                     /bin/c (build id is 0123), 1 more";
         assert_eq!(said(Sought::Names, false, &files), [want]);

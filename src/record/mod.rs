@@ -3,6 +3,7 @@
 //! Pure: no input or output happens here, and no length in the bytes is believed.
 
 pub mod hardware;
+pub(crate) mod in_place;
 pub mod kinds;
 pub(crate) mod open_spans;
 pub(crate) mod order;

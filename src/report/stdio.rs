@@ -22,8 +22,7 @@ pub(crate) struct OnlyValue<'a> {
 }
 
 impl<'a> OnlyValue<'a> {
-    /// Those of lists of values that were chosen.
-    /// Of those of a command line's lists that have one, and that are shown.
+    /// Those of a command line's lists of one value whose columns are shown.
     pub(crate) fn of(
         keys: &[ColumnKey],
         comms: Option<&'a str>,

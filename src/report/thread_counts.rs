@@ -1,6 +1,6 @@
 //! What each thread counted of each event (`record -s`): as text in perf's layout, and as a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::ingest::Core;
@@ -32,6 +32,7 @@ impl CountRecords {
 pub(crate) struct ThreadCounts {
     /// In the order in which they ended first.
     threads: Vec<(i32, i32)>,
+    known: BTreeSet<(i32, i32)>,
     events: Vec<u16>,
     sums: BTreeMap<((i32, i32), u16), u64>,
 }
@@ -60,7 +61,7 @@ impl ThreadCounts {
     fn add(&mut self, event: u16, count: &ThreadCount) {
         let thread = (count.pid, count.tid);
         let sum = self.sums.entry((thread, event)).or_insert_with(|| {
-            if !self.threads.contains(&thread) {
+            if self.known.insert(thread) {
                 self.threads.push(thread);
             }
             if !self.events.contains(&event) {

@@ -42,6 +42,9 @@ enum Holder {
     Jit(DsoId),
 }
 
+/// What the reason says of a file that has no names, before the build id by which it can be found elsewhere.
+pub(crate) const KNOWN_BY: &str = "its build id is";
+
 /// The chain of name sources. Not shared: one thread owns it.
 #[derive(Debug)]
 pub struct Resolver {
@@ -265,7 +268,7 @@ impl Resolver {
             Err(why) => {
                 // By that it can be found elsewhere.
                 let id = dso.build_id.filter(|_| dso.kind == DsoKind::File && !why.contains("build id"));
-                let why = id.map_or(why.clone(), |id| format!("{why}; its build id is {id}"));
+                let why = id.map_or(why.clone(), |id| format!("{why}; {KNOWN_BY} {id}"));
                 // Of memory nobody expects a file, nor can anything be done.
                 self.problems.extend((!dso.is_memory()).then_some((dso.id, why)));
                 self.keys.insert(dso.id, None);

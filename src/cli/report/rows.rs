@@ -200,7 +200,7 @@ impl<'a> EventRows<'a> {
             self.chains_of(kind, spec, shape, |_, tree| stdio::branches(spec, self.data, tree))
         };
         let below = branches(shape.children);
-        let mut whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
+        let whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
         let skips_row =
             shape.args.more.fields.is_none() && shape.args.sort.as_ref().is_some_and(|s| s.starts_with("sym"));
         let graph = Graph { spec, whole: &self.whole, skips_row };
@@ -230,9 +230,7 @@ impl<'a> EventRows<'a> {
             graph.text(&weight, &all)
         };
         let rows = self.top.rows.iter().take(shape.limit);
-        let texts = rows.map(|row| (row.place(), of_row(row))).collect();
-        whole.clear();
-        texts
+        rows.map(|row| (row.place(), of_row(row))).collect()
     }
 
     /// Prints them as text.

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::kernel::attr::{Attr, SwKind, sample};
 use crate::perfdata::layout;
 use crate::record::Layout;
+use crate::record::in_place::{put, u64_at};
 use crate::record::kinds::{HEADER, Header, misc, types};
 
 /// Ids of others that are remembered; when there are more, all are found anew.
@@ -63,7 +64,7 @@ impl Borrowed {
             if header.kind != types::SAMPLE {
                 continue;
             }
-            let (Some(id), Some(time)) = (word(record, ID_AT), word(record, TIME_AT)) else { continue };
+            let (Some(id), Some(time)) = (u64_at(record, ID_AT), u64_at(record, TIME_AT)) else { continue };
             match self.ours.get(&id) {
                 Some(None) => {
                     latest = latest.max(time);
@@ -71,13 +72,13 @@ impl Borrowed {
                 }
                 Some(Some(_)) => {}
                 None => match self.owner(id, header, &record[HEADER..]) {
-                    Some(owner) => put(record, ID_AT, owner),
+                    Some(owner) => put(record, ID_AT, &owner.to_le_bytes()),
                     None => continue,
                 },
             }
             // What was written later was sampled later.
             latest = time.clamp(latest, now.max(latest));
-            put(record, TIME_AT, latest);
+            put(record, TIME_AT, &latest.to_le_bytes());
         }
         self.latest.insert(ring, latest);
     }
@@ -111,16 +112,6 @@ impl Shared {
         let has_address = self.layout.sample_type & sample::ADDR != 0 && sample.addr != 0;
         let is_fault = self.kind == SwKind::Fault;
         Some(sample.tail.len() == rest && if is_fault { in_user || has_address } else { !in_user && !has_address })
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
-}
-
-fn put(record: &mut [u8], at: usize, word: u64) {
-    if let Some(place) = record.get_mut(at..at + 8) {
-        place.copy_from_slice(&word.to_le_bytes());
     }
 }
 
@@ -167,7 +158,7 @@ mod tests {
         borrowed.mend(0, &mut bytes, || now);
         let mut at = 0;
         let mut each = |record: &Vec<u8>| {
-            let read = [ID_AT, TIME_AT].map(|field| word(&bytes[at..], field).expect("a field"));
+            let read = [ID_AT, TIME_AT].map(|field| u64_at(&bytes, at + field).expect("a field"));
             at += record.len();
             (read[0], read[1])
         };

@@ -8,6 +8,7 @@ use crate::event::{Event, tracepoint};
 use crate::kernel::attr::{Attr, sample};
 use crate::kernel::procfs;
 use crate::record::Layout;
+use crate::record::in_place::{i32_at, put};
 use crate::record::kinds::{HEADER, Header, encode_comm, misc, types};
 use crate::record::sample::CONTEXT_USER;
 use crate::session::{OUTSIDE, OUTSIDE_NAME};
@@ -90,7 +91,7 @@ impl Outside {
             let Some(record) = read.get(at..at + size) else { break };
             at += size;
             let is_told = matches!(header.kind, types::COMM | types::MMAP | types::MMAP2 | types::FORK | types::EXIT);
-            if is_told && number(record, HEADER).is_some_and(|pid| pid <= 0) {
+            if is_told && i32_at(record, HEADER).is_some_and(|pid| pid <= 0) {
                 continue;
             }
             let start = bytes.len();
@@ -109,8 +110,8 @@ impl Place {
         let Some((chain, data_at)) = self.chain(record) else { return };
         let in_user = header.misc & misc::CPUMODE_MASK == misc::USER || chain.as_chunks().0.contains(&CALLED_BY_USER);
         let data = record.get(data_at + 4..).unwrap_or_default();
-        let running = self.running.and_then(|at| number(data, at));
-        let Some(tid) = number(record, TASK_AT + 4) else { return };
+        let running = self.running.and_then(|at| i32_at(data, at));
+        let Some(tid) = i32_at(record, TASK_AT + 4) else { return };
         let is_outside = tid == 0 && (in_user || running.is_some_and(|number| number != 0));
         if let Some(number) = running.filter(|number| *number > 0) {
             if numbers.len() >= MAX {
@@ -119,12 +120,12 @@ impl Place {
             numbers.insert(number, if is_outside { OUTSIDE } else { tid });
         }
         if is_outside {
-            put(record, TASK_AT, OUTSIDE);
-            put(record, TASK_AT + 4, OUTSIDE);
+            put(record, TASK_AT, &OUTSIDE.to_le_bytes());
+            put(record, TASK_AT + 4, &OUTSIDE.to_le_bytes());
         }
         for at in self.tasks.iter().map(|at| data_at + 4 + at) {
-            if let Some(number) = number(record, at).filter(|number| *number > 0) {
-                put(record, at, numbers.get(&number).copied().unwrap_or(OUTSIDE));
+            if let Some(number) = i32_at(record, at).filter(|number| *number > 0) {
+                put(record, at, &numbers.get(&number).copied().unwrap_or(OUTSIDE).to_le_bytes());
             }
         }
     }
@@ -143,16 +144,6 @@ impl Place {
 
 /// What a call chain has before the frames of user code.
 const CALLED_BY_USER: [u8; 8] = CONTEXT_USER.to_le_bytes();
-
-fn number(bytes: &[u8], at: usize) -> Option<i32> {
-    bytes.get(at..)?.first_chunk().map(|word| i32::from_le_bytes(*word))
-}
-
-fn put(record: &mut [u8], at: usize, number: i32) {
-    if let Some(place) = record.get_mut(at..at + 4) {
-        place.copy_from_slice(&number.to_le_bytes());
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -232,8 +223,8 @@ mod tests {
     #[test]
     fn tracepoints_have_the_numbers_of_here() {
         let mut outside = outside();
-        let read = |record: Vec<u8>| [HEADER + 7 * 8 + 12, HEADER + 7 * 8 + 16].map(|at| number(&record, at));
-        let task = |record: &[u8]| number(record, TASK_AT);
+        let read = |record: Vec<u8>| [HEADER + 7 * 8 + 12, HEADER + 7 * 8 + 16].map(|at| i32_at(&record, at));
+        let task = |record: &[u8]| i32_at(record, TASK_AT);
         // Who comes is not known until it has run.
         assert_eq!(read(mended(&mut outside, &switched(7, 1007, 1008))), [Some(7), Some(OUTSIDE)]);
         let other = mended(&mut outside, &switched(0, 1009, 1007));
@@ -241,7 +232,7 @@ mod tests {
         assert_eq!(read(mended(&mut outside, &switched(8, 1008, 0))), [Some(8), Some(0)]);
         let idle = mended(&mut outside, &switched(0, 0, 1008));
         assert_eq!((read(idle.clone()), task(&idle)), ([Some(0), Some(8)], Some(0)));
-        assert_eq!(number(&idle, HEADER + 7 * 8 + 20), Some(77), "what is no task stays");
+        assert_eq!(i32_at(&idle, HEADER + 7 * 8 + 20), Some(77), "what is no task stays");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::kernel::attr::{Attr, sample};
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{FRAMES, ProcessEvent, Program, WalkEnd, WalkEnds, Walker, lack};
 use crate::record::Layout;
+use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::CONTEXT_USER;
 use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
@@ -189,7 +190,7 @@ impl WalkJoiner {
             self.ends.count(why);
         }
         let what = lacked & (lack::PROCESS | lack::MAPPING);
-        let pid = number(record, TASK_AT);
+        let pid = i32_at(record, TASK_AT).unwrap_or(-1);
         // Who has no number here cannot be asked what is mapped.
         if what != 0 && pid > 0 {
             self.asked_anew |= self.asked.insert(pid);
@@ -205,7 +206,7 @@ impl WalkJoiner {
 
     /// Tells what makes the tables of processes that come, change and go.
     fn tell(&mut self, header: Header, body: &[u8]) {
-        let (pid, second, tid) = (number(body, 0), number(body, 4), number(body, 8));
+        let [pid, second, tid] = [0, 4, 8].map(|at| i32_at(body, at).unwrap_or(-1));
         let news = match header.kind {
             types::FORK if pid != second => ProcessEvent::Forked { parent: second, child: pid },
             types::EXIT if pid == tid => {
@@ -239,11 +240,7 @@ fn split(walk: &[u8]) -> Option<(&[u8], Option<u32>)> {
         return Some((words, None));
     }
     let (frames, last) = words.split_at_checked(words.len().checked_sub(8)?)?;
-    Some((frames, Some(number(last, 0) as u32)))
-}
-
-fn number(bytes: &[u8], at: usize) -> i32 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(-1, i32::from_le_bytes)
+    Some((frames, Some(i32_at(last, 0).unwrap_or(-1) as u32)))
 }
 
 /// The offset of the call chain's length in a record of so laid out samples.

@@ -3,6 +3,7 @@
 //! damage.
 
 mod packed;
+mod special;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,19 +11,17 @@ use std::sync::Arc;
 use zstd::stream::raw::Decoder;
 
 use crate::kernel::attr::Flag;
-use crate::perfdata::EventDesc;
-use crate::perfdata::build_ids::{self, IdentifiedFile};
-use crate::perfdata::bytes::Bytes;
-use crate::perfdata::features::bit;
-use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, attr_size, decode_attr, numbers};
+use crate::perfdata::build_ids::IdentifiedFile;
+use crate::perfdata::read::Recording;
 use crate::perfdata::swap::Swapper;
 use crate::record::kinds::{HEADER, Header, types};
-use crate::session::containers::{self, NamedContainer};
+use crate::session::containers::NamedContainer;
 use crate::symbols::shipped::ShippedTables;
 
 use super::reader::{ByteSource, FillOutcome, PIECE};
 use crate::source::Place;
 use packed::{PackedRecord, is_compressed};
+use special::is_special;
 
 /// Compressed data is unpacked in steps of so many bytes, whatever a record of it becomes in the end.
 const STEP: usize = 1 << 20;
@@ -385,89 +384,6 @@ impl Input {
         n > 0 || self.skip > 0 && !self.ended
     }
 
-    /// Takes a record that is not for the profile off the front. `false` when there is none, or
-    /// not all of it yet.
-    fn special(&mut self, beside: &mut SideData) -> bool {
-        let Some(header) = Header::read(&self.carry).map(|h| self.header(h)) else { return false };
-        let size = usize::from(header.size);
-        if !is_special(header.kind) || size < HEADER || self.carry.len() < size {
-            return false;
-        }
-        let body = self.carry[HEADER..size].to_vec();
-        let mut b = Bytes::new(&body, self.rec.big);
-        let mut payload = 0;
-        match header.kind {
-            types::HEADER_ATTR => self.event(&body),
-            types::HEADER_FEATURE => {
-                let feature = b.u64().unwrap_or(u64::MAX);
-                self.feature(feature, b.rest, beside);
-            }
-            types::EVENT_UPDATE => {
-                let (kind, id) = (b.u64().unwrap_or(0), b.u64().unwrap_or(0));
-                if kind & !0xff == bit::UPDATE {
-                    self.feature(kind & 0xff, b.rest, beside);
-                } else if kind == 2
-                    && let Some(event) = self.rec.events.iter_mut().find(|e| e.ids.contains(&id))
-                {
-                    event.name = crate::perfdata::bytes::text(b.rest);
-                }
-            }
-            types::BUILD_ID => beside.build_ids.extend(build_ids::of_record(header.misc, &body)),
-            types::TRACING_DATA => {
-                payload = u64::from(b.u32().unwrap_or(0)).next_multiple_of(8);
-                if payload <= MAX_FEATURE {
-                    let Some(blob) = self.carry.get(size..size + payload as usize) else {
-                        return self.ended && self.give_up(beside);
-                    };
-                    self.rec.features.set(bit::TRACING_DATA, blob.to_vec());
-                }
-            }
-            types::AUXTRACE => payload = b.u64().unwrap_or(0),
-            types::TABLE => self.given.record(&body),
-            _ => self.compressed(header.kind, &body),
-        }
-        // What a stream begins with is kept until somebody may ask for it.
-        if self.tells_all || self.place == Place::default() && header.kind != types::TABLE {
-            self.met.push_back((self.offset(0), self.carry[..size].to_vec()));
-        }
-        self.carry.drain(..size);
-        self.skip = payload;
-        self.drop_skipped();
-        true
-    }
-
-    fn feature(&mut self, feature: u64, bytes: &[u8], beside: &mut SideData) {
-        match u8::try_from(feature).ok().filter(|_| !bytes.is_empty()) {
-            Some(bit::CONTAINERS) => {
-                // A stream tells them by and by; what has come before its first record is of its head.
-                beside.containers.extend(containers::decode(bytes));
-                let all = containers::encode(beside.containers.iter());
-                self.rec.features.set(bit::CONTAINERS, all);
-            }
-            Some(bit) => self.rec.features.set(bit, bytes.to_vec()),
-            None => {}
-        }
-    }
-
-    fn give_up(&mut self, beside: &mut SideData) -> bool {
-        beside.notes.push(format!("cut short at byte {}: the tracing data is incomplete", self.offset(0)));
-        self.carry.clear();
-        true
-    }
-
-    /// A HEADER_ATTR record: an attr that says its own size, then ids.
-    fn event(&mut self, body: &[u8]) {
-        let size = attr_size(body, self.rec.big);
-        let Some((attr, ids)) = body.split_at_checked(size as usize) else { return };
-        let Some(attr) = decode_attr(attr, self.rec.big) else { return };
-        let mut ids = numbers(ids, self.rec.big);
-        ids.truncate(MAX_IDS as usize);
-        if self.rec.events.len() < 4096 {
-            self.rec.events.push(EventDesc { name: String::new(), attr, ids });
-            self.rec.attr_sizes.push(size);
-        }
-    }
-
     fn end(&mut self, beside: &mut SideData) -> ReadOutcome {
         if let Some(began) = self.damage.take_if(|_| self.cut) {
             beside.notes.push(format!("cut short at byte {began}: the last record is incomplete"));
@@ -485,20 +401,6 @@ impl Input {
         self.skip = 0;
         ReadOutcome::End
     }
-}
-
-/// Records that are no news for the profile, or carry bytes outside their size.
-fn is_special(kind: u32) -> bool {
-    matches!(
-        kind,
-        types::HEADER_ATTR
-            | types::HEADER_FEATURE
-            | types::EVENT_UPDATE
-            | types::BUILD_ID
-            | types::TRACING_DATA
-            | types::AUXTRACE
-            | types::TABLE
-    ) || is_compressed(kind)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::*;
 use std::io::{Cursor, Read};
 
 use crate::kernel::attr::Attr;
+use crate::perfdata::EventDesc;
 use crate::perfdata::features::bit;
 use crate::record::kinds::BuildId;
 

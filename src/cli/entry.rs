@@ -217,8 +217,9 @@ mod tests {
     use super::*;
 
     fn arranged(line: &str) -> Result<String, String> {
-        let words = line.split(' ').map(OsString::from).collect();
-        let out = super::arranged(words, &super::super::args::whole()).map_err(|error| error.to_string())?;
+        let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+        let parser = super::super::args::called_by(&words);
+        let out = super::arranged(words, &parser).map_err(|error| error.to_string())?;
         Ok(out.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
     }
 

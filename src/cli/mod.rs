@@ -77,7 +77,7 @@ pub fn main() -> ExitCode {
     }
     let config = config::get();
     let words: Vec<_> = std::env::args_os().collect();
-    let command = help::of(&words, config::apply(args::whole(), &config.options));
+    let command = help::of(&words, config::apply(args::called_by(&words), &config.options));
     let words = match entry::arranged(words, &command) {
         Ok(words) => words,
         Err(error) => return code(Err(error)),

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
+use hashbrown::HashMap;
 
 use super::Usage;
 
@@ -90,17 +91,24 @@ pub(super) fn with_opposites(command: Command) -> Command {
         .filter(|arg| arg.get_long().is_some() && !matches!(arg.get_action(), ArgAction::Help | ArgAction::Version))
         .map(|arg| (arg.get_id().to_string(), names(arg).into_iter().map(str::to_owned).collect()))
         .collect();
-    own.iter().fold(command, |command, (id, names)| {
+    let (mut others, mut fresh) = (HashMap::new(), Vec::new());
+    for (id, names) in &own {
         let wanted: Vec<String> = names.iter().map(|name| opposite(name)).collect();
-        let other = own.iter().find(|(_, theirs)| theirs.contains(&wanted[0])).map(|(id, _)| id.clone());
-        if let Some(other) = other {
-            return command.mut_arg(id, |arg| arg.overrides_with(other));
+        if let Some((other, _)) = own.iter().find(|(_, theirs)| theirs.contains(&wanted[0])) {
+            others.insert(id.as_str(), other);
+            continue;
         }
-        let fresh: Vec<String> = wanted.into_iter().filter(|name| !known.contains(name)).collect();
-        let Some((first, aliases)) = fresh.split_first() else { return command };
-        let arg = Arg::new(format!("opposite of {id}")).long(first.clone()).aliases(aliases.to_vec());
-        command.arg(arg.action(ArgAction::Count).hide(true).overrides_with(id.clone()))
-    })
+        let mut wanted = wanted.into_iter().filter(|name| !known.contains(name));
+        let Some(first) = wanted.next() else { continue };
+        let arg = Arg::new(format!("opposite of {id}")).long(first).aliases(wanted.collect::<Vec<_>>());
+        fresh.push(arg.action(ArgAction::Count).hide(true).overrides_with(id.clone()));
+    }
+    // All at once: to change one is to move all that are behind it.
+    let command = command.mut_args(|arg| match others.get(arg.get_id().as_str()) {
+        Some(other) => arg.overrides_with((*other).clone()),
+        None => arg,
+    });
+    command.args(fresh)
 }
 
 fn opposite(name: &str) -> String {

@@ -502,10 +502,12 @@ fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
     }
 }
 
-/// What is taken before a function of the kernel has its name on the screen: nothing by huge pages but the first byte,
-/// which is taken before the program has a say; and of private memory what its table and a first view need.
+/// What a start takes up to the first names of the kernel's functions: nothing by huge pages but the first byte, which is
+/// taken before the program has a say; and of private memory what its table and a first view need.
 #[test]
 fn a_start_is_light() {
+    // Nine tenths of it on a kernel of 122,000 functions, by a build without optimization.
+    const MOST: u64 = 21 << 10;
     needs!(allowed());
     let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"];
     let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "500", "--"][..], &command].concat(), 40, 140);
@@ -514,10 +516,18 @@ fn a_start_is_light() {
         let text = std::fs::read_to_string(format!("/proc/{}/{file}", session.child.id())).expect("it runs");
         text.lines().filter_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok()).sum()
     };
-    let (huge, private) = (of("smaps", "AnonHugePages:"), of("status", "RssAnon:"));
+    let huge = of("smaps", "AnonHugePages:");
     assert!(huge <= 2048, "{huge} kB by huge pages");
-    // Half of it on a kernel of 122,000 functions.
-    assert!(private < 24 << 10, "{private} kB are private");
+    // What the table was made from is the machine's again a moment later.
+    let start = Instant::now();
+    loop {
+        let private = of("status", "RssAnon:");
+        if private < MOST {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{private} kB are private");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     session.keys("q");
     assert_eq!(session.end().code(), Some(0));
 }

@@ -1,5 +1,6 @@
 //! Arguments of the command line. Where perf has an option, ours has its spelling and meaning.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub(crate) mod listed;
@@ -96,14 +97,44 @@ pub(crate) enum Command {
 
 /// All that can be typed, units included.
 pub fn whole() -> clap::Command {
-    let command = <Args as clap::CommandFactory>::command().mut_subcommand("diff", |diff| {
-        // The letters that perf diff has for them.
-        let diff = diff.mut_arg("cpu", |arg| arg.short(None::<char>)).mut_arg("comms", |arg| arg.short('C'));
-        diff.mut_arg("compute", |arg| arg.short('c'))
+    tree(&|_| true)
+}
+
+/// What these words can be: all commands by their names, and only those that a word names with their arguments, which
+/// are a tenth of the work and of the memory.
+pub fn called_by(words: &[OsString]) -> clap::Command {
+    // What may be meant where none of these is typed.
+    const UNSAID: [&str; 3] = ["open", "man", "symbols"];
+    tree(&|name| UNSAID.contains(&name) || words.iter().any(|word| word == name))
+}
+
+/// The commands, with the arguments of those that are asked for by name.
+fn tree(is_asked: &dyn Fn(&str) -> bool) -> clap::Command {
+    let command = <Args as clap::CommandFactory>::command().mut_subcommands(|own| match is_asked(own.get_name()) {
+        true => with_perfs(own),
+        false => without_arguments(&own),
     });
-    // perf script has this letter for --debug-mode.
-    let command = command.mut_subcommand("script", |script| script.mut_arg("dsos", |arg| arg.short(None::<char>)));
-    help::with_flags(perf_options::add(unit_args::add(command)))
+    help::with_flags(unit_args::add(perf_options::add("top", command), is_asked))
+}
+
+fn without_arguments(command: &clap::Command) -> clap::Command {
+    let own = clap::Command::new(command.get_name().to_owned()).hide(command.is_hide_set());
+    command.get_about().into_iter().fold(own, |own, about| own.about(about.clone()))
+}
+
+/// A command with the letters and options that perf's of its name has.
+fn with_perfs(command: clap::Command) -> clap::Command {
+    let name = command.get_name().to_owned();
+    let command = match name.as_str() {
+        "diff" => {
+            let diff = command.mut_arg("cpu", |arg| arg.short(None::<char>)).mut_arg("comms", |arg| arg.short('C'));
+            diff.mut_arg("compute", |arg| arg.short('c'))
+        }
+        // perf script has this letter for --debug-mode.
+        "script" => command.mut_arg("dsos", |arg| arg.short(None::<char>)),
+        _ => command,
+    };
+    perf_options::add(&name, command)
 }
 
 /// Options of `demo`.
@@ -203,6 +234,34 @@ mod tests {
     #[test]
     fn the_options_are_consistent() {
         Args::command().debug_assert();
+    }
+
+    /// The arguments of a command, by their names, letters and texts.
+    fn arguments(command: &clap::Command) -> Vec<String> {
+        command.get_arguments().map(|arg| format!("{arg:?}")).collect()
+    }
+
+    #[test]
+    fn what_is_called_is_as_of_the_whole_and_the_others_are_names() {
+        let whole = whole();
+        for own in whole.get_subcommands() {
+            let name = own.get_name();
+            let called = called_by(&["perfprof-tui".into(), name.into()]);
+            assert_eq!(arguments(&called), arguments(&whole));
+            assert_eq!(arguments(called.find_subcommand(name).expect("it is there")), arguments(own), "{name}");
+            let full = called.get_subcommands().filter(|other| other.get_arguments().count() > 2);
+            assert!(full.count() <= 4, "{name}");
+            let about = |command: &clap::Command| {
+                let list = command.get_subcommands();
+                list.map(|own| (own.get_name().to_owned(), own.get_about().cloned())).collect::<Vec<_>>()
+            };
+            assert_eq!(about(&called), about(&whole));
+        }
+        let called = called_by(&["perfprof-tui", "unit", "stat"].map(OsString::from));
+        let stat = |command: &clap::Command| {
+            arguments(command.find_subcommand("unit").and_then(|unit| unit.find_subcommand("stat")).expect("a unit"))
+        };
+        assert_eq!(stat(&called), stat(&whole));
     }
 
     #[test]

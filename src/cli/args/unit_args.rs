@@ -24,11 +24,11 @@ const RARE: &[&str] = &["only-than", "lower"];
 /// The unit that takes addresses as words of their own.
 const BREAKPOINT: &str = "breakpoint";
 
-/// Adds a command for each unit, and `unit` for all of them.
-pub(crate) fn add(mut command: Command) -> Command {
+/// Adds a command for each unit, and `unit` for all of them; with arguments where they are asked for by name.
+pub(crate) fn add(mut command: Command, is_asked: &dyn Fn(&str) -> bool) -> Command {
     let mut all = Command::new("unit").about("Run an analysis unit by its name").subcommand_required(true);
     for spec in UNITS {
-        let own = of(spec);
+        let own = if is_asked(spec.name) { of(spec) } else { Command::new(spec.name).about(capital(spec.about)) };
         if !TAKEN.contains(&spec.name) {
             command = command.subcommand(own.clone());
         }

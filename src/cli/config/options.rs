@@ -1,13 +1,15 @@
 //! Defaults of options: what the configuration says takes the place of what is built in, and the command line
 //! comes before both.
 
+use std::ffi::OsString;
+
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, FromArgMatches, Parser};
 
 use crate::lang::nearest_hint;
 
 use super::OptionDefault;
-use crate::cli::args::{Args, Live, whole};
+use crate::cli::args::{Args, Live, called_by};
 
 /// Options that would keep the program from doing anything else, or that only make sense where they are typed.
 const REFUSED: &[&str] = &["help", "version", "input", "pid", "tid", "uid"];
@@ -19,10 +21,11 @@ fn long<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
 /// Whether an option is there and takes the value; the error says what is wrong.
 pub(crate) fn check(option: &OptionDefault) -> Result<(), String> {
     let name = &option.name;
-    let whole = whole();
+    let own: Vec<OsString> = option.command.iter().map(Into::into).collect();
+    let command = called_by(&own);
     let command = match &option.command {
-        Some(own) => whole.find_subcommand(own).ok_or_else(|| format!("no command is called {own}"))?.clone(),
-        None => whole.clone(),
+        Some(own) => command.find_subcommand(own).ok_or_else(|| format!("no command is called {own}"))?.clone(),
+        None => command,
     };
     let Some(arg) = long(&command, name) else {
         let hint = nearest_hint(name, command.get_arguments().filter_map(Arg::get_long));
@@ -65,7 +68,7 @@ pub(crate) fn apply(mut command: Command, options: &[OptionDefault]) -> Command 
 
 /// The live screen's arguments as they are without any, but for the configured ones.
 pub(crate) fn live_args() -> Live {
-    let command = apply(whole(), &super::get().options);
+    let command = apply(called_by(&[]), &super::get().options);
     let matches = command.try_get_matches_from(["perfprof-tui"]);
     let args = matches.and_then(|matches| <Args as FromArgMatches>::from_arg_matches(&matches));
     args.unwrap_or_else(|_| Args::parse_from(["perfprof-tui"])).live

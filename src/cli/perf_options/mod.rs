@@ -98,12 +98,9 @@ impl<'a> Spelling<'a> {
     }
 }
 
-/// Has all commands take perf's options. They are in no help: the manual's pages list them.
-pub(crate) fn add(command: Command) -> Command {
-    TABLES.iter().fold(command, |command, (name, options)| match *name {
-        "top" => with(command, *options),
-        name => command.mut_subcommand(name, |own| with(own, *options)),
-    })
+/// Has a command take the options of perf's that is called so. They are in no help: the manual's pages list them.
+pub(crate) fn add(name: &str, command: Command) -> Command {
+    TABLES.iter().filter(|(of, _)| *of == name).fold(command, |command, (_, options)| with(command, *options))
 }
 
 /// What perf-prof's profiler of a unit's name is asked for, and the unit has not.

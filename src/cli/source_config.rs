@@ -74,14 +74,17 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     Ok(StartedSource { source, per_sample, warning })
 }
 
-/// How many samples a second a busy CPU gives, where that is known: of a rate, or a clock's period.
+/// How many samples a second the most frequent event gives on a busy CPU, where that is known: of a rate, or a clock's
+/// period.
 fn samples_a_second(config: &LiveConfig) -> Option<u64> {
     let is_clock = |event: &Event| event.attr.kind == TYPE_SOFTWARE && event.attr.config <= SW_TASK_CLOCK;
-    match config.rate {
+    let of = |event: &Event| match event.own_rate().unwrap_or(config.rate) {
         Rate::Frequency(hz) => Some(hz),
+        Rate::Period(0) => None,
         // The kernel's timers do not go below ten microseconds.
-        Rate::Period(ns) => config.events.iter().any(is_clock).then(|| 1_000_000_000 / ns.max(10_000)),
-    }
+        Rate::Period(ns) => is_clock(event).then(|| 1_000_000_000 / ns.max(10_000)),
+    };
+    config.events.iter().filter_map(of).max()
 }
 
 /// What a user without rights can do all the same, and what would give more.

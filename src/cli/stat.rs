@@ -134,6 +134,11 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
         }
     }
     let mut events = parse(&text, &places).map_err(|fault| usage(fault.to_string()))?;
+    if args.per_cpu && events.iter().any(|event| event.per_core) {
+        return Err(usage(
+            "percore adds up the threads of a core, -A keeps them apart: --per-core prints each core's counts",
+        ));
+    }
     if args.more.group {
         events.iter_mut().for_each(|event| event.group = Some(1));
     }

@@ -10,10 +10,9 @@ use crate::lang::quantity;
 /// The folder of PMUs on a live system.
 pub(crate) const SYSFS: &str = "/sys/bus/event_source/devices";
 
-/// The reason why a term cannot be set; `name` is the piece at fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The reason why a term cannot be set, with the names that there are where it is the name that is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TermError {
-    pub(crate) name: String,
     pub(crate) message: String,
     pub(crate) known: Vec<String>,
 }
@@ -52,52 +51,31 @@ pub(crate) fn formats(root: &Path, pmu: &str) -> Vec<String> {
     all(&root.join(pmu).join("format"))
 }
 
-/// Applies `event=0x3c,umask=1` or an alias such as `cache-misses` to an attr.
-pub(crate) fn apply(root: &Path, pmu: &str, terms: &str, attr: &mut Attr) -> Result<(), TermError> {
-    let dir = root.join(pmu);
-    for term in terms.split(',').map(str::trim).filter(|t| !t.is_empty()) {
-        let (name, value) = term.split_once('=').unwrap_or((term, ""));
-        let alias =
-            fs::read_to_string(dir.join("events").join(name)).ok().filter(|_| !name.contains('/') && value.is_empty());
-        match alias {
-            Some(text) => text.trim().split(',').try_for_each(|t| {
-                let (name, value) = t.split_once('=').unwrap_or((t, "1"));
-                set(&dir, name, value, attr)
-            })?,
-            None => set(&dir, name, if value.is_empty() { "1" } else { value }, attr)?,
-        }
-    }
-    Ok(())
+/// The terms that an alias of a PMU's stands for, such as `cache-misses`.
+pub(crate) fn alias(root: &Path, pmu: &str, name: &str) -> Option<Vec<(String, String)>> {
+    let text = fs::read_to_string(root.join(pmu).join("events").join(name)).ok().filter(|_| !name.contains('/'))?;
+    let term =
+        |term: &str| term.split_once('=').map_or((term.to_owned(), "1".to_owned()), |(n, v)| (n.into(), v.into()));
+    Some(text.trim().split(',').map(term).collect())
 }
 
-fn set(dir: &Path, name: &str, value: &str, attr: &mut Attr) -> Result<(), TermError> {
-    let fault = |message: String| TermError { name: name.to_owned(), message, known: terms(dir) };
+/// Sets one of a PMU's own terms in an attr.
+pub(crate) fn set(root: &Path, pmu: &str, (name, value): (&str, &str), attr: &mut Attr) -> Result<(), TermError> {
+    let dir = root.join(pmu);
+    let fault = |message: String| TermError { message, known: Vec::new() };
     let number = quantity::count(value).map_err(|_| fault(format!("{value} is no number for {name}")))?;
-    match name {
-        "config" => attr.config = number,
-        "config1" => attr.config1 = number,
-        "config2" => attr.config2 = number,
-        "period" => {
-            attr.period_or_freq = number;
-            attr.set(crate::kernel::attr::Flag::Freq, false);
-        }
-        _ => {
-            let format =
-                (!name.contains('/')).then(|| fs::read_to_string(dir.join("format").join(name)).ok()).flatten();
-            let format = format.ok_or_else(|| fault(format!("{name} is no term of this PMU")))?;
-            let (word, ranges) = format
-                .trim()
-                .split_once(':')
-                .ok_or_else(|| fault(format!("{name} has a format that is not understood")))?;
-            let bits =
-                spread(number, ranges).ok_or_else(|| fault(format!("{value} does not fit {name} ({ranges})")))?;
-            match word {
-                "config" => attr.config |= bits,
-                "config1" => attr.config1 |= bits,
-                "config2" => attr.config2 |= bits,
-                other => return Err(fault(format!("{name} is set in {other}, which is not supported"))),
-            }
-        }
+    let format = (!name.contains('/')).then(|| fs::read_to_string(dir.join("format").join(name)).ok()).flatten();
+    let Some(format) = format else {
+        return Err(TermError { message: format!("{name} is no term of this PMU"), known: terms(&dir) });
+    };
+    let (word, ranges) =
+        format.trim().split_once(':').ok_or_else(|| fault(format!("{name} has a format that is not understood")))?;
+    let bits = spread(number, ranges).ok_or_else(|| fault(format!("{value} does not fit {name} ({ranges})")))?;
+    match word {
+        "config" => attr.config |= bits,
+        "config1" => attr.config1 |= bits,
+        "config2" => attr.config2 |= bits,
+        other => return Err(fault(format!("{name} is set in {other}, which is not supported"))),
     }
     Ok(())
 }
@@ -148,11 +126,16 @@ mod tests {
     fn terms_and_aliases() {
         let dir = tree();
         let mut attr = Attr::default();
-        apply(dir.path(), "cpu", "event=0x1c2,umask=3", &mut attr).expect("terms");
+        for term in [("event", "0x1c2"), ("umask", "3")] {
+            set(dir.path(), "cpu", term, &mut attr).expect("a term");
+        }
         assert_eq!(attr.config, 1 << 32 | 0x3c2);
-        let mut attr = Attr::default();
-        apply(dir.path(), "cpu", "mem-loads", &mut attr).expect("alias");
-        assert_eq!((attr.config, attr.config1), (0x1cd, 3));
+        let loads = alias(dir.path(), "cpu", "mem-loads").expect("an alias");
+        assert_eq!(
+            loads.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>(),
+            ["event=0xcd", "umask=0x1", "ldlat=3"]
+        );
+        assert_eq!(alias(dir.path(), "cpu", "../type"), None);
         assert_eq!(kind(dir.path(), "cpu"), Some(4));
         assert!(has_hardware(dir.path()));
         assert_eq!(of_cpus(dir.path()), ["cpu"]);
@@ -163,10 +146,11 @@ mod tests {
     #[test]
     fn faults_name_the_term() {
         let dir = tree();
-        let error = apply(dir.path(), "cpu", "evnt=1", &mut Attr::default()).expect_err("unknown");
-        assert_eq!(error.name, "evnt");
-        assert!(error.known.contains(&"event".to_owned()));
-        assert!(apply(dir.path(), "cpu", "umask=0x100", &mut Attr::default()).is_err());
-        assert!(apply(dir.path(), "cpu", "../type", &mut Attr::default()).is_err());
+        let set = |term| set(dir.path(), "cpu", term, &mut Attr::default());
+        let error = set(("evnt", "1")).expect_err("unknown");
+        assert!(error.message.contains("evnt is no term") && error.known.contains(&"event".to_owned()));
+        for term in [("umask", "0x100"), ("umask", "x"), ("../type", "1")] {
+            assert!(set(term).is_err(), "{term:?}");
+        }
     }
 }

@@ -125,6 +125,75 @@ fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
     assert!(files.iter().all(|file| ours(&["report", "-s", "comm"], file).contains("  sh")));
 }
 
+/// Terms of events make recordings that are configured as perf's with the same terms.
+#[test]
+fn terms_of_events_make_what_perf_makes_of_them() {
+    needs!(allowed(), installed("perf"));
+    let dir = tempfile::tempdir().expect("a folder");
+    let chains = "sample_type:.CALLCHAIN";
+    let known = [
+        "{ sample_period, sample_freq }",
+        "freq",
+        "inherit",
+        "exclude_kernel",
+        "sample_max_stack",
+        "sample_stack_user",
+    ];
+    // The name of each event, and what of its settings a term is about.
+    let settings = |file: &Path| -> Vec<String> {
+        let text = perf(&["evlist", "-v"], file);
+        let of = |line: &str| {
+            let words = line.split(", ").filter(|word| word.split(": ").next().is_some_and(|key| known.contains(&key)));
+            let chained = if line.contains("|CALLCHAIN") { chains } else { "" };
+            let name = line.split(": type").next().unwrap_or_default();
+            format!("{name} {chained} {}", words.collect::<Vec<_>>().join(" "))
+        };
+        text.lines().filter(|line| line.contains("type: ")).map(of).collect()
+    };
+    for events in [
+        "cpu-clock/freq=99/u",
+        "cs/period=1,name=x/,cpu-clock/freq=50,period=1000000/",
+        "sched:sched_switch/call-graph=fp,max-stack=8/u",
+        "cpu-clock/max-stack=3,freq=98/,cs/no-inherit,period=5/",
+        "{cs/period=7,name=q/,cpu-clock/period=2000000,name=z/}:u",
+        "cpu-clock/freq=97,call-graph=dwarf,stack-size=4090/,cs/call-graph=no,freq=3/",
+        "cpu-clock/freq=96,call-graph=fp,inherit=0/",
+    ] {
+        let (own, theirs) = (dir.path().join("own"), dir.path().join("theirs"));
+        let words = ["-e", events, "--", "true"];
+        run(program().args(["record", "-q", "--call-graph", "none", "-o"]).arg(&own).args(words));
+        run(Command::new("perf").args(["record", "-q", "-o"]).arg(&theirs).args(words));
+        assert_eq!(settings(&own), settings(&theirs), "{events}");
+    }
+}
+
+/// A call chain is as deep as its event's term says, beside one without any.
+#[test]
+fn an_event_has_chains_of_its_own() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("t.data");
+    let events =
+        "cpu-clock/call-graph=no,name=bare/,cpu-clock/max-stack=2,name=short/,cpu-clock/period=500000,name=whole/";
+    let line = ["record", "-q", "--call-graph", "fp", "-e", events, "-o"];
+    run(program().args(line).arg(&file).args(["sh", "-c", BUSY]));
+    let text = ours(&["script", "-F", "event,ip,sym"], &file);
+    // A sample with a chain has its frames below its event's name, one without has its address beside it.
+    let deepest = |name: &str| {
+        let (mut most, mut frames) = (None, None);
+        for line in text.lines() {
+            frames = match line.strip_prefix('\t') {
+                Some(_) => frames.map(|n| n + 1),
+                None => line.trim_start().starts_with(name).then_some(0),
+            };
+            most = most.max(frames);
+        }
+        most
+    };
+    assert_eq!(deepest("short"), Some(2), "{text}");
+    assert!(deepest("whole") > Some(2) && deepest("bare") == Some(0), "{text}");
+}
+
 /// What threads counted is told among the records, and as a table, as perf tells it.
 #[test]
 fn counts_of_threads_are_told_as_perf_tells_them() {

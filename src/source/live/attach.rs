@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::event::Event;
+use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
@@ -134,7 +134,11 @@ impl Attachment {
     }
 
     pub(crate) fn owner_attr(&self) -> Attr {
-        attr::owner(&self.common, self.have)
+        let mut attr = attr::owner(&self.common, self.have);
+        if self.slots.iter().any(|slot| matches!(slot.event.chains, Some(CallGraph::Dwarf(_)))) {
+            attr.set(Flag::MmapData, true);
+        }
+        attr
     }
 
     /// Side-band records carry the dummy's id. It goes for the first event's, whose records end alike:
@@ -308,20 +312,18 @@ impl Attachment {
         let Slot { event, note, .. } = &mut self.slots[i];
         let missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV);
         let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
-        if missing && attr.precise() > 0 && event.takes_less_precision() {
+        if missing && attr.precise() > 0 && !event.exact_precision {
             event.attr.set_precise(attr.precise() - 1);
         } else if errno == Errno::OPNOTSUPP && attr.precise() > 0 {
             return Err(OpenError::precision(&event.name));
         } else if missing && attr.branch_sample_type != 0 {
             return Err(OpenError::branches(&event.name, errno));
         } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {
-            let flags = event.attr.flags;
             let clock = Event::cpu_clock();
-            let was = event.clone();
-            (event.name, event.attr) = (clock.name, clock.attr);
-            (event.attr.flags, event.attr.sample_type) = (flags, was.attr.sample_type);
+            let was = std::mem::replace(&mut event.name, clock.name);
+            (event.attr.kind, event.attr.config) = (clock.attr.kind, clock.attr.config);
             event.attr.set_precise(0);
-            let mut said = format!("no hardware counters here: {} became cpu-clock, a timer", was.name);
+            let mut said = format!("no hardware counters here: {was} became cpu-clock, a timer");
             if !attr.has(Flag::Freq) && attr.period_or_freq > 0 {
                 let ns = (attr.period_or_freq / CYCLES_A_NS).max(SHORTEST_NS);
                 event.attr.period_or_freq = ns;

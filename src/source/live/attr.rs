@@ -44,6 +44,8 @@ pub struct Extras {
 pub(crate) struct CommonAttrs {
     pub(crate) rate: Rate,
     pub(crate) chains: CallGraph,
+    /// Whether a program walks stacks by tables, where they are asked for by these.
+    pub(crate) tables: bool,
     pub(crate) exclude: Exclude,
     pub(crate) inherit: bool,
     /// Whether tasks are followed rather than CPUs.
@@ -141,32 +143,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         // (perf_swevent_event in kernel/events/core.c); all have the same one anyway.
         attr.sample_type &= !sample::PERIOD;
     }
-    if common.chains.is_on() {
-        attr.sample_type |= sample::CALLCHAIN;
-        let user = !common.exclude.user && !event.no_chains && !event.no_samples;
-        match common.chains {
-            CallGraph::Dwarf(size) if user => {
-                attr.sample_type |= sample::REGS_USER | sample::STACK_USER;
-                (attr.regs_user, attr.stack_user) = (REGS_USER, size);
-            }
-            // Walks in the kernel begin when it knows the tables; until then frame pointers are all there is.
-            CallGraph::Fp | CallGraph::Tables if user && REGS_LINK != 0 => {
-                attr.sample_type |= sample::REGS_USER;
-                attr.regs_user = REGS_LINK;
-            }
-            CallGraph::Lbr if user => {
-                attr.sample_type |= sample::BRANCH_STACK;
-                attr.branch_sample_type = branch::USER | branch::CALL_STACK | branch::NO_FLAGS | branch::NO_CYCLES;
-            }
-            _ => {}
-        }
-        let copied = matches!(common.chains, CallGraph::Dwarf(_));
-        // Without either half a chain is empty, and samples stay laid out as they were.
-        let (kernel_only, user_only) = (common.extras.kernel_chains_only, common.extras.user_chains_only);
-        let left_out = common.exclude.user || event.no_chains || copied || walks(event, common);
-        attr.set(Flag::ExcludeCallchainUser, left_out || kernel_only && !user_only);
-        attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains || user_only && !kernel_only);
-    }
+    add_chains(&mut attr, event, common);
     if own.kind == TYPE_TRACEPOINT {
         attr.sample_type |= sample::RAW;
     }
@@ -195,16 +172,54 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     }
     attr.read_format |= group_format(event);
     // The kernel does not add up for samples what children count (perf_event_alloc in kernel/events/core.c).
-    attr.set(Flag::Inherit, common.inherit && !event.is_read());
+    attr.set(Flag::Inherit, common.tasks && event.inherits(common.inherit) && !event.is_read());
     attr.set(Flag::InheritStat, common.extras.thread_counts && attr.has(Flag::Inherit));
-    if common.extras.branches != 0 && has_branches(event) {
+    let branches = match own.branch_sample_type {
+        0 if has_branches(event) => common.extras.branches,
+        own => own,
+    };
+    if branches != 0 {
         attr.sample_type |= sample::BRANCH_STACK;
-        attr.branch_sample_type = common.extras.branches;
+        attr.branch_sample_type = branches;
     }
     add_registers(&mut attr, &common.extras);
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);
     attr
+}
+
+/// Has samples tell their call chains, as the event or the session takes them.
+fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
+    let way = settled(event.chains.unwrap_or(common.chains), common);
+    if !way.is_on() {
+        return;
+    }
+    attr.sample_type |= sample::CALLCHAIN;
+    attr.max_stack = event.attr.max_stack;
+    let user = !common.exclude.user && !event.no_chains && !event.no_samples;
+    match way {
+        CallGraph::Dwarf(size) if user => {
+            attr.sample_type |= sample::REGS_USER | sample::STACK_USER;
+            attr.regs_user = REGS_USER;
+            attr.stack_user = if event.attr.stack_user > 0 { event.attr.stack_user } else { size };
+        }
+        // Walks in the kernel begin when it knows the tables; until then frame pointers are all there is.
+        CallGraph::Fp | CallGraph::Tables if user && REGS_LINK != 0 => {
+            attr.sample_type |= sample::REGS_USER;
+            attr.regs_user = REGS_LINK;
+        }
+        CallGraph::Lbr if user => {
+            attr.sample_type |= sample::BRANCH_STACK;
+            attr.branch_sample_type = branch::USER | branch::CALL_STACK | branch::NO_FLAGS | branch::NO_CYCLES;
+        }
+        _ => {}
+    }
+    let copied = matches!(way, CallGraph::Dwarf(_));
+    // Without either half a chain is empty, and samples stay laid out as they were.
+    let (kernel_only, user_only) = (common.extras.kernel_chains_only, common.extras.user_chains_only);
+    let left_out = common.exclude.user || event.no_chains || copied || walks(event, common);
+    attr.set(Flag::ExcludeCallchainUser, left_out || kernel_only && !user_only);
+    attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains || user_only && !kernel_only);
 }
 
 /// Has samples tell registers that were asked for, beside those that stacks are unwound with.
@@ -233,7 +248,20 @@ pub(crate) fn group_format(event: &Event) -> u64 {
 /// would be set for everybody who traces that.
 pub(crate) fn walks(event: &Event, common: &CommonAttrs) -> bool {
     let off = common.exclude.user || common.extras.kernel_chains_only;
-    common.chains == CallGraph::Tables && !off && may_be_walked(event)
+    way(event, common) == CallGraph::Tables && !off && may_be_walked(event)
+}
+
+/// The way in which an event's call chains are taken.
+pub(crate) fn way(event: &Event, common: &CommonAttrs) -> CallGraph {
+    settled(event.way(common.chains), common)
+}
+
+/// Frame pointers are what there is where nothing walks by tables.
+fn settled(way: CallGraph, common: &CommonAttrs) -> CallGraph {
+    match way {
+        CallGraph::Tables | CallGraph::Auto if common.tables => CallGraph::Tables,
+        other => other.without_tables(),
+    }
 }
 
 /// True if it could be, if that is asked for.
@@ -289,110 +317,22 @@ pub(crate) fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usi
     let page = rustix::param::page_size();
     let every_hit = events.iter().any(|e| matches!(e.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT));
     let hz = match rate {
-        Rate::Frequency(hz) if !every_hit => hz * events.len().max(1) as u64,
+        Rate::Frequency(hz) if !every_hit => {
+            events.iter().map(|event| event.own_rate().map_or(hz, Rate::hz)).sum::<u64>().max(hz)
+        }
         _ => 20_000,
     };
-    let (each, most) = match chains {
+    let room = |way| match way {
         CallGraph::None => (64, 2 << 20),
         CallGraph::Fp | CallGraph::Lbr => (320, 2 << 20),
         // They are deeper, and what was walked lies in the ring beside the sample.
         CallGraph::Tables | CallGraph::Auto => (640, 4 << 20),
         CallGraph::Dwarf(size) => (320 + size as usize, 16 << 20),
     };
+    let (each, most) = events.iter().filter_map(|event| event.chains).map(room).fold(room(chains), Ord::max);
     let bytes = hz as usize * each * 2 / 5;
     (bytes.clamp(512 << 10, most) / page).next_power_of_two()
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    pub(crate) const COMMON: CommonAttrs = CommonAttrs {
-        rate: Rate::Frequency(999),
-        chains: CallGraph::Fp,
-        exclude: Exclude { kernel: false, user: false, guest: false, idle: false },
-        inherit: true,
-        tasks: true,
-        watermark: 4096,
-        enable_on_exec: false,
-        cgroups: true,
-        extras: Extras {
-            fields: 0,
-            kernel_chains_only: false,
-            user_chains_only: false,
-            switches: false,
-            namespaces: false,
-            no_bpf: false,
-            thread_counts: false,
-            branches: 0,
-            intr_regs: 0,
-            user_regs: 0,
-        },
-    };
-
-    #[test]
-    fn branches_are_asked_of_a_pmu_and_counts_of_threads_that_are_followed() {
-        let asked = |branches, thread_counts, inherit, what: &Event| {
-            let extras = Extras { branches, thread_counts, ..COMMON.extras };
-            event(what, &CommonAttrs { extras, inherit, ..COMMON }, KernelFeatures::default())
-        };
-        let cycles = asked(0b1001, true, true, &Event::cycles());
-        assert!(cycles.sample_type & sample::BRANCH_STACK != 0 && cycles.branch_sample_type == 0b1001);
-        assert!(cycles.has(Flag::InheritStat));
-        let clock = asked(0b1001, true, false, &Event::cpu_clock());
-        assert_eq!((clock.sample_type & sample::BRANCH_STACK, clock.branch_sample_type), (0, 0));
-        assert!(!clock.has(Flag::InheritStat), "nobody is followed");
-        assert_eq!(asked(0, false, true, &Event::cycles()).branch_sample_type, 0);
-    }
-
-    #[test]
-    fn registers_are_asked_for_beside_those_that_stacks_are_unwound_with() {
-        let of = |chains| {
-            let common =
-                CommonAttrs { extras: Extras { intr_regs: 5, user_regs: 1 << 40, ..COMMON.extras }, chains, ..COMMON };
-            event(&Event::cpu_clock(), &common, KernelFeatures::default())
-        };
-        let (plain, copied) = (of(CallGraph::None), of(CallGraph::Dwarf(8192)));
-        assert_eq!((plain.regs_intr, plain.regs_user), (5, 1 << 40));
-        let both = sample::REGS_USER | sample::REGS_INTR;
-        assert_eq!((plain.sample_type & both, copied.regs_user), (both, REGS_USER | 1 << 40));
-        let none = event(&Event::cpu_clock(), &COMMON, KernelFeatures::default());
-        assert_eq!((none.sample_type & sample::REGS_INTR, none.regs_intr), (0, 0));
-    }
-
-    #[test]
-    fn clocks_have_a_frequency_and_tracepoints_take_every_hit() {
-        let clock = event(&Event::cpu_clock(), &COMMON, KernelFeatures::default());
-        assert!(clock.has(Flag::Freq) && clock.period_or_freq == 999 && clock.sample_type & sample::CALLCHAIN != 0);
-        let mut tp = Event::cpu_clock();
-        tp.attr.kind = TYPE_TRACEPOINT;
-        let seldom = |mut e: Event| {
-            e.attr.period_or_freq = 10;
-            event(&e, &COMMON, KernelFeatures::default()).sample_type & sample::PERIOD
-        };
-        assert_eq!((seldom(tp.clone()), seldom(Event::cpu_clock())), (0, sample::PERIOD));
-        let tp = event(&tp, &COMMON, KernelFeatures::default());
-        assert_eq!(tp.sample_type & sample::PERIOD, sample::PERIOD);
-        assert!(!tp.has(Flag::Freq) && tp.period_or_freq == 1 && tp.sample_type & sample::RAW != 0);
-    }
-
-    #[test]
-    fn all_newer_features_can_be_given_up() {
-        let mut have = KernelFeatures::default();
-        let mut steps = 0;
-        while let Some(less) = have.less() {
-            have = less;
-            steps += 1;
-        }
-        assert_eq!(steps, 4);
-        let dummy = owner(&COMMON, have);
-        assert!(!dummy.has(Flag::Ksymbol) && dummy.has(Flag::Mmap2));
-    }
-
-    #[test]
-    fn rings_grow_with_the_rate() {
-        let events = [Event::cpu_clock()];
-        let kb = |hz| ring_pages(Rate::Frequency(hz), &events, CallGraph::Fp) * rustix::param::page_size() / 1024;
-        assert_eq!((kb(99), kb(999), kb(9_999), kb(49_999)), (512, 512, 2048, 2048));
-    }
-}
+pub(super) mod tests;

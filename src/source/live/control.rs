@@ -155,7 +155,7 @@ impl LiveSource {
     /// Writes a change into the slot and says what it comes to.
     fn prepare(&mut self, at: usize, change: &Change) -> Result<Done, String> {
         let limit = self.attachment.rights.max_sample_rate;
-        let chains = self.attachment.common.chains.is_on();
+        let session = self.attachment.common.chains;
         let slot = &mut self.attachment.slots[at];
         let name = slot.event.name.clone();
         Ok(Done::Open(match change {
@@ -182,7 +182,10 @@ impl LiveSource {
                 slot.event.set_modifiers(letters).map_err(|fault| fault.line())?;
                 format!("measuring {} now", slot.event.name)
             }
-            Change::Chains(_) if !chains => {
+            Change::Chains(_) if slot.event.chains == Some(CallGraph::None) => {
+                return Err(format!("{name} was asked for without call chains (call-graph=no)"));
+            }
+            Change::Chains(_) if !slot.event.chains.unwrap_or(session).is_on() => {
                 return Err("this session was started without call chains (--call-graph none)".to_owned());
             }
             Change::Chains(on) => {
@@ -299,7 +302,8 @@ impl LiveSource {
     /// Takes user stacks in another way; where they are copied, rings of another size take the old ones'
     /// place.
     fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
-        let before = (self.attachment.common.chains, self.attachment.common.watermark, self.attachment.pages);
+        let common = &self.attachment.common;
+        let before = (common.chains, common.watermark, self.attachment.pages, common.tables);
         let (way, walks, note) = if before.0 == CallGraph::Tables && way == CallGraph::Auto {
             (before.0, None, None)
         } else {
@@ -317,6 +321,7 @@ impl LiveSource {
         let pages = attr::ring_pages(self.attachment.common.rate, &events, way).max(self.attachment.pages);
         let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
         self.attachment.common.chains = way;
+        self.attachment.common.tables = way == CallGraph::Tables;
         self.attachment.pages = pages;
         self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
         // What walks now goes on until the last of what it wrote is read.
@@ -335,7 +340,7 @@ impl LiveSource {
         }
         if let Err(error) = done {
             let common = &mut self.attachment.common;
-            (common.chains, common.watermark, self.attachment.pages) = before;
+            (common.chains, common.watermark, self.attachment.pages, common.tables) = before;
             let _ = self.reopen(&all);
             return Err(line(&error));
         }

@@ -164,8 +164,10 @@ impl Counters {
     fn attr(&self, event: usize, member: bool) -> Attr {
         let own = &self.config.events[event].attr;
         let mut attr = Attr { read_format: FORMAT, sample_type: 0, period_or_freq: 0, ..own.clone() };
+        (attr.branch_sample_type, attr.stack_user, attr.max_stack) = (0, 0, 0);
         attr.set(Flag::Freq, false);
-        attr.set(Flag::Inherit, self.config.inherit && self.config.target.is_tasks());
+        let inherits = self.config.events[event].inherits(self.config.inherit);
+        attr.set(Flag::Inherit, inherits && self.config.target.is_tasks());
         for (flag, on) in [
             (Flag::ExcludeKernel, self.config.exclude.kernel),
             (Flag::ExcludeHv, self.config.exclude.kernel),

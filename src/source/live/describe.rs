@@ -33,7 +33,7 @@ pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, s
         .into(),
         events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
         states: a.states(),
-        chains: a.common.chains.is_on(),
+        chains: a.slots.iter().any(|slot| slot.event.chains.unwrap_or(a.common.chains).is_on()),
         start,
         n_cpus: a.rings.len(),
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),

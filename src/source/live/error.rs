@@ -51,6 +51,10 @@ impl OpenError {
                 "the kernel does not accept these settings for it".to_owned(),
                 "Leave modifiers and --exclude options away one by one to find the one that it refuses.".to_owned(),
             ),
+            Errno::OVERFLOW if attr.max_stack > 0 => (
+                format!("max-stack={} is above kernel.perf_event_max_stack", attr.max_stack),
+                "Choose a lower max-stack, or raise the sysctl.".to_owned(),
+            ),
             Errno::MFILE | Errno::NFILE => (
                 "too many files are open".to_owned(),
                 "Raise the limit with ulimit -n, or choose fewer CPUs (-C) or threads.".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{CallGraph, Event};
+use crate::event::Event;
 use crate::kernel::attr::Flag;
 use crate::kernel::bpf::LoadedProgram;
 use crate::kernel::cpus;
@@ -51,7 +51,7 @@ impl Slot {
             note: self.note.clone(),
             filter: self.event.filter.as_ref().map(|filter| filter.text.clone()),
             rate: attr::rate(&self.event, common),
-            chains: if self.event.no_chains { CallGraph::None } else { common.chains },
+            chains: attr::way(&self.event, common),
             cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),
             for_units: self.event.for_units,
             user_only: common.exclude.kernel || self.event.attr.has(Flag::ExcludeKernel),

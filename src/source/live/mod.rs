@@ -135,14 +135,12 @@ impl LiveSource {
     pub fn start(mut config: LiveConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let (files, _) = limits::raise_files();
         let target = config.target;
-        let (chains, walks, note) = match config.events.iter().any(attr::may_be_walked) {
-            true => stack_walks::wanted(config.chains, config.tables)?,
-            false => (config.chains.without_tables(), None, None),
-        };
+        let (chains, walks, note) = stack_walks::for_events(&config.events, config.chains, config.tables)?;
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
         let common = CommonAttrs {
             rate: config.rate,
             chains,
+            tables: walks.is_some(),
             exclude: config.exclude,
             inherit: config.inherit && target.is_tasks(),
             tasks: target.is_tasks(),

@@ -33,6 +33,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
     let common = CommonAttrs {
         rate: Rate::Frequency(PROBE_HZ),
         chains: CallGraph::None,
+        tables: false,
         exclude: Exclude::default(),
         inherit: false,
         tasks: false,

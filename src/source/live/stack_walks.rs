@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::CallGraph;
+use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{Attr, sample};
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{FRAMES, ProcessEvent, Program, WalkEnd, WalkEnds, Walker, lack};
@@ -19,6 +19,7 @@ use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::CONTEXT_USER;
 use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 
+use super::attr;
 use super::capture::refused_program;
 use super::error::OpenError;
 
@@ -35,6 +36,20 @@ pub fn tables_of(memory: usize) -> usize {
     const LEAST: usize = 16 << 20;
     const MOST: usize = 256 << 20;
     (memory / 2).clamp(LEAST, MOST)
+}
+
+/// [`wanted`] for events some of which may ask for a way of their own.
+pub(super) fn for_events(
+    events: &[Event],
+    session: CallGraph,
+    limit: usize,
+) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
+    let ways: Vec<CallGraph> = events.iter().filter(|e| attr::may_be_walked(e)).map(|e| e.way(session)).collect();
+    let by_tables = [CallGraph::Tables, CallGraph::Auto].into_iter().find(|way| ways.contains(way));
+    let Some(way) = by_tables else { return Ok((session.without_tables(), None, None)) };
+    let (found, walks, note) = wanted(way, limit)?;
+    let session = if matches!(session, CallGraph::Tables | CallGraph::Auto) { found } else { session };
+    Ok((session, walks, note))
 }
 
 /// The way in which user stacks are taken where that is asked for, with its program; and the words about it. Tables may

@@ -51,7 +51,7 @@ impl FloodGuard {
             if attr.has(Flag::Freq) || !matches!(attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT) {
                 return None;
             }
-            let chains = attachment.common.chains.is_on() && !attachment.slots[slot].event.no_chains;
+            let chains = attachment.slots[slot].event.way(attachment.common.chains).is_on();
             let limit = if self.slowed.contains(&slot) { 2.0 * WARN_PERCENT } else { REFUSE_PERCENT };
             period(rate, attr.period_or_freq, chains, limit).map(|period| (slot, period))
         };

@@ -13,6 +13,7 @@ pub(crate) fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Att
     let common = CommonAttrs {
         rate: Rate::Frequency(999),
         chains: crate::event::CallGraph::Fp,
+        tables: true,
         exclude: Exclude::default(),
         inherit: false,
         tasks: false,
@@ -68,21 +69,21 @@ fn a_cpu_that_went_offline_meanwhile_is_skipped() {
 
 #[test]
 fn the_most_precision_is_what_the_cpu_has_and_a_number_of_it_is_that_or_nothing() {
-    let open = |name: &str, level: u8| {
+    let open = |name: &str, letters: &str| {
         let mut event = Event::cycles();
         event.name = name.to_owned();
-        event.attr.set_precise(level);
+        event.set_modifiers(letters).expect("modifiers");
         let sys = FakeSys::new(|attr, _, _| if attr.precise() > 1 { Err(Errno::OPNOTSUPP) } else { Ok(()) });
         let mut a = attachment(sys, vec![event], 0);
         let opened = a.open(0, EventTarget::Task(-1));
         (opened.map_err(|error| error.to_string()), a.slots[0].event.attr.precise(), a.slots[0].note.clone())
     };
-    for name in ["cycles:P", "cpu/cycles/P"] {
-        assert_eq!(open(name, 3), (Ok(true), 1, None));
+    for name in ["cycles", "cpu/cycles/"] {
+        assert_eq!(open(name, "P"), (Ok(true), 1, None));
     }
-    assert_eq!(open("cycles:p", 1), (Ok(true), 1, None));
-    for (name, level) in [("cycles:pp", 2), ("cycles:uppp", 3), ("cpu/cycles/pp", 2)] {
-        let refused = open(name, level).0.expect_err("refused");
+    assert_eq!(open("cycles", "p"), (Ok(true), 1, None));
+    for (name, letters) in [("cycles", "pp"), ("cycles", "uppp"), ("cpu/cycles/", "pp")] {
+        let refused = open(name, letters).0.expect_err("refused");
         assert!(refused.contains("does not sample it as precisely") && refused.contains(name), "{refused}");
     }
 }

@@ -1,0 +1,153 @@
+//! The terms between slashes that every event takes, whatever counts it (`cpu-clock/freq=99,name=x/`, perf-list(1)).
+
+use crate::event::callgraph::{self, CallGraph};
+use crate::event::spec::{Event, Rate};
+use crate::event::{branches, pmu::TermError};
+use crate::lang::quantity;
+
+/// A term: its name, and what its value sets.
+type Term = (&'static str, fn(&mut Event, Option<&str>) -> Result<(), String>);
+
+const TERMS: &[Term] = &[
+    ("name", |event, value| {
+        let name = value.map(unquoted).filter(|name| !name.is_empty()).ok_or("expected name=NAME")?;
+        if event.tracepoint.is_some() {
+            return Err("a tracepoint keeps its name, by which its fields are found".to_owned());
+        }
+        name.clone_into(&mut event.name);
+        Ok(())
+    }),
+    ("period", |event, value| {
+        event.set_rate(Rate::Period(number(value)?));
+        Ok(())
+    }),
+    ("freq", |event, value| {
+        event.set_rate(Rate::Frequency(number(value)?));
+        Ok(())
+    }),
+    ("call-graph", |event, value| {
+        let way = CallGraph::parse(value.map(unquoted).unwrap_or_default());
+        event.chains = Some(way.map_err(|why| why.replace("--call-graph ", "call-graph="))?);
+        Ok(())
+    }),
+    ("stack-size", |event, value| {
+        let size = number(value)?;
+        let size = u32::try_from(size).ok().filter(|size| (1..=callgraph::MAX_STACK).contains(size));
+        let size = size.ok_or_else(|| format!("the size is 8 to {} bytes", callgraph::MAX_STACK))?;
+        event.attr.stack_user = size.next_multiple_of(8);
+        Ok(())
+    }),
+    ("max-stack", |event, value| {
+        let most = u16::try_from(number(value)?).map_err(|_| "a call chain is not so deep: 127 is usual".to_owned())?;
+        event.attr.max_stack = most;
+        Ok(())
+    }),
+    ("inherit", |event, value| {
+        event.inherit = Some(switch(value)?);
+        Ok(())
+    }),
+    ("no-inherit", |event, value| {
+        event.inherit = Some(!switch(value)?);
+        Ok(())
+    }),
+    ("branch_type", |event, value| {
+        event.attr.branch_sample_type = branches::parse(value.map(unquoted).unwrap_or_default())?;
+        Ok(())
+    }),
+    ("percore", |event, value| {
+        event.per_core = switch(value)?;
+        Ok(())
+    }),
+    ("config", |event, value| {
+        event.attr.config = number(value)?;
+        Ok(())
+    }),
+    ("config1", |event, value| {
+        event.attr.config1 = number(value)?;
+        Ok(())
+    }),
+    ("config2", |event, value| {
+        event.attr.config2 = number(value)?;
+        Ok(())
+    }),
+    // Samples keep their times, which put them in order, and groups of metrics are none of `-e`.
+    ("time", |_, value| switch(value).map(drop)),
+    ("metric-id", |_, _| Ok(())),
+    // It ends `perf trace`; perf's record passes it over, too.
+    ("nr", |_, value| number(value).map(drop)),
+    ("no-overwrite", |_, value| match switch(value)? {
+        true => Ok(()),
+        false => Err(OVERWRITE.to_owned()),
+    }),
+    ("overwrite", |_, value| match switch(value)? {
+        true => Err(OVERWRITE.to_owned()),
+        false => Ok(()),
+    }),
+    ("aux-output", |_, _| Err(AUX.to_owned())),
+    ("aux-sample-size", |_, _| Err(AUX.to_owned())),
+    ("aux-action", |_, _| Err(AUX.to_owned())),
+];
+
+const OVERWRITE: &str =
+    "a CPU's ring is that of all events: record --overwrite keeps the newest records of all of them";
+const AUX: &str = "it is of what a CPU traces into an AUX area (Intel PT, CoreSight), which is not recorded here";
+
+/// Sets a term; `None` where it is none of every event's.
+pub(super) fn set(event: &mut Event, name: &str, value: Option<&str>) -> Option<Result<(), TermError>> {
+    let (_, set) = TERMS.iter().find(|(known, _)| *known == name)?;
+    Some(set(event, value).map_err(|why| TermError { message: format!("{name}: {why}"), known: Vec::new() }))
+}
+
+/// Says that there is no such term, with those that there are.
+pub(super) fn unknown(of: &str, name: &str) -> TermError {
+    TermError { message: format!("{name} is no term of {of}"), known: names().collect() }
+}
+
+/// Adds those that there always are to the names that there are.
+pub(super) fn with_names(mut error: TermError) -> TermError {
+    if !error.known.is_empty() {
+        error.known.extend(names());
+    }
+    error
+}
+
+fn names() -> impl Iterator<Item = String> {
+    TERMS.iter().map(|(name, _)| (*name).to_owned())
+}
+
+/// Brings together what several terms say of call chains; an error where they contradict each other.
+pub(super) fn agree(event: &mut Event) -> Result<(), &'static str> {
+    if event.attr.max_stack > 0 {
+        // Of a depth alone perf makes call chains, too.
+        let way = event.chains.get_or_insert(CallGraph::Fp);
+        if matches!(way, CallGraph::Tables | CallGraph::Auto) {
+            return Err("max-stack is of what the kernel walks by itself: call-graph=fp,max-stack=N");
+        }
+    }
+    if let (Some(CallGraph::Dwarf(own)), size @ 1..) = (&mut event.chains, event.attr.stack_user) {
+        *own = size;
+    }
+    if event.chains == Some(CallGraph::Lbr) && event.attr.branch_sample_type != 0 {
+        return Err("branch_type does not go with call-graph=lbr: both want the CPU's memory of branches");
+    }
+    Ok(())
+}
+
+fn number(value: Option<&str>) -> Result<u64, String> {
+    let text = value.unwrap_or("1");
+    quantity::count(text).map_err(|_| format!("{text} is no number"))
+}
+
+/// Whether it is on, which a term without a value is.
+fn switch(value: Option<&str>) -> Result<bool, String> {
+    match value.unwrap_or("1") {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(format!("expected 0 or 1, not {other}")),
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    let inner = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
+}

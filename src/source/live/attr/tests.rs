@@ -1,0 +1,131 @@
+//! Attrs of what was asked for.
+
+use super::*;
+
+pub(crate) const COMMON: CommonAttrs = CommonAttrs {
+    rate: Rate::Frequency(999),
+    chains: CallGraph::Fp,
+    tables: true,
+    exclude: Exclude { kernel: false, user: false, guest: false, idle: false },
+    inherit: true,
+    tasks: true,
+    watermark: 4096,
+    enable_on_exec: false,
+    cgroups: true,
+    extras: Extras {
+        fields: 0,
+        kernel_chains_only: false,
+        user_chains_only: false,
+        switches: false,
+        namespaces: false,
+        no_bpf: false,
+        thread_counts: false,
+        branches: 0,
+        intr_regs: 0,
+        user_regs: 0,
+    },
+};
+
+#[test]
+fn branches_are_asked_of_a_pmu_and_counts_of_threads_that_are_followed() {
+    let asked = |branches, thread_counts, inherit, what: &Event| {
+        let extras = Extras { branches, thread_counts, ..COMMON.extras };
+        event(what, &CommonAttrs { extras, inherit, ..COMMON }, KernelFeatures::default())
+    };
+    let cycles = asked(0b1001, true, true, &Event::cycles());
+    assert!(cycles.sample_type & sample::BRANCH_STACK != 0 && cycles.branch_sample_type == 0b1001);
+    assert!(cycles.has(Flag::InheritStat));
+    let clock = asked(0b1001, true, false, &Event::cpu_clock());
+    assert_eq!((clock.sample_type & sample::BRANCH_STACK, clock.branch_sample_type), (0, 0));
+    assert!(!clock.has(Flag::InheritStat), "nobody is followed");
+    assert_eq!(asked(0, false, true, &Event::cycles()).branch_sample_type, 0);
+}
+
+#[test]
+fn registers_are_asked_for_beside_those_that_stacks_are_unwound_with() {
+    let of = |chains| {
+        let common =
+            CommonAttrs { extras: Extras { intr_regs: 5, user_regs: 1 << 40, ..COMMON.extras }, chains, ..COMMON };
+        event(&Event::cpu_clock(), &common, KernelFeatures::default())
+    };
+    let (plain, copied) = (of(CallGraph::None), of(CallGraph::Dwarf(8192)));
+    assert_eq!((plain.regs_intr, plain.regs_user), (5, 1 << 40));
+    let both = sample::REGS_USER | sample::REGS_INTR;
+    assert_eq!((plain.sample_type & both, copied.regs_user), (both, REGS_USER | 1 << 40));
+    let none = event(&Event::cpu_clock(), &COMMON, KernelFeatures::default());
+    assert_eq!((none.sample_type & sample::REGS_INTR, none.regs_intr), (0, 0));
+}
+
+#[test]
+fn clocks_have_a_frequency_and_tracepoints_take_every_hit() {
+    let clock = event(&Event::cpu_clock(), &COMMON, KernelFeatures::default());
+    assert!(clock.has(Flag::Freq) && clock.period_or_freq == 999 && clock.sample_type & sample::CALLCHAIN != 0);
+    let mut tp = Event::cpu_clock();
+    tp.attr.kind = TYPE_TRACEPOINT;
+    let seldom = |mut e: Event| {
+        e.attr.period_or_freq = 10;
+        event(&e, &COMMON, KernelFeatures::default()).sample_type & sample::PERIOD
+    };
+    assert_eq!((seldom(tp.clone()), seldom(Event::cpu_clock())), (0, sample::PERIOD));
+    let tp = event(&tp, &COMMON, KernelFeatures::default());
+    assert_eq!(tp.sample_type & sample::PERIOD, sample::PERIOD);
+    assert!(!tp.has(Flag::Freq) && tp.period_or_freq == 1 && tp.sample_type & sample::RAW != 0);
+}
+
+#[test]
+fn all_newer_features_can_be_given_up() {
+    let mut have = KernelFeatures::default();
+    let mut steps = 0;
+    while let Some(less) = have.less() {
+        have = less;
+        steps += 1;
+    }
+    assert_eq!(steps, 4);
+    let dummy = owner(&COMMON, have);
+    assert!(!dummy.has(Flag::Ksymbol) && dummy.has(Flag::Mmap2));
+}
+
+#[test]
+fn rings_grow_with_the_rate() {
+    let events = [Event::cpu_clock()];
+    let kb = |hz| ring_pages(Rate::Frequency(hz), &events, CallGraph::Fp) * rustix::param::page_size() / 1024;
+    assert_eq!((kb(99), kb(999), kb(9_999), kb(49_999)), (512, 512, 2048, 2048));
+}
+
+/// What an event says itself goes before what the session says.
+#[test]
+fn an_events_own_terms_hold_for_it_alone() {
+    let places = crate::event::spec::LookupPaths::system();
+    let of = |terms: &str, chains, inherit| {
+        let asked = crate::event::parse(&format!("cpu-clock/{terms}/"), &places).expect(terms);
+        event(&asked[0], &CommonAttrs { chains, inherit, ..COMMON }, KernelFeatures::default())
+    };
+    let own = of("freq=99,call-graph=dwarf,stack-size=4096,no-inherit", CallGraph::None, true);
+    assert!(own.has(Flag::Freq) && own.period_or_freq == 99 && !own.has(Flag::Inherit));
+    assert_eq!((own.stack_user, own.sample_type & sample::STACK_USER), (4096, sample::STACK_USER));
+    assert!(own.has(Flag::ExcludeCallchainUser) && !own.has(Flag::ExcludeCallchainKernel));
+    let bare = of("call-graph=no,period=1000", CallGraph::Dwarf(8192), false);
+    assert_eq!((bare.period_or_freq, bare.sample_type & (sample::CALLCHAIN | sample::STACK_USER)), (1000, 0));
+    assert!(!bare.has(Flag::Freq));
+    let short = of("max-stack=3,inherit", CallGraph::None, false);
+    assert!(short.max_stack == 3 && short.sample_type & sample::CALLCHAIN != 0 && short.has(Flag::Inherit));
+    assert_eq!(of("stack-size=64", CallGraph::Dwarf(8192), true).stack_user, 64);
+    assert_eq!(of("max-stack=0", CallGraph::Fp, true).max_stack, 0);
+    let branches = of("branch_type=any_call", CallGraph::Fp, true);
+    assert_eq!(
+        (branches.branch_sample_type, branches.sample_type & sample::BRANCH_STACK),
+        (1 << 4, sample::BRANCH_STACK)
+    );
+}
+
+/// A program walks by tables for those that ask for that, where there is one.
+#[test]
+fn tables_are_taken_where_something_walks_by_them() {
+    let mut asked = Event::cpu_clock();
+    asked.chains = Some(CallGraph::Auto);
+    let of = |tables| way(&asked, &CommonAttrs { chains: CallGraph::None, tables, ..COMMON });
+    assert_eq!((of(true), of(false)), (CallGraph::Tables, CallGraph::Fp));
+    let session = CommonAttrs { chains: CallGraph::Tables, tables: true, ..COMMON };
+    asked.chains = Some(CallGraph::Fp);
+    assert!(!walks(&asked, &session) && walks(&Event::cpu_clock(), &session));
+}

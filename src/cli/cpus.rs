@@ -107,6 +107,8 @@ impl Sampler {
     fn start() -> anyhow::Result<Self> {
         let mut sampling = config::live_args().sampling;
         (sampling.events, sampling.freq) = (vec!["cpu-clock".to_owned()], RATE.to_owned());
+        // Functions behind softirqs are the kernel's: tables for the stacks of all programs would be made for nothing.
+        "fp".clone_into(&mut sampling.call_graph);
         let started = source_config::start(&sampling, &[], Output::Inherit)?;
         let options = Options {
             keep: Some(2 * cpus::WINDOW_NS),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::common::session::Session;
+use crate::common::session::{PATIENCE, Session};
 use crate::common::{allowed, installed, program, run};
 
 /// Processes that begin, map and end while they are recorded.
@@ -28,14 +28,15 @@ fn fault_of_perf(dir: &Path, args: &[&str]) -> Option<String> {
 fn a_perf_record_beside_us_works_as_without_us() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
-    let five = || -> Vec<String> {
-        let both = (0..5).flat_map(|_| [&[][..], &["-a"]]);
-        both.filter_map(|args| fault_of_perf(dir.path(), args)).collect()
+    let faults = || -> Vec<String> {
+        let both = [&[][..], &["-a"]];
+        both.into_iter().filter_map(|args| fault_of_perf(dir.path(), args)).collect()
     };
-    assert_eq!(five(), Vec::<String>::new(), "without us");
+    assert_eq!(faults(), Vec::<String>::new(), "without us");
     let mut session = Session::start(&["-e", "cpu-clock", "-a"], 24, 100);
     session.wait_for("● live");
-    assert_eq!(five(), Vec::<String>::new(), "beside us");
+    // Each mapping of each program is one that it could stumble over.
+    assert_eq!(faults(), Vec::<String>::new(), "beside us");
     session.keys("q");
     assert!(session.end().success());
 }
@@ -62,14 +63,28 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     let own = dir.path().join(OWN);
     std::fs::copy("/bin/true", &own).expect("copied");
     let each = format!("i=0; while [ $i -lt 20 ]; do {}; i=$((i+1)); done", own.display());
-    let load = |before: &str| format!("sleep {before}; {each}");
-    assert!(record(&ours, &load("0")).wait().expect("ends").success());
+    assert!(record(&ours, &each).wait().expect("ends").success());
     let alone = faults();
     assert!(alone > 20 * 20, "{alone} of 20 commands");
+    // A command runs once it is measured: says so, and waits to be told to go on.
+    let at = |name: &str| dir.path().join(name);
+    let waits = |says: &str, until: &str| {
+        let [says, until] = [says, until].map(|name| at(name).display().to_string());
+        format!("touch {says}; i=0; while [ ! -e {until} ] && [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done")
+    };
+    let wait_for = |name: &str| {
+        let begun = Instant::now();
+        while !at(name).exists() {
+            assert!(begun.elapsed() < PATIENCE, "never {name}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
     // Who counts last is asked first.
-    let mut mine = record(&ours, &load("2"));
-    std::thread::sleep(Duration::from_millis(1000));
-    let mut other = record(&theirs, "sleep 4");
+    let mut mine = record(&ours, &format!("{}; {each}; touch {}", waits("mine", "go"), at("over").display()));
+    wait_for("mine");
+    let mut other = record(&theirs, &waits("theirs", "over"));
+    wait_for("theirs");
+    std::fs::write(at("go"), "").expect("written");
     assert!(mine.wait().expect("ends").success() && other.wait().expect("ends").success());
     let beside = faults();
     assert!(beside * 10 > alone * 9 && beside * 9 < alone * 10, "{beside} for {alone} without them");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use globset::GlobMatcher;
 
 use crate::event::probe::args::Parameters;
-use crate::event::probe::elf::Elf;
+use crate::event::probe::elf::{self, Elf};
 use crate::event::probe::kernel::KernelFunctions;
 use crate::event::probe::lines::ProbeLine;
 use crate::event::probe::usdt::Usdt;
@@ -117,12 +117,12 @@ fn static_row(found: &Usdt) -> Vec<Cell> {
 
 /// The static probes of a file.
 fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
-    let file = Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
-    if file.probes.is_empty() {
+    let probes = elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    if probes.is_empty() {
         complain(&format!("{}: has no static probes; -F lists its functions", path.display()));
     }
     let columns = vec![column("name", "Name"), column("kind", "Kind"), column("what", "Operands")];
-    show(args, &Table { columns, rows: file.probes.iter().map(static_row).collect() })
+    show(args, &Table { columns, rows: probes.iter().map(static_row).collect() })
 }
 
 /// The functions and static probes of a file, or the functions of the kernel.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use globset::GlobMatcher;
 
 use crate::event::probe::dwarf::DebugInfo;
-use crate::event::probe::elf::Elf;
+use crate::event::probe::elf::{self, Elf};
 use crate::event::probe::lines::ProbeLine;
 
 use crate::symbols::door::{Door, Namers, Purpose};
@@ -81,7 +81,7 @@ pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
 /// A program's debug information; without it, `else_` says what else there is.
 pub(super) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
     // A file that cannot be read lacks more than that.
-    Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
     let none = || anyhow::anyhow!("{}: has no debug information{else_}", path.display());
     DebugInfo::open(path).ok_or_else(none)
 }

@@ -245,7 +245,7 @@ impl Store {
         let output = child.wait_with_output()?;
         match (self.protocol.judge)(&output.stdout) {
             Some(sent) if output.status.success() => Ok(sent),
-            _ => anyhow::bail!("{}", String::from_utf8_lossy(&output.stderr).trim()),
+            _ => Ok(unanswered(output.status.code(), String::from_utf8_lossy(&output.stderr).trim())),
         }
     }
 
@@ -292,6 +292,15 @@ fn judge(code: u16) -> SendOutcome {
         200..300 => SendOutcome::Yes,
         408 | 425 | 429 | 500..600 => SendOutcome::Later(format!("it answers {code}")),
         _ => SendOutcome::Never(format!("it does not take this: it answers {code}")),
+    }
+}
+
+/// The outcome where curl got no answer, by its exit code: an address that it cannot read will be no better later.
+fn unanswered(code: Option<i32>, said: &str) -> SendOutcome {
+    const MALFORMED: i32 = 3;
+    match code {
+        Some(MALFORMED) => SendOutcome::Never(said.to_owned()),
+        _ => SendOutcome::Later(said.to_owned()),
     }
 }
 
@@ -351,6 +360,11 @@ mod tests {
             (SendOutcome::Yes, SendOutcome::Never("it does not take this: it answers 400".into()))
         );
         assert!(matches!(judge(503), SendOutcome::Later(_)) && matches!(judge(429), SendOutcome::Later(_)));
+        assert!(matches!(unanswered(Some(3), "bad"), SendOutcome::Never(why) if why == "bad"));
+        // Nobody knows such a host, nobody listens there, or a signal ended it.
+        for code in [Some(6), Some(7), None] {
+            assert!(matches!(unanswered(code, ""), SendOutcome::Later(_)), "{code:?}");
+        }
     }
 
     #[test]

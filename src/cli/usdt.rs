@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::event::probe::elf::Elf;
+use crate::event::probe::elf;
 use crate::event::probe::{self, as_name, tracefs};
 use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
@@ -46,9 +46,9 @@ fn table(rows: Vec<[String; 2]>, format: Format) -> anyhow::Result<u8> {
 
 fn listed(place: &str, format: Format) -> anyhow::Result<u8> {
     let (event, path) = parts(place);
-    let file = Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let probes = elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
     let wanted = |known: &str| event.is_none_or(|event| event == known);
-    let found = file.probes.iter().filter(|probe| wanted(&probe.event()));
+    let found = probes.iter().filter(|probe| wanted(&probe.event()));
     let rows: Vec<[String; 2]> = found.map(|probe| [probe.event(), probe.operands.join(" ")]).collect();
     if rows.is_empty() {
         complain(&format!("{place}: has no {}", event.map_or("static probes", |_| "such static probe")));
@@ -72,10 +72,10 @@ fn add(place: &str) -> anyhow::Result<u8> {
     };
     let root = root()?;
     let group = as_name(event.split(':').next().unwrap_or_default());
-    let file = Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let probes = elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
     let path = path.canonicalize()?;
     let places: Vec<probe::Probe> =
-        file.probes.iter().filter(|p| p.event() == event).map(|p| p.probe(&path, &group)).collect();
+        probes.iter().filter(|p| p.event() == event).map(|p| p.probe(&path, &group)).collect();
     let Some((made, more)) = places.split_first() else {
         return Err(anyhow::anyhow!("{}: has no static probe {event}", path.display()));
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::event::format::Format;
-use crate::event::probe::{as_name, elf::Elf};
+use crate::event::probe::{as_name, elf};
 use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
@@ -71,7 +71,7 @@ impl UsdtUnit {
                 Some((file, name)) => (file, Some(name)),
                 None => (place, None),
             };
-            let known = Elf::open(Path::new(file)).map_err(|why| format!("--usdt {why}"))?.probes;
+            let known = elf::static_probes(Path::new(file)).map_err(|why| format!("--usdt {why}"))?;
             let wanted = |event: &str| name.is_none_or(|name| name == event || event.ends_with(&format!(":{name}")));
             let mut found: Vec<String> =
                 known.iter().map(|probe| probe.event()).filter(|event| wanted(event)).collect();

@@ -431,22 +431,28 @@ fn a_static_probe_stays_until_it_is_taken_away() {
     assert!(why.contains("has no static probe perfprof:fird"), "{why}");
     assert_eq!(usdt(&["add", &format!("perfprof:fired@{own}")]).1, "perfprof:fired\n");
     let pid = std::process::id().to_string();
-    let how = ["trace", "-e", "perfprof:fired", "--format", "json", "--duration", "8", "-p", &pid];
-    let trace = program().args(how).stdout(Stdio::piped()).spawn().expect("runs");
+    let how = ["trace", "-e", "perfprof:fired", "--format", "json", "-N", "37", "-p", &pid];
+    let mut trace = program().args(how).stdout(Stdio::piped()).spawn().expect("runs");
+    // It fires until it was seen so often: who looks has opened it before it is measured.
     let begun = Instant::now();
-    while perfprof_test_semaphore.load(Ordering::Relaxed) == 0 && begun.elapsed() < WATCHDOG {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // It is opened by now, and measured soon, where other tests leave it time.
-    std::thread::sleep(Duration::from_secs(4));
-    for n in 0..37 {
+    for n in 0.. {
         assert_eq!(perfprof_test_fire(n), n);
+        if trace.try_wait().expect("waited for").is_some() {
+            break;
+        }
+        assert!(begun.elapsed() < WATCHDOG, "it is not seen");
+        std::thread::sleep(Duration::from_millis(5));
     }
     let output = trace.wait_with_output().expect("ends");
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
     let log = answer["panels"][0]["rows"].as_array().expect("rows");
-    assert_eq!(log.len(), 37);
-    assert!(log[36]["text"].as_str().is_some_and(|text| text.contains("arg1=36")), "{}", log[36]);
+    let argument = |row: &serde_json::Value| {
+        let text = row["text"].as_str().and_then(|text| text.split_once("arg1=")).map(|(_, rest)| rest.to_owned());
+        text.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_else(|| panic!("{row}"))
+    };
+    // Each was seen once, with its argument.
+    let seen: Vec<u64> = log.iter().map(argument).collect();
+    assert!(seen.len() == 37 && seen.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seen:?}");
     assert_eq!(usdt(&["del", "perfprof:fired"]).1, "perfprof:fired\n");
     let (done, _, why) = usdt(&["del", "perfprof:fired"]);
     assert!(!done && why.contains("there is no probe perfprof:fired"), "{why}");

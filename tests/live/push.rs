@@ -93,15 +93,15 @@ fn no_message_has_a_password() {
     needs!(allowed(), installed("curl"));
     let dir = tempfile::tempdir().expect("dir");
     let (address, seen) = strict();
+    // What the program starts is written down: no list of processes may have a password.
+    let spy =
+        format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> {}/argv\nPATH=$REAL exec curl \"$@\"\n", dir.path().display());
+    let path = dir.path().join("curl");
+    std::fs::write(&path, spy).expect("written");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+    let real = std::env::var("PATH").expect("PATH");
     let pushed = |url: &str, file: Option<&str>, env: Option<&str>| {
         let mut command = program();
-        // What the program starts is written down: no list of processes may have a password.
-        let spy =
-            format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> {}/argv\nPATH=$REAL exec curl \"$@\"\n", dir.path().display());
-        let path = dir.path().join("curl");
-        std::fs::write(&path, spy).expect("written");
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
-        let real = std::env::var("PATH").expect("PATH");
         command.env("REAL", &real).env("PATH", format!("{}:{real}", dir.path().display()));
         command.args(["record", "-e", "cpu-clock", "-F", "499", "--push", url, "--push-interval", "1"]);
         if let Some(text) = file {
@@ -132,15 +132,17 @@ fn no_message_has_a_password() {
     let said = pushed(&format!("http://{address}"), None, Some("Bearer t0ken"));
     assert!(said.contains("it answers 401") && said.contains("got=\n"), "{said}");
     assert_eq!(asked(), "Bearer t0ken");
-    // Addresses that are none, or that nobody has.
-    for url in [
-        "http//me:s3cr3t@host",
-        "http://me:s3cr3t@host:port/x",
-        "http://me:s3cr3t /@h",
-        "http://me:s3cr3t#x@nowhere.invalid",
-    ] {
-        pushed(url, None, None);
-    }
+    // Addresses that are none, or that nobody has: each waits for its store until it is over.
+    std::thread::scope(|scope| {
+        for url in [
+            "http//me:s3cr3t@host",
+            "http://me:s3cr3t@host:port/x",
+            "http://me:s3cr3t /@h",
+            "http://me:s3cr3t#x@nowhere.invalid",
+        ] {
+            scope.spawn(|| pushed(url, None, None));
+        }
+    });
     for text in ["s3cr3t", "Bearer s3cr3t t0ken", "me:s3cr3t\nt0ken"] {
         assert!(pushed(&format!("http://{address}"), Some(text), None).contains("expected USER:PASSWORD"));
     }

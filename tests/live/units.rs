@@ -571,12 +571,15 @@ fn a_source_of_known_rate() {
 fn one_report_of_a_given_time() {
     needs!(traced());
     for unit in [&["oncpu"][..], &["forks"], &["wakeups"], &["unit", "stat", "-e", "cs"]] {
-        let list = answers(&[unit, &["--duration", "1.5"]].concat());
+        let begun = Instant::now();
+        let list = answers(&[unit, &["--duration", "1.2"]].concat());
         let spans: Vec<u64> = list
             .iter()
             .map(|one| one["until_ns"].as_u64().expect("until") - one["since_ns"].as_u64().expect("since"))
             .collect();
-        assert!(spans.len() == 1 && (1_500_000_000..1_600_000_000).contains(&spans[0]), "{unit:?}: {spans:?}");
+        // Counters are as they were read last, which a busy machine puts off.
+        let most = if unit.len() > 1 { begun.elapsed().as_nanos() as u64 } else { 1_200_000_000 };
+        assert!(spans.len() == 1 && (1_200_000_000..=most).contains(&spans[0]), "{unit:?}: {spans:?}");
     }
 }
 

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use crate::kernel::mapped::Mapped;
 use crate::lang::nearest;
 use crate::perfdata::unpack::{self, UnpackBudget};
 
@@ -17,8 +17,7 @@ pub(crate) struct Elf {
     path: String,
     /// (name, offset in the file, size in bytes), sorted by name.
     functions: Vec<(String, u64, u64)>,
-    /// What of the file is loaded: (address, size in the file, offset there).
-    segments: Vec<(u64, u64, u64)>,
+    segments: Segments,
     pub(crate) probes: Vec<Usdt>,
 }
 
@@ -27,46 +26,70 @@ const MAX_SYMBOLS: usize = 4_000_000;
 /// Bytes of notes of static probes, when they are packed.
 const MAX_NOTES: usize = 16 << 20;
 
+/// What of a file is loaded: (address, size in the file, offset there).
+type Segments = Vec<(u64, u64, u64)>;
+
+/// A file's bytes; the error says what it is not.
+fn bytes(path: &Path) -> Result<Mapped, String> {
+    let say = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
+    if !meta.is_file() {
+        return Err(say(&"is no program or library"));
+    }
+    File::open(path).and_then(|file| Mapped::new(&file)).map_err(|e| say(&e))
+}
+
+fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<object::File<'a>, String> {
+    object::File::parse(bytes).map_err(|e| format!("{}: cannot be read as an ELF file: {e}", path.display()))
+}
+
+fn segments(file: &object::File<'_>) -> Segments {
+    file.segments().map(|s| (s.address(), s.file_range().1, s.file_range().0)).collect()
+}
+
+/// The offset of an address in the file: a place that has no bytes there cannot hold code.
+fn offset(segments: &Segments, address: u64) -> Option<u64> {
+    let of = segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
+    of.map(|(start, _, offset)| address - start + offset)
+}
+
+fn probes(file: &object::File<'_>, segments: &Segments) -> Vec<Usdt> {
+    let notes =
+        file.section_by_name(".note.stapsdt").and_then(|s| unpack::section(&s, &mut UnpackBudget::new(MAX_NOTES)).ok());
+    let base = file.section_by_name(".stapsdt.base").map(|s| s.address());
+    let probes = notes.map(|notes| usdt::parse(&notes, base, file.is_64(), &|address| offset(segments, address)));
+    probes.unwrap_or_default()
+}
+
+/// The static probes of a file, whose functions are not looked at; the error says what it is not.
+pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, String> {
+    let bytes = bytes(path)?;
+    let file = parse(path, &bytes)?;
+    Ok(probes(&file, &segments(&file)))
+}
+
 impl Elf {
     /// Reads a file; the error says what it is not.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let shown = path.display().to_string();
-        let say = |error: &dyn std::fmt::Display| format!("{shown}: {error}");
-        let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
-        if !meta.is_file() {
-            return Err(say(&"is no program or library"));
-        }
-        let cache = ReadCache::new(File::open(path).map_err(|e| say(&e))?);
-        let file = object::File::parse(&cache).map_err(|e| say(&format!("cannot be read as an ELF file: {e}")))?;
-        let segments: Vec<(u64, u64, u64)> =
-            file.segments().map(|s| (s.address(), s.file_range().1, s.file_range().0)).collect();
-        // A place that has no bytes in the file cannot hold code.
-        let to_offset = |address: u64| {
-            let of = segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
-            of.map(|(start, _, offset)| address - start + offset)
-        };
+        let bytes = bytes(path)?;
+        let file = parse(path, &bytes)?;
+        let segments = segments(&file);
         let mut functions: Vec<(String, u64, u64)> = file
             .symbols()
             .chain(file.dynamic_symbols())
             .filter(|s| s.kind() == SymbolKind::Text && s.is_definition())
             .take(MAX_SYMBOLS)
-            .filter_map(|s| Some((s.name().ok()?.to_owned(), to_offset(s.address())?, s.size())))
+            .filter_map(|s| Some((s.name().ok()?.to_owned(), offset(&segments, s.address())?, s.size())))
             .collect();
         functions.sort();
         functions.dedup();
-        let notes = file
-            .section_by_name(".note.stapsdt")
-            .and_then(|s| unpack::section(&s, &mut UnpackBudget::new(MAX_NOTES)).ok());
-        let base = file.section_by_name(".stapsdt.base").map(|s| s.address());
-        let is_64 = file.is_64();
-        let probes = notes.map(|notes| usdt::parse(&notes, base, is_64, &to_offset)).unwrap_or_default();
-        Ok(Self { path: shown, functions, segments, probes })
+        let probes = probes(&file, &segments);
+        Ok(Self { path: path.display().to_string(), functions, segments, probes })
     }
 
     /// The offset of an address in the file.
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
-        let of = self.segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
-        of.map(|(start, _, offset)| address - start + offset)
+        offset(&self.segments, address)
     }
 
     /// All functions with their sizes.
@@ -108,5 +131,7 @@ mod tests {
         assert!(Elf::open(Path::new("/proc/self/status")).is_err());
         assert!(Elf::open(Path::new("/")).expect_err("a directory").contains("no program"));
         assert!(Elf::open(Path::new("/no/such/file")).is_err());
+        assert_eq!(static_probes(&std::env::current_exe().expect("path")).expect("reads").len(), own.probes.len());
+        assert!(static_probes(Path::new("/")).expect_err("a directory").contains("no program"));
     }
 }

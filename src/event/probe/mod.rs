@@ -120,9 +120,9 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
 /// The static probe of a name, with or without its provider.
 fn static_probe(path: &Path, name: &str, group: &str) -> Result<Option<Probe>, String> {
     let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
-    let file = elf::Elf::open(&path)?;
+    let probes = elf::static_probes(&path)?;
     // One that was inlined stands at several places; the first has the name.
-    let found = file.probes.iter().find(|p| p.event() == name || p.name == name);
+    let found = probes.iter().find(|p| p.event() == name || p.name == name);
     Ok(found.map(|found| found.probe(&path, group)))
 }
 

@@ -9,7 +9,8 @@
  *   forks N        N children, one after the other
  *   leaks N LEN    N allocations of LEN bytes that stay, in keep, and as many that are freed, in drop
  *   packets N      N datagrams to a socket of its own at 127.0.0.1
- *   opens N        N times open(2) of /proc/version */
+ *   opens N        N times open(2) of /proc/version
+ *   serves N       N hits of the static probe known:served, whose argument is 3, 6, ... 3 N */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -57,6 +58,21 @@ APART void set_flag(int value)
 APART void called(long a, long b)
 {
 	__asm__ volatile("" :: "r"(a), "r"(b) : "memory");
+}
+
+/* A static probe as systemtap's sdt.h makes one: a nop, and a note of where it is and where its argument lies. */
+APART void serve(long value)
+{
+	__asm__ volatile("990: nop\n"
+			 ".pushsection .note.stapsdt,\"\",%%note\n"
+			 ".balign 4\n"
+			 ".4byte 992f-991f, 994f-993f, 3\n"
+			 "991: .asciz \"stapsdt\"\n"
+			 "992: .balign 4\n"
+			 "993: .8byte 990b, 0, 0\n"
+			 ".asciz \"known\"\n.asciz \"served\"\n.asciz \"8@%0\"\n"
+			 "994: .balign 4\n"
+			 ".popsection" :: "r"(value));
 }
 
 /* The bytes of a read count, so that it is no tail call and stands in the chain. */
@@ -169,6 +185,9 @@ int main(int argc, char **argv)
 			keep(more);
 			drop(more);
 		}
+	} else if (IS("serves")) {
+		for (int i = 1; i <= n; i++)
+			serve(3L * i);
 	} else if (IS("opens")) {
 		for (int i = 0; i < n; i++)
 			close(open("/proc/version", O_RDONLY));

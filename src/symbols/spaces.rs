@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use rustc_hash::FxHashMap;
 
-use crate::kernel::walk::{Mapping, NoRoom, ProcessEvent, RowRange, WalkEnds, Walker};
+use crate::kernel::walk::{Asks, Mapping, NoRoom, ProcessEvent, RowRange, WalkEnds, Walker, lack};
 use crate::kernel::{procfs, thread_cpu_ns};
 pub(crate) use files::{FileTable, TableOutcome};
 use files::{Files, Id};
 
 /// The time until what a process has mapped is read again; twice as long each time that nothing is new.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(1);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 /// The interval at which figures are told anew, where it has changed.
 const TOLD: Duration = Duration::from_millis(500);
@@ -26,6 +26,9 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// One in so many parts of a CPU's time is what a storm of processes may take here, beyond what is saved up.
 const SHARE: i64 = 5;
 const SAVED_NS: i64 = 500_000_000;
+/// The time between two looks at who asks, and seconds until the end of this thread's work is noticed where nobody does.
+const ASKS: Duration = Duration::from_millis(1);
+const ASKS_LIVE: i64 = 5;
 /// From here on addresses are the kernel's.
 const KERNEL: u64 = 1 << 63;
 
@@ -60,12 +63,31 @@ pub struct WalkFigures {
 ///
 /// # Errors
 /// When there is no thread to be had.
-pub(crate) fn follow(walker: Walker) -> io::Result<Following> {
+pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
     let (sender, news) = unbounded();
     let tables = Arc::new(ArcSwap::default());
+    let asked = walker.asks().map_or_else(|| Ok(never()), listen)?;
     let spaces = Spaces::new(walker, tables.clone());
-    crate::kernel::thread("tables", move || spaces.run(&news))?;
+    crate::kernel::thread("tables", move || spaces.run(&news, &asked))?;
     Ok(Following { news: sender, tables })
+}
+
+/// Hands on who asks for tables as it is walked, as long as somebody takes it.
+fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
+    let (sender, asked) = bounded(1);
+    let work = move || {
+        loop {
+            asks.wait(ASKS_LIVE);
+            let mut who = Vec::new();
+            asks.take(&mut who);
+            if sender.send(who).is_err() {
+                return;
+            }
+            std::thread::sleep(ASKS);
+        }
+    };
+    crate::kernel::thread("asks", work)?;
+    Ok(asked)
 }
 
 /// The store of rows and mappings: the kernel, by its walker.
@@ -114,6 +136,8 @@ struct Process {
     files: Vec<Id>,
     read: Instant,
     pause: Duration,
+    /// It was read, and is not as its parent's alone.
+    is_own: bool,
     /// It is to be made anew though nothing else is mapped.
     stale: bool,
 }
@@ -143,16 +167,19 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    fn run(mut self, news: &Receiver<ProcessEvent>) {
+    fn run(mut self, news: &Receiver<ProcessEvent>, asked: &Receiver<Vec<u32>>) {
         let (mut left, mut since, mut used) = (SAVED_NS, Instant::now(), thread_cpu_ns());
         loop {
             let told = self.changed.map(|since| since + TOLD);
             let next = self.due.values().copied().chain(told).chain(self.files.next()).min();
             let wait = next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now()));
-            match news.recv_timeout(wait) {
-                Ok(first) => std::iter::once(first).chain(news.try_iter()).for_each(|one| self.take(one)),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+            select! {
+                recv(news) -> first => match first {
+                    Ok(first) => std::iter::once(first).chain(news.try_iter()).for_each(|one| self.take(one)),
+                    Err(_) => return,
+                },
+                recv(asked) -> who => who.unwrap_or_default().into_iter().for_each(|number| self.ask(number)),
+                default(wait) => {}
             }
             let now = Instant::now();
             self.step(now);
@@ -192,7 +219,13 @@ impl<S: Store> Spaces<S> {
         }
     }
 
+    /// Takes a process in that asks as it is walked, by the number that it has here, too.
+    fn ask(&mut self, number: u32) {
+        self.take(ProcessEvent::Lacks { pid: number as i32, what: lack::PROCESS, number: None });
+    }
+
     fn take(&mut self, news: ProcessEvent) {
+        let is_own = |pid| self.processes.get(&pid).is_some_and(|process| process.is_own);
         match news {
             ProcessEvent::Lacks { pid, number, .. } => {
                 // Without room it is asked for again.
@@ -205,6 +238,10 @@ impl<S: Store> Spaces<S> {
                 self.want(pid);
             }
             ProcessEvent::Mapped { .. } => {}
+            // What was read of a process may be younger than what the rings tell of it.
+            ProcessEvent::Forked { child: pid, .. } | ProcessEvent::Executed { pid } if is_own(pid) => {
+                self.due.insert(pid, Instant::now());
+            }
             ProcessEvent::Forked { parent, child } => self.fork(parent, child),
             ProcessEvent::Executed { pid } | ProcessEvent::Exited { pid } => self.forget(pid),
         }
@@ -223,7 +260,8 @@ impl<S: Store> Spaces<S> {
         }
         let (maps, mappings, files) = (process.maps.clone(), process.mappings.clone(), process.files.clone());
         self.files.take(&files);
-        self.put(child, Process { maps, mappings, files, read: Instant::now(), pause: PAUSE, stale: false });
+        let read = Instant::now();
+        self.put(child, Process { maps, mappings, files, read, pause: PAUSE, is_own: false, stale: false });
     }
 
     /// Has a process's tables be those from now on. Its files are taken already: most are those that it had.
@@ -253,7 +291,7 @@ impl<S: Store> Spaces<S> {
             && process.maps == maps
             && !process.stale
         {
-            (process.read, process.pause) = (Instant::now(), (process.pause * 2).min(LONG_PAUSE));
+            (process.read, process.pause, process.is_own) = (Instant::now(), (process.pause * 2).min(LONG_PAUSE), true);
             return;
         }
         let (mut mappings, mut files) = (Vec::new(), Vec::new());
@@ -272,7 +310,8 @@ impl<S: Store> Spaces<S> {
             self.files.give_up(&files);
             return self.forget(pid);
         }
-        self.put(pid, Process { maps, mappings, files, read: Instant::now(), pause: PAUSE, stale: false });
+        let read = Instant::now();
+        self.put(pid, Process { maps, mappings, files, read, pause: PAUSE, is_own: true, stale: false });
     }
 }
 

@@ -10,7 +10,8 @@ use perfprof_tui::kernel::walk::Walker;
 use crate::common::{allowed, environment, installed, program, run, skipped};
 
 /// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a
-/// file, or a signal's handler; for so many seconds of CPU time, that a busy machine takes no samples away.
+/// file, or a signal's handler; for so many seconds of CPU time, that a busy machine takes no samples away, and so many
+/// times at least.
 const CHAIN: &str = r#"
 #include <fcntl.h>
 #include <signal.h>
@@ -44,7 +45,7 @@ int main(int argc, char **argv) {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
   end.tv_sec += atoi(argv[2]);
   do {
-    for (int i = 0; i < (what == 'v' ? 100 : 1); i++) f20(1);
+    for (int i = 0; i < (argc > 3 ? atoi(argv[3]) : what == 'v' ? 100 : 1); i++) f20(1);
     if (what == 'v') { pid_t p = vfork(); if (p == 0) { execl("/bin/true", "true", (char *)0); _exit(1); } waitpid(p, 0, 0); }
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   } while (now.tv_sec < end.tv_sec);
@@ -121,6 +122,23 @@ fn a_program_without_frame_pointers_has_whole_stacks() {
     let (all, whole) = complete(&stage.record("fp", "w", &[]), "work");
     assert!(all > 100 && whole * 50 < all, "frame pointers find {whole} of {all}");
     nearly_all(complete(&stage.record("tables", "w", &[]), "work"), "work");
+}
+
+/// Tables are there within a millisecond or two of the first sample: not only when rings are read, by which time such a
+/// program has ended.
+#[test]
+fn programs_of_some_milliseconds_have_their_callers() {
+    let Some(stage) = stage() else { return };
+    let file = stage.dir.path().join("short.data");
+    let script = format!("for i in 1 2 3 4 5 6 7 8; do {0}; {0}; {0}; {0}; {0}; {0}; done", "\"$0\" w 0 500");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "--call-graph", "tables", "-o"]).arg(&file);
+    run(record.args(["--", "sh", "-c", &script]).arg(&stage.chain));
+    let mut with = stacks(&file);
+    with.retain(|stack| stack.iter().any(|name| name == "f0"));
+    let whole = with.iter().filter(|stack| stack.last().is_some_and(|name| name == "_start")).count();
+    println!("{whole} of {} stacks are complete", with.len());
+    assert!(with.len() > 100 && whole * 2 > with.len(), "{whole} of {}", with.len());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The walk of user stacks inside the kernel, by tables that are made here and without frame pointers: the program that
 //! does it (walk.bpf.c, compiled by `build` beside it), and what it reads.
 
+mod asks;
 mod object;
 mod pool;
 pub(crate) mod rule;
@@ -14,6 +15,7 @@ use super::bpf_calls::LoadError;
 use super::bpf_calls::{self, MapKind, PROG_ARRAY, ProgramInfo};
 use super::procfs;
 use super::sys::Errno;
+pub(crate) use asks::Asks;
 use pool::{Pool, Range};
 
 #[cfg(target_arch = "x86_64")]
@@ -236,6 +238,7 @@ pub struct Walker {
     /// Where each process has its mappings.
     known: FxHashMap<i32, Range>,
     numbers: Numbers,
+    asks: Option<Asks>,
     limit: usize,
 }
 
@@ -269,6 +272,9 @@ impl Walker {
             let bits = address_bits();
             bpf_calls::put(settings.as_fd(), 0, [bits as u32, (bits >> 32) as u32, 0, 0])?;
         }
+        let numbers = Numbers::here();
+        // Who sees other numbers than the kernel's learns them from the records of walks alone.
+        let asks = numbers.0.is_none().then(|| map("asks").ok().and_then(|ring| Asks::map(ring).ok())).flatten();
         Ok(Self {
             program: Arc::new(Program { program, events: map("events")?, next }),
             spaces: map("spaces")?,
@@ -277,7 +283,8 @@ impl Walker {
             rows: Pool::new(BLOCKS, BLOCK, CHUNK_BYTES, limit - limit / 4, SLOTS),
             mappings: Pool::new(MAPPINGS, MAPPING_WORDS, PIECE_BYTES, limit / 4, SLOTS),
             known: FxHashMap::default(),
-            numbers: Numbers::here(),
+            numbers,
+            asks,
             limit,
         })
     }
@@ -285,6 +292,11 @@ impl Walker {
     /// The loaded program, which lives as long as somebody holds it.
     pub fn program(&self) -> Arc<Program> {
         self.program.clone()
+    }
+
+    /// The ring in which the program asks for tables of processes, by the numbers that they have here; once.
+    pub(crate) fn asks(&mut self) -> Option<Asks> {
+        self.asks.take()
     }
 
     /// Bytes of the kernel's memory that its tables take.

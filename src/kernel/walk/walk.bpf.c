@@ -23,14 +23,18 @@ typedef long long s64;
 
 /* Helpers (bpf-helpers(7)). */
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static u64 (*const now)(void) = (void *)5;
 static u64 (*const current_pid_tgid)(void) = (void *)14;
 static long (*const output)(void *ctx, void *map, u64 flags, void *data, u64 size) = (void *)25;
 static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
 static void *(*const current_task)(void) = (void *)158;
 static void *(*const task_regs)(void *task) = (void *)175;
+static long (*const tell)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static long (*const loop)(u32 rounds, void *step, void *ctx, u64 flags) = (void *)181;
 
 #define CURRENT_CPU 0xffffffffull
+/* Whoever reads a ring wakes up. */
+#define WAKE 2
 
 /* What the loader makes of each map: type, key and value in bytes, entries, flags; sizes of inner maps' values. */
 struct map {
@@ -42,6 +46,7 @@ struct map {
 #define PERF_EVENT_ARRAY 4
 #define PERCPU_ARRAY 6
 #define ARRAY_OF_MAPS 12
+#define RING 27
 
 /* Rows in a chunk, of 8 bytes each, and above them the pc of each first row of 64. */
 #define ROWS (1 << 20)
@@ -70,6 +75,16 @@ struct piece {
 struct space {
 	u32 piece, first, n, unused;
 };
+
+/* Who asked last, of those whose numbers have the same low bits, and when. */
+#define ASKERS 4096
+#define PAUSE 2000000
+struct asker {
+	u64 tgid, time;
+};
+
+/* Bytes of the ring of those who ask, of eight and a header each. */
+#define ASKS (1 << 16)
 
 #define FRAMES 127
 #ifdef ARM64
@@ -166,6 +181,8 @@ struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chu
 #ifdef ARM64
 struct map DATA("maps") settings = { ARRAY, 4, sizeof(struct settings), 1, 0, 0 };
 #endif
+struct map DATA("maps") askers = { ARRAY, 4, sizeof(struct asker), ASKERS, 0, 0 };
+struct map DATA("maps") asks = { RING, 0, 0, ASKS, 0, 0 };
 struct map DATA("maps") events = { PERF_EVENT_ARRAY, 4, 4, 0, 0, 0 };
 
 /* All ones where a <= b, both below 2^63, in a way that no compiler turns into a branch. */
@@ -540,6 +557,20 @@ INLINE u64 take(struct state *s, struct registers *r)
 	return s->pc;
 }
 
+/* Asks for tables of a process at once: what is written is read when a ring is, and by then it may have ended. */
+INLINE void ask(u32 tgid)
+{
+	u32 at = tgid % ASKERS;
+	struct asker *last = map_lookup(&askers, &at);
+	u64 time = now(), who = tgid;
+
+	if (!last || (last->tgid == tgid && time - last->time < PAUSE))
+		return;
+	last->tgid = tgid;
+	last->time = time;
+	tell(&asks, &who, sizeof(who), WAKE);
+}
+
 /* Returns 1, so that the sample is taken: it follows what is written here. */
 SECTION("perf_event") int walk(struct registers *ctx)
 {
@@ -585,6 +616,8 @@ SECTION("perf_event") int walk(struct registers *ctx)
 		s->flags = PROCESS_UNKNOWN;
 	loop(FRAMES + 1, step, 0, 0);
 	n = s->depth & 127;
+	if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
+		ask(tgid);
 	if (s->flags & PROCESS_UNKNOWN) {
 		/* Samples have the number of their reader's namespace: who is to make tables learns the kernel's. */
 		s->ip[n] = tgid;

@@ -41,6 +41,12 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     assert_eq!(spaces.store.used.len(), tables, "a child has its parent's");
     spaces.take(ProcessEvent::Executed { pid: 1 << 30 });
     assert!(!spaces.store.processes.contains_key(&(1 << 30)));
+    // What was read of a process is no older than what rings tell of it later.
+    spaces.take(ProcessEvent::Forked { parent: 1, child: pid });
+    spaces.take(ProcessEvent::Executed { pid });
+    assert!(spaces.store.processes.contains_key(&pid) && spaces.due.contains_key(&pid));
+    spaces.step(Instant::now());
+    assert!(spaces.store.processes[&pid] == mapped && spaces.due.is_empty());
     // What is lost of a process's end is found by and by.
     spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
     spaces.step(Instant::now() + SWEEP);

@@ -76,11 +76,13 @@ struct space {
 	u32 piece, first, n, unused;
 };
 
-/* Who asked last, of those whose numbers have the same low bits, and when. */
+/* Who asked last, of those whose numbers have the same low bits, when, and how long it is not to ask again: twice as
+ * long each time, unless it had no reason to for much longer. */
 #define ASKERS 4096
-#define PAUSE 2000000
+#define PAUSE 2000000ull
+#define LONG_PAUSE 1000000000ull
 struct asker {
-	u64 tgid, time;
+	u64 tgid, time, pause;
 };
 
 /* Bytes of the ring of those who ask, of eight and a header each. */
@@ -562,12 +564,19 @@ INLINE void ask(u32 tgid)
 {
 	u32 at = tgid % ASKERS;
 	struct asker *last = map_lookup(&askers, &at);
-	u64 time = now(), who = tgid;
+	u64 who = tgid, since;
 
-	if (!last || (last->tgid == tgid && time - last->time < PAUSE))
+	if (!last)
 		return;
-	last->tgid = tgid;
-	last->time = time;
+	since = now() - last->time;
+	if (last->tgid != who || since / 8 > last->pause)
+		last->pause = PAUSE;
+	else if (since < last->pause)
+		return;
+	else if (last->pause < LONG_PAUSE)
+		last->pause *= 2;
+	last->tgid = who;
+	last->time += since;
 	tell(&asks, &who, sizeof(who), WAKE);
 }
 

@@ -12,7 +12,8 @@ pub(super) const SPEC: Spec = Spec {
     name: "misc",
     about: "what changes in the kernel: BPF programs, symbols and cgroups that come and go, patched code",
     help: "From records that the kernel gives beside samples (BPF_EVENT, KSYMBOL, CGROUP, TEXT_POKE). What was there \
-           before is not told. Patched code is shown with its bytes before and after.",
+           before is not told. Patched code is shown with its bytes before and after. The times of all but cgroups are \
+           those of what the CPU had told before: up to a quarter of a second early where it tells nothing else.",
     example: "perfprof-tui misc",
     output: "",
     options: &["keep"],

@@ -1,11 +1,13 @@
 //! Others on the machine, who work beside us as they did before we came.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use perfprof_tui::kernel::walk::Walker;
+
 use crate::common::session::{PATIENCE, Session};
-use crate::common::{allowed, installed, program, run};
+use crate::common::{allowed, installed, program, run, skipped};
 
 /// Processes that begin, map and end while they are recorded.
 const LOAD: &str = "i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i+1)); done";
@@ -113,4 +115,99 @@ fn a_recording_has_the_build_ids_of_what_ran() {
     if let Ok(notes) = notes {
         assert!(String::from_utf8_lossy(&notes.stdout).contains(own), "{own}");
     }
+}
+
+/// A recording of the machine that goes on until it is told to end.
+struct Recording {
+    file: PathBuf,
+    end: PathBuf,
+    recorder: Child,
+}
+
+impl Recording {
+    /// Starts one, and comes back when it records.
+    fn start(mut recorder: Command, dir: &Path, name: &str) -> Self {
+        let [file, begun, end] = ["data", "begun", "end"].map(|what| dir.join(format!("{name}.{what}")));
+        let wait = "touch $0; i=0; while [ ! -e $1 ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done";
+        recorder
+            .args(["record", "-q", "-a", "-e", "cpu-clock:u,cpu-clock:k", "-o"])
+            .arg(&file)
+            .args(["--", "sh", "-c", wait]);
+        let recorder = recorder.args([&begun, &end]).stdin(Stdio::null()).spawn().expect("starts");
+        let started = Instant::now();
+        while !begun.exists() {
+            assert!(started.elapsed() < PATIENCE, "{name} does not begin");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { file, end, recorder }
+    }
+
+    fn end(mut self) -> PathBuf {
+        std::fs::write(&self.end, "").expect("told");
+        assert!(self.recorder.wait().expect("ends").success());
+        self.file
+    }
+}
+
+/// What perf complains of in a recording while which programs came and went, or how it tells less than that; `None` when
+/// all is well.
+fn complaint(file: &Path, programs: usize) -> Option<String> {
+    /// Of a program's record, with a sample id of task, time, CPU and identifier.
+    const SIZE: &str = " [0x38]: ";
+    let read = |args: &[&str]| {
+        let output = Command::new("perf").args(args).arg("-i").arg(file).stdin(Stdio::null()).output().expect("perf");
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        let is_well = output.status.success() && !error.contains("failed to process") && !error.contains("Bad address");
+        if is_well { Ok(out) } else { Err(error) }
+    };
+    let dump = match read(&["report", "--stdio"]).and_then(|_| read(&["report", "-D"])) {
+        Ok(dump) => dump,
+        Err(error) => return Some(error),
+    };
+    let odd = dump.lines().find(|line| line.contains(": PERF_RECORD_BPF_EVENT") && !line.contains(SIZE));
+    let lines = |flags: &str| {
+        let is_one =
+            |line: &&str| line.contains("RECORD_KSYMBOL") && line.contains("bpf_prog_") && line.contains(flags);
+        dump.lines().filter(is_one).count()
+    };
+    let counts = [lines("flags 0x0"), lines("flags 0x1")];
+    let few = || counts.iter().any(|count| *count < programs).then(|| format!("{counts:?} of {programs}"));
+    odd.map(str::to_owned).or_else(few)
+}
+
+/// For each event that listens to BPF programs the kernel makes the records longer of those that were opened before it.
+#[test]
+fn bpf_programs_that_come_and_go_leave_recordings_readable() {
+    needs!(allowed(), installed("perf"));
+    const PROGRAMS: usize = 3;
+    if let Err(error) = Walker::load(0) {
+        return skipped(&format!("the kernel says {:?}", error.errno));
+    }
+    // Complaints of two recordings, in the order in which they begin.
+    let complaints = |first: Command, second: Command| {
+        let dir = tempfile::tempdir().expect("dir");
+        let (first, second) =
+            (Recording::start(first, dir.path(), "first"), Recording::start(second, dir.path(), "second"));
+        for _ in 0..PROGRAMS {
+            drop(Walker::load(0).expect("loads as before"));
+            // It goes when nobody can run it any more.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let files = [first.end(), second.end()];
+        files.map(|file| complaint(&file, PROGRAMS))
+    };
+    let perf = || Command::new("perf");
+    // Somebody else's perf may begin beside these, and spoil perf's once: ours would each time.
+    let mut spoilt = Vec::new();
+    for _ in 0..4 {
+        let [theirs, ours] = complaints(perf(), program());
+        assert_eq!(ours, None, "ours, which began later");
+        let [ours, later] = complaints(program(), perf());
+        assert_eq!(ours, None, "ours, which began first");
+        match (theirs, later) {
+            (None, None) => return,
+            both => spoilt.push(both),
+        }
+    }
+    panic!("perf's, which began first and later: {spoilt:#?}");
 }

@@ -141,6 +141,22 @@ fn programs_of_some_milliseconds_have_their_callers() {
     assert!(with.len() > 100 && whole * 2 > with.len(), "{whole} of {}", with.len());
 }
 
+/// Who writes first after a ring was full tells what was lost, and that may be the program that walks.
+#[test]
+fn perf_reads_what_is_left_where_a_ring_was_full() {
+    let Some(stage) = stage() else { return };
+    let file = stage.dir.path().join("full.data");
+    let mut record = program();
+    record.args(["record", "-q", "--force", "-F", "20000", "-m", "1", "-e", "cpu-clock:u,cpu-clock:k", "-o"]);
+    run(record.arg(&file).args(["--call-graph", "tables", "--"]).arg(&stage.chain).args(["r", "1"]));
+    let dump = run(Command::new("perf").args(["report", "-D", "-i"]).arg(&file).stdin(Stdio::null()));
+    assert!(String::from_utf8_lossy(&dump.stdout).contains("PERF_RECORD_LOST"), "nothing was lost");
+    // It says so, and calls it a success.
+    let report = run(Command::new("perf").args(["report", "--stdio", "-i"]).arg(&file).stdin(Stdio::null()));
+    let said = String::from_utf8_lossy(&report.stderr);
+    assert!(!said.contains("failed to process"), "{said}");
+}
+
 #[test]
 fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
     let Some(stage) = stage() else { return };

@@ -32,6 +32,8 @@ const SHORTEST_NS: u64 = 50_000;
 #[derive(Debug)]
 pub(crate) struct CpuRing {
     pub(crate) owner: OwnedFd,
+    /// The owner's id.
+    pub(crate) id: u64,
     pub(crate) ring: Ring,
 }
 
@@ -48,7 +50,7 @@ pub(crate) enum EventTarget {
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
     pub(crate) fd: OwnedFd,
-    /// `None` for a task's own side-band dummy.
+    /// `None` for a dummy: a task's own, or one that listens to the kernel's code.
     pub(crate) event: Option<u16>,
     pub(crate) cpu: u32,
     pub(crate) who: EventTarget,
@@ -143,11 +145,11 @@ impl Attachment {
 
     /// Side-band records carry the dummy's id. It goes for the first event's, whose records end alike:
     /// perf refuses records whose id none of several events has.
-    fn report_owner(&mut self, owner: &OwnedFd) {
-        if let Ok(id) = self.sys.ioctl(owner.as_fd(), Ioctl::Id) {
-            let attr = self.attr(0);
-            self.fresh_ids.push(fresh(id, 0, &attr));
-        }
+    fn report_owner(&mut self, owner: &OwnedFd) -> u64 {
+        let Ok(id) = self.sys.ioctl(owner.as_fd(), Ioctl::Id) else { return 0 };
+        let attr = self.attr(0);
+        self.fresh_ids.push(fresh(id, 0, &attr));
+        id
     }
 
     /// Opens a CPU's ring and its events on `who`. Threads that have ended and CPUs that went offline meanwhile are
@@ -171,6 +173,7 @@ impl Attachment {
                     self.report_owner(&fd);
                     self.enable(&fd);
                     self.opened.push(OpenEvent { fd, event: None, cpu, who, id: 0 });
+                    self.listen(cpu, pid)?;
                 }
             }
         }
@@ -184,11 +187,12 @@ impl Attachment {
             Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(false),
             other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
         };
-        self.report_owner(&owner);
+        let id = self.report_owner(&owner);
         let ring = self.map(&owner)?;
         self.enable(&owner);
         self.open_walks(cpu, &owner)?;
-        self.rings.insert(cpu, CpuRing { owner, ring });
+        self.rings.insert(cpu, CpuRing { owner, id, ring });
+        self.listen(cpu, pid)?;
         Ok(true)
     }
 
@@ -274,7 +278,7 @@ impl Attachment {
                 EventTarget::Cgroup(g) => (-1, Some(self.cgroups[g].as_fd())),
             };
             let leader = leader.and_then(|at| self.opened.get(at)).map(|o| o.fd.as_fd());
-            match self.sys.open(&attr, pid, cpu as i32, leader, cgroup) {
+            match self.sys.open(&attr::opened(attr.clone()), pid, cpu as i32, leader, cgroup) {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
                     let walks = self.walks.as_mut().filter(|_| attr::walks(&self.slots[i].event, &self.common));
@@ -346,7 +350,7 @@ impl Attachment {
         ));
     }
 
-    fn redirect(&self, fd: &OwnedFd, cpu: u32) -> Result<(), OpenError> {
+    pub(super) fn redirect(&self, fd: &OwnedFd, cpu: u32) -> Result<(), OpenError> {
         let Some(owner) = self.rings.get(&cpu) else { return Ok(()) };
         let set = self.sys.ioctl(fd.as_fd(), Ioctl::SetOutput(owner.owner.as_fd()));
         set.map(|_| ())

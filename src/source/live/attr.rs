@@ -63,27 +63,22 @@ pub(crate) struct CommonAttrs {
 pub(crate) struct KernelFeatures {
     pub(crate) lost: bool,
     pub(crate) cgroup: bool,
-    pub(crate) bpf_event: bool,
     pub(crate) ksymbol: bool,
 }
 
 impl Default for KernelFeatures {
     fn default() -> Self {
-        Self { lost: true, cgroup: true, bpf_event: true, ksymbol: true }
+        Self { lost: true, cgroup: true, ksymbol: true }
     }
 }
 
 impl KernelFeatures {
-    /// Gives up the newest feature that is left (6.0, 5.7, 5.1, 5.1); `None` when none is.
+    /// Gives up the newest feature of events with sample ids that is left (6.0, 5.7); `None` when none is.
     pub(crate) fn less(self) -> Option<Self> {
         if self.lost {
             Some(Self { lost: false, ..self })
         } else if self.cgroup {
             Some(Self { cgroup: false, ..self })
-        } else if self.bpf_event {
-            Some(Self { bpf_event: false, ..self })
-        } else if self.ksymbol {
-            Some(Self { ksymbol: false, ..self })
         } else {
             None
         }
@@ -301,13 +296,36 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     // perf looks for the tables for unwinding in mappings without code.
     let addresses = common.extras.fields & sample::ADDR != 0;
     attr.set(Flag::MmapData, addresses || matches!(common.chains, CallGraph::Dwarf(_)));
-    attr.set(Flag::Ksymbol, have.ksymbol);
-    attr.set(Flag::BpfEvent, have.bpf_event && !common.extras.no_bpf);
     attr.set(Flag::ContextSwitch, common.extras.switches);
     attr.set(Flag::Namespaces, common.extras.namespaces);
     attr.set(Flag::Cgroup, common.cgroups && have.cgroup);
     attr.set(Flag::Inherit, common.inherit);
     attr.set(Flag::ExcludeKernel, common.exclude.kernel);
+    attr
+}
+
+/// The dummy that listens to what comes and goes of the kernel's code, without sample ids (see [`super::listener`]).
+pub(crate) fn listener(common: &CommonAttrs) -> Attr {
+    let mut attr = Attr {
+        kind: TYPE_SOFTWARE,
+        config: SW_DUMMY,
+        period_or_freq: 1,
+        wakeup: common.watermark,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Attr::default()
+    };
+    attr.set(Flag::Watermark, true);
+    attr.set(Flag::UseClockid, true);
+    attr.set(Flag::Ksymbol, true);
+    attr.set(Flag::BpfEvent, !common.extras.no_bpf);
+    attr.set(Flag::Inherit, common.inherit);
+    attr.set(Flag::ExcludeKernel, common.exclude.kernel);
+    attr
+}
+
+/// An event as it is opened: one that listens to changes of the kernel's code goes without sample ids, too.
+pub(crate) fn opened(mut attr: Attr) -> Attr {
+    attr.set(Flag::SampleIdAll, attr.has(Flag::SampleIdAll) && !attr.has(Flag::TextPoke));
     attr
 }
 

@@ -14,9 +14,9 @@ pub mod error;
 mod event_slot;
 mod follow;
 pub(crate) mod kernel_maps;
+mod listener;
 mod outside;
 pub(crate) mod overhead;
-mod overlong;
 pub(crate) mod probes;
 mod rounds;
 mod shared_events;
@@ -237,8 +237,9 @@ impl LiveSource {
         let cpus = self.wanted_cpus()?;
         self.known_tasks = self.target.tasks();
         let whos = self.whos();
-        let each = self.attachment.slots.len() + 1;
-        let need = cpus.len() * each * whos.len().max(1) + 32;
+        // Each dummy has one beside it that listens to the kernel's code.
+        let dummies = 2 * if self.attachment.by_task { whos.len() } else { 1 };
+        let need = cpus.len() * (self.attachment.slots.len() * whos.len().max(1) + dummies) + 32;
         if need as u64 > files {
             return Err(OpenError::descriptors(need, files));
         }

@@ -42,11 +42,8 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
         cgroups: false,
         extras: Default::default(),
     };
-    let mut probe = attr::event(
-        &Event::cpu_clock(),
-        &common,
-        KernelFeatures { lost: false, cgroup: false, bpf_event: false, ksymbol: false },
-    );
+    let mut probe =
+        attr::event(&Event::cpu_clock(), &common, KernelFeatures { lost: false, cgroup: false, ksymbol: false });
     probe.set(crate::kernel::attr::Flag::ExcludeKernel, true);
     let fd = sys.open(&probe, 0, -1, None, None).ok()?;
     sys.ioctl(fd.as_fd(), Ioctl::Enable).ok()?;

@@ -7,14 +7,14 @@ use rustix::event::epoll;
 
 use crate::kernel::monotonic_ns;
 use crate::perfdata::layout;
-use crate::record::sample::SampleId;
+use crate::record::Layout;
 use crate::source::Batch;
 
 use super::LiveSource;
 use super::attach::{Attachment, CpuRing};
 use super::borrowed::Borrowed;
+use super::listener::{self, RingPlace};
 use super::outside::Outside;
-use super::overlong;
 use super::stack_walks::StackWalks;
 use super::strings::Strings;
 
@@ -72,7 +72,7 @@ impl LiveSource {
     pub(super) fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
-        let (rings, mut passes) = self.attachment.passes();
+        let (rings, mut passes) = self.attachment.passes(before);
         for (cpu, ring) in rings {
             passes.drain(*cpu, ring, &mut self.read, &mut batch.bytes);
         }
@@ -90,16 +90,17 @@ pub(super) struct Passes<'a> {
     strings: &'a mut Strings,
     outside: Option<&'a mut Outside>,
     borrowed: &'a mut Borrowed,
-    /// Bytes of a sample id.
-    trailer: usize,
+    layout: Layout,
+    /// The time of the round before.
+    since: u64,
 }
 
 impl Attachment {
-    /// The rings, and what their records go through.
-    pub(super) fn passes(&mut self) -> (&mut BTreeMap<u32, CpuRing>, Passes<'_>) {
-        let trailer = layout(&self.attr(0)).encode_trailer(&SampleId::default()).len();
+    /// The rings, and what their records go through; all were read at a time or later.
+    pub(super) fn passes(&mut self, since: u64) -> (&mut BTreeMap<u32, CpuRing>, Passes<'_>) {
+        let layout = layout(&self.attr(0));
         let Self { rings, walks, strings, outside, borrowed, .. } = self;
-        (rings, Passes { walks: walks.as_mut(), strings, outside: outside.as_mut(), borrowed, trailer })
+        (rings, Passes { walks: walks.as_mut(), strings, outside: outside.as_mut(), borrowed, layout, since })
     }
 }
 
@@ -107,18 +108,19 @@ impl Passes<'_> {
     /// Reads a ring; `read` is room for what is joined first.
     pub(super) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, out: &mut Vec<u8>) {
         let from = out.len();
+        let place = RingPlace { cpu, id: ring.id, since: self.since };
         match &mut self.walks {
             Some(walks) => {
                 read.clear();
                 ring.ring.drain(read);
-                overlong::cut(read, 0, self.trailer);
                 self.borrowed.mend(cpu, read, monotonic_ns);
+                listener::complete(read, 0, &self.layout, &place, monotonic_ns);
                 walks.pairs.join(cpu, read, out);
             }
             None => {
                 ring.ring.drain(out);
-                overlong::cut(out, from, self.trailer);
                 self.borrowed.mend(cpu, &mut out[from..], monotonic_ns);
+                listener::complete(out, from, &self.layout, &place, monotonic_ns);
             }
         }
         self.strings.joints.join(cpu, out, from);

@@ -93,8 +93,32 @@ fn an_old_kernel_gets_the_features_that_it_knows() {
     let sys = FakeSys::new(|attr, _, _| if attr.read_format & 16 != 0 { Err(Errno::INVAL) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
     assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
-    assert_eq!(a.have, KernelFeatures { lost: false, cgroup: true, bpf_event: true, ksymbol: true });
+    assert_eq!(a.have, KernelFeatures { lost: false, cgroup: true, ksymbol: true });
     assert_eq!(a.counts().0[0].lost, 0);
+}
+
+#[test]
+fn the_kernels_code_is_listened_to_beside_each_dummy_where_the_kernel_knows_how() {
+    for (known, by_task) in [(true, false), (true, true), (false, false), (false, true)] {
+        let sys = FakeSys::new(move |attr, _, _| {
+            let listens = attr.has(Flag::Ksymbol) || attr.has(Flag::BpfEvent);
+            assert!(!(listens && attr.has(Flag::SampleIdAll)), "others' records would grow");
+            if listens && !known { Err(Errno::INVAL) } else { Ok(()) }
+        });
+        let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
+        a.by_task = by_task;
+        let whos = if by_task { [7, 8].map(EventTarget::Task).to_vec() } else { vec![EventTarget::Task(-1)] };
+        for (cpu, who) in [0, 1].into_iter().flat_map(|cpu| whos.iter().map(move |who| (cpu, *who))) {
+            assert_eq!(a.open(cpu, who), Ok(true));
+        }
+        let dummies = a.opened.iter().filter(|open| open.event.is_none()).count();
+        // A ring has the dummy of its first task for its owner.
+        let own = 2 * (whos.len() - 1);
+        assert_eq!(dummies, own + if known { 2 * whos.len() } else { 0 }, "{known} {by_task}");
+        assert_eq!((a.have.ksymbol, a.have.cgroup), (known, true));
+        let reported = 2 * whos.len() * 2;
+        assert_eq!(a.fresh_ids.len(), reported, "of events and of dummies with sample ids");
+    }
 }
 
 #[test]
@@ -169,12 +193,12 @@ fn one_event_takes_over_from_another_and_paused_ones_stay_so() {
     a.slots[1].event.attr.period_or_freq = 7;
     let now = id(&a, 1);
     assert!(a.reopen(&[1], &[EventTarget::Task(-1)]).is_err());
-    assert_eq!((id(&a, 0), id(&a, 1), a.opened.len()), (first, now, 2), "as it was");
+    assert_eq!((id(&a, 0), id(&a, 1), a.opened.len()), (first, now, 3), "as it was, with the dummy that listens");
     a.slots[1].run = RunState::Stopped;
     assert_eq!(a.reopen(&[1], &[EventTarget::Task(-1)]).map(|h| (h.old, h.new)), Ok((vec![now], Vec::new())));
     a.slots[0].event.cpus = Some(vec![5]);
     assert_eq!(a.reopen(&[0], &[EventTarget::Task(-1)]).map(|h| h.old), Ok(vec![first]));
-    assert!(a.opened.is_empty(), "no CPU of its own is sampled");
+    assert!(a.opened.iter().all(|open| open.event.is_none()), "no CPU of its own is sampled");
 }
 
 #[test]
@@ -218,5 +242,5 @@ fn a_group_has_its_first_event_as_leader_and_one_ring() {
     assert_eq!(a.open(3, EventTarget::Task(-1)), Ok(true));
     let log = log.lock();
     assert_eq!(log.iter().filter(|l| l.starts_with("map")).count(), 1);
-    assert_eq!(log.iter().filter(|l| *l == "set_output").count(), 2);
+    assert_eq!(log.iter().filter(|l| *l == "set_output").count(), 3, "theirs and that of the dummy that listens");
 }

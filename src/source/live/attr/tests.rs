@@ -80,9 +80,25 @@ fn all_newer_features_can_be_given_up() {
         have = less;
         steps += 1;
     }
-    assert_eq!(steps, 4);
+    assert_eq!(steps, 2);
     let dummy = owner(&COMMON, have);
-    assert!(!dummy.has(Flag::Ksymbol) && dummy.has(Flag::Mmap2));
+    assert!(!dummy.has(Flag::Cgroup) && dummy.has(Flag::Mmap2));
+}
+
+#[test]
+fn who_listens_to_the_kernels_code_asks_for_no_sample_ids() {
+    let mut patched = Event::cpu_clock();
+    patched.attr.set(Flag::TextPoke, true);
+    let events = [patched, Event::cpu_clock()];
+    let events = events.map(|asked| opened(event(&asked, &COMMON, KernelFeatures::default())));
+    let all = [owner(&COMMON, KernelFeatures::default()), listener(&COMMON)].into_iter().chain(events);
+    let listens = |attr: &Attr| [Flag::Ksymbol, Flag::BpfEvent, Flag::TextPoke].iter().any(|flag| attr.has(*flag));
+    let (loud, silent): (Vec<Attr>, Vec<Attr>) = all.partition(listens);
+    assert_eq!((loud.len(), silent.len()), (2, 2));
+    assert!(!loud.iter().any(|attr| attr.has(Flag::SampleIdAll)));
+    assert!(silent.iter().all(|attr| attr.has(Flag::SampleIdAll)));
+    let no_bpf = CommonAttrs { extras: Extras { no_bpf: true, ..COMMON.extras }, ..COMMON };
+    assert!(!listener(&no_bpf).has(Flag::BpfEvent) && listener(&no_bpf).has(Flag::Ksymbol));
 }
 
 #[test]

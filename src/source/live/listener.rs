@@ -1,0 +1,253 @@
+//! What comes, goes and changes of the kernel's code: the event that listens to it, and its records.
+//!
+//! For each event that listens, whosever it is, the kernel makes the same header of such a record longer by the size of
+//! the event's sample ids (`perf_event_ksymbol_output`, `perf_event_bpf_output`, `perf_event_text_poke_output`), newest
+//! event first: who began before gets records that claim more bytes than were written for them, and perf refuses its
+//! file. So ours listens without sample ids, which lengthens nothing. Here its records are cut to what was written, for
+//! others lengthen them, and get the sample id that all records of a recording have.
+
+use crate::kernel::sys::Errno;
+use crate::record::in_place::u64_at;
+use crate::record::kinds::{HEADER, Header, types};
+use crate::record::{Layout, SampleId};
+
+use super::attach::{Attachment, EventTarget, OpenEvent};
+use super::attr;
+use super::error::OpenError;
+
+/// Bytes of a BPF program's record: type, flags, id and tag.
+const BPF_EVENT: usize = HEADER + 16;
+/// Where a symbol's name stands: behind address, length, type and flags.
+const NAME_AT: usize = HEADER + 16;
+/// Where changed code has its two lengths: behind the address.
+const LENGTHS_AT: usize = HEADER + 8;
+/// Bytes of what is told of losses, which whoever writes next does with its own sample id, or without.
+const LOST: usize = HEADER + 16;
+
+impl Attachment {
+    /// Listens on a CPU to what a task, or all (-1), does to the kernel's code. Kernels before 5.1 cannot be listened to.
+    pub(super) fn listen(&mut self, cpu: u32, pid: i32) -> Result<(), OpenError> {
+        if !self.have.ksymbol {
+            return Ok(());
+        }
+        let attr = attr::listener(&self.common);
+        match self.sys.open(&attr, pid, cpu as i32, None, None) {
+            Err(Errno::INVAL) => self.have.ksymbol = false,
+            // Its events will be missed as well.
+            Err(errno) if OpenError::is_gone(errno, cpu as i32) => {}
+            Err(errno) => return Err(OpenError::open("dummy", &attr, errno, &self.rights)),
+            Ok(fd) => {
+                self.redirect(&fd, cpu)?;
+                self.opened.push(OpenEvent { fd, event: None, cpu, who: EventTarget::Task(pid), id: 0 });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is known of all records that a ring brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingPlace {
+    pub(super) cpu: u32,
+    /// The id of the event that stands for those without one.
+    pub(super) id: u64,
+    /// A time before which none was written.
+    pub(super) since: u64,
+}
+
+/// Gives records without a sample id one, of what a ring brought by now, whole records from a place on: their time is
+/// that of the record before, and nobody knows whose task it was.
+pub(super) fn complete(
+    bytes: &mut Vec<u8>,
+    from: usize,
+    layout: &Layout,
+    place: &RingPlace,
+    now: impl FnOnce() -> u64,
+) {
+    if !records(&bytes[from..]).any(|(header, record)| written(header.kind, record).is_some()) {
+        return;
+    }
+    let (read, now) = (bytes.split_off(from), now());
+    let mut id = SampleId { pid: -1, tid: -1, time: place.since, id: place.id, cpu: place.cpu };
+    let mut rest = &read[..];
+    for (header, record) in records(&read) {
+        rest = &rest[record.len()..];
+        let whole = written(header.kind, record).and_then(|own| {
+            let (body, trailer) = (record.get(HEADER..own)?, layout.encode_trailer(&id));
+            Some((u16::try_from(own + trailer.len()).ok()?, body, trailer))
+        });
+        match whole {
+            Some((size, body, trailer)) => {
+                bytes.extend_from_slice(&record[..6]);
+                bytes.extend_from_slice(&size.to_le_bytes());
+                bytes.extend_from_slice(body);
+                bytes.extend_from_slice(&trailer);
+            }
+            None => {
+                // What was not written for us has any time there.
+                let time = time(header, &record[HEADER..], layout);
+                id.time = time.filter(|time| (id.time..=now).contains(time)).unwrap_or(id.time);
+                bytes.extend_from_slice(record);
+            }
+        }
+    }
+    bytes.extend_from_slice(rest);
+}
+
+/// Whole records, one after the other.
+fn records(bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let header = Header::read(rest)?;
+        let (record, behind) = rest.split_at_checked(usize::from(header.size).max(HEADER))?;
+        rest = behind;
+        Some((header, record))
+    })
+}
+
+/// Bytes that a record has which is without a sample id; `None` of others.
+fn written(kind: u32, record: &[u8]) -> Option<usize> {
+    match kind {
+        types::BPF_EVENT => Some(BPF_EVENT),
+        types::KSYMBOL => {
+            let name = memchr::memchr(0, record.get(NAME_AT..)?)?;
+            Some(NAME_AT + (name + 1).next_multiple_of(8))
+        }
+        types::TEXT_POKE => {
+            let lengths = u64_at(record, LENGTHS_AT)? as u32;
+            let [old, new] = [lengths & 0xffff, lengths >> 16].map(|length| length as usize);
+            Some(LENGTHS_AT + (4 + old + new).next_multiple_of(8))
+        }
+        types::LOST => (record.len() == LOST).then_some(LOST),
+        _ => None,
+    }
+}
+
+fn time(header: Header, body: &[u8], layout: &Layout) -> Option<u64> {
+    match header.kind {
+        types::SAMPLE => u64_at(body, layout.time_offset()?),
+        _ => layout.trailer(body).map(|id| id.time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::{Attr, Flag, sample};
+    use crate::perfdata::layout;
+
+    const PLACE: RingPlace = RingPlace { cpu: 3, id: 77, since: 100 };
+    const NOW: u64 = 900;
+
+    fn usual() -> Layout {
+        let fields = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
+        let mut attr = Attr { sample_type: fields, ..Attr::default() };
+        attr.set(Flag::SampleIdAll, true);
+        layout(&attr)
+    }
+
+    fn record(kind: u32, parts: &[&[u8]]) -> Vec<u8> {
+        let body = parts.concat();
+        let mut out = kind.to_le_bytes().to_vec();
+        out.extend([0, 0]);
+        out.extend(((HEADER + body.len()) as u16).to_le_bytes());
+        out.extend(body);
+        out
+    }
+
+    /// A record's kind and what is written of it behind its header.
+    type Own = (u32, Vec<u8>);
+
+    fn symbol() -> Own {
+        (types::KSYMBOL, [&[1; 16][..], b"bpf_abcd\0\0\0\0\0\0\0\0"].concat())
+    }
+
+    fn program() -> Own {
+        (types::BPF_EVENT, vec![2; 16])
+    }
+
+    fn patched() -> Own {
+        (types::TEXT_POKE, [&[3; 8][..], &[5, 0, 2, 0], &[4; 7], &[0; 5]].concat())
+    }
+
+    fn losses() -> Own {
+        (types::LOST, vec![5; 16])
+    }
+
+    fn ended(own: &Own, time: u64) -> Vec<u8> {
+        let id = SampleId { pid: -1, tid: -1, time, id: PLACE.id, cpu: PLACE.cpu };
+        record(own.0, &[&own.1, &usual().encode_trailer(&id)])
+    }
+
+    fn comm(time: u64) -> Vec<u8> {
+        let id = SampleId { pid: 8, tid: 9, time, id: 5, cpu: PLACE.cpu };
+        record(types::COMM, &[b"12345678other\0\0\0", &usual().encode_trailer(&id)])
+    }
+
+    fn sampled(time: u64) -> Vec<u8> {
+        record(types::SAMPLE, &[&[6; 24], &time.to_le_bytes(), &[6; 16]])
+    }
+
+    fn completed(bytes: &[u8]) -> Vec<u8> {
+        let mut out = [b"before", bytes].concat();
+        complete(&mut out, 6, &usual(), &PLACE, || NOW);
+        assert_eq!(&out[..6], b"before");
+        out.split_off(6)
+    }
+
+    #[test]
+    fn records_without_a_sample_id_get_one_in_place_of_what_nobody_wrote() {
+        for behind in [0, 32, 64] {
+            let claimed = |own: Own| record(own.0, &[&own.1, &vec![9; behind]]);
+            let bytes = [comm(150), claimed(symbol()), claimed(program()), sampled(160), claimed(patched()), comm(170)];
+            let want = [
+                comm(150),
+                ended(&symbol(), 150),
+                ended(&program(), 150),
+                sampled(160),
+                ended(&patched(), 160),
+                comm(170),
+            ];
+            assert_eq!(completed(&bytes.concat()), want.concat(), "{behind}");
+        }
+        let whole = record(losses().0, &[&losses().1, &[7; 32]]);
+        let lost = [record(losses().0, &[&losses().1]), whole.clone()].concat();
+        assert_eq!(completed(&lost), [ended(&losses(), PLACE.since), whole].concat());
+        let none = [comm(1), sampled(2)].concat();
+        assert_eq!(completed(&none), none);
+    }
+
+    #[test]
+    fn times_are_those_before_and_within_what_is_known() {
+        let own = || record(program().0, &[&program().1]);
+        let bytes = [own(), sampled(50), own(), sampled(NOW + 1), own(), comm(NOW), own(), comm(400), own()];
+        let mut at = 0;
+        let out = completed(&bytes.concat());
+        let ends = std::iter::from_fn(|| {
+            let header = Header::read(&out[at..])?;
+            let record = &out[at..at + usize::from(header.size)];
+            at += record.len();
+            Some((header.kind, usual().trailer(&record[HEADER..])?.time))
+        });
+        let times: Vec<u64> = ends.filter(|(kind, _)| *kind == types::BPF_EVENT).map(|(_, time)| time).collect();
+        assert_eq!(times, [PLACE.since, PLACE.since, PLACE.since, NOW, NOW]);
+    }
+
+    #[test]
+    fn damaged_records_do_no_harm() {
+        let all = [symbol(), program(), patched(), losses()].map(|own| record(own.0, &[&own.1]));
+        let whole = all.concat();
+        for len in 0..whole.len() {
+            completed(&whole[..len]);
+        }
+        for at in 0..whole.len() {
+            let mut odd = whole.clone();
+            odd[at] ^= 0xff;
+            completed(&odd);
+        }
+        // Its name does not end, and it is longer than a record may be.
+        for odd in [record(types::KSYMBOL, &[&[1; 40]]), record(types::TEXT_POKE, &[&[0xff; 1 << 15]])] {
+            assert_eq!(completed(&odd), odd);
+        }
+    }
+}

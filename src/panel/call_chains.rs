@@ -1,10 +1,9 @@
-//! The call chains of a row as text, in the forms that perf has for them (perf-report(1), --call-graph).
+//! What is asked of call chains (perf-report(1), --call-graph), and a row's chains as an indented tree.
 
 use std::fmt::Write;
 
 use crate::profile::{Acc, SymId};
 use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
-use crate::query::row_order::arrange_by_key;
 use crate::query::{Data, Direction};
 
 use super::text::clean;
@@ -58,11 +57,6 @@ impl ChainSpec {
         ChainThreshold { least: self.least, whole: *whole, of_parent, most: self.most, apart: self.apart }
     }
 
-    /// True if the chains of rows that count what they call, or do not, end with the row itself.
-    pub(crate) fn ends_with_row(&self, children: bool) -> bool {
-        self.direction == Direction::Callees && !children
-    }
-
     fn value(&self, acc: &Acc, whole: &Acc) -> String {
         match self.value {
             ChainValue::Percent => percent(acc.percent_of(whole)),
@@ -71,32 +65,8 @@ impl ChainSpec {
         }
     }
 
-    /// The same for programs that read lines.
-    fn raw(&self, acc: &Acc, whole: &Acc) -> String {
-        match self.value {
-            ChainValue::Percent => format!("{:.2}%", acc.percent_of(whole)),
-            ChainValue::Period => acc.period.to_string(),
-            ChainValue::Count => acc.samples.to_string(),
-        }
-    }
-
-    /// A row's chains; `row` is the function whose row it is, where it is one's.
-    pub(crate) fn text(&self, data: Data<'_>, heavy: &HeavyTree, row: Option<SymId>, whole: &Acc) -> String {
-        match self.form {
-            ChainForm::Graph | ChainForm::Fractal => self.tree(data, heavy, whole),
-            ChainForm::Flat => self.chains(data, heavy, row, whole, |out, value, names| {
-                let _ = writeln!(out, "{MARGIN}{value}");
-                names.iter().for_each(|name| _ = writeln!(out, "{MARGIN}    {name}"));
-                out.push('\n');
-            }),
-            ChainForm::Folded => self.chains(data, heavy, row, whole, |out, value, names| {
-                let _ = writeln!(out, "{value} {}", names.join(";"));
-            }),
-        }
-    }
-
-    /// Indented, with the share of each entry. A chain without a branch stays at one indentation.
-    fn tree(&self, data: Data<'_>, heavy: &HeavyTree, whole: &Acc) -> String {
+    /// A row's chains, indented, with the share of each entry. A chain without a branch stays at one indentation.
+    pub(crate) fn tree(&self, data: Data<'_>, heavy: &HeavyTree, whole: &Acc) -> String {
         let mut out = String::new();
         let nodes = &heavy.tree.nodes;
         // (node, the one above, indentation, depth)
@@ -105,8 +75,14 @@ impl ChainSpec {
         while let Some((node, above, indent, depth)) = stack.pop() {
             let entry = &nodes[node as usize];
             let sym = data.profile.frames.sym(SymId(entry.sym));
-            let whole = if self.form == ChainForm::Fractal { &nodes[above as usize].acc } else { whole };
-            let value = self.value(&entry.acc, whole);
+            let mut whole = *whole;
+            if self.form == ChainForm::Fractal {
+                whole = nodes[above as usize].acc;
+                if above != 0 {
+                    whole -= heavy.ended[above as usize];
+                }
+            }
+            let value = self.value(&entry.acc, &whole);
             let (name, dso) = (self.name(data, heavy, node), clean(&sym.dso_name));
             let _ = writeln!(out, "{MARGIN}{}{value:>8} {name}  {dso}", "|  ".repeat(indent));
             let next = indent + usize::from(entry.children.len() > 1);
@@ -114,39 +90,6 @@ impl ChainSpec {
                 stack.extend(entry.children.iter().rev().map(|below| (*below, node, next, depth + 1)));
             }
         }
-        out
-    }
-
-    /// Each chain that is heavy enough, the row's own function among its names.
-    fn chains(
-        &self,
-        data: Data<'_>,
-        heavy: &HeavyTree,
-        row: Option<SymId>,
-        whole: &Acc,
-        put: impl Fn(&mut String, String, &[String]),
-    ) -> String {
-        let mut out = String::new();
-        let of_row = |sym: SymId| clean(&data.profile.frames.sym(sym).name()).into_owned();
-        let mut names: Vec<String> = row.into_iter().map(of_row).collect();
-        let (mut stack, before) = (vec![(0u32, 0usize)], names.len());
-        let mut found: Vec<(Acc, Vec<String>)> = Vec::new();
-        while let Some((node, depth)) = stack.pop() {
-            let entry = &heavy.tree.nodes[node as usize];
-            if depth > 0 {
-                names.truncate(before + depth - 1);
-                names.push(self.name(data, heavy, node));
-            }
-            let ended = heavy.ended[node as usize];
-            if !ended.is_zero() && ended.percent_of(whole) >= self.least && !names.is_empty() {
-                found.push((ended, names.clone()));
-            }
-            if depth < MAX_DEPTH {
-                stack.extend(entry.children.iter().rev().map(|below| (*below, depth + 1)));
-            }
-        }
-        arrange_by_key(&mut found, |(acc, _)| std::cmp::Reverse(acc.period));
-        found.iter().take(self.most).for_each(|(acc, names)| put(&mut out, self.raw(acc, whole), names));
         out
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct ChainThreshold {
     pub(crate) least: f64,
     /// What that is of.
     pub(crate) whole: Acc,
-    /// Of the entry above instead.
+    /// Of what goes on from the entry above instead.
     pub(crate) of_parent: bool,
     /// Entries below one entry at most.
     pub(crate) most: usize,
@@ -249,7 +249,8 @@ impl<'a> HeavyTrees<'a> {
                 };
             }
             steps.sort_unstable_by_key(|(sym, cursor)| (*sym, place(cursor), cursor.node, cursor.inlined));
-            let above = tree.nodes[at as usize].acc;
+            let mut above = tree.nodes[at as usize].acc;
+            above -= ended[at as usize];
             for same in steps.chunk_by(|a, b| a.0 == b.0 && place(&a.1) == place(&b.1)) {
                 let mut acc = Acc::default();
                 same.iter().for_each(|(_, cursor)| acc += cursor.acc);

@@ -1,6 +1,7 @@
 //! Answers without a terminal: tables as text, CSV and JSON, and what `doctor` finds.
 
 pub mod annotated;
+pub(crate) mod chains;
 pub mod counters;
 pub mod doctor;
 pub(crate) mod dump;

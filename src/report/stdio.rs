@@ -1,14 +1,11 @@
-//! A report in perf's own layout (`report --stdio`): heading, columns, and call chains as a graph.
+//! A report in perf's own layout (`report --stdio`): heading and columns, with the call chains that are given to it.
 
 use std::fmt::Write;
 
-use crate::panel::call_chains::{ChainSpec, ChainValue};
 use crate::panel::table::{Align, Cell};
 use crate::panel::text::{clean, width};
 use crate::panel::top::{Field, TopTable};
-use crate::profile::Acc;
-use crate::query::heaviest_chain::HeavyTree;
-use crate::query::{ColumnKey, Data, TopRow};
+use crate::query::{ColumnKey, TopRow};
 use crate::session::DsoKind;
 
 use super::json::ChainsByRow;
@@ -171,181 +168,9 @@ fn rounded(samples: u64) -> String {
     format!("{rest}{unit}")
 }
 
-/// A part of a call tree: a function with what comes behind it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Branch {
-    pub(crate) name: String,
-    pub(crate) acc: Acc,
-    pub(crate) below: Vec<Branch>,
-}
-
-/// Deeper chains are not printed.
-const MAX_DEPTH: usize = 512;
-
-/// The branches of a tree.
-pub(crate) fn branches(spec: &ChainSpec, data: Data<'_>, heavy: &HeavyTree) -> Vec<Branch> {
-    below(spec, data, heavy, 0, 0)
-}
-
-fn below(spec: &ChainSpec, data: Data<'_>, heavy: &HeavyTree, node: u32, depth: usize) -> Vec<Branch> {
-    if depth >= MAX_DEPTH {
-        return Vec::new();
-    }
-    let one = |child: &u32| Branch {
-        name: spec.name(data, heavy, *child),
-        acc: heavy.tree.nodes[*child as usize].acc,
-        below: below(spec, data, heavy, *child, depth + 1),
-    };
-    heavy.tree.nodes[node as usize].children.iter().map(one).collect()
-}
-
-/// The chains of a row as a graph, and what they are drawn with.
-pub(crate) struct Graph<'a> {
-    pub(crate) spec: &'a ChainSpec,
-    /// What percentages are of.
-    pub(crate) whole: &'a Acc,
-    /// Whether the row itself is not said again at the head of a chain.
-    pub(crate) skips_row: bool,
-}
-
-/// The room before a graph.
-const MARGIN: usize = 12;
-
-impl Graph<'_> {
-    /// The graph of a row of some weight, with its empty line; nothing where no branch is heavy enough.
-    pub(crate) fn text(&self, row: &Acc, branches: &[Branch]) -> String {
-        let mut out = String::new();
-        match branches {
-            [] => return out,
-            [only] if only.acc == *row => {
-                let (names, rest) = straight(only);
-                let names = &names[usize::from(self.skips_row).min(names.len())..];
-                for (i, name) in names.iter().enumerate() {
-                    match i {
-                        0 => _ = writeln!(out, "{:MARGIN$}|\n{:MARGIN$}---{name}", "", ""),
-                        _ => _ = writeln!(out, "{:MARGIN$}   {name}", ""),
-                    }
-                }
-                let margin = if names.is_empty() { MARGIN } else { MARGIN + 3 };
-                self.draw(rest, margin, &mut vec![true], &mut out);
-            }
-            several => self.draw(several, MARGIN, &mut vec![true], &mut out),
-        }
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        out
-    }
-
-    /// Branches beside each other; `rails` says which levels go on below.
-    fn draw(&self, branches: &[Branch], margin: usize, rails: &mut Vec<bool>, out: &mut String) {
-        let depth = rails.len();
-        let rail = |on: bool| if on { '|' } else { ' ' };
-        for (i, branch) in branches.iter().enumerate() {
-            let _ = write!(out, "{:margin$}", "");
-            rails.iter().for_each(|on| _ = write!(out, "{}          ", rail(*on)));
-            out.push('\n');
-            rails[depth - 1] = i + 1 < branches.len();
-            let (names, rest) = straight(branch);
-            for (line, name) in names.iter().enumerate() {
-                let _ = write!(out, "{:margin$}", "");
-                for (level, on) in rails.iter().enumerate() {
-                    out.push(rail(*on));
-                    match line == 0 && level + 1 == depth {
-                        true => _ = write!(out, "--{}--", self.value(&branch.acc)),
-                        false => out.push_str("          "),
-                    }
-                }
-                let _ = writeln!(out, "{name}");
-            }
-            rails.push(true);
-            self.draw(rest, margin, rails, out);
-            rails.pop();
-        }
-        rails[depth - 1] = true;
-    }
-
-    fn value(&self, acc: &Acc) -> String {
-        match self.spec.value {
-            ChainValue::Percent => format!("{:.2}%", acc.percent_of(self.whole)),
-            ChainValue::Period => acc.period.to_string(),
-            ChainValue::Count => acc.samples.to_string(),
-        }
-    }
-}
-
-/// The functions of a branch up to where ways part or samples end, and what comes behind them.
-fn straight(branch: &Branch) -> (Vec<&str>, &[Branch]) {
-    let (mut names, mut at) = (vec![branch.name.as_str()], branch);
-    while let [only] = at.below.as_slice()
-        && only.acc == at.acc
-    {
-        names.push(&only.name);
-        at = only;
-    }
-    (names, &at.below)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::panel::call_chains::ChainForm;
-    use crate::query::Direction;
-    use crate::query::heaviest_chain::ApartBy;
-
-    fn branch(name: &str, period: u64, below: Vec<Branch>) -> Branch {
-        Branch { name: name.to_owned(), acc: Acc { samples: period, period }, below }
-    }
-
-    fn drawn(row: u64, branches: &[Branch], skips_row: bool) -> String {
-        let spec = ChainSpec {
-            form: ChainForm::Graph,
-            value: ChainValue::Percent,
-            direction: Direction::Callees,
-            least: 0.5,
-            most: usize::MAX,
-            apart: ApartBy::Nothing,
-        };
-        let whole = branch("", 200, vec![]).acc;
-        Graph { spec: &spec, whole: &whole, skips_row }.text(&branch("", row, vec![]).acc, branches)
-    }
-
-    #[test]
-    fn chains_are_drawn_as_perf_draws_them() {
-        let read = || branch("read", 60, vec![branch("vfs_read", 40, vec![branch("read_zero", 40, vec![])])]);
-        let main = branch("main", 200, vec![branch("work", 140, vec![branch("leaf", 140, vec![])]), read()]);
-        let want = [
-            "            |",
-            "            ---main",
-            "               |          ",
-            "               |--70.00%--work",
-            "               |          leaf",
-            "               |          ",
-            "                --30.00%--read",
-            "                          |          ",
-            "                           --20.00%--vfs_read",
-            "                                     read_zero",
-            "",
-        ]
-        .join("\n")
-            + "\n";
-        assert_eq!(drawn(200, std::slice::from_ref(&main), false), want);
-        assert!(!drawn(200, &[main], true).contains("---main"));
-        let want = [
-            "            |          ",
-            "            |--30.00%--read",
-            "            |          |          ",
-            "            |           --20.00%--vfs_read",
-            "            |                     read_zero",
-            "            |          ",
-            "             --1.00%--other",
-            "",
-        ]
-        .join("\n")
-            + "\n";
-        assert_eq!(drawn(62, &[read(), branch("other", 2, vec![])], false), want);
-        assert_eq!(drawn(5, &[], false), "");
-    }
 
     #[test]
     fn samples_are_rounded_as_perf_rounds_them() {

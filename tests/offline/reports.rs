@@ -125,7 +125,7 @@ fn chains_have_perfs_forms() {
     let with = |words: &[&str]| text(&[&[file.to_str().expect("text"), "-c", "spin", "-s", "sym"], words].concat());
     let below = |text: &str, row: &str| {
         let from = text.lines().skip_while(|line| !(line.contains(" %  ") && line.ends_with(row))).skip(1);
-        from.take_while(|line| line.starts_with("            ")).map(|l| l.trim().to_owned()).collect::<Vec<_>>()
+        from.take_while(|line| line.starts_with("           ")).map(|l| l.trim().to_owned()).collect::<Vec<_>>()
     };
     let callers = with(&["--no-children", "-g", "callee,20"]);
     let names = |lines: Vec<String>| {
@@ -178,6 +178,23 @@ fn with_stdio_the_defaults_are_perfs() {
         ("fp-spin.data", "-c spin --percent-limit 2 -g callee"),
         ("fp-spin.data", "-c spin --percent-limit 2 -g graph,5,caller"),
         ("fp-spin.data", "-c spin -s sym --no-children -g caller,count"),
+        ("fp-spin.data", "-c spin --no-children --percent-limit 2 -g fractal"),
+        ("fp-spin.data", "-c spin --percent-limit 2 -g fractal"),
+        ("fp-spin.data", "-c spin -g fractal,5,caller --percent-limit 2"),
+        ("fp-spin.data", "-c spin --percent-limit 2 -g fractal,30,callee"),
+        ("fp-spin.data", "-c spin --percent-limit 2 -g fractal,0.5,1,caller"),
+        ("fp-spin.data", "-c spin --percent-limit 2 -g graph,0.5,1,caller"),
+        ("fp-spin.data", "-c spin --no-children -g graph,0.5,2,callee"),
+        ("fp-spin.data", "-c spin --no-children -s comm -g fractal,5,2,caller,count"),
+        ("fp-spin.data", "-c spin --no-children -g flat"),
+        ("fp-spin.data", "-c spin -g flat --percent-limit 2"),
+        ("fp-spin.data", "-c spin --no-children --percent-limit 2 -g flat,5,caller"),
+        ("fp-spin.data", "-c spin --no-children -s comm -g flat,5,3,caller,count"),
+        ("fp-spin.data", "-c spin --no-children -s sym -g flat,5,callee,period"),
+        ("fp-sysmix.data", "--no-children --percent-limit 2 -g flat,1"),
+        ("fp-spin.data", "-c spin --percent-limit 2 -g folded"),
+        ("fp-sysmix.data", "--no-children --percent-limit 2 -g folded,1"),
+        ("fp-spin.data", "-c spin --no-children -n -g none,fractal"),
         ("fp-spin.data", "-c spin -s comm"),
         ("fp-spin.data", "-n --show-total-period -s dso,sym -g none --percent-limit 2"),
         ("flat-k.data", "-s comm"),
@@ -195,6 +212,8 @@ fn with_stdio_the_defaults_are_perfs() {
             // Columns are there as wide as rows that are not shown, too.
             let named = |line: &str| {
                 let line = line.find("0x").map_or(line, |at| &line[..at + 2]);
+                // Whether what is left out was inlined is by chance there.
+                let line = line.strip_suffix("[...] (inlined)").map_or(line.to_owned(), |head| format!("{head}[...]"));
                 let words = line.split_whitespace().map(|word| if word.contains("....") { "." } else { word });
                 let indent = line.len() - line.trim_start().len();
                 format!("{:indent$}{}", "", words.collect::<Vec<_>>().join(" "))

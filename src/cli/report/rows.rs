@@ -10,7 +10,7 @@ use crate::filter::Filter;
 use crate::panel;
 use crate::panel::call_chains::{ChainForm, ChainSpec};
 use crate::panel::top::{Field, TopTable};
-use crate::profile::{Acc, SymId};
+use crate::profile::Acc;
 use crate::query::chains::TreeKind;
 use crate::query::heaviest_chain::{HeavyTree, HeavyTrees};
 use crate::query::mode_weights::ModeWeights;
@@ -18,8 +18,9 @@ use crate::query::parallel::shared;
 use crate::query::row_order::arrange_by_key;
 use crate::query::stack_marks::{StackMarks, StackRules};
 use crate::query::{Aggregate, ColumnKey, Data, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
+use crate::report::chains::{Branch, ChainText};
 use crate::report::json::{self, ChainsByRow};
-use crate::report::stdio::{self, Branch, Graph, OnlyValue, StdioReport};
+use crate::report::stdio::{OnlyValue, StdioReport};
 
 use super::super::args::{Report, ShareOf};
 use super::super::output::print;
@@ -183,51 +184,56 @@ impl<'a> EventRows<'a> {
         let table =
             StdioReport { table: self.table(), event: self.name, children: shape.children, only: &only, widths };
         let chains = match &shape.chains {
-            Some(spec) if spec.form == ChainForm::Graph => self.graphs(spec, shape),
-            Some(spec) => self.chain_texts(spec, shape),
+            Some(spec) => self.as_perf_has_them(spec, shape),
             None => ChainsByRow::default(),
         };
         print(&table.text(shape.limit, &chains))
     }
 
-    /// The chains of rows as perf draws them. Where rows count what they call, and chains begin where they began, those
+    /// The chains of rows as perf has them. Where rows count what they call, and chains begin where they began, those
     /// of samples in the row itself come whole, and the others begin with the row.
-    fn graphs(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
+    fn as_perf_has_them(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
+        // What is left out of a graph for want of lines is told from what is not there.
+        let all_entries = ChainSpec { most: usize::MAX, ..*spec };
         let callees = spec.direction == Direction::Callees;
         let by_function = self.top.is_by_function();
         let branches = |inclusive: bool| {
             let kind = TreeKind { direction: spec.direction, inclusive };
-            self.chains_of(kind, spec, shape, |_, tree| stdio::branches(spec, self.data, tree))
+            self.chains_of(kind, &all_entries, shape, |_, tree| Branch::of(spec, self.data, tree))
         };
         let below = branches(shape.children);
         let whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
         let skips_row =
             shape.args.more.fields.is_none() && shape.args.sort.as_ref().is_some_and(|s| s.starts_with("sym"));
-        let graph = Graph { spec, whole: &self.whole, skips_row };
+        let text = ChainText { spec, whole: &self.whole, skips_row };
         let least = spec.threshold(&self.whole);
         let of_row = |row: &TopRow| {
             let weight = if shape.children { row.children } else { row.own };
             let below = below.get(&row.place()).cloned().unwrap_or_default();
             if !by_function || callees && !shape.children {
-                return graph.text(&weight, &below);
+                return text.text(&weight, &below.below);
             }
-            let mut acc = weight;
+            let (mut acc, mut ended) = (weight, below.ended);
             if callees {
                 acc -= row.own;
+                // Those come whole.
+                ended = Acc::default();
             }
             let name = self.top.symbol(self.data, row.label).map_or_else(String::new, |sym| sym.name().into_owned());
             let name = panel::text::clean(&name).into_owned();
-            let mut all = whole.get(&row.place()).cloned().unwrap_or_default();
+            let mut all = whole.get(&row.place()).cloned().unwrap_or_default().below;
             match all.iter_mut().find(|branch| branch.name == name) {
                 Some(same) => {
                     same.acc += acc;
-                    same.below.extend(below);
+                    same.ended += ended;
+                    same.below.extend(below.below);
                 }
-                None if least.is_met(&acc, &weight) && !acc.is_zero() => all.push(Branch { name, acc, below }),
+                None if !acc.is_zero() => all.push(Branch { name, acc, ended, below: below.below }),
                 None => {}
             }
+            all.retain(|branch| least.is_met(&branch.acc, &weight));
             all.sort_by_key(|branch| std::cmp::Reverse(branch.acc.period));
-            graph.text(&weight, &all)
+            text.text(&weight, &all)
         };
         let rows = self.top.rows.iter().take(shape.limit);
         rows.map(|row| (row.place(), of_row(row))).collect()
@@ -276,13 +282,14 @@ impl<'a> EventRows<'a> {
         print(&(out + "\n"))
     }
 
-    /// The chains of rows in our own forms.
+    /// The chains of rows as trees, or in perf's forms that are none.
     fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
-        self.chains(spec, shape, |row, tree| {
-            let function =
-                Some(SymId(row.label)).filter(|_| self.top.is_by_function() && !spec.ends_with_row(shape.children));
-            spec.text(self.data, tree, function, &self.whole)
-        })
+        match spec.form {
+            ChainForm::Graph | ChainForm::Fractal => {
+                self.chains(spec, shape, |_, tree| spec.tree(self.data, tree, &self.whole))
+            }
+            ChainForm::Flat | ChainForm::Folded => self.as_perf_has_them(spec, shape),
+        }
     }
 
     /// What is made of the call chains of the rows that have some which are shown, by their places.

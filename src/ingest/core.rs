@@ -179,7 +179,9 @@ impl Core {
     pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
         let mut answers = self.units.answers(&self.session, &self.profile, self.start, chosen);
         if let Some(note) = self.short_stacks() {
-            let with = answers.iter_mut().filter(|answer| self.units.has_stacks(answer.id));
+            // Where nothing was seen no stack is shown that could be short.
+            let shows = |answer: &&mut UnitAnswer| !answer.panels.is_empty() && self.units.has_stacks(answer.id);
+            let with = answers.iter_mut().filter(shows);
             with.for_each(|answer| answer.notes.push(note.clone()));
         }
         answers

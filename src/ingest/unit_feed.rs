@@ -406,6 +406,7 @@ impl Units {
             let at = Moment { session, profile, names, start, since: running.since, now, look: &running.look };
             let panels = if is_wanted(running) { running.unit.panels(&at) } else { Vec::new() };
             let mut notes = running.notes.clone();
+            notes.extend(running.unit.silence().map(str::to_owned));
             if !waiting.is_empty() {
                 notes.push(format!("not measured: {}", waiting.join(", ")));
             }

@@ -109,19 +109,36 @@ pub fn fit_end(text: &str, cells: usize) -> Cow<'_, str> {
     }
 }
 
+/// Units that stay with the figure before them.
+const UNITS: &[&str] =
+    &["%", "ns", "µs", "ms", "s", "Hz", "kHz", "MHz", "GHz", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB"];
+
+/// Words, and figures with their units.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let unit = word.trim_end_matches([',', ';', ':', '.', ')']);
+        match words.last_mut().filter(|last| UNITS.contains(&unit) && last.ends_with(|c: char| c.is_ascii_digit())) {
+            Some(figure) => *figure = format!("{figure} {word}"),
+            None => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 /// Breaks words into lines of some cells; a longer word has a line of its own.
 pub fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    for word in words(text) {
         let last = lines.len() - 1;
         let line = &mut lines[last];
         if line.is_empty() {
-            line.push_str(word);
-        } else if width(line) + 1 + width(word) <= room {
+            line.push_str(&word);
+        } else if width(line) + 1 + width(&word) <= room {
             line.push(' ');
-            line.push_str(word);
+            line.push_str(&word);
         } else {
-            lines.push(word.to_owned());
+            lines.push(word);
         }
     }
     lines
@@ -148,6 +165,8 @@ mod tests {
         assert_eq!(fit("short", 5), "short");
         assert_eq!(fit("abc", 1), "…");
         assert_eq!(fit_end("a long word", 5), "a lo…");
+        assert_eq!(wrap("busy 10.5 %, and 3 ms", 9), ["busy", "10.5 %,", "and 3 ms"]);
+        assert_eq!(wrap("all the % of it", 7), ["all the", "% of it"]);
         assert_eq!(clean("a\x1b[31m\u{9b}\u{202e}"), "a␛[31m\u{fffd}\u{fffd}");
     }
 

@@ -145,6 +145,22 @@ fn at_80_columns_who_blocks_is_said() {
     assert!(heads.contains("Who") && heads.contains("Blocked in") && !heads.contains("of it D"), "{text}");
 }
 
+/// What an event says loses its end where there is no room, not what it begins with.
+#[test]
+fn at_80_columns_an_event_says_what_it_begins_with() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    let columns = vec![Column::new("event", "Event", Align::Left, 26), Column::new("text", "What", Align::Left, 0)];
+    let says = "wakes comm=worker pid=4711 prio=120 on CPU 3, in try_to_wake_up < wake_up_q < futex_wake < main";
+    let row = [Cell::Text("sched:sched_waking".into()), Cell::Text(says.into())];
+    let mut rows = Rows::new(columns);
+    rows.push(1, row.to_vec());
+    let panels = vec![Panel::new("What was in between", Body::Table(rows))];
+    app.set_units(Arc::new(vec![UnitAnswer { panels, ..answer("rundelay") }]));
+    let text = drawn(&app);
+    assert!(text.contains("wakes comm=worker pid=4711 prio=120 on CPU 3, in"), "{text}");
+}
+
 /// Who forks most comes first, and its thread is told from others of its name.
 #[test]
 fn forks_are_in_order() {

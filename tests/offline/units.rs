@@ -925,6 +925,18 @@ fn options_of_all_units() {
     assert!(described.contains("--exclude_pid <PIDS>") && described.contains("--per-cpu"), "{described}");
 }
 
+/// Where nothing was of a guest that is the reason why nothing was seen, and not how stacks are.
+#[test]
+fn without_guests_their_samples_are_said_to_be_missing() {
+    let text = |unit: &str, options: &[&str]| {
+        let out = run(program().arg(unit).args(options).arg(data("fp-spin.data")).stdin(std::process::Stdio::null()));
+        String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned()
+    };
+    let guests = text("profile", &["-g", "-G"]);
+    assert!(guests.contains("nothing was seen\n! no sample was of a guest") && !guests.contains("broken"), "{guests}");
+    assert!(!text("profile", &["-g"]).contains("of a guest"));
+}
+
 #[test]
 fn faults_say_what_is_wrong() {
     let file = data("units/sched.data");

@@ -344,6 +344,11 @@ pub trait Unit: Send + Sync {
         "counts are too low by them"
     }
 
+    /// The reason why nothing was seen, where nothing of what was asked for can have been.
+    fn silence(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Panels are to be made: the last chance to ask for what no record told.
     fn settle(&mut self, _cx: &mut Context<'_>) {}
 

@@ -28,7 +28,8 @@ pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> 
         return Ok(unit);
     }
     let whole = spec.whole || unit.must_see_all();
-    Ok(Box::new(Scoped { unit, scope, whole, traced: FxHashSet::default() }))
+    let wants_guests = scope.host && unit.event_requests().iter().any(may_be_sampled);
+    Ok(Box::new(Scoped { unit, scope, whole, wants_guests, traced: FxHashSet::default() }))
 }
 
 /// The options among those of all units that mean nothing to this one, with the reason.
@@ -113,6 +114,10 @@ impl Scope {
     }
 }
 
+/// Said where only guests are asked for and there was none.
+const NO_GUESTS: &str =
+    "no sample was of a guest: this host runs none, or only its PMU tells them (cpu-clock is a timer of the host)";
+
 /// A unit that is given what is in its scope.
 #[derive(Debug)]
 struct Scoped {
@@ -120,12 +125,15 @@ struct Scoped {
     scope: Scope,
     /// Whether the unit chooses tasks by itself: what others do tells it of them.
     whole: bool,
+    /// Whether only samples of guests are wanted, and none has come.
+    wants_guests: bool,
     /// The numbers of events that are no samples of what runs.
     traced: FxHashSet<u16>,
 }
 
 impl Scoped {
     fn takes(&mut self, hit: &Sample<'_>, cx: &Context<'_>) -> bool {
+        self.wants_guests &= !hit.guest;
         let scope = &mut self.scope;
         let by_mode = self.traced.contains(&hit.event)
             || !(if hit.user { scope.user } else { scope.kernel } || if hit.guest { scope.guest } else { scope.host });
@@ -190,6 +198,11 @@ impl Unit for Scoped {
 
     fn loss_text(&self) -> &'static str {
         self.unit.loss_text()
+    }
+
+    fn silence(&self) -> Option<&'static str> {
+        let none = self.wants_guests.then_some(NO_GUESTS);
+        none.or_else(|| self.unit.silence())
     }
 
     fn settle(&mut self, cx: &mut Context<'_>) {

@@ -179,7 +179,10 @@ impl UnitTable<'_> {
             let text = match cell {
                 // Of a course the newest part.
                 Cell::Course(values) => spark(&values[values.len().saturating_sub(room)..]),
-                _ if column.name.ends_with("stack") => fit_stack(&self.cell_text(row, span.column), room).into_owned(),
+                // What an event says begins with what matters, as a stack does.
+                _ if column.name.ends_with("stack") || column.name == "text" => {
+                    fit_stack(&self.cell_text(row, span.column), room).into_owned()
+                }
                 Cell::Count(_) => fit(&cell.text_in(room), room).into_owned(),
                 _ => fit(&self.cell_text(row, span.column), room).into_owned(),
             };

@@ -124,6 +124,11 @@ impl Format {
         self.text_with(raw, &|_| None)
     }
 
+    /// A number of a field in the words that the text has for it: the names of flags, of states.
+    pub(crate) fn words(&self, field: &str, number: i64) -> Option<String> {
+        print::words(self, self.field(field)?, number)
+    }
+
     /// The text, with the names of the kernel's functions.
     pub(crate) fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
         if raw.is_empty() {

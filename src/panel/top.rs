@@ -1,5 +1,6 @@
 //! The top table as a panel: which columns there are, and a line's cells.
 
+use crate::event::format::Format;
 use crate::profile::{Acc, Sym};
 use crate::query::Data;
 use crate::query::answer::TopLine;
@@ -130,6 +131,8 @@ pub(crate) struct TopTable<'a> {
     /// What percentages are of.
     pub(crate) whole: Acc,
     pub(crate) modes: &'a ModeWeights,
+    /// The tracepoint whose fields are shown in its words rather than as numbers.
+    pub(crate) words: Option<&'a Format>,
 }
 
 impl TopTable<'_> {
@@ -155,8 +158,15 @@ impl TopTable<'_> {
             Field::Period => Cell::Count(row.own.period),
             Field::Ipc => self.top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
             Field::Delta | Field::Old => Cell::Empty,
-            Field::Key(key) => key_cell(self.data, self.top, row, key),
+            Field::Key(key) => self.in_words(key, key_cell(self.data, self.top, row, key)),
         }
+    }
+
+    fn in_words(&self, key: ColumnKey, cell: Cell) -> Cell {
+        let (Some(format), Some(name), Cell::Id(number)) = (self.words, key.traced(), &cell) else { return cell };
+        let (of, field) = name.split_once('.').map_or((None, name), |(of, field)| (Some(of), field));
+        let words = format.words(field, *number).filter(|_| of.is_none_or(|of| of == format.name));
+        words.map_or(cell, |words| Cell::Text(words.into()))
     }
 }
 

@@ -199,6 +199,7 @@ fn with_stdio_the_defaults_are_perfs() {
         ("fp-spin.data", "-n --show-total-period -s dso,sym -g none --percent-limit 2"),
         ("flat-k.data", "-s comm"),
         ("corpus/tp-raw.data", "-n"),
+        ("softirqs.data", "-s trace_fields"),
         ("forker-g.data", "-s comm -g none"),
     ] {
         let ask = |mut command: Command| {
@@ -214,7 +215,8 @@ fn with_stdio_the_defaults_are_perfs() {
                 let line = line.find("0x").map_or(line, |at| &line[..at + 2]);
                 // Whether what is left out was inlined is by chance there.
                 let line = line.strip_suffix("[...] (inlined)").map_or(line.to_owned(), |head| format!("{head}[...]"));
-                let words = line.split_whitespace().map(|word| if word.contains("....") { "." } else { word });
+                let words =
+                    line.split_whitespace().map(|word| if word.bytes().all(|b| b == b'.') { "." } else { word });
                 let indent = line.len() - line.trim_start().len();
                 format!("{:indent$}{}", "", words.collect::<Vec<_>>().join(" "))
             };

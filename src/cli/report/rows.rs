@@ -6,6 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::engine::offline::Offline;
+use crate::event::format::Format;
 use crate::filter::Filter;
 use crate::panel;
 use crate::panel::call_chains::{ChainForm, ChainSpec};
@@ -99,6 +100,8 @@ pub(super) struct EventRows<'a> {
     /// What percentages are of.
     whole: Acc,
     pub(super) lost: u64,
+    /// The description of its fields, where it is a tracepoint.
+    format: Option<Arc<Format>>,
 }
 
 impl<'a> EventRows<'a> {
@@ -153,7 +156,8 @@ impl<'a> EventRows<'a> {
             ModeWeights::default()
         };
         let lost = loaded.ingest.core().profile.ledger.lost_of(event);
-        let mut out = Self { data, name: &loaded.event_names[event], top, columns, fields, modes, whole, lost };
+        let format = data.profile.format(event as u16).cloned();
+        let mut out = Self { data, name: &loaded.event_names[event], top, columns, fields, modes, whole, lost, format };
         out.choose(shape);
         out
     }
@@ -174,15 +178,32 @@ impl<'a> EventRows<'a> {
     }
 
     pub(super) fn table(&self) -> TopTable<'_> {
-        TopTable { data: self.data, top: &self.top, fields: &self.fields, whole: self.whole, modes: &self.modes }
+        TopTable {
+            data: self.data,
+            top: &self.top,
+            fields: &self.fields,
+            whole: self.whole,
+            modes: &self.modes,
+            words: None,
+        }
+    }
+
+    /// The same as people read it: fields of tracepoints have words for their numbers.
+    fn table_in_words(&self) -> TopTable<'_> {
+        TopTable { words: self.format.as_deref(), ..self.table() }
     }
 
     /// Prints them in perf's layout.
     fn print_as_perf(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
         let widths = &shape.args.more.column_widths;
         let only = only_values(shape.args, &self.columns.keys);
-        let table =
-            StdioReport { table: self.table(), event: self.name, children: shape.children, only: &only, widths };
+        let table = StdioReport {
+            table: self.table_in_words(),
+            event: self.name,
+            children: shape.children,
+            only: &only,
+            widths,
+        };
         let chains = match &shape.chains {
             Some(spec) => self.as_perf_has_them(spec, shape),
             None => ChainsByRow::default(),
@@ -257,7 +278,7 @@ impl<'a> EventRows<'a> {
             print(&panel::tree::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;
             return print("\n");
         }
-        let table = self.table().table(shape.limit);
+        let table = self.table_in_words().table(shape.limit);
         // As perf's scripts tell them apart: rows begin with a blank, chains with a figure.
         let folded = shape.chains.is_some_and(|spec| spec.form == ChainForm::Folded);
         let (table, margin) = match &shape.args.more.separator {

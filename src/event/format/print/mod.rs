@@ -5,6 +5,7 @@ pub(crate) mod call;
 mod expr;
 mod parse;
 mod pointer;
+mod words;
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use super::{Format, Strings, text};
 use expr::{Expr, IntType, Number, Value};
 use parse::Parser;
+pub(super) use words::of as words;
 
 /// A parsed `print fmt`; empty when it uses what is not understood.
 #[derive(Clone, Debug, Default)]

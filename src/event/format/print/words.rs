@@ -1,0 +1,125 @@
+//! A number of a field as the tracepoint's text puts it: flags and states by their names, functions by their addresses.
+
+use super::super::{Field, Format};
+use super::expr::{Expr, Value};
+use super::{Piece, Width, convert, pointer};
+
+/// The words for a number of a field; `None` where the text has it as a number, or made of other fields, too.
+pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> {
+    let printer = &format.printer;
+    let label = format!("{}=", field.name);
+    let raw = record_with(format, field, number)?;
+    let (mut out, mut tells): (Option<String>, bool) = (None, false);
+    let mut args = printer.args.iter();
+    for piece in printer.pieces.iter().filter(|_| printer.usable) {
+        match (piece, &mut out) {
+            (Piece::Text(text), None) => {
+                let Some(at) = labelled(text, &label) else { continue };
+                let rest = &text[at..];
+                out = Some(rest.to_owned()).filter(|_| !rest.contains(ends_value));
+                out.as_ref()?;
+            }
+            // It goes on to the next blank.
+            (Piece::Text(text), Some(said)) => {
+                said.push_str(text.split(ends_value).next().unwrap_or_default());
+                if text.contains(ends_value) {
+                    break;
+                }
+            }
+            (Piece::Conversion(how), said) => {
+                let sized = [how.width, how.precision].iter().filter(|width| **width == Width::Argument).count();
+                let arg = args.nth(sized)?;
+                let Some(said) = said else { continue };
+                if sized > 0 || !is_of(arg, &field.name) {
+                    return None;
+                }
+                let value = arg.eval(format, &raw)?;
+                tells |= matches!(value, Value::Text(_)) || how.letter == 'p';
+                match how.letter {
+                    'p' => said.push_str(&pointer::text(&value, &how.pointer, None, format.big, &|_| None)),
+                    _ => said.push_str(&convert(&value, how, None, &format.strings)),
+                }
+            }
+        }
+    }
+    out.filter(|_| tells)
+}
+
+fn ends_value(c: char) -> bool {
+    c.is_whitespace() || c == ','
+}
+
+/// Where a value begins behind its name, which is no end of another one's.
+fn labelled(text: &str, label: &str) -> Option<usize> {
+    let ends_name = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let at = text.match_indices(label).map(|(at, _)| at).find(|at| !ends_name(*at))?;
+    Some(at + label.len())
+}
+
+/// A record in which a field has a number, and nothing else is.
+fn record_with(format: &Format, field: &Field, number: i64) -> Option<Vec<u8>> {
+    /// No field of a number is farther inside of a record.
+    const MOST: usize = 1 << 16;
+    let end = field.offset.checked_add(field.size).filter(|end| *end <= MOST && (1..=8).contains(&field.size))?;
+    let mut raw = vec![0; end];
+    let bytes = if format.big { number.to_be_bytes() } else { number.to_le_bytes() };
+    let own = if format.big { &bytes[8 - field.size..] } else { &bytes[..field.size] };
+    raw[field.offset..].copy_from_slice(own);
+    Some(raw)
+}
+
+/// True if an expression is of one field alone.
+fn is_of(expr: &Expr, name: &str) -> bool {
+    let of = |expr: &Expr| is_of(expr, name);
+    match expr {
+        Expr::Number(_) | Expr::Text(_) => true,
+        Expr::Field(field) => field == name,
+        Expr::Cast(_, inner) | Expr::Unary(_, inner) => of(inner),
+        Expr::Binary(_, a, b) => of(a) && of(b),
+        Expr::Choice(test, yes, no) => of(test) && of(yes) && of(no),
+        Expr::Symbolic(value, list) | Expr::Flags(value, _, list) => of(value) && list.iter().all(|(mask, _)| of(mask)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: &str = "name: switch\nID: 1\nformat:\n\tfield:long prev_state;\toffset:8;\tsize:8;\tsigned:1;\n\tfield:int state;\toffset:16;\tsize:4;\tsigned:1;\n\tfield:u32 flags;\toffset:20;\tsize:4;\tsigned:0;\n\tfield:unsigned long ip;\toffset:24;\tsize:8;\tsigned:0;\n\tfield:int pid;\toffset:32;\tsize:4;\tsigned:1;\n\nprint fmt: \"pid=%d prev_state=%s%s ==> state=%s, flags=%s ip=%pS\", REC->pid, (REC->prev_state & 0xff) ? __print_flags(REC->prev_state & 0xff, \"|\", { 1, \"S\" }, { 2, \"D\" }) : \"R\", REC->prev_state & 0x100 ? \"+\" : \"\", __print_symbolic(REC->state, { 0, \"off\" }, { 1, \"on\" }), __print_flags(REC->flags, \"|\", { 1, \"A\" }, { 4, \"B\" }), (void *)REC->ip\n";
+
+    fn words(format: &str, field: &str, number: i64, big: bool) -> Option<String> {
+        let format = Format::parse("sched", format, big).expect("a format");
+        of(&format, format.field(field).expect("a field"), number)
+    }
+
+    #[test]
+    fn states_and_flags_have_names() {
+        for big in [false, true] {
+            for (field, number, want) in [
+                ("prev_state", 0, "R"),
+                ("prev_state", 0x100, "R+"),
+                ("prev_state", 3, "S|D"),
+                ("state", 1, "on"),
+                ("state", 7, "0x7"),
+                ("flags", 5, "A|B"),
+                ("flags", 9, "A|0x8"),
+                ("ip", -2, "0xfffffffffffffffe"),
+            ] {
+                assert_eq!(words(FORMAT, field, number, big).as_deref(), Some(want), "{field} {number}");
+            }
+        }
+        assert_eq!(words(FORMAT, "pid", 7, false), None, "it is a number there, too");
+    }
+
+    /// What depends on more than the field, or is not understood, is left to the number.
+    #[test]
+    fn words_are_of_one_field() {
+        let mixed = FORMAT.replace("__print_symbolic(REC->state,", "__print_symbolic(REC->state + REC->pid,");
+        assert_eq!(words(&mixed, "state", 1, false), None);
+        let starred = FORMAT.replace("state=%s,", "state=%*s,");
+        assert_eq!(words(&starred, "state", 1, false), None);
+        assert_eq!(words(&FORMAT.replace("print fmt: \"", "print fmt: \"%"), "state", 1, false), None);
+        assert_eq!(words(&FORMAT.replace("offset:16", "offset:99999999"), "state", 1, false), None);
+    }
+}

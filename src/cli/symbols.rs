@@ -55,7 +55,7 @@ pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
         }
     }
     let problems = named.resolver.take_problems().into_iter().chain(named.lines.take_problems());
-    problems.collect::<Vec<_>>().iter().for_each(|(_, why)| super::output::complain(why));
+    problems.collect::<Vec<_>>().iter().for_each(|(_, why)| super::output::complain(&why.to_string()));
     Ok(0)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::panel::text::clean;
 use crate::session::{DsoId, DsoKind, Session};
-use crate::symbols::resolver::KNOWN_BY;
+use crate::symbols::{Problem, ProblemKind};
 
 /// Files that are named in one line.
 const NAMED: usize = 3;
@@ -17,42 +17,36 @@ pub(super) enum Sought {
     Lines,
 }
 
-/// The reason of most, in the words of the system.
-const NONE: &str = "No such file or directory";
-/// Why a file is not here, in these and in those of the door to files.
-const GONE: &[&str] = &[NONE, "is no plain file", "it is made while it is read"];
-
 /// What is said of files and why they could not be read; `is_here` where the recording is of this machine, so that what
 /// is gone cannot be had any more.
 pub(super) fn words(
     session: &Session,
-    problems: impl IntoIterator<Item = (DsoId, String)>,
+    problems: impl IntoIterator<Item = (DsoId, Problem)>,
     sought: Sought,
     is_here: bool,
 ) -> Vec<String> {
     let (mut out, mut missing) = (Vec::new(), Vec::new());
     for (dso, why) in problems {
         let dso = session.dsos.get(dso);
-        // What is known by its build id can be had elsewhere.
-        let is_gone = GONE.iter().any(|words| why.contains(words)) && !why.contains(KNOWN_BY);
         let may_be_had = || dso.kind == DsoKind::File && !is_here && is_program(&dso.path);
         if dso.kind.is_kernel() {
             out.push(format!("{}: {why}", dso.path));
-        } else if !is_gone || sought == Sought::Names && may_be_had() {
+        } else if !why.is_gone() || sought == Sought::Names && may_be_had() {
             // Where it is missing, names were, and it was said of them.
             missing.push((dso.path.clone(), why));
         }
     }
-    missing.sort();
+    missing.sort_by_cached_key(|(path, why)| (path.clone(), why.to_string()));
     missing.dedup_by(|a, b| a.0 == b.0);
     let what = if sought == Sought::Names { "symbols" } else { "lines" };
     // Most reasons begin with the file; the usual one needs no words.
-    let named = |(path, why): &(std::sync::Arc<str>, String)| {
-        let why = why.strip_prefix(&**path).unwrap_or(why).trim_start_matches([':', ' ']);
-        match why.strip_prefix(NONE).map(|rest| rest.trim_start_matches(" (os error 2)").trim_start_matches("; its ")) {
-            Some("") => clean(path).into_owned(),
-            Some(build_id) => format!("{} ({build_id})", clean(path)),
-            None => format!("{} ({why})", clean(path)),
+    let named = |(path, why): &(std::sync::Arc<str>, Problem)| match (why.kind, why.build_id) {
+        (ProblemKind::Absent, None) => clean(path).into_owned(),
+        (ProblemKind::Absent, Some(id)) => format!("{} (build id is {id})", clean(path)),
+        _ => {
+            let why = why.to_string();
+            let why = why.strip_prefix(&**path).unwrap_or(&why).trim_start_matches([':', ' ']);
+            format!("{} ({why})", clean(path))
         }
     };
     match missing.as_slice() {
@@ -77,10 +71,10 @@ fn is_program(path: &str) -> bool {
 mod tests {
     use super::*;
     use crate::record::Record;
-    use crate::record::kinds::{FileId, Mmap};
+    use crate::record::kinds::{BuildId, FileId, Mmap};
     use crate::session::Origin;
 
-    fn said(sought: Sought, is_here: bool, files: &[(&str, &str)]) -> Vec<String> {
+    fn said(sought: Sought, is_here: bool, files: &[(&str, Problem)]) -> Vec<String> {
         let mut session = Session::new(Origin::Recorded);
         let mut problems = Vec::new();
         for (i, (path, why)) in files.iter().enumerate() {
@@ -88,31 +82,42 @@ mod tests {
             let (file, name) = (FileId::None, path.as_bytes());
             let map = Mmap { pid: 1, tid: 1, start, len: 0x1000, pgoff: 0, file, prot: 5, flags: 2, name };
             session.apply(&Record::Mmap(map), 0);
-            problems.push((session.dsos.of_map(session.user_map(1, start)).id, (*why).to_owned()));
+            problems.push((session.dsos.of_map(session.user_map(1, start)).id, why.clone()));
         }
         words(&session, problems, sought, is_here)
     }
 
-    const GONE: &str = "No such file or directory (os error 2)";
+    fn gone() -> Problem {
+        std::io::Error::from_raw_os_error(libc::ENOENT).into()
+    }
+
+    fn identified() -> Problem {
+        gone().of_build(BuildId::new(&[0x01, 0x23]))
+    }
 
     #[test]
     fn what_is_gone_is_said_where_it_may_be_found() {
-        let files = [("/bin/a", GONE), ("/dev/zero", GONE), ("/tmp/x (deleted)", GONE), ("/", "/ is no plain file")];
-        assert_eq!(said(Sought::Names, false, &files), [format!("/bin/a: {GONE}")]);
+        let folder = Problem { kind: ProblemKind::NoFile, ..gone() };
+        let files = [("/bin/a", gone()), ("/dev/zero", gone()), ("/tmp/x (deleted)", gone()), ("/", folder)];
+        assert_eq!(said(Sought::Names, false, &files), [format!("/bin/a: {}", gone())]);
         assert!(said(Sought::Names, true, &files).is_empty() && said(Sought::Lines, false, &files).is_empty());
-        let identified = format!("{GONE}; its build id is 0123");
-        assert_eq!(said(Sought::Names, true, &[("/bin/a", &identified)]), [format!("/bin/a: {identified}")]);
+        assert_eq!(said(Sought::Names, true, &[("/bin/a", identified())]), [format!("/bin/a: {}", identified())]);
     }
 
     #[test]
     fn several_files_are_one_line() {
-        let replaced = "/bin/a is not the file that was mapped (it was replaced)";
-        let identified = format!("{GONE}; its build id is 0123");
-        let files = [("/bin/d", GONE), ("/bin/a", replaced), ("/bin/b", GONE), ("/bin/c", &identified)];
-        let want = "symbols of 4 files are missing: /bin/a (is not the file that was mapped (it was replaced)), /bin/b, \
-                    /bin/c (build id is 0123), 1 more";
+        // Its words are not those of a file that is not there.
+        let replaced: Problem = "/bin/No such file or directory is not the file that was mapped".to_owned().into();
+        let files = [
+            ("/bin/d", gone()),
+            ("/bin/No such file or directory", replaced),
+            ("/bin/b", gone()),
+            ("/bin/c", identified()),
+        ];
+        let want = "symbols of 4 files are missing: /bin/No such file or directory (is not the file that was mapped), \
+                    /bin/b, /bin/c (build id is 0123), 1 more";
         assert_eq!(said(Sought::Names, false, &files), [want]);
-        let known = "symbols of 2 files are missing: /bin/a (is not the file that was mapped (it was replaced)), \
+        let known = "symbols of 2 files are missing: /bin/No such file or directory (is not the file that was mapped), \
                      /bin/c (build id is 0123)";
         assert_eq!(said(Sought::Names, true, &files), [known]);
     }

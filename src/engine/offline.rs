@@ -15,9 +15,8 @@ use crate::profile::FrameId;
 use crate::query::Data;
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::source::{Batch, Progress, Source, SourceError};
-use crate::symbols::Resolver;
-use crate::symbols::SymbolOptions;
 use crate::symbols::lines::{InlinedFrame, Lines};
+use crate::symbols::{Problem, Resolver, SymbolOptions};
 use crate::units::kit::{Spec, Unit};
 
 use crate::ingest::{Core, Ingest, IntakeOptions};
@@ -250,7 +249,7 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
         let found = files.flat_map(|of| lines.all_places(session.dsos.get(of[0][0].0), places(of))).collect();
         (found, lines.take_problems())
     };
-    type Looked = (Vec<Vec<InlinedFrame>>, Vec<(DsoId, String)>);
+    type Looked = (Vec<Vec<InlinedFrame>>, Vec<(DsoId, Problem)>);
     let parts: Vec<Looked> = std::thread::scope(|scope| {
         let parts: Vec<_> = same.chunks(share).map(|part| (part.len(), scope.spawn(move || look(part)))).collect();
         let nothing = |n| (vec![Vec::new(); n], Vec::new());
@@ -258,7 +257,7 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
     });
     let (found, mut problems): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     // Two threads may have met one file.
-    let problems: BTreeMap<DsoId, String> = problems.drain(..).flatten().collect();
+    let problems: BTreeMap<DsoId, Problem> = problems.drain(..).flatten().collect();
     notes.extend(missing_files::words(session, problems, Sought::Lines, is_here));
     let found: Vec<Vec<InlinedFrame>> = found.into_iter().flatten().collect();
     for (same, places) in same.iter().zip(&found) {

@@ -16,7 +16,7 @@ use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::symbols::SymbolOptions;
 use crate::symbols::lines::{InlinedFrame, Lines};
-use crate::symbols::{NameForm, Resolver, Symbolized, code};
+use crate::symbols::{NameForm, Problem, Resolver, Symbolized, code};
 
 /// One frame to look up.
 #[derive(Clone, Debug)]
@@ -58,8 +58,8 @@ pub struct LookedUp {
     pub epoch: u64,
     /// Frame, DSO and address as they were wanted, and the function; `None` where none holds the address.
     pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
-    /// What went wrong with a DSO, in words.
-    pub problems: Vec<(DsoId, String)>,
+    /// What went wrong with a DSO.
+    pub problems: Vec<(DsoId, Problem)>,
     /// Where names of DSOs come from.
     pub sources: Vec<(DsoId, String)>,
     /// Files for which a debug file could be fetched.
@@ -80,8 +80,8 @@ pub struct FoundLines {
     pub epoch: u64,
     /// Frame and DSO as they were wanted, and the functions that the address is in; none where nothing tells.
     pub frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
-    /// What went wrong with a DSO, in words.
-    pub problems: Vec<(DsoId, String)>,
+    /// What went wrong with a DSO.
+    pub problems: Vec<(DsoId, Problem)>,
 }
 
 /// Both ends of the threads' channels. They end when the job senders are dropped.

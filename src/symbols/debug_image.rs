@@ -14,6 +14,7 @@ use super::elf::{self, Elf, ElfError, Segments, SymbolSection};
 use super::find_file::FileSearch;
 use super::options::SymbolOptions;
 use super::plt;
+use super::problem::Problem;
 use super::table::SymbolTable;
 use crate::kernel::procfs;
 use crate::perfdata::unpack::{self, UnpackBudget};
@@ -57,17 +58,16 @@ impl Image {
     /// Opens the file of a DSO, and looks for what was split off from it.
     ///
     /// # Errors
-    /// In words, why there is none.
-    pub fn open(dso: &Dso, options: &SymbolOptions) -> Result<Self, String> {
-        let opened = FileSearch::new(dso, options)
-            .map_err(|e| e.to_string())
-            .and_then(|places| Self::found(places, dso, options));
+    /// Why there is none.
+    pub fn open(dso: &Dso, options: &SymbolOptions) -> Result<Self, Problem> {
+        let opened =
+            FileSearch::new(dso, options).map_err(Problem::from).and_then(|places| Self::found(places, dso, options));
         // In a container that runs still, other files lie at its paths.
-        let inside = |_: &String| Self::found(FileSearch::of_survivor(dso, options)?, dso, options).ok();
+        let inside = |_: &Problem| Self::found(FileSearch::of_survivor(dso, options)?, dso, options).ok();
         opened.or_else(|why| inside(&why).filter(|image| image.build_id == dso.build_id).ok_or(why))
     }
 
-    fn found(mut places: FileSearch<'_>, dso: &Dso, options: &SymbolOptions) -> Result<Self, String> {
+    fn found(mut places: FileSearch<'_>, dso: &Dso, options: &SymbolOptions) -> Result<Self, Problem> {
         let vdso = dso.kind == DsoKind::Vdso;
         // What a cache holds under the build id is the file itself, whatever lies at its path now.
         let kind = if vdso { "vdso" } else { "elf" };
@@ -80,20 +80,18 @@ impl Image {
         let mut user = 0;
         let bytes = if vdso {
             if !options.is_own_kernel(dso) {
-                return Err("the vDSO of the recorded machine is not here".into());
+                return Err("the vDSO of the recorded machine is not here".to_owned().into());
             }
-            Bytes::from(procfs::vdso().map_err(|e| e.to_string())?)
+            Bytes::from(procfs::vdso()?)
         } else {
-            let file = places.main().map_err(|e| e.to_string())?;
+            let file = places.main()?;
             user = owner(&file);
             places.hear(&file);
-            Bytes::of(&file).map_err(|e| e.to_string())?
+            Bytes::of(&file)?
         };
         let image = Self { user, ..Self::of(bytes).map_err(|e| e.to_string())? };
         match (dso.build_id, image.build_id) {
-            (Some(want), Some(have)) if want != have => {
-                Err(format!("the file has build id {have}, but {want} was mapped"))
-            }
+            (Some(want), Some(have)) if want != have => Err(Problem::other_build(have, want)),
             _ => Ok(image.with_debug(places)),
         }
     }

@@ -19,6 +19,7 @@ use super::dwarf_cost;
 use super::elf::{self, Segments};
 use super::guard::guarded;
 use super::options::{MAX_FILES, SymbolOptions};
+use super::problem::Problem;
 use super::shares::Shares;
 use crate::kernel::{own_memory, procfs};
 use crate::perfdata::unpack::{self, UnpackBudget, UnpackError};
@@ -210,7 +211,7 @@ pub struct Lines {
     files: FxHashMap<DsoId, Option<Box<OneFile>>>,
     /// Who holds how much of what had to be unpacked or is known to be taken.
     shares: Shares<DsoId>,
-    problems: Vec<(DsoId, String)>,
+    problems: Vec<(DsoId, Problem)>,
     /// Memory of this process when nothing was parsed yet, all and private, in bytes.
     before: (u64, usize),
     asked: u32,
@@ -235,7 +236,7 @@ impl Lines {
     }
 
     /// Takes what went wrong since the last call: files without lines, and why.
-    pub fn take_problems(&mut self) -> Vec<(DsoId, String)> {
+    pub fn take_problems(&mut self) -> Vec<(DsoId, Problem)> {
         std::mem::take(&mut self.problems)
     }
 
@@ -310,7 +311,7 @@ impl Lines {
             Err(why) => {
                 self.forget(dso.id);
                 self.files.insert(dso.id, None);
-                self.problems.push((dso.id, format!("no lines: {why}")));
+                self.problems.push((dso.id, format!("no lines: {why}").into()));
                 Vec::new()
             }
         }
@@ -325,7 +326,7 @@ impl Lines {
             opened.map(|(file, user)| (file, user, purse.taken()))
         });
         let (file, user, taken) = opened.flatten().unwrap_or_else(|why| {
-            self.problems.push((dso.id, format!("no lines: {why}")));
+            self.problems.push((dso.id, format!("no lines: {why}").into()));
             (None, 0, 0)
         });
         self.shares.hold(dso.id, user, taken);
@@ -389,7 +390,7 @@ mod tests {
         assert!(!lines.places(dso, at).is_empty());
         assert_eq!(lines.read(dso, |_, _| panic!("damaged")), Vec::<Vec<InlinedFrame>>::new());
         let problems = lines.take_problems();
-        assert!(problems.len() == 1 && problems[0].1.starts_with("no lines: its reader failed"), "{problems:?}");
+        assert!(problems.len() == 1 && problems[0].1.why.starts_with("no lines: its reader failed"), "{problems:?}");
         assert_eq!((lines.places(dso, at), lines.take_problems(), lines.memory()), (vec![], vec![], 0));
     }
 

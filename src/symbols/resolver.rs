@@ -13,6 +13,7 @@ use super::jits::{JitVisit, Jits};
 use super::kallsyms::Kallsyms;
 use super::loaded::{LoadedFiles, Symbolized};
 use super::options::{MAX_FILES, SymbolOptions};
+use super::problem::Problem;
 use super::shares::Shares;
 use super::shipped;
 use super::table::{Symbol, SymbolTable};
@@ -42,9 +43,6 @@ enum Holder {
     Jit(DsoId),
 }
 
-/// What the reason says of a file that has no names, before the build id by which it can be found elsewhere.
-pub(crate) const KNOWN_BY: &str = "its build id is";
-
 /// The chain of name sources. Not shared: one thread owns it.
 #[derive(Debug)]
 pub struct Resolver {
@@ -57,7 +55,7 @@ pub struct Resolver {
     jits: Jits,
     /// Who holds how much of the budget.
     shares: Shares<Holder>,
-    problems: Vec<(DsoId, String)>,
+    problems: Vec<(DsoId, Problem)>,
     sources: Vec<(DsoId, String)>,
     /// Files without names of their own, which a debug file would have.
     stripped: Vec<(DsoId, BuildId)>,
@@ -148,7 +146,7 @@ impl Resolver {
     }
 
     /// Takes what went wrong since the last call: DSOs without names, and why.
-    pub fn take_problems(&mut self) -> Vec<(DsoId, String)> {
+    pub fn take_problems(&mut self) -> Vec<(DsoId, Problem)> {
         std::mem::take(&mut self.problems)
     }
 
@@ -208,7 +206,7 @@ impl Resolver {
     /// Takes note of what a visit to a JIT's files brought.
     fn visited(&mut self, visit: JitVisit) {
         self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
-        self.problems.extend(visit.result.err().map(|why| (visit.dso, why)));
+        self.problems.extend(visit.result.err().map(|why| (visit.dso, why.into())));
         self.make_room();
     }
 
@@ -238,7 +236,7 @@ impl Resolver {
         let now = loaded.memory();
         let found = found.unwrap_or_else(|why| {
             self.keys.insert(dso.id, None);
-            self.problems.push((dso.id, why));
+            self.problems.push((dso.id, why.into()));
             None
         });
         if now != before {
@@ -266,9 +264,7 @@ impl Resolver {
                 (key, loaded, user)
             }
             Err(why) => {
-                // By that it can be found elsewhere.
-                let id = dso.build_id.filter(|_| dso.kind == DsoKind::File && !why.contains("build id"));
-                let why = id.map_or(why.clone(), |id| format!("{why}; {KNOWN_BY} {id}"));
+                let why = why.of_build(dso.build_id.filter(|_| dso.kind == DsoKind::File));
                 // Of memory nobody expects a file, nor can anything be done.
                 self.problems.extend((!dso.is_memory()).then_some((dso.id, why)));
                 self.keys.insert(dso.id, None);
@@ -308,11 +304,12 @@ impl Resolver {
         if let Some(path) = self.options.vmlinux.clone() {
             let image = door::own(&path).and_then(|file| Bytes::of(&file)).map_err(|e| e.to_string());
             match image.and_then(|bytes| elf::kernel(&bytes, &mut self.purse()).map_err(|e| e.to_string())) {
-                Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => self
-                    .problems
-                    .push((dso.id, format!("{} is another kernel's: its build id is {have}", path.display()))),
+                Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => {
+                    let why = format!("{} is another kernel's: its build id is {have}", path.display());
+                    self.problems.push((dso.id, why.into()));
+                }
                 Ok((table, text, _)) => return moved(table, text, dso),
-                Err(e) => self.problems.push((dso.id, format!("{}: {e}", path.display()))),
+                Err(e) => self.problems.push((dso.id, format!("{}: {e}", path.display()).into())),
             }
         }
         let cached = || find_file::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
@@ -328,30 +325,30 @@ impl Resolver {
                         format!("{why}; {remedy}")
                     }
                 };
-                self.problems.push((dso.id, why));
+                self.problems.push((dso.id, why.into()));
                 LoadedFiles::new(Vec::new())
             }
             Some(Ok(kernel)) => moved(kernel.table, kernel.text, dso),
             Some(Err(e)) => {
-                self.problems.push((dso.id, format!("the kernel's symbols cannot be read: {e}")));
+                self.problems.push((dso.id, format!("the kernel's symbols cannot be read: {e}").into()));
                 LoadedFiles::new(Vec::new())
             }
             None => LoadedFiles::new(Vec::new()),
         }
     }
 
-    fn load_file(&mut self, dso: &Dso) -> Result<(Key, LoadedFiles, u32, String), String> {
+    fn load_file(&mut self, dso: &Dso) -> Result<(Key, LoadedFiles, u32, String), Problem> {
         let mut purse = self.purse();
         if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path, &mut purse)) {
             let key = dso.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, GIVEN));
             return Ok((key, LoadedFiles::new(vec![table]), GIVEN, "the machine that was recorded".to_owned()));
         }
         let (of, options) = (dso.clone(), self.options.clone());
-        let file = guarded(move || FileRead::of(&of, &options, &mut purse)).flatten()?;
+        let file = guarded(move || FileRead::of(&of, &options, &mut purse))??;
         let key = file.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, file.user));
         self.identified.extend(file.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
         self.stripped.extend(file.build_id.filter(|_| !file.whole).map(|id| (dso.id, id)));
-        self.problems.extend(file.problems.into_iter().map(|why| (dso.id, why)));
+        self.problems.extend(file.problems.into_iter().map(|why| (dso.id, why.into())));
         let (loaded, from) = file.names?;
         Ok((key, loaded, file.user, from))
     }
@@ -371,7 +368,7 @@ struct FileRead {
 }
 
 impl FileRead {
-    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<Self, String> {
+    fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<Self, Problem> {
         let image = Image::open(dso, options)?;
         let functions = image.functions(purse);
         // Of a large file all symbols were looked at; of the names few will be.
@@ -416,6 +413,7 @@ mod tests {
     use super::*;
     use crate::record::kinds::FileId;
     use crate::session::{Origin, Session};
+    use crate::symbols::ProblemKind;
 
     #[test]
     fn names_of_this_very_process() {
@@ -484,6 +482,6 @@ mod tests {
         let mut resolver = Resolver::new(SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() });
         assert_eq!(resolver.resolve(&dso, 0x10), None);
         let problems = resolver.take_problems();
-        assert!(problems.len() == 1 && problems[0].1.contains("was mapped"), "{problems:?}");
+        assert!(problems.len() == 1 && problems[0].1.kind == ProblemKind::OtherBuild, "{problems:?}");
     }
 }

@@ -108,7 +108,10 @@ fn a_map_of_one_endless_line_stops_nobodys_names() {
     assert_eq!(named(&mut resolver, good, 0x1000).as_deref(), Some("a_function_of_some_length_00000000"));
     assert!(from.elapsed() < PATIENCE / 2, "{:?}", from.elapsed());
     let problems = resolver.take_problems();
-    assert!(problems.len() == 1 && problems[0].0 == bad.id && problems[0].1.contains("longer than"), "{problems:?}");
+    assert!(
+        problems.len() == 1 && problems[0].0 == bad.id && problems[0].1.why.contains("longer than"),
+        "{problems:?}"
+    );
     // What came before it counts, and it is not read again.
     assert_eq!(named(&mut resolver, bad, 0x1008).as_deref(), Some("real"));
     assert_eq!((named(&mut resolver, bad, 0x20_0000), resolver.take_problems()), (None, Vec::new()));
@@ -173,7 +176,7 @@ fn many_maps_share_one_users_part() {
     }
     assert!(most < BUDGET + (16 << 20), "{} MB for a budget of {}", most >> 20, BUDGET >> 20);
     let problems = resolver.take_problems();
-    assert!(problems.len() >= 4 && problems.iter().all(|(_, why)| why.contains("read no further")), "{problems:?}");
+    assert!(problems.len() >= 4 && problems.iter().all(|(_, why)| why.why.contains("read no further")), "{problems:?}");
     // Not read again: the file is gone.
     std::fs::remove_file(&victim.map).expect("remove");
     let name = resolver.resolve(good, 0x1000 + 77 * 64).map(|found| found.name.to_string());
@@ -297,7 +300,7 @@ fn what_takes_too_much_of_a_file_is_refused_by_name() {
     std::fs::write(&path, elf(sections)).expect("write");
     let (file, from) = (dso(&path), Instant::now());
     let problem =
-        |resolver: &mut Resolver| resolver.take_problems().into_iter().map(|(_, why)| why).collect::<String>();
+        |resolver: &mut Resolver| resolver.take_problems().into_iter().map(|(_, why)| why.why).collect::<String>();
     let mut resolver = Resolver::new(recorded(4 << 20));
     assert_eq!(resolver.resolve(&file, 0x1000), None);
     let why = problem(&mut resolver);
@@ -345,7 +348,7 @@ fn debug_information_is_weighed_before_it_is_parsed() {
         std::fs::write(&path, elf(sections)).expect("write");
         let mut lines = Lines::new(recorded(64 << 20));
         assert!(lines.places(&dso(&path), 0x1000).is_empty());
-        lines.take_problems().into_iter().map(|(_, why)| why).collect::<String>()
+        lines.take_problems().into_iter().map(|(_, why)| why.why).collect::<String>()
     };
     let from = Instant::now();
     let many = why((0..100_000).flat_map(|_| unit(499_990)).collect());

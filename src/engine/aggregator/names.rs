@@ -15,7 +15,7 @@ use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
-use crate::symbols::NameForm;
+use crate::symbols::{NameForm, Problem};
 
 use super::Aggregator;
 use super::answer_clock::MIN_INTERVAL_NS;
@@ -125,7 +125,8 @@ impl Aggregator {
         self.names.sought = self.names.sought.saturating_sub(named.frames.len());
         let core = self.ingest.core_mut();
         let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
-        let problems: Vec<(Arc<str>, String)> = named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
+        let problems: Vec<(Arc<str>, Problem)> =
+            named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
         let sources: Vec<(Arc<str>, String)> = named.sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
         named.identified.into_iter().for_each(|(dso, id)| core.session.dsos.identify(dso, id));
         if named.epoch == core.profile.epoch() {
@@ -265,7 +266,7 @@ impl Aggregator {
         self.names.lines_asked = self.names.lines_asked.saturating_sub(1);
         let core = self.ingest.core_mut();
         let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
-        let problems: Vec<(Arc<str>, String)> =
+        let problems: Vec<(Arc<str>, Problem)> =
             lined.problems.iter().map(|(dso, why)| (path(*dso), why.clone())).collect();
         if lined.epoch == core.profile.epoch() {
             for (frame, dso, places) in &lined.frames {

@@ -53,7 +53,7 @@ fn machine(file: &Elf<'_>) -> Result<Machine, String> {
 }
 
 fn of_file(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
-    let image = Image::open(dso, options)?;
+    let image = Image::open(dso, options).map_err(|e| e.to_string())?;
     let file = elf::parse(&image.bytes).map_err(|e| e.to_string())?;
     let machine = machine(&file)?;
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());

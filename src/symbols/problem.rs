@@ -1,0 +1,104 @@
+//! Why a DSO has no names or no lines: in words, and of which kind, by which it is told from others.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+
+use super::door::Refusal;
+use crate::record::kinds::BuildId;
+
+/// The kinds that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// Nothing lies at the file's path.
+    Absent,
+    /// What lies there is stored nowhere, or is no file: a folder, a device, a file of /proc.
+    NoFile,
+    /// A file of another build id lies there; the words say which.
+    OtherBuild,
+    /// Any other.
+    Other,
+}
+
+/// What went wrong with a DSO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Its kind.
+    pub kind: ProblemKind,
+    /// The reason, in words.
+    pub why: String,
+    /// By which the file can be found elsewhere.
+    pub build_id: Option<BuildId>,
+}
+
+impl Problem {
+    /// A file of a build id where another was mapped.
+    pub(crate) fn other_build(have: BuildId, want: BuildId) -> Self {
+        let why = format!("the file has build id {have}, but {want} was mapped");
+        Self { kind: ProblemKind::OtherBuild, ..why.into() }
+    }
+
+    /// The same, with the build id of the file that is missing; where one is told already, that is it.
+    pub(crate) fn of_build(self, id: Option<BuildId>) -> Self {
+        let build_id = id.filter(|_| self.kind != ProblemKind::OtherBuild);
+        Self { build_id, ..self }
+    }
+
+    /// True if there is no such file here, nor a way to it.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.kind, ProblemKind::Absent | ProblemKind::NoFile) && self.build_id.is_none()
+    }
+}
+
+impl Display for Problem {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)?;
+        self.build_id.map_or(Ok(()), |id| write!(f, "; its build id is {id}"))
+    }
+}
+
+impl From<String> for Problem {
+    fn from(why: String) -> Self {
+        Self { kind: ProblemKind::Other, why, build_id: None }
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
+        let kind = match refusal {
+            Some(Refusal::NotPlain(_) | Refusal::Pseudo(_)) => ProblemKind::NoFile,
+            None if error.kind() == io::ErrorKind::NotFound => ProblemKind::Absent,
+            _ => ProblemKind::Other,
+        };
+        Self { kind, ..error.to_string().into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::door;
+
+    #[test]
+    fn what_is_gone_is_told_by_its_error() {
+        let dir = tempfile::tempdir().expect("dir");
+        let opened = |name: &str| door::own(&dir.path().join(name)).map(drop).map_err(Problem::from);
+        std::fs::write(dir.path().join("file"), "").expect("written");
+        assert_eq!(opened("file"), Ok(()));
+        let absent = opened("none").expect_err("not there");
+        let folder = opened("").expect_err("a folder");
+        assert_eq!((absent.kind, folder.kind), (ProblemKind::Absent, ProblemKind::NoFile), "{absent} {folder}");
+        assert!(absent.is_gone() && folder.is_gone());
+        let id = BuildId::new(&[1; 20]);
+        let known = absent.of_build(id);
+        assert!(!known.is_gone() && known.to_string().ends_with(&format!("; its build id is {}", "01".repeat(20))));
+        // Words say nothing of it.
+        let words = "/tmp/No such file or directory was replaced".to_owned();
+        assert_eq!(
+            [words.clone().into(), io::Error::other(words).into()].map(|why: Problem| why.is_gone()),
+            [false; 2]
+        );
+        let (have, want) = (BuildId::new(&[2]).expect("an id"), BuildId::new(&[3]).expect("an id"));
+        assert_eq!(Problem::other_build(have, want).of_build(id).build_id, None);
+    }
+}

@@ -49,8 +49,14 @@ impl Borrowed {
     }
 
     /// Gives samples that a ring brought by now, whole records from a place on, the id of our event, and a time between
-    /// those of the sample before and of now.
-    pub(crate) fn mend(&mut self, ring: u32, bytes: &mut [u8], now: impl FnOnce() -> u64) {
+    /// those of the sample before and of now. What programs of ours wrote, which their ids tell, is no sample.
+    pub(crate) fn mend(
+        &mut self,
+        ring: u32,
+        bytes: &mut [u8],
+        now: impl FnOnce() -> u64,
+        is_written: impl Fn(u64) -> bool,
+    ) {
         if self.shared.is_empty() || bytes.is_empty() {
             return;
         }
@@ -71,6 +77,7 @@ impl Borrowed {
                     continue;
                 }
                 Some(Some(_)) => {}
+                None if is_written(id) => continue,
                 None => match self.owner(id, header, &record[HEADER..]) {
                     Some(owner) => put(record, ID_AT, &owner.to_le_bytes()),
                     None => continue,
@@ -125,6 +132,8 @@ mod tests {
     const CLOCK: u64 = 1;
     const FAULTS: u64 = 10;
     const SWITCHES: u64 = 11;
+    /// An event by which a program writes.
+    const WRITER: u64 = 20;
 
     /// A clock, page faults with their addresses, and context switches.
     fn borrowed() -> Borrowed {
@@ -155,7 +164,7 @@ mod tests {
     /// Ids and times after a round at a time.
     fn mended(borrowed: &mut Borrowed, records: &[Vec<u8>], now: u64) -> Vec<(u64, u64)> {
         let mut bytes = records.concat();
-        borrowed.mend(0, &mut bytes, || now);
+        borrowed.mend(0, &mut bytes, || now, |id| id == WRITER);
         let mut at = 0;
         let mut each = |record: &Vec<u8>| {
             let read = [ID_AT, TIME_AT].map(|field| u64_at(&bytes, at + field).expect("a field"));
@@ -183,6 +192,13 @@ mod tests {
         assert_eq!(mended(&mut borrowed, &[fault(FAULTS, 101)], 200), [(FAULTS, 101)]);
     }
 
+    /// It may look like a sample, and has no time where that would be.
+    #[test]
+    fn what_programs_wrote_is_no_sample() {
+        let read = mended(&mut borrowed(), &[other(WRITER, 90), other(91, 6)], 100);
+        assert_eq!(read, [(WRITER, 90), (SWITCHES, 6)]);
+    }
+
     #[test]
     fn others_and_damaged_records_are_left_alone() {
         // No event is called so, and nothing shares its samples.
@@ -192,12 +208,12 @@ mod tests {
         assert_eq!(mended(&mut clock, &[fault(90, 5)], 1), [(90, 5)]);
         let whole = [fault(90, 5), other(91, 6)].concat();
         for len in 0..whole.len() {
-            borrowed().mend(0, &mut whole[..len].to_vec(), || 9);
+            borrowed().mend(0, &mut whole[..len].to_vec(), || 9, |_| false);
         }
         for at in 0..whole.len() {
             let mut odd = whole.clone();
             odd[at] ^= 0xff;
-            borrowed().mend(0, &mut odd, || 9);
+            borrowed().mend(0, &mut odd, || 9, |_| false);
         }
     }
 }

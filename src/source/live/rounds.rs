@@ -107,19 +107,20 @@ impl Attachment {
 impl Passes<'_> {
     /// Reads a ring; `read` is room for what is joined first.
     pub(super) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, out: &mut Vec<u8>) {
-        let from = out.len();
+        let (from, strings) = (out.len(), &self.strings.joints);
         let place = RingPlace { cpu, id: ring.id, since: self.since };
         match &mut self.walks {
             Some(walks) => {
                 read.clear();
                 ring.ring.drain(read);
-                self.borrowed.mend(cpu, read, monotonic_ns);
+                let is_written = |id| walks.pairs.is_writer(id) || strings.is_writer(id);
+                self.borrowed.mend(cpu, read, monotonic_ns, is_written);
                 listener::complete(read, 0, &self.layout, &place, monotonic_ns);
                 walks.pairs.join(cpu, read, out);
             }
             None => {
                 ring.ring.drain(out);
-                self.borrowed.mend(cpu, &mut out[from..], monotonic_ns);
+                self.borrowed.mend(cpu, &mut out[from..], monotonic_ns, |id| strings.is_writer(id));
                 listener::complete(out, from, &self.layout, &place, monotonic_ns);
             }
         }

@@ -161,6 +161,11 @@ impl WalkJoiner {
         }
     }
 
+    /// True if an event is one by which the program writes.
+    pub(crate) fn is_writer(&self, id: u64) -> bool {
+        self.writers.contains(&id)
+    }
+
     /// Joins what was read from a CPU's ring, whole records, and adds it to `out`.
     pub(crate) fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
         let mut waiting = self.waiting.remove(&cpu).unwrap_or_default();

@@ -135,6 +135,11 @@ impl StringJoiner {
         }
     }
 
+    /// True if an event is one by which the programs write.
+    pub(crate) fn is_writer(&self, id: u64) -> bool {
+        self.writers.contains(&id)
+    }
+
     /// Joins what a CPU's ring brought, whole records, which stands in `out` from `from` on.
     pub(crate) fn join(&mut self, cpu: u32, out: &mut Vec<u8>, from: usize) {
         if self.samples.is_empty() || out.len() == from {

@@ -6,6 +6,7 @@ pub mod harness;
 pub mod made;
 pub mod picture;
 pub mod pods;
+pub mod process;
 pub mod scenes;
 pub mod schema;
 pub mod session;

@@ -29,8 +29,7 @@ pub fn cells(n: u16) -> std::num::NonZero<u16> {
 /// What a terminal tells of its attributes; it knows nothing of backgrounds.
 pub const ATTRIBUTES: &[u8] = b"\x1b[?62;4c";
 
-/// How long a screen may take to show something; generous, as nothing waits for it to pass.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub use super::process::PATIENCE;
 
 impl Session {
     pub fn start(args: &[&str], rows: u16, cols: u16) -> Self {
@@ -96,6 +95,26 @@ impl Session {
         let start = Instant::now();
         while !self.text().contains(what) {
             assert!(start.elapsed() < PATIENCE, "no {what:?} on\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self
+    }
+
+    /// Waits until a line has all of these.
+    pub fn wait_for_line(&self, parts: &[&str]) -> &Self {
+        let start = Instant::now();
+        while !self.text().lines().any(|line| parts.iter().all(|part| line.contains(part))) {
+            assert!(start.elapsed() < PATIENCE, "no line with {parts:?} on\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self
+    }
+
+    /// Waits until something is not to be seen.
+    pub fn wait_until_gone(&self, what: &str) -> &Self {
+        let start = Instant::now();
+        while self.text().contains(what) {
+            assert!(start.elapsed() < PATIENCE, "still {what:?} on\n{}", self.text());
             std::thread::sleep(Duration::from_millis(10));
         }
         self

@@ -5,8 +5,9 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::common::process::{Gates, Running, has_events, ran, until};
 use crate::common::{self, Nature, allowed, has, installed, our_rows, perf_rows, program, run, skipped};
 
 /// Busy work of bounded length: a shell loop.
@@ -304,10 +305,17 @@ fn perf_reads_a_recording_of_tracepoints() {
 #[test]
 fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
     needs!(allowed());
-    let mut child = Command::new("sh").args(["-c", &BUSY.replace("150000", "600000")]).spawn().expect("sh");
-    let dir = tempfile::tempdir().expect("dir");
-    let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string()]);
-    child.wait().expect("wait");
+    let child = Running(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh"));
+    let (dir, pid) = (tempfile::tempdir().expect("dir"), child.pid());
+    let file = dir.path().join("live.data");
+    let mut recorder = program();
+    recorder.args(["record", "-q", "-e", "cpu-clock", "-p", &pid.to_string(), "-o"]).arg(&file);
+    let mut recorder = Running(recorder.spawn().expect("starts"));
+    until("it is measured", || has_events(recorder.pid()));
+    let before = ran(pid);
+    until("it has run", || ran(pid) > before + Duration::from_millis(200));
+    drop(child);
+    assert!(recorder.0.wait().expect("ends").success());
     let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
     let total: u64 = rows.values().sum();
     let own: u64 = rows.iter().filter(|(k, _)| k.0 == "sh").map(|(_, n)| n).sum();
@@ -318,10 +326,17 @@ fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
 #[test]
 fn a_process_that_has_ended_is_waited_for_no_more() {
     needs!(allowed());
-    let mut child = Command::new("sleep").arg("0.5").spawn().expect("sleep");
+    let child = Running(Command::new("sleep").arg("60").spawn().expect("sleep"));
     let dir = tempfile::tempdir().expect("dir");
-    let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string(), "--", "sleep", "2"]);
-    child.wait().expect("wait");
+    let (gates, pid, file) = (Gates(dir.path()), child.pid().to_string(), dir.path().join("live.data"));
+    let waits = format!("{}; {}; sleep 1", gates.here("begun"), gates.wait("ended"));
+    let mut recorder = program();
+    recorder.args(["record", "-q", "-e", "cpu-clock", "-p", &pid, "-o"]).arg(&file).args(["--", "sh", "-c", &waits]);
+    let mut recorder = Running(recorder.spawn().expect("starts"));
+    gates.until("begun");
+    drop(child);
+    gates.open("ended");
+    assert!(recorder.0.wait().expect("ends").success());
     let size = file.metadata().expect("a file").len();
     assert!(size < 100_000, "{size} bytes");
 }
@@ -668,13 +683,9 @@ fn stat_leaves_no_command_behind() {
     let pid = child.id();
     let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let sleeps = |child: &str| std::fs::read(format!("/proc/{child}/cmdline")).is_ok_and(|c| c.starts_with(b"sleep"));
-    let until = Instant::now() + Duration::from_secs(10);
-    let mut command = String::new();
-    while command.is_empty() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
-        command = children().split_whitespace().find(|c| sleeps(c)).unwrap_or_default().to_owned();
-    }
-    assert!(!command.is_empty(), "never started");
+    let command = || children().split_whitespace().find(|c| sleeps(c)).map(str::to_owned);
+    until("it starts", || command().is_some());
+    let command = command().expect("it runs");
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
         .expect("signalled");
     let output = child.wait_with_output().expect("ends");
@@ -727,11 +738,12 @@ fn rarer_options_of_record_make_files_that_perf_reads() {
     assert!(out.stdout.is_empty() && !dir.path().join("none").exists());
 
     let files = dir.path().join("many.data");
-    let args = ["--switch-output=300ms", "--switch-max-files=2", "-F", "999", "-e", "cpu-clock", "sh", "-c"];
-    run(program().args(["record", "-q", "-o"]).arg(&files).args(args).arg(format!("{BUSY}; {BUSY}; {BUSY}; {BUSY}")));
+    let args = ["--switch-output=300ms", "--switch-max-files=2", "-F", "999", "-e", "cpu-clock"];
+    let spin = [common::data("bin/spin").display().to_string(), "1100".to_owned()];
+    run(program().args(["record", "-q", "-o"]).arg(&files).args(args).args(spin).stdout(Stdio::null()));
     let list = std::fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.path());
     let list: Vec<_> = list.filter(|path| path.to_string_lossy().contains("many.data.2")).collect();
     assert!(list.len() == 2 && !files.exists(), "{list:?}");
     // A file that began later knows the program all the same.
-    assert!(list.iter().all(|file| perf_report(file).keys().all(|row| row.0.contains("sh"))), "{list:?}");
+    assert!(list.iter().all(|file| perf_report(file).keys().all(|row| row.0 == "spin")), "{list:?}");
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::process::Running;
 use crate::common::{self, Nature, absent, allowed, has, program, skipped};
 use perfprof_tui::engine::{Engine, IntakeOptions, Notice, Options, Request};
 use perfprof_tui::event::spec::{LookupPaths, Rate};
@@ -230,7 +231,7 @@ fn members_of_a_group_count_and_go_on() {
     needs!(allowed());
     // Each program that it runs maps pages anew.
     let bounded = "i=0; while [ $i -lt 60000 ]; do /bin/true; i=$((i + 1)); done";
-    let mut faulting = std::process::Command::new("sh").args(["-c", bounded]).spawn().expect("sh");
+    let _faulting = Running(std::process::Command::new("sh").args(["-c", bounded]).spawn().expect("sh"));
     for group in ["{cpu-clock,page-faults}", "{cpu-clock,page-faults}:S"] {
         let events = parse(group, &LookupPaths::system()).expect("known");
         let engine = engine(events, Target::System);
@@ -247,7 +248,6 @@ fn members_of_a_group_count_and_go_on() {
         wait(&engine, "more", counts);
         engine.stop();
     }
-    let _ = faulting.kill().and_then(|()| faulting.wait().map(drop));
 }
 
 /// Samples of a whole session: what a paused, stopped or refused event gives and what not.
@@ -558,20 +558,20 @@ fn a_flood_is_held_back() {
     engine.stop();
 }
 
-/// A program of ours that runs for some milliseconds, sampled alone.
-fn run_program(name: &str, ms: u32) -> std::process::Child {
+/// A program of ours that runs for two minutes at most, sampled alone.
+fn run_program(name: &str) -> Running {
     let mut command = std::process::Command::new(common::data("bin").join(name));
-    command.arg(ms.to_string()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    command.spawn().expect("spawns")
+    command.arg("120000").stdout(Stdio::null()).stderr(Stdio::null());
+    Running(command.spawn().expect("spawns"))
 }
 
 /// Without frame pointers stacks are broken, which is said; by DWARF they are whole.
 #[test]
 fn stacks_turn_to_dwarf_while_it_runs() {
     needs!(allowed());
-    let mut child = run_program("spin-nofp", 15_000);
+    let child = run_program("spin-nofp");
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
-    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    let engine = engine(events, Target::Processes(vec![child.pid() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
     let answer = wait(&engine, "said", |a| a.broken.is_some());
     let broken = answer.broken.clone().expect("broken");
@@ -585,8 +585,6 @@ fn stacks_turn_to_dwarf_while_it_runs() {
     assert!(answer.broken.is_none() && answer.ledger.malformed == 0, "{:?}", answer.ledger);
     control(&engine, Control::CallGraph(CallGraph::Fp)).expect("back");
     engine.stop();
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// In the kernel by tables they are whole, too, from when that is asked for to when it ends; nothing is lost when it
@@ -594,9 +592,9 @@ fn stacks_turn_to_dwarf_while_it_runs() {
 #[test]
 fn stacks_turn_to_tables_while_it_runs() {
     needs!(allowed());
-    let mut child = run_program("spin-nofp", 15_000);
+    let child = run_program("spin-nofp");
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
-    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    let engine = engine(events, Target::Processes(vec![child.pid() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
     let caller = |a: &Answer| a.view.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
     // Files may have been seen before, which is why this is done twice.
@@ -613,23 +611,21 @@ fn stacks_turn_to_tables_while_it_runs() {
         assert_eq!(answer.ledger.malformed, 0, "{:?}", answer.ledger);
     }
     engine.stop();
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 /// A JIT's functions get their names from its map while it runs.
 #[test]
 fn a_jits_functions_are_named_while_it_runs() {
     needs!(allowed());
-    let mut child = run_program("jitmap", 8000);
+    let child = run_program("jitmap");
     let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
-    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    let engine = engine(events, Target::Processes(vec![child.pid() as i32]));
     let has = |a: &Answer, name: &str| a.view.lines.iter().any(|line| line.sym.contains(name));
     wait(&engine, "names", |a| has(a, "[stub] IC load; megamorphic") && has(a, "fib /app/server.js"));
     engine.stop();
-    let _ = child.kill();
-    let _ = child.wait();
-    let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", child.id()));
+    let map = format!("/tmp/perf-{}.map", child.pid());
+    drop(child);
+    let _ = std::fs::remove_file(map);
 }
 
 /// What the CPUs did since samples were forgotten is a share of the time since then.

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::process::has_events;
 use crate::common::session::Session;
 use crate::common::{allowed, data, program, run, skipped};
 
@@ -160,13 +161,6 @@ fn takes_interrupts(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
     caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & INTERRUPT != 0)
-}
-
-/// True if a process has events of the kernel open.
-fn has_events(pid: u32) -> bool {
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let mut files = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
-    files.any(|file| file.to_string_lossy().contains("[perf_event]"))
 }
 
 /// True if a line measures, and does so until it is told to end.

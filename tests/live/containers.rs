@@ -1,9 +1,11 @@
 //! Containers by the names that people know: pods of a real containerd, on the live screen and in recordings.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::pods::{Does, Pods};
+use crate::common::process::{Gates, Running};
 use crate::common::session::Session;
 use crate::common::{absent, allowed, program, run, skipped};
 
@@ -28,10 +30,7 @@ fn shop() -> Option<Pods> {
 fn who_burns_is_found_by_name() {
     let Some(mut pods) = shop() else { return };
     let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container"], 30, 200);
-    session.wait_for("cart-7d9");
-    let first = session.text();
-    let line = first.lines().find(|line| line.contains("cart-7d9")).expect("the pod");
-    assert!(line.contains("shop-") && line.contains("app"), "{first}");
+    session.wait_for_line(&["shop-", "cart-7d9", "app"]);
     let whole = format!("container {}/cart-7d9/app", pods.namespace);
     session.keys(&format!(":filter namespace == {} && container == app\r", pods.namespace)).wait_for("shown: ");
     session.keys("H").wait_for(&whole);
@@ -74,13 +73,18 @@ fn recordings_keep_the_names() {
     let [file, list, bare, stream] =
         ["perf.data", "containers.json", "perf.only", "stream"].map(|name| dir.path().join(name));
     let (namespace, wanted) = (pods.namespace.clone(), format!("{}/*", pods.namespace));
-    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "2"]));
+    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "1"]));
+    let gates = Gates(dir.path());
+    let waits = format!("{}; {}", gates.here("begun"), gates.wait("late"));
     let mut sends = program();
-    sends.args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sleep", "4"]).stdout(Stdio::piped());
-    let sends = sends.spawn().expect("runs");
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    sends.args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sh", "-c", &waits]);
+    let mut sends = Running(sends.stdout(File::create(&stream).expect("made")).spawn().expect("runs"));
+    gates.until("begun");
     pods.run("late-000", "worker", Does::Burn).expect("runs");
-    std::fs::write(&stream, sends.wait_with_output().expect("ends").stdout).expect("written");
+    // Until it has run, and so was sampled.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    gates.open("late");
+    assert!(sends.0.wait().expect("ends").success());
     pods.end("late-000", "worker");
     let listed = run(program().args(["list", "containers", "--format", "json"])).stdout;
     std::fs::write(&list, &listed).expect("written");
@@ -190,21 +194,14 @@ fn each_containers_own_files_name_its_functions() {
     pods.run_in("till-lib", "app", till.path(), &["/bin/main"]).expect("runs");
     let wanted = format!("{}/*-lib", pods.namespace);
     let mut session = Session::start(&["-F", "499", "-s", "pod,sym", "--pod", &wanted], 30, 140);
-    let row = |session: &Session, pod: &str, function: &str| {
-        session.wait_for(function);
-        let text = session.text();
-        assert!(text.lines().any(|line| line.contains(pod) && line.contains(function)), "{text}");
-    };
-    row(&session, "cart-lib", "cart_spins");
-    row(&session, "till-lib", "till_spins");
+    session.wait_for_line(&["cart-lib", "cart_spins"]).wait_for_line(&["till-lib", "till_spins"]);
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("two.data");
-    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "2"]));
+    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "1"]));
     pods.end("cart-lib", "app");
     let gone = build_id(&cart.path().join("lib/libwork.so"));
     drop(cart);
-    session.keys("z").keys("u");
-    row(&session, "cart-lib", "cart_spins");
+    session.keys("z").keys("u").wait_for_line(&["cart-lib", "cart_spins"]);
     session.keys("q");
     assert!(session.end().success());
     // A recording has the build ids of files that are gone.
@@ -223,13 +220,14 @@ fn each_containers_own_files_name_its_functions() {
 #[test]
 fn units_add_up_by_container() {
     let Some(pods) = shop() else { return };
-    for (unit, pod) in [
-        ("rundelay", "cart-7d9/app"),
-        ("task-state", "cart-7d9/app"),
-        ("oncpu", "cart-7d9/app"),
-        ("offcpu", "till-5c2/app"),
+    for (unit, pod, seconds) in [
+        ("rundelay", "cart-7d9/app", "1"),
+        ("task-state", "cart-7d9/app", "1"),
+        ("oncpu", "cart-7d9/app", "1"),
+        // It sleeps for a second at a time.
+        ("offcpu", "till-5c2/app", "2.5"),
     ] {
-        let args = [unit, "--batch", "--duration", "3", "--format", "json", "--panel", "Containers"];
+        let args = [unit, "--batch", "--duration", seconds, "--format", "json", "--panel", "Containers"];
         let out = String::from_utf8(run(program().args(args)).stdout).expect("text");
         let wanted = format!("{}/{pod}", pods.namespace);
         assert!(out.contains(&wanted), "{unit}: {out}");
@@ -252,12 +250,12 @@ fn units_are_narrowed_to_pods_and_containers() {
         "-o",
         &file,
         "sleep",
-        "2",
+        "1.5",
     ]));
     for args in
         [&["oncpu", "--panel", "Tasks"][..], &["syscalls"], &["task-state"], &["oncpu", "--panel", "Tasks", &file]]
     {
-        let live = if args.contains(&file.as_str()) { &[][..] } else { &["--duration", "2"] };
+        let live = if args.contains(&file.as_str()) { &[][..] } else { &["--duration", "1.5"] };
         let out = run(program().args(args).args(["--batch", "--format", "json", "--pod", &pod]).args(live));
         let text = String::from_utf8(out.stdout).expect("text");
         let answer: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("json")).collect();

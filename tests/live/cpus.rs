@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use crate::common::process::PATIENCE;
 use crate::common::{allowed, installed, program, run};
 
 fn json(args: &[&str]) -> Vec<serde_json::Value> {
@@ -73,9 +74,6 @@ fn the_time_in_softirqs_is_measured_live() {
         last.as_array().expect("CPUs").iter().map(|c| timer(c) + c["time_sched"].as_f64().unwrap_or(0.0)).sum();
     assert!(sum > 0.0, "no softirq in half a second: {last}");
 }
-
-/// How long something may take to be found; nothing waits for it to pass.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is looked for in the lines of a command that runs until it has said it.
 fn said_by<T>(args: &[&str], pick: impl Fn(&str) -> Option<T>) -> T {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use perfprof_tui::kernel::walk::Walker;
 
+use crate::common::process::Gates;
 use crate::common::session::{PATIENCE, Session};
 use crate::common::{allowed, installed, program, run, skipped};
 
@@ -69,24 +70,14 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     let alone = faults();
     assert!(alone > 20 * 20, "{alone} of 20 commands");
     // A command runs once it is measured: says so, and waits to be told to go on.
-    let at = |name: &str| dir.path().join(name);
-    let waits = |says: &str, until: &str| {
-        let [says, until] = [says, until].map(|name| at(name).display().to_string());
-        format!("touch {says}; i=0; while [ ! -e {until} ] && [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done")
-    };
-    let wait_for = |name: &str| {
-        let begun = Instant::now();
-        while !at(name).exists() {
-            assert!(begun.elapsed() < PATIENCE, "never {name}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
+    let gates = Gates(dir.path());
     // Who counts last is asked first.
-    let mut mine = record(&ours, &format!("{}; {each}; touch {}", waits("mine", "go"), at("over").display()));
-    wait_for("mine");
-    let mut other = record(&theirs, &waits("theirs", "over"));
-    wait_for("theirs");
-    std::fs::write(at("go"), "").expect("written");
+    let mut mine =
+        record(&ours, &format!("{}; {}; {each}; {}", gates.here("mine"), gates.wait("go"), gates.here("over")));
+    gates.until("mine");
+    let mut other = record(&theirs, &format!("{}; {}", gates.here("theirs"), gates.wait("over")));
+    gates.until("theirs");
+    gates.open("go");
     assert!(mine.wait().expect("ends").success() && other.wait().expect("ends").success());
     let beside = faults();
     assert!(beside * 10 > alone * 9 && beside * 9 < alone * 10, "{beside} for {alone} without them");

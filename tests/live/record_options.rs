@@ -116,7 +116,10 @@ fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
         assert!(perf(&["report", "--stdio", "-s", "comm"], &file).contains("  sh"));
     }
     let many = dir.path().join("many.data");
-    let asking = format!("{BUSY}; kill -USR2 $PPID; sleep 1; {BUSY}");
+    // It goes on once there is what it asked for.
+    let there = format!("ls {}.2* >/dev/null 2>&1", many.display());
+    let wait = format!("i=0; until {there} || [ $i -ge 600 ]; do sleep 0.05; i=$((i+1)); done");
+    let asking = format!("{BUSY}; kill -USR2 $PPID; {wait}; {BUSY}");
     let options = ["record", "-q", "--overwrite", "--switch-output", "-e", "cpu-clock", "-o"];
     run(program().args(options).arg(&many).args(["sh", "-c", &asking]));
     let names = std::fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.path());

@@ -4,10 +4,12 @@
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::process::{Running, ran, until};
 use crate::common::{self, Nature, allowed, has, program, skipped, traced};
 use perfprof_tui::kernel::monotonic_ns;
 use serde_json::Value;
@@ -37,16 +39,6 @@ fn load(kind: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
     command.args(["--ignored", "--exact", "units::the_load", "--nocapture"]).env("PERFPROF_LOAD", kind);
     command
-}
-
-/// A load that ends with its owner.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn run_load(kind: &str) -> Running {
@@ -100,7 +92,7 @@ static mut WATCHED: u64 = 0;
 #[test]
 #[ignore = "a load for the other tests"]
 fn the_load() {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     match std::env::var("PERFPROF_LOAD").as_deref() {
         Ok("leak") => {
             keeps_memory();
@@ -135,9 +127,10 @@ fn the_load() {
         Ok("rate") => {
             // It keeps its rate whatever delays it, and says when it did each.
             let start = Instant::now();
-            let mut said =
-                BufWriter::new(File::create(std::env::var("PERFPROF_LOAD_TO").expect("a file")).expect("made"));
-            for i in 0..2500 {
+            let to = std::env::var("PERFPROF_LOAD_TO").expect("a file");
+            let over = format!("{to}.over");
+            let mut said = BufWriter::new(File::create(to).expect("made"));
+            for i in (0..30_000).take_while(|_| !Path::new(&over).exists()) {
                 std::thread::sleep((start + Duration::from_millis(2 * i)).saturating_duration_since(Instant::now()));
                 let before = monotonic_ns();
                 black_box(rustix::process::getppid());
@@ -151,7 +144,7 @@ fn the_load() {
             let ns = || cpu().tv_sec * 1_000_000_000 + cpu().tv_nsec;
             let start = Instant::now();
             println!("\ntid {}", rustix::thread::gettid().as_raw_nonzero());
-            for period in 1..100 {
+            for period in 1..600 {
                 let begun = ns();
                 while ns() - begun < 7_100_000 {
                     black_box(0);
@@ -179,20 +172,20 @@ fn who_waits_for_a_cpu_and_who_has_it() {
     needs!(traced());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     // One more than there are CPUs: somebody waits.
-    let _spinners: Vec<Running> = (0..=cpus).map(|_| run_load("spin")).collect();
-    std::thread::sleep(Duration::from_millis(200));
-    let delay = answer(&["rundelay", "--duration", "1.5"]);
+    let spinners: Vec<Running> = (0..=cpus).map(|_| run_load("spin")).collect();
+    until("all of them run", || spinners.iter().all(|one| ran(one.pid()) > Duration::from_millis(50)));
+    let delay = answer(&["rundelay", "--duration", "1"]);
     assert_eq!(delay["lost"], 0);
     let first = &rows(&delay, "Threads")[0];
     assert!(first["total_ns"].as_u64() > Some(100_000_000), "{first}");
     assert!(!rows(&delay, "Ran while").is_empty() && !rows(&delay, "Longest").is_empty());
-    let states = answer(&["task-state", "--duration", "1.5"]);
+    let states = answer(&["task-state", "--duration", "1"]);
     let span = states["until_ns"].as_f64().expect("until") - states["since_ns"].as_f64().expect("since");
     let busy = &rows(&states, "Tasks")[0];
     let known = busy["total_ns"].as_f64().expect("known");
     let share = (busy["r_ns"].as_f64().unwrap_or(0.0) + busy["rd_ns"].as_f64().unwrap_or(0.0)) / known;
     assert!(share > 0.98 && known > 0.9 * span && known <= span, "{busy} of {span}");
-    let on = answer(&["oncpu", "--duration", "1.5"]);
+    let on = answer(&["oncpu", "--duration", "1"]);
     let whole: f64 = rows(&on, "CPUs").iter().filter_map(|row| row["busy_pct"].as_f64()).sum();
     assert!(whole > 80.0 * cpus as f64 && whole < 100.5 * cpus as f64, "{whole} % of {cpus} CPUs");
 }
@@ -235,12 +228,13 @@ fn calls_are_told_with_their_strings() {
 #[test]
 fn memory_that_is_kept_is_found_to_the_byte() {
     needs!(traced(), has(Nature::Uprobes));
-    let probes = ["/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"];
     let this = std::env::current_exe().expect("a path");
     let mut command = program();
     command.args(["kmemleak", "--batch", "--format", "json", "--"]).arg(&this);
     command.args(["--ignored", "--exact", "units::the_load"]).env("PERFPROF_LOAD", "leak");
-    let output = command.output().expect("runs");
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let group = format!("perfprof_{}/", running.id());
+    let output = running.wait_with_output().expect("ends");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("libc") && said.contains("not") && !output.status.success() {
         return skipped(said.trim());
@@ -252,10 +246,10 @@ fn memory_that_is_kept_is_found_to_the_byte() {
     let kept = survivors.iter().find(|row| row["bytes"] == 777_700);
     assert!(kept.is_some_and(|row| row["objects"] == 100), "{survivors:?}");
     assert!(!survivors.iter().any(|row| row["bytes"] == 666_600), "{survivors:?}");
-    // The probes are gone with the session.
-    let left =
-        probes.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|list| list.contains("__return value"));
-    assert!(!left, "probes are left");
+    // The probes are gone with the session; those of others may be there.
+    let probes = ["/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"];
+    let lists = probes.iter().filter_map(|file| std::fs::read_to_string(file).ok());
+    assert!(!lists.into_iter().any(|list| list.contains(&group)), "probes are left");
 }
 
 /// What calls operator new, which has no frame, is named by frame pointers, and before a cache that does not grow.
@@ -295,10 +289,10 @@ fn whoever_takes_memory_by_new_is_named() {
 fn stacks_of_a_unit_are_taken_as_it_is_told() {
     needs!(allowed());
     let mut spin = Command::new(common::data("bin/spin-nofp"));
-    let child = Running(spin.arg("20000").stdout(Stdio::null()).spawn().expect("starts"));
+    let child = Running(spin.arg("120000").stdout(Stdio::null()).spawn().expect("starts"));
     let pid = child.0.id().to_string();
     let of = |mode: &str| {
-        let found = answer(&["profile", "-p", &pid, "--call-graph", mode, "--duration", "2"]);
+        let found = answer(&["profile", "-p", &pid, "--call-graph", mode, "--duration", "1"]);
         let under = rows(&found, "Functions").iter().find(|row| row["function"] == "work_loop").cloned();
         let notes = found["notes"].as_array().expect("notes").iter().filter_map(Value::as_str).collect::<Vec<_>>();
         (under.and_then(|row| row["children_pct"].as_f64()).unwrap_or(0.0), notes.join("\n"))
@@ -404,7 +398,7 @@ fn a_thread_of_known_duty() {
                 }
                 list
             });
-            let one = answer(&[unit, "--duration", "2.5", "--tid", &tid]);
+            let one = answer(&[unit, "--duration", "1.5", "--tid", &tid]);
             ended.store(true, Ordering::Relaxed);
             (one, poll.join().expect("polled"))
         });
@@ -428,9 +422,7 @@ fn a_target_that_sleeps_shares_no_counters() {
     let sleeps = Running(Command::new("sleep").arg("60").spawn().expect("starts"));
     let pid = sleeps.0.id();
     let at = || std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-    while !at().starts_with(&format!("{} ", libc_number("clock_nanosleep"))) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    until("it sleeps", || at().starts_with(&format!("{} ", libc_number("clock_nanosleep"))));
     let one = answer(&["unit", "stat", "-e", "sched:sched_switch", "-p", &pid.to_string(), "--duration", "0.5"]);
     let panel = &one["panels"][0];
     assert!(panel["title"] == "Events" && panel.get("note").is_none(), "{panel}");
@@ -445,11 +437,10 @@ fn what_blocked_before_is_under_way() {
     let pids = [&reads, &sleeps].map(|running| u64::from(running.0.id()));
     // Until both are where they stay.
     let at = |pid: u64| std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-    while !at(pids[0]).starts_with(&format!("{} 0x0 ", libc_number("read")))
-        || !at(pids[1]).starts_with(&format!("{} ", libc_number("clock_nanosleep")))
-    {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    until("both wait", || {
+        at(pids[0]).starts_with(&format!("{} 0x0 ", libc_number("read")))
+            && at(pids[1]).starts_with(&format!("{} ", libc_number("clock_nanosleep")))
+    });
     let tid = |row: &Value| row["tid"].as_u64();
     let one = answer(&["offcpu", "--duration", "0.5"]);
     let panels = one["panels"].as_array().expect("panels");
@@ -489,20 +480,18 @@ fn nothing_of_ours_is_in_a_units_figures() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("sched.data").display().to_string();
     let events = "sched:sched_switch,sched:sched_wakeup";
-    let record: &[&str] = &["record", "-a", "-g", "-e", events, "-o", &file, "--", "sleep", "0.5"];
-    let live = |unit: &'static str| vec![unit, "--batch", "--format", "json", "--duration", "0.5"];
+    // What a command of ours says, and its number.
+    let ran = |words: &[&str]| {
+        let running = program().args(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+        let pid = u64::from(running.id());
+        (pid, running.wait_with_output().expect("ends").stdout)
+    };
+    let (recorder, _) = ran(&["record", "-a", "-g", "-e", events, "-o", &file, "--", "sleep", "0.5"]);
     for unit in ["rundelay", "offcpu", "wakeups", "oncpu", "task-state"] {
         for recorded in [false, true] {
-            let words = if recorded { record.to_vec() } else { live(unit) };
-            let running = program().args(&words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
-            let pid = u64::from(running.id());
-            let said = running.wait_with_output().expect("ends").stdout;
-            let text = if recorded {
-                let again = program().args([unit, "--batch", "--format", "json", &file]).output().expect("runs");
-                again.stdout
-            } else {
-                said
-            };
+            let of = if recorded { [&*file].to_vec() } else { ["--duration", "0.5"].to_vec() };
+            let (own, text) = ran(&[&[unit, "--batch", "--format", "json"][..], &of].concat());
+            let pid = if recorded { recorder } else { own };
             let one: Value = serde_json::from_slice(&text).unwrap_or_else(|why| panic!("{unit}: {why}"));
             for panel in one["panels"].as_array().expect("panels") {
                 // Who ran while others waited did so, whoever it is.
@@ -526,15 +515,14 @@ fn a_source_of_known_rate() {
     let dir = tempfile::tempdir().expect("a directory");
     let cases: [(&[&str], &str, &str); 2] = [(&["unit", "stat"], "Events", "count"), (&["trace"], "Rates", "hits")];
     for (i, (args, panel, count)) in cases.into_iter().enumerate() {
-        let said = dir.path().join(i.to_string());
+        let said = dir.path().join(format!("{i}"));
         let mut running =
             Running(load("rate").env("PERFPROF_LOAD_TO", &said).stdout(Stdio::null()).spawn().expect("starts"));
-        while std::fs::metadata(&said).is_err() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("the load begins", || said.exists());
         // The harness runs it on a thread of its name.
         let event = "syscalls:sys_enter_getppid/comm==\"units::the_load\"/";
         let list = answers(&[args, &["-e", event, "-i", "0.7", "--duration", "2"]].concat());
+        std::fs::write(said.with_extension("over"), "").expect("written");
         assert!(running.0.wait().expect("ends").success());
         let text = std::fs::read_to_string(&said).expect("written");
         let hits: Vec<(u64, u64)> = text

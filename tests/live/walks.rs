@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use object::{Object, ObjectSection};
 use perfprof_tui::kernel::walk::Walker;
 
+use crate::common::process::Running;
 use crate::common::{allowed, environment, installed, program, run, skipped};
 
 /// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a
@@ -72,11 +73,12 @@ fn stage() -> Option<Stage> {
 }
 
 impl Stage {
-    fn record(&self, mode: &str, what: &str, more: &[&str]) -> PathBuf {
+    /// The chain's recording of so many seconds of its processor time.
+    fn record(&self, mode: &str, what: &str, seconds: u32, more: &[&str]) -> PathBuf {
         let file = self.dir.path().join(format!("{mode}-{what}.data"));
         let mut record = program();
         record.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "--call-graph", mode, "-o"]).arg(&file).args(more);
-        run(record.arg("--").arg(&self.chain).args([what, "3"]));
+        run(record.arg("--").arg(&self.chain).args([what, &seconds.to_string()]));
         file
     }
 }
@@ -119,9 +121,9 @@ fn nearly_all((all, whole): (usize, usize), of: &str) {
 #[test]
 fn a_program_without_frame_pointers_has_whole_stacks() {
     let Some(stage) = stage() else { return };
-    let (all, whole) = complete(&stage.record("fp", "w", &[]), "work");
+    let (all, whole) = complete(&stage.record("fp", "w", 1, &[]), "work");
     assert!(all > 100 && whole * 50 < all, "frame pointers find {whole} of {all}");
-    nearly_all(complete(&stage.record("tables", "w", &[]), "work"), "work");
+    nearly_all(complete(&stage.record("tables", "w", 2, &[]), "work"), "work");
 }
 
 /// Tables are there within a millisecond or two of the first sample: not only when rings are read, by which time such a
@@ -160,8 +162,8 @@ fn perf_reads_what_is_left_where_a_ring_was_full() {
 #[test]
 fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
     let Some(stage) = stage() else { return };
-    nearly_all(complete(&stage.record("tables", "r", &[]), "f0"), "system calls");
-    nearly_all(complete(&stage.record("tables", "s", &[]), "handler"), "signal handlers");
+    nearly_all(complete(&stage.record("tables", "r", 2, &[]), "f0"), "system calls");
+    nearly_all(complete(&stage.record("tables", "s", 2, &[]), "handler"), "signal handlers");
 }
 
 /// A program of 32 bits: start calls outer, which calls inner, which counts; all of them have frames. It ends by itself
@@ -215,16 +217,6 @@ fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
     assert!(all > 100 && by_tables * 100 >= all * 95, "{by_tables} of {all}");
 }
 
-/// One that burns until its time is over.
-struct Spins(std::process::Child);
-
-impl Drop for Spins {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Processes have other numbers in a PID namespace of their own than in the kernel: stacks are walked by tables there,
 /// too, programs compare the numbers that hold there, and who is outside is told as that.
 #[test]
@@ -246,7 +238,7 @@ fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
         assert!(out.status.success(), "{said}");
         said
     };
-    let outside = Spins(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh"));
+    let outside = Running(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh"));
     let (perf, chain) = (env!("CARGO_BIN_EXE_perfprof-tui"), stage.chain.display());
     let [all, one] = ["all", "one"].map(|name| stage.dir.path().join(name));
     let record = format!("{perf} record -e cpu-clock -F 999 --call-graph tables -a");
@@ -274,9 +266,9 @@ fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
 #[test]
 fn a_filter_and_tables_work_together() {
     let Some(stage) = stage() else { return };
-    let file = stage.record("tables", "w", &["--filter", "comm == chain"]);
+    let file = stage.record("tables", "w", 2, &["--filter", "comm == chain"]);
     nearly_all(complete(&file, "work"), "with a filter");
-    let file = stage.record("tables", "w", &["--filter", "comm == nobody"]);
+    let file = stage.record("tables", "w", 1, &["--filter", "comm == nobody"]);
     assert!(stacks(&file).is_empty(), "nothing is let through");
 }
 
@@ -284,7 +276,7 @@ fn a_filter_and_tables_work_together() {
 #[test]
 fn a_storm_of_processes_breaks_nothing() {
     let Some(stage) = stage() else { return };
-    let (all, whole) = complete(&stage.record("tables", "v", &["-a"]), "f20");
+    let (all, whole) = complete(&stage.record("tables", "v", 3, &["-a"]), "f20");
     println!("beside a storm: {whole} of {all} stacks are complete");
     assert!(all > 100 && whole * 100 >= all * 95, "{whole} of {all}");
 }

@@ -60,7 +60,7 @@ fn probe(desc: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) ->
     let mut texts = desc.get(3 * size..)?.split(|b| *b == 0).map(|t| String::from_utf8_lossy(t).into_owned());
     let (provider, name, operands) = (texts.next()?, texts.next()?, texts.next()?);
     let counter = (counter != 0).then(|| counter.wrapping_add(moved)).and_then(to_offset);
-    let operands = operands.split_whitespace().map(str::to_owned).collect();
+    let operands = each_operand(&operands);
     Some(Usdt { provider, name, offset: to_offset(pc.wrapping_add(moved))?, semaphore: counter, operands })
 }
 
@@ -82,25 +82,54 @@ impl Usdt {
     }
 }
 
-/// `-4@%edi` as `%di:s32`, `8@-16(%rbp)` as `-16(%bp):u64`, `4@$7` as `\7:u32`.
+/// Operands apart from each other; those of AArch64 have blanks in their brackets.
+fn each_operand(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match out.last_mut().filter(|last| last.contains('[') && !last.contains(']')) {
+            Some(open) => open.push_str(word),
+            None => out.push(word.to_owned()),
+        }
+    }
+    out
+}
+
+/// As the assemblers of x86-64 and AArch64 write them: `-4@%edi` as `%di:s32`, `8@-16(%rbp)` as `-16(%bp):u64`, `4@$7`
+/// as `\7:u32`; `8@x0` as `%x0:u64`, `8@[sp,16]` as `+16(%sp):u64`, `4@7` as `\7:u32`.
 fn operand(text: &str) -> Option<String> {
     let (size, place) = text.split_once('@')?;
     let (sign, size) = size.strip_prefix('-').map_or(('u', size), |size| ('s', size));
     let bits = size.parse::<u32>().ok().filter(|n| [1, 2, 4, 8].contains(n))? * 8;
-    let fetch = if let Some(number) = place.strip_prefix('$') {
-        format!("\\{}", number.parse::<i64>().ok()?)
-    } else if let Some(register) = place.strip_prefix('%') {
-        format!("%{}", register_name(register)?)
-    } else {
-        let (offset, inner) = place.strip_suffix(')')?.split_once('(')?;
+    let number = place.strip_prefix(['$', '#']).unwrap_or(place);
+    let fetch = if let Ok(number) = number.parse::<i64>() {
+        format!("\\{number}")
+    } else if let Some(inner) = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let (register, offset) = inner.split_once(',').unwrap_or((inner, "0"));
+        let offset: i64 = offset.strip_prefix('#').unwrap_or(offset).parse().ok()?;
+        format!("{offset:+}(%{})", register_name(register)?)
+    } else if let Some(inner) = place.strip_suffix(')') {
+        let (offset, register) = inner.split_once('(')?;
         let offset: i64 = if offset.is_empty() { 0 } else { offset.parse().ok()? };
-        format!("{offset:+}(%{})", register_name(inner.strip_prefix('%')?)?)
+        format!("{offset:+}(%{})", register_name(register)?)
+    } else {
+        format!("%{}", register_name(place)?)
     };
     Some(format!("{fetch}:{sign}{bits}"))
 }
 
-/// The kernel's name of a whole x86-64 register, of any of its parts.
+/// The kernel's name of a whole register, of any of its parts.
 fn register_name(name: &str) -> Option<String> {
+    match name.strip_prefix('%') {
+        Some(name) => x86_register(name),
+        None if name == "sp" => Some(name.to_owned()),
+        None => {
+            let n: u8 = name.strip_prefix(['x', 'w'])?.parse().ok()?;
+            (n < 31).then(|| format!("x{n}"))
+        }
+    }
+}
+
+fn x86_register(name: &str) -> Option<String> {
     const WHOLE: [&str; 8] = ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp"];
     if let Some(n) = name.strip_prefix('r').filter(|n| n.starts_with(|c: char| c.is_ascii_digit())) {
         let n: u8 = n.trim_end_matches(['b', 'w', 'd']).parse().ok()?;
@@ -156,12 +185,22 @@ mod tests {
             ("-2@%r12w", Some("%r12:s16")),
             ("4@(%rax)", Some("+0(%ax):u32")),
             ("8@%dil", Some("%di:u64")),
+            ("8@x0", Some("%x0:u64")),
+            ("-4@w30", Some("%x30:s32")),
+            ("8@[sp,16]", Some("+16(%sp):u64")),
+            ("-4@[x29,-8]", Some("-8(%x29):s32")),
+            ("1@[x1]", Some("+0(%x1):u8")),
+            ("4@-7", Some("\\-7:u32")),
+            ("8@x31", None),
+            ("8@[x1,x2]", None),
             ("8@foo(%rip)", None),
             ("3@%rax", None),
             ("nonsense", None),
         ] {
             assert_eq!(operand(text).as_deref(), want, "{text}");
         }
+        assert_eq!(each_operand("8@[sp, 16] -4@w1  8@-16(%rbp)"), ["8@[sp,16]", "-4@w1", "8@-16(%rbp)"]);
+        assert_eq!(each_operand("8@[sp, "), ["8@[sp,"]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::panel::printable::{EscapeForm, Printable};
 use crate::panel::{Body, Panel};
 use crate::source::Source;
 use crate::symbols::SymbolOptions;
-use crate::units::kit::settings::DECIDED_LIVE;
+use crate::units::kit::settings::decided_live;
 use crate::units::kit::{Spec, scope};
 
 use super::args::unit_args::UnitArgs;
@@ -42,7 +42,7 @@ pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     if let Some(word) = &args.taken_for_ms {
         complain(&format!("-i {word}: taken for milliseconds; -i {word}s for seconds"));
     }
-    if let Some(name) = DECIDED_LIVE.iter().find(|name| !args.files.is_empty() && args.settings.has(name)) {
+    if let Some(name) = decided_live(spec, &args.settings).filter(|_| !args.files.is_empty()) {
         return Err(usage(format!("--{name}: no recording says of its samples what this chooses by")));
     }
     let day = Duration::from_secs(86_400);

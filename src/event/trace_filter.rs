@@ -16,6 +16,8 @@ const MAX_LENGTH: usize = 4095;
 enum Class {
     Number,
     Text,
+    /// An address in a function of the kernel (`call_site.function`, kernels since 6.4).
+    Function,
 }
 
 /// Checks a filter against a tracepoint's format and writes it as the kernel wants it: texts in quotes, numbers
@@ -69,7 +71,9 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
         let Token::Word(name) = first.token else {
             return Err(cursor.fault_at(first, "expected a field, ! or ( here"));
         };
-        let class = Some(name).filter(|name| is_name(name)).and_then(|name| self.class(name)).ok_or_else(|| {
+        let (field, suffix) = name.split_once('.').map_or((name, None), |(field, suffix)| (field, Some(suffix)));
+        let class = Some(field).filter(|field| is_name(field)).and_then(|field| self.class(field, suffix));
+        let class = class.ok_or_else(|| {
             let fields = self.format.fields.iter().map(|f| f.name.as_str());
             let why = format!("{}:{} has no field {name}", self.format.system, self.format.name);
             cursor.fault_at(first, why).offer(fields.chain(["CPU", "COMM"]))
@@ -77,6 +81,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
         let ops: &[&str] = match class {
             Class::Number => &["==", "!=", "<=", ">=", "<", ">", "&"],
             Class::Text => &["==", "!=", "~"],
+            Class::Function => &["==", "!="],
         };
         if !ops.iter().any(|op| cursor.eat(op)) {
             return Err(cursor.fault(format!("{name} is compared by {}", ops.join(" "))));
@@ -112,14 +117,24 @@ fn is_word(c: char) -> bool {
 }
 
 impl<'t> Fields<'_, 't> {
-    fn class(&self, name: &str) -> Option<Class> {
+    /// How a field is compared, with what stands behind a point after its name.
+    fn class(&self, name: &str, suffix: Option<&str>) -> Option<Class> {
         let Some(field) = self.format.fields.iter().find(|field| field.name == name) else {
             return match name {
+                _ if suffix.is_some() => None,
                 "COMM" | "comm" => Some(Class::Text),
                 "CPU" | "cpu" => Some(Class::Number),
                 _ => None,
             };
         };
+        let is_address = field.shape == Shape::Number && field.size == 8;
+        match suffix {
+            Some("function") => return is_address.then_some(Class::Function),
+            // The string that a pointer of user code leads to.
+            Some("ustring") => return (is_address && field.kind.contains("char")).then_some(Class::Text),
+            Some(_) => return None,
+            None => {}
+        }
         Some(match field.shape {
             Shape::Text | Shape::Located { text: true, .. } => Class::Text,
             _ => Class::Number,
@@ -130,6 +145,13 @@ impl<'t> Fields<'_, 't> {
     fn value(&mut self, class: Class, piece: Piece<'t>) -> Result<(), String> {
         match (class, piece.token) {
             (Class::Text, Token::Quoted(_)) => {}
+            (Class::Function, Token::Word(name) | Token::Quoted(name)) => {
+                if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b)) {
+                    return Err("expected a function of the kernel".to_owned());
+                }
+                // The kernel takes it without quotes only.
+                self.edits.push((piece, name.to_owned()));
+            }
             (Class::Number, Token::Quoted(_)) => return Err("expected a number".to_owned()),
             (Class::Text, Token::Word(word)) => {
                 if !word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_*?[]-./:".contains(&b)) {
@@ -163,7 +185,8 @@ mod tests {
             "name: sched_switch\nID: 3\nformat:\n{}{}{}",
             field("int common_pid"),
             field("pid_t prev_pid"),
-            "\tfield:char prev_comm[16];\toffset:12;\tsize:16;\tsigned:0;\n"
+            "\tfield:char prev_comm[16];\toffset:12;\tsize:16;\tsigned:0;\n\tfield:unsigned long ip;\toffset:32;\t\
+             size:8;\tsigned:0;\n\tfield:const char * path;\toffset:40;\tsize:8;\tsigned:0;\n"
         );
         Format::parse("sched", &text, false).expect("format")
     }
@@ -185,6 +208,12 @@ mod tests {
     fn texts_are_quoted_for_the_kernel() {
         let quoted = check(" prev_comm == nginx && (COMM ~ a* || prev_comm != 'x') ", &format());
         assert_eq!(quoted.as_deref(), Ok("prev_comm == \"nginx\" && (COMM ~ \"a*\" || prev_comm != 'x')"));
+        let function =
+            check("ip.function == \"vfs_read\" || ip.function!=vfs_write && path.ustring ~ /etc/*", &format());
+        assert_eq!(
+            function.as_deref(),
+            Ok("ip.function == vfs_read || ip.function!=vfs_write && path.ustring ~ \"/etc/*\"")
+        );
         let plain = check("prev_pid > 4ms&&prev_pid<64KiB || prev_pid == 0x1f", &format());
         assert_eq!(plain.as_deref(), Ok("prev_pid > 4000000&&prev_pid<65536 || prev_pid == 0x1f"));
     }
@@ -204,6 +233,11 @@ mod tests {
             ("!prev_pid == 1", 1, "before parentheses"),
             ("prev_comm == \"a", 13, "not closed"),
             ("prev_pid && 1", 9, "compared by"),
+            ("prev_pid.function == main", 0, "no field prev_pid.function"),
+            ("ip.ustring == x", 0, "no field ip.ustring"),
+            ("comm.function == x", 0, "no field comm.function"),
+            ("ip.function < main", 12, "compared by == !="),
+            ("ip.function == \"a b\"", 15, "a function of the kernel"),
         ] {
             let fault = check(text, &format()).expect_err(text);
             assert!(fault.line().contains(words), "{text}: {fault}");

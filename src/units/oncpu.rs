@@ -12,6 +12,7 @@ use crate::session::OUTSIDE;
 use super::kit::columns::{by_weight, share, text, time};
 use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
+use super::kit::settings::is_number_list;
 use super::kit::{
     BoundExpr, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
     ThreadChoice, Unit, latency,
@@ -67,8 +68,7 @@ struct OnCpu {
 impl OnCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         let prios = settings.get("prio").map(str::to_owned);
-        let is_list = |list: &String| list.bytes().all(|c| c.is_ascii_digit() || b"-, ".contains(&c));
-        if let Some(list) = prios.as_ref().filter(|list| !is_list(list)) {
+        if let Some(list) = prios.as_ref().filter(|list| !is_number_list(list)) {
             return Err(format!("--prio {list}: expected priorities, such as 0-99"));
         }
         let (chosen, by_comm) = (ThreadChoice::of(settings)?, settings.has("only-comm"));

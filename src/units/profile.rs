@@ -26,7 +26,7 @@ $ perfprof-tui profile --percent 50 --batch --duration 3
   Self  Samples  Children  DSO                                  Funct…
 19.9 %      792    40.3 %  [kernel.kallsyms]                    exc_p…
  6.3 %      251    34.9 %  faultstorm                           touch…",
-    options: &["frequency", "percent", "comm", "pids", "tids", "stack"],
+    options: &["frequency", "percent", "comm", "pids", "tids", "stack", "prio", "sched_policy"],
     whole: false,
     interval: None,
     make: |settings| Ok(Box::new(Profile::new(settings)?)),

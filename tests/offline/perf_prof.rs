@@ -43,6 +43,30 @@ fn events_that_a_unit_has_by_itself() {
     assert!(events(&["-e", "sched:sched_switch"]).expect_err("not its own").contains("raw_syscalls:sys_enter"));
 }
 
+/// `profile` samples tasks by what the scheduler knows of them, which the kernel decides where they run.
+#[test]
+fn tasks_are_sampled_by_priority_and_policy() {
+    let capture = |words: &[&str]| {
+        let spec = unit("profile");
+        let made = perfprof_tui::units::make(spec, &settings(spec, words));
+        made.map(|unit| unit.event_requests().into_iter().map(|want| want.capture).collect::<Vec<_>>())
+    };
+    let both = capture(&["--prio", "0-99,120", "--sched_policy", "1,2"]).expect("lists");
+    assert_eq!(both, [Some("prio in 0-99,120 && policy in 1,2".to_owned())]);
+    assert_eq!(capture(&[]).expect("none"), [None]);
+    assert!(capture(&["--prio", "high"]).expect_err("no number").contains("such as 0-99,120"));
+    let file = data("fp-spin.data").display().to_string();
+    for option in ["--prio", "--sched_policy"] {
+        let refused = said(&["profile", option, "1", &file]);
+        assert!(refused.2 == Some(2) && refused.1.contains("no recording says"), "{refused:?}");
+    }
+    // Of switches the priorities are told.
+    assert_eq!(
+        said(&["oncpu", "--batch", "--prio", "100-139", &data("units/sched.data").display().to_string()]).2,
+        Some(0)
+    );
+}
+
 /// What is named beside them makes pairs of the same waits, with what was in between.
 #[test]
 fn waits_for_a_cpu_with_what_was_beside() {

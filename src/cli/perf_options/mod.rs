@@ -106,7 +106,12 @@ pub(crate) fn add(name: &str, command: Command) -> Command {
 /// What perf-prof's profiler of a unit's name is asked for, and the unit has not.
 fn of_unit(name: &str) -> impl Iterator<Item = &'static PerfOption> + use<'_> {
     let own = units::OF_ONE.iter().filter(move |(unit, _)| *unit == name).flat_map(|(_, options)| *options);
-    units::OF_ALL.iter().chain(own)
+    let spec = crate::units::find(name);
+    let is_its_own = move |option: &&PerfOption| {
+        let long = Spelling::of(option.spelled).long;
+        spec.zip(long).is_some_and(|(spec, long)| spec.options.contains(&long))
+    };
+    units::OF_ALL.iter().chain(own).filter(move |option| !is_its_own(option))
 }
 
 /// Has a unit's command take those of perf-prof.

@@ -34,7 +34,10 @@ pub(super) const OF_ALL: &[PerfOption] = &[
     refused("--perfeval-cpus <cpu>", "`perfprof-tui unit stat --per-cpu` has rates by CPU"),
     refused("--perfeval-pids <pid>", "`perfprof-tui unit stat --per-thread` has rates by thread"),
     refused("--threshold <ns>", "--than counts, and keeps first, what took longer"),
-    refused("--sched_policy <n>", "a filter of the event chooses, as in -e 'sched:sched_wakeup/prio<100/'"),
+    refused(
+        "--sched_policy <n>",
+        "`profile` samples by it; of events a filter chooses, as in -e 'sched:sched_wakeup/prio<100/'",
+    ),
     refused("--mmio", "`perfprof-tui trace -e kvmmmu:mark_mmio_spte` lists them"),
 ];
 

@@ -2,10 +2,11 @@
 
 use rustc_hash::FxHashSet;
 
+use crate::filter::expr;
 use crate::panel::Panel;
 use crate::record::Record;
 
-use super::settings::DECIDED_LIVE;
+use super::settings::{DECIDED_LIVE, OF_TASKS, is_number_list, samples_tasks};
 use super::target::{GroupChoice, excluded};
 use super::{Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
 
@@ -23,7 +24,7 @@ pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
 
 /// The unit as the options leave it.
 pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> Result<Box<dyn Unit>, String> {
-    let scope = Scope::of(settings)?;
+    let scope = Scope::of(spec, settings)?;
     if !scope.narrows() {
         return Ok(unit);
     }
@@ -77,7 +78,7 @@ struct Scope {
 }
 
 impl Scope {
-    fn of(settings: &Settings) -> Result<Self, String> {
+    fn of(spec: &Spec, settings: &Settings) -> Result<Self, String> {
         let pids = excluded(settings)?;
         let mut clauses = Vec::new();
         for (name, word) in [("irqs_disabled", "irqs_off"), ("tif_need_resched", "need_resched")] {
@@ -92,6 +93,14 @@ impl Scope {
             if settings.has(name) {
                 clauses.push(format!("nr_running {sign} {}", settings.number(name, 0)?));
             }
+        }
+        for (name, word) in OF_TASKS.iter().filter(|(name, _)| samples_tasks(spec) && settings.has(name)) {
+            let list = settings.get(name).unwrap_or_default();
+            let clause = format!("{word} in {list}");
+            if !is_number_list(list) || expr::parse(&clause).is_err() {
+                return Err(format!("--{name} {list}: expected numbers, such as 0-99,120"));
+            }
+            clauses.push(clause);
         }
         let [user, kernel, guest, host] =
             ["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"].map(|name| settings.has(name));

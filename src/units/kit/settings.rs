@@ -55,6 +55,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("per-cpu", None, "", false, "Rows by CPU"),
     opt("only-comm", None, "", false, "Rows by the names of commands"),
     opt("prio", None, "PRIOS", false, "Only tasks of these priorities of the kernel's: 0-99 are real time, 100-139 the others"),
+    opt("sched_policy", None, "POLICIES", false, "Only tasks of these policies: 0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline"),
     opt("cycle", None, "", false, "The last event pairs with the first again"),
     opt("keep", None, "N", false, "How many of the slowest are kept (20)"),
     opt(
@@ -124,6 +125,26 @@ pub const SHARED: &[&str] = &[
 
 /// Those of them that only a running kernel can decide, where a sample is taken.
 pub const DECIDED_LIVE: &[&str] = &["irqs_disabled", "tif_need_resched", "nr_running_min", "nr_running_max"];
+
+/// What a unit that samples may choose tasks by, where they run, with the filter language's word for it; of other units
+/// the same option is of their events' fields.
+pub(super) const OF_TASKS: &[(&str, &str)] = &[("prio", "prio"), ("sched_policy", "policy")];
+
+/// True if a text has nothing but numbers and ranges of them.
+pub(crate) fn is_number_list(text: &str) -> bool {
+    text.bytes().all(|c| c.is_ascii_digit() || b"-, ".contains(&c))
+}
+
+/// The options that were given to a unit and that no recording can decide.
+pub fn decided_live(spec: &super::Spec, settings: &Settings) -> Option<&'static str> {
+    let of_tasks = OF_TASKS.iter().map(|(name, _)| name).filter(|_| samples_tasks(spec));
+    DECIDED_LIVE.iter().chain(of_tasks).find(|name| settings.has(name)).copied()
+}
+
+/// Whether a unit samples tasks where they run.
+pub(super) fn samples_tasks(spec: &super::Spec) -> bool {
+    spec.options.contains(&"sched_policy")
+}
 
 /// The value of `--only-than` that leaves the threshold to `--than`.
 const AS_THAN: &str = "than";

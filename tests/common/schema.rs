@@ -1,5 +1,9 @@
 //! The schema that the program prints, and whether JSON keeps to it: as much of JSON Schema as it uses.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use regex::Regex;
 use serde_json::Value;
 
 use super::{program, run};
@@ -67,7 +71,7 @@ fn keeps(all: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), Str
         let own = rules.get("properties").and_then(|known| known.get(name));
         let patterns = rules.get("patternProperties").and_then(Value::as_object);
         let matching = patterns.into_iter().flatten();
-        let matching = matching.filter(|(pattern, _)| regex::Regex::new(pattern).expect("a pattern").is_match(name));
+        let matching = matching.filter(|(pattern, _)| is_match(pattern, name));
         let mut rules_of: Vec<&Value> = own.into_iter().chain(matching.map(|(_, rules)| rules)).collect();
         match rules.get("additionalProperties") {
             Some(Value::Bool(false)) if rules_of.is_empty() => return Err(format!("{at}: nothing is said of it")),
@@ -77,6 +81,19 @@ fn keeps(all: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), Str
         rules_of.into_iter().try_for_each(|rules| keeps(all, rules, field, &at))?;
     }
     Ok(())
+}
+
+/// Whether a name is of a pattern, of which there are few for many names.
+fn is_match(pattern: &str, name: &str) -> bool {
+    thread_local! {
+        static PATTERNS: RefCell<BTreeMap<String, Regex>> = RefCell::default();
+    }
+    PATTERNS.with_borrow_mut(|known| {
+        if !known.contains_key(pattern) {
+            known.insert(pattern.to_owned(), Regex::new(pattern).expect("a pattern"));
+        }
+        known[pattern].is_match(name)
+    })
 }
 
 fn is_of(name: &str, value: &Value) -> bool {

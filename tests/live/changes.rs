@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::process::Running;
+use crate::common::process::{Running, Stops};
 use crate::common::{self, Nature, absent, allowed, has, program, skipped};
 use perfprof_tui::engine::{Engine, IntakeOptions, Notice, Options, Request};
 use perfprof_tui::event::spec::{LookupPaths, Rate};
@@ -519,6 +519,7 @@ fn a_flood_is_held_back() {
     let Some(events) = tracepoint(HIT) else { return };
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
+    let _stops = Stops(&stop);
     let (tid, its_tid) = std::sync::mpsc::channel();
     let flood = std::thread::spawn(move || {
         // On one CPU: floods are judged by what they do to each.
@@ -528,7 +529,7 @@ fn a_flood_is_held_back() {
         // Before all others there, where that is allowed.
         let _ = rustix::process::setpriority_process(None, -20);
         tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
-        let until = Instant::now() + Duration::from_secs(15);
+        let until = Instant::now() + 2 * WATCHDOG;
         while !stopped.load(Ordering::Relaxed) && Instant::now() < until {
             for _ in 0..1000 {
                 let _ = rustix::process::getppid();
@@ -537,19 +538,17 @@ fn a_flood_is_held_back() {
     });
     let target = Target::Threads(vec![its_tid.recv().expect("started")]);
     let engine = engine_with(events, target, false);
-    let until = Instant::now() + Duration::from_secs(12);
+    // 50 % of a CPU at 1.4 µs a sample; a slow machine does not come so far.
+    const MANY: f64 = 380_000.0;
     let slowed = |a: &Answer| {
         a.events.iter().any(|e| e.meter.as_ref().is_some_and(|m| matches!(m.state.rate, Rate::Period(2..))))
     };
-    while !slowed(&engine.answer()) && Instant::now() < until {
-        let _ = engine.notices().recv_timeout(Duration::from_millis(50));
-    }
-    let answer = engine.answer();
-    let rate = event(&answer, HIT).meter.map_or(0.0, |m| m.rate);
+    let rate = |a: &Answer| a.events.iter().find_map(|e| e.meter.as_ref()).map_or(0.0, |m| m.rate);
+    let begun = Instant::now();
+    let is_slow = |a: &Answer| begun.elapsed() > Duration::from_secs(12) && (1.0..MANY).contains(&rate(a));
+    let answer = wait(&engine, "it is held back", |a| slowed(a) || is_slow(a));
     if !slowed(&answer) {
-        // 50 % of a CPU at 1.4 µs a sample; a slow machine does not come so far.
-        assert!(rate < 380_000.0, "{rate} hits a second are none too many");
-        absent(&format!("this machine makes {rate:.0} calls a second only"));
+        absent(&format!("this machine makes {:.0} calls a second only", rate(&answer)));
     } else {
         assert!(answer.notes.iter().any(|note| note.contains("floods: one in")), "{:?}", answer.notes);
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::common::process::PATIENCE;
+use crate::common::process::{PATIENCE, Stops};
 use crate::common::{allowed, installed, program, run};
 
 fn json(args: &[&str]) -> Vec<serde_json::Value> {
@@ -85,15 +85,6 @@ fn said_by<T>(args: &[&str], pick: impl Fn(&str) -> Option<T>) -> T {
     drop(lines);
     let _ = child.kill().and_then(|()| child.wait().map(drop));
     found.unwrap_or_else(|| panic!("not found: {last}"))
-}
-
-/// Ends what looks at it, however the test ends.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Packets that one CPU sends to itself: text and JSON name vector and function, and no keys.

@@ -44,11 +44,16 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// How many events of the kernel a process has open.
+pub fn events(pid: u32) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let files = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    files.filter(|file| file.to_string_lossy().contains("[perf_event]")).count()
+}
+
 /// True if a process has events of the kernel open.
 pub fn has_events(pid: u32) -> bool {
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let mut files = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
-    files.any(|file| file.to_string_lossy().contains("[perf_event]"))
+    events(pid) > 0
 }
 
 /// The time that the threads of a process had on the CPUs, by the scheduler's account.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::pods::{Does, Pods};
-use crate::common::process::{Gates, Running};
+use crate::common::process::{Gates, Running, events, until};
 use crate::common::session::Session;
 use crate::common::{absent, allowed, program, run, skipped};
 
@@ -80,8 +80,10 @@ fn recordings_keep_the_names() {
     sends.args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sh", "-c", &waits]);
     let mut sends = Running(sends.stdout(File::create(&stream).expect("made")).spawn().expect("runs"));
     gates.until("begun");
+    let before = events(sends.pid());
     pods.run("late-000", "worker", Does::Burn).expect("runs");
-    // Until it has run, and so was sampled.
+    // Until it is found, and has run, and so was sampled.
+    until("it is measured", || events(sends.pid()) > before);
     std::thread::sleep(std::time::Duration::from_secs(1));
     gates.open("late");
     assert!(sends.0.wait().expect("ends").success());

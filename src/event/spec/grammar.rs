@@ -246,7 +246,11 @@ impl<'a> Parser<'a> {
         let root = &self.places.pmus;
         let kind = pmu::kind(root, pmu_name).ok_or_else(|| {
             let pmus = pmu::all(root);
-            self.fault(at, pmu_name.len(), format!("this machine has no PMU called {pmu_name}"))
+            let whose = match pmu_name {
+                "cpu" | "cpu_core" | "cpu_atom" => ": the counters of an x86 CPU, which most virtual machines lack",
+                _ => "",
+            };
+            self.fault(at, pmu_name.len(), format!("this machine has no PMU called {pmu_name}{whose}"))
                 .offer(pmus.iter().map(String::as_str))
         })?;
         let name = self.text[at..terms.end()].to_owned();

@@ -49,6 +49,7 @@ fn what_no_event_can_be_asked_for_is_refused_with_the_reason() {
     let said = |text: &str| check(text).expect_err(text).to_string();
     assert!(said("bpf-output/no-inherit=1,name=x/").contains("BPF programs that perf itself loads"));
     assert!(said("gpu/freq=99/").contains("no PMU called gpu"));
+    assert!(said("cpu_core/event=1/").contains("no PMU called cpu_core: the counters of an x86 CPU"));
     assert!(said("cs/overwrite/").contains("overwrite: a CPU's ring is that of all events: record --overwrite"));
     assert!(said("cs/aux-output/").contains("AUX area"));
     assert!(said("sched:sched_switch/name=x/").contains("keeps its name"));

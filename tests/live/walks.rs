@@ -159,6 +159,43 @@ fn perf_reads_what_is_left_where_a_ring_was_full() {
     assert!(!said.contains("failed to process"), "{said}");
 }
 
+/// A function without a row, whose frame pointer leads to a caller that is nowhere: each of its samples has a reason to
+/// ask for tables.
+#[cfg(target_arch = "x86_64")]
+const NOWHERE: &str = r#"
+__asm__(".text\n.globl nowhere\n.type nowhere,@function\nnowhere:\npush %rbp\nmov %rdi,%rbp\nmov $0xd0000000,%eax\n"
+        "1: dec %rax\njnz 1b\npop %rbp\nret\n.size nowhere,.-nowhere\n");
+void nowhere(void *record);
+int main(void) { unsigned long record[2] = { 0, 0x123456789000 }; nowhere(record); return 0; }
+"#;
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn who_always_has_a_reason_asks_for_tables_less_and_less_often() {
+    let Some(stage) = stage() else { return };
+    let path = |name: &str| stage.dir.path().join(name);
+    let (source, nowhere, file) = (path("nowhere.c"), path("nowhere"), path("nowhere.data"));
+    std::fs::write(&source, NOWHERE).expect("source");
+    run(Command::new("cc").args(["-O2", "-w", "-o"]).args([&nowhere, &source]));
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "--call-graph", "tables", "-o"]).arg(&file);
+    let mut record = record.arg("--").arg(&nowhere).spawn().expect("runs");
+    // How often who reads what is asked woke up, for as long as it is there.
+    let mut woken = 0;
+    while record.try_wait().expect("waited for").is_none() {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", record.id())).into_iter().flatten().flatten();
+        for task in tasks.filter(|task| std::fs::read(task.path().join("comm")).is_ok_and(|comm| comm == b"asks\n")) {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let times = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            woken = times.and_then(|times| times.trim().parse().ok()).unwrap_or(woken);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let samples = stacks(&file).iter().filter(|stack| stack.iter().any(|name| name == "nowhere")).count();
+    println!("{samples} samples, {woken} times woken");
+    assert!(samples > 500 && (1..100).contains(&woken), "{samples} samples, {woken} times woken");
+}
+
 #[test]
 fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
     let Some(stage) = stage() else { return };

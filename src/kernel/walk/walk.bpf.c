@@ -569,7 +569,7 @@ INLINE void ask(u32 tgid)
 	if (!last)
 		return;
 	since = now() - last->time;
-	if (last->tgid != who || since / 8 > last->pause)
+	if (last->tgid != who || since / 64 > last->pause)
 		last->pause = PAUSE;
 	else if (since < last->pause)
 		return;

@@ -230,56 +230,52 @@ fn read_matrix(file: &mut ProcFile, matrix: &mut Matrix) {
 /// The thread.
 #[derive(Debug)]
 pub struct Host {
+    shared: Arc<SharedWithThread>,
+    thread: JoinHandle<()>,
+}
+
+/// What the thread publishes, and what it is told.
+#[derive(Debug, Default)]
+struct SharedWithThread {
     view: Arc<ArcSwap<HostView>>,
-    interval: Arc<AtomicU64>,
-    counts_work: Arc<AtomicBool>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    interval: AtomicU64,
+    counts_work: AtomicBool,
+    stop: AtomicBool,
 }
 
 impl Host {
     /// Starts it; each view that it publishes is told as [`Notice::Host`].
     pub(crate) fn spawn(interval: Duration, notices: Sender<Notice>) -> io::Result<Self> {
-        let view = Arc::new(ArcSwap::from_pointee(HostView::default()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let interval = Arc::new(AtomicU64::new(interval_ns(interval)));
-        let counts_work = Arc::new(AtomicBool::new(false));
-        let work = HostThread {
-            view: view.clone(),
-            stop: stop.clone(),
-            interval: interval.clone(),
-            counts_work: counts_work.clone(),
-            notices,
-        };
-        let thread = crate::kernel::thread("host", move || work.run())?;
-        Ok(Self { view, interval, counts_work, stop, thread: Some(thread) })
+        let interval = AtomicU64::new(interval_ns(interval));
+        let shared = Arc::new(SharedWithThread { interval, ..SharedWithThread::default() });
+        let work = shared.clone();
+        let thread = crate::kernel::thread("host", move || work.run(&notices))?;
+        Ok(Self { shared, thread })
     }
 
     /// The place where views appear.
     pub(crate) fn shared(&self) -> Arc<ArcSwap<HostView>> {
-        self.view.clone()
+        self.shared.view.clone()
     }
 
     /// The newest view; without rows until there is one.
     pub(crate) fn view(&self) -> Arc<HostView> {
-        self.view.load_full()
+        self.shared.view.load_full()
     }
 
     /// Has cycles and instructions counted while somebody looks at them.
     pub(crate) fn count_work(&self, on: bool) {
-        self.counts_work.store(on, Ordering::Relaxed);
+        self.shared.counts_work.store(on, Ordering::Relaxed);
     }
 
     pub(crate) fn set_interval(&self, interval: Duration) {
-        self.interval.store(interval_ns(interval), Ordering::Relaxed);
+        self.shared.interval.store(interval_ns(interval), Ordering::Relaxed);
     }
 
-    pub(crate) fn stop(mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
+    pub(crate) fn stop(self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        let _ = self.thread.join();
     }
 }
 
@@ -288,16 +284,8 @@ fn interval_ns(interval: Duration) -> u64 {
     (interval.as_nanos() as u64).max(1_000_000_000)
 }
 
-struct HostThread {
-    view: Arc<ArcSwap<HostView>>,
-    stop: Arc<AtomicBool>,
-    interval: Arc<AtomicU64>,
-    counts_work: Arc<AtomicBool>,
-    notices: Sender<Notice>,
-}
-
-impl HostThread {
-    fn run(self) {
+impl SharedWithThread {
+    fn run(&self, notices: &Sender<Notice>) {
         let mut reader = HostWatch::new(Roots::default());
         reader.cut();
         let mut cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
@@ -312,7 +300,7 @@ impl HostThread {
             reader.count_work(self.counts_work.load(Ordering::Relaxed));
             self.view.store(Arc::new(reader.cut()));
             cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
-            if self.notices.send(Notice::Host).is_err() {
+            if notices.send(Notice::Host).is_err() {
                 return;
             }
         }

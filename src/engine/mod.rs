@@ -50,9 +50,8 @@ use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
 use crate::source::{Control, Info, Source, ViewFilter, Waker};
-use crate::symbols::NameForm;
-use crate::symbols::SymbolOptions;
 use crate::symbols::code::Listing;
+use crate::symbols::{NameForm, SymbolOptions};
 use crate::units::kit::{Settings, Spec, ViewState};
 
 pub use crate::ingest::IntakeOptions;
@@ -352,7 +351,7 @@ impl Engine {
             old.abandon();
         }
         if on {
-            match softirqs::Tracer::spawn(None, self.notice_tx.clone()) {
+            match softirqs::Tracer::spawn(self.notice_tx.clone()) {
                 Ok(new) => *tracer = Some(new),
                 Err(why) => drop(self.notice_tx.send(Notice::SoftirqsFailed(why))),
             }

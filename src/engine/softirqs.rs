@@ -44,8 +44,8 @@ impl Tracer {
     }
 
     /// Starts without waiting, as opening takes the kernel a while; errors come as notices.
-    pub(crate) fn spawn(cpus: Option<Vec<u32>>, notices: Sender<Notice>) -> Result<Self, String> {
-        Self::run(Some(notices), move || open(cpus))
+    pub(crate) fn spawn(notices: Sender<Notice>) -> Result<Self, String> {
+        Self::run(Some(notices), || open(None))
     }
 
     fn run(

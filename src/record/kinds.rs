@@ -149,7 +149,7 @@ pub enum FileId {
 }
 
 /// A new executable mapping; names are raw bytes of the profiled process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mmap<'a> {
     /// The process; -1 for the kernel's own code.
     pub pid: i32,

@@ -297,8 +297,8 @@ pub fn encode_in_parts(list: &[NamedContainer], most: usize) -> Vec<Vec<u8>> {
     [encode_in_parts(left, most), encode_in_parts(right, most)].concat()
 }
 
-/// A name without control characters, no longer than so many bytes.
-fn limited(name: &str, most: usize) -> String {
+/// A text in one line, without control characters, no longer than so many bytes.
+pub(super) fn limited(name: &str, most: usize) -> String {
     let mut out: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     while out.len() > most {
         out.pop();

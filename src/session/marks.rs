@@ -5,6 +5,8 @@
 
 use crate::perfdata::features::bit;
 
+use super::containers::limited;
+
 /// Marks that are kept, and bytes of a note.
 const MAX: usize = 1000;
 const MAX_NOTE: usize = 1000;
@@ -28,7 +30,7 @@ pub(crate) fn is_name(letter: char) -> bool {
 
 /// Sets a mark, in order of time; one of the same name moves.
 pub fn set(marks: &mut Vec<TimeMark>, mut mark: TimeMark) {
-    mark.note = limited(&mark.note);
+    mark.note = limited(&mark.note, MAX_NOTE);
     marks.retain(|old| mark.name.is_empty() || old.name != mark.name);
     if marks.len() < MAX {
         let place = marks.partition_point(|old| old.at <= mark.at);
@@ -36,20 +38,11 @@ pub fn set(marks: &mut Vec<TimeMark>, mut mark: TimeMark) {
     }
 }
 
-/// One line without control characters.
-fn limited(note: &str) -> String {
-    let mut out: String = note.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    while out.len() > MAX_NOTE {
-        out.pop();
-    }
-    out
-}
-
 /// As a file keeps them.
 pub(crate) fn encode(marks: &[TimeMark]) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for mark in marks {
-        out.push_str(&format!("{}\t{}\t{}\n", mark.at, mark.name, limited(&mark.note)));
+        out.push_str(&format!("{}\t{}\t{}\n", mark.at, mark.name, limited(&mark.note, MAX_NOTE)));
     }
     out.into_bytes()
 }
@@ -105,7 +98,7 @@ mod tests {
         assert_eq!((marks.len(), marks[MAX - 1].at), (MAX, MAX as u64 - 1));
         assert_eq!(decode(&encode(&marks)), marks);
         for (note, kept) in [("x".repeat(MAX_NOTE), MAX_NOTE), ("ö".repeat(600), MAX_NOTE), ("öx".repeat(400), 999)] {
-            assert_eq!(limited(&note), note[..kept], "{kept}");
+            assert_eq!(limited(&note, MAX_NOTE), note[..kept], "{kept}");
         }
     }
 

@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 pub use crate::kernel::blocked::BlockedThread;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
-use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
+use crate::record::kinds::{Mmap, Task as TaskRecord};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
 use containers::{Container, NamedContainer};
@@ -134,18 +134,8 @@ impl Session {
                 self.here_mut().groups.insert(*id, path);
             }
             Record::Ksymbol { addr, len, unregister: false, name } => {
-                let map = Mmap {
-                    pid: -1,
-                    tid: 0,
-                    start: *addr,
-                    len: u64::from(*len),
-                    pgoff: *addr,
-                    file: FileId::None,
-                    prot: 4,
-                    flags: 0,
-                    name,
-                };
-                self.mmap(&map, time);
+                let (start, len) = (*addr, u64::from(*len));
+                self.mmap(&Mmap { pid: -1, start, len, pgoff: start, prot: 4, name, ..Mmap::default() }, time);
             }
             _ => {}
         }
@@ -290,9 +280,7 @@ impl Session {
         if let Some(found) = self.here().groups.found(pid) {
             return found.unwrap_or(told);
         }
-        let paths = cgroup::of_process(pid);
-        let is_container = |path: &&String| containers::is_container(path);
-        let path = paths.iter().find(is_container).or(paths.first()).map(|path| self.intern(path.as_bytes()));
+        let path = cgroup_of_process(pid).map(|path| self.intern(path.as_bytes()));
         let (id, fresh) = self.here_mut().groups.find(pid, path.as_ref());
         if let (Some(id), Some(path), true) = (id, path, fresh) {
             self.note(0, Side::Cgroup { id, path });
@@ -314,11 +302,7 @@ impl Session {
     pub fn cgroup_of(&self, tid: i32) -> Option<Arc<str>> {
         let task = self.here().threads.get(&tid).and_then(|thread| thread.task);
         let told = task.and_then(|(_, id)| self.tasks.all().get(id.0 as usize)).map(|task| self.cgroup(task));
-        let ask = || {
-            let paths = if self.finds_groups && tid > 0 { cgroup::of_process(tid) } else { Vec::new() };
-            let is_container = |path: &&String| containers::is_container(path);
-            paths.iter().find(is_container).or(paths.first()).map(|path| path.as_str().into())
-        };
+        let ask = || (self.finds_groups && tid > 0).then(|| cgroup_of_process(tid)).flatten().map(Arc::from);
         told.filter(|path| path.len() > 1).or_else(ask)
     }
 
@@ -402,6 +386,13 @@ impl Session {
         self.dsos.maps.forget_others(is_used);
         self.names.retain(|name, ()| Arc::strong_count(name) > 1);
     }
+}
+
+/// The path of a running process's cgroup; of several that of a container.
+fn cgroup_of_process(pid: i32) -> Option<String> {
+    let mut paths = cgroup::of_process(pid);
+    let container = paths.iter().position(|path| containers::is_container(path));
+    (!paths.is_empty()).then(|| paths.swap_remove(container.unwrap_or(0)))
 }
 
 /// The first user address of a raw call chain.

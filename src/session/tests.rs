@@ -6,20 +6,9 @@ mod undone;
 use super::log::Fork;
 use super::running::is_libc;
 use super::*;
-use crate::record::kinds::FileId;
 
 fn map(pid: i32, start: u64, len: u64, name: &'static str) -> Record<'static> {
-    Record::Mmap(Mmap {
-        pid,
-        tid: pid,
-        start,
-        len,
-        pgoff: 0,
-        file: FileId::None,
-        prot: 5,
-        flags: 2,
-        name: name.as_bytes(),
-    })
+    Record::Mmap(Mmap { pid, tid: pid, start, len, prot: 5, flags: 2, name: name.as_bytes(), ..Mmap::default() })
 }
 
 fn dso(session: &Session, pid: i32, ip: u64) -> String {
@@ -76,16 +65,6 @@ fn a_rename_is_a_new_task_and_a_thread_shares_the_space() {
     assert_ne!(first, s.task(1, 3));
     assert_eq!(dso(&s, 1, 0x1000), "a");
     assert_eq!(s.task(1, 3), s.task(1, 3));
-}
-
-#[test]
-fn what_was_there_before_is_found_in_proc() {
-    let mut s = Session::new(Origin::Live);
-    let pid = std::process::id() as i32;
-    let task = s.task(pid, pid);
-    assert!(!s.tasks()[task.0 as usize].comm.starts_with(':'));
-    let here = what_was_there_before_is_found_in_proc as fn() as usize as u64;
-    assert!(dso(&s, pid, here).starts_with("perfprof"));
 }
 
 #[test]

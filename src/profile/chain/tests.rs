@@ -13,8 +13,7 @@ fn chain(words: &[u64]) -> Vec<u8> {
 fn session() -> Session {
     let mut session = Session::new(Origin::Recorded);
     for (start, name) in [(0x1000, &b"/a"[..]), (0x5000, b"//anon")] {
-        let map =
-            Mmap { pid: 5, tid: 5, start, len: 0x1000, pgoff: 0, file: Default::default(), prot: 5, flags: 2, name };
+        let map = Mmap { pid: 5, tid: 5, start, len: 0x1000, prot: 5, name, ..Mmap::default() };
         session.apply(&Record::Mmap(map), 0);
     }
     session

@@ -3,17 +3,7 @@
 use super::*;
 
 fn map(pid: i32, name: &str) -> Mmap<'_> {
-    Mmap {
-        pid,
-        tid: pid,
-        start: 0x4000,
-        len: 0x1000,
-        pgoff: 0x200,
-        file: FileId::None,
-        prot: 5,
-        flags: 2,
-        name: name.as_bytes(),
-    }
+    Mmap { pid, tid: pid, start: 0x4000, len: 0x1000, pgoff: 0x200, prot: 5, name: name.as_bytes(), ..Mmap::default() }
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn main() {
     fold.update(data, 0..u64::MAX);
     let read = start.elapsed();
     let start = Instant::now();
-    let tree = FlameTree::build(data, &fold, &[]);
+    let tree = FlameTree::build(data, &fold, None, &[]);
     let built = start.elapsed();
     println!("read in {read:.1?}, tree of {} nodes in {built:.1?}", tree.len());
     let spec = |way| FlameSpec {

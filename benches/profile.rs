@@ -127,7 +127,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
         let mut fold = Aggregate::new(0, Some(filter.clone()));
         fold.update(data, 0..u64::MAX);
         let mut rows = KeptRows::default();
-        let top = rows.top(data, &fold, &question.top, RowLimit::First(answer::MAX_ROWS));
+        let top = rows.top(data, &fold, None, &question.top, RowLimit::First(answer::MAX_ROWS));
         lines_out = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines.len();
     });
     println!(
@@ -142,7 +142,7 @@ fn frames(data: Data<'_>) {
     let mut fold = Aggregate::new(0, None);
     fold.update(data, 0..u64::MAX);
     let mut rows = KeptRows::default();
-    let top = rows.top(data, &fold, &question.top, RowLimit::First(answer::MAX_ROWS));
+    let top = rows.top(data, &fold, None, &question.top, RowLimit::First(answer::MAX_ROWS));
     let lines = lines::lines(data, &top, &question, &mut rows.trees(&fold)).lines;
     let view = ViewAnswer { total: fold.total(), rows: top.n_rows, lines, ..ViewAnswer::default() };
     let answer = Answer { view, unfiltered: fold.total(), question, ..Answer::default() };
@@ -189,7 +189,7 @@ fn ingest() {
                 chain: &chains[i % chains.len()],
                 ..Sample::default()
             };
-            profile.add(&mut session, &sample, 2, 0);
+            profile.add(&mut session, &sample, 2, 0, Default::default());
         }
     };
     add(chains.len());

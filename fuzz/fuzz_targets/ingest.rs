@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::aggregator::{Aggregator, AggregatorLinks};
 use perfprof_tui::engine::shares::ThreadMemory;
-use perfprof_tui::engine::symbolizer::{FoundLines, Job, LineJob, LookedUp, Symbolizer};
+use perfprof_tui::engine::symbolizer::{FoundLines, Job, LookedUp, Symbolizer};
 use perfprof_tui::engine::{Feed, IntakeOptions, Notice, Options, Request, Snapshot, UnitRequest};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::filter::{Filter, KnownFields};
@@ -116,7 +116,7 @@ struct Live {
     answer: Arc<ArcSwap<Answer>>,
     jobs: Receiver<Job>,
     names: Sender<LookedUp>,
-    line_jobs: Receiver<LineJob>,
+    line_jobs: Receiver<Job>,
     lines: Sender<FoundLines>,
     held: Arc<ThreadMemory>,
     batch: Batch,

@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = layout.trailer(body);
         if header.kind == 9 {
             if let Ok(sample) = layout.sample(header, body) {
-                profile.add(&mut session, &sample, header.misc & 7, 0);
+                profile.add(&mut session, &sample, header.misc & 7, 0, Default::default());
             }
         } else if let Ok(decoded) = Record::decode(header, body, true) {
             session.apply(&decoded, 1);

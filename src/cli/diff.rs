@@ -131,7 +131,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
         reversed: false,
         origins: false,
     };
-    let top = Top::build(loaded.data(), &fold, &spec, RowLimit::First(usize::MAX));
+    let top = Top::build(loaded.data(), &fold, None, &spec, RowLimit::First(usize::MAX));
     let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
     let key = |row: &crate::query::TopRow| -> Vec<String> {
         keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()

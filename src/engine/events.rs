@@ -201,6 +201,21 @@ fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 
 mod tests {
     use super::*;
 
+    /// An event each hit of which is sampled.
+    fn running(name: &str) -> EventState {
+        EventState {
+            name: name.to_owned(),
+            run: RunState::Running,
+            note: None,
+            filter: None,
+            rate: Rate::Period(1),
+            chains: crate::event::CallGraph::None,
+            cpus: String::new(),
+            for_units: false,
+            user_only: false,
+        }
+    }
+
     #[test]
     fn what_is_made_of_a_part_of_others_says_so() {
         let info = |name: &str, meter| EventInfo {
@@ -213,17 +228,7 @@ mod tests {
             meter,
         };
         let said = |change: &dyn Fn(&mut EventState)| {
-            let mut state = EventState {
-                name: "sched:sched_switch".to_owned(),
-                run: RunState::Running,
-                note: None,
-                filter: None,
-                rate: Rate::Period(1),
-                chains: crate::event::CallGraph::None,
-                cpus: String::new(),
-                for_units: false,
-                user_only: false,
-            };
+            let mut state = running("sched:sched_switch");
             change(&mut state);
             let filter = state.filter.clone();
             let made_of = EventInfo { filter, ..info("sched:sched_switch", Some(Meter::new(state))) };
@@ -245,18 +250,7 @@ mod tests {
         let mut events = Events::default();
         let desc = EventDesc { name: "a".into(), attr: Default::default(), ids: vec![] };
         events.know(&[EventDesc::derived("off-cpu"), desc]);
-        let state = EventState {
-            name: "b".into(),
-            run: RunState::Running,
-            note: None,
-            filter: None,
-            rate: Rate::Period(1),
-            chains: crate::event::CallGraph::Fp,
-            cpus: String::new(),
-            for_units: false,
-            user_only: false,
-        };
-        events.set_states(&[state], &[1]);
+        events.set_states(&[running("b")], &[1]);
         let counts = |value, running_ns| Counts { value, enabled_ns: value * 10, running_ns, lost: 3 };
         events.count(&[counts(100, 1000)], &[1], 1_000_000_000);
         events.add(1, 5);
@@ -269,6 +263,7 @@ mod tests {
         assert_eq!((meter.rate, meter.sampled, meter.running_percent, meter.count), (100.0, 0.5, 50.0, 300));
         assert_eq!((infos[0].meter.is_none(), events.lost().collect::<Vec<_>>()), (true, vec![0, 3]));
     }
+
     #[test]
     fn what_came_since_the_freeze_is_told_from_what_is_seen() {
         let mut events = Events::default();

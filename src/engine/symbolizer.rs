@@ -70,9 +70,6 @@ pub struct LookedUp {
     pub behind: Vec<DsoId>,
 }
 
-/// Frames whose lines are wanted.
-pub type LineJob = Job;
-
 /// Functions and lines that were found, innermost first.
 #[derive(Debug)]
 pub struct FoundLines {
@@ -94,7 +91,7 @@ pub struct Symbolizer {
     /// Names that were found, in portions.
     pub names: Receiver<LookedUp>,
     /// Frames whose inlined functions and lines are wanted.
-    pub line_jobs: Sender<LineJob>,
+    pub line_jobs: Sender<Job>,
     /// Inlined functions and lines that were found, in portions.
     pub lines: Receiver<FoundLines>,
 }
@@ -232,7 +229,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
         }
     };
     crate::kernel::thread("symbols", work)?;
-    let (line_jobs, line_rx) = unbounded::<LineJob>();
+    let (line_jobs, line_rx) = unbounded::<Job>();
     let (line_tx, lines) = unbounded();
     let work = move || {
         // Names and samples go before.

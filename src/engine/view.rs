@@ -8,7 +8,7 @@ use crate::event::plain;
 use crate::profile::Chunk;
 use crate::query::annotate;
 use crate::query::answer::{self, ViewAnswer};
-use crate::query::changes::Changes;
+use crate::query::changes::{Changes, FoldOf};
 use crate::query::compare::{self, SideRow, TableSide};
 use crate::query::diff::{RowDiff, Side};
 use crate::query::filter_eval::FilterEvaluator;
@@ -144,7 +144,7 @@ impl View {
             if !news.is_empty() {
                 self.shown = None;
             }
-            self.then_rows.follow(of, &news);
+            self.then_rows.follow(of, &news, FoldOf::Shown);
             fold
         });
         let sides = then.as_ref().zip(old).map(|(then, (of, baseline))| {
@@ -152,15 +152,6 @@ impl View {
             let old = Side { total: then.total(), seconds: seconds(of, question, baseline, false) };
             (old, new)
         });
-        if let Some(spec) = &question.heat {
-            let heat = self.heat(data, question, &fold, spec, until);
-            let tasks = task_choices::heaviest(data, &fold);
-            let heat = Some(Arc::new(heat));
-            let answer = ViewAnswer { total: fold.total(), shown, heat, sides, tasks, ..ViewAnswer::default() };
-            self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
-            (self.fold, self.other) = (Some(fold), other);
-            return answer;
-        }
         let partner = self.partner.take();
         let beside = partner.as_ref().map(|(partner, fold)| (*partner, fold));
         let mut work = AnswerJob { data, question, fold: &fold, partner: beside, old: None };
@@ -169,15 +160,16 @@ impl View {
         }
         let tasks = task_choices::heaviest(data, &fold);
         let mut answer = ViewAnswer { total: fold.total(), shown, sides, tasks, ..ViewAnswer::default() };
-        match &question.flame {
-            Some(spec) => {
+        match (&question.heat, &question.flame) {
+            (Some(spec), _) => answer.heat = Some(Arc::new(self.heat(data, question, &fold, spec, until))),
+            (None, Some(spec)) => {
                 let tree = self.flame.take().unwrap_or_else(|| work.flame(spec));
                 let mut flame = layout::layout(&tree, spec);
                 flame.count_processes(&task_choices::processes(data, &fold));
                 answer.flame = Some(Arc::new(flame));
                 self.flame = Some(tree);
             }
-            None => {
+            (None, None) => {
                 let shown = self.shown.take().unwrap_or_else(|| work.table(&mut self.rows, &mut self.then_rows));
                 let listed = work.lines(&shown, &mut self.rows);
                 (answer.lines, answer.beside) = (listed.lines, listed.beside);
@@ -185,7 +177,8 @@ impl View {
                 self.shown = Some(shown);
             }
         }
-        answer.hits = question.annotate.as_ref().map(|target| Arc::new(annotate::hits(data, &fold, target)));
+        let annotated = question.annotate.as_ref().filter(|_| question.heat.is_none());
+        answer.hits = annotated.map(|target| Arc::new(annotate::hits(data, &fold, target)));
         self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
         (self.fold, self.partner, self.other) = (Some(fold), partner, other);
         answer
@@ -199,26 +192,17 @@ impl View {
         let with = self.partner.as_ref().map(|(partner, _)| *partner).filter(|_| question.baseline.is_none());
         let serves = |tree: &FlameTree| Some(tree.edits()) == edits && tree.partner() == with && !renamed;
         self.flame = self.flame.take().filter(serves);
-        if let Some(tree) = &mut self.flame
-            && !news.is_empty()
-        {
-            match tree.can_follow() && !news.anew {
-                true => tree.follow(data, news),
-                false => self.flame = None,
+        let folds = [(Some(news), FoldOf::Shown), (partner, FoldOf::Partner)];
+        for (news, of) in folds.into_iter().filter_map(|(news, of)| Some((news?, of))) {
+            match &mut self.flame {
+                _ if news.is_empty() => {}
+                Some(tree) if tree.can_follow() && !news.anew => tree.follow(data, news, of),
+                _ => self.flame = None,
             }
         }
-        if let (Some(tree), Some(news)) = (&mut self.flame, partner)
-            && !news.is_empty()
-        {
-            match tree.can_follow() && !news.anew {
-                true => tree.follow_partner(data, news),
-                false => self.flame = None,
-            }
-        }
-        let table = question.flame.is_none() && question.heat.is_none();
-        if table {
-            self.rows.follow(data, news);
-            partner.into_iter().for_each(|news| self.rows.follow_partner(data, news));
+        if question.flame.is_none() && question.heat.is_none() {
+            self.rows.follow(data, news, FoldOf::Shown);
+            partner.into_iter().for_each(|news| self.rows.follow(data, news, FoldOf::Partner));
         } else if !news.is_empty() {
             self.rows = KeptRows::default();
         }
@@ -391,7 +375,7 @@ struct Old<'a> {
 impl AnswerJob<'_> {
     fn flame(&self, spec: &FlameSpec) -> FlameTree {
         match &self.old {
-            None => FlameTree::build_with(self.data, self.fold, self.partner, &spec.edits),
+            None => FlameTree::build(self.data, self.fold, self.partner, &spec.edits),
             Some(old) => {
                 let new = FlameStacks { data: self.data, fold: self.fold, side: old.new };
                 FlameTree::compare(new, old.stacks, old.baseline.per, &spec.edits)
@@ -402,7 +386,7 @@ impl AnswerJob<'_> {
     fn table(&self, rows: &mut KeptRows, then_rows: &mut KeptRows) -> Shown {
         let Some(old) = &self.old else {
             let first = RowLimit::First(answer::MAX_ROWS);
-            let top = rows.top_with(self.data, self.fold, self.partner, &self.question.top, first);
+            let top = rows.top(self.data, self.fold, self.partner, &self.question.top, first);
             return Shown { top, versus: None };
         };
         let mut spec: TopSpec = self.question.top.clone();
@@ -411,9 +395,9 @@ impl AnswerJob<'_> {
             spec.keys.retain(|key| !key.entry().of_this_run);
         }
         let all = RowLimit::All { sorted: answer::MAX_ROWS };
-        let top = rows.top_with(self.data, self.fold, self.partner, &spec, all);
+        let top = rows.top(self.data, self.fold, self.partner, &spec, all);
         // Its rows are looked up by what they are; what is gone stands in order.
-        let then = then_rows.top(old.stacks.data, old.stacks.fold, &spec, all);
+        let then = then_rows.top(old.stacks.data, old.stacks.fold, None, &spec, all);
         let new = TableSide { data: self.data, top: &top, side: old.new };
         let was = TableSide { data: old.stacks.data, top: &then, side: old.stacks.side };
         let rows = compare::compare(new, was, &spec, old.baseline.per);

@@ -46,6 +46,15 @@ impl std::ops::SubAssign for Acc {
     }
 }
 
+impl std::iter::Sum for Acc {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, one| {
+            sum += one;
+            sum
+        })
+    }
+}
+
 /// A run of samples in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {

@@ -101,20 +101,9 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Adds one sample of the event with index `event`; `mode` is the record's CPU mode.
-    pub fn add(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16) {
-        self.add_traced(session, sample, mode, event, TraceId::default());
-    }
-
-    /// Adds a tracepoint's sample, with its text. Returns its site.
-    pub(crate) fn add_traced(
-        &mut self,
-        session: &mut Session,
-        sample: &Sample<'_>,
-        mode: u16,
-        event: u16,
-        trace: TraceId,
-    ) -> SiteId {
+    /// Adds one sample of the event with index `event`, with its text where it is a tracepoint's; `mode` is the
+    /// record's CPU mode. Returns its site.
+    pub fn add(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16, trace: TraceId) -> SiteId {
         let task = session.task_in(sample.pid, sample.tid, sample.cgroup);
         let site = self.site(session, sample, mode, task, trace);
         let (weight, cpu) = (sample.period.max(1), sample.cpu as u16);

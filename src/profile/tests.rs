@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::record::kinds::misc;
+use crate::record::Record;
+use crate::record::kinds::{Mmap, misc};
 use crate::record::sample::{
     CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
 };
-use crate::session::MapId;
-use crate::session::Origin;
+use crate::session::{MapId, Origin};
 
 fn chain(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
@@ -30,7 +30,7 @@ fn add(p: &mut Profile, s: &mut Session, time: u64, words: &[u64]) {
     let bytes = chain(words);
     let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or_default();
     let sample = Sample { pid: 5, tid: 5, ip, time, period: 10, chain: &bytes, ..Sample::default() };
-    p.add(s, &sample, misc::USER, 0);
+    p.add(s, &sample, misc::USER, 0, TraceId::default());
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_stack_keeps_its_addresses_and_which_are_return_addresses() {
     let site = p.sites.get(SiteId(0));
     assert_eq!(path(&p, site.stack), [(0xffff_0001, false), (0xffff_0002, true), (0x10, false), (0x20, true)]);
     let sample = Sample { pid: 5, tid: 5, ip: 0x99, ..Sample::default() };
-    p.add(&mut s, &sample, misc::KERNEL, 0);
+    p.add(&mut s, &sample, misc::KERNEL, 0, TraceId::default());
     let (chunk, _) = p.between(3, 4).next().expect("chunk");
     assert_eq!((chunk.weight[3], p.trie.len()), (1, 6));
 }
@@ -54,7 +54,7 @@ fn a_sample_without_a_chain_is_where_its_task_its_text_and_its_address_say() {
     let texts = ["a", "b"].map(|text| p.sites.trace(text));
     let check = |p: &mut Profile, s: &mut Session, tid: i32, ip: u64, trace: TraceId| {
         let sample = Sample { pid: 5, tid, ip, ..Sample::default() };
-        let id = p.add_traced(s, &sample, misc::USER, 0, trace);
+        let id = p.add(s, &sample, misc::USER, 0, trace);
         let site = p.sites.get(id);
         assert_eq!((s.tasks()[site.task.0 as usize].tid, site.trace), (tid, trace));
         assert_eq!(path(p, site.stack), [(ip, false)]);
@@ -76,19 +76,9 @@ fn a_sample_without_a_chain_is_where_its_task_its_text_and_its_address_say() {
 fn the_same_addresses_mean_something_else_after_an_exec() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
     add(&mut p, &mut s, 1, &[CONTEXT_USER, 0x10]);
-    s.apply(&crate::record::Record::Comm { pid: 5, tid: 5, exec: true, name: b"b" }, 2);
-    let map = crate::record::kinds::Mmap {
-        pid: 5,
-        tid: 5,
-        start: 0,
-        len: 0x100,
-        pgoff: 0,
-        file: Default::default(),
-        prot: 5,
-        flags: 2,
-        name: b"/b",
-    };
-    s.apply(&crate::record::Record::Mmap(map), 2);
+    s.apply(&Record::Comm { pid: 5, tid: 5, exec: true, name: b"b" }, 2);
+    let map = Mmap { pid: 5, tid: 5, start: 0, len: 0x100, prot: 5, name: b"/b", ..Mmap::default() };
+    s.apply(&Record::Mmap(map), 2);
     add(&mut p, &mut s, 3, &[CONTEXT_USER, 0x10]);
     assert_eq!(p.sites.len(), 2);
     assert_ne!(p.frames.get(FrameId(0)).map, p.frames.get(FrameId(1)).map);
@@ -151,7 +141,7 @@ proptest! {
             let (text, bytes) = (format!("text {text}"), words(&ips));
             let trace = p.sites.trace(&text);
             let sample = Sample { pid: 5, tid: 5, ip: ips[0], chain: &bytes, ..Sample::default() };
-            p.add_traced(&mut s, &sample, misc::USER, 0, trace);
+            p.add(&mut s, &sample, misc::USER, 0, trace);
             kept.push_back((of(&ips), text));
             match then {
                 0 => p.seal(),
@@ -187,18 +177,8 @@ proptest! {
 #[test]
 fn each_context_has_its_own_addresses() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
-    let map = crate::record::kinds::Mmap {
-        pid: 5,
-        tid: 5,
-        start: 0x1000,
-        len: 0x1000,
-        pgoff: 0,
-        file: Default::default(),
-        prot: 5,
-        flags: 2,
-        name: b"/b",
-    };
-    s.apply(&crate::record::Record::Mmap(map), 0);
+    let map = Mmap { pid: 5, tid: 5, start: 0x1000, len: 0x1000, prot: 5, name: b"/b", ..Mmap::default() };
+    s.apply(&Record::Mmap(map), 0);
     let of = |p: &mut Profile, s: &Session, mode: u16, words: &[u64]| -> Vec<MapId> {
         let bytes = chain(words);
         let sample = Sample {
@@ -271,6 +251,12 @@ fn positions_and_times() {
     assert_eq!(p.share_chunks().iter().map(|chunk| chunk.len()).collect::<Vec<_>>(), [CHUNK, 10]);
 }
 
+/// A tracepoint's, of one number.
+fn format() -> Arc<Format> {
+    let text = "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
+    Arc::new(Format::parse("s", text, false).expect("parses"))
+}
+
 #[test]
 fn memory_grows_by_what_comes() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
@@ -279,12 +265,7 @@ fn memory_grows_by_what_comes() {
     let empty = p.memory();
     (0..2 * CHUNK as u64).for_each(|i| p.push(i, site, 1, 0, 0));
     assert_eq!(p.memory() - empty, 2 * CHUNK * 24);
-    let format = Format::parse(
-        "s",
-        "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n",
-        false,
-    );
-    p.set_format(0, Arc::new(format.expect("parses")));
+    p.set_format(0, format());
     let before = p.memory();
     (0..CHUNK as u64).for_each(|i| p.push_raw(i, site, 1, 0, 0, &[7; 100]));
     let raw = p.memory() - before;
@@ -327,15 +308,10 @@ fn memory_grows_by_what_comes() {
 #[test]
 fn what_a_tracepoint_says_is_kept_where_its_fields_are_known() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
-    let format = Format::parse(
-        "s",
-        "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n",
-        false,
-    );
-    p.set_format(1, Arc::new(format.expect("parses")));
+    p.set_format(1, format());
     for (event, raw) in [(0u16, &b"abcd"[..]), (1, b"efgh"), (1, b""), (1, b"ijkl")] {
         let sample = Sample { pid: 1, tid: 1, raw, ..Sample::default() };
-        p.add(&mut s, &sample, misc::KERNEL, event);
+        p.add(&mut s, &sample, misc::KERNEL, event, TraceId::default());
     }
     let (chunk, _) = p.between(0, 4).next().expect("a chunk");
     assert_eq!([0, 1, 2, 3].map(|row| chunk.raw(row)), [&b""[..], b"efgh", b"", b"ijkl"]);

@@ -29,8 +29,14 @@ enum Lanes {
     ByLane(FxHashMap<(Lane, u32), Acc>),
 }
 
+impl Default for Lanes {
+    fn default() -> Self {
+        Self::One(Vec::new())
+    }
+}
+
 /// The weights of all samples that pass.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Aggregate {
     event: u16,
     judge: Option<FilterEvaluator>,
@@ -91,20 +97,7 @@ struct Sums {
 impl Aggregate {
     /// A fold of an event's samples that a filter lets through (of all without one), into which none are added yet.
     pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
-        Self {
-            event: event as u16,
-            judge: filter.map(FilterEvaluator::new),
-            window: None,
-            lanes: Lanes::One(Vec::new()),
-            by_cpu: false,
-            traced: None,
-            total: Acc::default(),
-            counted: 0..0,
-            epoch: 0,
-            names: 0,
-            decay: None,
-            news: Changes::default(),
-        }
+        Self { event: event as u16, judge: filter.map(FilterEvaluator::new), ..Self::default() }
     }
 
     /// A new one with another's filter, and what was decided of it.
@@ -115,7 +108,7 @@ impl Aggregate {
 
     /// A new one of another event with the filter, and what was decided of it, the times and the keys of another.
     pub(crate) fn of_event(event: usize, other: &Self) -> Self {
-        let lanes = if other.by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        let lanes = if other.by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::default() };
         let decay = other.decay.map(|decay| Decay { now: 0, ..decay });
         let (window, by_cpu) = (other.window.clone(), other.by_cpu);
         Self { event: event as u16, window, lanes, by_cpu, decay, ..Self::like(other) }
@@ -140,7 +133,7 @@ impl Aggregate {
         self.by_cpu = keys.contains(&ColumnKey::Cpu);
         self.traced = FieldCombinations::of(keys.iter().filter_map(|key| key.traced()), quantum(keys));
         let apart = self.by_cpu || self.traced.is_some();
-        self.lanes = if apart { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        self.lanes = if apart { Lanes::ByLane(FxHashMap::default()) } else { Lanes::default() };
         self
     }
 
@@ -292,8 +285,7 @@ impl Aggregate {
     }
 
     fn sums(&mut self) -> Sums {
-        let lanes = std::mem::replace(&mut self.lanes, Lanes::One(Vec::new()));
-        Sums { lanes, total: self.total, news: std::mem::replace(&mut self.news, Changes::none()) }
+        Sums { lanes: std::mem::take(&mut self.lanes), total: self.total, news: self.take_news() }
     }
 
     fn keep(&mut self, sums: Sums) {

@@ -143,8 +143,7 @@ pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
     let total = fold.total();
     let whole = |(sym, at): (SymId, BTreeMap<u64, Acc>)| {
         let sym = frames.sym(sym);
-        let mut own = Acc::default();
-        at.values().for_each(|acc| own += *acc);
+        let own = at.values().copied().sum();
         let hits = Hits { at: at.into_iter().collect(), own, total };
         Some(SampledFunction { function: sym.function.clone()?, dso: sym.dso, start: sym.start, hits })
     };
@@ -164,10 +163,7 @@ pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
 impl Hits {
     fn within(&self, range: Range<u64>) -> Acc {
         let from = self.at.partition_point(|(at, _)| *at < range.start);
-        self.at[from..].iter().take_while(|(at, _)| *at < range.end).fold(Acc::default(), |mut sum, (_, acc)| {
-            sum += *acc;
-            sum
-        })
+        self.at[from..].iter().take_while(|(at, _)| *at < range.end).map(|(_, acc)| *acc).sum()
     }
 }
 

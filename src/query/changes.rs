@@ -9,6 +9,13 @@ use super::field_rows::Lane;
 /// Changes that are worth following one by one; with more of them all is counted anew.
 const MAX: usize = 1 << 18;
 
+/// The fold that a change is of: the one of the event that is shown, or of its partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoldOf {
+    Shown,
+    Partner,
+}
+
 /// Weight that a site got or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {

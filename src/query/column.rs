@@ -86,6 +86,11 @@ impl ColumnDef {
         Self { value: None, field: Some(field), ..self }
     }
 
+    /// One that only reports have, which no filter asks for.
+    const fn of_reports(self, key: ColumnKey) -> Self {
+        Self { key, ..self.without_field() }
+    }
+
     const fn without_field(self) -> Self {
         Self { field: None, ..self }
     }
@@ -164,43 +169,27 @@ columns! {
 
 /// Those that only reports have: they are of a stack, and want a pattern or lines that nobody looks up for a screen.
 pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
-    ColumnDef {
-        key: ColumnKey::Parent,
-        ..of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack))).wide(24).without_field()
-    },
-    ColumnDef {
-        key: ColumnKey::Srcline,
-        ..of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short)).wide(24).without_field()
-    },
-    ColumnDef {
-        key: ColumnKey::Srcfile,
-        ..of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string())).wide(24).without_field()
-    },
-    ColumnDef { key: ColumnKey::Socket, ..of(&["socket"], "Socket", |of, _| socket(of)).number(6).without_field() },
-    ColumnDef {
-        key: ColumnKey::SymbolSize,
-        ..of(&["symbol_size"], "Symbol size", |of, _| {
-            size(of, |data, frame| data.profile.frames.sym(data.profile.frames.sym_of(frame)).size)
-        })
-        .number(11)
-        .without_field()
-    },
-    ColumnDef {
-        key: ColumnKey::DsoSize,
-        ..of(&["dso_size"], "DSO size", |of, _| {
-            size(of, |data, frame| data.session.dsos.map_of(data.profile.frames.get(frame).map).len)
-        })
-        .number(11)
-        .without_field()
-    },
-    ColumnDef {
-        key: ColumnKey::Time(100_000_000),
-        ..of(&["time"], "Time", |of, _| {
-            of.values.map_or(ColumnValue::Text("".into()), |(met, number)| met.time(number))
-        })
-        .number(16)
-        .without_field()
-    },
+    of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack)))
+        .of_reports(ColumnKey::Parent)
+        .wide(24),
+    of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short)).of_reports(ColumnKey::Srcline).wide(24),
+    of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string()))
+        .of_reports(ColumnKey::Srcfile)
+        .wide(24),
+    of(&["socket"], "Socket", |of, _| socket(of)).of_reports(ColumnKey::Socket).number(6),
+    of(&["symbol_size"], "Symbol size", |of, _| {
+        size(of, |data, frame| data.profile.frames.sym(data.profile.frames.sym_of(frame)).size)
+    })
+    .of_reports(ColumnKey::SymbolSize)
+    .number(11),
+    of(&["dso_size"], "DSO size", |of, _| {
+        size(of, |data, frame| data.session.dsos.map_of(data.profile.frames.get(frame).map).len)
+    })
+    .of_reports(ColumnKey::DsoSize)
+    .number(11),
+    of(&["time"], "Time", |of, _| of.values.map_or(ColumnValue::Text("".into()), |(met, number)| met.time(number)))
+        .of_reports(ColumnKey::Time(100_000_000))
+        .number(16),
 ];
 
 /// The socket of a sample's CPU; nothing where the recording does not tell it.

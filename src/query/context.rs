@@ -202,20 +202,12 @@ impl Contexts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Frame, Profile};
-    use crate::session::{Dso, DsoKind, MapId, Origin, Session};
+    use crate::query::staged::Staged;
 
     fn context(stack: &[&str], pid: i32) -> String {
-        let (session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-        let dso = Dso { kind: DsoKind::Kernel, ..session.dsos.of_map(MapId::UNKNOWN).clone() };
-        let mut node = NodeId::ROOT;
-        for (i, name) in stack.iter().enumerate() {
-            let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: i as u64 + 1 });
-            profile.frames.set_named(frame, &dso, (*name).into());
-            node = profile.trie.child(node, frame);
-        }
-        let mut contexts = Contexts::default();
-        contexts.update(Data::new(&session, &profile));
+        let (mut staged, mut contexts) = (Staged::default(), Contexts::default());
+        let node = staged.stack_in("kernel", stack);
+        contexts.update(staged.data());
         let found = contexts.of(node, pid);
         format!("{} {}", found.word(), found.vector()).trim_end().to_owned()
     }
@@ -240,14 +232,12 @@ mod tests {
 
     #[test]
     fn a_name_that_comes_later_changes_what_was_told() {
-        let (session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-        let dso = Dso { kind: DsoKind::Kernel, ..session.dsos.of_map(MapId::UNKNOWN).clone() };
-        let mut contexts = Contexts::default();
-        let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: 1 });
-        let node = profile.trie.child(NodeId::ROOT, frame);
+        let (mut staged, mut contexts) = (Staged::default(), Contexts::default());
+        let (node, kernel) = (staged.stack(&["kernel:a"]), staged.dso("kernel"));
+        let frame = staged.profile.trie.frame(node);
         for (name, want) in [("a", Context::Task), ("do_IRQ", Context::Irq), ("b", Context::Task)] {
-            profile.frames.set_named(frame, &dso, name.into());
-            contexts.update(Data::new(&session, &profile));
+            staged.profile.frames.set_named(frame, &kernel, name.into());
+            contexts.update(staged.data());
             assert_eq!((contexts.of(node, 1), contexts.of(NodeId::ROOT, 1)), (want, Context::Task));
         }
         assert_eq!(contexts.of(NodeId(9), 0), Context::Idle, "a stack that nobody knows of says nothing");

@@ -159,7 +159,7 @@ impl Bucket {
 }
 
 /// Counts kept between answers: what is new is added, and what got another name is moved.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CpuCounts {
     event: usize,
     /// Whether old buckets go, or become longer so that all of a recording is there.
@@ -185,21 +185,7 @@ pub struct CpuCounts {
 impl CpuCounts {
     /// Counts of an event's samples, none yet; `sliding` lets old ones go, as a live view does.
     pub fn new(event: usize, sliding: bool) -> Self {
-        Self {
-            event,
-            sliding,
-            contexts: Contexts::default(),
-            slots: Vec::new(),
-            cpus: Vec::new(),
-            places: FxHashMap::default(),
-            names: 0,
-            epoch: u64::MAX,
-            counted: 0,
-            start: 0,
-            length: SHORTEST_NS,
-            buckets: VecDeque::new(),
-            behind: (None, 0, Vec::new()),
-        }
+        Self { event, sliding, epoch: u64::MAX, length: SHORTEST_NS, ..Self::default() }
     }
 
     pub(crate) fn event(&self) -> usize {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::RwLock;
 
 use rustc_hash::FxHashMap;
 
@@ -88,18 +88,18 @@ impl FieldCombinations {
     /// The value of a field in the combination of a number.
     pub(crate) fn value(&self, number: u16, name: &str) -> ColumnValue {
         let at = self.names.iter().position(|own| *own == name).unwrap_or(0);
-        let of = |met: &Met| met.list.get(usize::from(number)).and_then(|values| values.get(at)).cloned();
-        of(&self.met()).unwrap_or_else(|| ColumnValue::Text(OTHER.into()))
+        self.of_number(number, |values| values.get(at))
     }
 
     /// When the part of time began that is in the combination of a number, in seconds.
     pub(crate) fn time(&self, number: u16) -> ColumnValue {
-        let of = |met: &Met| met.list.get(usize::from(number)).and_then(|values| values.last()).cloned();
-        of(&self.met()).unwrap_or_else(|| ColumnValue::Text(OTHER.into()))
+        self.of_number(number, <[ColumnValue]>::last)
     }
 
-    fn met(&self) -> RwLockReadGuard<'_, Met> {
-        self.met.read()
+    fn of_number(&self, number: u16, one: impl Fn(&[ColumnValue]) -> Option<&ColumnValue>) -> ColumnValue {
+        let met = self.met.read();
+        let value = met.list.get(usize::from(number)).and_then(|values| one(values));
+        value.cloned().unwrap_or_else(|| ColumnValue::Text(OTHER.into()))
     }
 }
 
@@ -118,7 +118,7 @@ impl FieldReader<'_> {
             bytes.extend_from_slice(&(end as u32).to_le_bytes());
             bytes.extend_from_slice(&own[..end]);
         }
-        if let Some(number) = self.traced.met().numbers.get(&bytes[..]) {
+        if let Some(number) = self.traced.met.read().numbers.get(&bytes[..]) {
             return *number;
         }
         let mut met = self.traced.met.write();
@@ -178,7 +178,7 @@ mod tests {
         let mut fold = Aggregate::new(0, None).told_apart(&keys);
         fold.update(staged.data(), 0..u64::MAX);
         let spec = TopSpec { keys: keys.clone(), children: false, ..TopSpec::default() };
-        let top = Top::build(staged.data(), &fold, &spec, RowLimit::All { sorted: usize::MAX });
+        let top = Top::build(staged.data(), &fold, None, &spec, RowLimit::All { sorted: usize::MAX });
         let words = |group: &column::Group| {
             keys.iter().filter_map(|key| Some(group.get(*key)?.text().into_owned())).collect::<Vec<_>>().join(" ")
         };

@@ -84,40 +84,25 @@ const TABLE_ATOMS: usize = 10;
 
 impl FilterEvaluator {
     pub(crate) fn new(filter: Arc<Filter>) -> Self {
-        let nodes = filter
-            .atoms()
-            .iter()
-            .enumerate()
-            .filter(|(_, a)| a.field == Field::Stack)
-            .map(|(i, _)| (i as u8, Vec::new()))
-            .collect();
         let n = filter.atoms().len();
+        // The places of the clauses about some fields.
+        let of = |is: fn(Field) -> bool| {
+            (0u8..).zip(filter.atoms()).filter(move |(_, atom)| is(atom.field)).map(|(at, _)| at)
+        };
         Self {
             table: (0..if n > TABLE_ATOMS { 0 } else { 1u64 << n }).map(|bits| filter.eval(bits)).collect(),
-            contexts: filter
-                .atoms()
-                .iter()
-                .any(|a| matches!(a.field, Field::Context | Field::Softirq))
-                .then(Contexts::default),
+            contexts: of(is_of_context).next().map(|_| Contexts::default()),
             by_cpu: Vec::new(),
             by_event: Vec::new(),
-            traced: (0u8..)
-                .zip(filter.atoms())
-                .filter(|(_, a)| a.field.is_traced())
-                .map(|(i, _)| (i, Vec::new()))
-                .collect(),
-            number_atoms: (0u8..)
-                .zip(filter.atoms())
-                .filter(|(_, a)| matches!(a.field, Field::Time | Field::Period))
-                .map(|(i, _)| i)
-                .collect(),
+            traced: of(|field| field.is_traced()).map(|at| (at, Vec::new())).collect(),
+            number_atoms: of(|field| matches!(field, Field::Time | Field::Period)).collect(),
             sample_mask: filter.per_sample_mask(),
+            nodes: of(|field| field == Field::Stack).map(|at| (at, Vec::new())).collect(),
             filter,
             verdicts: Vec::new(),
             bits: Vec::new(),
             names: 0,
             epoch: 0,
-            nodes,
             by_sym: vec![FxHashMap::default(); n],
             by_task: vec![FxHashMap::default(); n],
         }
@@ -166,9 +151,8 @@ impl FilterEvaluator {
 
     /// True if a clause asks for names of functions.
     fn is_by_name(&self) -> bool {
-        let named =
-            |a: &Atom| matches!(a.field, Field::Sym | Field::Stack | Field::Idle | Field::Context | Field::Softirq);
-        self.filter.atoms().iter().any(named)
+        let named = |field: Field| matches!(field, Field::Sym | Field::Stack | Field::Idle) || is_of_context(field);
+        self.filter.atoms().iter().any(|atom| named(atom.field))
     }
 
     /// The sites that have a frame of another name; what is known of their stacks is forgotten.
@@ -286,6 +270,11 @@ impl FilterEvaluator {
         }
         bits
     }
+}
+
+/// True if a field asks for what a CPU was doing.
+fn is_of_context(field: Field) -> bool {
+    matches!(field, Field::Context | Field::Softirq)
 }
 
 /// The place of a field in a tracepoint's samples.

@@ -252,8 +252,7 @@ impl<'a> HeavyTrees<'a> {
             let mut above = tree.nodes[at as usize].acc;
             above -= ended[at as usize];
             for same in steps.chunk_by(|a, b| a.0 == b.0 && place(&a.1) == place(&b.1)) {
-                let mut acc = Acc::default();
-                same.iter().for_each(|(_, cursor)| acc += cursor.acc);
+                let acc = same.iter().map(|(_, cursor)| cursor.acc).sum();
                 if self.threshold.is_met(&acc, &above) {
                     open.push((tree.add(at, same[0].0, acc), joined(same)));
                     ended.push(Acc::default());

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use super::aggregate::Aggregate;
 use super::chains::{Tree, TreeKind, Trees};
-use super::changes::Changes;
+use super::changes::{Changes, FoldOf};
 use super::data::Data;
 use super::ipc::Partner;
-use super::live_rows::{LiveRows, Side};
+use super::live_rows::LiveRows;
 use super::question::TopSpec;
 use super::top::{RowLimit, Top, TopRow};
 
@@ -19,32 +19,21 @@ pub struct KeptRows {
 }
 
 impl KeptRows {
-    /// Follows what changed in the fold. Where that is not worth it, all is added up anew when it is asked for.
-    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
+    /// Follows what changed in a fold. Where that is not worth it, all is added up anew when it is asked for.
+    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, of: FoldOf) {
         match &mut self.tally {
             Some(tally) if !news.anew => {
-                self.trees.follow(data, tally, news);
-                tally.follow(data, news, Side::Shown);
+                if of == FoldOf::Shown {
+                    self.trees.follow(data, tally, news);
+                }
+                tally.follow(data, news, of);
             }
             _ => *self = Self::default(),
         }
     }
 
-    /// Follows what changed in the partner's fold.
-    pub(crate) fn follow_partner(&mut self, data: Data<'_>, news: &Changes) {
-        match &mut self.tally {
-            Some(tally) if !news.anew => tally.follow(data, news, Side::Partner),
-            _ => *self = Self::default(),
-        }
-    }
-
-    /// The rows that are asked for.
-    pub fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
-        self.top_with(data, fold, None, spec, keep)
-    }
-
     /// The rows that are asked for, with their weights in the fold of the event's partner.
-    pub(crate) fn top_with(
+    pub fn top(
         &mut self,
         data: Data<'_>,
         fold: &Aggregate,

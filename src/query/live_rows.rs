@@ -8,7 +8,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::profile::{HashIndex, NodeId, Segments, SymId};
 
 use super::aggregate::Aggregate;
-use super::changes::{Change, Changes};
+use super::changes::{Change, Changes, FoldOf};
 use super::data::Data;
 use super::field_rows::Lane;
 use super::ipc::Partner;
@@ -23,15 +23,8 @@ const NO_FRAME: u32 = u32::MAX;
 /// sixty bytes a stack, which is more than the stacks themselves have where memory is short.
 const MANY: usize = 1 << 16;
 
-/// The fold that a change is of: the one of the event that is shown, or of its partner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Shown,
-    Partner,
-}
-
 /// All rows of a fold, in no order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LiveRows {
     grouping: Grouping,
     mode: LabelMode,
@@ -84,20 +77,8 @@ impl LiveRows {
     }
 
     fn empty(fold: &Aggregate, spec: &TopSpec) -> Self {
-        Self {
-            grouping: Grouping::new(&spec.keys, fold),
-            mode: LabelMode::of(&spec.keys),
-            children: spec.children,
-            partner: None,
-            rows: Segments::default(),
-            index: HashIndex::default(),
-            sym_of_label: Vec::new(),
-            n_syms: 0,
-            met: Vec::new(),
-            walks: 0,
-            n_rows: 0,
-            foremost: FirstRows::default(),
-        }
+        let (grouping, mode) = (Grouping::new(&spec.keys, fold), LabelMode::of(&spec.keys));
+        Self { grouping, mode, children: spec.children, ..Self::default() }
     }
 
     /// Makes the rows in no more memory than they take.
@@ -110,7 +91,7 @@ impl LiveRows {
         let mut tally = Self::empty(fold, spec);
         tally.meet_syms(data);
         tally.partner = partner.map(|(partner, _)| partner);
-        let sides = [(Side::Shown, Some(fold)), (Side::Partner, partner.map(|(_, fold)| fold))];
+        let sides = [(FoldOf::Shown, Some(fold)), (FoldOf::Partner, partner.map(|(_, fold)| fold))];
         for (side, fold) in sides {
             for (lane, site, acc) in fold.map_or(Vec::new(), Aggregate::sites) {
                 tally.count(data, &Changes::none(), &Change { lane, site, acc, out: false, before: false }, side);
@@ -130,7 +111,7 @@ impl LiveRows {
     }
 
     /// Follows what changed, in the fold that is shown or in its partner's.
-    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, side: Side) {
+    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, side: FoldOf) {
         self.meet_syms(data);
         for change in news.changes() {
             self.count(data, news, &change, side);
@@ -144,7 +125,7 @@ impl LiveRows {
     }
 
     /// Walks a stack from its leaf to its root: a row counts it once, however often recursion repeats the function.
-    fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change, side: Side) {
+    fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change, side: FoldOf) {
         let profile = data.profile;
         let site = profile.sites.all()[change.site as usize];
         let group = self.grouping.of(data, change.lane, site);
@@ -187,14 +168,14 @@ impl LiveRows {
     }
 
     /// Counts for one row, for its own weight where it is the leaf.
-    fn add(&mut self, (group, label): (u32, u32), change: &Change, own: bool, side: Side) {
+    fn add(&mut self, (group, label): (u32, u32), change: &Change, own: bool, side: FoldOf) {
         let at = self.place(group, label);
         self.foremost.change(at as u32);
         let row = &mut self.rows[at];
         let had = !row.children.is_zero();
         let (all, of_leaf) = match side {
-            Side::Shown => (&mut row.children, &mut row.own),
-            Side::Partner => (&mut row.partner_children, &mut row.partner_own),
+            FoldOf::Shown => (&mut row.children, &mut row.own),
+            FoldOf::Partner => (&mut row.partner_children, &mut row.partner_own),
         };
         for acc in std::iter::once(all).chain(own.then_some(of_leaf)) {
             match change.out {
@@ -222,16 +203,12 @@ impl LiveRows {
         let mut top = Top {
             rows: Vec::with_capacity(some.len()),
             n_rows: self.n_rows,
-            groups: Vec::new(),
             mode: self.mode,
             total: fold.total(),
             partner: self.partner,
             n_labels,
             sym_of_label: self.sym_of_label.clone(),
-            tallied: Vec::new(),
-            sites: Vec::new(),
-            ranges: Vec::new(),
-            first: Vec::new(),
+            ..Top::default()
         };
         let mut place: FxHashMap<u32, u32> = FxHashMap::default();
         for at in some {

@@ -145,7 +145,7 @@ impl Origins {
 mod tests {
     use super::*;
     use crate::query::staged::Staged;
-    use crate::query::{ColumnKey, TopSpec};
+    use crate::query::{ColumnKey, RowLimit, Top, TopSpec};
 
     fn rows(stacks: &[&[&str]], origins: bool) -> Vec<(String, u64)> {
         let mut staged = Staged::default();
@@ -156,8 +156,7 @@ mod tests {
         assert!(!found.update(staged.data()), "nothing was known before");
         let data = Data { origins: origins.then(|| found.nodes()), ..staged.data() };
         let spec = TopSpec { keys: vec![ColumnKey::Sym], children: false, ..TopSpec::default() };
-        let top =
-            crate::query::Top::build(data, &staged.fold(), &spec, crate::query::RowLimit::All { sorted: usize::MAX });
+        let top = Top::build(data, &staged.fold(), None, &spec, RowLimit::First(usize::MAX));
         let mut rows: Vec<(String, u64)> = top
             .rows
             .iter()

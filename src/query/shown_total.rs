@@ -42,11 +42,7 @@ impl ShownTotal {
 }
 
 fn sum(data: Data<'_>, event: u16, positions: Range<u64>) -> Acc {
-    let mut sum = Acc::default();
-    for (chunk, part) in data.profile.between(positions.start, positions.end) {
-        sum += sum_of(chunk, event, part);
-    }
-    sum
+    data.profile.between(positions.start, positions.end).map(|(chunk, part)| sum_of(chunk, event, part)).sum()
 }
 
 fn sum_of(chunk: &Chunk, event: u16, part: Range<usize>) -> Acc {

@@ -154,7 +154,6 @@ fn of_groups(all: SiteGroups<'_>, groups: Range<usize>) -> Vec<TopRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Site;
     use crate::query::staged::Staged;
     use crate::query::{ColumnKey, TopSpec};
 
@@ -162,20 +161,13 @@ mod tests {
     #[test]
     fn many_sites_are_shared_among_threads() {
         let mut staged = Staged::default();
-        let tasks = [5, 6, 7].map(|pid| staged.session.task(pid, pid));
         let (f, n) = (staged.stack(&["f"]), 4 * EACH as u64 + 10);
         let mut want = [(0, Acc::default()); 3];
         for i in 1..=n {
-            let frame = crate::profile::Frame { map: crate::session::MapId::UNKNOWN, caller: false, ip: u64::MAX - i };
-            let frame = staged.profile.frames.intern(frame);
-            let dso = staged.dso("app");
+            let (frame, dso) = (staged.profile.frames.intern_named(u64::MAX - i), staged.dso("app"));
             staged.profile.frames.set_named(frame, &dso, "g".into());
-            let site = Site {
-                task: tasks[i as usize % 3],
-                stack: staged.profile.trie.child(f, frame),
-                trace: Default::default(),
-            };
-            let site = staged.profile.sites.intern(site);
+            let stack = staged.profile.trie.child(f, frame);
+            let site = staged.site_at(5 + i as i32 % 3, stack);
             staged.profile.push(1, site, i, 0, 0);
             want[i as usize % 3].1 += Acc::one(i);
         }

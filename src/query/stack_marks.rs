@@ -130,7 +130,7 @@ mod tests {
         let marks = StackMarks::new(&staged.profile, rules);
         let data = Data { origins: marks.origins(), marks: Some(&marks), ..staged.data() };
         let spec = TopSpec { keys: keys.to_vec(), ..TopSpec::default() };
-        let top = Top::build(data, &staged.fold(), &spec, RowLimit::First(usize::MAX));
+        let top = Top::build(data, &staged.fold(), None, &spec, RowLimit::First(usize::MAX));
         let name = |row: &crate::query::TopRow| {
             let sym = top.symbol(data, row.label).map(|sym| sym.name().into_owned());
             top.groups[row.group as usize].text(ColumnKey::Parent).map(ToString::to_string).or(sym).unwrap_or_default()

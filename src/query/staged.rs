@@ -1,6 +1,7 @@
 //! A profile made by hand for tests: samples whose stacks, tasks and weights are in the test's own words.
 
-use crate::profile::{Frame, NodeId, Profile, Site, SiteId};
+use crate::profile::{NodeId, Profile, Site, SiteId};
+use crate::record::Record;
 use crate::session::{Dso, DsoKind, MapId, Origin, Session};
 use crate::symbols::lines::InlinedFrame;
 
@@ -26,8 +27,9 @@ impl Default for Staged {
 impl Staged {
     /// A file by its name.
     pub(crate) fn dso(&mut self, name: &str) -> Dso {
-        if name == "kernel" {
-            return self.session.dsos.of_map(MapId::KERNEL).clone();
+        if let Some(map) = [("kernel", MapId::KERNEL), ("[unknown]", MapId::UNKNOWN)].iter().find(|(of, _)| *of == name)
+        {
+            return self.session.dsos.of_map(map.1).clone();
         }
         let path = format!("/usr/lib/{name}");
         let known = self.session.dsos.all().iter().find(|dso| *dso.path == *path).cloned();
@@ -41,15 +43,32 @@ impl Staged {
             let (file, name) = function.split_once(':').unwrap_or(("app", function));
             let dso = self.dso(file);
             let ip = function.bytes().fold(7u64, |n, b| n.wrapping_mul(131).wrapping_add(u64::from(b)));
-            let frame = self.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip });
+            let frame = self.profile.frames.intern_named(ip);
             self.profile.frames.set_named(frame, &dso, name.into());
             self.profile.trie.child(node, frame)
         })
     }
 
+    /// A stack of functions of one file.
+    pub(crate) fn stack_in(&mut self, file: &str, functions: &[&str]) -> NodeId {
+        let functions: Vec<String> = functions.iter().map(|name| format!("{file}:{name}")).collect();
+        self.stack(&functions.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Says what a thread is called.
+    pub(crate) fn comm(&mut self, pid: i32, tid: i32, exec: bool, name: &str) {
+        self.session.apply(&Record::Comm { pid, tid, exec, name: name.as_bytes() }, 0);
+    }
+
     /// Who was where.
     pub(crate) fn site(&mut self, pid: i32, functions: &[&str]) -> SiteId {
-        let (task, stack) = (self.session.task(pid, pid), self.stack(functions));
+        let stack = self.stack(functions);
+        self.site_at(pid, stack)
+    }
+
+    /// A process's first thread at a stack.
+    pub(crate) fn site_at(&mut self, pid: i32, stack: NodeId) -> SiteId {
+        let task = self.session.task(pid, pid);
         self.profile.sites.intern(Site { task, stack, trace: Default::default() })
     }
 
@@ -59,12 +78,13 @@ impl Staged {
         self.profile.push(time, site, weight, 0, 0);
     }
 
-    /// What was inlined into a function of `app`, outermost first.
+    /// What was inlined into a function, outermost first.
     pub(crate) fn inline(&mut self, function: &str, inlined: &[&str]) {
         let node = self.stack(&[function]);
+        let (file, function) = function.split_once(':').unwrap_or(("app", function));
         let place = |name: &&str| InlinedFrame { function: Some((*name).into()), line: None };
         let places: Vec<InlinedFrame> = inlined.iter().rev().chain([&function]).map(place).collect();
-        let dso = self.dso("app");
+        let dso = self.dso(file);
         self.profile.frames.set_places(self.profile.trie.frame(node), &dso, &places);
     }
 
@@ -77,7 +97,7 @@ impl Staged {
 
     /// All rows of them.
     pub(crate) fn top(&self, spec: &TopSpec) -> Top {
-        Top::build(self.data(), &self.fold(), spec, RowLimit::All { sorted: usize::MAX })
+        Top::build(self.data(), &self.fold(), None, spec, RowLimit::All { sorted: usize::MAX })
     }
 
     pub(crate) fn data(&self) -> Data<'_> {

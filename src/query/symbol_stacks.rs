@@ -49,7 +49,7 @@ impl SymbolStacks {
             for sym in std::iter::once(own).chain(frames.inlined(node_frames[n]).iter().copied()) {
                 let slot = &mut of_sym[sym as usize];
                 if *slot == u32::MAX {
-                    let name = name(data, SymId(sym));
+                    let name = name_in(data.profile, SymId(sym));
                     let next = out.names.len() as u32;
                     *slot = *ids.entry(name).or_insert_with_key(|name| {
                         out.names.push(name.clone());
@@ -66,11 +66,6 @@ impl SymbolStacks {
 
 /// perf has `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even
 /// one that has some already.
-pub(super) fn name(data: Data<'_>, sym: SymId) -> Name {
-    name_in(data.profile, sym)
-}
-
-/// The name by a profile alone.
 pub(crate) fn name_in(profile: &Profile, sym: SymId) -> Name {
     let sym = profile.frames.sym(sym);
     let text = match &sym.function {

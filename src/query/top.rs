@@ -18,8 +18,9 @@ pub use super::row::{Group, TopRow};
 use super::site_rows::{self, SiteGroups};
 
 /// The label that distinguishes rows of one group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LabelMode {
+    #[default]
     Sym,
     Dso,
     None,
@@ -47,7 +48,7 @@ impl LabelMode {
 }
 
 /// All rows, sorted, and what call chains are made from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Top {
     pub(crate) rows: Vec<TopRow>,
     /// How many rows there are, kept or not.
@@ -88,13 +89,8 @@ fn path_bit(label: u32) -> u64 {
 }
 
 impl Top {
-    /// Projects a fold into rows.
-    pub fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Self {
-        Self::build_with(data, fold, None, spec, keep)
-    }
-
     /// Projects a fold into rows that know their weights in its partner's, too.
-    pub(crate) fn build_with(
+    pub fn build(
         data: Data<'_>,
         fold: &Aggregate,
         partner: Option<(Partner, &Aggregate)>,
@@ -129,18 +125,13 @@ impl Top {
         let (ranges, sites, total) = group(data, fold, grouping);
         let labels = node_labels(data, mode);
         let mut top = Self {
-            rows: Vec::new(),
-            n_rows: 0,
             groups: grouping.groups.clone(),
             mode,
             total,
-            partner: None,
             n_labels: n_labels(data, mode),
-            sym_of_label: Vec::new(),
-            tallied: Vec::new(),
             sites,
             ranges,
-            first: Vec::new(),
+            ..Self::default()
         };
         first_syms(data, mode, 0, &mut top.sym_of_label);
         if spec.children {
@@ -194,7 +185,7 @@ impl Top {
 }
 
 /// The groups that distinguish rows of one function, found once for each task.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Grouping {
     keys: Vec<ColumnKey>,
     groups: Vec<Arc<Group>>,
@@ -205,8 +196,7 @@ pub(super) struct Grouping {
 
 impl Grouping {
     pub(super) fn new(keys: &[ColumnKey], fold: &Aggregate) -> Self {
-        let (groups, ids, of_task) = (Vec::new(), FxHashMap::default(), FxHashMap::default());
-        Self { keys: keys.to_vec(), groups, ids, of_task, traced: fold.traced().cloned() }
+        Self { keys: keys.to_vec(), traced: fold.traced().cloned(), ..Self::default() }
     }
 
     pub(super) fn keys(&self) -> &[ColumnKey] {

@@ -216,10 +216,7 @@ mod tests {
     }
 
     fn branch(name: &str, period: u64, below: Vec<Branch>) -> Branch {
-        let gone = below.iter().fold(Acc::default(), |mut sum, branch| {
-            sum += branch.acc;
-            sum
-        });
+        let gone = below.iter().map(|branch| branch.acc).sum();
         Branch { name: name.to_owned(), acc: acc(period), ended: less(acc(period), gone), below }
     }
 

@@ -137,7 +137,7 @@ impl<'a> EventRows<'a> {
             (partner, other)
         });
         let with = partner.as_ref().map(|(partner, other)| (*partner, other));
-        let top = Top::build_with(data, &fold, with, &spec, RowLimit::First(usize::MAX));
+        let top = Top::build(data, &fold, with, &spec, RowLimit::First(usize::MAX));
         let mut fields = columns.fields.clone();
         if top.partner.is_some() && !columns.is_whole && !fields.contains(&Field::Ipc) {
             let at = fields.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(fields.len());

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::Notice;
 use crate::engine::fetch::Fetched;
-use crate::engine::symbolizer::{FoundLines, Job, LineJob, ListJob, LookedUp, WantedName};
+use crate::engine::symbolizer::{FoundLines, Job, ListJob, LookedUp, WantedName};
 use crate::kernel::monotonic_ns;
 use crate::profile::{FrameId, Profile, SymId};
 use crate::query::annotate::{self, AnnotatedFunction};
@@ -209,8 +209,7 @@ impl Aggregator {
     pub(super) fn rename(&mut self, form: NameForm) {
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
-        let _ =
-            self.links.symbolizer.line_jobs.send(LineJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        let _ = self.links.symbolizer.line_jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
         self.ingest.core_mut().profile.frames.rename();
         self.names.looked = None;
         self.seek_names();
@@ -257,8 +256,7 @@ impl Aggregator {
         let frames: Vec<WantedName> = list.into_iter().map(|frame| self.wanted(frame)).collect();
         for part in frames.chunks(LINES_AT_ONCE) {
             self.names.lines_asked += 1;
-            let _ =
-                self.links.symbolizer.line_jobs.send(LineJob { epoch, form: None, anew: None, frames: part.to_vec() });
+            let _ = self.links.symbolizer.line_jobs.send(Job { epoch, form: None, anew: None, frames: part.to_vec() });
         }
     }
 

@@ -92,7 +92,7 @@ impl Core {
             };
         }
         let mode = header.misc & misc::CPUMODE_MASK;
-        let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
+        let site = self.profile.add(&mut self.session, &sample, mode, event, trace);
         if let Some(log) = &mut self.hardware {
             let (position, of) = (self.profile.end() - 1, &self.events[usize::from(event)]);
             let rare = of.layout().rare(sample.tail, of.attr.regs_intr).unwrap_or_default();

@@ -1,8 +1,7 @@
 //! Weights beside those of a plain loop.
 
 use super::*;
-use crate::profile::{NodeId, Profile, Site};
-use crate::session::{Origin, Session};
+use crate::query::staged::Staged;
 use proptest::prelude::*;
 
 /// The keys that tell CPUs apart, or none.
@@ -11,20 +10,16 @@ fn by(cpu: bool) -> &'static [ColumnKey] {
 }
 
 /// A sample a second, each with a site of its own.
-fn recorded(n: u64) -> (Session, Profile) {
-    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-    for i in 0..n {
-        let task = session.task(1, i as i32);
-        let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
-        profile.push((i + 1) * 1_000_000_000, site, 1000, 0, 0);
-    }
-    (session, profile)
+fn recorded(n: u64) -> Staged {
+    let mut staged = Staged::default();
+    (0..n).for_each(|i| staged.sample((i + 1) * 1_000_000_000, i as i32, &[], 1000));
+    staged
 }
 
 #[test]
 fn a_sample_counts_half_after_its_half_life() {
-    let (session, profile) = recorded(5);
-    let data = Data::new(&session, &profile);
+    let staged = recorded(5);
+    let data = staged.data();
     let mut at_once = Aggregate::new(0, None).decaying(Some(1_000_000_000));
     at_once.update(data, 0..u64::MAX);
     let periods = |fold: &Aggregate| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
@@ -38,8 +33,8 @@ fn a_sample_counts_half_after_its_half_life() {
 
 #[test]
 fn what_decays_is_shown_in_whole_samples() {
-    let (session, profile) = recorded(5);
-    let data = Data::new(&session, &profile);
+    let staged = recorded(5);
+    let data = staged.data();
     let whole = [Acc::default(), Acc::default(), Acc { samples: 0, period: 250 }, Acc { samples: 1, period: 500 }];
     for by_cpu in [false, true] {
         let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu)).decaying(Some(1_000_000_000));
@@ -55,11 +50,9 @@ fn what_decays_is_shown_in_whole_samples() {
 /// More than a float holds: a weight that no time has passed for is not rounded.
 #[test]
 fn what_has_not_aged_is_exact() {
-    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-    let task = session.task(1, 1);
-    let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
-    [1 << 53, 1].into_iter().for_each(|weight| profile.push(9, site, weight, 0, 0));
-    let data = Data::new(&session, &profile);
+    let mut staged = Staged::default();
+    [1 << 53, 1].into_iter().for_each(|weight| staged.sample(9, 1, &[], weight));
+    let data = staged.data();
     let mut fold = Aggregate::new(0, None).decaying(Some(1_000));
     (1..=2).chain([2]).for_each(|until| fold.update(data, 0..until));
     assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
@@ -69,19 +62,19 @@ fn what_has_not_aged_is_exact() {
 #[test]
 fn what_decays_is_not_taken_out() {
     let second = 1_000_000_000;
-    let (session, profile) = recorded(4);
-    let data = Data::new(&session, &profile);
+    let staged = recorded(4);
+    let data = staged.data();
     let mut fold = Aggregate::new(0, None).decaying(Some(second));
     fold.update(data, 0..3);
     fold.update(data, 3..4);
     assert_eq!(fold.total(), Acc { samples: 2, period: 1875 });
     let n = crate::profile::CHUNK as u64 + 1;
-    let (session, mut profile) = recorded(n);
+    let mut staged = recorded(n);
     let mut fold = Aggregate::new(0, None).decaying(Some(n * second));
-    fold.update(Data::new(&session, &profile), 0..n);
+    fold.update(staged.data(), 0..n);
     let before = fold.total();
-    let chunk = profile.evict().expect("a full one");
-    fold.forget(Data::new(&session, &profile), &chunk);
+    let chunk = staged.profile.evict().expect("a full one");
+    fold.forget(staged.data(), &chunk);
     assert!(before.samples > n / 2 && fold.total() == before, "{before:?}");
 }
 
@@ -91,8 +84,8 @@ proptest! {
     /// A window that moves, on or back, has what a new one would have.
     #[test]
     fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {
-        let (session, profile) = recorded(60);
-        let data = Data::new(&session, &profile);
+        let staged = recorded(60);
+        let data = staged.data();
         let (mut kept, mut from, mut until) = (Aggregate::new(0, None), 0u64, 0u64);
         for (a, b) in steps {
             (from, until) = (from.saturating_add_signed(a), until.saturating_add_signed(b));
@@ -108,12 +101,12 @@ proptest! {
 }
 
 /// Samples of two events on three CPUs and two processes; the weight of each is its number.
-fn mixed(n: u64) -> (Session, Profile) {
-    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-    let tasks = [1, 2].map(|pid| session.task(pid, pid));
-    let sites = tasks.map(|task| profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() }));
-    (0..n).for_each(|i| profile.push(i + 1, sites[(i / 3 % 2) as usize], i, (i % 3) as u16, (i % 5 == 0) as u16));
-    (session, profile)
+fn mixed(n: u64) -> Staged {
+    let mut staged = Staged::default();
+    let sites = [1, 2].map(|pid| staged.site(pid, &[]));
+    let site = |i: u64| sites[(i / 3 % 2) as usize];
+    (0..n).for_each(|i| staged.profile.push(i + 1, site(i), i, (i % 3) as u16, (i % 5 == 0) as u16));
+    staged
 }
 
 /// The same by a plain loop: (CPU, site) to (samples, period).
@@ -126,27 +119,23 @@ fn by_hand(range: Range<u64>, by_cpu: bool, keep: impl Fn(u64) -> bool) -> Vec<(
     sums.into_iter().map(|((cpu, site), acc)| (cpu, site, acc)).collect()
 }
 
-fn sum(list: &[(u32, u32, Acc)]) -> Acc {
-    list.iter().fold(Acc::default(), |mut sum, (_, _, acc)| {
-        sum += *acc;
-        sum
-    })
+fn sum<'a>(list: impl IntoIterator<Item = &'a (u32, u32, Acc)>) -> Acc {
+    list.into_iter().map(|(_, _, acc)| *acc).sum()
 }
 
 fn check(fold: &Aggregate, want: &[(u32, u32, Acc)]) {
     assert_eq!(fold.sites(), want);
     assert_eq!(fold.total(), sum(want));
     for (site, acc) in fold.by_site().iter().enumerate() {
-        let own: Vec<_> = want.iter().filter(|(_, s, _)| *s as usize == site).copied().collect();
-        assert_eq!(*acc, sum(&own));
+        assert_eq!(*acc, sum(want.iter().filter(|(_, s, _)| *s as usize == site)));
     }
 }
 
 #[test]
 fn many_samples_are_shared_among_threads() {
     let n = PARALLEL as u64 + 50_000;
-    let (session, profile) = mixed(n);
-    let data = Data::new(&session, &profile);
+    let staged = mixed(n);
+    let data = staged.data();
     for by_cpu in [false, true] {
         let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
         fold.update(data, 0..u64::MAX);
@@ -165,12 +154,12 @@ fn what_was_evicted_is_taken_out() {
     for (range, by_cpu) in
         [(0..u64::MAX, false), (0..u64::MAX, true), (50..2 * CHUNK + 7, false), (CHUNK + 9..n, false), (0..40, true)]
     {
-        let (session, mut profile) = mixed(n);
+        let mut staged = mixed(n);
         let mut fold = Aggregate::new(0, None).told_apart(by(by_cpu));
-        fold.update(Data::new(&session, &profile), range.clone());
+        fold.update(staged.data(), range.clone());
         for chunks in 1..=3u64 {
-            let chunk = profile.evict().expect("a full one");
-            let data = Data::new(&session, &profile);
+            let chunk = staged.profile.evict().expect("a full one");
+            let data = staged.data();
             fold.forget(data, &chunk);
             let left = range.start.max(chunks * CHUNK)..range.end.min(n);
             check(&fold, &by_hand(left.clone(), by_cpu, |_| true));
@@ -183,8 +172,8 @@ fn what_was_evicted_is_taken_out() {
 
 #[test]
 fn only_some_times_count() {
-    let (session, profile) = mixed(300);
-    let data = Data::new(&session, &profile);
+    let staged = mixed(300);
+    let data = staged.data();
     for window in [0..10, 10..20, 20..20, 299..400, 301..500, 300..301] {
         let mut fold = Aggregate::new(0, None).within(Some(window.clone()));
         fold.update(data, 0..u64::MAX);
@@ -219,13 +208,13 @@ fn whom_a_fold_serves() {
 #[test]
 fn after_compaction_all_is_counted_anew() {
     const CHUNK: u64 = crate::profile::CHUNK as u64;
-    let (mut session, mut profile) = mixed(CHUNK + 2);
+    let mut staged = mixed(CHUNK + 2);
     let filter = Arc::new(Filter::parse("pid == 2").expect("parses"));
     let mut fold = Aggregate::new(0, Some(filter));
-    fold.update(Data::new(&session, &profile), 0..u64::MAX);
-    let chunk = profile.evict().expect("a full one");
-    profile.compact(&mut session);
-    let data = Data::new(&session, &profile);
+    fold.update(staged.data(), 0..u64::MAX);
+    let chunk = staged.profile.evict().expect("a full one");
+    staged.profile.compact(&mut staged.session);
+    let data = staged.data();
     fold.forget(data, &chunk);
     fold.update(data, 0..u64::MAX);
     let want: u64 = (CHUNK..CHUNK + 2).filter(|i| i % 5 != 0 && i / 3 % 2 == 1).sum();

@@ -1,7 +1,7 @@
 //! Hits by hand, and the rows of a listing.
 
 use super::*;
-use crate::profile::{Frame, Site};
+use crate::profile::Frame;
 use crate::query::staged::Staged;
 use crate::session::MapId;
 use crate::symbols::Symbolized;
@@ -14,8 +14,7 @@ fn sample(staged: &mut Staged, pid: i32, map: MapId, (name, start): (&str, u64),
     let found = Symbolized { start, end: start + 0x50, name: name.into(), is_symbol: true };
     staged.profile.frames.set(frame, &dso, ip, Some(found));
     let stack = staged.profile.trie.child(NodeId::ROOT, frame);
-    let site = Site { task: staged.session.task(pid, pid), stack, trace: Default::default() };
-    let site = staged.profile.sites.intern(site);
+    let site = staged.site_at(pid, stack);
     staged.profile.push(1, site, weight, 0, 0);
 }
 

@@ -3,33 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::profile::{CHUNK, Frame, FrameId, Profile, Site};
+use crate::profile::{CHUNK, FrameId};
 use crate::query::staged::Staged;
-use crate::session::{Dso, DsoKind, MapId, Origin, Session};
+use crate::session::MapId;
 use proptest::prelude::*;
 
-/// A session whose samples are (time in ms, CPU, kernel stack).
-fn session(samples: &[(u64, u16, &[&str])]) -> (Session, Profile) {
-    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-    let dso = Dso { kind: DsoKind::Kernel, ..session.dsos.of_map(MapId::UNKNOWN).clone() };
-    let mut names: Vec<&str> = Vec::new();
+/// Samples as (time in ms, CPU, kernel stack); those without a stack are of the idle task.
+fn recorded(samples: &[(u64, u16, &[&str])]) -> Staged {
+    let mut staged = Staged::default();
     for (ms, cpu, stack) in samples {
-        let mut node = NodeId::ROOT;
-        for name in *stack {
-            let at = names.iter().position(|n| n == name).unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            });
-            let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: at as u64 + 1 });
-            profile.frames.set_named(frame, &dso, (*name).into());
-            node = profile.trie.child(node, frame);
-        }
-        let id = if stack.is_empty() { 0 } else { 7 };
-        let task = session.task(id, id);
-        let site = profile.sites.intern(Site { task, stack: node, trace: Default::default() });
-        profile.push(ms * 1_000_000, site, 1, *cpu, 0);
+        let node = staged.stack_in("kernel", stack);
+        let site = staged.site_at(if stack.is_empty() { 0 } else { 7 }, node);
+        staged.profile.push(ms * 1_000_000, site, 1, *cpu, 0);
     }
-    (session, profile)
+    staged
 }
 
 const TIMER: &[&str] = &["x", "__do_softirq", "run_timer_softirq", "call_timer_fn", "est"];
@@ -40,10 +27,10 @@ fn samples_by_context_and_the_function_behind() {
     let mut samples: Vec<(u64, u16, &[&str])> = vec![(0, 3, &["main"]), (50, 3, &[])];
     samples.extend((0..8).map(|i| (100 + i, 3, leaf.as_slice())));
     samples.extend([(108, 3, TIMER), (109, 3, TIMER), (200, 0, &["main"])]);
-    let (session, profile) = session(&samples);
-    let data = Data::new(&session, &profile);
+    let recorded = recorded(&samples);
+    let data = recorded.data();
     let mut counts = CpuCounts::new(0, false);
-    (0..=profile.end()).for_each(|until| counts.update(data, until));
+    (0..=data.profile.end()).for_each(|until| counts.update(data, until));
     let answer = counts.answer(data, Some(3));
     let row = answer.row(3).expect("there");
     let timer = of_vector(1);
@@ -59,8 +46,8 @@ fn samples_by_context_and_the_function_behind() {
 #[test]
 fn a_long_recording_has_longer_buckets_and_a_live_one_forgets() {
     let samples: Vec<(u64, u16, &[&str])> = (0..1000).map(|i| (i * 100, 0, TIMER)).collect();
-    let (session, profile) = session(&samples);
-    let data = Data::new(&session, &profile);
+    let recorded = recorded(&samples);
+    let data = recorded.data();
     let count = |sliding| {
         let mut counts = CpuCounts::new(0, sliding);
         counts.update(data, u64::MAX);
@@ -96,8 +83,8 @@ fn what_a_cpu_was_busy_with() {
 fn found(stacks: &[(usize, &[&str])]) -> Vec<(usize, u64, String)> {
     let times = stacks.iter().flat_map(|(n, stack)| std::iter::repeat_n(*stack, *n));
     let samples: Vec<(u64, u16, &[&str])> = times.enumerate().map(|(i, stack)| (i as u64, 3, stack)).collect();
-    let (session, profile) = session(&samples);
-    let data = Data::new(&session, &profile);
+    let recorded = recorded(&samples);
+    let data = recorded.data();
     let mut counts = CpuCounts::new(0, false);
     counts.update(data, u64::MAX);
     counts.answer(data, Some(3)).behind.into_iter().map(|b| (b.slot, b.samples, b.name)).collect()

@@ -8,8 +8,7 @@ use crate::profile::{Acc, FrameId, NodeId, Segments, SymId, Trie};
 use crate::query::aggregate::Aggregate;
 use crate::query::collapse::{collapse, joined};
 use crate::query::data::Data;
-use crate::query::diff::NormalizeBy;
-use crate::query::symbol_stacks::{Name, name};
+use crate::query::symbol_stacks::{Name, name_in};
 use crate::session::{DsoKind, Session, Task};
 
 use super::Edit;
@@ -176,7 +175,7 @@ impl Namer {
             self.of_sym.resize(data.profile.frames.n_syms(), u32::MAX);
         }
         if self.of_sym[sym as usize] == u32::MAX {
-            let mut of = name(data, SymId(sym));
+            let mut of = name_in(data.profile, SymId(sym));
             if self.by_dso {
                 of.text = of.dso.clone();
             }
@@ -276,12 +275,4 @@ pub(super) fn totals(trie: &Trie, own: Weights) -> Weights {
         total.add(trie.parent(NodeId(i)).0, total.get(i));
     }
     total
-}
-
-/// The baseline of a tree, before its weights are added up.
-pub(super) struct FlameBaseline {
-    pub(super) own: Weights,
-    pub(super) per: NormalizeBy,
-    pub(super) scale: (u64, u64),
-    pub(super) seconds: (f64, f64),
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::profile::{Acc, FrameId, NodeId, SiteId, Trie};
 
 use super::aggregate::Aggregate;
-use super::changes::{Change, Changes};
+use super::changes::{Change, Changes, FoldOf};
 use super::data::Data;
 use super::diff::{NormalizeBy, Side};
 use super::ipc::Partner;
@@ -19,7 +19,7 @@ pub mod layout;
 pub mod leaves;
 mod weights;
 
-use build::{FlameBaseline, NOWHERE, Namer, totals};
+use build::{NOWHERE, Namer, totals};
 pub use class::Class;
 use class::Says;
 pub use edit::Edit;
@@ -30,6 +30,7 @@ use weights::Weights;
 /// The baseline of a tree: the same nodes' weights there.
 #[derive(Debug)]
 struct Then {
+    /// What goes through each node; what ends there until that is added up.
     total: Weights,
     per: NormalizeBy,
     /// By what weights of now and then are multiplied to become widths.
@@ -58,13 +59,6 @@ pub struct FlameTree {
     leaves: OnceLock<Leaves>,
 }
 
-/// The weights that a tree has beside its own.
-#[derive(Default)]
-struct Beside {
-    then: Option<FlameBaseline>,
-    partner: Option<(Partner, Weights)>,
-}
-
 /// Whole factors that make two sides comparable, small enough that no product overflows.
 fn scale(new: &Side, old: &Side, per: NormalizeBy) -> (u64, u64) {
     let (a, b) = match per {
@@ -89,22 +83,12 @@ pub struct FlameStacks<'a> {
 }
 
 impl FlameTree {
-    /// Builds the tree of a fold's samples.
-    pub fn build(data: Data<'_>, fold: &Aggregate, edits: &[Edit]) -> Self {
-        Self::build_with(data, fold, None, edits)
-    }
-
-    /// Builds it with the weights of the event's partner.
-    pub(crate) fn build_with(
-        data: Data<'_>,
-        fold: &Aggregate,
-        partner: Option<(Partner, &Aggregate)>,
-        edits: &[Edit],
-    ) -> Self {
+    /// Builds the tree of a fold's samples, with the weights of the event's partner.
+    pub fn build(data: Data<'_>, fold: &Aggregate, partner: Option<(Partner, &Aggregate)>, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let own = namer.add(data, fold, &mut trie);
         let partner = partner.map(|(partner, fold)| (partner, namer.add(data, fold, &mut trie)));
-        Self::whole(namer, trie, own, Beside { then: None, partner })
+        Self::whole(namer, trie, own, None, partner)
     }
 
     /// Builds the tree of stacks that are names already, root first.
@@ -118,7 +102,7 @@ impl FlameTree {
             own.resize(trie.len());
             own.add(node.0, acc);
         }
-        Self::whole(namer, trie, own, Beside::default())
+        Self::whole(namer, trie, own, None, None)
     }
 
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
@@ -127,23 +111,25 @@ impl FlameTree {
         let now = namer.add(new.data, new.fold, &mut trie);
         let then = namer.add(old.data, old.fold, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);
-        let before = FlameBaseline { own: then, per, scale: scale(&new.side, &old.side, per), seconds };
-        Self::whole(namer, trie, now, Beside { then: Some(before), partner: None })
+        let then = Then { total: then, per, scale: scale(&new.side, &old.side, per), seconds };
+        Self::whole(namer, trie, now, Some(then), None)
     }
 
-    fn whole(mut namer: Namer, mut trie: Trie, mut own: Weights, beside: Beside) -> Self {
-        let Beside { mut then, mut partner } = beside;
+    fn whole(
+        mut namer: Namer,
+        mut trie: Trie,
+        mut own: Weights,
+        mut then: Option<Then>,
+        mut partner: Option<(Partner, Weights)>,
+    ) -> Self {
         if namer.edits.contains(&Edit::CollapseChains) {
-            let before = then.as_mut().map(|then| &mut then.own);
+            let before = then.as_mut().map(|then| &mut then.total);
             let other = partner.as_mut().map(|(_, own)| own);
             let mut sides: Vec<&mut Weights> = std::iter::once(&mut own).chain(before).chain(other).collect();
             namer.collapse(&mut trie, &mut sides);
         }
         let total = totals(&trie, own);
-        let then = then.map(|FlameBaseline { own, per, scale, seconds }| {
-            let total = totals(&trie, own);
-            Then { total, per, scale, seconds }
-        });
+        let then = then.map(|then| Then { total: totals(&trie, then.total), ..then });
         let partner = partner.map(|(partner, own)| (partner, totals(&trie, own)));
         let mut tree = Self { namer, trie, total, then, partner, ..Self::default() };
         tree.grow();
@@ -166,17 +152,8 @@ impl FlameTree {
         self.partner.as_ref().map(|(partner, _)| *partner)
     }
 
-    /// Follows what changed in the fold that it was built of.
-    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes) {
-        self.follow_with(data, news, Self::change);
-    }
-
-    /// Follows what changed in the partner's.
-    pub(crate) fn follow_partner(&mut self, data: Data<'_>, news: &Changes) {
-        self.follow_with(data, news, Self::change_partner);
-    }
-
-    fn follow_with(&mut self, data: Data<'_>, news: &Changes, count: fn(&mut Self, u32, &Change)) {
+    /// Follows what changed in a fold that it was built of.
+    pub(crate) fn follow(&mut self, data: Data<'_>, news: &Changes, of: FoldOf) {
         let profile = data.profile;
         let mut path = Vec::new();
         for change in news.changes() {
@@ -192,37 +169,29 @@ impl FlameTree {
             }
             self.grow();
             if at != NOWHERE {
-                count(self, at, &change);
+                self.change(at, &change, of);
             }
         }
         self.leaves = OnceLock::new();
     }
 
-    fn change(&mut self, mut node: u32, change: &Change) {
+    fn change(&mut self, mut node: u32, change: &Change, of: FoldOf) {
+        let total = match (of, &mut self.partner) {
+            (FoldOf::Shown, _) => &mut self.total,
+            (FoldOf::Partner, Some((_, total))) => total,
+            (FoldOf::Partner, None) => return,
+        };
         loop {
-            let had = !self.total.get(node).is_zero();
-            match change.out {
-                true => self.total.take(node, change.acc),
-                false => self.total.add(node, change.acc),
-            }
-            if node == 0 {
-                return;
-            }
-            let has = !self.total.get(node).is_zero();
-            self.frames = self.frames + usize::from(has) - usize::from(had);
-            node = self.parent(node);
-        }
-    }
-
-    fn change_partner(&mut self, mut node: u32, change: &Change) {
-        let Some((_, total)) = &mut self.partner else { return };
-        loop {
+            let had = !total.get(node).is_zero();
             match change.out {
                 true => total.take(node, change.acc),
                 false => total.add(node, change.acc),
             }
             if node == 0 {
                 return;
+            }
+            if of == FoldOf::Shown {
+                self.frames = self.frames + usize::from(!total.get(node).is_zero()) - usize::from(had);
             }
             node = self.trie.parent(NodeId(node)).0;
         }

@@ -95,7 +95,7 @@ fn weights_of_both_sides() {
 fn a_tree_says_what_it_is_compared_with() {
     let staged = Staged::default();
     let fold = Aggregate::new(0, None);
-    let empty = FlameTree::build(staged.data(), &fold, &[]);
+    let empty = FlameTree::build(staged.data(), &fold, None, &[]);
     assert_eq!(
         (empty.is_empty(), empty.len(), empty.per(), empty.seconds(), empty.scale()),
         (true, 1, None, (0.0, 0.0), (1, 0))
@@ -129,26 +129,14 @@ const STACKS: [&[&str]; 10] = [
 
 /// Samples of stacks; a function is inlined in all calls of `d`.
 fn staged(samples: &[One]) -> Staged {
-    use crate::symbols::lines::InlinedFrame;
     let mut staged = Staged::default();
     for (comm, stack, weight) in samples {
         let pid = *comm as i32 + 1;
-        let name = COMMS[*comm].as_bytes();
-        staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: false, name }, 0);
+        staged.comm(pid, pid, false, COMMS[*comm]);
         staged.sample(1, pid, STACKS[*stack], *weight);
     }
-    let node = staged.stack(&["lib:d"]);
-    let frame = staged.profile.trie.frame(node);
-    let dso = staged.session.dsos.all().iter().find(|dso| &*dso.short == "lib").expect("lib").clone();
-    let place = |name: &str| InlinedFrame { function: Some(name.into()), line: None };
-    staged.profile.frames.set_places(frame, &dso, &[place("e"), place("d")]);
+    staged.inline("lib:d", &["e"]);
     staged
-}
-
-fn folded(data: Data<'_>) -> Aggregate {
-    let mut fold = Aggregate::new(0, None);
-    fold.update(data, 0..u64::MAX);
-    fold
 }
 
 /// Where a sample ends once edits are made, told frame by frame.
@@ -233,12 +221,12 @@ proptest! {
     #[test]
     fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {
         let (now, then) = (staged(&new), staged(&old));
-        let (new_fold, old_fold) = (folded(now.data()), folded(then.data()));
+        let (new_fold, old_fold) = (now.fold(), then.fold());
         let side = |fold: &Aggregate, seconds| Side { total: fold.total(), seconds };
         let stacks = FlameStacks { data: now.data(), fold: &new_fold, side: side(&new_fold, 2.0) };
         let before = FlameStacks { data: then.data(), fold: &old_fold, side: side(&old_fold, 3.0) };
         for (tree, old) in [
-            (FlameTree::build(now.data(), &new_fold, &edits), &[][..]),
+            (FlameTree::build(now.data(), &new_fold, None, &edits), &[][..]),
             (FlameTree::compare(stacks, before, NormalizeBy::Second, &edits), &old[..]),
         ] {
             let nodes = 1..tree.len() as u32;
@@ -302,13 +290,12 @@ proptest! {
 fn six_hundred_threads_have_stacks_of_their_own() {
     let mut staged = Staged::default();
     for pid in 1..=600 {
-        let name = format!("{pid:03}");
-        staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: false, name: name.as_bytes() }, 0);
+        staged.comm(pid, pid, false, &format!("{pid:03}"));
         // Some functions are met by some threads only, so that what is known of them is old.
         let seldom: &[&str] = if pid % 256 == 1 { &["a", "b", "c"] } else { &["a"] };
         staged.sample(1, pid, seldom, 1);
     }
-    let tree = FlameTree::build(staged.data(), &folded(staged.data()), &[]);
+    let tree = FlameTree::build(staged.data(), &staged.fold(), None, &[]);
     assert_eq!(tree.len(), 1 + 600 * 2 + 3 * 2);
     for thread in tree.children(0) {
         assert_eq!(tree.total(thread).new.samples, 1);

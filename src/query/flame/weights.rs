@@ -83,7 +83,6 @@ impl Weights {
 mod tests {
     use super::super::FlameTree;
     use super::*;
-    use crate::query::Aggregate;
     use crate::query::staged::Staged;
 
     #[test]
@@ -104,14 +103,11 @@ mod tests {
     fn a_tree_takes_little_more_room_than_its_stacks() {
         let mut staged = Staged::default();
         for pid in 1..=25 {
-            let name = format!("{pid}");
-            staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: false, name: name.as_bytes() }, 0);
+            staged.comm(pid, pid, false, &pid.to_string());
             staged.sample(1, pid, &[], 1);
         }
         (0..1000).for_each(|i| staged.sample(1, 1, &[&format!("f{i}")], 1));
-        let mut fold = Aggregate::new(0, None);
-        fold.update(staged.data(), 0..u64::MAX);
-        let tree = FlameTree::build(staged.data(), &fold, &[]);
+        let tree = FlameTree::build(staged.data(), &staged.fold(), None, &[]);
         assert_eq!(tree.len(), 1026);
         assert!(tree.total.samples.capacity() <= 1100, "{}", tree.total.samples.capacity());
         assert!(tree.total.period.capacity() <= 1100, "{}", tree.total.period.capacity());

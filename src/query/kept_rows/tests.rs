@@ -9,6 +9,7 @@ use crate::filter::Filter;
 use crate::profile::{Acc, CHUNK, FrameId};
 use crate::query::chains::tests::built;
 use crate::query::chains::{Tree, TreeKind};
+use crate::query::changes::FoldOf;
 use crate::query::flame::layout::{FlameDirection, FlameSpec, layout};
 use crate::query::flame::{Edit, FlameTree};
 use crate::query::live_rows::LiveRows;
@@ -137,20 +138,20 @@ impl Screen {
         let news = self.fold.take_news();
         self.partner.update(staged.data(), self.from..u64::MAX);
         let partner_news = self.partner.take_news();
-        self.rows.follow(staged.data(), &news);
-        self.rows.follow_partner(staged.data(), &partner_news);
+        self.rows.follow(staged.data(), &news, FoldOf::Shown);
+        self.rows.follow(staged.data(), &partner_news, FoldOf::Partner);
         match news.anew || partner_news.anew {
-            true => self.flame = FlameTree::build_with(staged.data(), &self.fold, with(&self.partner), &self.edits),
+            true => self.flame = FlameTree::build(staged.data(), &self.fold, with(&self.partner), &self.edits),
             false => {
-                self.flame.follow(staged.data(), &news);
-                self.flame.follow_partner(staged.data(), &partner_news);
+                self.flame.follow(staged.data(), &news, FoldOf::Shown);
+                self.flame.follow(staged.data(), &partner_news, FoldOf::Partner);
             }
         }
         self.rows_of(staged, RowLimit::All { sorted: usize::MAX })
     }
 
     fn rows_of(&mut self, staged: &Staged, keep: RowLimit) -> Top {
-        self.rows.top_with(staged.data(), &self.fold, with(&self.partner), &self.spec, keep)
+        self.rows.top(staged.data(), &self.fold, with(&self.partner), &self.spec, keep)
     }
 
     /// The same question put to somebody who has seen nothing before.
@@ -161,7 +162,7 @@ impl Screen {
         let mut partner = Aggregate::of_event(1, &fold);
         partner.update(staged.data(), self.from..u64::MAX);
         let all = RowLimit::All { sorted: usize::MAX };
-        let want = Top::build_with(staged.data(), &fold, with(&partner), &self.spec, all);
+        let want = Top::build(staged.data(), &fold, with(&partner), &self.spec, all);
         assert_eq!((top.total, top.n_rows), (want.total, want.n_rows));
         assert_eq!(sums(staged, &top), sums(staged, &want));
         let ids = |top: &Top| top.rows.iter().map(|row| row.id).collect::<Vec<_>>();
@@ -178,7 +179,7 @@ impl Screen {
                 assert_eq!(paths(staged, &tree), want);
             }
         }
-        self.check_flame(&FlameTree::build_with(staged.data(), &fold, with(&partner), &self.edits));
+        self.check_flame(&FlameTree::build(staged.data(), &fold, with(&partner), &self.edits));
     }
 }
 

@@ -1,13 +1,11 @@
 //! Tables and unfolded chains, line by line.
 
 use super::*;
-use crate::profile::{Frame, NodeId, Site};
 use crate::query::compare::compare;
 use crate::query::diff::Side;
 use crate::query::kept_rows::KeptRows;
 use crate::query::staged::Staged;
 use crate::query::{ColumnKey, Direction, RowLimit, TopSpec};
-use crate::session::MapId;
 
 const ALL: RowLimit = RowLimit::All { sorted: usize::MAX };
 
@@ -18,7 +16,7 @@ fn question(order: Order, direction: Direction) -> Question {
 
 fn listed(staged: &Staged, question: &Question) -> ScreenLines {
     let (fold, mut rows) = (staged.fold(), KeptRows::default());
-    let top = rows.top(staged.data(), &fold, &question.top, ALL);
+    let top = rows.top(staged.data(), &fold, None, &question.top, ALL);
     lines(staged.data(), &top, question, &mut rows.trees(&fold))
 }
 
@@ -215,13 +213,12 @@ fn chains_end() {
 fn a_name_that_is_sought_says_so() {
     let mut staged = Staged::default();
     let a = staged.stack(&["a"]);
-    let frame = staged.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: 0x77 });
+    let frame = staged.profile.frames.intern_named(0x77);
     assert_eq!(staged.profile.frames.wanted(&staged.session.dsos), [frame]);
-    let (b, task) = (staged.profile.trie.child(a, frame), staged.session.task(1, 1));
-    let site = staged.profile.sites.intern(Site { task, stack: b, trace: Default::default() });
+    let b = staged.profile.trie.child(a, frame);
+    let site = staged.site_at(1, b);
     staged.profile.push(1, site, 5, 0, 0);
-    let empty = staged.profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
-    staged.profile.push(1, empty, 5, 0, 0);
+    staged.sample(1, 1, &[], 5);
     let mut q = question(Order::Children, Direction::Callees);
     q.expand_all = true;
     let lines = table(&staged, &q);
@@ -247,7 +244,7 @@ fn what_is_gone_has_a_line_without_weight() {
         let mut q = question(Order::SelfTime, Direction::Callers);
         (q.limit_percent, q.expand_all) = (limit_percent, true);
         let (fold, mut now_rows) = (now.fold(), KeptRows::default());
-        let (old, new) = (then.top(&q.top), now_rows.top(now.data(), &fold, &q.top, ALL));
+        let (old, new) = (then.top(&q.top), now_rows.top(now.data(), &fold, None, &q.top, ALL));
         let side = |top: &Top| Side { total: top.total, seconds: 2.0 };
         let old = TableSide { data: then.data(), top: &old, side: side(&old) };
         let table = TableSide { data: now.data(), top: &new, side: side(&new) };

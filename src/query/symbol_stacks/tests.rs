@@ -1,12 +1,10 @@
 //! Stacks by name, by hand.
 
 use super::*;
-use crate::profile::{Frame, Site};
 use crate::query::staged::Staged;
 use crate::session::MapId;
 use crate::symbols::Symbolized;
 
-/// What a stack is called, root first.
 /// The names of a stack, root first.
 fn names(named: &SymbolStacks, node: NodeId) -> Vec<&Name> {
     let mut names: Vec<&Name> = named.trie.walk(node).map(|frame| &named.names[frame.0 as usize]).collect();
@@ -21,10 +19,7 @@ fn path(named: &SymbolStacks, node: NodeId) -> String {
 #[test]
 fn stacks_are_put_together_by_comm_and_name() {
     let mut staged = Staged::default();
-    for (pid, name) in [(1, b"zsh"), (2, b"cat"), (3, b"zsh")] {
-        let comm = crate::record::Record::Comm { pid, tid: pid, exec: false, name };
-        staged.session.apply(&comm, 0);
-    }
+    [(1, "zsh"), (2, "cat"), (3, "zsh")].into_iter().for_each(|(pid, name)| staged.comm(pid, pid, false, name));
     staged.sample(1, 1, &["f", "g"], 3);
     staged.sample(1, 3, &["f", "g"], 4);
     staged.sample(1, 2, &["g"], 5);
@@ -32,17 +27,11 @@ fn stacks_are_put_together_by_comm_and_name() {
     staged.sample(1, 2, &[], 11);
     staged.sample(1, 2, &["lib:f"], 17);
     // A function of the same name elsewhere in the file.
-    let frame = staged.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: 1 });
-    let dso = staged.dso("app");
-    staged.profile.frames.set(
-        frame,
-        &dso,
-        1,
-        Some(Symbolized { start: 64, end: 80, name: "f".into(), is_symbol: true }),
-    );
+    let (frame, dso) = (staged.profile.frames.intern_named(1), staged.dso("app"));
+    let elsewhere = Symbolized { start: 64, end: 80, name: "f".into(), is_symbol: true };
+    staged.profile.frames.set(frame, &dso, 1, Some(elsewhere));
     let other = staged.profile.trie.child(NodeId::ROOT, frame);
-    let site = Site { task: staged.session.task(3, 3), stack: other, trace: Default::default() };
-    let site = staged.profile.sites.intern(site);
+    let site = staged.site_at(3, other);
     staged.profile.push(1, site, 13, 0, 0);
     staged.inline("g", &["h", "i"]);
     let named = SymbolStacks::build(staged.data());
@@ -78,7 +67,7 @@ fn what_has_no_name_is_its_file() {
     let known = staged.session.dsos.named("/usr/lib/libc.so", DsoKind::File);
     let unknown = staged.session.dsos.of_map(MapId::UNKNOWN).clone();
     let mut name = |dso, ip| {
-        let frame = staged.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip });
+        let frame = staged.profile.frames.intern_named(ip);
         staged.profile.frames.set_unknown(frame, dso, ip);
         let name = name_in(&staged.profile, staged.profile.frames.sym_of(frame));
         (name.text.to_string(), name.dso.to_string(), name.kind)

@@ -56,15 +56,6 @@ fn a_deep_stack_has_each_function_once() {
 }
 
 #[test]
-fn a_sample_without_frames_is_a_row() {
-    let mut staged = Staged::default();
-    staged.sample(1, 1, &[], 10);
-    staged.sample(2, 1, &["main"], 5);
-    let row = |name: &str, weight| ((None, name.to_owned()), (weight, weight));
-    assert_eq!(sums(&staged, &[ColumnKey::Sym], true), Sums::from([row("", 10), row("main", 5)]));
-}
-
-#[test]
 fn rows_come_in_the_order_that_is_asked_for() {
     let mut staged = Staged::default();
     for (pid, stack, weight) in [
@@ -79,7 +70,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
     let fold = staged.fold();
     let order = |keys: &[ColumnKey], order, reversed, keep| {
         let spec = TopSpec { keys: keys.to_vec(), children: true, order, reversed, origins: false };
-        let top = Top::build(staged.data(), &fold, &spec, keep);
+        let top = Top::build(staged.data(), &fold, None, &spec, keep);
         let name = |row: &TopRow| top.symbol(staged.data(), row.label).map(|sym| sym.name().into_owned());
         let rows: Vec<String> = top.rows.iter().filter_map(name).collect();
         (rows.join(" "), top.n_rows)

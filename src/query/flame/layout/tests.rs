@@ -3,37 +3,23 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::profile::{Frame, NodeId, Profile, Site};
 use crate::query::aggregate::Aggregate;
-use crate::query::data::Data;
 use crate::query::diff::Side;
 use crate::query::flame::{FlameStacks, FlameTree};
-use crate::session::{MapId, Origin, Session};
+use crate::query::staged::Staged;
 use proptest::prelude::*;
 
-/// A profile of stacks, root first, each letter a function and each stack a sample.
-fn recorded(stacks: &[&str]) -> (Session, Profile) {
-    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-    session.apply(&crate::record::Record::Comm { pid: 1, tid: 1, exec: false, name: b"t" }, 0);
-    let dso = session.dsos.of_map(MapId::UNKNOWN).clone();
+/// Stacks, root first, each letter a function of no file and each stack a sample.
+fn recorded(stacks: &[&str]) -> Staged {
+    let mut staged = Staged::default();
+    staged.comm(1, 1, false, "t");
     for stack in stacks {
-        let mut node = NodeId::ROOT;
-        for c in stack.chars() {
-            let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: c as u64 });
-            profile.frames.set_named(frame, &dso, c.to_string().into());
-            node = profile.trie.child(node, frame);
-        }
-        let task = session.task(1, 1);
-        let site = profile.sites.intern(Site { task, stack: node, trace: Default::default() });
-        profile.push(1, site, 10, 0, 0);
+        let names: Vec<String> = stack.chars().map(String::from).collect();
+        let stack = staged.stack_in("[unknown]", &names.iter().map(String::as_str).collect::<Vec<_>>());
+        let site = staged.site_at(1, stack);
+        staged.profile.push(1, site, 10, 0, 0);
     }
-    (session, profile)
-}
-
-fn folded(data: Data<'_>) -> Aggregate {
-    let mut fold = Aggregate::new(0, None);
-    fold.update(data, 0..u64::MAX);
-    fold
+    staged
 }
 
 fn compared(old: &[&str], new: &[&str], per: NormalizeBy) -> FlameTree {
@@ -43,25 +29,17 @@ fn compared(old: &[&str], new: &[&str], per: NormalizeBy) -> FlameTree {
 /// The tree of one profile beside another's, of so many seconds each.
 fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f64)) -> FlameTree {
     let (old, new) = (recorded(old), recorded(new));
-    let data = |of: &'static [String], p| Data { events: of, ..Data::new(of_session(p), of_profile(p)) };
-    fn of_session(p: &(Session, Profile)) -> &Session {
-        &p.0
-    }
-    fn of_profile(p: &(Session, Profile)) -> &Profile {
-        &p.1
-    }
-    let (old, new) = (data(&[], &old), data(&[], &new));
-    let (then, now) = (folded(old), folded(new));
+    let (then, now) = (old.fold(), new.fold());
     let side = |fold: &Aggregate, seconds| Side { total: fold.total(), seconds };
-    let old = FlameStacks { data: old, fold: &then, side: side(&then, seconds.0) };
-    FlameTree::compare(FlameStacks { data: new, fold: &now, side: side(&now, seconds.1) }, old, per, &[])
+    let before = FlameStacks { data: old.data(), fold: &then, side: side(&then, seconds.0) };
+    let after = FlameStacks { data: new.data(), fold: &now, side: side(&now, seconds.1) };
+    FlameTree::compare(after, before, per, &[])
 }
 
 /// The tree of stacks.
 fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
-    let (session, profile) = recorded(stacks);
-    let data = Data { events: &["e".to_owned()], ..Data::new(&session, &profile) };
-    FlameTree::build(data, &folded(data), edits)
+    let staged = recorded(stacks);
+    FlameTree::build(staged.data(), &staged.fold(), None, edits)
 }
 
 fn spec(way: FlameDirection) -> FlameSpec {
@@ -89,22 +67,6 @@ fn from_the_root_from_the_leaves_and_around() {
     assert_eq!(rows, named(&[(0, "b", 2), (0, "c", 2), (1, "a", 2), (1, "a", 1), (1, "b", 1)]));
     let around = layout(&tree, &spec(FlameDirection::Around("^b$".into())));
     assert_eq!(shape(&around), named(&[(0, "b", 3), (1, "c", 1), (-1, "a", 3), (-2, "t", 3)]));
-}
-
-#[test]
-fn edits_change_stacks() {
-    let of = |stacks: &[&str], edits: &[Edit]| {
-        shape(&layout(&tree(stacks, edits), &spec(FlameDirection::Roots)))
-            .into_iter()
-            .map(|(r, n, s)| format!("{r}{n}{s}"))
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
-    assert_eq!(of(&["abc", "xbc"], &[Edit::Focus("b".into())]), "0t2 1b2 2c2");
-    assert_eq!(of(&["abc", "ac"], &[Edit::MergeFunction("b".into())]), "0t2 1a2 2c2");
-    assert_eq!(of(&["aaab"], &[Edit::CollapseRecursion]), "0t1 1a1 2b1");
-    assert_eq!(of(&["ab", "cd"], &[Edit::ByDso]), "0t2 1[unknown]2");
-    assert_eq!(of(&["ab"], &[Edit::MergeDso("[unknown]".into())]), "0t1");
 }
 
 #[test]
@@ -136,13 +98,6 @@ fn a_zoom_shows_what_stands_on_it_however_deep_it_is() {
     let zoom = std::iter::once("t".into()).chain(deep.chars().take(45).map(|c| c.to_string().into())).collect();
     let flame = layout(&tree, &FlameSpec { zoom, height: 20, ..spec(FlameDirection::Roots) });
     assert_eq!((flame.zoom.len(), flame.blocks.last().map(|b| b.name.to_string())), (46, Some("z".into())));
-}
-
-#[test]
-fn each_root_stands_on_the_ground() {
-    let flame = layout(&tree(&["a", "b"], &[]), &spec(FlameDirection::Leaves));
-    let on: Vec<_> = flame.blocks.iter().map(|b| (b.name.to_string(), b.below)).collect();
-    assert_eq!(on[..2], [("a".into(), None), ("b".into(), None)]);
 }
 
 #[test]
@@ -433,45 +388,6 @@ proptest! {
         for per in [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing] {
             let flame = layout(&compared(&list, &list, per), &spec(FlameDirection::Roots));
             prop_assert!(flame.blocks.iter().all(|b| flame.changed(b.total) == 0.0 && b.verdict == Some(Verdict::Noise)));
-        }
-    }
-
-    /// Children lie on their parent, in order, apart, and nowhere off by more than half a cell.
-    #[test]
-    fn blocks_stand_where_their_weights_put_them(stacks in proptest::collection::vec("[a-e]{1,6}", 1..60), width in 10u16..120, by_weight: bool) {
-        let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
-        let tree = tree(&list, &[]);
-        let flame = layout(&tree, &FlameSpec { width, by_weight, ..spec(FlameDirection::Roots) });
-        prop_assert_eq!(flame.total.new.samples as usize, stacks.len());
-        for b in &flame.blocks {
-            prop_assert!(b.x0 < b.x1 && b.x1 <= u32::from(width) * 8);
-            let Some(below) = b.below else {
-                prop_assert_eq!(b.row, 0);
-                continue;
-            };
-            let parent = &flame.blocks[below];
-            prop_assert!(b.x0 >= parent.x0 && b.x1 <= parent.x1 && b.row == parent.row + 1);
-            let share = f64::from(parent.x1 - parent.x0) * b.total.new.period as f64 / parent.total.new.period as f64;
-            prop_assert!((f64::from(b.x1 - b.x0) - share).abs() <= 1.0);
-        }
-        for (i, p) in flame.blocks.iter().enumerate().filter(|(_, p)| p.pooled == 0) {
-            let children: u64 = flame.blocks.iter().enumerate().filter(|(_, c)| c.below == Some(i)).map(|(_, c)| c.total.new.samples).sum();
-            let drawn = flame.blocks.iter().any(|c| c.below == Some(i));
-            if drawn { prop_assert_eq!(children + p.own.new.samples, p.total.new.samples); }
-        }
-    }
-
-    /// Both directions weigh the same, and a leaf's weight is its own weight everywhere.
-    #[test]
-    fn inverting_keeps_the_whole(stacks in proptest::collection::vec("[a-e]{1,6}", 1..60)) {
-        let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
-        let flame = layout(&tree(&list, &[]), &FlameSpec { width: 400, ..spec(FlameDirection::Leaves) });
-        let first: u64 = flame.blocks.iter().filter(|b| b.row == 0).map(|b| b.total.new.samples).sum();
-        prop_assert_eq!(first as usize, stacks.len());
-        for c in "abcde".chars() {
-            let ends = stacks.iter().filter(|s| s.ends_with(c)).count() as u64;
-            let block = flame.blocks.iter().find(|b| b.row == 0 && *b.name == *c.to_string());
-            if let Some(block) = block { prop_assert_eq!(block.total.new.samples, ends); }
         }
     }
 }

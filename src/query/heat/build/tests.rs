@@ -178,14 +178,11 @@ fn rows_of_neighbours_and_of_what_is_shorter() {
 #[test]
 fn a_process_is_called_after_its_main_thread() {
     let mut staged = Staged::default();
-    let comm = |staged: &mut Staged, pid, tid, name: &[u8]| {
-        staged.session.apply(&crate::record::Record::Comm { pid, tid, exec: false, name }, 0);
-    };
-    for (pid, tid, name) in [(5, 5, &b"old"[..]), (5, 6, b"thread"), (8, 9, b"alone"), (-1, -1, b"gone")] {
-        comm(&mut staged, pid, tid, name);
+    for (pid, tid, name) in [(5, 5, "old"), (5, 6, "thread"), (8, 9, "alone"), (-1, -1, "gone")] {
+        staged.comm(pid, tid, false, name);
         staged.session.task(pid, tid);
     }
-    comm(&mut staged, 5, 5, b"main");
+    staged.comm(5, 5, false, "main");
     for (time, (pid, tid)) in
         [(5, 6), (5, 6), (5, 5), (8, 9), (8, 9), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0), (-1, -1), (5, 7)]
             .iter()

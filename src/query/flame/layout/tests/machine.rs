@@ -3,13 +3,12 @@
 use super::*;
 
 /// A machine of two large programs, one of them of many processes, and of 300 small ones.
-fn busy() -> (crate::query::staged::Staged, Aggregate) {
-    let mut staged = crate::query::staged::Staged::default();
+fn busy() -> (Staged, Aggregate) {
+    let mut staged = Staged::default();
     let mut pid = 0;
     let mut sample = |comm: &str, stack: &[&str], weight: u64| {
         pid += 1;
-        let name = comm.as_bytes();
-        staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: true, name }, 0);
+        staged.comm(pid, pid, true, comm);
         staged.sample(1, pid, stack, weight);
     };
     for _ in 0..14 {
@@ -23,8 +22,8 @@ fn busy() -> (crate::query::staged::Staged, Aggregate) {
     (staged, fold)
 }
 
-fn seen(staged: &crate::query::staged::Staged, fold: &Aggregate, spec: &FlameSpec) -> Flame {
-    let mut flame = layout(&FlameTree::build(staged.data(), fold, &spec.edits), spec);
+fn seen(staged: &Staged, fold: &Aggregate, spec: &FlameSpec) -> Flame {
+    let mut flame = layout(&FlameTree::build(staged.data(), fold, None, &spec.edits), spec);
     flame.count_processes(&crate::query::task_choices::processes(staged.data(), fold));
     flame
 }
@@ -36,16 +35,7 @@ fn row(flame: &Flame, row: i32) -> Vec<(&str, u64, usize)> {
 #[test]
 fn many_small_programs_are_drawn_as_one() {
     let (staged, fold) = busy();
-    let spec = FlameSpec {
-        way: FlameDirection::Roots,
-        zoom: Vec::new(),
-        edits: Vec::new(),
-        width: 80,
-        height: 20,
-        by_weight: false,
-        find: None,
-        a_row: 1,
-    };
+    let spec = FlameSpec { height: 20, by_weight: false, ..spec(FlameDirection::Roots) };
     let all = seen(&staged, &fold, &spec);
     assert!(all.drawn > 99.0, "{}", all.drawn);
     assert_eq!(row(&all, 0), [("rustc", 280, 14), ("gzip", 120, 1), ("small-0 +299", 300, 0)], "the heaviest first");
@@ -67,7 +57,7 @@ fn many_small_programs_are_drawn_as_one() {
 /// Functions too narrow for themselves are their module's, and what they have in common stands on it.
 #[test]
 fn narrow_functions_are_drawn_as_their_module() {
-    let mut staged = crate::query::staged::Staged::default();
+    let mut staged = Staged::default();
     for n in 0..300 {
         staged.sample(1, 1, &["main", &format!("libllvm.so:pass-{n}"), "libllvm.so:walk"], 1);
         staged.sample(1, 1, &["main", &format!("kernel:fault-{n}")], 1);
@@ -140,11 +130,11 @@ fn a_zoom_passes_through_shared_rows() {
 /// Threads of other names stand on their process' one.
 #[test]
 fn threads_are_their_programs() {
-    let mut staged = crate::query::staged::Staged::default();
-    for (tid, name) in [(7, &b"rustc"[..]), (8, b"opt cgu.0"), (9, b"lto cgu.1")] {
-        staged.session.apply(&crate::record::Record::Comm { pid: 7, tid, exec: tid == 7, name }, 0);
+    let mut staged = Staged::default();
+    for (tid, name) in [(7, "rustc"), (8, "opt cgu.0"), (9, "lto cgu.1")] {
+        staged.comm(7, tid, tid == 7, name);
         let (task, stack) = (staged.session.task(7, tid), staged.stack(&["run"]));
-        let site = staged.profile.sites.intern(Site { task, stack, trace: Default::default() });
+        let site = staged.profile.sites.intern(crate::profile::Site { task, stack, trace: Default::default() });
         staged.profile.push(1, site, 10, 0, 0);
     }
     let fold = staged.fold();

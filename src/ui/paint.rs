@@ -272,32 +272,37 @@ fn parameters(from: Look, to: Look) -> String {
 
 /// A colour of characters (30), of the ground (40) or of lines below characters (50).
 fn color(color: Color, base: u8) -> String {
-    let named = |n: u8| match (base, n) {
-        (50, n) => format!("58;5;{n}"),
-        (base, 0..8) => (base + n).to_string(),
-        (base, n) => (base + 60 + n - 8).to_string(),
-    };
-    match color {
-        Color::Reset => (base + 9).to_string(),
-        Color::Black => named(0),
-        Color::Red => named(1),
-        Color::Green => named(2),
-        Color::Yellow => named(3),
-        Color::Blue => named(4),
-        Color::Magenta => named(5),
-        Color::Cyan => named(6),
-        Color::Gray => named(7),
-        Color::DarkGray => named(8),
-        Color::LightRed => named(9),
-        Color::LightGreen => named(10),
-        Color::LightYellow => named(11),
-        Color::LightBlue => named(12),
-        Color::LightMagenta => named(13),
-        Color::LightCyan => named(14),
-        Color::White => named(15),
-        Color::Indexed(n) => format!("{};5;{n}", base + 8),
-        Color::Rgb(r, g, b) => format!("{};2;{r};{g};{b}", base + 8),
+    match (color, number(color)) {
+        (Color::Indexed(n), _) => format!("{};5;{n}", base + 8),
+        (Color::Rgb(r, g, b), _) => format!("{};2;{r};{g};{b}", base + 8),
+        (_, None) => (base + 9).to_string(),
+        (_, Some(n)) if base == 50 => format!("58;5;{n}"),
+        (_, Some(n @ 0..8)) => (base + n).to_string(),
+        (_, Some(n)) => (base + 60 + n - 8).to_string(),
     }
+}
+
+/// The number of one of the sixteen colours.
+pub(crate) fn number(color: Color) -> Option<u8> {
+    Some(match color {
+        Color::Black => 0,
+        Color::Red => 1,
+        Color::Green => 2,
+        Color::Yellow => 3,
+        Color::Blue => 4,
+        Color::Magenta => 5,
+        Color::Cyan => 6,
+        Color::Gray => 7,
+        Color::DarkGray => 8,
+        Color::LightRed => 9,
+        Color::LightGreen => 10,
+        Color::LightYellow => 11,
+        Color::LightBlue => 12,
+        Color::LightMagenta => 13,
+        Color::LightCyan => 14,
+        Color::White => 15,
+        Color::Reset | Color::Indexed(_) | Color::Rgb(..) => return None,
+    })
 }
 
 #[cfg(test)]

@@ -49,46 +49,83 @@ pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
     }
 }
 
-/// Styles by meaning; none of them carries a meaning alone.
-#[derive(Clone, Debug)]
-pub struct Theme {
-    /// What the screen is filled with.
-    pub ground: Style,
-    pub(crate) title: Style,
-    pub(crate) text: Style,
-    pub(crate) dim: Style,
-    pub(crate) head: Style,
-    pub(crate) selected: Style,
-    pub(crate) hot: Style,
-    pub(crate) warm: Style,
-    pub(crate) bar: Style,
-    pub(crate) good: Style,
-    pub(crate) warning: Style,
-    pub(crate) error: Style,
-    pub(crate) found: Style,
-    pub(crate) key: Style,
-    pub(crate) kernel: Style,
-    pub(crate) user: Style,
-    pub(crate) library: Style,
-    pub(crate) jit: Style,
-    pub(crate) unknown: Style,
-    pub(crate) others: Style,
-    /// Of a comparison: what grew, what shrank, and what is as it was.
-    pub grew: Style,
-    pub(crate) shrank: Style,
-    pub(crate) same: Style,
-    /// Time off the CPUs.
-    pub cold: Style,
-    /// Cells of maps of time.
-    pub heat: HeatColors,
-    /// Blocks by instructions a cycle, from the red of softirqs, of the fewest, to the blue of what shrank.
-    ipc: [Style; 5],
-    /// Three lightnesses of each class's block, in the order of [`BLOCKS`], then of `same`.
-    shades: Vec<[Style; 3]>,
-    /// Whether there are colours enough for edges inside a cell.
-    pub fine: bool,
-    hot_from: f64,
-    warm_from: f64,
+/// Lists the styles of a theme, each with its scope; what else a theme has follows them.
+macro_rules! theme {
+    (styles { $($(#[$about:meta])* $vis:vis $name:ident: $scope:literal,)+ } others { $($others:tt)* }) => {
+        /// Styles by meaning; none of them carries a meaning alone.
+        #[derive(Clone, Debug)]
+        pub struct Theme { $($(#[$about])* $vis $name: Style,)+ $($others)* }
+
+        impl Theme {
+            /// A theme with as many colours as there are.
+            pub fn of(file: &ThemeFile, depth: Depth) -> Self {
+                let of = |scope: &str| file.style(scope);
+                let mut theme = Self {
+                    $($name: of($scope),)+
+                    heat: HeatColors {
+                        cells: file.heat.unwrap_or(CELLS.map(Color::Indexed)),
+                        highlight: file.highlight.unwrap_or(HIGHLIGHT.map(Color::Indexed)),
+                    },
+                    ipc: between(of("flame.softirq"), of("diff.same"), of("diff.shrank")),
+                    shades: BLOCKS.map(of).into_iter().chain([of("diff.same")]).map(shades).collect(),
+                    fine: matches!(depth, Depth::True | Depth::Ansi256),
+                    hot_from: Themes::HOT,
+                    warm_from: Themes::WARM,
+                };
+                theme.text.bg = None;
+                theme.at(depth)
+            }
+
+            fn all(&mut self) -> impl Iterator<Item = &mut Style> {
+                let shades = self.shades.iter_mut().flatten().chain(&mut self.ipc);
+                [$(&mut self.$name),+].into_iter().chain(shades)
+            }
+        }
+    };
+}
+
+theme! {
+    styles {
+        /// What the screen is filled with.
+        pub ground: "text",
+        pub(crate) title: "text.title",
+        pub(crate) text: "text",
+        pub(crate) dim: "text.dim",
+        pub(crate) head: "text.head",
+        pub(crate) selected: "select",
+        pub(crate) hot: "share.hot",
+        pub(crate) warm: "share.warm",
+        pub(crate) bar: "bar",
+        pub(crate) good: "say.good",
+        pub(crate) warning: "say.warning",
+        pub(crate) error: "say.error",
+        pub(crate) found: "found",
+        pub(crate) key: "text.key",
+        pub(crate) kernel: "code.kernel",
+        pub(crate) user: "code.user",
+        pub(crate) library: "code.library",
+        pub(crate) jit: "code.jit",
+        pub(crate) unknown: "code.unknown",
+        pub(crate) others: "flame.others",
+        /// Of a comparison: what grew, what shrank, and what is as it was.
+        pub grew: "diff.grew",
+        pub(crate) shrank: "diff.shrank",
+        pub(crate) same: "diff.same",
+        /// Time off the CPUs.
+        pub cold: "flame.off-cpu",
+    }
+    others {
+        /// Cells of maps of time.
+        pub heat: HeatColors,
+        /// Blocks by instructions a cycle, from the red of softirqs, of the fewest, to the blue of what shrank.
+        ipc: [Style; 5],
+        /// Three lightnesses of each class's block, in the order of [`BLOCKS`], then of `same`.
+        shades: Vec<[Style; 3]>,
+        /// Whether there are colours enough for edges inside a cell.
+        pub fine: bool,
+        hot_from: f64,
+        warm_from: f64,
+    }
 }
 
 /// Cells of maps of time, from few samples to many; and of those that have samples which are highlighted.
@@ -137,47 +174,6 @@ impl Theme {
         Self::built_in(if depth == Depth::None { "monochrome" } else { "ansi" }, depth)
     }
 
-    /// A theme with as many colours as there are.
-    pub fn of(file: &ThemeFile, depth: Depth) -> Self {
-        let of = |scope: &str| file.style(scope);
-        let theme = Self {
-            ground: of("text"),
-            title: of("text.title"),
-            text: Style { bg: None, ..of("text") },
-            dim: of("text.dim"),
-            head: of("text.head"),
-            selected: of("select"),
-            hot: of("share.hot"),
-            warm: of("share.warm"),
-            bar: of("bar"),
-            good: of("say.good"),
-            warning: of("say.warning"),
-            error: of("say.error"),
-            found: of("found"),
-            key: of("text.key"),
-            kernel: of("code.kernel"),
-            user: of("code.user"),
-            library: of("code.library"),
-            jit: of("code.jit"),
-            unknown: of("code.unknown"),
-            others: of("flame.others"),
-            grew: of("diff.grew"),
-            shrank: of("diff.shrank"),
-            same: of("diff.same"),
-            cold: of("flame.off-cpu"),
-            heat: HeatColors {
-                cells: file.heat.unwrap_or(CELLS.map(Color::Indexed)),
-                highlight: file.highlight.unwrap_or(HIGHLIGHT.map(Color::Indexed)),
-            },
-            ipc: between(of("flame.softirq"), of("diff.same"), of("diff.shrank")),
-            shades: BLOCKS.map(of).into_iter().chain([of("diff.same")]).map(shades).collect(),
-            fine: matches!(depth, Depth::True | Depth::Ansi256),
-            hot_from: Themes::HOT,
-            warm_from: Themes::WARM,
-        };
-        theme.at(depth)
-    }
-
     fn at(mut self, depth: Depth) -> Self {
         for style in self.all() {
             let had_background = style.bg.is_some();
@@ -204,37 +200,6 @@ impl Theme {
             self.found = Style::new().underlined();
         }
         self
-    }
-
-    fn all(&mut self) -> impl Iterator<Item = &mut Style> {
-        let shades = self.shades.iter_mut().flatten().chain(&mut self.ipc);
-        let named = [
-            &mut self.ground,
-            &mut self.title,
-            &mut self.text,
-            &mut self.dim,
-            &mut self.head,
-            &mut self.selected,
-            &mut self.hot,
-            &mut self.warm,
-            &mut self.bar,
-            &mut self.good,
-            &mut self.warning,
-            &mut self.error,
-            &mut self.found,
-            &mut self.key,
-            &mut self.kernel,
-            &mut self.user,
-            &mut self.library,
-            &mut self.jit,
-            &mut self.unknown,
-            &mut self.others,
-            &mut self.grew,
-            &mut self.shrank,
-            &mut self.same,
-            &mut self.cold,
-        ];
-        named.into_iter().chain(shades)
     }
 
     /// The style of a flame graph's block; `shade` tells functions of one class apart.

@@ -35,22 +35,7 @@ fn rgb(color: Option<Color>) -> Option<Rgb> {
         Color::Reset => return None,
         Color::Rgb(r, g, b) => [r, g, b].map(|c| f64::from(c) / 255.0),
         Color::Indexed(n) => indexed(n),
-        Color::Black => indexed(0),
-        Color::Red => indexed(1),
-        Color::Green => indexed(2),
-        Color::Yellow => indexed(3),
-        Color::Blue => indexed(4),
-        Color::Magenta => indexed(5),
-        Color::Cyan => indexed(6),
-        Color::Gray => indexed(7),
-        Color::DarkGray => indexed(8),
-        Color::LightRed => indexed(9),
-        Color::LightGreen => indexed(10),
-        Color::LightYellow => indexed(11),
-        Color::LightBlue => indexed(12),
-        Color::LightMagenta => indexed(13),
-        Color::LightCyan => indexed(14),
-        Color::White => indexed(15),
+        named => indexed(crate::ui::paint::number(named)?),
     })
 }
 

@@ -7,29 +7,27 @@ use crate::ui::view::{cpus, time, top};
 
 /// A step: what it says, and the command that it waits for.
 pub(crate) struct TourStep {
-    pub(crate) text: &'static str,
     /// The command whose key is shown.
     pub(crate) row: &'static Command,
-    also: Also,
+    pub(crate) text: &'static str,
+    /// Commands that end it as well.
+    also: &'static [&'static Command],
+    /// The screen that its command must have led to.
+    screen: Option<Tab>,
 }
 
-/// An end of a step beside its command.
-enum Also {
-    /// These commands as well.
-    Rows(&'static [&'static Command]),
-    /// Its command only where it has led to a screen.
-    On(Tab),
-    /// Nothing, not even its command.
-    Never,
+const fn until(row: &'static Command, text: &'static str) -> TourStep {
+    TourStep { row, text, also: &[], screen: None }
 }
 
 impl TourStep {
+    const fn or(self, also: &'static [&'static Command]) -> Self {
+        Self { also, ..self }
+    }
+
     fn is_done(&self, row: &Command, tab: Tab) -> bool {
-        match self.also {
-            Also::Rows(others) => self.row.is(row) || others.iter().any(|other| other.is(row)),
-            Also::On(screen) => self.row.is(row) && tab == screen,
-            Also::Never => false,
-        }
+        let is_its = self.row.is(row) || self.also.iter().any(|other| other.is(row));
+        is_its && self.screen.is_none_or(|screen| screen == tab)
     }
 }
 
@@ -42,69 +40,54 @@ impl std::fmt::Debug for TourStep {
 /// The tour of the demo's incident.
 pub(crate) static STEPS: &[TourStep] = &[
     TourStep {
-        text: "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. After \
-               some seconds the third line names the anomaly. Its key goes there:",
-        row: &program::FINDING,
         // Before the first findings nothing is there to go to.
-        also: Also::On(Tab::Cpus),
+        screen: Some(Tab::Cpus),
+        ..until(
+            &program::FINDING,
+            "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. After \
+             some seconds the third line names the anomaly. Its key goes there:",
+        )
     },
-    TourStep {
-        text: "The CPUs, anomalies first, with their softirqs. CPU 32 spends its time in TIMER; its peers do not. \
-               The functions behind that cell:",
-        row: &cpus::commands::ENTER,
-        also: Also::Rows(&[]),
-    },
-    TourStep {
-        text: "Only the TIMER softirqs of CPU 32 count now, on every screen; ⌫ takes it back. The hottest function is \
-               under the cursor. Unfold it:",
-        row: &top::commands::TOGGLE,
-        also: Also::Rows(&[&top::commands::EXPAND, &top::commands::EXPAND_ALL]),
-    },
-    TourStep {
-        text: "run_timer_softirq → call_timer_fn → estimation_timer, and _find_next_bit below it: IPVS sums up its \
-               statistics, all of them in one timer, on one CPU. The same as a picture:",
-        row: &program::FLAME,
-        also: Also::Rows(&[]),
-    },
-    TourStep {
-        text: "As wide as their share, callees below callers; the letter tells kernel, softirq, user. Enter would zoom. And \
-               when did it happen?",
-        row: &program::TIME,
-        also: Also::Rows(&[]),
-    },
-    TourStep {
-        text: "A column is a second, its rows the time inside it: blocks that come again are bursts. What changed between \
-               two of them? Go to a burst with ← and →, and select its column:",
-        row: &time::commands::COLUMNS,
-        also: Also::Rows(&[]),
-    },
-    TourStep {
-        text: "→ would take more columns in. This time is what another one is compared with:",
-        row: &time::commands::BASELINE,
-        also: Also::Rows(&[]),
-    },
-    TourStep {
-        text: "Now to another burst with ← and →, and select that, too:",
-        row: &time::commands::COLUMNS,
-        also: Also::Rows(&[]),
-    },
-    TourStep {
-        text: "Only that time, on every screen, against the first one:",
-        row: &time::commands::ENTER,
-        also: Also::Rows(&[]),
-    },
-    TourStep {
-        text: "What changed most comes first: Δ in points of share, Old what it was; ~ marks what may be chance. Nothing \
-               is lost by looking: one key undoes every step, on every screen:",
-        row: &general::UNDO,
-        also: Also::Rows(&[&program::TOP]),
-    },
-    TourStep {
-        text: "That is all it takes. ? explains each screen, : finds every command, f filters, the past too; S saves a \
-               perf.data file as the proof. On a machine of yours: sudo perfprof-tui. This leaves the tour:",
-        row: &general::STOP,
-        also: Also::Never,
-    },
+    until(
+        &cpus::commands::ENTER,
+        "The CPUs, anomalies first, with their softirqs. CPU 32 spends its time in TIMER; its peers do not. \
+         The functions behind that cell:",
+    ),
+    until(
+        &top::commands::TOGGLE,
+        "Only the TIMER softirqs of CPU 32 count now, on every screen; ⌫ takes it back. The hottest function is \
+         under the cursor. Unfold it:",
+    )
+    .or(&[&top::commands::EXPAND, &top::commands::EXPAND_ALL]),
+    until(
+        &program::FLAME,
+        "run_timer_softirq → call_timer_fn → estimation_timer, and _find_next_bit below it: IPVS sums up its \
+         statistics, all of them in one timer, on one CPU. The same as a picture:",
+    ),
+    until(
+        &program::TIME,
+        "As wide as their share, callees below callers; the letter tells kernel, softirq, user. Enter would zoom. And \
+         when did it happen?",
+    ),
+    until(
+        &time::commands::COLUMNS,
+        "A column is a second, its rows the time inside it: blocks that come again are bursts. What changed between \
+         two of them? Go to a burst with ← and →, and select its column:",
+    ),
+    until(&time::commands::BASELINE, "→ would take more columns in. This time is what another one is compared with:"),
+    until(&time::commands::COLUMNS, "Now to another burst with ← and →, and select that, too:"),
+    until(&time::commands::ENTER, "Only that time, on every screen, against the first one:"),
+    until(
+        &general::UNDO,
+        "What changed most comes first: Δ in points of share, Old what it was; ~ marks what may be chance. Nothing \
+         is lost by looking: one key undoes every step, on every screen:",
+    )
+    .or(&[&program::TOP]),
+    until(
+        &general::STOP,
+        "That is all it takes. ? explains each screen, : finds every command, f filters, the past too; S saves a \
+         perf.data file as the proof. On a machine of yours: sudo perfprof-tui. This leaves the tour:",
+    ),
 ];
 
 /// The step of a number, counted from 0.

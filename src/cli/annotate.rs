@@ -133,8 +133,7 @@ impl<'a> ListingPrinter<'a> {
         self.printed += 1;
         match self.args.format {
             AnnotateFormat::Text => {
-                let shape = print::ListingOptions { raw: self.args.asm_raw };
-                let text = print::text(&listing, hits, &rows, event, shape);
+                let text = print::text(&listing, hits, &rows, event, self.args.asm_raw);
                 output::print(&if first { text } else { format!("\n{text}") })
             }
             AnnotateFormat::Json => output::print_json_line(&json(&listing, hits, &rows, event)),

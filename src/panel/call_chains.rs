@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
+use super::text::clean;
+use super::unit::{percent, thousands};
 use crate::profile::{Acc, SymId};
 use crate::query::heaviest_chain::{ApartBy, ChainThreshold, HeavyTree};
 use crate::query::{Data, Direction};
-
-use super::text::clean;
-use super::unit::{percent, thousands};
 
 /// The form of chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! A map: things downwards, time to the right, how much in each cell.
 
 use super::measure::Measure;
+use super::series::greatest;
 use super::unit::{clock, duration};
 
 /// A map of values.
@@ -26,7 +27,7 @@ pub const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 impl Heatmap {
     /// The greatest value.
     pub fn most(&self) -> f32 {
-        self.rows.iter().flat_map(|row| &row.cells).copied().filter(|v| v.is_finite()).fold(0.0, f32::max)
+        greatest(self.rows.iter().flat_map(|row| &row.cells))
     }
 
     /// The shade of a cell beside the greatest value, in steps of [`SHADES`]: by its square root, so that little is
@@ -57,7 +58,7 @@ impl Heatmap {
         let mut out = String::new();
         for row in &map.rows {
             let cells: String = row.cells.iter().map(|v| Self::shade(*v, most).map_or(' ', |at| SHADES[at])).collect();
-            let own = row.cells.iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max);
+            let own = greatest(&row.cells);
             let pad = " ".repeat(wide - super::text::width(&row.label));
             let label = super::text::clean(&row.label);
             out.push_str(&format!("{label}{pad}  {cells}  max {}\n", map.measure.text(f64::from(own))));

@@ -1,20 +1,12 @@
 //! An annotated function as text.
 
+use super::text::clean;
+use super::unit::{percent, thousands};
 use crate::query::annotate::{Hits, ListingRow};
 use crate::symbols::code::{Flow, Listing};
 
-use super::text::clean;
-use super::unit::{percent, thousands};
-
-/// The options of printing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListingOptions {
-    /// With the bytes of instructions.
-    pub raw: bool,
-}
-
-/// A line for each instruction, with the source lines before those that were made of them.
-pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, shape: ListingOptions) -> String {
+/// A line for each instruction, with the source lines before those that were made of them; `raw` with its bytes.
+pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, raw: bool) -> String {
     let mut out = format!(
         "{}  {}\n{}: {} samples of the function itself, {} of {}\n",
         clean(&listing.function),
@@ -38,7 +30,7 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, sh
                 let one = &listing.instructions[*index];
                 let share = if own.samples == 0 { String::new() } else { format!("{percent:.2}") };
                 let samples = if own.samples == 0 { String::new() } else { thousands(own.samples) };
-                let raw = if shape.raw { format!("{:32}", hex(&one.bytes)) } else { String::new() };
+                let raw = if raw { format!("{:32}", hex(&one.bytes)) } else { String::new() };
                 let text = format!(
                     "{share:>7}  {samples:>7} {:10x}  {raw}{}",
                     listing.linked(one.at),

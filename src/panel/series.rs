@@ -23,11 +23,17 @@ pub struct Series {
     pub lines: Vec<SeriesLine>,
 }
 
-const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Eighths of a cell's height, the lowest first.
+pub(crate) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The greatest of what is known.
+pub(crate) fn greatest<'a>(values: impl IntoIterator<Item = &'a f32>) -> f32 {
+    values.into_iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max)
+}
 
 /// A course as eighths of a line, scaled to its own maximum; a blank where nothing is known.
 pub fn spark(values: &[f32]) -> String {
-    let most = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max);
+    let most = greatest(values);
     values.iter().map(|value| level(f64::from(*value), f64::from(most))).collect()
 }
 

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::measure::Measure;
 use crate::profile::Acc;
 use crate::query::flame::FlameTree;
 use crate::query::row_order::{arrange, arrange_by_key};
 use crate::query::symbol_stacks::Name;
-
-use super::measure::Measure;
 
 /// A stack and what it weighs.
 #[derive(Clone, Debug, PartialEq)]

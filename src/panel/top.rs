@@ -1,17 +1,14 @@
 //! The top table as a panel: which columns there are, and a line's cells.
 
-use crate::event::format::Format;
-use crate::profile::{Acc, Sym};
-use crate::query::Data;
-use crate::query::answer::TopLine;
-use crate::query::column::ColumnValue;
-use crate::query::diff::NormalizeBy;
-use crate::query::diff::RowDiff;
-use crate::query::mode_weights::{CpuMode, ModeWeights};
-use crate::query::{ColumnKey, Top, TopRow};
-
 use super::table::{Align, Cell, Column, Table};
 use super::unit::{percent, short};
+use crate::event::format::Format;
+use crate::profile::{Acc, Sym};
+use crate::query::answer::TopLine;
+use crate::query::column::ColumnValue;
+use crate::query::diff::{NormalizeBy, RowDiff};
+use crate::query::mode_weights::{CpuMode, ModeWeights};
+use crate::query::{ColumnKey, Data, Top, TopRow};
 
 /// A column that the user may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

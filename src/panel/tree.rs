@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::text::clean;
+use super::unit::percent;
 use crate::profile::Acc;
 use crate::query::row_order::arrange;
 use crate::query::{ColumnKey, Data, Top, TopRow};
-
-use super::text::clean;
-use super::unit::percent;
 
 /// Rows as a tree whose levels are the keys, with their shares of a whole.
 pub fn hierarchy(data: Data<'_>, top: &Top, keys: &[ColumnKey], limit: f64, whole: &Acc) -> String {

@@ -13,15 +13,22 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
-/// `12.3 M`: a large number in few cells.
-pub fn short(value: f64) -> String {
-    let units = ["", " k", " M", " G", " T", " P"];
-    let (mut value, mut unit) = (value, 0);
+/// A value in the first unit, each a thousand of the one before, in which it has three digits, or in the last.
+fn scaled<'a>(mut value: f64, units: &[&'a str]) -> (f64, &'a str) {
+    let mut unit = 0;
     while value >= 999.5 && unit + 1 < units.len() {
         value /= 1000.0;
         unit += 1;
     }
-    if unit == 0 { format!("{value:.0}") } else { format!("{value:.1}{}", units[unit]) }
+    (value, units[unit])
+}
+
+/// `12.3 M`: a large number in few cells.
+pub fn short(value: f64) -> String {
+    match scaled(value, &["", " k", " M", " G", " T", " P"]) {
+        (value, "") => format!("{value:.0}"),
+        (value, unit) => format!("{value:.1}{unit}"),
+    }
 }
 
 /// `43.0 %`, with one decimal; what is there but would round to nothing is `<0.1 %`.
@@ -34,17 +41,11 @@ pub fn percent(value: f64) -> String {
 
 /// `850 ns`, `12.3 µs`, `4.56 s`: nanoseconds to three digits.
 pub fn duration(ns: u64) -> String {
-    let units = ["ns", "µs", "ms", "s"];
-    let (mut value, mut unit) = (ns as f64, 0);
-    while value >= 999.5 && unit + 1 < units.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    match value {
-        _ if unit == 0 => format!("{ns} ns"),
-        v if v < 9.995 => format!("{v:.2} {}", units[unit]),
-        v if v < 99.95 => format!("{v:.1} {}", units[unit]),
-        v => format!("{v:.0} {}", units[unit]),
+    match scaled(ns as f64, &["ns", "µs", "ms", "s"]) {
+        (_, "ns") => format!("{ns} ns"),
+        (v, unit) if v < 9.995 => format!("{v:.2} {unit}"),
+        (v, unit) if v < 99.95 => format!("{v:.1} {unit}"),
+        (v, unit) => format!("{v:.0} {unit}"),
     }
 }
 
@@ -62,14 +63,10 @@ pub fn clock(ns: u64) -> String {
 
 /// `12.3 MB`, decimal.
 pub fn bytes(n: u64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB"];
-    let mut value = n as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < units.len() {
-        value /= 1000.0;
-        unit += 1;
+    match scaled(n as f64, &["B", "kB", "MB", "GB", "TB"]) {
+        (_, "B") => format!("{n} B"),
+        (value, unit) => format!("{value:.1} {unit}"),
     }
-    if unit == 0 { format!("{n} B") } else { format!("{value:.1} {}", units[unit]) }
 }
 
 #[cfg(test)]

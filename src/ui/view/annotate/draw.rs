@@ -11,7 +11,6 @@ use crate::query::annotate::ListingRow;
 use crate::symbols::code::Listing;
 use crate::ui::theme::Theme;
 use crate::ui::view::annotate::state::Annotated;
-
 use crate::ui::widget::put;
 
 /// Lines that are not instructions: the title.

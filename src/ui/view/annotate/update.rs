@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use crate::engine::Request;
 use crate::event::CallGraph;
-use crate::panel::listing::{ListingOptions, text};
+use crate::panel::listing::text;
 use crate::profile::frames::SymState;
 use crate::query::annotate::AnnotatedFunction;
 use crate::session::Origin;
 use crate::source::Control;
 use crate::symbols::NameForm;
 use crate::symbols::code::Listing;
-use crate::ui::app::App;
-use crate::ui::app::Effect;
+use crate::ui::app::{App, Effect};
 use crate::ui::draw::layout;
 use crate::ui::popup::Popup;
 use crate::ui::tab::Tab;
@@ -118,8 +117,7 @@ impl App {
             AnnotateRequest::Copy => {
                 if let Some(Ok(listing)) = &screen.listing {
                     let event = self.context.answer.events.get(self.selection.event).map_or("", |event| &event.name);
-                    let shape = ListingOptions { raw: screen.bytes };
-                    self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, shape)));
+                    self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, screen.bytes)));
                     self.say("copied");
                 }
             }

@@ -9,9 +9,10 @@ use crate::query::context::VECTORS;
 use crate::session::machine::Ticks;
 
 /// A column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuColumn {
     /// The CPU's number.
+    #[default]
     Cpu,
     /// A share of /proc/stat's ticks, by the index in [`Ticks`]; of samples where there are none.
     Share(usize),

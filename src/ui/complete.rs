@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use crate::filter::capture::Subject;
 use crate::filter::{ExpectedToken, FIELDS, Field, KnownFields, TraceField, expected};
 use crate::panel::unit::percent;
-use crate::query::column;
 use crate::query::row_order::arrange;
 use crate::query::task_choices::TaskSamples;
-use crate::query::{Answer, ColumnKey};
+use crate::query::{Answer, ColumnKey, column};
 
 /// The number of completions that are offered.
 const MAX: usize = 12;

@@ -13,7 +13,6 @@ use crate::query::cpus::CpuAnswer;
 use crate::query::{Answer, Partner};
 use crate::session::Origin;
 use crate::source::Info;
-
 use crate::ui::keymap::Keymap;
 use crate::ui::lag::ViewLag;
 

@@ -5,7 +5,6 @@ use tui_input::Input;
 use crate::panel::top::Field;
 use crate::query::column;
 use crate::query::row_order::arrange;
-
 use crate::ui::command::{Command, Invocation};
 use crate::ui::fuzzy::Fuzzy;
 use crate::ui::view::annotate::state::Annotated;

@@ -11,7 +11,6 @@ use crate::event::Event;
 use crate::filter::capture::{self, Subject};
 use crate::filter::program::Offsets;
 use crate::filter::{Filter, KnownFields, TraceField};
-
 use crate::ui::command::{Argument, ArgumentKind, Command};
 use crate::ui::complete;
 use crate::ui::context::Context;

@@ -11,8 +11,6 @@ use ratatui::layout::Position;
 
 use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
-use crate::units::kit::{Settings, Spec};
-
 use crate::ui::app::{App, Effect};
 use crate::ui::context::SavedFilters;
 use crate::ui::draw::screen;
@@ -20,6 +18,7 @@ use crate::ui::frame_pacer::FramePacer;
 use crate::ui::term::{self, Screen};
 use crate::ui::term_query::{TermFacts, TermQuery};
 use crate::ui::theme::{Theme, Themes, suited};
+use crate::units::kit::{Settings, Spec};
 
 /// An event from outside terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]

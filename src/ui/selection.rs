@@ -12,7 +12,6 @@ use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Questi
 use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::NameForm;
-
 use crate::ui::context::Context;
 use crate::ui::range::{Ranges, clause};
 use crate::ui::start::Start;

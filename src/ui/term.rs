@@ -15,7 +15,6 @@ use rustix::time::Timespec;
 
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::symbols::guard;
-
 use crate::ui::paint::Painter;
 
 /// True if the terminal is ours at the moment.

@@ -19,9 +19,10 @@ mod positions;
 pub use positions::layout;
 
 /// The direction in which stacks are followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FlameDirection {
     /// From the root to the leaves.
+    #[default]
     Roots,
     /// From the leaves to their callers.
     Leaves,

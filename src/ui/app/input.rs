@@ -170,15 +170,15 @@ impl App {
 
     fn click_table(&mut self, x: u16, y: u16) {
         match hit::hit(self.scene(), &self.views.top, x, y) {
-            hit::TopHit::Head(field) => self.order_by(field),
-            hit::TopHit::Line(line, on_mark) => {
+            Some(hit::TopHit::Head(field)) => self.order_by(field),
+            Some(hit::TopHit::Line(line, _, on_mark)) => {
                 let again = self.views.top.selected == line;
                 self.views.top.go(line, &self.context.answer);
                 if on_mark || again {
                     self.run(&TOGGLE);
                 }
             }
-            hit::TopHit::Nothing => {}
+            None => {}
         }
     }
 }

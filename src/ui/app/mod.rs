@@ -18,7 +18,6 @@ use crate::engine::{Clock, Request, UnitRequest};
 use crate::ingest::tracepoints;
 use crate::query::{Question, TopLine};
 use crate::source::{Control, Info};
-
 use crate::ui::context::{Context, SavedFilters};
 use crate::ui::frame::{Level, Surroundings};
 use crate::ui::scene::Scene;

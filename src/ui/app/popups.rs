@@ -5,15 +5,13 @@ use tui_input::backend::crossterm::EventHandler;
 
 use crate::query::ColumnKey;
 use crate::ui::app::App;
-use crate::ui::command::HintAction;
-use crate::ui::command::Invocation;
+use crate::ui::command::{HintAction, Invocation};
 use crate::ui::commands::{general, program, table};
 use crate::ui::draw::{footer, header, layout, popups};
-use crate::ui::footer_keys;
-use crate::ui::keys;
 use crate::ui::popup::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
 use crate::ui::tab::Tab;
 use crate::ui::view::units::chooser::unit_choices;
+use crate::ui::{footer_keys, keys};
 
 impl App {
     pub(crate) fn popup_key(&mut self, key: KeyEvent, name: &str) {

@@ -4,13 +4,12 @@ use crate::engine::Request;
 use crate::panel::unit::clock;
 use crate::query::range;
 use crate::session::{Origin, TimeMark, marks};
-use crate::ui::popup::Popup;
-use crate::ui::view::time::state::MapPoint;
-
 use crate::ui::app::App;
+use crate::ui::popup::Popup;
 use crate::ui::range::{clause, label};
 use crate::ui::selection::Zoom;
 use crate::ui::tab::Tab;
+use crate::ui::view::time::state::MapPoint;
 
 impl App {
     /// Narrows everything to a range, in place of the one before.

@@ -7,14 +7,12 @@ use crate::panel::unit::clock;
 use crate::query::diff::NormalizeBy;
 use crate::query::{Age, Order, range};
 use crate::session::Origin;
-use crate::ui::view::units::state::quoted;
-use crate::ui::view::{cpus, events, flame, time, units};
-
-use crate::ui::app::App;
-use crate::ui::app::Effect;
+use crate::ui::app::{App, Effect};
 use crate::ui::range::label;
 use crate::ui::selection::{BaselineSource, ComparedWith, WINDOWS, describe_age};
 use crate::ui::tab::Tab;
+use crate::ui::view::units::state::quoted;
+use crate::ui::view::{cpus, events, flame, time, units};
 
 impl App {
     /// Marks now, a filter or a file as the baseline, or takes the baseline away.

@@ -16,7 +16,6 @@ use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
 use crate::ui::view::{Views, flame, top, units};
-
 use crate::ui::widget::put;
 
 /// Lines that a message takes at most.

@@ -18,7 +18,6 @@ use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
-
 use crate::ui::view::events::draw::describe_rate;
 use crate::ui::widget::put;
 

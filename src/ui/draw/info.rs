@@ -5,7 +5,6 @@ use crate::panel::unit::{bytes, percent, thousands};
 use crate::symbols::spaces::{TableOutcome, WalkFigures};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-
 use crate::ui::widget::popup_frame::Styled;
 
 /// Cells of the left column.

@@ -12,7 +12,6 @@ use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::Views;
 use crate::ui::view::units::chooser::unit_choices;
 use crate::ui::widget::popup_frame::{Styled, centre, frame, list, list_size};
-
 use crate::ui::widget::put;
 
 /// Draws the topmost popup. Returns where the cursor belongs.

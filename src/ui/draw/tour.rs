@@ -9,7 +9,6 @@ use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::tour::{STEPS, TourStep, step};
-
 use crate::ui::widget::put;
 
 /// The lines that the tour takes below what it speaks of; none where there is no tour, or no room for it.

@@ -8,15 +8,11 @@ use ratatui::style::{Color, Modifier};
 
 use crate::panel::unit::thousands;
 use crate::ui::theme::Theme;
-
 use crate::ui::widget::put;
 
 /// Below this width there is no bar beside a share, which takes so many cells, a blank before it included.
 pub(crate) const BARRED: u16 = 100;
 pub(crate) const BAR: u16 = 9;
-
-/// Eighths of a cell's height, the lowest first.
-pub(crate) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The words for rows that are out of sight above, and the key that goes there.
 pub(crate) fn hotter(rows: usize, key: String) -> Option<String> {

@@ -5,12 +5,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 
+use crate::panel::series::LEVELS;
 use crate::panel::unit::clock;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-
 use crate::ui::widget::put;
-use crate::ui::widget::rows::LEVELS;
 
 /// A number as a bar, by its share of the highest; nothing is no bar.
 pub(crate) fn bar(n: u64, top: u64) -> char {

@@ -1,8 +1,7 @@
 //! Commands of the CPUs' screen, and what those of every screen mean here.
 
 use crate::ui::act::Act::Plain;
-use crate::ui::act::Acts;
-use crate::ui::act::commands;
+use crate::ui::act::{Acts, commands};
 use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::{general, program};
 use crate::ui::view::top;

@@ -10,6 +10,7 @@ use ratatui::style::Style;
 
 use crate::cpu::softirq::{Handler, SECONDS};
 use crate::cpu::table::{CpuColumn, CpuFacts};
+use crate::panel::series::LEVELS;
 use crate::panel::text::{width, wrap};
 use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
@@ -18,11 +19,8 @@ use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::cpus::state::CpusScreen;
-use crate::ui::view::cpus::state::Page;
-
+use crate::ui::view::cpus::state::{CpusScreen, Page};
 use crate::ui::widget::put;
-use crate::ui::widget::rows::LEVELS;
 
 /// The words below the rows, the most important first.
 pub(crate) fn draw(

@@ -7,17 +7,17 @@ use ratatui::style::{Modifier, Style};
 
 use crate::cpu::table::{CpuColumn, CpuFacts};
 use crate::panel::Align;
+use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, width};
 use crate::query::flame::Class;
 use crate::session::machine::Ticks;
+use crate::ui::draw::layout::places;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::cpus::state::CpusScreen;
-
-use crate::ui::draw::layout::places;
 use crate::ui::view::cpus::describe;
+use crate::ui::view::cpus::state::CpusScreen;
 use crate::ui::widget::put;
-use crate::ui::widget::rows::LEVELS;
+use crate::ui::widget::rows::arrow;
 
 /// The place of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub(crate) struct CpuColumnSpan {
 }
 
 /// The layout of the screen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CpusLayout {
     pub(crate) spans: Vec<CpuColumnSpan>,
     /// The stacked bar and the history, as (x, width).
@@ -48,15 +48,7 @@ pub(crate) struct CpusLayout {
 pub(crate) fn plan(scene: Scene<'_>, view: &CpusScreen) -> CpusLayout {
     let area = scene.area();
     if scene.is_too_small() {
-        return CpusLayout {
-            spans: Vec::new(),
-            bar: None,
-            history: None,
-            overview: false,
-            rows: 0,
-            words: 0,
-            more: false,
-        };
+        return CpusLayout::default();
     }
     let table = places(scene, area).table;
     let facts = scene.context.facts();
@@ -117,25 +109,20 @@ fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<CpuColumn
 pub(crate) enum CpusHit {
     Head(CpuColumn),
     Cell(u32, CpuColumn),
-    Nothing,
 }
 
 /// Finds what a click means.
-pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> CpusHit {
+pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option<CpusHit> {
     let plan = plan(scene, view);
     let area = places(scene, scene.area()).table;
     let first = area.y + 1 + u16::from(plan.overview);
-    let span = plan.spans.iter().find(|s| (s.x..=s.x + s.width).contains(&x)).or(plan.spans.first());
-    let Some(span) = span else { return CpusHit::Nothing };
+    let span = plan.spans.iter().find(|s| (s.x..=s.x + s.width).contains(&x)).or(plan.spans.first())?;
     if y == area.y {
-        return CpusHit::Head(span.column);
+        return Some(CpusHit::Head(span.column));
     }
-    let row = usize::from(y.saturating_sub(first));
-    if y < first || row >= plan.rows {
-        return CpusHit::Nothing;
-    }
+    let row = y.checked_sub(first).map(usize::from).filter(|row| *row < plan.rows)?;
     let rows = view.rows(&scene.context.facts());
-    rows.get(view.top + row).map_or(CpusHit::Nothing, |cpu| CpusHit::Cell(*cpu, span.column))
+    rows.get(view.top + row).map(|cpu| CpusHit::Cell(*cpu, span.column))
 }
 
 /// Draws it.
@@ -188,11 +175,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rec
 fn heading(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, plan: &CpusLayout, area: Rect, buffer: &mut Buffer) {
     for span in &plan.spans {
         let ordered = span.column == view.order && (view.order != CpuColumn::Cpu || view.reversed);
-        let arrow = match (ordered, view.reversed) {
-            (true, false) => "▾",
-            (true, true) => "▴",
-            _ => "",
-        };
+        let arrow = arrow(ordered, view.reversed);
         let title = facts.title(span.column);
         let room = usize::from(span.width);
         let text = format!("{}{arrow}", fit(&title, room.saturating_sub(width(arrow))));

@@ -38,7 +38,7 @@ impl Page {
 }
 
 /// The CPU screen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CpusScreen {
     /// The CPU under the cursor; the first row's while the cursor has not been moved.
     pub(crate) cpu: Option<u32>,
@@ -53,21 +53,6 @@ pub struct CpusScreen {
     pub(crate) counts_work: bool,
     /// Columns in which something was to be seen: they stay, so that no column comes and goes.
     active: Vec<CpuColumn>,
-}
-
-impl Default for CpusScreen {
-    fn default() -> Self {
-        Self {
-            cpu: None,
-            column: CpuColumn::Cpu,
-            top: 0,
-            page: None,
-            order: CpuColumn::Cpu,
-            reversed: false,
-            counts_work: false,
-            active: Vec::new(),
-        }
-    }
 }
 
 /// Interrupt lines that are shown, the busiest ones.

@@ -10,12 +10,10 @@ use crate::lang::quantity;
 use crate::query::Order;
 use crate::query::cpus::of_vector;
 use crate::source::Control;
+use crate::ui::app::{App, Effect};
+use crate::ui::tab::Tab;
 use crate::ui::view::cpus::draw as drawn;
 use crate::ui::view::cpus::state::{CpusScreen, Page};
-
-use crate::ui::app::App;
-use crate::ui::app::Effect;
-use crate::ui::tab::Tab;
 
 impl App {
     /// New figures of the machine's CPUs.
@@ -237,15 +235,15 @@ impl App {
 
     pub(crate) fn click_cpus(&mut self, x: u16, y: u16) {
         match drawn::hit(self.scene(), &self.views.cpus, x, y) {
-            drawn::CpusHit::Head(column) => self.order_cpus(column),
-            drawn::CpusHit::Cell(cpu, column) => {
+            Some(drawn::CpusHit::Head(column)) => self.order_cpus(column),
+            Some(drawn::CpusHit::Cell(cpu, column)) => {
                 let again = self.cpu() == Some(cpu) && self.views.cpus.column == column;
                 (self.views.cpus.cpu, self.views.cpus.column) = (Some(cpu), column);
                 if again {
                     self.enter_cell();
                 }
             }
-            drawn::CpusHit::Nothing => {}
+            None => {}
         }
     }
 }

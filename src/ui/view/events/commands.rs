@@ -2,8 +2,7 @@
 
 use crate::source::{Change, RunState};
 use crate::ui::act::Act::{Given, Plain};
-use crate::ui::act::Acts;
-use crate::ui::act::commands;
+use crate::ui::act::{Acts, commands};
 use crate::ui::command::HintAction::{self, Chord, Command};
 use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::general;

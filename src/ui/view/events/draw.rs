@@ -7,22 +7,20 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::event::CallGraph;
 use crate::event::catalogue::EventKind;
-use crate::event::plain;
+use crate::event::{CallGraph, plain};
+use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, width, wrap};
 use crate::panel::unit::{duration, percent, short, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Rate, RunState};
+use crate::ui::draw::layout::places;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::events::state::{EventRow, EventsScreen, NO_TRACEPOINTS};
-
-use crate::ui::draw::layout::places;
 use crate::ui::widget::put;
-use crate::ui::widget::rows::LEVELS;
 
 /// A column of the measured events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,37 +36,27 @@ pub(crate) enum EventColumn {
     History,
 }
 
+/// The columns, in the order of [`EventColumn`].
+static FIGURES: [(EventColumn, Column); 9] = [
+    (EventColumn::Name, Column::new("event", "Event", Align::Left, 0)),
+    (EventColumn::State, Column::new("state", "State", Align::Left, 16)),
+    (EventColumn::Rate, Column::new("rate", "Hits/s", Align::Right, 8)),
+    (EventColumn::Sampled, Column::new("sampled", "Samples/s", Align::Right, 9)),
+    (EventColumn::Count, Column::new("count", "Hits", Align::Right, 8)),
+    (EventColumn::Samples, Column::new("samples", "Samples", Align::Right, 8)),
+    (EventColumn::Lost, Column::new("lost", "Lost", Align::Right, 7)),
+    (EventColumn::Cost, Column::new("cost", "Cost", Align::Right, 7)),
+    (EventColumn::History, Column::new("history", "History", Align::Left, 24)),
+];
+
 impl EventColumn {
-    const fn column(self) -> Column {
-        let (name, title, align, width) = match self {
-            Self::Name => ("event", "Event", Align::Left, 0),
-            Self::State => ("state", "State", Align::Left, 16),
-            Self::Rate => ("rate", "Hits/s", Align::Right, 8),
-            Self::Sampled => ("sampled", "Samples/s", Align::Right, 9),
-            Self::Count => ("count", "Hits", Align::Right, 8),
-            Self::Samples => ("samples", "Samples", Align::Right, 8),
-            Self::Lost => ("lost", "Lost", Align::Right, 7),
-            Self::Cost => ("cost", "Cost", Align::Right, 7),
-            Self::History => ("history", "History", Align::Left, 24),
-        };
-        Column::new(name, title, align, width)
+    fn column(self) -> &'static Column {
+        &FIGURES[self as usize].1
     }
 }
 
-const FIGURES: [EventColumn; 9] = [
-    EventColumn::Name,
-    EventColumn::State,
-    EventColumn::Rate,
-    EventColumn::Sampled,
-    EventColumn::Count,
-    EventColumn::Samples,
-    EventColumn::Lost,
-    EventColumn::Cost,
-    EventColumn::History,
-];
-
 /// The layout of the screen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventsLayout {
     pub(crate) figures: Vec<(EventColumn, u16, u16)>,
     /// Lines of measured events.
@@ -82,7 +70,7 @@ pub(crate) struct EventsLayout {
 /// Plans the screen.
 pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
     if scene.is_too_small() {
-        return EventsLayout { figures: Vec::new(), own: 0, listed: 0, words: 0 };
+        return EventsLayout::default();
     }
     let table = places(scene, scene.area()).table;
     let words = match table.height {
@@ -99,7 +87,7 @@ pub(crate) fn plan(scene: Scene<'_>) -> EventsLayout {
 
 /// The columns that fit; what matters least goes first.
 fn figures(width: u16) -> Vec<(EventColumn, u16, u16)> {
-    let mut shown = FIGURES.to_vec();
+    let mut shown: Vec<EventColumn> = FIGURES.iter().map(|(figure, _)| *figure).collect();
     let name = 24;
     let need = |shown: &[EventColumn]| shown.iter().map(|f| f.column().width + 1).sum::<u16>() + 2 + name;
     for drop in [
@@ -414,12 +402,12 @@ fn catalogue_line(view: &EventsScreen, theme: &Theme, name: &str, about: &str, r
 
 /// The measured events as text.
 pub(crate) fn text(scene: Scene<'_>) -> String {
-    let figures: Vec<EventColumn> = FIGURES.into_iter().filter(|f| *f != EventColumn::History).collect();
+    let figures: Vec<EventColumn> = FIGURES.iter().map(|(f, _)| *f).filter(|f| *f != EventColumn::History).collect();
     let theme = Theme::new(Depth::None);
     let row = |event: usize| -> Option<Vec<Cell>> {
         let info = scene.context.answer.events.get(event)?;
         Some(figures.iter().map(|f| Cell::Text(Arc::from(figure_text(&theme, info, *f, 200).0.as_str()))).collect())
     };
     let rows = EventsScreen::own(&scene.context.answer.events).filter_map(row).collect();
-    Table { columns: figures.iter().map(|f| f.column()).collect(), rows }.to_text()
+    Table { columns: figures.iter().map(|f| f.column().clone()).collect(), rows }.to_text()
 }

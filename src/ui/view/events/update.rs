@@ -9,16 +9,14 @@ use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Change, Control, RunState};
 use crate::ui::app::update::cpu_list;
+use crate::ui::app::{App, Effect};
 use crate::ui::command::Command;
 use crate::ui::commands::general;
 use crate::ui::prompt::Prompt;
+use crate::ui::tab::Tab;
 use crate::ui::view::events::commands::{CPUS, MODIFIERS, RATE, SEARCHED};
 use crate::ui::view::events::draw as drawn;
 use crate::ui::view::events::state::{EventRow, EventsScreen, rate, rate_text};
-
-use crate::ui::app::App;
-use crate::ui::app::Effect;
-use crate::ui::tab::Tab;
 
 /// The reason why an event cannot be changed.
 const NO_EVENT: &str = "this event is not measured: put the cursor on one that is, at the top";

@@ -10,16 +10,13 @@ use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
 use crate::query::ChainMode;
-use crate::query::diff::RowDiff;
-use crate::query::diff::{NormalizeBy, Verdict};
+use crate::query::diff::{NormalizeBy, RowDiff, Verdict};
 use crate::query::flame::layout::{Block, Flame};
 use crate::query::flame::{Class, WeightPair};
 use crate::query::search::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::flame::state::FlameScreen;
-use crate::ui::view::flame::state::LEGEND;
-
+use crate::ui::view::flame::state::{FlameScreen, LEGEND};
 use crate::ui::view::top::draw as table;
 use crate::ui::widget::put;
 

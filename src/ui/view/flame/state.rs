@@ -8,19 +8,13 @@ use crate::query::row_order::arrange_by_key;
 use crate::query::search::shown;
 
 /// The stacks that are drawn, and the edits of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlameView {
     pub(crate) way: FlameDirection,
     /// Names from the root to the frame that is as wide as the screen.
     pub zoom: Vec<Arc<str>>,
     /// Edits of the stacks, in their order.
     pub edits: Vec<Edit>,
-}
-
-impl Default for FlameView {
-    fn default() -> Self {
-        Self { way: FlameDirection::Roots, zoom: Vec::new(), edits: Vec::new() }
-    }
 }
 
 /// The screen.

@@ -1,8 +1,7 @@
 //! Commands of the map of time, and what those of every screen mean here.
 
 use crate::ui::act::Act::{Given, Plain};
-use crate::ui::act::Acts;
-use crate::ui::act::commands;
+use crate::ui::act::{Acts, commands};
 use crate::ui::command::Argument;
 use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::general;

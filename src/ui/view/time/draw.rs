@@ -10,11 +10,9 @@ use crate::query::heat::{Heat, HeatBy, SECOND};
 use crate::session::Origin;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::time::state::Selection;
-use crate::ui::view::time::state::TimeScreen;
-
 use crate::ui::view::time::heat::{self, Map};
 use crate::ui::view::time::layout::{map_area, rows_a_line, slot_of, turned, wide};
+use crate::ui::view::time::state::{Selection, TimeScreen};
 use crate::ui::widget::put;
 
 /// Draws it.

@@ -8,8 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::time::state::Selection;
-use crate::ui::view::time::state::TimeScreen;
+use crate::ui::view::time::state::{Selection, TimeScreen};
 
 /// The levels where colours are few, and those of cells that are highlighted.
 const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];

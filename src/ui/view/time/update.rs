@@ -3,12 +3,11 @@
 use crate::filter::equals;
 use crate::query::heat::{Heat, HeatBy, HeatSpec, SECOND, Scale, offset_rows};
 use crate::source::Rate;
+use crate::ui::app::App;
 use crate::ui::commands::general;
+use crate::ui::tab::Tab;
 use crate::ui::view::time::layout;
 use crate::ui::view::time::state::{MapPoint, fitting, usual};
-
-use crate::ui::app::App;
-use crate::ui::tab::Tab;
 
 impl App {
     /// The map that the screen has room for.

@@ -3,6 +3,8 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::columns::name_at;
+use super::draw::{chain_signs, name};
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::percent;
 use crate::query::{Direction, TopLine};
@@ -10,9 +12,6 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::put;
-
-use super::columns::name_at;
-use super::draw::{chain_signs, name};
 
 /// Cells of a share.
 const SHARE: u16 = 8;

@@ -10,8 +10,7 @@ use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
-use crate::ui::widget::put;
-use crate::ui::widget::rows;
+use crate::ui::widget::{put, rows};
 
 /// Draws it.
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {

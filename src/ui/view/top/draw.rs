@@ -9,14 +9,12 @@ use crate::panel::top::Field;
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
 use crate::profile::frames::SymState;
-use crate::query::answer::MAX_ROWS;
-use crate::query::answer::{Mark, TopLine};
+use crate::query::answer::{MAX_ROWS, Mark, TopLine};
 use crate::query::{ColumnKey, Order};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::top::state::TopScreen;
-
 use crate::ui::view::top::columns::{self, TopColumnSpan};
+use crate::ui::view::top::state::TopScreen;
 use crate::ui::widget::put;
 use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 

@@ -3,10 +3,9 @@
 
 use regex::Regex;
 
-use crate::query::Answer;
-use crate::query::ColumnKey;
 use crate::query::answer::TopLine;
 use crate::query::search::pattern;
+use crate::query::{Answer, ColumnKey};
 
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::panel::top::Field;
 use crate::query::column::ColumnValue;
 use crate::query::{ColumnKey, Direction, Order};
-use crate::ui::app::App;
-use crate::ui::app::Effect;
+use crate::ui::app::{App, Effect};
 use crate::ui::commands::general;
 use crate::ui::selection::Zoom;
 use crate::ui::view::top::commands::COLUMNS;
@@ -104,7 +103,8 @@ impl App {
 
     /// Keeps only what shares the value of the cell under the mouse, or leaves that out.
     pub(crate) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
-        let Some((line, field)) = hit::cell(self.scene(), &self.views.top, column, row) else { return };
+        let hit = hit::hit(self.scene(), &self.views.top, column, row);
+        let Some(hit::TopHit::Line(line, Some(field), _)) = hit else { return };
         let answer = self.context.answer.clone();
         self.views.top.go(line, &answer);
         match field {

@@ -2,8 +2,7 @@
 
 use crate::engine::UnitRequest;
 use crate::ui::act::Act::{Given, Plain};
-use crate::ui::act::Acts;
-use crate::ui::act::commands;
+use crate::ui::act::{Acts, commands};
 use crate::ui::app::Effect;
 use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::general;

@@ -10,18 +10,16 @@ use crate::panel::{Body, Cell, Panel, Rows};
 use crate::query::flame::layout::{Flame, layout};
 use crate::query::search::shown;
 use crate::ui::commands::general;
+use crate::ui::draw::layout::places;
 use crate::ui::keys;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::units::panel_view::PanelView;
-use crate::ui::view::units::panel_view::{cursor, visible};
+use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::view::units::state::UnitsScreen;
-use crate::units::UNITS;
-
-use crate::ui::draw::layout::places;
 use crate::ui::view::units::{panels, table};
 use crate::ui::widget::put;
 use crate::ui::widget::rows::place;
+use crate::units::UNITS;
 
 /// The meaning of a click.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,10 +12,9 @@ use crate::panel::unit::{clock, duration, percent, thousands};
 use crate::panel::{Body, Panel};
 use crate::query::flame::layout::Flame;
 use crate::ui::theme::Theme;
+use crate::ui::view::flame::draw as graph;
 use crate::ui::view::units::panel_view::PanelView;
 use crate::ui::view::units::table;
-
-use crate::ui::view::flame::draw as graph;
 use crate::ui::widget::put;
 use crate::ui::widget::rows::eighths;
 

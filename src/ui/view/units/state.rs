@@ -7,10 +7,9 @@ use hashbrown::{HashMap, HashSet};
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::panel::{Body, Panel};
 use crate::query::row_order::arrange_by_key;
+use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::units::kit::ViewState;
 use crate::units::{self, UNITS};
-
-use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 
 /// Rows of a log that are asked for.
 const LOG_ROWS: usize = 1000;

@@ -8,11 +8,9 @@ use crate::panel::series::spark;
 use crate::panel::text::{fit, fit_stack, width};
 use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
 use crate::ui::theme::Theme;
-use crate::ui::view::units::panel_view::PanelView;
-use crate::ui::view::units::panel_view::{cursor, visible};
-use crate::ui::widget::rows::{BAR, BARRED, arrow, eighths, light_up, scroll_bar};
-
+use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::widget::put;
+use crate::ui::widget::rows::{BAR, BARRED, arrow, eighths, light_up, scroll_bar};
 
 /// The first row in sight: a log follows its end until a row of it is chosen.
 pub(crate) fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {

@@ -4,17 +4,15 @@ use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
 use crate::panel::{Body, Panel};
 use crate::query::search::pattern;
+use crate::ui::app::{App, Effect};
 use crate::ui::commands::general;
+use crate::ui::tab::Tab;
 use crate::ui::view::units::commands::ENTER;
 use crate::ui::view::units::draw as drawn;
 use crate::ui::view::units::panel_view::visible;
 use crate::ui::view::units::state::split_shell_words;
 use crate::units;
 use crate::units::kit::{Settings, Spec};
-
-use crate::ui::app::App;
-use crate::ui::app::Effect;
-use crate::ui::tab::Tab;
 
 impl App {
     /// New figures of units are there.

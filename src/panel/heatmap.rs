@@ -15,7 +15,7 @@ pub struct Heatmap {
 }
 
 /// A thing and its values; NaN where nothing is known.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct HeatRow {
     pub(crate) label: String,
     pub(crate) cells: Vec<f32>,

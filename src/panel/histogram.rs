@@ -4,7 +4,7 @@ use super::measure::Measure;
 use super::unit::{percent, thousands};
 
 /// Values from `from` up to, not including, `to`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Bar {
     pub(crate) from: u64,
     pub(crate) to: u64,

@@ -113,29 +113,19 @@ impl Panel {
             Body::Tree(rows) => ("tree", json!({ "rows": rows.table.to_json(), "depth": rows.depth })),
             Body::Log(rows) => ("log", json!({ "rows": rows.table.to_json() })),
             Body::Histogram(h) => {
-                let list = |bars: &[histogram::Bar]| -> Vec<_> {
-                    bars.iter().map(|b| json!({ "from": b.from, "to": b.to, "count": b.count })).collect()
-                };
-                let mut body = json!({ "unit": h.measure.name(), "bars": list(&h.bars) });
+                let mut body = json!({ "unit": h.measure.name(), "bars": h.bars });
                 if !h.steps.is_empty() {
-                    body["steps"] = list(&h.steps).into();
+                    body["steps"] = json!(h.steps);
                 }
                 ("histogram", body)
             }
+            // What is not known is null.
             Body::Heatmap(map) => {
-                let known = |v: &f32| v.is_finite().then_some(*v);
-                let row = |row: &heatmap::HeatRow| json!({ "label": row.label, "cells": row.cells.iter().map(known).collect::<Vec<_>>() });
-                let rows: Vec<_> = map.rows.iter().map(row).collect();
-                (
-                    "heatmap",
-                    json!({ "unit": map.measure.name(), "start_ns": map.start, "step_ns": map.step, "rows": rows }),
-                )
+                let unit = map.measure.name();
+                ("heatmap", json!({ "unit": unit, "start_ns": map.start, "step_ns": map.step, "rows": map.rows }))
             }
             Body::Series(series) => {
-                let known = |v: &f64| v.is_finite().then_some(*v);
-                let line = |line: &series::SeriesLine| json!({ "label": line.label, "values": line.values.iter().map(known).collect::<Vec<_>>() });
-                let lines: Vec<_> = series.lines.iter().map(line).collect();
-                let unit = series.measure.name();
+                let (unit, lines) = (series.measure.name(), &series.lines);
                 ("series", json!({ "unit": unit, "start_ns": series.start, "step_ns": series.step, "lines": lines }))
             }
             Body::Flame(stacks) => {

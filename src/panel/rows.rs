@@ -33,12 +33,6 @@ impl Rows {
         self.table.rows.push(cells);
     }
 
-    /// Adds a row of a tree.
-    pub fn push_below(&mut self, depth: u16, id: u64, cells: Vec<Cell>) {
-        self.depth.push(depth);
-        self.push(id, cells);
-    }
-
     /// The rows that stand alone: all but those that are folded into one of them.
     pub fn unfolded(&self) -> usize {
         self.rest.map_or(self.ids.len(), |rest| rest + 1)
@@ -63,16 +57,6 @@ impl Rows {
             None => json!({ "rows": all }),
             Some((sum, rows)) => json!({ "rows": all, "rest": { "sum": sum, "rows": rows } }),
         }
-    }
-
-    /// Keeps the first rows.
-    pub fn limited(mut self, rows: usize) -> Self {
-        self.more += self.table.rows.len().saturating_sub(rows);
-        self.table.rows.truncate(rows);
-        self.ids.truncate(rows);
-        self.depth.truncate(rows);
-        self.rest = self.rest.filter(|rest| *rest < rows);
-        self
     }
 
     /// Plain text; rows of a tree are indented in their last column.
@@ -113,6 +97,5 @@ mod tests {
         assert_eq!((folded.to_text().as_str(), folded.unfolded_table().rows.len()), ("N\n1\n2\n", 2));
         let json = json!({ "rows": [{ "n": 1 }], "rest": { "sum": { "n": 2 }, "rows": [{ "n": 3 }, { "n": 4 }] } });
         assert_eq!(folded.to_json(), json);
-        assert_eq!((folded.clone().limited(1).rest, folded.limited(2).rest), (None, Some(1)));
     }
 }

@@ -4,7 +4,7 @@ use super::measure::Measure;
 use super::unit::clock;
 
 /// Values of one thing, a step apart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SeriesLine {
     /// What it is of, as the legend has it.
     pub label: String,

@@ -56,11 +56,6 @@ impl Stacks {
         self.tree.get_or_init(|| FlameTree::of_names(self.stacks.iter().map(|stack| (&stack.frames[..], one(stack)))))
     }
 
-    /// The weight of all of them, in the measure's unit.
-    pub fn total(&self) -> u64 {
-        self.stacks.iter().map(|stack| stack.weight).sum()
-    }
-
     /// Folded text as flamegraph.pl reads it: `[prefix;]comm;root;…;leaf N`.
     pub fn folded(&self, prefix: &str) -> String {
         let mut out = String::new();

@@ -226,38 +226,33 @@ fn sideways(from: u16, to: u16) -> String {
     }
 }
 
+/// Modifiers, and the parameters that begin and end them (ECMA-48, SGR).
+const MODIFIERS: [(Modifier, u8, u8); 9] = [
+    (Modifier::BOLD, 1, 22),
+    (Modifier::DIM, 2, 22),
+    (Modifier::ITALIC, 3, 23),
+    (Modifier::UNDERLINED, 4, 24),
+    (Modifier::SLOW_BLINK, 5, 25),
+    (Modifier::RAPID_BLINK, 6, 25),
+    (Modifier::REVERSED, 7, 27),
+    (Modifier::HIDDEN, 8, 28),
+    (Modifier::CROSSED_OUT, 9, 29),
+];
+
 /// The parameters that take a terminal from one look to another (ECMA-48, SGR).
 fn parameters(from: Look, to: Look) -> String {
     let mut list: Vec<String> = Vec::new();
     let gone = from.modifier - to.modifier;
     let mut fresh = to.modifier - from.modifier;
-    for (off, modifiers) in [
-        (22, Modifier::BOLD | Modifier::DIM),
-        (23, Modifier::ITALIC),
-        (24, Modifier::UNDERLINED),
-        (25, Modifier::SLOW_BLINK | Modifier::RAPID_BLINK),
-        (27, Modifier::REVERSED),
-        (28, Modifier::HIDDEN),
-        (29, Modifier::CROSSED_OUT),
-    ] {
+    for group in MODIFIERS.chunk_by(|a, b| a.2 == b.2) {
+        let modifiers = group.iter().fold(Modifier::empty(), |all, (modifier, ..)| all | *modifier);
         if gone.intersects(modifiers) {
-            list.push(off.to_string());
+            list.push(group[0].2.to_string());
             // One parameter ends two of them.
             fresh |= to.modifier & modifiers;
         }
     }
-    let on = [
-        Modifier::BOLD,
-        Modifier::DIM,
-        Modifier::ITALIC,
-        Modifier::UNDERLINED,
-        Modifier::SLOW_BLINK,
-        Modifier::RAPID_BLINK,
-        Modifier::REVERSED,
-        Modifier::HIDDEN,
-        Modifier::CROSSED_OUT,
-    ];
-    list.extend(on.iter().zip(1..).filter(|(modifier, _)| fresh.contains(**modifier)).map(|(_, n)| n.to_string()));
+    list.extend(MODIFIERS.iter().filter(|(modifier, ..)| fresh.contains(*modifier)).map(|(_, on, _)| on.to_string()));
     if from.fg != to.fg {
         list.push(color(to.fg, 30));
     }

@@ -184,7 +184,8 @@ mod tests {
         let column = |name| crate::panel::Column::new(name, name, crate::panel::Align::Left, 0);
         let mut rows = Rows::new(vec![column("name"), column("n"), column("time")]);
         for (id, (depth, name, n, time)) in (1..).zip(cells) {
-            rows.push_below(*depth, id, vec![Cell::Text((*name).into()), Cell::Count(*n), Cell::Time(*time)]);
+            rows.depth.push(*depth);
+            rows.push(id, vec![Cell::Text((*name).into()), Cell::Count(*n), Cell::Time(*time)]);
         }
         rows
     }

@@ -49,27 +49,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// A session of which nothing has come yet.
-    pub(crate) fn of(info: Info) -> Self {
-        Self {
-            info,
-            answer: Arc::default(),
-            host: None,
-            times: None,
-            tracing: false,
-            fields: Arc::default(),
-            findings: Vec::new(),
-            behind: ViewLag::default(),
-            keymap: Arc::default(),
-            themes: Vec::new(),
-            saved: SavedFilters::new(),
-            invocation: Vec::new(),
-            fine: true,
-            slow: false,
-            bytes_a_second: None,
-        }
-    }
-
     /// The event that tells instructions a cycle together with another, where there is one.
     pub(crate) fn partner(&self, event: usize) -> Option<Partner> {
         Partner::of(self.answer.events.iter().map(|event| event.name.as_str()), event)

@@ -12,15 +12,12 @@ pub(crate) fn name(event: &KeyEvent) -> Option<String> {
         KeyCode::F(n) => format!("f{n}"),
         code => NAMED.iter().find(|(own, ..)| *own == code)?.1.to_owned(),
     };
-    let mut out = String::new();
-    if event.modifiers.contains(KeyModifiers::CONTROL) {
-        out.push_str("ctrl-");
-    }
-    if event.modifiers.contains(KeyModifiers::ALT) {
-        out.push_str("alt-");
-    }
-    out.push_str(&base);
-    Some(out)
+    let has = |modifier| event.modifiers.contains(modifier);
+    Some(spelled(has(KeyModifiers::CONTROL), has(KeyModifiers::ALT), &base))
+}
+
+fn spelled(control: bool, alt: bool, key: &str) -> String {
+    format!("{}{}{key}", if control { "ctrl-" } else { "" }, if alt { "alt-" } else { "" })
 }
 
 /// Keys as they are written, those of a chord separated by spaces: `ctrl-t`, `alt-enter`, `g g`. The error says
@@ -44,7 +41,7 @@ pub(crate) fn parse(text: &str) -> Result<String, String> {
                 NAMED.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ")
             ));
         }
-        out.push(format!("{}{}{rest}", if control { "ctrl-" } else { "" }, if alt { "alt-" } else { "" }));
+        out.push(spelled(control, alt, rest));
     }
     if out.is_empty() { Err("no key is named".to_owned()) } else { Ok(out.join(" ")) }
 }

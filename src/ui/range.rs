@@ -2,8 +2,15 @@
 
 use crate::panel::unit::clock;
 
-/// Ranges that are remembered.
-const MAX_RANGES: usize = 100;
+/// Ranges, or filters, that are remembered.
+const MAX: usize = 100;
+
+/// Makes something the last of what was looked at.
+pub(crate) fn remember<T: PartialEq>(list: &mut Vec<T>, last: T) {
+    list.retain(|past| *past != last);
+    list.push(last);
+    list.drain(..list.len().saturating_sub(MAX));
+}
 
 /// The ranges that were looked at.
 #[derive(Clone, Debug, Default)]
@@ -32,10 +39,7 @@ pub(crate) fn clause((from, until): (u64, u64)) -> String {
 impl Ranges {
     /// This one is looked at.
     pub(crate) fn remember(&mut self, range: (u64, u64)) {
-        self.past.retain(|past| *past != range);
-        self.past.push(range);
-        let n = self.past.len();
-        self.past.drain(..n.saturating_sub(MAX_RANGES));
+        remember(&mut self.past, range);
         self.at = self.past.len() - 1;
     }
 

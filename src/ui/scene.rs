@@ -3,12 +3,13 @@
 use ratatui::layout::Rect;
 
 use crate::perfdata::EventDesc;
+use crate::query::Age;
 use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::ui::context::Context;
 use crate::ui::frame::Surroundings;
 use crate::ui::keymap::ScreenState;
-use crate::ui::selection::Selection;
+use crate::ui::selection::{Selection, describe_age};
 
 /// Below this size nothing useful fits.
 pub(crate) const MIN: (u16, u16) = (20, 6);
@@ -55,6 +56,8 @@ impl<'a> Scene<'a> {
 
     /// The ages of samples that count, in words.
     pub(crate) fn age_shown(self) -> Option<String> {
-        self.selection.age_shown(&self.context.info)
+        let (age, chosen) = (self.selection.age, self.selection.age_chosen);
+        let shown = self.selection.range().is_none() && (chosen || age != Age::All);
+        (shown && self.context.info.has_times()).then(|| describe_age(age))
     }
 }

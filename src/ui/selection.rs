@@ -276,12 +276,11 @@ impl Selection {
         }
         let mark = self.baseline.as_ref()?;
         let (text, split) = match &mark.of {
-            BaselineSource::Range(_) => (self.narrowed(self.filter.as_ref(), None), None),
             BaselineSource::Past(ns) => {
                 (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns))
             }
             BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None),
-            BaselineSource::File => (self.narrowed(self.filter.as_ref(), None), None),
+            BaselineSource::Range(_) | BaselineSource::File => (self.narrowed(self.filter.as_ref(), None), None),
         };
         let filter = text.and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
         let range = match mark.of {
@@ -327,12 +326,6 @@ impl Selection {
             BaselineSource::Past(ns) => Some((0, ns)),
             BaselineSource::View(_) | BaselineSource::File => None,
         }
-    }
-
-    /// The ages of samples that count, in words.
-    pub(crate) fn age_shown(&self, info: &Info) -> Option<String> {
-        let shown = self.range().is_none() && (self.age_chosen || self.age != Age::All);
-        (shown && info.has_times()).then(|| describe_age(self.age))
     }
 }
 

@@ -8,13 +8,11 @@ use crate::ui::commands::{general, program};
 use crate::ui::key_lookup::Lookup;
 use crate::ui::keys;
 use crate::ui::prompt::Prompt;
+use crate::ui::range::remember;
 use crate::ui::tab::Tab;
 use crate::ui::view::top::commands::TOGGLE;
 use crate::ui::view::top::hit;
 use crate::ui::view::top::state::TopScreen;
-
-/// Filters that are remembered.
-const MAX_PAST: usize = 100;
 
 impl App {
     /// Takes in what the terminal sends.
@@ -69,7 +67,6 @@ impl App {
 
     pub(crate) fn prompt_key(&mut self, key: KeyEvent, name: &str) {
         let Some(mut prompt) = self.frame.prompt.take() else { return };
-        let answer = self.context.answer.clone();
         match name {
             "esc" if prompt.kind() == ArgumentKind::Events => return self.search_events(String::new()),
             "esc" => {
@@ -98,7 +95,7 @@ impl App {
         if let Some(before) = self.frame.before_search.as_ref().filter(|_| self.frame.tab == Tab::Top) {
             self.views.top = TopScreen { height: self.views.top.height, ..before.clone() };
             // An unfinished pattern is shown as a fault by the prompt itself.
-            let _ = self.views.top.search(prompt.text(), &answer);
+            let _ = self.views.top.search(prompt.text(), &self.context.answer);
         }
         self.frame.prompt = Some(prompt);
     }
@@ -119,10 +116,7 @@ impl App {
         }
         self.frame.before_search = None;
         if matches!(prompt.kind(), ArgumentKind::Filter | ArgumentKind::Capture) && !text.is_empty() {
-            self.frame.past_filters.retain(|past| *past != text);
-            self.frame.past_filters.push(text.clone());
-            let n = self.frame.past_filters.len();
-            self.frame.past_filters.drain(..n.saturating_sub(MAX_PAST));
+            remember(&mut self.frame.past_filters, text.clone());
         }
         if !text.is_empty() || prompt.argument.optional {
             self.run(prompt.row.with(text));

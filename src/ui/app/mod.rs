@@ -20,6 +20,7 @@ use crate::query::{Question, TopLine};
 use crate::source::{Control, Info};
 use crate::ui::context::{Context, SavedFilters};
 use crate::ui::frame::{Level, Surroundings};
+use crate::ui::lag::ViewLag;
 use crate::ui::scene::Scene;
 use crate::ui::selection::Selection;
 use crate::ui::start::Start;
@@ -89,12 +90,20 @@ impl App {
             frame: Surroundings::new(start.theme, start.tour),
             context: Context {
                 fields: Arc::new(tracepoints::first_fields(&info)),
+                info,
+                answer: Arc::default(),
+                host: None,
+                times: None,
+                tracing: false,
+                findings: Vec::new(),
+                behind: ViewLag::default(),
                 keymap: Arc::new(start.keymap),
                 themes: start.themes,
-                slow: start.slow,
                 saved: start.saved,
                 invocation: start.invocation,
-                ..Context::of(info)
+                fine: true,
+                slow: start.slow,
+                bytes_a_second: None,
             },
             views: Views::default(),
             steps: steps::Steps::default(),

@@ -165,37 +165,30 @@ impl App {
 
     pub(crate) fn undo(&mut self) {
         let Some(step) = self.steps.done.pop() else { return self.say("there is nothing to undo") };
-        let here = self.frame.tab;
-        self.steps.begun = None;
-        step.before.put(&step.after, self);
-        self.follow_heat();
-        // A step that led to another screen is undone where it was made.
-        if step.from.tab != step.to {
-            self.frame.tab = step.from.tab;
-        }
+        self.replay(&step, (&step.before, &step.after), step.from.tab, "undone");
         (self.views.flame.cursor, self.views.time.cursor, self.views.time.page) =
             (step.from.flame, step.from.time, step.from.page);
         self.steps.cursor = Some(step.from.top.clone());
-        self.tell_of(&step, here, "undone");
         self.steps.undone.push(step);
     }
 
     pub(crate) fn redo(&mut self) {
         let Some(step) = self.steps.undone.pop() else { return self.say("there is nothing to redo") };
-        let here = self.frame.tab;
-        self.steps.begun = None;
-        step.after.put(&step.before, self);
-        self.follow_heat();
-        if step.from.tab != step.to {
-            self.frame.tab = step.to;
-        }
+        self.replay(&step, (&step.after, &step.before), step.to, "done again");
         self.views.top.home();
-        self.tell_of(&step, here, "done again");
         self.steps.done.push(step);
     }
 
-    /// Says what became of a step that was made on another screen: on its own it is seen.
-    fn tell_of(&mut self, step: &UndoStep, here: Tab, what: &str) {
+    /// Puts one of a step's views in place of the other, on this screen where it led to another one.
+    fn replay(&mut self, step: &UndoStep, (view, other): (&View, &View), tab: Tab, what: &str) {
+        let here = self.frame.tab;
+        self.steps.begun = None;
+        view.put(other, self);
+        self.follow_heat();
+        if step.from.tab != step.to {
+            self.frame.tab = tab;
+        }
+        // On its own screens it is seen.
         if here != step.from.tab && here != step.to {
             self.say(format!("{what}: {}", step.describe()));
         }

@@ -77,12 +77,8 @@ impl App {
         self.views.top.step(by, &self.context.answer);
     }
 
-    pub(crate) fn step_page(&mut self, by: isize) {
-        self.step_line(by * self.views.top.height.max(1) as isize);
-    }
-
-    pub(crate) fn step_match(&mut self, step: isize) {
-        self.views.top.next(step, &self.context.answer);
+    pub(crate) fn table_page(&self) -> isize {
+        self.views.top.height.max(1) as isize
     }
 
     pub(crate) fn set_limit(&mut self, text: &str) {
@@ -179,35 +175,32 @@ impl App {
 
     /// Folds what is unfolded under the cursor, else goes to the line that it belongs to; undoes where there is none.
     pub(crate) fn fold(&mut self) {
-        let answer = self.context.answer.clone();
         let Some(line) = self.line() else { return self.undo() };
         if line.mark == Mark::Open {
             return self.toggle();
         }
-        let depth = line.depth;
-        let above = answer.view.lines[..self.views.top.selected].iter().rposition(|above| above.depth < depth);
-        match above {
-            Some(at) => self.views.top.go(at, &answer),
+        let before = &self.context.answer.view.lines[..self.views.top.selected];
+        match before.iter().rposition(|above| above.depth < line.depth) {
+            Some(at) => self.views.top.go(at, &self.context.answer),
             None => self.undo(),
         }
     }
 
     pub(crate) fn toggle_row(&mut self) {
-        let answer = self.context.answer.clone();
-        let row = (0..=self.views.top.selected).rev().find(|i| answer.view.lines.get(*i).is_some_and(|l| l.depth == 0));
+        let lines = &self.context.answer.view.lines;
+        let row = (0..=self.views.top.selected).rev().find(|i| lines.get(*i).is_some_and(|l| l.depth == 0));
         if let Some(row) = row {
-            self.views.top.go(row, &answer);
+            self.views.top.go(row, &self.context.answer);
             self.toggle();
         }
     }
 
     pub(crate) fn search(&mut self, text: Option<String>) {
-        let answer = self.context.answer.clone();
         let Some(text) = text else {
             self.frame.before_search = Some(self.views.top.clone());
             return self.ask_for(&general::SEARCH, String::new());
         };
-        match self.views.top.search(&text, &answer) {
+        match self.views.top.search(&text, &self.context.answer) {
             Ok(()) if self.views.top.search.as_ref().is_some_and(|s| s.matches == 0) => {
                 self.say(format!("{text} matches nothing"))
             }

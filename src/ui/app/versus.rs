@@ -12,7 +12,7 @@ use crate::ui::range::label;
 use crate::ui::selection::{BaselineSource, ComparedWith, WINDOWS, describe_age};
 use crate::ui::tab::Tab;
 use crate::ui::view::units::state::quoted;
-use crate::ui::view::{cpus, events, flame, time, units};
+use crate::ui::view::{cpus, events, flame, time};
 
 impl App {
     /// Marks now, a filter or a file as the baseline, or takes the baseline away.
@@ -85,21 +85,16 @@ impl App {
     }
 
     pub(crate) fn set_per(&mut self, text: Option<String>) {
-        let next = match self.selection.per {
-            NormalizeBy::Total => NormalizeBy::Second,
-            NormalizeBy::Second => NormalizeBy::Nothing,
-            NormalizeBy::Nothing => NormalizeBy::Total,
+        const ALL: [NormalizeBy; 3] = [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing];
+        let found = match text.as_deref().map(str::trim) {
+            None => ALL.iter().position(|per| *per == self.selection.per).map(|at| (at + 1) % ALL.len()),
+            Some(text) => ALL.iter().position(|per| per.word() == text),
         };
-        let named = |text: &str| {
-            [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing].into_iter().find(|per| per.word() == text)
+        let Some(at) = found else {
+            let text = text.unwrap_or_default();
+            return self.error(format!("{}: expected total, second or nothing", text.trim()));
         };
-        self.selection.per = match text.as_deref().map(str::trim) {
-            None => next,
-            Some(text) => match named(text) {
-                Some(per) => per,
-                None => return self.error(format!("{text}: expected total, second or nothing")),
-            },
-        };
+        self.selection.per = ALL[at];
         self.say(format!("differences are of {}", self.selection.per.unit_label()));
     }
 
@@ -148,7 +143,7 @@ impl App {
             Tab::Time => self.context.answer.view.heat.as_ref().map(|heat| time::draw::text(heat)),
             Tab::Cpus => Some(cpus::draw::text(scene, &self.views.cpus)),
             Tab::Events => Some(events::draw::text(scene)),
-            Tab::Units => Some(units::draw::text(&self.views.units)),
+            Tab::Units => Some(self.views.units.panel().map_or_else(String::new, |(panel, _)| panel.to_text())),
         }
     }
 

@@ -11,8 +11,8 @@ use crate::ui::popup::Popup;
 commands! { MOVE "Move" {
     UP "up" ["up", "k"] "up a line" of table => Plain(|app| app.step_line(-1));
     DOWN "down" ["down", "j"] "down a line" of table => Plain(|app| app.step_line(1));
-    PAGE_UP "page-up" ["pgup", "ctrl-b"] "up a page" of table => Plain(|app| app.step_page(-1));
-    PAGE_DOWN "page-down" ["pgdn", "ctrl-f"] "down a page" of table => Plain(|app| app.step_page(1));
+    PAGE_UP "page-up" ["pgup", "ctrl-b"] "up a page" of table => Plain(|app| app.step_line(-app.table_page()));
+    PAGE_DOWN "page-down" ["pgdn", "ctrl-f"] "down a page" of table => Plain(|app| app.step_line(app.table_page()));
     HOME "home" ["home", "g"] "to the hottest line, and stay there" => Plain(|app| app.views.top.home());
     END "end" ["end", "G"] "to the last line" => Plain(|app| app.step_line(isize::MAX));
 }}
@@ -33,8 +33,8 @@ commands! { STEPS "Steps" {
 commands! { FIND "Find and filter" {
     SEARCH "search" ["/"] "search names" (Argument::of("regex", "search", ArgumentKind::Pattern).or_nothing())
         => Given(|app, text| app.search(text));
-    NEXT "next" ["n"] "to the next match" of table => Plain(|app| app.step_match(1));
-    PREVIOUS "previous" ["N"] "to the match before" of table => Plain(|app| app.step_match(-1));
+    NEXT "next" ["n"] "to the next match" of table => Plain(|app| app.views.top.next(1, &app.context.answer));
+    PREVIOUS "previous" ["N"] "to the match before" of table => Plain(|app| app.views.top.next(-1, &app.context.answer));
     FILTER "filter" ["f"] "show only samples that match; the past is filtered too"
         (Argument::of("expression", "filter", ArgumentKind::Filter).or_nothing())
         => Asked(|app, text| app.set_filter(text), |app| app.selection.filter.clone().unwrap_or_default());

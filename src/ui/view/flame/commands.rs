@@ -29,13 +29,13 @@ commands! { GROUP "Flame graph" on Flame {
         => Given(|app, text| app.flame_around(text));
     MARK_ALL "mark-all" ["*"] "mark the function under the cursor everywhere" => Plain(|app| app.flame_mark());
     FOCUS "focus" ["e b"] "begin stacks at a function" (Argument::named("name"))
-        => Given(|app, name| app.edit_function(name, Edit::Focus));
+        => Given(|app, name| app.edit_by(name, |block| &block.name, Edit::Focus));
     DROP "drop" ["x"] "leave out samples whose stack has a function" (Argument::named("name"))
         => Given(|app, name| app.flame_drop(name));
     MERGE "merge" ["e m"] "count a function's time for its caller" (Argument::named("name"))
-        => Given(|app, name| app.edit_function(name, Edit::MergeFunction));
+        => Given(|app, name| app.edit_by(name, |block| &block.name, Edit::MergeFunction));
     MERGE_DSO "merge-dso" ["e d"] "count all of a DSO's functions for their callers" (Argument::named("name"))
-        => Given(|app, name| app.edit_dso(name));
+        => Given(|app, name| app.edit_by(name, |block| &block.dso, Edit::MergeDso));
     RECURSION "recursion" ["e r"] "a function that calls itself is one frame"
         => Plain(|app| app.flame_edit(Edit::CollapseRecursion));
     BY_DSO "by-dso" ["e o"] "frames are DSOs instead of functions" => Plain(|app| app.flame_edit(Edit::ByDso));

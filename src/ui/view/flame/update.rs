@@ -98,8 +98,8 @@ impl App {
     }
 
     /// The function under the cursor.
-    pub(crate) fn flame_function(&self) -> Option<String> {
-        self.flame_frame().filter(|block| block.class != Class::Thread).map(|block| block.name.to_string())
+    pub(crate) fn flame_function(&self) -> Option<&Block> {
+        self.flame_frame().filter(|block| block.class != Class::Thread)
     }
 
     /// Lets stacks stand on programs, on processes, on containers where there are any, or on nothing.
@@ -126,7 +126,7 @@ impl App {
 
     /// Shows what is around a function: the one under the cursor where none is named.
     pub(crate) fn flame_around(&mut self, text: Option<String>) {
-        let here = || self.flame_function().map(|name| exactly(&name));
+        let here = || self.flame_function().map(|block| exactly(&block.name));
         let Some(text) = text.or_else(here) else { return self.ask_for(&AROUND, String::new()) };
         match pattern(&text) {
             Ok(_) => {
@@ -219,18 +219,9 @@ impl App {
         }
     }
 
-    /// Edits stacks by a function: the one under the cursor where none is named.
-    pub(crate) fn edit_function(&mut self, name: Option<String>, edit: fn(Arc<str>) -> Edit) {
-        let block = self.flame_frame().filter(|block| block.class != Class::Thread);
-        self.edit_by(name.map(Into::into).or(block.map(|b| b.name.clone())), edit);
-    }
-
-    pub(crate) fn edit_dso(&mut self, name: Option<String>) {
-        let block = self.flame_frame().filter(|block| block.class != Class::Thread);
-        self.edit_by(name.map(Into::into).or(block.map(|b| b.dso.clone())), Edit::MergeDso);
-    }
-
-    fn edit_by(&mut self, name: Option<Arc<str>>, edit: fn(Arc<str>) -> Edit) {
+    /// Edits stacks by what is named, or by this of the function under the cursor.
+    pub(crate) fn edit_by(&mut self, name: Option<String>, own: fn(&Block) -> &Arc<str>, edit: fn(Arc<str>) -> Edit) {
+        let name = name.map(Arc::from).or_else(|| self.flame_function().map(|block| own(block).clone()));
         match name.filter(|name| !name.is_empty()) {
             Some(name) => self.flame_edit(edit(name)),
             None => self.say("the cursor is on no function"),

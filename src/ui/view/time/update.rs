@@ -66,7 +66,7 @@ impl App {
     pub(crate) fn show_time(&mut self) {
         let name = match self.frame.tab {
             Tab::Top => self.line().map(|line| line.sym.to_string()),
-            Tab::Flame => self.flame_function(),
+            Tab::Flame => self.flame_function().map(|block| block.name.to_string()),
             _ => None,
         };
         if let Some(name) = name.filter(|name| !name.is_empty() && name != "[unknown]") {

@@ -105,8 +105,7 @@ impl App {
     pub(crate) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
         let hit = hit::hit(self.scene(), &self.views.top, column, row);
         let Some(hit::TopHit::Line(line, Some(field), _)) = hit else { return };
-        let answer = self.context.answer.clone();
-        self.views.top.go(line, &answer);
+        self.views.top.go(line, &self.context.answer);
         match field {
             Field::Key(key) if key.entry().field.is_some() => self.zoom(key, exclude),
             _ => self.say("this column has no value to filter by"),
@@ -227,10 +226,10 @@ impl App {
 
     /// Goes to another event; dummies, which only carry side-band, are passed over.
     pub(crate) fn move_event(&mut self, step: isize) {
-        let events = self.context.answer.clone();
-        let n = events.events.len() as isize;
+        let events = &self.context.answer.events;
+        let n = events.len() as isize;
         let around = (1..n).map(|i| (self.selection.event as isize + i * step).rem_euclid(n) as usize);
-        let next = around.into_iter().find(|i| !events.events[*i].name.starts_with("dummy"));
+        let next = around.into_iter().find(|i| !events[*i].name.starts_with("dummy"));
         match next {
             Some(event) => {
                 self.selection.event = event;

@@ -11,8 +11,7 @@ use crate::ui::fuzzy::Fuzzy;
 use crate::ui::popup::{Chooser, Popup, has_words};
 use crate::ui::tab::Tab;
 use crate::ui::view::events::state::{EventsScreen, NO_TRACEPOINTS};
-use crate::ui::view::units::state::completions;
-use crate::units::kit::settings::Settings;
+use crate::units::kit::settings::{OPTIONS, Settings};
 use crate::units::kit::{EventRequest, Spec};
 use crate::units::{self, UNITS};
 
@@ -63,12 +62,8 @@ impl App {
 /// Units that what is typed may mean, by name first, then by what they answer; behind a name its options.
 pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
-    if typed.split_once(char::is_whitespace).is_some_and(|(name, _)| units::find(name).is_some()) {
-        let one = |(text, about): (String, String)| {
-            let name = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_owned();
-            Choice { name, about, text, missing: String::new() }
-        };
-        return completions(typed).into_iter().map(one).collect();
+    if let Some(options) = option_choices(typed) {
+        return options;
     }
     let mut letters = Fuzzy::letters(typed);
     let mut rank = |spec: &Spec| -> Option<(u32, u32)> {
@@ -85,6 +80,21 @@ pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str
         missing: lacks(context, events, spec).unwrap_or_default(),
     };
     found.into_iter().map(|(_, spec)| choice(spec)).collect()
+}
+
+/// The options that a unit has, where its name is typed and a blank behind it.
+fn option_choices(typed: &str) -> Option<Vec<Choice>> {
+    let spec = units::find(typed.split_once(char::is_whitespace)?.0)?;
+    let last = typed.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let before = &typed[..typed.len() - last.len()];
+    let wanted = last.trim_start_matches('-');
+    let fits = |name: &&&str| name.starts_with(wanted) && (last.is_empty() || last.starts_with('-'));
+    let choice = |name: &&str| {
+        let option = OPTIONS.iter().find(|option| option.name == *name)?;
+        let name = format!("--{name}");
+        Some(Choice { text: format!("{before}{name}"), name, about: option.help.to_owned(), missing: String::new() })
+    };
+    Some(spec.options.iter().filter(fits).filter_map(choice).collect())
 }
 
 /// The events of a unit, and what to know of it.
@@ -148,4 +158,17 @@ fn lacks_event(context: &Context, events: &EventsScreen, want: &EventRequest) ->
     }
     let why = known.peek().map(|entry| entry.missing).unwrap_or_default();
     (!known.any(|entry| entry.missing.is_empty())).then(|| why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_offered_behind_a_units_name() {
+        let texts =
+            |typed: &str| Some(option_choices(typed)?.into_iter().map(|choice| choice.text).collect::<Vec<_>>());
+        assert_eq!(texts("rundelay --th").and_then(|texts| texts.first().cloned()).as_deref(), Some("rundelay --than"));
+        assert_eq!((texts("rundelay"), texts("nothing --x")), (None, None));
+    }
 }

@@ -9,7 +9,6 @@ use crate::panel::{Body, Panel};
 use crate::query::row_order::arrange_by_key;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::units::kit::ViewState;
-use crate::units::{self, UNITS};
 
 /// Rows of a log that are asked for.
 const LOG_ROWS: usize = 1000;
@@ -196,37 +195,6 @@ impl UnitsScreen {
     }
 }
 
-/// Units whose name or question has a text, for completion: (name, question).
-pub(crate) fn completions(text: &str) -> Vec<(String, String)> {
-    let typed = text.trim_start();
-    if let Some((name, _)) = typed.split_once(char::is_whitespace) {
-        let Some(spec) = units::find(name) else { return Vec::new() };
-        let help = |name: &&'static str| {
-            let opt = crate::units::kit::settings::OPTIONS.iter().find(|opt| *name == opt.name);
-            opt.map(|opt| (format!("{typed}--{}", opt.name), opt.help.to_owned()))
-        };
-        let last = typed.rsplit(char::is_whitespace).next().unwrap_or_default();
-        let stem = &typed[..typed.len() - last.len()];
-        let wanted = last.trim_start_matches('-');
-        return spec
-            .options
-            .iter()
-            .filter(|name| name.starts_with(wanted) && (last.is_empty() || last.starts_with('-')))
-            .filter_map(help)
-            .map(|(option, help)| (format!("{stem}{}", &option[typed.len()..]), help))
-            .collect();
-    }
-    let found = |part: &dyn Fn(&str) -> bool| {
-        UNITS
-            .iter()
-            .filter(|spec| part(spec.name))
-            .map(|spec| (spec.name.to_owned(), spec.about.to_owned()))
-            .collect::<Vec<_>>()
-    };
-    let first = found(&|name| name.starts_with(typed));
-    if first.is_empty() { found(&|name| name.contains(typed)) } else { first }
-}
-
 /// Splits a text into words as a shell does: quotes hold words together.
 pub(crate) fn split_shell_words(text: &str) -> Result<Vec<String>, String> {
     shlex::split(text).ok_or_else(|| "a quote is not closed".to_owned())
@@ -257,14 +225,5 @@ mod tests {
         fn any_words_are_put_together_and_split(list in proptest::collection::vec("[ a'\"\\\\-]{0,6}", 0..5)) {
             proptest::prop_assert_eq!(split_shell_words(&quoted(list.iter().map(String::as_str))), Ok(list));
         }
-    }
-
-    #[test]
-    fn units_and_their_options_are_completed() {
-        assert_eq!(completions("rund")[0].0, "rundelay");
-        assert!(completions("leak").iter().any(|(name, _)| name == "kmemleak"));
-        let options = completions("rundelay --th");
-        assert_eq!(options[0].0, "rundelay --than");
-        assert!(completions("nothing --x").is_empty());
     }
 }

@@ -3,10 +3,12 @@
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
 use crate::panel::{Body, Panel};
+use crate::query::flame::layout::Flame;
 use crate::query::search::pattern;
 use crate::ui::app::{App, Effect};
 use crate::ui::commands::general;
 use crate::ui::tab::Tab;
+use crate::ui::view::flame::state::FlameScreen;
 use crate::ui::view::units::commands::ENTER;
 use crate::ui::view::units::draw as drawn;
 use crate::ui::view::units::panel_view::visible;
@@ -156,28 +158,26 @@ impl App {
         if self.views.units.current.is_none() && !self.views.units.pending {
             return self.choose_unit();
         }
+        let height = self.unit_height();
         let Some((panel, _)) = self.views.units.panel() else { return };
         match &panel.body {
             Body::Tree(_) => {
-                self.views.units.hold_row(drawn::main_height(self.scene(), &self.views.units));
-                let Some(id) = self.views.units.panel().and_then(|(_, view)| view.selected) else { return };
+                self.views.units.hold_row(height);
                 if let Some(view) = self.views.units.panel_view_mut()
+                    && let Some(id) = view.selected
                     && !view.folded.remove(&id)
                 {
                     view.folded.insert(id);
                 }
             }
-            Body::Flame(_) => {
-                let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
-                if let Some(view) = self.views.units.panel_view_mut()
-                    && let Some(index) = view.flame.index(&flame)
-                {
-                    let names = view.flame.names(&flame, index);
-                    view.flame.change(|place| place.zoom = names);
+            Body::Flame(_) => self.move_in_flame(|view, flame| {
+                if let Some(index) = view.index(flame) {
+                    let names = view.names(flame, index);
+                    view.change(|place| place.zoom = names);
                 }
-            }
+            }),
             _ => {
-                self.views.units.hold_row(drawn::main_height(self.scene(), &self.views.units));
+                self.views.units.hold_row(height);
                 if !self.views.units.turn_rest() {
                     self.views.units.step_panel(1);
                 }
@@ -194,10 +194,7 @@ impl App {
         filtered || zoomed || view.selected.take().is_some()
     }
 
-    fn move_in_flame(
-        &mut self,
-        go: impl FnOnce(&mut crate::ui::view::flame::state::FlameScreen, &crate::query::flame::layout::Flame),
-    ) {
+    fn move_in_flame(&mut self, go: impl FnOnce(&mut FlameScreen, &Flame)) {
         let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
         if let Some(view) = self.views.units.panel_view_mut() {
             go(&mut view.flame, &flame);

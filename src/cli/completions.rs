@@ -145,10 +145,9 @@ fn keys(roff: &mut Roff) {
             group = row.group;
             roff.control("SS", [group]);
         }
-        let argument = if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun()) };
         let mut head = Vec::new();
         row.keys.iter().for_each(|key| head.extend([bold(*key), roman("  ")]));
-        head.extend([roman(format!(":{}", row.name)), italic(argument.to_uppercase())]);
+        head.extend([roman(format!(":{}", row.name)), italic(row.noun())]);
         manual::entry(roff, head, vec![roman(row.doc)]);
     }
 }
@@ -229,10 +228,8 @@ mod tests {
         command.build();
         let page = read(&page(&command, NAME).expect("a page"));
         for row in rows() {
-            let argument =
-                if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
             let keys: String = row.keys.iter().map(|key| format!("{key} ")).collect();
-            let entry = joined(&format!(".TP {keys}:{}{argument} {}", row.name, row.doc));
+            let entry = joined(&format!(".TP {keys}:{}{} {}", row.name, row.noun(), row.doc));
             assert!(page.contains(&entry), "{entry}");
         }
         assert!(

@@ -88,9 +88,9 @@ impl Command {
         self.command(Some(argument.into()))
     }
 
-    /// The name of its argument; empty for commands without one.
-    pub(crate) fn noun(&self) -> &'static str {
-        self.argument.as_ref().map_or("", |argument| argument.noun)
+    /// Its argument as it stands behind its name; empty for commands without one.
+    pub(crate) fn noun(&self) -> String {
+        self.argument.as_ref().map_or_else(String::new, |argument| format!(" {}", argument.noun.to_uppercase()))
     }
 
     pub(crate) fn is(&self, other: &Command) -> bool {

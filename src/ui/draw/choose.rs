@@ -1,17 +1,13 @@
 //! Lists that are filtered by typing: the palette of commands, and the units that can be started.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::ui::keys::shown;
 use crate::ui::popup::{Chooser, Palette, PaletteEntry};
 use crate::ui::scene::Scene;
-use crate::ui::theme::Theme;
 use crate::ui::view::events::state::EventsScreen;
 use crate::ui::view::units::chooser::{about_unit, unit_choices};
+use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{frame, typed_line};
-use crate::ui::widget::put;
 
 /// Their width and height where there is room.
 pub(crate) const PALETTE: (u16, u16) = (76, 22);
@@ -31,36 +27,29 @@ pub(crate) fn unit_rows(height: u16) -> u16 {
 }
 
 /// Draws the list of units. Returns where the cursor belongs.
-pub(crate) fn units(
-    scene: Scene<'_>,
-    events: &EventsScreen,
-    chooser: &Chooser,
-    theme: &Theme,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> (u16, u16) {
+pub(crate) fn units(scene: Scene<'_>, events: &EventsScreen, chooser: &Chooser, on: &mut Canvas<'_>) -> (u16, u16) {
     let typed = chooser.input.value();
     let choices = unit_choices(scene.context, events, typed);
-    let inner = frame(theme, "measure what?", UNITS, area, buffer);
+    let on = &mut frame("measure what?", UNITS, on);
     let words = ("> ", "type what it is about: wait, memory, disk…");
-    let place = typed_line(words, &chooser.input, theme, inner, buffer);
-    let rows = unit_rows(inner.height + 2);
+    let place = typed_line(words, &chooser.input, on);
+    let rows = unit_rows(on.area.height + 2);
     let names = choices.iter().map(|choice| width(&choice.name)).max().unwrap_or(0).min(16);
     let from = first(chooser.cursor, rows);
     for (y, (i, choice)) in (1..=rows).zip(choices.iter().enumerate().skip(from)) {
         let here = i == chooser.cursor;
-        let plain = if choice.missing.is_empty() { theme.text } else { theme.dim };
-        let style = if here { theme.selected } else { plain };
-        put(buffer, inner, 0, y, if here { "›" } else { " " }, theme.title);
-        let x = 1 + put(buffer, inner, 1, y, &format!("{:names$}", fit(&choice.name, names.max(4))), style) + 2;
+        let plain = if choice.missing.is_empty() { on.theme.text } else { on.theme.dim };
+        let style = if here { on.theme.selected } else { plain };
+        on.put(0, y, if here { "›" } else { " " }, on.theme.title);
+        let x = 1 + on.put(1, y, &format!("{:names$}", fit(&choice.name, names.max(4))), style) + 2;
         let missing = if choice.missing.is_empty() { "" } else { "  not here" };
-        let room = usize::from(inner.width.saturating_sub(x + 1));
+        let room = usize::from(on.area.width.saturating_sub(x + 1));
         let about = fit_end(&choice.about, room.saturating_sub(width(missing))).into_owned();
-        let x = x + put(buffer, inner, x, y, &about, if here { theme.text } else { plain });
-        put(buffer, inner, x, y, missing, theme.warning);
+        let x = x + on.put(x, y, &about, if here { on.theme.text } else { plain });
+        on.put(x, y, missing, on.theme.warning);
     }
     if choices.is_empty() {
-        put(buffer, inner, 1, 1, "no unit is about that; ⏎ says which is nearest", theme.error);
+        on.put(1, 1, "no unit is about that; ⏎ says which is nearest", on.theme.error);
     }
     let name = typed.split_once(char::is_whitespace).map(|(name, _)| name);
     let about = |name: &str| about_unit(scene.context, name);
@@ -68,48 +57,40 @@ pub(crate) fn units(
         name.filter(|name| about(name).is_some()).or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
     // A short list leaves its room to what the unit under the cursor is about.
     let below = rows.min(choices.len() as u16) + 2;
-    if let Some(about) = name.and_then(about).filter(|_| rows + 1 < inner.height) {
+    if let Some(about) = name.and_then(about).filter(|_| rows + 1 < on.area.height) {
         let missing = choices.get(chooser.cursor).map_or("", |choice| &choice.missing);
-        let lines = wrap(&about, usize::from(inner.width.saturating_sub(2)));
+        let lines = wrap(&about, usize::from(on.area.width.saturating_sub(2)));
         let lines = (!missing.is_empty()).then(|| format!("not here: {missing}")).into_iter().chain(lines);
-        for (y, (i, line)) in (below..inner.height).zip(lines.enumerate()) {
-            put(buffer, inner, 1, y, &line, if i == 0 && !missing.is_empty() { theme.warning } else { theme.dim });
+        for (y, (i, line)) in (below..on.area.height).zip(lines.enumerate()) {
+            on.put(1, y, &line, if i == 0 && !missing.is_empty() { on.theme.warning } else { on.theme.dim });
         }
     }
     place
 }
 
 /// Draws the palette. Returns where the cursor belongs.
-pub(crate) fn palette(
-    scene: Scene<'_>,
-    palette: &Palette,
-    theme: &Theme,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> (u16, u16) {
+pub(crate) fn palette(scene: Scene<'_>, palette: &Palette, on: &mut Canvas<'_>) -> (u16, u16) {
     let matches = palette.matches();
-    let inner = frame(theme, "commands", PALETTE, area, buffer);
-    let place = typed_line((":", ""), &palette.input, theme, inner, buffer);
-    let from = first(palette.cursor, inner.height.saturating_sub(1));
-    for (y, (i, entry)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
-        let style = if i == palette.cursor { theme.selected } else { theme.text };
+    let on = &mut frame("commands", PALETTE, on);
+    let place = typed_line((":", ""), &palette.input, on);
+    let from = first(palette.cursor, on.area.height.saturating_sub(1));
+    for (y, (i, entry)) in (1..on.area.height).zip(matches.iter().enumerate().skip(from)) {
+        let style = if i == palette.cursor { on.theme.selected } else { on.theme.text };
         let (name, key) = match entry {
             PaletteEntry::Command(row) => {
-                let argument =
-                    if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
                 let key = scene.context.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
-                (format!("{}{argument}", row.name), (key, theme.key))
+                (format!("{}{}", row.name, row.noun()), (key, on.theme.key))
             }
-            PaletteEntry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), theme.dim)),
-            PaletteEntry::Event(_, name) => (name.clone(), ("event".to_owned(), theme.dim)),
+            PaletteEntry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), on.theme.dim)),
+            PaletteEntry::Event(_, name) => (name.clone(), ("event".to_owned(), on.theme.dim)),
         };
         let name = fit(&clean(&name), 24).into_owned();
-        let x = 1 + put(buffer, inner, 1, y, &format!("{name}{:1$}", "", 24usize.saturating_sub(width(&name))), style);
-        let x = x + 1 + put(buffer, inner, x + 1, y, &format!("{:9}", key.0), key.1);
-        put(buffer, inner, x, y, entry.about(), theme.dim);
+        let x = 1 + on.put(1, y, &format!("{name}{:1$}", "", 24usize.saturating_sub(width(&name))), style);
+        let x = x + 1 + on.put(x + 1, y, &format!("{:9}", key.0), key.1);
+        on.put(x, y, entry.about(), on.theme.dim);
     }
     if matches.is_empty() {
-        put(buffer, inner, 1, 1, "nothing is called so", theme.error);
+        on.put(1, 1, "nothing is called so", on.theme.error);
     }
     place
 }

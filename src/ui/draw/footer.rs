@@ -1,10 +1,8 @@
 //! The two lines at the bottom: the item under the cursor or what was just said, and the keys that
 //! work here or the prompt.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::widgets::{Clear, Widget};
 
 use crate::panel::text::{clean, width, wrap};
 use crate::ui::footer_keys;
@@ -14,66 +12,66 @@ use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
 use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
-use crate::ui::theme::Theme;
 use crate::ui::view::{Views, flame, top, units};
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// Lines that a message takes at most.
 const MOST_LINES: usize = 5;
 
 /// The lines under the table: completions or a fault while something is typed, a message, or
 /// the details of the line under the cursor.
-pub(crate) fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn details(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) {
     if let Some(prompt) = &scene.frame.prompt {
-        return prompt_help(prompt, theme, area, buffer);
+        return prompt_help(prompt, on);
     }
     if !scene.frame.chord.is_empty() {
-        return chord_help(scene, theme, area, buffer);
+        return chord_help(scene, on);
     }
     if let Some((level, text)) = &scene.frame.status {
-        let style = if *level == Level::Error { theme.error } else { theme.warning };
-        return said(theme, text, style, area, buffer);
+        let style = if *level == Level::Error { on.theme.error } else { on.theme.warning };
+        return said(text, style, on);
     }
     // An annotated function says all of itself.
     if matches!(scene.frame.popups.last(), Some(Popup::Annotate(_))) {
         return;
     }
     match scene.frame.tab {
-        Tab::Top => top::details::draw(scene, &views.top, theme, area, buffer),
-        Tab::Flame => flame::draw::details(scene, &views.flame, theme, area, buffer),
-        Tab::Units => units::draw::details(scene, &views.units, theme, area, buffer),
+        Tab::Top => top::details::draw(scene, &views.top, on),
+        Tab::Flame => flame::draw::details(scene, &views.flame, on),
+        Tab::Units => units::draw::details(scene, &views.units, on),
         Tab::Time | Tab::Cpus | Tab::Events => {}
     }
 }
 
+/// A part of the screen, with so many lines above it, wiped out.
+fn upwards<'a>(above: u16, on: &'a mut Canvas<'_>) -> Canvas<'a> {
+    let mut whole = on.part(Rect { y: on.area.y - above, height: on.area.height + above, ..on.area });
+    whole.clear();
+    whole
+}
+
 /// The keys that may follow those of a chord, upwards over as many lines as it takes, in columns.
-fn chord_help(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn chord_help(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let list = scene.context.keymap.continuations(&scene.frame.chord, scene.frame.tab, &scene.key_facts());
     let widest = list.iter().map(|(key, doc)| width(&shown(key)) + width(doc) + 4).max().unwrap_or(1);
-    let room = usize::from(area.width.saturating_sub(2)).max(1);
+    let room = usize::from(on.area.width.saturating_sub(2)).max(1);
     let columns = (room / widest).clamp(1, list.len().max(1));
-    let lines = list.len().div_ceil(columns).clamp(1, usize::from(area.y) + 1);
-    let above = lines as u16 - 1;
-    let area = Rect { y: area.y - above, height: area.height + above, ..area };
-    Clear.render(area, buffer);
-    buffer.set_style(area, theme.ground);
+    let lines = list.len().div_ceil(columns).clamp(1, usize::from(on.area.y) + 1);
+    let on = &mut upwards(lines as u16 - 1, on);
     for (i, (key, doc)) in list.iter().enumerate().take(columns * lines) {
         let (x, y) = (1 + (i / lines * room / columns) as u16, (i % lines) as u16);
-        let x = x + put(buffer, area, x, y, &shown(key), theme.key) + 1;
-        put(buffer, area, x, y, doc, theme.text);
+        let x = x + on.put(x, y, &shown(key), on.theme.key) + 1;
+        on.put(x, y, doc, on.theme.text);
     }
 }
 
 /// A message, upwards over as many lines as it takes: what to do about an error comes last.
-fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer) {
-    let mut lines = wrap(text, usize::from(area.width.saturating_sub(2)));
+fn said(text: &str, style: Style, on: &mut Canvas<'_>) {
+    let mut lines = wrap(text, usize::from(on.area.width.saturating_sub(2)));
     lines.truncate(MOST_LINES);
-    let above = area.y.min(lines.len() as u16 - 1);
-    let area = Rect { y: area.y - above, height: area.height + above, ..area };
-    Clear.render(area, buffer);
-    buffer.set_style(area, theme.ground);
+    let on = &mut upwards(on.area.y.min(lines.len() as u16 - 1), on);
     for (y, line) in (0..).zip(&lines) {
-        put(buffer, area, 1, y, line, style);
+        on.put(1, y, line, style);
     }
 }
 
@@ -99,62 +97,62 @@ pub(crate) fn completions(prompt: &Prompt, room: u16) -> Vec<(usize, u16, u16)> 
     placed
 }
 
-fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    for (i, x, cells) in completions(prompt, area.width) {
+fn prompt_help(prompt: &Prompt, on: &mut Canvas<'_>) {
+    for (i, x, cells) in completions(prompt, on.area.width) {
         let (option, doc) = &prompt.options[i];
         let here = i == prompt.chosen;
-        put(buffer, area, x, 0, option, if here { theme.selected } else { theme.key });
+        on.put(x, 0, option, if here { on.theme.selected } else { on.theme.key });
         if here {
-            put(buffer, area, x + cells + 1, 0, doc, theme.dim);
+            on.put(x + cells + 1, 0, doc, on.theme.dim);
         }
     }
     let mut x = 1;
     if prompt.options.is_empty() && prompt.fault.is_none() {
         for (clause, place) in &prompt.clauses {
-            x += put(buffer, area, x, 0, &format!("{place}:"), theme.dim) + 1;
-            x += put(buffer, area, x, 0, clause, theme.key) + 3;
+            x += on.put(x, 0, &format!("{place}:"), on.theme.dim) + 1;
+            x += on.put(x, 0, clause, on.theme.key) + 3;
         }
         if let Some(note) = &prompt.note {
-            put(buffer, area, x, 0, note, theme.warning);
+            on.put(x, 0, note, on.theme.warning);
         }
     }
     if let Some((message, _, _)) = prompt.fault.as_ref().filter(|_| prompt.options.is_empty()) {
-        put(buffer, area, 1, 0, message, theme.error);
+        on.put(1, 0, message, on.theme.error);
     }
 }
 
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
-pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
     if let Some(prompt) = &scene.frame.prompt {
-        return Some(prompt_line(prompt, theme, area, buffer));
+        return Some(prompt_line(prompt, on));
     }
     if !scene.frame.chord.is_empty() {
-        put(buffer, area, 1, 0, &format!("{} …  Esc leaves it", shown(&scene.frame.chord)), theme.title);
+        on.put(1, 0, &format!("{} …  Esc leaves it", shown(&scene.frame.chord)), on.theme.title);
         return None;
     }
-    for laid in footer_keys::laid(scene, area.width) {
-        let x = laid.x + put(buffer, area, laid.x, 0, &laid.hint.key, theme.key) + 1;
-        put(buffer, area, x, 0, laid.hint.word, theme.text);
+    for laid in footer_keys::laid(scene, on.area.width) {
+        let x = laid.x + on.put(laid.x, 0, &laid.hint.key, on.theme.key) + 1;
+        on.put(x, 0, laid.hint.word, on.theme.text);
     }
     None
 }
 
-fn prompt_line(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
-    let start = 1 + put(buffer, area, 1, 0, &format!("{}: ", prompt.argument.label), theme.title);
-    let room = usize::from(area.width.saturating_sub(start + 2));
+fn prompt_line(prompt: &Prompt, on: &mut Canvas<'_>) -> (u16, u16) {
+    let start = 1 + on.put(1, 0, &format!("{}: ", prompt.argument.label), on.theme.title);
+    let room = usize::from(on.area.width.saturating_sub(start + 2));
     let scroll = prompt.input.visual_scroll(room);
     let visible: String = prompt.text().chars().skip(scroll).collect();
-    put(buffer, area, start, 0, &visible, theme.text);
+    on.put(start, 0, &visible, on.theme.text);
     if let Some((_, at, len)) = &prompt.fault {
         let before = prompt.text().get(..*at).map_or(0, |t| t.chars().count()).saturating_sub(scroll);
         for i in 0..*len {
-            let x = area.x + start + (before + i) as u16;
-            if x < area.x + area.width {
-                let style = buffer[(x, area.y)].style().patch(theme.error).underlined();
-                buffer[(x, area.y)].set_style(style);
+            let x = on.area.x + start + (before + i) as u16;
+            if x < on.area.x + on.area.width {
+                let style = on.buffer[(x, on.area.y)].style().patch(on.theme.error).underlined();
+                on.buffer[(x, on.area.y)].set_style(style);
             }
         }
     }
     let cursor = prompt.input.visual_cursor().saturating_sub(scroll) as u16;
-    (area.x + start + cursor, area.y)
+    (on.area.x + start + cursor, on.area.y)
 }

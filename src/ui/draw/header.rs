@@ -1,7 +1,5 @@
 //! The two lines at the top: where and what is sampled, how sure, what is shown.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::cpu::sampler::CpuRow;
@@ -19,7 +17,7 @@ use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
 use crate::ui::view::events::draw::describe_rate;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// One piece of the header; pieces of low weight go first when there is no room.
 struct Piece {
@@ -29,18 +27,18 @@ struct Piece {
 }
 
 /// Host, event, target, state, samples, losses, cost.
-pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let mut pieces = pieces(scene, theme);
+pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
+    let mut pieces = pieces(scene, on.theme);
     let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
     let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + gap(p)).sum::<usize>() + 1;
-    while total(&pieces) > usize::from(area.width) && pieces.len() > 1 {
+    while total(&pieces) > usize::from(on.area.width) && pieces.len() > 1 {
         let least = pieces.iter().enumerate().min_by_key(|(_, p)| p.weight).map_or(0, |(i, _)| i);
         pieces.remove(least);
     }
     let mut x = 1;
     for (i, piece) in pieces.iter().enumerate() {
         x += if i > 0 { gap(piece) as u16 } else { 0 };
-        x += put(buffer, area, x, 0, &piece.text, piece.style);
+        x += on.put(x, 0, &piece.text, piece.style);
     }
 }
 
@@ -185,20 +183,20 @@ pub(crate) fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'stati
 }
 
 /// The tab line: screens, sample rate over time, what narrows the view.
-pub(crate) fn tabs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn tabs(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let mut x = 1;
-    for (tab, _, text) in tab_names(scene, area.width) {
-        let style = if tab == scene.frame.tab { theme.title } else { theme.dim };
-        x += put(buffer, area, x, 0, &text, style);
+    for (tab, _, text) in tab_names(scene, on.area.width) {
+        let style = if tab == scene.frame.tab { on.theme.title } else { on.theme.dim };
+        x += on.put(x, 0, &text, style);
     }
     let trail = trail(scene);
-    let room = usize::from(area.width.saturating_sub(x + 3));
+    let room = usize::from(on.area.width.saturating_sub(x + 3));
     let (right, style) = match trail.is_empty() {
-        true => (machine(scene, room), theme.text),
-        false => (narrowed(scene, &trail, room), theme.warning),
+        true => (machine(scene, room), on.theme.text),
+        false => (narrowed(scene, &trail, room), on.theme.warning),
     };
-    let at = area.width.saturating_sub(width(&right) as u16 + 1).max(x);
-    put(buffer, area, at, 0, &right, style);
+    let at = on.area.width.saturating_sub(width(&right) as u16 + 1).max(x);
+    on.put(at, 0, &right, style);
 }
 
 /// The zooms and filters of the view, step by step.
@@ -265,15 +263,15 @@ fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
 }
 
 /// The most urgent message, on every screen, and the keys that lead there and dismiss it.
-pub(crate) fn notice(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn notice(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let Some(notice) = scene.notice() else { return };
     let key = |row: &Command| scene.context.keymap.key_of(row).map(shown);
     let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];
     let keys: Vec<String> = keys.iter().filter_map(|(row, words)| Some(format!("  {} {words}", key(row)?))).collect();
-    let style = if notice.urgent { theme.error } else { theme.warning };
+    let style = if notice.urgent { on.theme.error } else { on.theme.warning };
     let (more, keys) = (clean(&notice.more), keys.concat());
-    let room = usize::from(area.width).saturating_sub(2 + width(&more) + width(&keys));
-    let mut x = 1 + put(buffer, area, 1, 0, &fit_end(&clean(&notice.text), room), style);
-    x += put(buffer, area, x, 0, &more, style);
-    put(buffer, area, x, 0, &keys, theme.key);
+    let room = usize::from(on.area.width).saturating_sub(2 + width(&more) + width(&keys));
+    let mut x = 1 + on.put(1, 0, &fit_end(&clean(&notice.text), room), style);
+    x += on.put(x, 0, &more, style);
+    on.put(x, 0, &keys, on.theme.key);
 }

@@ -1,8 +1,5 @@
 //! The help: what a screen is for and all commands with their keys, searched by typing.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-
 use crate::panel::text::{width, wrap};
 use crate::ui::command::Command;
 use crate::ui::commands::table::rows;
@@ -10,24 +7,18 @@ use crate::ui::keys::shown;
 use crate::ui::popup::{Searched, has_words};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{Styled, frame, scrolled, typed_line};
-use crate::ui::widget::put;
 
 /// Draws it. Returns where the cursor belongs.
-pub(crate) fn draw(
-    scene: Scene<'_>,
-    searched: &Searched,
-    theme: &Theme,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> (u16, u16) {
-    let lines = lines(scene, theme, searched.input.value());
-    let inner = frame(theme, &format!("help: {}", scene.frame.tab.name()), (104, area.height), area, buffer);
-    let place = typed_line(("/", "type to search"), &searched.input, theme, inner, buffer);
-    let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
-    scrolled(theme, &lines, searched.scroll, list, buffer);
+pub(crate) fn draw(scene: Scene<'_>, searched: &Searched, on: &mut Canvas<'_>) -> (u16, u16) {
+    let lines = lines(scene, on.theme, searched.input.value());
+    let inner = &mut frame(&format!("help: {}", scene.frame.tab.name()), (104, on.area.height), on);
+    let place = typed_line(("/", "type to search"), &searched.input, inner);
+    let list = &mut inner.below(1);
+    scrolled(&lines, searched.scroll, list);
     if lines.is_empty() {
-        put(buffer, list, 1, 0, "nothing is called so", theme.error);
+        list.put(1, 0, "nothing is called so", list.theme.error);
     }
     place
 }
@@ -111,10 +102,9 @@ fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static 
             lines.push(vec![(group.to_owned(), theme.title)]);
         }
         let keys: Vec<String> = scene.context.keymap.keys_of(row).into_iter().map(shown).collect();
-        let argument = if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
         lines.push(vec![
             (format!("{:12} ", keys.join(" ")), theme.key),
-            (format!("{:20} ", format!(":{}{argument}", row.name)), theme.dim),
+            (format!("{:20} ", format!(":{}{}", row.name, row.noun())), theme.dim),
             (row.doc.to_owned(), theme.text),
         ]);
     }

@@ -1,6 +1,5 @@
 //! Popups: a frame in the middle of the table with a list in it.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::unit::{duration, percent, thousands};
@@ -11,28 +10,20 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::Views;
 use crate::ui::view::units::chooser::unit_choices;
+use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{Styled, centre, frame, list, list_size};
-use crate::ui::widget::put;
 
 /// Draws the topmost popup. Returns where the cursor belongs.
-pub(crate) fn draw(
-    scene: Scene<'_>,
-    views: &Views,
-    theme: &Theme,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> Option<(u16, u16)> {
+pub(crate) fn draw(scene: Scene<'_>, views: &Views, on: &mut Canvas<'_>) -> Option<(u16, u16)> {
     match scene.frame.popups.last()? {
-        Popup::Help(searched) => return Some(help::draw(scene, searched, theme, area, buffer)),
-        Popup::Losses { scroll } => list(theme, "losses and notes", &losses(scene, theme), *scroll, area, buffer),
-        Popup::Info { scroll } => {
-            list(theme, "info", &crate::ui::draw::info::lines(scene, theme), *scroll, area, buffer)
-        }
-        Popup::Columns { cursor } => columns(scene, theme, *cursor, area, buffer),
-        Popup::Marks { cursor } => marks(scene, theme, *cursor, area, buffer),
-        Popup::Annotate(screen) => crate::ui::view::annotate::draw::draw(screen, theme, area, buffer),
-        Popup::Palette(palette) => return Some(choose::palette(scene, palette, theme, area, buffer)),
-        Popup::Units(chooser) => return Some(choose::units(scene, &views.events, chooser, theme, area, buffer)),
+        Popup::Help(searched) => return Some(help::draw(scene, searched, on)),
+        Popup::Losses { scroll } => list("losses and notes", &losses(scene, on.theme), *scroll, on),
+        Popup::Info { scroll } => list("info", &crate::ui::draw::info::lines(scene, on.theme), *scroll, on),
+        Popup::Columns { cursor } => columns(scene, *cursor, on),
+        Popup::Marks { cursor } => marks(scene, *cursor, on),
+        Popup::Annotate(screen) => crate::ui::view::annotate::draw::draw(screen, on),
+        Popup::Palette(palette) => return Some(choose::palette(scene, palette, on)),
+        Popup::Units(chooser) => return Some(choose::units(scene, &views.events, chooser, on)),
     }
     None
 }
@@ -109,15 +100,15 @@ fn mark_lines(scene: Scene<'_>, theme: &Theme, cursor: usize) -> Vec<Styled> {
     marks.iter().enumerate().map(one).collect()
 }
 
-fn marks(scene: Scene<'_>, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
+fn marks(scene: Scene<'_>, cursor: usize, on: &mut Canvas<'_>) {
     let marks = &scene.context.answer.marks;
     if marks.is_empty() {
         let none = "None yet: ' and a letter sets one, :note TEXT notes something.".to_owned();
-        return list(theme, MARKS, &[vec![(none, theme.text)]], 0, area, buffer);
+        return list(MARKS, &[vec![(none, on.theme.text)]], 0, on);
     }
-    let lines = mark_lines(scene, theme, cursor);
-    let rows = usize::from(centre(list_size(MARKS, &lines), area).height.saturating_sub(2)).max(1);
-    list(theme, MARKS, &lines, marks_from(cursor, lines.len(), rows), area, buffer);
+    let lines = mark_lines(scene, on.theme, cursor);
+    let rows = usize::from(centre(list_size(MARKS, &lines), on.area).height.saturating_sub(2)).max(1);
+    list(MARKS, &lines, marks_from(cursor, lines.len(), rows), on);
 }
 
 fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
@@ -199,13 +190,13 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     lines
 }
 
-fn columns(scene: Scene<'_>, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
+fn columns(scene: Scene<'_>, cursor: usize, on: &mut Canvas<'_>) {
     let menu = column_menu(&scene.selection.rows.columns);
-    let inner = frame(theme, "columns", (46, menu.len() as u16 + 2), area, buffer);
+    let inner = &mut frame("columns", (46, menu.len() as u16 + 2), on);
     for (i, field) in menu.iter().enumerate() {
-        let on = scene.selection.rows.columns.contains(field);
-        let text = format!("{} {:12}", if on { "[x]" } else { "[ ]" }, field.column().title);
-        let style = if i == cursor.min(menu.len() - 1) { theme.selected } else { theme.text };
-        put(buffer, inner, 1, i as u16, &text, style);
+        let is_shown = scene.selection.rows.columns.contains(field);
+        let text = format!("{} {:12}", if is_shown { "[x]" } else { "[ ]" }, field.column().title);
+        let style = if i == cursor.min(menu.len() - 1) { inner.theme.selected } else { inner.theme.text };
+        inner.put(1, i as u16, &text, style);
     }
 }

@@ -8,7 +8,7 @@ use crate::ui::scene::{MIN, Scene};
 use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
 use crate::ui::view::{Views, cpus, events, flame, time, top, units};
-use crate::ui::widget::{self, put};
+use crate::ui::widget::{self, Canvas};
 
 /// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
 pub(crate) fn draw(
@@ -18,10 +18,11 @@ pub(crate) fn draw(
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<(u16, u16)> {
-    buffer.set_style(area, theme.ground);
+    let on = &mut Canvas { theme, area, buffer };
+    on.buffer.set_style(area, theme.ground);
     if area.width < MIN.0 || area.height < MIN.1 {
         let text = format!("{}×{} is too small", area.width, area.height);
-        put(buffer, area, 0, 0, &text, theme.text);
+        on.put(0, 0, &text, theme.text);
         return None;
     }
     // What was laid out for one size does not fit into another: the terminal may have changed in between.
@@ -29,24 +30,24 @@ pub(crate) fn draw(
         return None;
     }
     let places = layout::places(scene, area);
-    header::draw(scene, theme, places.header, buffer);
-    header::tabs(scene, theme, places.tabs, buffer);
-    header::notice(scene, theme, places.finding, buffer);
-    widget::timeline::draw(scene, theme, places.timeline, buffer);
+    header::draw(scene, &mut on.part(places.header));
+    header::tabs(scene, &mut on.part(places.tabs));
+    header::notice(scene, &mut on.part(places.finding));
+    widget::timeline::draw(scene, &mut on.part(places.timeline));
     match scene.frame.tab {
         Tab::Top => {
-            top::draw::draw(scene, &views.top, theme, places.table, buffer);
-            top::beside::draw(scene, &views.top, theme, places.beside, buffer);
+            top::draw::draw(scene, &views.top, &mut on.part(places.table));
+            top::beside::draw(scene, &views.top, &mut on.part(places.beside));
         }
-        Tab::Flame => flame::draw::draw(scene, &views.flame, theme, places.table, buffer),
-        Tab::Time => time::draw::draw(scene, &views.time, theme, places.table, buffer),
-        Tab::Cpus => cpus::draw::draw(scene, &views.cpus, theme, places.table, buffer),
-        Tab::Events => events::draw::draw(scene, &views.events, theme, places.table, buffer),
-        Tab::Units => units::draw::draw(&views.units, theme, places.table, buffer),
+        Tab::Flame => flame::draw::draw(scene, &views.flame, &mut on.part(places.table)),
+        Tab::Time => time::draw::draw(scene, &views.time, &mut on.part(places.table)),
+        Tab::Cpus => cpus::draw::draw(scene, &views.cpus, &mut on.part(places.table)),
+        Tab::Events => events::draw::draw(scene, &views.events, &mut on.part(places.table)),
+        Tab::Units => units::draw::draw(&views.units, &mut on.part(places.table)),
     }
-    footer::details(scene, views, theme, places.details, buffer);
-    let cursor = footer::draw(scene, theme, places.footer, buffer);
-    tour::draw(scene, theme, places.tour, buffer);
-    let over = popups::draw(scene, views, theme, layout::popup(scene, &places), buffer);
+    footer::details(scene, views, &mut on.part(places.details));
+    let cursor = footer::draw(scene, &mut on.part(places.footer));
+    tour::draw(scene, &mut on.part(places.tour));
+    let over = popups::draw(scene, views, &mut on.part(layout::popup(scene, &places)));
     over.or(cursor)
 }

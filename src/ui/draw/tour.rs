@@ -1,15 +1,12 @@
 //! The tour's box, in lines of its own below what it speaks of.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::widgets::{Block, Widget};
 
 use crate::panel::text::{width, wrap};
 use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
-use crate::ui::theme::Theme;
 use crate::ui::tour::{STEPS, TourStep, step};
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// The lines that the tour takes below what it speaks of; none where there is no tour, or no room for it.
 pub(crate) fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
@@ -36,21 +33,22 @@ fn has_room(lines: &[String], key: &str, room: usize) -> bool {
 }
 
 /// Draws the step that one is at.
-pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let Some((at, step)) = scene.frame.tour.and_then(|at| Some((at, step(at)?))) else { return };
-    if area.height == 0 {
+    if on.area.height == 0 {
         return;
     }
-    let (lines, key, _) = plan(scene, step, area.width);
+    let (lines, key, _) = plan(scene, step, on.area.width);
     let title = format!(" tour {} of {}, Esc ends it ", at + 1, STEPS.len());
-    let block = Block::bordered().title(title).title_style(theme.title).border_style(theme.bar);
-    let inner = block.inner(area);
-    block.render(area, buffer);
+    let block = Block::bordered().title(title).title_style(on.theme.title).border_style(on.theme.bar);
+    let inner = block.inner(on.area);
+    block.render(on.area, on.buffer);
+    let behind = has_room(&lines, &key, usize::from(on.area.width.saturating_sub(4)));
+    let inner = &mut on.part(inner);
     for (y, line) in (0..).zip(&lines) {
-        put(buffer, inner, 1, y, line, theme.text);
+        inner.put(1, y, line, inner.theme.text);
     }
-    let behind = has_room(&lines, &key, usize::from(area.width.saturating_sub(4)));
     let last = lines.last().map_or(0, |line| width(line)) as u16;
     let (x, y) = if behind { (last + 2, lines.len() as u16 - 1) } else { (1, lines.len() as u16) };
-    put(buffer, inner, x, y, &format!(" {key} "), theme.selected);
+    inner.put(x, y, &format!(" {key} "), inner.theme.selected);
 }

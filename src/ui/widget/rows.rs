@@ -2,13 +2,10 @@
 
 use std::ops::Range;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use crate::panel::unit::thousands;
-use crate::ui::theme::Theme;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// Below this width there is no bar beside a share, which takes so many cells, a blank before it included.
 pub(crate) const BARRED: u16 = 100;
@@ -36,11 +33,11 @@ pub(crate) fn eighths(share: f64, cells: usize) -> String {
 }
 
 /// The line under the cursor: one even bar, for colours under it would show as patches; bars at some cells stay.
-pub(crate) fn light_up(theme: &Theme, bars: &[Range<u16>], row: Rect, buffer: &mut Buffer) {
-    let color = theme.bar.fg.unwrap_or(Color::Reset);
-    for x in 0..row.width.saturating_sub(1) {
-        let cell = &mut buffer[(row.x + x, row.y)];
-        let plain = cell.style().fg(Color::Reset).bg(Color::Reset).patch(theme.selected);
+pub(crate) fn light_up(bars: &[Range<u16>], on: &mut Canvas<'_>) {
+    let color = on.theme.bar.fg.unwrap_or(Color::Reset);
+    for x in 0..on.area.width.saturating_sub(1) {
+        let cell = &mut on.buffer[(on.area.x + x, on.area.y)];
+        let plain = cell.style().fg(Color::Reset).bg(Color::Reset).patch(on.theme.selected);
         let in_bar = bars.iter().any(|bar| bar.contains(&x)) && cell.symbol() != " ";
         // What is reversed is drawn in the colour behind it.
         let style = match (in_bar, plain.add_modifier.contains(Modifier::REVERSED)) {
@@ -53,15 +50,15 @@ pub(crate) fn light_up(theme: &Theme, bars: &[Range<u16>], row: Rect, buffer: &m
 }
 
 /// The place in a long list: a thumb at the right edge, as tall as what is seen of it.
-pub(crate) fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffer: &mut Buffer) {
-    let height = usize::from(area.height);
+pub(crate) fn scroll_bar((top, lines): (usize, usize), on: &mut Canvas<'_>) {
+    let height = usize::from(on.area.height);
     if height == 0 || lines <= height {
         return;
     }
     let thumb = (height * height / lines).max(1);
     let at = (top * (height - thumb)).div_ceil(lines - height).min(height - thumb);
     for y in at..at + thumb {
-        put(buffer, area, area.width - 1, y as u16, "▐", theme.dim);
+        on.put(on.area.width - 1, y as u16, "▐", on.theme.dim);
     }
 }
 

@@ -1,15 +1,13 @@
 //! The timeline above table and flame graph: how many samples came when, where the range is that is
 //! looked at, and what is marked.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 
 use crate::panel::series::LEVELS;
 use crate::panel::unit::clock;
 use crate::ui::scene::Scene;
-use crate::ui::theme::Theme;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// A number as a bar, by its share of the highest; nothing is no bar.
 pub(crate) fn bar(n: u64, top: u64) -> char {
@@ -17,17 +15,17 @@ pub(crate) fn bar(n: u64, top: u64) -> char {
 }
 
 /// Draws it into one line.
-pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let end = clock(scene.context.answer.elapsed_ns);
-    let room = area.width.saturating_sub(10 + end.len() as u16);
-    if area.height == 0 || room < 10 {
+    let room = on.area.width.saturating_sub(10 + end.len() as u16);
+    if on.area.height == 0 || room < 10 {
         return;
     }
     if scene.context.is_timeless() {
-        put(buffer, area, 1, 0, "these samples do not say when they were taken", theme.dim);
+        on.put(1, 0, "these samples do not say when they were taken", on.theme.dim);
         return;
     }
-    let x = 1 + put(buffer, area, 1, 0, "00:00 ", theme.dim);
+    let x = 1 + on.put(1, 0, "00:00 ", on.theme.dim);
     let grows = scene.context.answer.ended.is_none();
     let parts = scene.context.answer.timeline.parts(scene.context.answer.elapsed_ns, usize::from(room), grows);
     // The newest part is still filling, and would look like a fall.
@@ -36,24 +34,24 @@ pub(crate) fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buf
     let place = |ns: u64| x + (ns / parts.length).min(last) as u16;
     for (i, (n, lost)) in parts.counts.iter().zip(&parts.lost).enumerate() {
         let kept = (i as u64 + 1) * parts.length > scene.context.answer.kept_from;
-        let style = if kept { theme.bar } else { theme.dim };
-        let (text, style) = if *lost > 0 { ('×', theme.error) } else { (bar(*n, top), style) };
-        put(buffer, area, x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
+        let style = if kept { on.theme.bar } else { on.theme.dim };
+        let (text, style) = if *lost > 0 { ('×', on.theme.error) } else { (bar(*n, top), style) };
+        on.put(x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
     }
     // What is looked at, and what it is compared with.
     let ranges = [
-        (scene.selection.baseline_range(), theme.same.add_modifier(Modifier::UNDERLINED)),
-        (scene.selection.range(), theme.found),
+        (scene.selection.baseline_range(), on.theme.same.add_modifier(Modifier::UNDERLINED)),
+        (scene.selection.range(), on.theme.found),
     ];
     for (range, style) in ranges {
         let Some((from, until)) = range else { continue };
         let (from, until) = (place(from), place(until.saturating_sub(1)));
-        let cells = Rect { x: area.x + from, width: until.saturating_sub(from) + 1, height: 1, ..area };
-        buffer.set_style(cells.intersection(area), style);
+        let cells = Rect { x: on.area.x + from, width: until.saturating_sub(from) + 1, height: 1, ..on.area };
+        on.buffer.set_style(cells.intersection(on.area), style);
     }
     for mark in scene.context.answer.marks.iter() {
         let name = if mark.name.is_empty() { "▾" } else { &mark.name };
-        put(buffer, area, place(mark.at), 0, name, theme.found);
+        on.put(place(mark.at), 0, name, on.theme.found);
     }
-    put(buffer, area, x + parts.counts.len() as u16 + 1, 0, &end, theme.dim);
+    on.put(x + parts.counts.len() as u16 + 1, 0, &end, on.theme.dim);
 }

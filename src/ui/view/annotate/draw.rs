@@ -1,17 +1,12 @@
 //! An annotated function: shares, addresses, instructions, with their source lines between them.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::widgets::{Clear, Widget};
-
 use crate::panel::listing::{hex, instruction, source};
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::query::annotate::ListingRow;
 use crate::symbols::code::Listing;
-use crate::ui::theme::Theme;
 use crate::ui::view::annotate::state::Annotated;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// Lines that are not instructions: the title.
 const FRAME: u16 = 1;
@@ -23,25 +18,24 @@ pub(crate) fn room(height: u16) -> usize {
     usize::from(height.saturating_sub(FRAME))
 }
 
-pub(crate) fn draw(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    Clear.render(area, buffer);
-    buffer.set_style(area, theme.ground);
-    title(screen, theme, area, buffer);
+pub(crate) fn draw(screen: &Annotated, on: &mut Canvas<'_>) {
+    on.clear();
+    title(screen, on);
     match &screen.listing {
         None => {
-            put(buffer, area, 2, 2, "annotating …", theme.dim);
+            on.put(2, 2, "annotating …", on.theme.dim);
         }
         Some(Err(why)) => {
-            let lines = crate::panel::text::wrap(&clean(why), usize::from(area.width.saturating_sub(4)));
+            let lines = crate::panel::text::wrap(&clean(why), usize::from(on.area.width.saturating_sub(4)));
             for (y, line) in (2..).zip(lines) {
-                put(buffer, area, 2, y, &line, theme.error);
+                on.put(2, y, &line, on.theme.error);
             }
         }
-        Some(Ok(listing)) => body(screen, listing, theme, area, buffer),
+        Some(Ok(listing)) => body(screen, listing, on),
     }
 }
 
-fn title(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn title(screen: &Annotated, on: &mut Canvas<'_>) {
     let hits = &screen.hits;
     let share = percent(hits.own.percent_of(&hits.total));
     let right = format!("{} samples, {share} of what is shown", thousands(hits.own.samples));
@@ -51,7 +45,7 @@ fn title(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     };
     let (name, dso) = (clean(&screen.target.function), clean(&screen.target.dso));
     // The function's name comes first, then its file's, then what there is to know.
-    let room = usize::from(area.width).saturating_sub(width(&right) + 4);
+    let room = usize::from(on.area.width).saturating_sub(width(&right) + 4);
     let left = room.saturating_sub(width(&name) + 2);
     let name = match left {
         left if left < 8 => fit(&name, room).into_owned(),
@@ -59,41 +53,42 @@ fn title(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     };
     let right = if width(&name) + width(&note) <= room { right + &note } else { right };
     let mut x = 1;
-    x += put(buffer, area, x, 0, &name, theme.title) + 2;
-    put(buffer, area, x, 0, &right, theme.text);
+    x += on.put(x, 0, &name, on.theme.title) + 2;
+    on.put(x, 0, &right, on.theme.text);
 }
 
-fn body(screen: &Annotated, listing: &Listing, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn body(screen: &Annotated, listing: &Listing, on: &mut Canvas<'_>) {
+    let (theme, area) = (on.theme, on.area);
     let arrow = screen.arrow();
     let rows = (1..area.height).zip((screen.top..).zip(screen.rows.iter().skip(screen.top)));
     for (y, (at, row)) in rows {
         let here = at == screen.cursor;
         let style = |normal| if here { theme.selected } else { normal };
         if here {
-            put(buffer, area, 0, y, &" ".repeat(usize::from(area.width)), theme.selected);
+            on.put(0, y, &" ".repeat(usize::from(area.width)), theme.selected);
         }
         let rest = |x: u16| usize::from(area.width.saturating_sub(x + 1));
         match row {
             ListingRow::Source { line, text, .. } => {
                 let text = text.as_deref().map(source).unwrap_or_default();
                 let shown = format!("{}  {text}", clean(&line.short()));
-                put(buffer, area, 23, y, &fit_end(&shown, rest(23)), style(theme.dim));
+                on.put(23, y, &fit_end(&shown, rest(23)), style(theme.dim));
             }
             ListingRow::Code { index, own, percent } => {
                 let one = &listing.instructions[*index];
                 if own.samples > 0 {
                     let share = format!("{percent:>6.2}");
-                    put(buffer, area, 1, y, &share, style(theme.share(*percent)));
+                    on.put(1, y, &share, style(theme.share(*percent)));
                 }
-                put(buffer, area, 8, y, &format!("{:>10x}", listing.linked(one.at)), style(theme.dim));
-                put(buffer, area, 19, y, arrow_part(arrow, at), style(theme.key));
+                on.put(8, y, &format!("{:>10x}", listing.linked(one.at)), style(theme.dim));
+                on.put(19, y, arrow_part(arrow, at), style(theme.key));
                 let mut x = 22;
                 if screen.bytes {
                     let bytes = hex(&one.bytes);
-                    put(buffer, area, x, y, &fit_end(&bytes, BYTES), style(theme.dim));
+                    on.put(x, y, &fit_end(&bytes, BYTES), style(theme.dim));
                     x += BYTES as u16 + 1;
                 }
-                put(buffer, area, x, y, &fit_end(&instruction(listing, *index), rest(x)), style(theme.text));
+                on.put(x, y, &fit_end(&instruction(listing, *index), rest(x)), style(theme.text));
             }
         }
     }

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::cpu::softirq::{Handler, SECONDS};
@@ -18,46 +16,37 @@ use crate::query::heat::least_of;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::ui::scene::Scene;
-use crate::ui::theme::Theme;
 use crate::ui::view::cpus::state::{CpusScreen, Page};
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// The words below the rows, the most important first.
-pub(crate) fn draw(
-    scene: Scene<'_>,
-    view: &CpusScreen,
-    theme: &Theme,
-    facts: &CpuFacts<'_>,
-    cpu: Option<u32>,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
+pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, cpu: Option<u32>, on: &mut Canvas<'_>) {
     let Some(cpu) = cpu else { return };
-    let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), theme.text)];
+    let mut lines: Vec<(String, Style)> = vec![(facts.cell_text(view.column, cpu), on.theme.text)];
     if scene.context.info.hosts.are_many() {
         lines.push((
             format!("CPU {cpu} of all machines together: open one recording alone to tell them apart"),
-            theme.dim,
+            on.theme.dim,
         ));
     }
     // The first one stands at the top of the screen already.
     let first = scene.context.findings.first();
     let live = scene.context.info.origin == Origin::Live;
     lines.extend(scene.context.findings_of(cpu).map(|f| match first {
-        Some(first) if first == f => (format!("! {}", f.kind.keys(live)), theme.error),
-        _ => (format!("! {}: {}", f.text, f.kind.keys(live)), theme.error),
+        Some(first) if first == f => (format!("! {}", f.kind.keys(live)), on.theme.error),
+        _ => (format!("! {}: {}", f.text, f.kind.keys(live)), on.theme.error),
     }));
-    lines.extend(describe_quota(facts).map(|text| (text, theme.warning)));
+    lines.extend(describe_quota(facts).map(|text| (text, on.theme.warning)));
     if facts.samples.is_some() {
-        lines.push((facts.cpu_text(cpu), theme.dim));
+        lines.push((facts.cpu_text(cpu), on.theme.dim));
     }
-    lines.push((legend(scene, view, facts), theme.dim));
+    lines.push((legend(scene, view, facts), on.theme.dim));
     if view.column != CpuColumn::Cpu && facts.host.is_some() {
-        lines.push((facts.place_text(cpu), theme.dim));
+        lines.push((facts.place_text(cpu), on.theme.dim));
     }
-    lines.extend(describe_machine(facts).map(|text| (text, theme.dim)));
+    lines.extend(describe_machine(facts).map(|text| (text, on.theme.dim)));
     // Over several lines only where none goes for that.
-    let room = usize::from(area.width.saturating_sub(2));
+    let room = usize::from(on.area.width.saturating_sub(2));
     let broken: Vec<(String, Style)> = lines
         .iter()
         .flat_map(|(text, style)| {
@@ -66,21 +55,14 @@ pub(crate) fn draw(
             parts.into_iter().map(|part| (part, *style))
         })
         .collect();
-    let lines = if broken.len() <= usize::from(area.height) { broken } else { lines };
+    let lines = if broken.len() <= usize::from(on.area.height) { broken } else { lines };
     let mut y = 0;
     for (text, style) in lines {
-        put(buffer, area, 1, y, &text, style);
+        on.put(1, y, &text, style);
         y += 1;
     }
-    y += durations(
-        view,
-        theme,
-        facts,
-        cpu,
-        Rect { y: area.y + y.min(area.height), height: area.height.saturating_sub(y), ..area },
-        buffer,
-    );
-    notes(scene, theme, area, y, buffer);
+    y += durations(view, facts, cpu, &mut on.below(y));
+    notes(scene, y, on);
 }
 
 /// The figures that the matrix shows, and their cost.
@@ -138,10 +120,10 @@ fn describe_quota(facts: &CpuFacts<'_>) -> Option<String> {
 }
 
 /// The parts of the machine that could not be read.
-pub(crate) fn notes(scene: Scene<'_>, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffer) {
+pub(crate) fn notes(scene: Scene<'_>, from: u16, on: &mut Canvas<'_>) {
     let notes = scene.context.host.iter().flat_map(|host| &host.notes);
-    for (y, note) in (from..area.height).zip(notes) {
-        put(buffer, area, 1, y, note, theme.warning);
+    for (y, note) in (from..on.area.height).zip(notes) {
+        on.put(1, y, note, on.theme.warning);
     }
 }
 
@@ -149,36 +131,36 @@ pub(crate) fn notes(scene: Scene<'_>, theme: &Theme, area: Rect, from: u16, buff
 const LEAST_MAP: u16 = 4;
 
 /// The durations of the cell as a histogram and, where there is room, over time. Returns the lines used.
-fn durations(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rect, buffer: &mut Buffer) -> u16 {
+fn durations(view: &CpusScreen, facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<'_>) -> u16 {
     let histogram = facts.histogram(view.column, cpu).unwrap_or_default();
     let (Some((first, _)), Some((last, _))) = (histogram.first(), histogram.last()) else { return 0 };
-    if area.height == 0 {
+    if on.area.height == 0 {
         return 0;
     }
     let bars: String = histogram.iter().map(|(_, level)| LEVELS[usize::from(*level)]).collect();
-    put(buffer, area, 1, 0, &format!("durations {first} {bars} {last}"), theme.text);
+    on.put(1, 0, &format!("durations {first} {bars} {last}"), on.theme.text);
     let CpuColumn::Timed(vector) = view.column else { return 1 };
     let time = facts.times.and_then(|t| t.get(cpu, Handler::Softirq(vector as u32)));
-    let Some(time) = time.filter(|_| area.height > LEAST_MAP) else { return 1 };
-    1 + map(theme, &time.map, Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer)
+    let Some(time) = time.filter(|_| on.area.height > LEAST_MAP) else { return 1 };
+    1 + map(&time.map, &mut on.below(1))
 }
 
 /// Half octaves of durations over seconds: the longest on top, the newest second at the right. How
 /// many runs a cell has is said by its glyph, by powers of four.
-fn map(theme: &Theme, seconds: &VecDeque<Arc<BTreeMap<u8, u32>>>, area: Rect, buffer: &mut Buffer) -> u16 {
+fn map(seconds: &VecDeque<Arc<BTreeMap<u8, u32>>>, on: &mut Canvas<'_>) -> u16 {
     const GLYPHS: [char; 5] = ['·', '░', '▒', '▓', '█'];
     let used = || seconds.iter().flat_map(|second| second.keys()).copied();
     let (Some(low), Some(high)) = (used().min(), used().max()) else { return 0 };
-    let rows = u16::from(high - low + 1).min(area.height);
+    let rows = u16::from(high - low + 1).min(on.area.height);
     for y in 0..rows {
         let bucket = high - y as u8;
-        put(buffer, area, 1, y, &format!("{:>8}", duration(least_of(u32::from(bucket)))), theme.dim);
-        let cells = usize::from(area.width.saturating_sub(12)).min(SECONDS);
+        on.put(1, y, &format!("{:>8}", duration(least_of(u32::from(bucket)))), on.theme.dim);
+        let cells = usize::from(on.area.width.saturating_sub(12)).min(SECONDS);
         for (x, second) in (10..).zip(seconds.iter().skip(seconds.len().saturating_sub(cells))) {
             let count = second.get(&bucket).copied().unwrap_or(0);
             let level = (count.max(1).ilog2() / 2).min(4) as usize;
-            let (glyph, style) = if count == 0 { (' ', theme.dim) } else { (GLYPHS[level], theme.bar) };
-            put(buffer, area, x, y, &glyph.to_string(), style);
+            let (glyph, style) = if count == 0 { (' ', on.theme.dim) } else { (GLYPHS[level], on.theme.bar) };
+            on.put(x, y, &glyph.to_string(), style);
         }
     }
     rows

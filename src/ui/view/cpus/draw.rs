@@ -1,7 +1,6 @@
 //! The CPU screen: a row a CPU with its shares, a stacked bar, its history and a matrix by softirq
 //! vector or interrupt; below it, in words, the cell under the cursor and what stands out.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
@@ -16,7 +15,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::cpus::describe;
 use crate::ui::view::cpus::state::CpusScreen;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::arrow;
 
 /// The place of a column.
@@ -126,7 +125,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Option
 }
 
 /// Draws it.
-pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, on: &mut Canvas<'_>) {
     let facts = scene.context.facts();
     let rows = view.rows(&facts);
     let plan = plan(scene, view);
@@ -141,38 +140,29 @@ pub(crate) fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rec
             Some(_) => "No samples, so nothing is known of any CPU.",
             None => "Waiting for the first second…",
         };
-        put(buffer, area, 2, 2, text, theme.text);
-        return describe::notes(scene, theme, area, 3, buffer);
+        on.put(2, 2, text, on.theme.text);
+        return describe::notes(scene, 3, on);
     }
-    heading(view, theme, &facts, &plan, area, buffer);
+    heading(view, &facts, &plan, on);
     if plan.overview {
-        overview(scene, view, theme, &facts, Rect { y: area.y + 1, height: 1, ..area }, buffer);
+        overview(scene, view, &facts, &mut on.line(1));
     }
     let selected = rows.get(view.selected(&rows)).copied();
-    let first = area.y + 1 + u16::from(plan.overview);
+    let first = 1 + u16::from(plan.overview);
     for (y, cpu) in (first..).zip(rows.iter().skip(view.top).take(plan.rows)) {
-        let line = Rect { x: area.x, y, width: area.width, height: 1 };
+        let line = &mut on.line(y);
         if scene.context.findings_of(*cpu).next().is_some() {
-            put(buffer, line, 1, 0, "!", theme.error);
+            line.put(1, 0, "!", line.theme.error);
         }
-        row(view, theme, &facts, &plan, (*cpu, selected == Some(*cpu)), line, buffer);
+        row(view, &facts, &plan, (*cpu, selected == Some(*cpu)), line);
     }
     let below = first + plan.rows as u16;
-    let height = (area.y + area.height).saturating_sub(below);
-    if plan.words > 0 && height > 0 {
-        describe::draw(
-            scene,
-            view,
-            theme,
-            &facts,
-            selected,
-            Rect { x: area.x, y: below, width: area.width, height },
-            buffer,
-        );
+    if plan.words > 0 && on.area.height > below {
+        describe::draw(scene, view, &facts, selected, &mut on.below(below));
     }
 }
 
-fn heading(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, plan: &CpusLayout, area: Rect, buffer: &mut Buffer) {
+fn heading(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, on: &mut Canvas<'_>) {
     for span in &plan.spans {
         let ordered = span.column == view.order && (view.order != CpuColumn::Cpu || view.reversed);
         let arrow = arrow(ordered, view.reversed);
@@ -181,33 +171,33 @@ fn heading(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, plan: &CpusLa
         let text = format!("{}{arrow}", fit(&title, room.saturating_sub(width(arrow))));
         let right = span.column.column().align == Align::Right;
         let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
-        let style = if ordered { theme.head.add_modifier(Modifier::BOLD) } else { theme.head };
-        put(buffer, area, span.x + pad as u16, 0, &text, style);
+        let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
+        on.put(span.x + pad as u16, 0, &text, style);
     }
     for (place, long, brief) in [(plan.bar, "now", "now"), (plan.history, "softirq + irq + miss", "history")] {
         if let Some((x, cells)) = place {
             let text = if usize::from(cells) >= width(long) { long } else { brief };
-            put(buffer, area, x, 0, &fit_end(text, usize::from(cells)), theme.head);
+            on.put(x, 0, &fit_end(text, usize::from(cells)), on.theme.head);
         }
     }
     if plan.more {
-        put(buffer, area, area.width.saturating_sub(1), 0, "›", theme.key);
+        on.put(on.area.width.saturating_sub(1), 0, "›", on.theme.key);
     }
 }
 
 /// One cell for each CPU, or for several of them: the worst of each.
-fn overview(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, line: Rect, buffer: &mut Buffer) {
+fn overview(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>, on: &mut Canvas<'_>) {
     let cpus = facts.cpus();
-    let room = usize::from(line.width.saturating_sub(4)).max(1);
+    let room = usize::from(on.area.width.saturating_sub(4)).max(1);
     let each = cpus.len().div_ceil(room);
     for (x, group) in (2..).zip(cpus.chunks(each)) {
         let hot = group.iter().map(|cpu| load(facts, *cpu)).fold(0.0, f64::max);
         let found = group.iter().any(|cpu| scene.context.findings_of(*cpu).next().is_some());
         let glyph = if found { '!' } else { LEVELS[((hot * 7.0 / 100.0).round() as usize).min(7)] };
         let here = view.under_cursor(facts).is_some_and(|cpu| group.contains(&cpu));
-        let style = if found { theme.error } else { heat(theme, hot) };
-        let style = if here { style.patch(theme.selected) } else { style };
-        put(buffer, line, x, 0, &glyph.to_string(), style);
+        let style = if found { on.theme.error } else { heat(on.theme, hot) };
+        let style = if here { style.patch(on.theme.selected) } else { style };
+        on.put(x, 0, &glyph.to_string(), style);
     }
 }
 
@@ -219,38 +209,28 @@ fn load(facts: &CpuFacts<'_>, cpu: u32) -> f64 {
     100.0 - idle * (1.0 - missing / 100.0)
 }
 
-fn row(
-    view: &CpusScreen,
-    theme: &Theme,
-    facts: &CpuFacts<'_>,
-    plan: &CpusLayout,
-    (cpu, selected): (u32, bool),
-    line: Rect,
-    buffer: &mut Buffer,
-) {
+fn row(view: &CpusScreen, facts: &CpuFacts<'_>, plan: &CpusLayout, (cpu, selected): (u32, bool), on: &mut Canvas<'_>) {
     if selected {
-        put(buffer, line, 0, 0, "›", theme.title);
+        on.put(0, 0, "›", on.theme.title);
     }
     for span in &plan.spans {
-        cell(view, theme, facts, (cpu, selected), span, line, buffer);
+        cell(view, facts, (cpu, selected), span, on);
     }
     if let Some((x, cells)) = plan.bar {
-        bar(theme, facts, cpu, Rect { x: line.x + x, width: cells, ..line }, buffer);
+        bar(facts, cpu, &mut on.part(Rect { x: on.area.x + x, width: cells, ..on.area }));
     }
     if let Some((x, cells)) = plan.history {
         let text: String = history(facts, cpu, usize::from(cells)).into_iter().map(glyph).collect();
-        put(buffer, line, x, 0, &text, theme.bar);
+        on.put(x, 0, &text, on.theme.bar);
     }
 }
 
 fn cell(
     view: &CpusScreen,
-    theme: &Theme,
     facts: &CpuFacts<'_>,
     (cpu, selected): (u32, bool),
     span: &CpuColumnSpan,
-    line: Rect,
-    buffer: &mut Buffer,
+    on: &mut Canvas<'_>,
 ) {
     let value = facts.value(span.column, cpu);
     let text = match (value, span.column) {
@@ -263,21 +243,21 @@ fn cell(
     let right = span.column.column().align == Align::Right;
     let pad = if right { room.saturating_sub(width(&text)) } else { 0 } as u16;
     let style = match (span.column, value) {
-        (CpuColumn::Cpu, _) => theme.text,
-        (_, None) => theme.dim,
-        (CpuColumn::Share(Ticks::IDLE) | CpuColumn::Given, _) => theme.dim,
-        (column, Some(v)) if column.is_share() => heat(theme, v),
-        (CpuColumn::NetDropped | CpuColumn::NetSqueezed, Some(v)) if v > 0.0 => theme.warning,
-        (_, Some(0.0)) => theme.dim,
-        _ => theme.text,
+        (CpuColumn::Cpu, _) => on.theme.text,
+        (_, None) => on.theme.dim,
+        (CpuColumn::Share(Ticks::IDLE) | CpuColumn::Given, _) => on.theme.dim,
+        (column, Some(v)) if column.is_share() => heat(on.theme, v),
+        (CpuColumn::NetDropped | CpuColumn::NetSqueezed, Some(v)) if v > 0.0 => on.theme.warning,
+        (_, Some(0.0)) => on.theme.dim,
+        _ => on.theme.text,
     };
     let here = selected && span.column == view.column;
     if here {
         for x in span.x..span.x + span.width {
-            put(buffer, line, x, 0, " ", theme.selected);
+            on.put(x, 0, " ", on.theme.selected);
         }
     }
-    put(buffer, line, span.x + pad, 0, &text, if here { theme.selected } else { style });
+    on.put(span.x + pad, 0, &text, if here { on.theme.selected } else { style });
 }
 
 /// The style of a share: what is nothing is dim, what is much stands out.
@@ -291,7 +271,7 @@ fn heat(theme: &Theme, value: f64) -> Style {
 }
 
 /// The parts of a CPU's time as letters on blocks: what the letter is says it without colour.
-fn bar(theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rect, buffer: &mut Buffer) {
+fn bar(facts: &CpuFacts<'_>, cpu: u32, on: &mut Canvas<'_>) {
     let share = |i| facts.value(CpuColumn::Share(i), cpu).unwrap_or(0.0);
     let missing = facts.value(CpuColumn::Missing, cpu).unwrap_or(0.0);
     let parts = [
@@ -305,19 +285,19 @@ fn bar(theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rect, buffer: &mut B
         (share(Ticks::IOWAIT), 'w', Class::Library),
     ];
     let counted = 1.0 - missing / 100.0;
-    let cells = f64::from(area.width) / 100.0;
+    let cells = f64::from(on.area.width) / 100.0;
     let (mut sum, mut x) = (0.0, 0);
     let parts = parts.map(|(share, letter, class)| (share * counted, letter, class));
     for (share, letter, class) in parts.into_iter().chain([(missing, '?', Class::Unknown)]) {
         sum += share;
-        let end = ((sum * cells).round() as u16).min(area.width);
+        let end = ((sum * cells).round() as u16).min(on.area.width);
         while x < end {
-            put(buffer, area, x, 0, &letter.to_string(), theme.block(class, 0));
+            on.put(x, 0, &letter.to_string(), on.theme.block(class, 0));
             x += 1;
         }
     }
-    while x < area.width {
-        put(buffer, area, x, 0, "·", theme.dim);
+    while x < on.area.width {
+        on.put(x, 0, "·", on.theme.dim);
         x += 1;
     }
 }

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::event::catalogue::EventKind;
@@ -20,7 +18,7 @@ use crate::ui::draw::layout::places;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::events::state::{EventRow, EventsScreen, NO_TRACEPOINTS};
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// A column of the measured events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,32 +136,28 @@ fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &EventsLayout) -> Ve
 }
 
 /// Draws it.
-pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &EventsScreen, on: &mut Canvas<'_>) {
     let plan = plan(scene);
     let cursor = view.item(&scene.context.answer.events);
     for (figure, x, cells) in &plan.figures {
         let column = figure.column();
         let pad = if column.align == Align::Right { cells.saturating_sub(width(&column.title) as u16) } else { 0 };
-        put(buffer, area, x + pad, 0, &fit_end(&column.title, usize::from(*cells)), theme.head);
+        on.put(x + pad, 0, &fit_end(&column.title, usize::from(*cells)), on.theme.head);
     }
     for (y, event) in (1..).zip(visible_own(scene, view, &plan)) {
-        let line = Rect { y: area.y + y, height: 1, ..area };
-        own(scene, theme, &plan, event, cursor == Some(EventRow::Own(event)), line, buffer);
+        own(scene, &plan, event, cursor == Some(EventRow::Own(event)), &mut on.line(y));
     }
     let middle = 1 + plan.own as u16;
-    put(buffer, area, 2, middle, &heading(scene, view), theme.head);
+    on.put(2, middle, &heading(scene, view), on.theme.head);
     let listed = view.listed();
     for (y, item) in (middle + 1..).zip(listed.iter().skip(view.top).take(plan.listed)) {
-        let line = Rect { y: area.y + y, height: 1, ..area };
-        entry(scene, view, theme, item, cursor.as_ref() == Some(item), line, buffer);
+        entry(scene, view, item, cursor.as_ref() == Some(item), &mut on.line(y));
     }
     let below = middle + 1 + plan.listed as u16;
-    if plan.words > 0 && below < area.height {
-        let area = Rect { y: area.y + below, height: area.height - below, ..area };
-        for (y, (text, style)) in
-            (0..area.height).zip(cursor_line(scene, view, theme, cursor.as_ref(), usize::from(area.width) - 3))
-        {
-            put(buffer, area, 2, y, &text, style);
+    if plan.words > 0 {
+        let words = cursor_line(scene, view, on.theme, cursor.as_ref(), usize::from(on.area.width) - 3);
+        for (y, (text, style)) in (below..on.area.height).zip(words) {
+            on.put(2, y, &text, style);
         }
     }
 }
@@ -183,31 +177,23 @@ fn heading(scene: Scene<'_>, view: &EventsScreen) -> String {
     }
 }
 
-fn own(
-    scene: Scene<'_>,
-    theme: &Theme,
-    plan: &EventsLayout,
-    event: usize,
-    here: bool,
-    line: Rect,
-    buffer: &mut Buffer,
-) {
+fn own(scene: Scene<'_>, plan: &EventsLayout, event: usize, here: bool, on: &mut Canvas<'_>) {
     let Some(info) = scene.context.answer.events.get(event) else { return };
     if here {
-        put(buffer, line, 0, 0, "›", theme.title);
+        on.put(0, 0, "›", on.theme.title);
     }
     if event == scene.selection.event {
-        put(buffer, line, 1, 0, "*", theme.key);
+        on.put(1, 0, "*", on.theme.key);
     }
     for (figure, x, cells) in &plan.figures {
         let room = usize::from(*cells);
         let (text, style) = match (figure, &info.meter, scene.context.info.origin) {
-            (EventColumn::State, None, Origin::Live) => ("made of others".to_owned(), theme.dim),
-            _ => figure_text(theme, info, *figure, room),
+            (EventColumn::State, None, Origin::Live) => ("made of others".to_owned(), on.theme.dim),
+            _ => figure_text(on.theme, info, *figure, room),
         };
         let pad = if figure.column().align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
-        let style = if here && *figure == EventColumn::Name { theme.selected } else { style };
-        put(buffer, line, x + pad as u16, 0, &text, style);
+        let style = if here && *figure == EventColumn::Name { on.theme.selected } else { style };
+        on.put(x + pad as u16, 0, &text, style);
     }
 }
 
@@ -280,46 +266,38 @@ fn history(meter: &Meter, cells: usize) -> String {
     past.iter().skip(past.len().saturating_sub(cells)).map(glyph).collect()
 }
 
-fn entry(
-    scene: Scene<'_>,
-    view: &EventsScreen,
-    theme: &Theme,
-    item: &EventRow,
-    here: bool,
-    line: Rect,
-    buffer: &mut Buffer,
-) {
+fn entry(scene: Scene<'_>, view: &EventsScreen, item: &EventRow, here: bool, on: &mut Canvas<'_>) {
     if here {
-        put(buffer, line, 0, 0, "›", theme.title);
+        on.put(0, 0, "›", on.theme.title);
     }
-    let name_style = if here { theme.selected } else { theme.text };
-    let room = usize::from(line.width / 2).clamp(20, 48);
+    let name_style = if here { on.theme.selected } else { on.theme.text };
+    let room = usize::from(on.area.width / 2).clamp(20, 48);
     match item {
         EventRow::Group(g) => {
             let Some(group) = view.groups.get(*g) else { return };
             let mark = if view.is_open(*g) { "▾" } else { "▸" };
-            put(buffer, line, 2, 0, &fit(&format!("{mark} {}", group.title()), room), name_style);
+            on.put(2, 0, &fit(&format!("{mark} {}", group.title()), room), name_style);
             let n = group.entries.len();
             let what = if group.sort == EventKind::Tracepoint { "tracepoint" } else { "event" };
             let text = format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-            put(buffer, line, 3 + room as u16, 0, &text, theme.dim);
+            on.put(3 + room as u16, 0, &text, on.theme.dim);
         }
         EventRow::Entry(e) => {
             let Some(entry) = view.entry(*e) else { return };
             let measured = scene.context.is_measured(&entry.name);
             let indent = if view.search.is_empty() { 2 } else { 0 };
             if measured {
-                put(buffer, line, 1 + indent, 0, "●", theme.good);
+                on.put(1 + indent, 0, "●", on.theme.good);
             }
             let missing = !entry.missing.is_empty();
-            let style = if missing && !here { theme.dim } else { name_style };
-            put(buffer, line, 2 + 2 + indent, 0, &fit(&entry.name, room - 2 - usize::from(indent)), style);
+            let style = if missing && !here { on.theme.dim } else { name_style };
+            on.put(2 + 2 + indent, 0, &fit(&entry.name, room - 2 - usize::from(indent)), style);
             let about = match (entry.missing, entry.about.as_str()) {
                 ("", "") => entry.sort.word().to_owned(),
                 ("", about) => about.to_owned(),
                 (missing, about) => format!("{missing}; {about}"),
             };
-            put(buffer, line, 3 + room as u16, 0, &about, theme.dim);
+            on.put(3 + room as u16, 0, &about, on.theme.dim);
         }
         EventRow::Own(_) => {}
     }

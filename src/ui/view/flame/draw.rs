@@ -1,7 +1,6 @@
 //! Draws a flame graph: one row of cells a frame deep, edges to an eighth of a cell where colours
 //! allow it.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
@@ -18,7 +17,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::flame::state::{FlameScreen, LEGEND};
 use crate::ui::view::top::draw as table;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// The graph's own part of the screen's area: a line above, a line below.
 pub(crate) fn graph(area: Rect) -> Rect {
@@ -26,19 +25,20 @@ pub(crate) fn graph(area: Rect) -> Rect {
 }
 
 /// The whole screen.
-pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
     let Some(flame) = scene.context.answer.view.flame.clone() else {
-        put(buffer, area, 2, 1, "building the graph…", theme.dim);
+        on.put(2, 1, "building the graph…", on.theme.dim);
         return;
     };
-    head(view, &flame, theme, area, buffer);
-    legend(scene, view, &flame, theme, area, buffer);
-    let place = graph(area);
+    head(view, &flame, on);
+    legend(scene, view, &flame, on);
+    let place = graph(on.area);
     if flame.blocks.is_empty() {
         if flame.total.is_zero() {
-            table::empty(scene, theme, place, buffer);
+            table::empty(scene, &mut on.part(place));
         } else {
-            put(buffer, place, 1, 1, "nothing is left: ⌫ undoes the last step", theme.dim);
+            let dim = on.theme.dim;
+            on.part(place).put(1, 1, "nothing is left: ⌫ undoes the last step", dim);
         }
         return;
     }
@@ -54,50 +54,51 @@ pub(crate) fn draw(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Re
         for (at, i) in row.iter().enumerate() {
             let block = &flame.blocks[*i];
             let next = row.get(at + 1).map(|n| &flame.blocks[*n]).filter(|n| n.x0 == block.x1);
-            one(scene, view, &flame, block, next, selected == Some(*i), theme, place, y, buffer);
+            one(scene, view, &flame, block, next, selected == Some(*i), &mut on.part(place).line(y));
         }
     }
 }
 
 /// The path to the zoomed frame, and how much of it is drawn.
-fn head(view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn head(view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
     let mut path: Vec<String> = vec!["all".into()];
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
     let words = view.edits_as_commands();
     let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
-    let left = usize::from(area.width).saturating_sub(width(&path.join(" › ")) + width(&edits) + 4);
+    let left = usize::from(on.area.width).saturating_sub(width(&path.join(" › ")) + width(&edits) + 4);
     let right = format!("{}{edits}", drawn(flame, left));
-    let room = usize::from(area.width).saturating_sub(width(&right) + 4);
+    let room = usize::from(on.area.width).saturating_sub(width(&right) + 4);
     // The end of a path says more than its beginning.
     let mut text = path.join(" › ");
     while width(&text) > room && path.len() > 2 {
         path.remove(1);
         text = format!("all › … › {}", path[1..].join(" › "));
     }
-    put(buffer, area, 1, 0, &fit(&text, room), theme.title);
-    put(buffer, area, area.width.saturating_sub(width(&right) as u16 + 1), 0, &right, theme.dim);
+    on.put(1, 0, &fit(&text, room), on.theme.title);
+    on.put(on.area.width.saturating_sub(width(&right) as u16 + 1), 0, &right, on.theme.dim);
 }
 
-fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let y = area.height.saturating_sub(1);
+fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, on: &mut Canvas<'_>) {
+    let y = on.area.height.saturating_sub(1);
     // What was searched for is said first: the colours are known.
     let found = found(view, flame);
-    let left = area.width.saturating_sub(found.as_ref().map_or(0, |text| width(text) as u16 + 2));
-    let colours = Rect { width: left, ..area };
+    let left = on.area.width.saturating_sub(found.as_ref().map_or(0, |text| width(text) as u16 + 2));
+    let theme = on.theme;
+    let colours = &mut on.part(Rect { width: left, ..on.area });
     let mut x = 1;
     if cold(scene) {
-        x += put(buffer, colours, x, y, " ░ ", theme.cold);
-        x += put(buffer, colours, x, y, " off the CPUs ", theme.dim) + 1;
+        x += colours.put(x, y, " ░ ", theme.cold);
+        x += colours.put(x, y, " off the CPUs ", theme.dim) + 1;
     } else if flame.versus.is_some() {
-        x = signs(scene, theme, colours, buffer);
+        x = signs(scene, colours);
     }
     let by_ipc = view.by_ipc && flame.partner.is_some() && flame.versus.is_none();
     if by_ipc {
-        x += put(buffer, colours, x, y, "instructions a cycle ", theme.dim);
+        x += colours.put(x, y, "instructions a cycle ", theme.dim);
         for (from, word) in IPC_LEGEND {
-            x += put(buffer, colours, x, y, &format!(" {word} "), theme.ipc(*from)) + 1;
+            x += colours.put(x, y, &format!(" {word} "), theme.ipc(*from)) + 1;
         }
-        put(buffer, colours, x, y, " too few samples ", theme.others);
+        colours.put(x, y, " too few samples ", theme.others);
     }
     // Inlined frames are not in every graph.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
@@ -107,11 +108,11 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, ar
         if x + 4 + width(word) as u16 > left {
             break;
         }
-        x += put(buffer, colours, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
-        x += put(buffer, colours, x, y, &format!(" {word}"), theme.dim) + 1;
+        x += colours.put(x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
+        x += colours.put(x, y, &format!(" {word}"), theme.dim) + 1;
     }
     if let Some(text) = found {
-        put(buffer, area, left + 1, y, &text, theme.found);
+        on.put(left + 1, y, &text, theme.found);
     }
 }
 
@@ -142,8 +143,8 @@ fn drawn(flame: &Flame, room: usize) -> String {
 }
 
 /// The legend of a comparison's bars and signs.
-fn signs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u16 {
-    let y = area.height.saturating_sub(1);
+fn signs(scene: Scene<'_>, on: &mut Canvas<'_>) -> u16 {
+    let y = on.area.height.saturating_sub(1);
     let mut x = 1;
     let list = [
         (Verdict::Grew, "grew"),
@@ -153,16 +154,15 @@ fn signs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u1
         (Verdict::Noise, "by chance (z, 95 %)"),
     ];
     for (verdict, word) in list {
-        x += put(buffer, area, x, y, &format!(" {} ", verdict.sign()), theme.verdict(verdict).0);
-        x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
+        x += on.put(x, y, &format!(" {} ", verdict.sign()), on.theme.verdict(verdict).0);
+        x += on.put(x, y, &format!(" {word} "), on.theme.dim) + 1;
     }
     let text = format!("width old + new, bar the difference, in {}", scene.selection.per.unit_label());
-    x + put(buffer, area, x, y, &text, theme.dim) + 2
+    x + on.put(x, y, &text, on.theme.dim) + 2
 }
 
 const EIGHTHS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-#[allow(clippy::too_many_arguments, reason = "a block, its neighbour and where they stand")]
 fn one(
     scene: Scene<'_>,
     view: &FlameScreen,
@@ -170,66 +170,63 @@ fn one(
     block: &Block,
     next: Option<&Block>,
     selected: bool,
-    theme: &Theme,
-    place: Rect,
-    y: u16,
-    buffer: &mut Buffer,
+    on: &mut Canvas<'_>,
 ) {
-    let style = style_of(scene, view, flame, block, selected, theme);
-    let fine = theme.fine && !selected;
+    let style = style_of(scene, view, flame, block, selected, on.theme);
+    let fine = on.theme.fine && !selected;
     // Whole cells; an edge inside a cell is drawn by the block on its left.
     let (from, to) = if fine { (block.x0.div_ceil(8), block.x1 / 8) } else { (round(block.x0), round(block.x1)) };
-    let (from, to) = (from as u16, (to as u16).min(place.width));
+    let (from, to) = (from as u16, (to as u16).min(on.area.width));
     for x in from..to {
-        buffer[(place.x + x, place.y + y)].set_symbol(" ").set_style(style);
+        on.buffer[(on.area.x + x, on.area.y)].set_symbol(" ").set_style(style);
     }
-    if fine && !block.x1.is_multiple_of(8) && block.x1 / 8 < u32::from(place.width) {
-        let right = next.map(|n| style_of(scene, view, flame, n, false, theme)).unwrap_or_default();
+    if fine && !block.x1.is_multiple_of(8) && block.x1 / 8 < u32::from(on.area.width) {
+        let right = next.map(|n| style_of(scene, view, flame, n, false, on.theme)).unwrap_or_default();
         let edge = Style { fg: style.bg, bg: right.bg, ..Style::default() };
-        let cell = &mut buffer[(place.x + (block.x1 / 8) as u16, place.y + y)];
+        let cell = &mut on.buffer[(on.area.x + (block.x1 / 8) as u16, on.area.y)];
         cell.set_symbol(EIGHTHS[(block.x1 % 8) as usize]).set_style(edge);
     }
     let room = usize::from(to.saturating_sub(from));
     if room == 0 {
         return;
     }
-    let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
+    let area = Rect { x: on.area.x + from, width: room as u16, ..on.area };
     if let Some(verdict) = block.verdict.filter(|_| !cold(scene)) {
         let bar = (flame.changed(block.total).abs() * room as f64).round() as u16;
         let bar_style = match verdict {
-            Verdict::Noise => theme.same.add_modifier(Modifier::DIM),
-            real => theme.verdict(real).0,
+            Verdict::Noise => on.theme.same.add_modifier(Modifier::DIM),
+            real => on.theme.verdict(real).0,
         };
         for x in (from..from + bar).filter(|_| !selected) {
-            buffer[(place.x + x, place.y + y)].set_style(bar_style);
+            on.buffer[(on.area.x + x, on.area.y)].set_style(bar_style);
         }
-        return changed(flame, block, verdict, theme, area, buffer);
+        return changed(flame, block, verdict, &mut on.part(area));
     }
     if cold(scene) {
         let part = block.total.old.period as f64 / (block.total.old.period + block.total.new.period).max(1) as f64;
         let off = (part * room as f64).round() as u16;
         for x in (to - off..to).filter(|_| !selected) {
-            buffer[(place.x + x, place.y + y)].set_symbol("░").set_style(theme.cold);
+            on.buffer[(on.area.x + x, on.area.y)].set_symbol("░").set_style(on.theme.cold);
         }
-        return over(&on_and_off(block, room, theme), area, buffer);
+        return over(&on_and_off(block, room, on.theme), &mut on.part(area));
     }
     let whole = if scene.selection.rows.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
     let ipc = view.by_ipc.then(|| flame.ipc(block.total)).flatten();
-    label((block, whole), ipc, style, theme, area, buffer);
+    label((block, whole), ipc, style, &mut on.part(area));
 }
 
 /// A block of a graph that is not the flame screen's: whole cells, its name and share.
-pub(crate) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y: u16, buffer: &mut Buffer) {
-    let style = ground(block, theme);
-    let style = if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style };
-    let (from, to) = (round(block.x0) as u16, (round(block.x1) as u16).min(place.width));
+pub(crate) fn plain(block: &Block, selected: bool, on: &mut Canvas<'_>) {
+    let style = ground(block, on.theme);
+    let style = if selected { style.patch(on.theme.selected).add_modifier(Modifier::BOLD) } else { style };
+    let (from, to) = (round(block.x0) as u16, (round(block.x1) as u16).min(on.area.width));
     for x in from..to {
-        buffer[(place.x + x, place.y + y)].set_symbol(" ").set_style(style);
+        on.buffer[(on.area.x + x, on.area.y)].set_symbol(" ").set_style(style);
     }
     let room = to.saturating_sub(from);
     if room > 0 {
-        let at = Rect { x: place.x + from, y: place.y + y, width: room, height: 1 };
-        label((block, &block.parent), None, style, theme, at, buffer);
+        let at = Rect { x: on.area.x + from, width: room, ..on.area };
+        label((block, &block.parent), None, style, &mut on.part(at));
     }
 }
 
@@ -275,15 +272,8 @@ fn shade(name: &str) -> usize {
     (rustc_hash::FxBuildHasher.hash_one(name) >> 40) as usize
 }
 
-fn label(
-    (block, whole): (&Block, &WeightPair),
-    ipc: Option<f64>,
-    style: Style,
-    theme: &Theme,
-    place: Rect,
-    buffer: &mut Buffer,
-) {
-    let room = usize::from(place.width);
+fn label((block, whole): (&Block, &WeightPair), ipc: Option<f64>, style: Style, on: &mut Canvas<'_>) {
+    let room = usize::from(on.area.width);
     let short = percent(block.total.percent_of(whole));
     let short = ipc.map_or_else(|| short.clone(), |ipc| format!("{ipc:.2} IPC  {short}"));
     let share = match block.processes {
@@ -291,7 +281,7 @@ fn label(
         n => format!("{short} ({} processes)", thousands(n as u64)),
     };
     // Without colours an edge must be a character.
-    let edge = if theme.fine { "" } else { "│" };
+    let edge = if on.theme.fine { "" } else { "│" };
     let mark = if block.pooled > 0 && !block.is_module() { '░' } else { block.class.letter() };
     let text = match room {
         0..=2 => edge.to_owned(),
@@ -311,7 +301,7 @@ fn label(
             format!("{head}{name}")
         }
     };
-    put(buffer, place, 0, 0, &text, style);
+    on.put(0, 0, &text, style);
 }
 
 /// A block's name behind those that share its row, from the longest way to say it on.
@@ -328,9 +318,9 @@ fn ways(block: &Block, name: &str) -> Vec<String> {
 }
 
 /// Sign, name and difference of a compared block, over whatever colours are there.
-fn changed(flame: &Flame, block: &Block, verdict: Verdict, theme: &Theme, place: Rect, buffer: &mut Buffer) {
-    let edge = if theme.fine { "" } else { "│" };
-    let room = usize::from(place.width);
+fn changed(flame: &Flame, block: &Block, verdict: Verdict, on: &mut Canvas<'_>) {
+    let edge = if on.theme.fine { "" } else { "│" };
+    let room = usize::from(on.area.width);
     let delta = panel::delta(&versus(flame, block, verdict));
     let text = match room {
         0..=1 => edge.to_owned(),
@@ -343,14 +333,14 @@ fn changed(flame: &Flame, block: &Block, verdict: Verdict, theme: &Theme, place:
             format!("{edge}{}", fit(&text, left))
         }
     };
-    over(&text, place, buffer);
+    over(&text, on);
 }
 
 /// Writes over whatever colours are there. The text has no characters of double width: it is
 /// shortened where it has.
-fn over(text: &str, place: Rect, buffer: &mut Buffer) {
-    for (cell, c) in (place.x..).zip(text.chars().take(usize::from(place.width))) {
-        buffer[(cell, place.y)].set_char(c);
+fn over(text: &str, on: &mut Canvas<'_>) {
+    for (cell, c) in (on.area.x..).zip(text.chars().take(usize::from(on.area.width))) {
+        on.buffer[(cell, on.area.y)].set_char(c);
     }
 }
 
@@ -379,9 +369,9 @@ fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> RowDiff {
 }
 
 /// The line under the graph: what is under the cursor.
-pub(crate) fn details(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn details(scene: Scene<'_>, view: &FlameScreen, on: &mut Canvas<'_>) {
     if let Some(text) = scene.context.answer.view.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
-        put(buffer, area, 1, 0, &text, theme.text);
+        on.put(1, 0, &text, on.theme.text);
     }
 }
 

@@ -1,7 +1,6 @@
 //! The time screen: a map with what its colours and rows mean, the times under it, and words on what is
 //! selected.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, width};
@@ -9,32 +8,32 @@ use crate::panel::unit::{duration, percent, thousands};
 use crate::query::heat::{Heat, HeatBy, SECOND};
 use crate::session::Origin;
 use crate::ui::scene::Scene;
-use crate::ui::theme::Theme;
 use crate::ui::view::time::heat::{self, Map};
 use crate::ui::view::time::layout::{map_area, rows_a_line, slot_of, turned, wide};
 use crate::ui::view::time::state::{Selection, TimeScreen};
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 
 /// Draws it.
-pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
     let Some(heat) = scene.context.answer.view.heat.as_ref().filter(|heat| heat.length > 0) else {
-        put(buffer, area, 2, 1, "looking when samples came…", theme.dim);
+        on.put(2, 1, "looking when samples came…", on.theme.dim);
         return;
     };
     if let Some(why) = nothing(scene, heat) {
-        put(buffer, area, 2, 1, why, theme.text);
+        on.put(2, 1, why, on.theme.text);
         return;
     }
     let map = map_area(scene, view);
     let selected = view.selected(heat);
-    legend(view, heat, theme, Rect { height: 1, ..area }, buffer);
-    names(scene, view, heat, theme, Rect { x: area.x, width: map.x - area.x, ..map }, buffer);
+    legend(view, heat, &mut on.part(Rect { height: 1, ..on.area }));
+    names(scene, view, heat, &mut on.part(Rect { x: on.area.x, width: map.x - on.area.x, ..map }));
     let rows_a_line = rows_a_line(scene, view, map.height);
     let wide = wide(scene, view, map.width);
-    heat::draw(&Map { scene, view, heat, theme, selected: &selected, rows_a_line, wide }, map, buffer);
-    axis(scene, heat, theme, wide, Rect { y: map.y + map.height, height: 1, ..map }, buffer);
+    heat::draw(&Map { scene, view, heat, selected: &selected, rows_a_line, wide }, &mut on.part(map));
+    axis(scene, heat, wide, &mut on.part(Rect { y: map.y + map.height, height: 1, ..map }));
     let words = cursor_line(scene, view, heat, &selected);
-    put(buffer, Rect { y: map.y + map.height + 1, height: 1, ..area }, 1, 0, &words, theme.text);
+    let below = &mut on.part(Rect { y: map.y + map.height + 1, height: 1, ..on.area });
+    below.put(1, 0, &words, below.theme.text);
 }
 
 /// The reason why there is no map.
@@ -58,29 +57,29 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
 }
 
 /// The legend: rows, columns and colours.
-fn legend(view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn legend(view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
     let rows = match heat.by {
         HeatBy::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
         by => format!("rows by {}", by.word()),
     };
-    let mut x = 1 + put(buffer, area, 1, 0, &format!("{rows}, columns {}", length(heat.length)), theme.text) + 2;
+    let mut x = 1 + on.put(1, 0, &format!("{rows}, columns {}", length(heat.length)), on.theme.text) + 2;
     let levels = shown_levels(view);
     for (i, (level, from, upto)) in levels.iter().enumerate() {
-        x += heat::swatch(theme, *level, false, area, x, buffer);
+        x += heat::swatch(*level, false, x, on);
         // Where there is little room, the ends tell enough.
-        if area.width >= 100 || i == 0 || i + 1 == levels.len() {
+        if on.area.width >= 100 || i == 0 || i + 1 == levels.len() {
             let text = if from == upto { "" } else { "≤" };
-            x += put(buffer, area, x, 0, &format!("{text}{} ", thousands(u64::from(*upto))), theme.dim);
+            x += on.put(x, 0, &format!("{text}{} ", thousands(u64::from(*upto))), on.theme.dim);
         }
     }
-    x += put(buffer, area, x, 0, "samples  ", theme.dim);
+    x += on.put(x, 0, "samples  ", on.theme.dim);
     if heat.lost.iter().any(|n| *n > 0) {
-        x += put(buffer, area, x, 0, "× lost  ", theme.error);
+        x += on.put(x, 0, "× lost  ", on.theme.error);
     }
     if let Some((_, name)) = &view.highlight {
-        x += heat::swatch(theme, 5, true, area, x, buffer) + 1;
-        let room = usize::from(area.width.saturating_sub(x + 1));
-        put(buffer, area, x, 0, &fit(&clean(name), room), theme.text);
+        x += heat::swatch(5, true, x, on) + 1;
+        let room = usize::from(on.area.width.saturating_sub(x + 1));
+        on.put(x, 0, &fit(&clean(name), room), on.theme.text);
     }
 }
 
@@ -110,35 +109,35 @@ fn length(ns: u64) -> String {
 }
 
 /// The names of the rows, before them.
-fn names(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let each = rows_a_line(scene, view, area.height);
+fn names(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
+    let each = rows_a_line(scene, view, on.area.height);
     let cursor = view.spot(heat).row / each;
-    for y in 0..area.height {
+    for y in 0..on.area.height {
         let row = usize::from(y) * each;
         if row >= heat.rows {
             return;
         }
-        let room = usize::from(area.width).saturating_sub(2);
+        let room = usize::from(on.area.width).saturating_sub(2);
         if heat.by == HeatBy::Offset {
             if y % 4 == 0 {
                 let text = duration(heat.offset(row));
-                put(buffer, area, 1, y, &format!("{text:>room$}"), theme.dim);
+                on.put(1, y, &format!("{text:>room$}"), on.theme.dim);
             }
             continue;
         }
         let sparse = heat.by == HeatBy::Latency && y % 2 == 1;
         let Some(lane) = heat.lanes.get(row).filter(|_| !sparse || usize::from(y) == cursor) else { continue };
-        let style = if usize::from(y) == cursor { theme.title } else { theme.text };
+        let style = if usize::from(y) == cursor { on.theme.title } else { on.theme.text };
         let label = clean(&lane.label);
         let text = fit(&label, room);
         let pad = if heat.by == HeatBy::Latency { room.saturating_sub(width(&text)) } else { 0 };
-        put(buffer, area, 1 + pad as u16, y, &text, style);
+        on.put(1 + pad as u16, y, &text, style);
     }
 }
 
 /// Times under the map, with marks and losses in their place; the range that everything is narrowed to is
 /// underlined.
-fn axis(scene: Scene<'_>, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &mut Buffer) {
+fn axis(scene: Scene<'_>, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
     // A blank stands between two, however long the last one is.
     let longest = width(&time(heat.column_time(heat.columns.saturating_sub(1)), heat.length)) as u16;
     let wide_enough = (longest + 1).div_ceil(wide.max(1));
@@ -146,30 +145,30 @@ fn axis(scene: Scene<'_>, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buf
     for column in (0..heat.columns).filter(|column| (heat.first + *column as u64).is_multiple_of(step)) {
         let text = time(heat.column_time(column), heat.length);
         let x = slot_of(scene, heat, column) * wide;
-        if usize::from(line.width.saturating_sub(x)) > width(&text) {
-            put(buffer, line, x, 0, &text, theme.dim);
+        if usize::from(on.area.width.saturating_sub(x)) > width(&text) {
+            on.put(x, 0, &text, on.theme.dim);
         }
     }
     // Live, the newest column stands left of the oldest: here the page was turned.
     if turned(scene, heat) > 0 {
-        put(buffer, line, slot_of(scene, heat, 0) * wide, 0, "┊", theme.key);
+        on.put(slot_of(scene, heat, 0) * wide, 0, "┊", on.theme.key);
     }
     for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
-        put(buffer, line, slot_of(scene, heat, column) * wide, 0, "×", theme.error);
+        on.put(slot_of(scene, heat, column) * wide, 0, "×", on.theme.error);
     }
     for mark in scene.context.answer.marks.iter() {
         let column = (mark.at / heat.length).checked_sub(heat.first).filter(|c| *c < heat.columns as u64);
         if let Some(column) = column {
             let name = if mark.name.is_empty() { "▾" } else { &mark.name };
-            put(buffer, line, slot_of(scene, heat, column as usize) * wide, 0, name, theme.found);
+            on.put(slot_of(scene, heat, column as usize) * wide, 0, name, on.theme.found);
         }
     }
     if let Some((from, until)) = scene.selection.range() {
         for column in 0..heat.columns {
             let begin = heat.column_time(column);
             if heat.column_time(column + 1) > from && begin < until {
-                let cells = Rect { x: line.x + slot_of(scene, heat, column) * wide, width: wide, ..line };
-                buffer.set_style(cells.intersection(line), ratatui::style::Style::new().underlined());
+                let cells = Rect { x: on.area.x + slot_of(scene, heat, column) * wide, width: wide, ..on.area };
+                on.buffer.set_style(cells.intersection(on.area), ratatui::style::Style::new().underlined());
             }
         }
     }

@@ -1,14 +1,13 @@
 //! The cells of a map: half-blocks in seven levels where there are colours enough, letters of rising weight
 //! where there are not.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::time::state::{Selection, TimeScreen};
+use crate::ui::widget::Canvas;
 
 /// The levels where colours are few, and those of cells that are highlighted.
 const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];
@@ -22,7 +21,6 @@ pub(crate) struct Map<'a> {
     pub(crate) scene: Scene<'a>,
     pub(crate) view: &'a TimeScreen,
     pub(crate) heat: &'a Heat,
-    pub(crate) theme: &'a Theme,
     pub(crate) selected: &'a Selection,
     pub(crate) rows_a_line: usize,
     /// Cells that a column is wide.
@@ -37,31 +35,31 @@ struct Part {
 }
 
 /// Draws the cells.
-pub(crate) fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
-    let columns = (map.heat.columns as u16).saturating_mul(map.wide).min(area.width);
-    for y in 0..area.height {
+pub(crate) fn draw(map: &Map<'_>, on: &mut Canvas<'_>) {
+    let columns = (map.heat.columns as u16).saturating_mul(map.wide).min(on.area.width);
+    for y in 0..on.area.height {
         let row = usize::from(y) * map.rows_a_line;
         if row >= map.heat.rows {
             return;
         }
         for x in 0..columns {
             let column = crate::ui::view::time::layout::column_in(map.scene, map.heat, usize::from(x / map.wide));
-            cell(map, column, row, (area.x + x, area.y + y), buffer);
+            cell(map, column, row, (on.area.x + x, on.area.y + y), on);
         }
     }
 }
 
 /// A sample of a level's look; returns its width.
-pub(crate) fn swatch(theme: &Theme, level: usize, highlight: bool, area: Rect, x: u16, buffer: &mut Buffer) -> u16 {
-    if x >= area.width {
+pub(crate) fn swatch(level: usize, highlight: bool, x: u16, on: &mut Canvas<'_>) -> u16 {
+    if x >= on.area.width {
         return 0;
     }
-    if let Some(place) = buffer.cell_mut((area.x + x, area.y)) {
+    if let Some(place) = on.buffer.cell_mut((on.area.x + x, on.area.y)) {
         let part = Part { level: Some(level), highlight };
-        if theme.fine {
-            place.set_char('■').set_fg(color(theme, part));
+        if on.theme.fine {
+            place.set_char('■').set_fg(color(on.theme, part));
         } else {
-            place.set_char(letter(part)).set_style(Style::new().fg(color(theme, part)));
+            place.set_char(letter(part)).set_style(Style::new().fg(color(on.theme, part)));
         }
     }
     1
@@ -76,8 +74,8 @@ fn letter(part: Part) -> char {
     part.level.map_or(' ', |level| if part.highlight { HIGHLIGHT[level] } else { LETTERS[level] })
 }
 
-fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut Buffer) {
-    let (heat, theme) = (map.heat, map.theme);
+fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canvas<'_>) {
+    let (heat, theme) = (map.heat, on.theme);
     let part = |row: usize| {
         let inside = row < heat.rows;
         let level = map.view.levels.level(heat.cell(column, row)).filter(|_| inside);
@@ -88,7 +86,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut B
     let rows = row..row + map.rows_a_line;
     let here = rows.clone().any(|row| row < heat.rows && map.selected.has(heat, column, row));
     let lost = rows.clone().any(|row| heat.lost_cells.binary_search(&(column * heat.rows + row)).is_ok());
-    let Some(place) = buffer.cell_mut(at) else { return };
+    let Some(place) = on.buffer.cell_mut(at) else { return };
     let most = if lower.level > upper.level { lower } else { upper };
     if theme.fine {
         // The brighter half in front: fewer different styles are fewer bytes for the terminal.

@@ -1,29 +1,25 @@
 //! The line below the table: the search, or what is under the cursor.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::commands::general;
 use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
-use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
-use crate::ui::widget::{put, rows};
+use crate::ui::widget::{Canvas, rows};
 
 /// Draws it.
-pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
     if let Some(search) = &view.search {
         let text = format!("/{}  match {} of {}  n next  N previous", search.text, search.current, search.matches);
-        put(buffer, area, 1, 0, &text, theme.found);
+        on.put(1, 0, &text, on.theme.found);
         return;
     }
     let hotter = hotter(scene, view).unwrap_or_default();
-    let x = put(buffer, area, 1, 0, &hotter, theme.warning);
+    let x = on.put(1, 0, &hotter, on.theme.warning);
     let x = if x > 0 { x + 3 } else { 1 };
-    if let Some(text) = line_details(scene, view, usize::from(area.width.saturating_sub(x + 1))) {
-        put(buffer, area, x, 0, &text, theme.dim);
+    if let Some(text) = line_details(scene, view, usize::from(on.area.width.saturating_sub(x + 1))) {
+        on.put(x, 0, &text, on.theme.dim);
     }
 }
 

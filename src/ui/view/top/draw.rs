@@ -1,7 +1,5 @@
 //! The top table: heading, rows with bars, call chains as an indented tree.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::panel::text::{clean, fit, fit_end, width};
@@ -15,27 +13,27 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::columns::{self, TopColumnSpan};
 use crate::ui::view::top::state::TopScreen;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 
 /// Draws heading, lines and scroll bar.
-pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let spans = columns::spans(area.width, &scene.selection.fields());
-    heading(scene, theme, &spans, area, buffer);
+pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
+    let spans = columns::spans(on.area.width, &scene.selection.fields());
+    heading(scene, &spans, on);
     let lines = &scene.context.answer.view.lines;
     if lines.is_empty() {
-        return empty(scene, theme, area, buffer);
+        return empty(scene, on);
     }
     let shares = lines.iter().filter(|line| line.depth == 0).map(|line| ordered_share(scene, line));
-    let places = Places { spans: &spans, area, full: full_bar(shares.fold(0.0, f64::max)) };
-    for (y, (i, line)) in (1..area.height).zip(lines.iter().enumerate().skip(view.top)) {
+    let places = Places { spans: &spans, full: full_bar(shares.fold(0.0, f64::max)) };
+    for (y, (i, line)) in (1..on.area.height).zip(lines.iter().enumerate().skip(view.top)) {
         let above = lines[..i].last().filter(|_| y > 1 && line.depth > 0);
-        let row = Row { line, above, selected: i == view.selected, y };
-        row.draw(scene, view, theme, &places, buffer);
+        let row = Row { line, above, selected: i == view.selected };
+        row.draw(scene, view, &places, &mut on.line(y));
     }
-    scroll_bar(theme, (view.top, lines.len()), Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer);
+    scroll_bar((view.top, lines.len()), &mut on.below(1));
     let next = lines.len().saturating_sub(view.top) + 1;
-    if next >= usize::from(area.height) {
+    if next >= usize::from(on.area.height) {
         return;
     }
     let shown = lines.iter().filter(|l| l.depth == 0).count();
@@ -46,11 +44,11 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect
             scene.selection.rows.limit,
             thousands(MAX_ROWS as u64)
         );
-        put(buffer, area, 1, next as u16, &text, theme.dim);
+        on.put(1, next as u16, &text, on.theme.dim);
     }
 }
 
-fn heading(scene: Scene<'_>, theme: &Theme, spans: &[TopColumnSpan], area: Rect, buffer: &mut Buffer) {
+fn heading(scene: Scene<'_>, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
     let subject = columns::subject(spans.iter().map(|span| span.field));
     for span in spans {
         let column = span.field.column();
@@ -64,20 +62,13 @@ fn heading(scene: Scene<'_>, theme: &Theme, spans: &[TopColumnSpan], area: Rect,
             Align::Left if Some(span.field) == subject => 2,
             Align::Left => 0,
         };
-        let style = if ordered { theme.head.add_modifier(Modifier::BOLD) } else { theme.head };
-        put(
-            buffer,
-            area,
-            span.x + pad as u16,
-            0,
-            &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))),
-            style,
-        );
+        let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
+        on.put(span.x + pad as u16, 0, &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))), style);
     }
 }
 
 /// The words where no rows are: why, and what to do.
-pub(crate) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
     let answer = &scene.context.answer;
     let lines: Vec<String> =
         if answer.unfiltered.samples > 0 && answer.view.shown.samples == 0 && scene.selection.range().is_none() {
@@ -103,14 +94,13 @@ pub(crate) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Bu
             vec!["Waiting for samples…".to_owned(), "An idle machine gives few.".to_owned()]
         };
     for (i, text) in lines.iter().enumerate() {
-        put(buffer, area, 2, 2 + i as u16, text, if i == 0 { theme.text } else { theme.dim });
+        on.put(2, 2 + i as u16, text, if i == 0 { on.theme.text } else { on.theme.dim });
     }
 }
 
 /// The places of columns.
 struct Places<'a> {
     spans: &'a [TopColumnSpan],
-    area: Rect,
     /// The share, in percent, of which a bar is full.
     full: f64,
 }
@@ -132,15 +122,12 @@ struct Row<'a> {
     /// The line above in the same call chains: what repeats it is not written again.
     above: Option<&'a TopLine>,
     selected: bool,
-    y: u16,
 }
 
 impl Row<'_> {
-    fn draw(&self, scene: Scene<'_>, view: &TopScreen, theme: &Theme, places: &Places<'_>, buffer: &mut Buffer) {
-        let area = places.area;
-        let row = Rect { y: area.y + self.y, height: 1, ..area };
+    fn draw(&self, scene: Scene<'_>, view: &TopScreen, places: &Places<'_>, on: &mut Canvas<'_>) {
         if self.selected {
-            put(buffer, row, 0, 0, "›", theme.title);
+            on.put(0, 0, "›", on.theme.title);
         }
         let line = self.line;
         // A name may take what the DSO behind it leaves free.
@@ -149,36 +136,36 @@ impl Row<'_> {
         for (i, span) in places.spans.iter().enumerate().rev() {
             match span.field {
                 other if other != Field::Key(ColumnKey::Sym) && Some(other) == subject => {
-                    symbol(scene, view, theme, (span, 0), line, row, buffer);
+                    symbol(scene, view, (span, 0), line, on);
                 }
                 Field::Key(ColumnKey::Sym) => {
                     let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(ColumnKey::Dso));
-                    symbol(scene, view, theme, (span, if behind { free } else { 0 }), line, row, buffer);
+                    symbol(scene, view, (span, if behind { free } else { 0 }), line, on);
                 }
-                Field::Key(ColumnKey::Dso) => free = self.dso(theme, places, i, row, buffer),
+                Field::Key(ColumnKey::Dso) => free = self.dso(places, i, on),
                 Field::Delta => {
-                    let style = line.versus.map_or(theme.dim, |v| theme.verdict(v.verdict).1);
-                    cell(span, &span.field.cell(line), style, row, buffer);
+                    let style = line.versus.map_or(on.theme.dim, |v| on.theme.verdict(v.verdict).1);
+                    cell(span, &span.field.cell(line), style, on);
                 }
                 Field::Key(_) | Field::Samples | Field::Period | Field::Ipc | Field::Old | Field::Mode(_) => {
-                    let style = if line.depth > 0 { theme.dim } else { theme.text };
-                    cell(span, &span.field.cell(line), style, row, buffer);
+                    let style = if line.depth > 0 { on.theme.dim } else { on.theme.text };
+                    cell(span, &span.field.cell(line), style, on);
                 }
-                Field::Children | Field::SelfTime => self.share(scene, theme, span, places.full, row, buffer),
+                Field::Children | Field::SelfTime => self.share(scene, span, places.full, on),
             }
         }
         let has_class = line.depth > 0 || !line.sym.is_empty();
         if has_class
-            && columns::edge(area.width) == columns::EDGE
-            && self.says(|line| theme.class(line.kind, &line.dso_path).1)
+            && columns::edge(on.area.width) == columns::EDGE
+            && self.says(|line| on.theme.class(line.kind, &line.dso_path).1)
         {
-            let letter = theme.class(line.kind, &line.dso_path).1;
-            put(buffer, row, area.width - 2, 0, &letter.to_string(), theme.dim);
+            let letter = on.theme.class(line.kind, &line.dso_path).1;
+            on.put(on.area.width - 2, 0, &letter.to_string(), on.theme.dim);
         }
         if self.selected {
             let bars = places.spans.iter().filter(|span| span.bar > 1);
             let bars: Vec<_> = bars.map(|s| s.x + s.width - s.bar + 1..s.x + s.width).collect();
-            light_up(theme, &bars, row, buffer);
+            light_up(&bars, on);
         }
     }
 
@@ -188,7 +175,7 @@ impl Row<'_> {
     }
 
     /// The DSO, behind a long name further to the right; returns the cells that it leaves to the name.
-    fn dso(&self, theme: &Theme, places: &Places<'_>, at: usize, row: Rect, buffer: &mut Buffer) -> u16 {
+    fn dso(&self, places: &Places<'_>, at: usize, on: &mut Canvas<'_>) -> u16 {
         let span = &places.spans[at];
         if !self.says(|line| line.dso.clone()) {
             return span.width + 1;
@@ -202,28 +189,28 @@ impl Row<'_> {
             wanted.saturating_sub(name.width)
         });
         let pad = lacks.min(span.width.saturating_sub(width(&text) as u16));
-        let style = if self.line.depth > 0 { theme.dim } else { theme.text };
-        put(buffer, row, span.x + pad, 0, &text, style);
+        let style = if self.line.depth > 0 { on.theme.dim } else { on.theme.text };
+        on.put(span.x + pad, 0, &text, style);
         pad
     }
 
     /// A share, and behind the last of them the bar of the one that rows are ordered by.
-    fn share(&self, scene: Scene<'_>, theme: &Theme, span: &TopColumnSpan, full: f64, row: Rect, buffer: &mut Buffer) {
+    fn share(&self, scene: Scene<'_>, span: &TopColumnSpan, full: f64, on: &mut Canvas<'_>) {
         let line = self.line;
         let value = span.field.cell(line);
         if let Cell::Percent(percent) = value
             && (line.depth == 0 || self.says(|line| span.field.cell(line).text()))
         {
-            cell(span, &value, if percent == 0.0 { theme.dim } else { theme.share(percent) }, row, buffer);
+            cell(span, &value, if percent == 0.0 { on.theme.dim } else { on.theme.share(percent) }, on);
         }
         if span.bar > 1 && line.depth == 0 {
             let bar = eighths(ordered_share(scene, line) / full, usize::from(span.bar - 1));
-            put(buffer, row, span.x + span.width - span.bar + 1, 0, &bar, theme.bar);
+            on.put(span.x + span.width - span.bar + 1, 0, &bar, on.theme.bar);
         }
     }
 }
 
-fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) {
+fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, on: &mut Canvas<'_>) {
     let room = usize::from(span.width - span.bar);
     let text = cell.text_in(room);
     let text = fit(&text, room);
@@ -231,31 +218,29 @@ fn cell(span: &TopColumnSpan, cell: &Cell, style: Style, row: Rect, buffer: &mut
         Align::Right => room.saturating_sub(width(&text)),
         Align::Left => 0,
     };
-    put(buffer, row, span.x + pad as u16, 0, &text, style);
+    on.put(span.x + pad as u16, 0, &text, style);
 }
 
 /// Forks, fold mark and name, with some cells more than its column has.
 fn symbol(
     scene: Scene<'_>,
     view: &TopScreen,
-    theme: &Theme,
     (span, more): (&TopColumnSpan, u16),
     line: &TopLine,
-    row: Rect,
-    buffer: &mut Buffer,
+    on: &mut Canvas<'_>,
 ) {
     let room = usize::from(span.width + more);
     let x = span.x;
     let forks: String = chain_signs(scene, line);
-    put(buffer, row, x, 0, &fit_end(&forks, room), theme.dim);
+    on.put(x, 0, &fit_end(&forks, room), on.theme.dim);
     let (name, style) = match span.field {
-        Field::Key(ColumnKey::Sym) => name(view, theme, line),
-        _ if line.depth > 0 => name(view, theme, line),
+        Field::Key(ColumnKey::Sym) => name(view, on.theme, line),
+        _ if line.depth > 0 => name(view, on.theme, line),
         // Rows that are no functions are what else they are told apart by.
-        field => (field.cell(line).text().into(), theme.text),
+        field => (field.cell(line).text().into(), on.theme.text),
     };
     let at = columns::name_at(line);
-    put(buffer, row, x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
+    on.put(x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
 }
 
 /// The signs before a name: forks and fold mark.

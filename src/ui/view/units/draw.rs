@@ -1,7 +1,6 @@
 //! The units' screen: units on top, the titles of the panels below them, then the panel that is looked at and, where
 //! there is room, those after it.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width};
@@ -13,11 +12,10 @@ use crate::ui::commands::general;
 use crate::ui::draw::layout::places;
 use crate::ui::keys;
 use crate::ui::scene::Scene;
-use crate::ui::theme::Theme;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::view::units::state::UnitsScreen;
 use crate::ui::view::units::{panels, table};
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::place;
 use crate::units::UNITS;
 
@@ -136,52 +134,51 @@ pub(crate) fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Opti
 }
 
 /// Draws it.
-pub(crate) fn draw(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(unit) = units.unit() else { return none(units, theme, area, buffer) };
-    let plan = plan(units, area);
+pub(crate) fn draw(units: &UnitsScreen, on: &mut Canvas<'_>) {
+    let Some(unit) = units.unit() else { return none(units, on) };
+    let plan = plan(units, on.area);
     for (x, _, id) in &plan.units {
         let name = units.answers.iter().find(|answer| answer.id == *id).map_or("", |answer| answer.name);
         let here = Some(*id) == units.current;
         let text = if here { format!("[{name}]") } else { format!(" {name} ") };
-        put(buffer, area, *x, 0, &text, if here { theme.title } else { theme.dim });
+        on.put(*x, 0, &text, if here { on.theme.title } else { on.theme.dim });
     }
     let lost = if unit.lost > 0 { format!("lost {}  ", thousands(unit.lost)) } else { String::new() };
     let span = format!("{lost}figures of {} to {}", clock(unit.since), clock(unit.until));
-    let x = area.width.saturating_sub(width(&span) as u16 + 1);
+    let x = on.area.width.saturating_sub(width(&span) as u16 + 1);
     if plan.units.last().is_none_or(|(at, wide, _)| at + wide < x) {
-        put(buffer, area, x, 0, &span, if unit.lost > 0 { theme.error } else { theme.dim });
+        on.put(x, 0, &span, if unit.lost > 0 { on.theme.error } else { on.theme.dim });
     }
     let Some(view) = units.view() else { return };
     for (x, _, i) in &plan.titles {
         let title = clean(&unit.panels[*i].title);
         let here = *i == view.panel;
         let text = if here { format!("[{title}]") } else { format!(" {title} ") };
-        put(buffer, area, *x, 1, &text, if here { theme.title } else { theme.dim });
+        on.put(*x, 1, &text, if here { on.theme.title } else { on.theme.dim });
     }
     let all = std::iter::once((plan.main, view.panel, true)).chain(plan.others.iter().map(|(at, i)| (*at, *i, false)));
     for (at, i, main) in all {
         let (Some(panel), Some(state)) = (unit.panels.get(i), view.panels.get(i)) else { continue };
-        let at = if main {
-            at
-        } else {
-            put(buffer, at, 1, 0, &format!("─ {} ", panel.title), theme.head);
-            Rect { y: at.y + 1, height: at.height.saturating_sub(1), ..at }
-        };
-        let flame = flame_of(panel, state, at);
-        panels::draw(panel, state, flame.as_ref(), main, theme, at, buffer);
+        let mut at = on.part(at);
+        if !main {
+            at.put(1, 0, &format!("─ {} ", panel.title), at.theme.head);
+            at.area = at.below(1).area;
+        }
+        let flame = flame_of(panel, state, at.area);
+        panels::draw(panel, state, flame.as_ref(), main, &mut at);
     }
-    notes(units, theme, plan.notes, buffer);
+    notes(units, &mut on.part(plan.notes));
 }
 
 /// The notes, the most important first: what is missing or lost, then what the panel says.
-fn notes(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn notes(units: &UnitsScreen, on: &mut Canvas<'_>) {
     let Some(unit) = units.unit() else { return };
     let panel = units.panel().map_or("", |(panel, _)| panel.note.as_str());
     if let Some((_, view)) = units.panel()
         && let Some(filter) = &view.filter
     {
         let text = format!("only rows with /{}  ⌫ all of them", shown(filter.as_str()));
-        put(buffer, area, 1, 0, &text, theme.found);
+        on.put(1, 0, &text, on.theme.found);
         return;
     }
     let about = why_empty(units).unwrap_or_default();
@@ -191,9 +188,9 @@ fn notes(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         .chain([panel])
         .filter(|note| !note.is_empty())
         .collect();
-    let style = if unit.notes.is_empty() { theme.dim } else { theme.warning };
+    let style = if unit.notes.is_empty() { on.theme.dim } else { on.theme.warning };
     let text = own.join("; ");
-    put(buffer, area, 1, 0, &fit_end(&clean(&text), usize::from(area.width.saturating_sub(2))), style);
+    on.put(1, 0, &fit_end(&clean(&text), usize::from(on.area.width.saturating_sub(2))), style);
 }
 
 /// Of an empty panel, the row that it may be about alone: one that was chosen in the first panel.
@@ -211,7 +208,7 @@ fn why_empty(units: &UnitsScreen) -> Option<String> {
 }
 
 /// The cursor's row of how many, and what it is about, where its column cuts that.
-pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, on: &mut Canvas<'_>) {
     let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
     let list = visible(&panel.body, rows, view);
@@ -228,9 +225,9 @@ pub(crate) fn details(scene: Scene<'_>, units: &UnitsScreen, theme: &Theme, area
     });
     let longest = texts.max_by_key(|text| width(text)).unwrap_or_default();
     let text = format!("{text}  {longest}");
-    let x = put(buffer, area, 1, 0, &hotter, theme.warning);
+    let x = on.put(1, 0, &hotter, on.theme.warning);
     let x = if x > 0 { x + 3 } else { 1 };
-    put(buffer, area, x, 0, &fit(&text, usize::from(area.width.saturating_sub(x + 1))), theme.dim);
+    on.put(x, 0, &fit(&text, usize::from(on.area.width.saturating_sub(x + 1))), on.theme.dim);
 }
 
 /// The rows that have come to stand before what is in sight while the cursor stayed on its own.
@@ -240,20 +237,15 @@ fn hotter(view: &PanelView, list: &[usize], rows: &Rows, home: Option<String>) -
 }
 
 /// No unit runs: what there is.
-fn none(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn none(units: &UnitsScreen, on: &mut Canvas<'_>) {
     if units.pending {
-        put(buffer, area, 2, 1, "the unit starts…", theme.dim);
+        on.put(2, 1, "the unit starts…", on.theme.dim);
         return;
     }
-    put(buffer, area, 1, 0, "No unit runs. ⏎ or M starts one:", theme.text);
-    let room = usize::from(area.width.saturating_sub(20));
-    for (spec, y) in UNITS.iter().zip(1..area.height) {
-        put(buffer, area, 2, y, spec.name, theme.key);
-        put(buffer, area, 18, y, &fit_end(spec.about, room), theme.dim);
+    on.put(1, 0, "No unit runs. ⏎ or M starts one:", on.theme.text);
+    let room = usize::from(on.area.width.saturating_sub(20));
+    for (spec, y) in UNITS.iter().zip(1..on.area.height) {
+        on.put(2, y, spec.name, on.theme.key);
+        on.put(18, y, &fit_end(spec.about, room), on.theme.dim);
     }
-}
-
-/// The panel that is looked at, as text.
-pub(crate) fn text(units: &UnitsScreen) -> String {
-    units.panel().map_or(String::new(), |(panel, _)| panel.to_text())
 }

@@ -1,6 +1,5 @@
 //! Draws a panel into a place of any size: tables, trees, logs, histograms, maps, courses, flame graphs.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 
@@ -15,36 +14,28 @@ use crate::ui::theme::Theme;
 use crate::ui::view::flame::draw as graph;
 use crate::ui::view::units::panel_view::PanelView;
 use crate::ui::view::units::table;
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::eighths;
 
 /// Draws a panel; the cursor is seen in the one that is looked at.
-pub(crate) fn draw(
-    panel: &Panel,
-    view: &PanelView,
-    flame: Option<&Flame>,
-    main: bool,
-    theme: &Theme,
-    area: Rect,
-    buffer: &mut Buffer,
-) {
-    if area.height == 0 || area.width < 4 {
+pub(crate) fn draw(panel: &Panel, view: &PanelView, flame: Option<&Flame>, main: bool, on: &mut Canvas<'_>) {
+    if on.area.height == 0 || on.area.width < 4 {
         return;
     }
     if panel.is_empty() {
-        put(buffer, area, 2, 1.min(area.height - 1), "nothing yet", theme.dim);
+        on.put(2, 1.min(on.area.height - 1), "nothing yet", on.theme.dim);
         return;
     }
     match &panel.body {
         Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => {
-            table::UnitTable { panel, rows, view, main }.draw(theme, area, buffer);
+            table::UnitTable { panel, rows, view, main }.draw(on);
         }
-        Body::Histogram(histogram) => distribution(histogram, theme, area, buffer),
-        Body::Heatmap(map) => heatmap(map, theme, area, buffer),
-        Body::Series(series) => courses(series, theme, area, buffer),
+        Body::Histogram(histogram) => distribution(histogram, on),
+        Body::Heatmap(map) => heatmap(map, on),
+        Body::Series(series) => courses(series, on),
         Body::Flame(_) => {
             if let Some(flame) = flame {
-                icicle(panel, flame, view, main, theme, area, buffer);
+                icicle(panel, flame, view, main, on);
             }
         }
     }
@@ -54,46 +45,47 @@ pub(crate) fn draw(
 const BESIDE: u16 = 150;
 
 /// Powers of two and, where there is room beside or below them, equal steps.
-fn distribution(histogram: &Histogram, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let (half, powers) = (area.width / 2, histogram.bars.len() as u16);
+fn distribution(histogram: &Histogram, on: &mut Canvas<'_>) {
+    let (half, powers) = (on.area.width / 2, histogram.bars.len() as u16);
     let steps = match histogram.steps.len() as u16 {
         0 => None,
-        _ if area.width >= BESIDE => {
-            Some((Rect { width: half, ..area }, Rect { x: area.x + half, width: area.width - half, ..area }))
-        }
-        steps if powers + 1 + steps <= area.height => {
-            Some((Rect { height: powers, ..area }, Rect { y: area.y + powers, height: steps + 1, ..area }))
+        _ if on.area.width >= BESIDE => Some((
+            Rect { width: half, ..on.area },
+            Rect { x: on.area.x + half, width: on.area.width - half, ..on.area },
+        )),
+        steps if powers + 1 + steps <= on.area.height => {
+            Some((Rect { height: powers, ..on.area }, Rect { y: on.area.y + powers, height: steps + 1, ..on.area }))
         }
         _ => None,
     };
-    let Some((upper, lower)) = steps else { return bars(histogram, theme, area, buffer) };
-    bars(histogram, theme, upper, buffer);
-    put(buffer, lower, 1, 0, STEPS, theme.dim);
-    let below = Rect { y: lower.y + 1, height: lower.height.saturating_sub(1), ..lower };
-    bars(&histogram.in_steps(), theme, below, buffer);
+    let Some((upper, lower)) = steps else { return bars(histogram, on) };
+    bars(histogram, &mut on.part(upper));
+    let lower = &mut on.part(lower);
+    lower.put(1, 0, STEPS, lower.theme.dim);
+    bars(&histogram.in_steps(), &mut lower.below(1));
 }
 
-fn bars(histogram: &Histogram, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn bars(histogram: &Histogram, on: &mut Canvas<'_>) {
     let bounds: Vec<String> = histogram.bars.iter().map(|bar| histogram.bounds(bar)).collect();
     let label = bounds.iter().map(|text| width(text)).max().unwrap_or(0).min(26) as u16;
     let total = histogram.total().max(1) as f64;
     let most = histogram.bars.iter().map(|bar| bar.count).max().unwrap_or(1).max(1) as f64;
     // Where not all fit, those with the most stay: the ends are thin.
-    let height = usize::from(area.height);
+    let height = usize::from(on.area.height);
     let middle = histogram.bars.iter().enumerate().max_by_key(|(_, bar)| bar.count).map_or(0, |(i, _)| i);
     let from = (middle + height / 2 + 1).saturating_sub(height).min(histogram.bars.len().saturating_sub(height));
     let mut sum: u64 = histogram.bars[..from].iter().map(|bar| bar.count).sum();
     let x = label + 34;
-    let room = area.width.saturating_sub(x + 1);
-    for ((bar, bounds), y) in histogram.bars.iter().zip(&bounds).skip(from).zip(0..area.height) {
+    let room = on.area.width.saturating_sub(x + 1);
+    for ((bar, bounds), y) in histogram.bars.iter().zip(&bounds).skip(from).zip(0..on.area.height) {
         sum += bar.count;
         let pad = label.saturating_sub(width(bounds) as u16);
-        put(buffer, area, 1 + pad, y, bounds, theme.text);
+        on.put(1 + pad, y, bounds, on.theme.text);
         let [own, upto] = [bar.count, sum].map(|n| percent(100.0 * n as f64 / total));
-        put(buffer, area, label + 2, y, &format!("{:>12} {own:>8} {upto:>8}", thousands(bar.count)), theme.dim);
+        on.put(label + 2, y, &format!("{:>12} {own:>8} {upto:>8}", thousands(bar.count)), on.theme.dim);
         let text = eighths(bar.count as f64 / most, usize::from(room));
         let text = if bar.count > 0 && text.is_empty() { "▏" } else { &text };
-        put(buffer, area, x, y, text, theme.bar);
+        on.put(x, y, text, on.theme.bar);
     }
 }
 
@@ -104,24 +96,24 @@ fn shade_style(shade: usize, theme: &Theme) -> Style {
     if color == Color::Reset { theme.text } else { Style { fg: Some(color), ..Style::default() } }
 }
 
-fn heatmap(map: &Heatmap, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn heatmap(map: &Heatmap, on: &mut Canvas<'_>) {
     let label = map.rows.iter().map(|row| width(&row.label)).max().unwrap_or(0).min(24) as u16;
     let figures = 12;
-    let room = area.width.saturating_sub(label + figures + 3);
+    let room = on.area.width.saturating_sub(label + figures + 3);
     let map = map.narrowed(usize::from(room.max(1)));
     let most = map.most();
-    let lines = area.height.saturating_sub(1);
+    let lines = on.area.height.saturating_sub(1);
     for (row, y) in map.rows.iter().zip(0..lines) {
-        put(buffer, area, 1, y, &fit(&clean(&row.label), usize::from(label)), theme.text);
+        on.put(1, y, &fit(&clean(&row.label), usize::from(label)), on.theme.text);
         let mut own = 0f32;
-        for (value, x) in row.cells.iter().zip(label + 2..area.width.saturating_sub(figures)) {
+        for (value, x) in row.cells.iter().zip(label + 2..on.area.width.saturating_sub(figures)) {
             own = if value.is_finite() { own.max(*value) } else { own };
             let Some(shade) = Heatmap::shade(*value, most) else { continue };
-            let style = if shade == 0 { theme.dim } else { shade_style(shade, theme) };
-            put(buffer, area, x, y, SHADES[shade].encode_utf8(&mut [0; 4]), style);
+            let style = if shade == 0 { on.theme.dim } else { shade_style(shade, on.theme) };
+            on.put(x, y, SHADES[shade].encode_utf8(&mut [0; 4]), style);
         }
         let text = map.measure.text(f64::from(own));
-        put(buffer, area, area.width.saturating_sub(width(&text) as u16 + 1), y, &text, theme.dim);
+        on.put(on.area.width.saturating_sub(width(&text) as u16 + 1), y, &text, on.theme.dim);
     }
     let more = map.rows.len().saturating_sub(usize::from(lines));
     let more = if more > 0 { format!("  {more} more rows") } else { String::new() };
@@ -131,13 +123,13 @@ fn heatmap(map: &Heatmap, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         duration(map.step),
         map.measure.text(f64::from(most))
     );
-    put(buffer, area, 1, area.height - 1, &text, theme.dim);
+    on.put(1, on.area.height - 1, &text, on.theme.dim);
 }
 
-fn courses(series: &Series, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn courses(series: &Series, on: &mut Canvas<'_>) {
     let label = series.lines.iter().map(|line| width(&line.label)).max().unwrap_or(0).min(28) as u16;
-    let room = usize::from(area.width.saturating_sub(label + 26));
-    let lines = area.height.saturating_sub(1);
+    let room = usize::from(on.area.width.saturating_sub(label + 26));
+    let lines = on.area.height.saturating_sub(1);
     // With room to spare, each course is as many lines high.
     let tall = (lines / (series.lines.len().max(1) as u16)).clamp(1, 6);
     for (line, at) in series.lines.iter().zip(0..) {
@@ -148,11 +140,11 @@ fn courses(series: &Series, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let known: Vec<f64> = line.values.iter().copied().filter(|v| v.is_finite()).collect();
         let most = known.iter().copied().fold(0.0, f64::max);
         let now = series.measure.text(known.last().copied().unwrap_or(f64::NAN));
-        put(buffer, area, 1, y, &fit(&clean(&line.label), usize::from(label)), theme.text);
+        on.put(1, y, &fit(&clean(&line.label), usize::from(label)), on.theme.text);
         let figures = format!("{now:>10} {:>10}", series.measure.text(most));
-        put(buffer, area, label + 2, y, &figures, theme.dim);
+        on.put(label + 2, y, &figures, on.theme.dim);
         let skip = line.values.len().saturating_sub(room);
-        for (value, x) in line.values.iter().skip(skip).zip(label + 25..area.width) {
+        for (value, x) in line.values.iter().skip(skip).zip(label + 25..on.area.width) {
             for part in 0..tall {
                 // From the bottom upwards, each line shows its part of the height.
                 let height = if most > 0.0 { value / most * f64::from(tall) } else { 0.0 };
@@ -162,21 +154,21 @@ fn courses(series: &Series, theme: &Theme, area: Rect, buffer: &mut Buffer) {
                 } else {
                     ' '
                 };
-                put(buffer, area, x, y + tall - 1 - part, symbol.encode_utf8(&mut [0; 4]), theme.bar);
+                on.put(x, y + tall - 1 - part, symbol.encode_utf8(&mut [0; 4]), on.theme.bar);
             }
         }
     }
     let text = format!("now, greatest; {} a column, the newest at the right", duration(series.step));
-    put(buffer, area, 1, area.height - 1, &text, theme.dim);
+    on.put(1, on.area.height - 1, &text, on.theme.dim);
 }
 
-fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, on: &mut Canvas<'_>) {
     let Body::Flame(stacks) = &panel.body else { return };
     let index = view.flame.index(flame).filter(|_| main);
-    let graph = Rect { height: area.height - 1, ..area };
+    let graph = Rect { height: on.area.height - 1, ..on.area };
     for (i, block) in flame.blocks.iter().enumerate() {
         if let Some(y) = view.flame.y_of(flame, block.row, graph.height) {
-            graph::plain(block, index == Some(i), theme, graph, y, buffer);
+            graph::plain(block, index == Some(i), &mut on.part(graph).line(y));
         }
     }
     if let Some(block) = index.and_then(|i| flame.blocks.get(i)) {
@@ -187,6 +179,6 @@ fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, theme: &Th
             percent(block.total.percent_of(&flame.total)),
             percent(block.total.percent_of(&block.parent))
         );
-        put(buffer, area, 1, area.height - 1, &text, theme.text);
+        on.put(1, on.area.height - 1, &text, on.theme.text);
     }
 }

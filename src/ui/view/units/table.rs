@@ -1,6 +1,5 @@
 //! A panel's rows as a table: columns that fit, the order in their headings, the cursor, heat, the scroll bar.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
@@ -9,7 +8,7 @@ use crate::panel::text::{fit, fit_stack, width};
 use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
 use crate::ui::theme::Theme;
 use crate::ui::view::units::panel_view::{PanelView, cursor, visible};
-use crate::ui::widget::put;
+use crate::ui::widget::Canvas;
 use crate::ui::widget::rows::{BAR, BARRED, arrow, eighths, light_up, scroll_bar};
 
 /// The first row in sight: a log follows its end until a row of it is chosen.
@@ -122,30 +121,29 @@ pub(crate) struct UnitTable<'a> {
 }
 
 impl UnitTable<'_> {
-    pub(crate) fn draw(&self, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-        let spans = spans_of(self.rows, self.view, area);
-        self.heading(theme, &spans, area, buffer);
+    pub(crate) fn draw(&self, on: &mut Canvas<'_>) {
+        let spans = spans_of(self.rows, self.view, on.area);
+        self.heading(&spans, on);
         let list = visible(&self.panel.body, self.rows, self.view);
         let cursor = cursor(&self.panel.body, self.rows, self.view, &list);
-        let first = first_of(self.view, area, list.len(), cursor);
-        for (i, y) in (first..list.len()).zip(1..area.height) {
-            let line = Rect { y: area.y + y, height: 1, ..area };
-            self.row(list[i], theme, &spans, line, buffer);
+        let first = first_of(self.view, on.area, list.len(), cursor);
+        for (i, y) in (first..list.len()).zip(1..on.area.height) {
+            let line = &mut on.line(y);
+            self.row(list[i], &spans, line);
             if self.main && cursor == Some(i) {
-                put(buffer, line, 0, 0, "›", theme.title);
+                line.put(0, 0, "›", line.theme.title);
                 let is_course =
                     |span: &&UnitColumnSpan| matches!(self.cell(list[i], span.column), Some(Cell::Course(_)));
                 let courses = spans.iter().filter(is_course).map(|span| span.x..span.x + span.cells);
                 let bars = spans.iter().filter(|span| span.bar > 0);
                 let bars = bars.map(|span| span.x + span.cells - span.bar + 1..span.x + span.cells);
-                light_up(theme, &courses.chain(bars).collect::<Vec<_>>(), line, buffer);
+                light_up(&courses.chain(bars).collect::<Vec<_>>(), line);
             }
         }
-        let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        scroll_bar(theme, (first, list.len()), body, buffer);
+        scroll_bar((first, list.len()), &mut on.below(1));
     }
 
-    fn heading(&self, theme: &Theme, spans: &[UnitColumnSpan], area: Rect, buffer: &mut Buffer) {
+    fn heading(&self, spans: &[UnitColumnSpan], on: &mut Canvas<'_>) {
         for span in spans {
             let column = &self.rows.table.columns[span.column];
             let (ordered, turned) =
@@ -160,8 +158,8 @@ impl UnitTable<'_> {
             };
             let text = title + mark;
             let pad = if column.align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
-            let style = if ordered { theme.head.add_modifier(Modifier::BOLD) } else { theme.head };
-            put(buffer, area, span.x + pad as u16, 0, &text, style);
+            let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
+            on.put(span.x + pad as u16, 0, &text, style);
         }
     }
 
@@ -169,7 +167,7 @@ impl UnitTable<'_> {
         self.rows.table.rows[row].get(column)
     }
 
-    fn row(&self, row: usize, theme: &Theme, spans: &[UnitColumnSpan], line: Rect, buffer: &mut Buffer) {
+    fn row(&self, row: usize, spans: &[UnitColumnSpan], on: &mut Canvas<'_>) {
         for span in spans {
             let Some(cell) = self.cell(row, span.column) else { continue };
             let column = &self.rows.table.columns[span.column];
@@ -186,12 +184,13 @@ impl UnitTable<'_> {
             };
             let right = column.align == Align::Right;
             let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
-            let place = Rect { width: (span.x + span.cells).min(line.width), ..line };
+            let place = &mut on.part(Rect { width: (span.x + span.cells).min(on.area.width), ..on.area });
+            let theme = place.theme;
             let style = if self.rows.rest.is_some_and(|rest| row >= rest) { theme.dim } else { style_of(cell, theme) };
-            put(buffer, place, span.x + pad as u16, 0, &text, style);
+            place.put(span.x + pad as u16, 0, &text, style);
             if let (Cell::Percent(share), true) = (cell, span.bar > 1) {
                 let bar = eighths(share / 100.0, usize::from(span.bar - 1));
-                put(buffer, place, span.x + span.cells - span.bar + 1, 0, &bar, theme.bar);
+                place.put(span.x + span.cells - span.bar + 1, 0, &bar, theme.bar);
             }
         }
     }

@@ -61,32 +61,6 @@ pub struct CatalogueEvent {
 const NO_COUNTERS: &str = "no hardware counters here";
 const NOT_COUNTED: &str = "this machine's PMU does not count it";
 
-/// The descriptions of fixed events (perf_event_open(2), `PERF_COUNT_HW_*` and `PERF_COUNT_SW_*`).
-const ABOUT: &[(&str, &str)] = &[
-    ("cycles", "CPU cycles, which slow down with the clock"),
-    ("instructions", "instructions that were retired"),
-    ("cache-references", "accesses to the last-level cache, on most CPUs"),
-    ("cache-misses", "of these, those that went to memory"),
-    ("branches", "branch instructions that were retired"),
-    ("branch-misses", "branches that were predicted wrongly"),
-    ("bus-cycles", "cycles of the bus"),
-    ("stalled-cycles-frontend", "cycles in which no instruction could be issued"),
-    ("stalled-cycles-backend", "cycles in which no instruction could be retired"),
-    ("ref-cycles", "cycles at the nominal clock"),
-    ("cpu-clock", "a timer of each CPU: time, whoever runs"),
-    ("task-clock", "a timer of each task: time that it runs"),
-    ("page-faults", "pages that had to be mapped"),
-    ("context-switches", "changes from one task to another"),
-    ("cpu-migrations", "tasks that went to another CPU"),
-    ("minor-faults", "page faults without a disk"),
-    ("major-faults", "page faults that waited for a disk"),
-    ("alignment-faults", "unaligned accesses that the kernel had to do"),
-    ("emulation-faults", "instructions that the kernel had to do"),
-    ("dummy", "nothing; carries side-band records"),
-    ("bpf-output", "what BPF programs put out"),
-    ("cgroup-switches", "changes from one cgroup to another"),
-];
-
 /// All events by sort, then by name. Tracepoints come without their fields: there are thousands, and
 /// each has a file of its own ([`fields`]). Which of the hardware's are counted here, the kernel is asked.
 pub(crate) fn all(places: &LookupPaths, sys: &dyn Sys) -> Vec<CatalogueEvent> {
@@ -146,7 +120,7 @@ fn fixed(missing: impl Fn(u32, u64) -> &'static str) -> Vec<CatalogueEvent> {
         seen.push((kind, config));
         let about = match kind {
             TYPE_HW_CACHE => cache_about(&name),
-            _ => ABOUT.iter().find(|(n, _)| *n == name).map_or_else(String::new, |(_, about)| (*about).to_owned()),
+            _ => names::about(&name).to_owned(),
         };
         out.push(CatalogueEvent { name, sort, group: String::new(), about, missing: missing(kind, config) });
     }
@@ -193,8 +167,7 @@ pub(crate) fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
     let (system, event) = name.split_once(':')?;
     let text = tracepoint::format(places.tracefs.as_ref().ok()?, system, event).ok()?;
     let format = Format::parse(system, &text, cfg!(target_endian = "big"))?;
-    let own = format.fields.iter().filter(|f| !f.name.starts_with("common_"));
-    Some(own.map(|f| format!("{} {}", f.kind, f.name)).collect())
+    Some(format.own_fields().map(|f| format!("{} {}", f.kind, f.name)).collect())
 }
 
 #[cfg(test)]
@@ -243,6 +216,5 @@ mod tests {
         assert_eq!(["instructions", "LLC-loads"].map(|name| find(name).missing), [NOT_COUNTED; 2]);
         let none = LookupPaths { pmus: dir.path().join("none"), tracefs: Err("no".into()) };
         assert_eq!(all(&none, &sys).iter().find(|e| e.name == "cycles").map(|e| e.missing), Some(NO_COUNTERS));
-        assert!(ABOUT.iter().all(|(name, _)| list.iter().any(|e| e.name == *name)), "no line about an unknown event");
     }
 }

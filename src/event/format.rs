@@ -40,7 +40,7 @@ pub struct Field {
 }
 
 /// A tracepoint's description.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Format {
     pub(crate) system: String,
     pub(crate) name: String,
@@ -58,16 +58,7 @@ pub struct Format {
 impl Format {
     /// Reads a `format` file. `None` when it has no id.
     pub fn parse(system: &str, text: &str, big: bool) -> Option<Self> {
-        let mut format = Self {
-            system: system.to_owned(),
-            name: String::new(),
-            id: 0,
-            fields: Vec::new(),
-            printer: Printer::default(),
-            print: String::new(),
-            big,
-            strings: Arc::default(),
-        };
+        let mut format = Self { system: system.to_owned(), big, ..Self::default() };
         let mut id = None;
         // A print format may have lines of its own, and is the last.
         let (head, print) = text.split_once("print fmt: ").map_or((text, None), |(head, print)| (head, Some(print)));
@@ -122,6 +113,11 @@ impl Format {
     /// all fields by name. Nothing of a sample that was recorded without its data.
     pub fn text(&self, raw: &[u8]) -> String {
         self.text_with(raw, &|_| None)
+    }
+
+    /// The same, but of system calls as one writes them.
+    pub(crate) fn call_or_text(&self, raw: &[u8]) -> String {
+        print::call::text(self, raw).unwrap_or_else(|| self.text(raw))
     }
 
     /// A number of a field in the words that the text has for it: the names of flags, of states.
@@ -199,10 +195,14 @@ pub(crate) fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
     if signed { (raw << unused) as i64 >> unused } else { raw as i64 }
 }
 
+/// The bytes before the first NUL.
+pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
 /// Text up to a NUL.
 pub(crate) fn text(bytes: &[u8]) -> String {
-    let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    String::from_utf8_lossy(until_nul(bytes)).into_owned()
 }
 
 /// The name of the field with the text of another.

@@ -3,40 +3,41 @@
 
 use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
 
-/// (name, type, config); the first name of a config is the one that we print.
-const FIXED: &[(&str, u32, u64)] = &[
-    ("cycles", TYPE_HARDWARE, 0),
-    ("cpu-cycles", TYPE_HARDWARE, 0),
-    ("instructions", TYPE_HARDWARE, 1),
-    ("cache-references", TYPE_HARDWARE, 2),
-    ("cache-misses", TYPE_HARDWARE, 3),
-    ("branches", TYPE_HARDWARE, 4),
-    ("branch-instructions", TYPE_HARDWARE, 4),
-    ("branch-misses", TYPE_HARDWARE, 5),
-    ("bus-cycles", TYPE_HARDWARE, 6),
-    ("stalled-cycles-frontend", TYPE_HARDWARE, 7),
-    ("idle-cycles-frontend", TYPE_HARDWARE, 7),
-    ("stalled-cycles-backend", TYPE_HARDWARE, 8),
-    ("idle-cycles-backend", TYPE_HARDWARE, 8),
-    ("ref-cycles", TYPE_HARDWARE, 9),
-    ("cpu-clock", TYPE_SOFTWARE, 0),
-    ("task-clock", TYPE_SOFTWARE, 1),
-    ("page-faults", TYPE_SOFTWARE, 2),
-    ("faults", TYPE_SOFTWARE, 2),
-    ("context-switches", TYPE_SOFTWARE, 3),
-    ("cs", TYPE_SOFTWARE, 3),
-    ("cpu-migrations", TYPE_SOFTWARE, 4),
-    ("migrations", TYPE_SOFTWARE, 4),
-    ("minor-faults", TYPE_SOFTWARE, 5),
-    ("major-faults", TYPE_SOFTWARE, 6),
-    ("alignment-faults", TYPE_SOFTWARE, 7),
-    ("emulation-faults", TYPE_SOFTWARE, 8),
-    ("dummy", TYPE_SOFTWARE, 9),
-    ("duration_time", TYPE_SOFTWARE, 9),
-    ("user_time", TYPE_SOFTWARE, 9),
-    ("system_time", TYPE_SOFTWARE, 9),
-    ("bpf-output", TYPE_SOFTWARE, 10),
-    ("cgroup-switches", TYPE_SOFTWARE, 11),
+/// (name, type, config, what it counts, as perf_event_open(2) has it); the first name of a config is the one that we
+/// print, and the one that is described.
+const FIXED: &[(&str, u32, u64, &str)] = &[
+    ("cycles", TYPE_HARDWARE, 0, "CPU cycles, which slow down with the clock"),
+    ("cpu-cycles", TYPE_HARDWARE, 0, ""),
+    ("instructions", TYPE_HARDWARE, 1, "instructions that were retired"),
+    ("cache-references", TYPE_HARDWARE, 2, "accesses to the last-level cache, on most CPUs"),
+    ("cache-misses", TYPE_HARDWARE, 3, "of these, those that went to memory"),
+    ("branches", TYPE_HARDWARE, 4, "branch instructions that were retired"),
+    ("branch-instructions", TYPE_HARDWARE, 4, ""),
+    ("branch-misses", TYPE_HARDWARE, 5, "branches that were predicted wrongly"),
+    ("bus-cycles", TYPE_HARDWARE, 6, "cycles of the bus"),
+    ("stalled-cycles-frontend", TYPE_HARDWARE, 7, "cycles in which no instruction could be issued"),
+    ("idle-cycles-frontend", TYPE_HARDWARE, 7, ""),
+    ("stalled-cycles-backend", TYPE_HARDWARE, 8, "cycles in which no instruction could be retired"),
+    ("idle-cycles-backend", TYPE_HARDWARE, 8, ""),
+    ("ref-cycles", TYPE_HARDWARE, 9, "cycles at the nominal clock"),
+    ("cpu-clock", TYPE_SOFTWARE, 0, "a timer of each CPU: time, whoever runs"),
+    ("task-clock", TYPE_SOFTWARE, 1, "a timer of each task: time that it runs"),
+    ("page-faults", TYPE_SOFTWARE, 2, "pages that had to be mapped"),
+    ("faults", TYPE_SOFTWARE, 2, ""),
+    ("context-switches", TYPE_SOFTWARE, 3, "changes from one task to another"),
+    ("cs", TYPE_SOFTWARE, 3, ""),
+    ("cpu-migrations", TYPE_SOFTWARE, 4, "tasks that went to another CPU"),
+    ("migrations", TYPE_SOFTWARE, 4, ""),
+    ("minor-faults", TYPE_SOFTWARE, 5, "page faults without a disk"),
+    ("major-faults", TYPE_SOFTWARE, 6, "page faults that waited for a disk"),
+    ("alignment-faults", TYPE_SOFTWARE, 7, "unaligned accesses that the kernel had to do"),
+    ("emulation-faults", TYPE_SOFTWARE, 8, "instructions that the kernel had to do"),
+    ("dummy", TYPE_SOFTWARE, 9, "nothing; carries side-band records"),
+    ("duration_time", TYPE_SOFTWARE, 9, ""),
+    ("user_time", TYPE_SOFTWARE, 9, ""),
+    ("system_time", TYPE_SOFTWARE, 9, ""),
+    ("bpf-output", TYPE_SOFTWARE, 10, "what BPF programs put out"),
+    ("cgroup-switches", TYPE_SOFTWARE, 11, "changes from one cgroup to another"),
 ];
 
 const CACHES: &[&str] = &["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"];
@@ -60,9 +61,14 @@ pub(crate) fn name_of(kind: u32, config: u64) -> Option<String> {
     all().find_map(|(n, k, c)| (k == kind && c == config).then_some(n))
 }
 
+/// What a fixed event counts, in a line; empty of its other names and of caches.
+pub(crate) fn about(name: &str) -> &'static str {
+    FIXED.iter().find(|(known, ..)| *known == name).map_or("", |(.., about)| about)
+}
+
 /// All fixed names with type and config.
 pub(crate) fn all() -> impl Iterator<Item = (String, u32, u64)> {
-    let fixed = FIXED.iter().map(|(n, kind, config)| ((*n).to_owned(), *kind, *config));
+    let fixed = FIXED.iter().map(|(n, kind, config, _)| ((*n).to_owned(), *kind, *config));
     let caches = CACHES.iter().zip(0u64..).flat_map(|(cache, number)| {
         CACHE_OPS.iter().map(move |(suffix, op, result)| {
             (format!("{cache}-{suffix}"), TYPE_HW_CACHE, number | op << 8 | result << 16)

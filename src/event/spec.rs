@@ -1,6 +1,6 @@
 //! Events as they are asked for: what the kernel is to count or sample, how often, and what of it is kept.
 
-use crate::kernel::attr::{Attr, Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_SOFTWARE, sample};
+use crate::kernel::attr::{Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_HARDWARE, TYPE_SOFTWARE, sample};
 use crate::kernel::bpf::Program;
 
 use crate::lang::Diagnostic;
@@ -37,7 +37,7 @@ impl Rate {
 }
 
 /// One event to open, before rates and targets are applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// As typed, without spaces.
     pub name: String,
@@ -70,44 +70,27 @@ pub struct Event {
 
 impl Event {
     fn new(name: String, attr: Attr, group: Option<u32>) -> Self {
-        Self {
-            name,
-            attr,
-            group,
-            is_led: false,
-            tracepoint: None,
-            filter: None,
-            chains: None,
-            no_chains: false,
-            inherit: None,
-            per_core: false,
-            exact_precision: false,
-            no_samples: false,
-            cpus: None,
-            for_units: false,
-        }
+        Self { name, attr, group, ..Self::default() }
+    }
+
+    /// One of the kernel's own names.
+    fn fixed(name: &str, kind: u32, config: u64) -> Self {
+        Self::new(name.to_owned(), Attr { kind, config, ..Attr::default() }, None)
     }
 
     /// The fallback when a machine has no hardware counters.
     pub fn cpu_clock() -> Self {
-        let attr = Attr {
-            kind: crate::kernel::attr::TYPE_SOFTWARE,
-            config: crate::kernel::attr::SW_CPU_CLOCK,
-            ..Attr::default()
-        };
-        Self::new("cpu-clock".into(), attr, None)
+        Self::fixed("cpu-clock", TYPE_SOFTWARE, SW_CPU_CLOCK)
     }
 
     /// An event that never happens, for sessions whose events come later (PERF_COUNT_SW_DUMMY).
     pub(crate) fn dummy() -> Self {
-        let attr = Attr { kind: TYPE_SOFTWARE, config: crate::kernel::attr::SW_DUMMY, ..Attr::default() };
-        Self { no_samples: true, ..Self::new("dummy".into(), attr, None) }
+        Self { no_samples: true, ..Self::fixed("dummy", TYPE_SOFTWARE, SW_DUMMY) }
     }
 
     /// The default event of perf and of us.
     pub(crate) fn cycles() -> Self {
-        let attr = Attr { kind: crate::kernel::attr::TYPE_HARDWARE, ..Attr::default() };
-        Self::new("cycles".into(), attr, None)
+        Self::fixed("cycles", TYPE_HARDWARE, 0)
     }
 }
 

@@ -36,10 +36,8 @@ impl Supported {
         }
         let mut answer = Self::default();
         for (kind, list) in [(TYPE_HARDWARE, &mut answer.events), (TYPE_HW_CACHE, &mut answer.caches)] {
-            let mut seen = Vec::new();
-            for (name, _, config) in names::all().filter(|(_, of, _)| *of == kind) {
-                if !seen.contains(&config) {
-                    seen.push(config);
+            for (name, of, config) in names::all() {
+                if of == kind && names::name_of(kind, config).as_ref() == Some(&name) {
                     let part = if is_lacking(sys, kind, config) { &mut list.1 } else { &mut list.0 };
                     part.push(name);
                 }

@@ -1,5 +1,6 @@
 //! Tracepoints by name: where tracefs is, which there are, and their kernel id.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -78,9 +79,7 @@ pub(crate) fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Resu
         out.extend_from_slice(&text);
     }
     out.extend_from_slice(&0u32.to_le_bytes());
-    let mut systems: Vec<&str> = events.iter().map(|(s, _)| s.as_str()).collect();
-    systems.sort_unstable();
-    systems.dedup();
+    let systems: BTreeSet<&str> = events.iter().map(|(s, _)| s.as_str()).collect();
     out.extend_from_slice(&(systems.len() as u32).to_le_bytes());
     for system in systems {
         out.extend_from_slice(system.as_bytes());

@@ -6,7 +6,7 @@ use std::path::Path;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use crate::kernel::mapped::Mapped;
-use crate::lang::nearest;
+use crate::lang::nearest_hint;
 use crate::perfdata::unpack::{self, UnpackBudget};
 
 use super::usdt::{self, Usdt};
@@ -105,8 +105,7 @@ impl Elf {
         match same.as_slice() {
             [] if self.functions.is_empty() => Err(format!("{}: has no symbols (it is stripped)", self.path)),
             [] => {
-                let names = nearest(name, self.functions.iter().map(|(known, ..)| known.as_str()));
-                let hint = if names.is_empty() { String::new() } else { format!("; nearest: {}", names.join(", ")) };
+                let hint = nearest_hint(name, self.functions.iter().map(|(known, ..)| known.as_str()));
                 Err(format!("{}: has no function {name}{hint}", self.path))
             }
             [first, rest @ ..] if rest.iter().all(|other| other.1 == first.1) => {

@@ -206,10 +206,14 @@ impl Spec {
         if self.line.is_some() {
             return Err(format!("the lines of {} are not known; FUNCTION+BYTES is a place in it", self.function));
         }
+        self.at(ProbePoint::Kernel { function: self.function.clone(), offset: self.offset }, group, parameters)
+    }
+
+    fn at(&self, place: ProbePoint, group: &str, parameters: &dyn Parameters) -> Result<Probe, String> {
         Ok(Probe {
             group: self.group.clone().unwrap_or_else(|| group.to_owned()),
             name: self.name_or_made(),
-            place: ProbePoint::Kernel { function: self.function.clone(), offset: self.offset },
+            place,
             on_return: self.on_return,
             args: args::resolve_all(self, parameters)?,
         })
@@ -247,13 +251,7 @@ impl Spec {
                 file.offset(address).ok_or_else(|| format!("line {line} has no code in the file"))?
             }
         };
-        Ok(Probe {
-            group: self.group.clone().unwrap_or_else(|| group.to_owned()),
-            name: self.name_or_made(),
-            place: ProbePoint::File { path, offset: at, semaphore: None },
-            on_return: self.on_return,
-            args: args::resolve_all(self, parameters)?,
-        })
+        self.at(ProbePoint::File { path, offset: at, semaphore: None }, group, parameters)
     }
 }
 

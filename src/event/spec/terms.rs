@@ -17,14 +17,8 @@ const TERMS: &[Term] = &[
         name.clone_into(&mut event.name);
         Ok(())
     }),
-    ("period", |event, value| {
-        event.set_rate(Rate::Period(number(value)?));
-        Ok(())
-    }),
-    ("freq", |event, value| {
-        event.set_rate(Rate::Frequency(number(value)?));
-        Ok(())
-    }),
+    ("period", |event, value| number(value).map(|n| event.set_rate(Rate::Period(n)))),
+    ("freq", |event, value| number(value).map(|n| event.set_rate(Rate::Frequency(n)))),
     ("call-graph", |event, value| {
         let way = CallGraph::parse(value.map(unquoted).unwrap_or_default());
         event.chains = Some(way.map_err(|why| why.replace("--call-graph ", "call-graph="))?);
@@ -42,34 +36,16 @@ const TERMS: &[Term] = &[
         event.attr.max_stack = most;
         Ok(())
     }),
-    ("inherit", |event, value| {
-        event.inherit = Some(switch(value)?);
-        Ok(())
-    }),
-    ("no-inherit", |event, value| {
-        event.inherit = Some(!switch(value)?);
-        Ok(())
-    }),
+    ("inherit", |event, value| switch(value).map(|on| event.inherit = Some(on))),
+    ("no-inherit", |event, value| switch(value).map(|on| event.inherit = Some(!on))),
     ("branch_type", |event, value| {
         event.attr.branch_sample_type = branches::parse(value.map(unquoted).unwrap_or_default())?;
         Ok(())
     }),
-    ("percore", |event, value| {
-        event.per_core = switch(value)?;
-        Ok(())
-    }),
-    ("config", |event, value| {
-        event.attr.config = number(value)?;
-        Ok(())
-    }),
-    ("config1", |event, value| {
-        event.attr.config1 = number(value)?;
-        Ok(())
-    }),
-    ("config2", |event, value| {
-        event.attr.config2 = number(value)?;
-        Ok(())
-    }),
+    ("percore", |event, value| switch(value).map(|on| event.per_core = on)),
+    ("config", |event, value| number(value).map(|n| event.attr.config = n)),
+    ("config1", |event, value| number(value).map(|n| event.attr.config1 = n)),
+    ("config2", |event, value| number(value).map(|n| event.attr.config2 = n)),
     // Samples keep their times, which put them in order, and groups of metrics are none of `-e`.
     ("time", |_, value| switch(value).map(drop)),
     ("metric-id", |_, _| Ok(())),

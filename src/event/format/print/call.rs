@@ -12,9 +12,8 @@ pub(crate) fn text(format: &Format, raw: &[u8]) -> Option<String> {
         return Some(format!("{name} = {result}"));
     }
     let name = format.name.strip_prefix("sys_enter_")?;
-    let own = format.fields.iter().filter(|field| !field.name.starts_with("common_") && !field.name.starts_with("__"));
     let mut arguments = Vec::new();
-    for field in own {
+    for field in format.own_fields().filter(|field| !field.name.starts_with("__")) {
         let value = field.number(raw, format.big)?;
         let is_said = value != 0 || !["flags", "flag", "mode", "prot"].contains(&&*field.name);
         if is_said {

@@ -85,44 +85,21 @@ impl CpuColumn {
             ("guest", "gst"),
             ("guest_nice", "gni"),
         ];
-        const SAMPLED: [&str; VECTORS.len()] = [
-            "sampled_hi",
-            "sampled_timer",
-            "sampled_net_tx",
-            "sampled_net_rx",
-            "sampled_block",
-            "sampled_irq_poll",
-            "sampled_tasklet",
-            "sampled_sched",
-            "sampled_hrtimer",
-            "sampled_rcu",
-        ];
-        const TIMED: [&str; VECTORS.len()] = [
-            "time_hi",
-            "time_timer",
-            "time_net_tx",
-            "time_net_rx",
-            "time_block",
-            "time_irq_poll",
-            "time_tasklet",
-            "time_sched",
-            "time_hrtimer",
-            "time_rcu",
-        ];
-        const RATES: [&str; VECTORS.len()] = [
-            "hi_s",
-            "timer_s",
-            "net_tx_s",
-            "net_rx_s",
-            "block_s",
-            "irq_poll_s",
-            "tasklet_s",
-            "sched_s",
-            "hrtimer_s",
-            "rcu_s",
+        /// Names by vector: of its samples, of its time, and of how often it runs.
+        const OF_VECTORS: [[&str; 3]; VECTORS.len()] = [
+            ["sampled_hi", "time_hi", "hi_s"],
+            ["sampled_timer", "time_timer", "timer_s"],
+            ["sampled_net_tx", "time_net_tx", "net_tx_s"],
+            ["sampled_net_rx", "time_net_rx", "net_rx_s"],
+            ["sampled_block", "time_block", "block_s"],
+            ["sampled_irq_poll", "time_irq_poll", "irq_poll_s"],
+            ["sampled_tasklet", "time_tasklet", "tasklet_s"],
+            ["sampled_sched", "time_sched", "sched_s"],
+            ["sampled_hrtimer", "time_hrtimer", "hrtimer_s"],
+            ["sampled_rcu", "time_rcu", "rcu_s"],
         ];
         let vector = |v: usize| VECTORS.get(v).copied().unwrap_or("?");
-        let named = |list: &[&'static str], v: usize| list.get(v).copied().unwrap_or("more_s");
+        let named = |of: usize, v: usize| OF_VECTORS.get(v).map_or("more_s", |names| names[of]);
         let (name, title, width) = match self {
             Self::Cpu => ("cpu", "CPU", 4),
             Self::Share(i) => (SHARES[i].0, SHARES[i].1, 4),
@@ -131,10 +108,10 @@ impl CpuColumn {
             Self::Ksoftirqd => ("ksoftirqd", "ksoft", 5),
             Self::Samples => ("samples", "Samples", 8),
             Self::Given => ("sampled", "smp", 4),
-            Self::Sampled(v) => (named(&SAMPLED, v), vector(v), 8),
-            Self::Timed(v) => (named(&TIMED, v), vector(v), 8),
+            Self::Sampled(v) => (named(0, v), vector(v), 8),
+            Self::Timed(v) => (named(1, v), vector(v), 8),
             Self::IrqTimed => ("time_irq", "irqs", 6),
-            Self::Rate(v) => (named(&RATES, v), vector(v), 8),
+            Self::Rate(v) => (named(2, v), vector(v), 8),
             Self::Line(_) => ("line_s", "line", 9),
             Self::NetProcessed => ("net_processed_s", "packets", 9),
             Self::NetDropped => ("net_dropped_s", "dropped", 9),

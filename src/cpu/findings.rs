@@ -8,6 +8,8 @@
 //! counted: a CPU that only idles loses ticks as well. A CPU without peers and without a past, as in a
 //! recording of one CPU, is an anomaly from twice those points on.
 
+use std::collections::BTreeSet;
+
 use crate::query::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
 use crate::query::row_order::arrange;
@@ -144,12 +146,9 @@ pub fn findings(facts: FindingInput<'_>) -> Vec<Finding> {
 }
 
 fn seen<'a>(facts: FindingInput<'a>) -> Vec<Seen<'a>> {
-    let rows = facts.host.map_or(&[][..], |h| &h.rows);
-    let samples = facts.samples.map_or(&[][..], |s| &s.rows);
-    let mut cpus: Vec<u32> = rows.iter().filter(|r| r.online).map(|r| r.cpu).collect();
-    cpus.extend(samples.iter().map(|s| u32::from(s.cpu)));
-    cpus.sort_unstable();
-    cpus.dedup();
+    let rows = facts.host.iter().flat_map(|h| &h.rows).filter(|r| r.online).map(|r| r.cpu);
+    let samples = facts.samples.iter().flat_map(|s| &s.rows).map(|s| u32::from(s.cpu));
+    let cpus: BTreeSet<u32> = rows.chain(samples).collect();
     let one = |cpu| {
         let row = facts.host.and_then(|h| h.row(cpu)).filter(|r| r.online);
         let samples = facts.samples.and_then(|s| s.row(cpu));

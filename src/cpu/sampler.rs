@@ -267,7 +267,7 @@ fn rise(before: u64, now: u64) -> u64 {
 }
 
 /// The state between readings: rates and history of each CPU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Cpus {
     /// Ticks in a nanosecond.
     rate: f64,
@@ -287,19 +287,7 @@ pub struct Cpus {
 impl Cpus {
     /// `ticks` is how many ticks a second has.
     pub fn new(ticks: u64, topology: Topology) -> Self {
-        Self {
-            rate: ticks as f64 / 1e9,
-            topology,
-            cpus: BTreeMap::new(),
-            softirqs: Rates::default(),
-            interrupts: Rates::default(),
-            softnet: Vec::new(),
-            ksoftirqd: Vec::new(),
-            drops: None,
-            running: 0,
-            blocked: 0,
-            cut_at: 0,
-        }
+        Self { rate: ticks as f64 / 1e9, topology, ..Self::default() }
     }
 
     pub(crate) fn set_topology(&mut self, topology: Topology) {
@@ -361,10 +349,8 @@ impl Cpus {
             running: self.running,
             blocked: self.blocked,
             pressure: slow.pressure.clone(),
-            quotas: Vec::new(),
             drops: (drop(before.0, slow.drops.0), drop(before.1, slow.drops.1)),
-            cost: 0.0,
-            notes: Vec::new(),
+            ..HostView::default()
         }
     }
 

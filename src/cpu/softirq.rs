@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::event::format::{Field, Format};
+use crate::event::format::{Field, Format, text};
 use crate::query::heat::half_octave;
 use crate::record::open_spans::OpenSpans;
 
@@ -300,8 +300,7 @@ impl Pairs {
     fn learn(&mut self, seen: SoftirqRecord<'_>) {
         let devices = &mut self.times.devices;
         if let Some(name) = seen.name.filter(|_| devices.len() < MAX_LINES && !devices.contains_key(&seen.number)) {
-            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-            devices.insert(seen.number, String::from_utf8_lossy(&name[..end]).into());
+            devices.insert(seen.number, text(name).into());
         }
     }
 

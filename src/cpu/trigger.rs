@@ -25,25 +25,18 @@ const SHARES: &[(&str, Share)] = &[
     ("missing%", |row| row.missing),
 ];
 
-/// A figure of the whole machine or the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whole {
-    /// Tasks that run or want to, and tasks that wait for a disk.
-    Runqueue,
-    Blocked,
-    /// Packets that network devices dropped, a second.
-    Drops,
-    /// Samples that were lost since the last look, and those that came, a second.
-    Lost,
-    Samples,
-}
+/// A figure of the whole machine or the session; `None` where it is not known.
+type Figure = fn(&TriggerInput<'_>) -> Option<f64>;
 
-const WHOLES: &[(&str, Whole)] = &[
-    ("runqueue", Whole::Runqueue),
-    ("blocked", Whole::Blocked),
-    ("drops", Whole::Drops),
-    ("lost", Whole::Lost),
-    ("samples", Whole::Samples),
+const WHOLES: &[(&str, Figure)] = &[
+    // Tasks that run or want to, and tasks that wait for a disk.
+    ("runqueue", |facts| facts.host.map(|host| host.running as f64)),
+    ("blocked", |facts| facts.host.map(|host| host.blocked as f64)),
+    // Packets that network devices dropped, a second.
+    ("drops", |facts| facts.host.map(|host| f64::from(host.drops.0 + host.drops.1))),
+    // Samples that were lost since the last look, and those that came, a second.
+    ("lost", |facts| Some(facts.lost as f64)),
+    ("samples", |facts| Some(facts.samples)),
 ];
 
 /// Resources of /proc/pressure.
@@ -55,7 +48,8 @@ enum Metric {
     Share(usize),
     /// Softirqs of a vector a second, on a CPU.
     Vector(String),
-    Whole(Whole),
+    /// An index into [`WHOLES`].
+    Whole(usize),
     /// Percent of the last ten seconds in which some task waited for it.
     Pressure(String),
     /// Hits of an event a second.
@@ -70,12 +64,11 @@ enum On {
     One(u32),
 }
 
+/// A comparison: whether greater figures hold, and whether the value itself does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
-    Above,
-    AtLeast,
-    Below,
-    AtMost,
+struct Op {
+    above: bool,
+    or_equal: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -190,12 +183,8 @@ impl Condition {
         let rows: &[CpuRow] = facts.host.map_or(&[], |host| &host.rows);
         let online = rows.iter().filter(|row| row.online).count();
         let limit = self.value * if self.each_cpu { online.max(1) as f64 } else { 1.0 };
-        let holds = |value: f64| match self.op {
-            Op::Above => value > limit,
-            Op::AtLeast => value >= limit,
-            Op::Below => value < limit,
-            Op::AtMost => value <= limit,
-        };
+        let Op { above, or_equal } = self.op;
+        let holds = |value: f64| (if above { value > limit } else { value < limit }) || or_equal && value == limit;
         let by_cpu = |figure: &dyn Fn(&CpuRow) -> Option<f64>| -> Vec<(u32, f64)> {
             let wanted = |row: &&CpuRow| row.online && !matches!(self.on, On::One(cpu) if cpu != row.cpu);
             let all: Vec<(u32, f64)> =
@@ -217,13 +206,7 @@ impl Condition {
                 let at = facts.host.and_then(|host| host.vectors.iter().position(|vector| **vector == **name));
                 by_cpu(&|row| row.vectors.get(at?).map(|rate| f64::from(*rate)))
             }
-            Metric::Whole(which) => whole(match which {
-                Whole::Runqueue => facts.host.map(|host| host.running as f64),
-                Whole::Blocked => facts.host.map(|host| host.blocked as f64),
-                Whole::Drops => facts.host.map(|host| f64::from(host.drops.0 + host.drops.1)),
-                Whole::Lost => Some(facts.lost as f64),
-                Whole::Samples => Some(facts.samples),
-            }),
+            Metric::Whole(which) => whole(WHOLES[*which].1(&facts)),
             Metric::Pressure(name) => {
                 let found = facts.host.and_then(|host| host.pressure.iter().find(|(known, _)| known == name));
                 whole(found.map(|(_, pressure)| f64::from(pressure.some)))
@@ -236,10 +219,7 @@ impl Condition {
     }
 
     fn compare(&self, a: f64, b: f64) -> std::cmp::Ordering {
-        match self.op {
-            Op::Above | Op::AtLeast => a.total_cmp(&b),
-            Op::Below | Op::AtMost => b.total_cmp(&a),
-        }
+        if self.op.above { a.total_cmp(&b) } else { b.total_cmp(&a) }
     }
 
     fn describe(&self, cpu: u32, value: f64) -> String {
@@ -256,11 +236,11 @@ impl Condition {
 
 /// `NAME OP VALUE[*cpus] [on any cpu|on all cpus|on cpu N] [for TIME]`.
 fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Diagnostic> {
-    const OPS: &[(&str, Op)] = &[(">=", Op::AtLeast), ("<=", Op::AtMost), (">", Op::Above), ("<", Op::Below)];
     let (place, name) = word(cursor, "a figure, such as softirq%")?;
     let metric = metric(place, name, cursor)?;
-    let op = OPS.iter().find(|(sign, _)| cursor.eat(sign)).map(|(_, op)| *op);
-    let op = op.ok_or_else(|| cursor.fault("a comparison is missing: NAME > VALUE"))?;
+    let sign = [">=", "<=", ">", "<"].into_iter().find(|sign| cursor.eat(sign));
+    let sign = sign.ok_or_else(|| cursor.fault("a comparison is missing: NAME > VALUE"))?;
+    let op = Op { above: sign.starts_with('>'), or_equal: sign.ends_with('=') };
     let (place, typed) = word(cursor, "a value")?;
     let (value, each_cpu) = value(typed).map_err(|why| cursor.fault_at(place, why))?;
     let mut condition = Condition { metric, name: name.to_owned(), op, value, each_cpu, on: On::Any, lasts: 0 };
@@ -312,8 +292,8 @@ fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, D
     if let Some(at) = SHARES.iter().position(|row| row.0 == name) {
         return Ok(Metric::Share(at));
     }
-    if let Some((_, whole)) = WHOLES.iter().find(|row| row.0 == name) {
-        return Ok(Metric::Whole(*whole));
+    if let Some(at) = WHOLES.iter().position(|row| row.0 == name) {
+        return Ok(Metric::Whole(at));
     }
     if let Some(resource) = name.strip_prefix("psi.").filter(|name| PRESSURES.contains(name)) {
         return Ok(Metric::Pressure(resource.to_owned()));

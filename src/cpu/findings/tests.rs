@@ -12,6 +12,18 @@ fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> FindingInput
     FindingInput { host: Some(host), samples, times: None, own: 0.0, points: 10.0, before: &[] }
 }
 
+/// A CPU's samples by what they were taken in.
+fn row(cpu: u16, counts: &[(usize, u64)]) -> CpuSamples {
+    let mut row = CpuSamples { cpu, ..CpuSamples::default() };
+    counts.iter().for_each(|(slot, n)| row.counts[*slot] = *n);
+    row
+}
+
+/// Those of a second, at a thousand a second.
+fn answer(rows: Vec<CpuSamples>) -> CpuAnswer {
+    CpuAnswer { rows, window: 1_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() }
+}
+
 /// Peers at 10, 12, 14, 16 and 98: their median is 14, their MAD 2, their mean 30. 3.5·2/0.6745 is 10.38.
 #[test]
 fn an_outlier_is_so_many_deviations_from_the_median() {
@@ -46,25 +58,10 @@ fn far_above_its_peers() {
 #[test]
 fn what_the_samples_say_where_the_ticks_do_not() {
     let quiet = host(&[0.0; 34]);
-    let mut counts = [0; cpus::SLOTS];
-    (counts[cpus::of_vector(1)], counts[cpus::IDLE]) = (400, 600);
-    let idle = |cpu| {
-        let mut counts = [0; cpus::SLOTS];
-        counts[cpus::IDLE] = 900;
-        CpuSamples { cpu, counts, ..CpuSamples::default() }
-    };
-    let mut rows: Vec<CpuSamples> = (0..32).map(idle).collect();
-    rows.push(CpuSamples { cpu: 32, counts, ..CpuSamples::default() });
+    let mut rows: Vec<CpuSamples> = (0..32).map(|cpu| row(cpu, &[(cpus::IDLE, 900)])).collect();
+    rows.push(row(32, &[(cpus::of_vector(1), 400), (cpus::IDLE, 600)]));
     let behind = cpus::SlotFunction { slot: cpus::of_vector(1), samples: 400, name: "estimation_timer".into() };
-    let answer = CpuAnswer {
-        rows,
-        window: 1_000_000_000,
-        frequency: 1000,
-        whole: true,
-        busy: None,
-        cpu: Some(32),
-        behind: vec![behind],
-    };
+    let answer = CpuAnswer { cpu: Some(32), behind: vec![behind], ..answer(rows) };
     let found = findings(facts(&quiet, Some(&answer)));
     assert_eq!(found[0].text, "CPU 32 softirq 40 %, peers 0 %; TIMER (estimation_timer)");
     assert_eq!((found.len(), found[0].vector), (1, Some(1)));
@@ -76,16 +73,7 @@ fn missing_ticks_and_samples_and_its_own_past() {
     let past = |soft, busy| CpuInterval { soft, busy, ..CpuInterval::default() };
     view.rows[0].history = vec![CpuInterval { missing: 38.0, ..past(1.0, 50.0) }; 50];
     view.rows[0].missing_window = 38.0;
-    let row =
-        |n| CpuSamples { cpu: 0, counts: std::array::from_fn(|i| if i == 0 { n } else { 0 }), ..Default::default() };
-    let answer = |n| CpuAnswer {
-        rows: vec![row(n)],
-        window: 10_000_000_000,
-        frequency: 1000,
-        whole: true,
-        busy: None,
-        ..CpuAnswer::default()
-    };
+    let answer = |n| CpuAnswer { window: 10_000_000_000, ..answer(vec![row(0, &[(0, n)])]) };
     let kinds = |view: &HostView, n| -> Vec<FindingKind> {
         findings(facts(view, Some(&answer(n)))).into_iter().map(|f| f.kind).collect()
     };
@@ -104,13 +92,9 @@ fn missing_ticks_and_samples_and_its_own_past() {
 #[test]
 fn a_few_samples_say_nothing_of_shares() {
     let with = |frequency: u64, soft: u64, user: u64| {
-        let row = |cpu: u16, soft, user| {
-            let mut counts = [0; cpus::SLOTS];
-            (counts[cpus::of_vector(3)], counts[cpus::USER]) = (soft, user);
-            CpuSamples { cpu, counts, ..CpuSamples::default() }
-        };
-        let rows = vec![row(0, 0, 1000), row(1, soft, user), row(2, 0, 1000)];
-        let answer = CpuAnswer { rows, window: 2_000_000_000, frequency, whole: true, ..CpuAnswer::default() };
+        let busy = |cpu| row(cpu, &[(cpus::USER, 1000)]);
+        let rows = vec![busy(0), row(1, &[(cpus::of_vector(3), soft), (cpus::USER, user)]), busy(2)];
+        let answer = CpuAnswer { window: 2_000_000_000, frequency, ..answer(rows) };
         findings(FindingInput { host: None, samples: Some(&answer), times: None, own: 0.0, points: 10.0, before: &[] })
             .len()
     };
@@ -129,10 +113,7 @@ fn interrupts_and_softirqs_by_what_tells_more() {
     (view.rows[2].shares[Ticks::IRQ], view.rows[2].shares[Ticks::SOFTIRQ]) = (25.0, 25.0);
     assert_eq!(text(&view, None), "CPU 2 softirq 50 %, peers 0 %");
     let answer = |irq: u64, soft: u64, idle: u64| {
-        let mut counts = [0; cpus::SLOTS];
-        (counts[cpus::IRQ], counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (irq, soft, idle);
-        let rows = vec![CpuSamples { cpu: 2, counts, ..CpuSamples::default() }];
-        CpuAnswer { rows, window: 1_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() }
+        answer(vec![row(2, &[(cpus::IRQ, irq), (cpus::of_vector(3), soft), (cpus::IDLE, idle)])])
     };
     // Samples of as much as that say which; their vector is told.
     assert_eq!(text(&view, Some(&answer(300, 200, 500))), "CPU 2 interrupts 50 %, peers 0 %");
@@ -186,10 +167,8 @@ fn missing_samples_against_how_busy_it_was() {
     let of = |seconds: usize, busy: f32, own: f64, came: u64, idle: u64| {
         let mut view = host(&[0.0]);
         view.rows[0].history = vec![CpuInterval { busy, ..CpuInterval::default() }; seconds];
-        let mut counts = [0; cpus::SLOTS];
-        (counts[cpus::USER], counts[cpus::IDLE]) = (came, idle);
-        let rows = vec![CpuSamples { cpu: 0, counts, ..CpuSamples::default() }];
-        let answer = CpuAnswer { rows, window: 10_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() };
+        let rows = vec![row(0, &[(cpus::USER, came), (cpus::IDLE, idle)])];
+        let answer = CpuAnswer { window: 10_000_000_000, ..answer(rows) };
         findings(FindingInput { own, ..facts(&view, Some(&answer)) })
             .into_iter()
             .map(|f| (f.text, f.share))
@@ -219,13 +198,8 @@ fn the_worst_is_first_and_ties_are_broken() {
 
 /// User code in so many of a thousand samples of each CPU; the others came while it idled.
 fn sampled(user: &[u64]) -> CpuAnswer {
-    let row = |(cpu, user): (u16, &u64)| {
-        let mut counts = [0; cpus::SLOTS];
-        (counts[cpus::USER], counts[cpus::IDLE]) = (*user, 1000 - user);
-        CpuSamples { cpu, counts, ..CpuSamples::default() }
-    };
-    let rows = (0..).zip(user).map(row).collect();
-    CpuAnswer { rows, window: 1_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() }
+    let row = |(cpu, user): (u16, &u64)| row(cpu, &[(cpus::USER, *user), (cpus::IDLE, 1000 - user)]);
+    answer((0..).zip(user).map(row).collect())
 }
 
 /// So many milliseconds of each second in a vector of a CPU, for half a minute.
@@ -264,18 +238,12 @@ fn ticks_of_idle_cpus_are_not_missed() {
 #[test]
 fn where_the_time_is_measured_it_names_the_vector() {
     let view = host(&[0.0, 45.0, 0.0]);
-    let mut counts = [0; cpus::SLOTS];
-    (counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (450, 550);
     let behind =
         |vector, name: &str| cpus::SlotFunction { slot: cpus::of_vector(vector), samples: 9, name: name.into() };
     let samples = CpuAnswer {
-        rows: vec![CpuSamples { cpu: 1, counts, ..CpuSamples::default() }],
-        window: 1_000_000_000,
-        frequency: 1000,
-        whole: true,
         cpu: Some(1),
         behind: vec![behind(3, "virtnet_poll"), behind(8, "tick_nohz_handler")],
-        ..CpuAnswer::default()
+        ..answer(vec![row(1, &[(cpus::of_vector(3), 450), (cpus::IDLE, 550)])])
     };
     let of =
         |times: Option<&HandlerTimes>| findings(FindingInput { times, ..facts(&view, Some(&samples)) }).swap_remove(0);

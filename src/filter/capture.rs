@@ -110,12 +110,8 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Di
     for part in all {
         let words = ShownExpr(&part, &filter.atoms).to_string();
         let place = match simple(&part, &filter.atoms) {
-            Some((Field::User, yes)) => {
-                *(if yes { &mut out.exclude_kernel } else { &mut out.exclude_user }) = true;
-                BY_ATTR
-            }
-            Some((Field::Kernel, yes)) => {
-                *(if yes { &mut out.exclude_user } else { &mut out.exclude_kernel }) = true;
+            Some((field @ (Field::User | Field::Kernel), yes)) => {
+                *(if (field == Field::User) == yes { &mut out.exclude_kernel } else { &mut out.exclude_user }) = true;
                 BY_ATTR
             }
             Some((Field::Cpu, true)) if out.cpus.is_none() => {

@@ -171,10 +171,8 @@ impl KnownFields<'_> {
     pub(crate) fn rows(self) -> impl Iterator<Item = &'static FieldRow> {
         let all = FIELDS.iter().chain(CAPTURE_FIELDS);
         all.filter(move |row| match self {
-            KnownFields::These(_) | KnownFields::Any => FIELDS.iter().any(|known| known.field == row.field),
-            KnownFields::Sampling => {
-                SAMPLING.contains(&row.field) || CAPTURE_FIELDS.iter().any(|known| known.field == row.field)
-            }
+            KnownFields::These(_) | KnownFields::Any => row.scope != FieldScope::Moment,
+            KnownFields::Sampling => SAMPLING.contains(&row.field) || row.scope == FieldScope::Moment,
             KnownFields::Kernel(_) => BY_FLAGS.contains(&row.field),
         })
     }

@@ -279,12 +279,9 @@ impl Assembler<'_> {
                     self.is_zero();
                 }
             }
-            Field::Cpu => {
-                self.op(CALL, 0, 0, 0, GET_SMP_PROCESSOR_ID);
-                self.op(MOV_X, 1, 0, 0, 0);
-            }
-            Field::Cgroup => {
-                self.op(CALL, 0, 0, 0, GET_CURRENT_CGROUP_ID);
+            Field::Cpu | Field::Cgroup => {
+                let helper = if field == Field::Cpu { GET_SMP_PROCESSOR_ID } else { GET_CURRENT_CGROUP_ID };
+                self.op(CALL, 0, 0, 0, helper);
                 self.op(MOV_X, 1, 0, 0, 0);
             }
             Field::User | Field::Kernel | Field::IrqsOff => {

@@ -83,25 +83,17 @@ pub(crate) enum Op {
     Rem,
 }
 
-/// Functions of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    Ntohs,
-    Ntohl,
-    Log2,
-    Abs,
-    Min,
-    Max,
-}
+/// A function of numbers; `None` where there is no result.
+pub(crate) type Function = fn(&[i128]) -> Option<i128>;
 
 /// (name, function, number of arguments)
-pub(crate) const CALLS: &[(&str, Call, usize)] = &[
-    ("ntohs", Call::Ntohs, 1),
-    ("ntohl", Call::Ntohl, 1),
-    ("log2", Call::Log2, 1),
-    ("abs", Call::Abs, 1),
-    ("min", Call::Min, 2),
-    ("max", Call::Max, 2),
+pub(crate) const CALLS: &[(&str, Function, usize)] = &[
+    ("ntohs", |n| Some((n[0] as u16).swap_bytes().into()), 1),
+    ("ntohl", |n| Some((n[0] as u32).swap_bytes().into()), 1),
+    ("log2", |n| n[0].checked_ilog2().map(i128::from), 1),
+    ("abs", |n| n[0].checked_abs(), 1),
+    ("min", |n| n.iter().min().copied(), 2),
+    ("max", |n| n.iter().max().copied(), 2),
 ];
 
 /// A node of an expression.
@@ -117,7 +109,7 @@ pub(crate) enum Node {
     Invert(Box<Node>),
     Binary(Op, Box<Node>, Box<Node>),
     Choice(Box<Node>, Box<Node>, Box<Node>),
-    Call(Call, Vec<Node>),
+    Call(Function, Vec<Node>),
     Glob(Box<Node>, GlobMatcher, bool),
     Regex(Box<Node>, Regex, bool),
     /// Any of these inclusive ranges, or of these texts.
@@ -183,8 +175,8 @@ fn eval<'a>(node: &'a Node, scope: &'a dyn Scope) -> Value<'a> {
         Node::Binary(op, a, b) => binary(*op, &eval(a, scope), &eval(b, scope)),
         Node::Choice(test, yes, no) => eval(if eval(test, scope).holds() { yes } else { no }, scope),
         Node::Call(call, arguments) => {
-            let values: Vec<Value<'_>> = arguments.iter().map(|argument| eval(argument, scope)).collect();
-            function(*call, &values)
+            let numbers: Option<Vec<i128>> = arguments.iter().map(|argument| eval(argument, scope).int()).collect();
+            numbers.and_then(|numbers| call(&numbers)).map_or(Value::Empty, Value::Int)
         }
         Node::Glob(inner, glob, yes) => matched(&eval(inner, scope), |text| glob.is_match(text) == *yes),
         Node::Regex(inner, regex, yes) => matched(&eval(inner, scope), |text| regex.is_match(text) == *yes),
@@ -255,20 +247,6 @@ fn fractions<'a>(op: Op, a: f64, b: f64) -> Value<'a> {
         _ => return compare(op, a.partial_cmp(&b)),
     };
     if result.is_finite() { Value::Float(result) } else { Value::Empty }
-}
-
-fn function<'a>(call: Call, values: &[Value<'_>]) -> Value<'a> {
-    let numbers: Option<Vec<i128>> = values.iter().map(Value::int).collect();
-    let Some(numbers) = numbers else { return Value::Empty };
-    match (call, numbers.as_slice()) {
-        (Call::Ntohs, [n]) => Value::Int(i128::from((*n as u16).swap_bytes())),
-        (Call::Ntohl, [n]) => Value::Int(i128::from((*n as u32).swap_bytes())),
-        (Call::Log2, [n]) if *n > 0 => Value::Int(i128::from(n.ilog2())),
-        (Call::Abs, [n]) => n.checked_abs().map_or(Value::Empty, Value::Int),
-        (Call::Min, [a, b]) => Value::Int(*a.min(b)),
-        (Call::Max, [a, b]) => Value::Int(*a.max(b)),
-        _ => Value::Empty,
-    }
 }
 
 #[cfg(test)]

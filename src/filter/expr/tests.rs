@@ -39,29 +39,6 @@ fn names_begin_as_in_c_and_in_a_shell() {
 }
 
 #[test]
-fn arithmetic_is_as_in_c() {
-    for (text, value) in [
-        ("1 + 2 * 3", 7),
-        ("(1 + 2) * 3", 9),
-        ("bytes >> 10 & 3 | 8", 8),
-        ("-7 / 2", -3),
-        ("7 % 4 - -1", 4),
-        ("bytes == 4096 ? 5 : 6", 5),
-        ("1 < 2 == 1", 1),
-        ("!bytes || 0x10 == 16 && ~0 == -1", 1),
-        ("4ms", 4_000_000),
-        ("2KiB", 2048),
-        ("1.5ms + 1", 1_500_001),
-        ("max(3, min(9, 5))", 5),
-        ("ntohs(80)", 0x5000),
-        ("log2(bytes)", 12),
-    ] {
-        assert_eq!(of(text), Value::Int(value), "{text}");
-    }
-    assert_eq!(of("3 / 2.0"), Value::Float(1.5));
-}
-
-#[test]
 fn what_cannot_be_computed_is_empty() {
     for text in ["1 / zero", "1 % 0", "nothing + 1", "comm + 1", "1 << 99", "log2(0)", "1.0 / 0", "comm < 3"] {
         assert_eq!(of(text), Value::Empty, "{text}");
@@ -83,19 +60,6 @@ fn texts_compare_as_in_filters() {
     ] {
         assert!(of(text).holds(), "{text}");
     }
-}
-
-#[test]
-fn faults_point_at_the_place() {
-    for (text, at) in
-        [("", 0), ("1 +", 3), ("(1", 0), ("1 2", 2), ("a = 1", 2), ("f(1)", 0), ("min(1)", 0), ("4mss", 0)]
-    {
-        assert_eq!(parse(text).expect_err(text).at, at, "{text}");
-    }
-    assert!(parse(&"(".repeat(10_000)).is_err());
-    assert!(parse(&"-".repeat(10_000)).is_err());
-    let expr = parse("a + byts").expect("parses");
-    assert!(expr.unknown(1, ["bytes", "comm"]).line().contains("nearest: bytes"));
 }
 
 #[test]
@@ -125,6 +89,12 @@ fn no_text_panics() {
 #[test]
 fn every_operator_by_hand() {
     for (text, value) in [
+        ("bytes >> 10 & 3 | 8", 8),
+        ("-7 / 2", -3),
+        ("7 % 4 - -1", 4),
+        ("bytes == 4096 ? 5 : 6", 5),
+        ("max(3, min(9, 5))", 5),
+        ("log2(bytes)", 12),
         ("6 | 3", 7),
         ("6 ^ 3", 5),
         ("6 & 3", 2),
@@ -218,23 +188,10 @@ fn every_operator_by_hand() {
 #[test]
 fn numbers_and_their_units() {
     for (text, value) in [
-        ("0", 0),
         ("1_000", 1000),
         ("0x1F", 31),
-        ("3ns", 3),
-        ("3us", 3_000),
         ("3µs", 3_000),
-        ("3ms", 3_000_000),
-        ("3s", 3_000_000_000),
-        ("2m", 120_000_000_000),
-        ("2K", 2000),
-        ("2KB", 2000),
         ("2kB", 2000),
-        ("2MB", 2_000_000),
-        ("2GB", 2_000_000_000),
-        ("2KiB", 2048),
-        ("2MiB", 2 << 20),
-        ("2GiB", 2 << 30),
         ("1.5KiB", 1536),
         ("0.0000000016s", 2),
         ("18446744073709551615s", u64::MAX as i128 * 1_000_000_000),
@@ -258,6 +215,9 @@ fn numbers_and_their_units() {
         ("a in (1, 2", 10, "expected )"),
         ("a in 1, +", 8, "a value"),
         ("1 ? 2", 5, "expected :"),
+        ("", 0, "a number or a field"),
+        ("1 +", 3, "a number or a field"),
+        ("1 2", 2, "an operator"),
         ("min(1, 2", 8, "expected )"),
         ("min(1, 2, 3)", 0, "takes 2"),
         ("abs()", 0, "takes 1"),
@@ -364,4 +324,5 @@ fn words_are_fields_where_they_may_be_and_texts_where_they_stand_together() {
     let expr = parse("a + byts").expect("parses");
     let fault = expr.unknown(1, ["bytes", "comm"]);
     assert_eq!((fault.at, fault.len), (4, 4));
+    assert!(fault.line().contains("nearest: bytes"), "{fault}");
 }

@@ -6,9 +6,8 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 
-use super::kit::columns::{by_weight, text};
+use super::kit::columns::{by_weight, id, note, text};
 use super::kit::field::{Num, Text, Threshold};
-use super::kit::rowids::id;
 use super::kit::{
     Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
 };
@@ -123,16 +122,12 @@ impl BlkTrace {
             let row = id(&(from, to));
             (row, STAGES[*from].1, STAGES[*to].1, stats)
         });
-        let note = match self.open.len() {
-            0 => String::new(),
-            n => format!("{n} requests are under way"),
-        };
         Sheet::of(stages.chain([(u64::MAX, "end", "to end", &self.whole)]), |(row, ..)| row)
             .left("from", "From", 10, |(_, from, ..)| text(from))
             .left("to", "To", 10, |(_, _, to, _)| text(to))
             .latency(self.than.is_set(), |(.., stats)| stats)
             .whole("Stages")
-            .noted(note)
+            .noted(note(self.open.len() as u64, "requests are under way"))
     }
 
     fn tasks(&self, at: &Moment<'_>) -> Panel {

@@ -7,10 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::event::Rate;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::record::Record;
 
-use super::kit::columns::{by_weight, text};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
@@ -105,10 +103,8 @@ impl Unit for Breakpoint {
         true
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

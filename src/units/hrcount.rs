@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::panel::heatmap::{HeatRow, Heatmap};
 use crate::panel::{Body, Cell, Measure, Panel};
 
-use super::kit::columns::text;
-use super::kit::rowids::id;
+use super::kit::columns::{id, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{Context, EventRequest, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency};
 

@@ -10,8 +10,7 @@ use crate::filter::expr::{self, Expr, Scope, Value};
 use crate::panel::{Align, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{by_weight, named, text, time};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, named, text, time};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{Alike, Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, TopN, Unit};
 
@@ -114,21 +113,10 @@ impl HrTimer {
         if when.is_none() && than.is_none() {
             return Err("say which windows count: --when 'sched_switch > 20', or --than 5ms for late timers".to_owned());
         }
-        Ok(Self {
-            selected,
-            rate,
-            when,
-            names,
-            than,
-            stack: settings.has("stack"),
-            last: FxHashMap::default(),
-            counts: FxHashMap::default(),
-            windows: 0,
-            held: FxHashMap::default(),
-            longest: TopN::new(settings.number("keep", 20)? as usize),
-            map: Grid::default(),
-            alike: Alike::of(settings),
-        })
+        let (stack, alike) = (settings.has("stack"), Alike::of(settings));
+        let longest = TopN::new(settings.number("keep", 20)? as usize);
+        let (last, counts, windows, held, map) = Default::default();
+        Ok(Self { selected, rate, when, names, than, stack, last, counts, windows, held, longest, map, alike })
     }
 
     fn fires(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
@@ -146,11 +134,9 @@ impl HrTimer {
             return;
         }
         cx.comm(hit.tid);
-        let held = self.held.entry((hit.tid, hit.stack)).or_default();
-        held.times += 1;
-        held.longest = held.longest.max(period);
-        held.most.resize(counts.len(), 0);
-        held.most.iter_mut().zip(&counts).for_each(|(most, count)| *most = (*most).max(*count));
+        let held = Held { times: 1, longest: period, most: counts };
+        self.held.entry((hit.tid, hit.stack)).or_default().merge(&held);
+        let counts = held.most;
         self.map.add(&hit.cpu, hit.time, 1.0);
         cx.point(["cpu-clock", ""], hit.time, period);
         let worst = if self.when.is_some() { counts.iter().sum() } else { period };

@@ -9,8 +9,7 @@ use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
 use super::kit::alloc::{AllocEvent, AllocReader};
-use super::kit::columns::{by_weight, text, time};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, text, time};
 use super::kit::{
     Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
 };

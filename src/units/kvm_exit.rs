@@ -6,12 +6,10 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
 use crate::panel::{Cell, Measure, Panel};
-use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{by_weight, share, text};
+use super::kit::columns::{by_weight, id, share, text};
 use super::kit::field::{Num, Threshold};
-use super::kit::rowids::id;
 use super::kit::{
     Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit,
     latency,
@@ -77,14 +75,6 @@ impl KvmExit {
         self.names.insert(key, name.into());
     }
 
-    /// The reason why there is nothing.
-    fn nothing(&self) -> &'static str {
-        match self.rows.is_empty() && self.open.is_empty() {
-            true => NO_GUEST,
-            false => "",
-        }
-    }
-
     fn name(&self, key: (u64, u64)) -> Arc<str> {
         self.names.get(&key).cloned().unwrap_or_else(|| format!("{:#x}", key.1).into())
     }
@@ -137,10 +127,8 @@ impl Unit for KvmExit {
         self.open.forget();
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {
@@ -163,7 +151,7 @@ impl Unit for KvmExit {
             .left("reason", "Reason", 24, |(.., (_, reason, _))| text(self.name(*reason)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns));
         vec![
-            exits.panel("Exits").noted(self.nothing()),
+            exits.panel("Exits").noted(if self.rows.is_empty() && self.open.is_empty() { NO_GUEST } else { "" }),
             latency::by_powers("Distribution", &all, Measure::Time),
             slowest.whole("Slowest"),
             self.course.series("Exits over time", at, Measure::Count, 16, |key| self.name(*key).to_string()),

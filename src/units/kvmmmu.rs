@@ -7,9 +7,8 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Cell, Measure, Panel};
 use crate::query::row_order::arrange_by_key;
 
-use super::kit::columns::text;
+use super::kit::columns::{id, note, text};
 use super::kit::field::Num;
-use super::kit::rowids::id;
 use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, Unit};
 use super::kvm_exit::NO_GUEST;
 
@@ -175,10 +174,7 @@ impl Unit for KvmMmu {
             .right("role", "Role", 12, |((.., role), _)| Cell::Address((*role).into()))
             .right("entries", "Entries set", 12, |(_, page)| Cell::Count(page.entries))
             .left("range", "Guest addresses", 40, |((_, gfn, role), _)| text(range(*gfn, level_of(*role))));
-        let mut note = String::new();
-        if self.unknown > 0 {
-            note = format!("{} pages were zapped that were made before it ran", self.unknown);
-        }
+        let mut note = note(self.unknown, "pages were zapped that were made before it ran");
         if self.counts.is_empty() && self.pages.is_empty() {
             note = NO_GUEST.to_owned();
         }

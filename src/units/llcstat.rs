@@ -1,7 +1,7 @@
 //! `llcstat`: how often the last-level cache has what is asked of it, by CPU.
 
 use super::kit::Spec;
-use super::kit::ratios::{Ratio, Ratios};
+use super::kit::counted::{Ratio, ratios};
 
 pub(super) const SPEC: Spec = Spec {
     name: "llcstat",
@@ -14,7 +14,7 @@ pub(super) const SPEC: Spec = Spec {
     options: &[],
     whole: true,
     interval: Some(1.0),
-    make: |_| Ok(Box::new(Ratios::new(EVENTS, RATIOS))),
+    make: |_| Ok(ratios(EVENTS, RATIOS)),
 };
 
 /// (event, column); AMD's as its Processor Programming References have them (L3LookupState).

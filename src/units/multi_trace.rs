@@ -2,13 +2,12 @@
 
 mod between;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::event::format::print::call;
 use crate::filter::expr::Expr;
 use crate::panel::{Cell, Measure, Panel};
 use crate::query::row_order::arrange_by_key;
@@ -17,9 +16,8 @@ use crate::record::open_spans::OpenSpans;
 
 use between::{Recent, Seen, Slow};
 
-use super::kit::columns::{by_weight, text};
-use super::kit::joint::{self, Said, SourceRole, Sources};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, text};
+use super::kit::joint::{self, SourceRole, Sources};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
     Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Settings,
@@ -200,7 +198,7 @@ impl MultiTrace {
             return joint::words(found, seen.stack, |stack| at.line(stack).to_string());
         }
         match self.events.get(&seen.event).and_then(|event| event.format.as_ref()) {
-            Some(format) => call::text(format, &seen.raw).unwrap_or_else(|| format.text(&seen.raw)),
+            Some(format) => format.call_or_text(&seen.raw),
             None => String::new(),
         }
     }
@@ -394,12 +392,8 @@ impl MultiTrace {
     fn context(&mut self, source: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let number = Sources::number(source.source);
         match self.sources.take(source, hit, cx) {
-            Said::Itself if hit.raw.is_empty() => {
-                let found = Some(Box::from(""));
-                self.recent.remember(Seen { event: number, found, ..Seen::of(hit) });
-            }
-            Said::Itself => self.recent.remember(Seen::of(hit)),
-            Said::Found(list) => list.into_iter().for_each(|found| self.found(number, found, hit, cx)),
+            None => self.recent.remember(Seen::of(hit)),
+            Some(list) => list.into_iter().for_each(|found| self.found(number, found, hit, cx)),
         }
     }
 
@@ -414,9 +408,7 @@ impl MultiTrace {
     fn unpaired_panel(&self) -> Panel {
         let mut open: BTreeMap<u16, u64> = BTreeMap::new();
         self.open.iter().for_each(|(_, one)| *open.entry(one.with.event).or_default() += 1);
-        let mut events: Vec<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();
-        events.sort_unstable();
-        events.dedup();
+        let events: BTreeSet<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();
         let count = |map: &BTreeMap<u16, u64>, event| Cell::Count(map.get(&event).copied().unwrap_or(0));
         Sheet::of(events, |event| event.into())
             .left("event", "Event", 32, |event| text(self.name(event)))

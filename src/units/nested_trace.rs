@@ -9,7 +9,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::query::row_order::arrange_by_key;
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{share, text};
+use super::kit::columns::{note, share, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
     BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
@@ -185,8 +185,7 @@ impl Nested {
             .right("of_time_pct", "Of time", 8, |(_, node)| share(node.stats.sum, span))
             .left("name", "What", 0, |(_, node)| text(node.name.clone()))
             .rows();
-        let note = if self.broken > 0 { format!("{} entries never ended", self.broken) } else { String::new() };
-        Panel::new("Tree", Body::Tree(Rows { depth, ..rows })).noted(note)
+        Panel::new("Tree", Body::Tree(Rows { depth, ..rows })).noted(note(self.broken, "entries never ended"))
     }
 
     fn path(&self, mut node: usize) -> String {

@@ -6,8 +6,7 @@ use crate::filter::expr::Expr;
 use crate::panel::series::{Series, SeriesLine};
 use crate::panel::{Body, Cell, Measure, Panel};
 
-use super::kit::columns::{by_weight, text};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, note, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
     BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
@@ -85,11 +84,7 @@ impl NumDist {
             .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
             .when(self.key.is_some(), |sheet| sheet.left("key", "Key", 20, |((_, key), _)| key.cell()))
             .columns(spread, |(_, stats)| latency::cells_of(stats, self.than.is_some(), Cell::Count));
-        let note = match self.no_value {
-            0 => String::new(),
-            n => format!("{n} records had no such number, or one below zero"),
-        };
-        sheet.panel("Distributions").noted(note)
+        sheet.panel("Distributions").noted(note(self.no_value, "records had no such number, or one below zero"))
     }
 
     fn course(&self, at: &Moment<'_>) -> Panel {

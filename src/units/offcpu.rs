@@ -17,8 +17,7 @@ use crate::record::open_spans::OpenSpans;
 use crate::session::DsoKind;
 
 use super::kit::before;
-use super::kit::columns::{by_weight, share, text, time};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, share, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::waits::waits_for_work;
 use super::kit::{

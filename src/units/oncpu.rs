@@ -6,11 +6,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
-use crate::record::Record;
 use crate::session::OUTSIDE;
 
-use super::kit::columns::{by_weight, share, text, time};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, note, share, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
 use super::kit::settings::is_number_list;
 use super::kit::{
@@ -169,12 +167,7 @@ impl OnCpu {
             .right("tasks", "Tasks", 6, |(.., list)| Cell::Count(list.len() as u64))
             .left("now", "Now", 22, |(cpu, ..)| now(*cpu))
             .left("most", "Most", 0, |(.., list)| most(list));
-        let note = if self.missed > 0 {
-            format!("{} switches were not recorded: that time counts as nobody's", self.missed)
-        } else {
-            String::new()
-        };
-        sheet.whole("CPUs").noted(note)
+        sheet.whole("CPUs").noted(note(self.missed, "switches were not recorded: that time counts as nobody's"))
     }
 
     /// The same by the names of commands.
@@ -258,10 +251,8 @@ impl Unit for OnCpu {
         }
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

@@ -10,8 +10,7 @@ use crate::panel::{Cell, Column, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
-use super::kit::columns::{by_weight, left, right, text};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, left, right, text};
 use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {

@@ -3,8 +3,8 @@
 use crate::panel::{Align, Body, Cell, Measure, Panel};
 
 use super::kit::columns::named;
-use super::kit::counts::Counts;
-use super::kit::{Context, CountedEvents, EventRequest, Moment, Sample, Settings, Spec, Unit};
+use super::kit::counted::Counted;
+use super::kit::{Moment, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "percpu-stat",
@@ -21,7 +21,10 @@ all  102219.3         0.0    38.3     0.0   0.0    8609.0     521.7…",
     options: &["syscalls"],
     whole: true,
     interval: Some(1.0),
-    make: |settings| Ok(Box::new(PercpuStat::new(settings))),
+    make: |settings| {
+        let n = if settings.has("syscalls") { METRICS.len() } else { METRICS.len() - 1 };
+        Ok(Counted::unit(&METRICS[..n], |of, at| vec![grid(of, at), history(of, at)]))
+    },
 };
 
 /// (event, column); raw_syscalls comes last, since it costs every system call.
@@ -47,87 +50,34 @@ const METRICS: &[(&str, &str)] = &[
     ("power:cpu_idle", "idle"),
     ("raw_syscalls:sys_enter", "syscalls"),
 ];
-const STEP_NS: u64 = 1_000_000_000;
 
-#[derive(Debug)]
-struct PercpuStat {
-    metrics: &'static [(&'static str, &'static str)],
-    there: Vec<bool>,
-    counts: Counts,
+/// The number of times, of what the kernel counted.
+fn times(event: &str, count: u64) -> f64 {
+    if event == "power:cpu_idle" { count as f64 / 2.0 } else { count as f64 }
 }
 
-impl PercpuStat {
-    fn new(settings: &Settings) -> Self {
-        let n = if settings.has("syscalls") { METRICS.len() } else { METRICS.len() - 1 };
-        Self { metrics: &METRICS[..n], there: vec![false; n], counts: Counts::new(STEP_NS) }
-    }
+fn grid(of: &Counted, at: &Moment<'_>) -> Panel {
+    let column = |role: usize| named(of.events[role].1, Align::Right, 10);
+    let rate = |cpu, role: usize| Cell::Number(times(of.events[role].0, of.counts.on(role, cpu)) / at.seconds());
+    of.counts.sheet(4).each(of.there(), column, rate).whole("A second on each CPU")
+}
 
-    /// The number of times, of what the kernel counted.
-    fn times(&self, role: usize, count: u64) -> f64 {
-        let halved = self.metrics[role].0 == "power:cpu_idle";
-        if halved { count as f64 / 2.0 } else { count as f64 }
-    }
-
-    fn grid(&self, at: &Moment<'_>) -> Panel {
-        let shown = (0..self.metrics.len()).filter(|role| self.there[*role]);
-        let rate = |cpu, role| Cell::Number(self.times(role, self.counts.on(role, cpu)) / at.seconds());
-        self.counts
-            .sheet(4)
-            .each(shown, |role| named(self.metrics[role].1, Align::Right, 10), rate)
-            .whole("A second on each CPU")
-    }
-
-    fn history(&self, at: &Moment<'_>) -> Panel {
-        let cpu = at.selected(0).and_then(|row| u32::try_from(row).ok());
-        let mut series = match cpu {
-            None => {
-                let label = |role: &usize| self.metrics[*role].1.to_owned();
-                self.counts.course.rates(at.start, at.now, Measure::Count, 32, label)
-            }
-            Some(cpu) => {
-                let label =
-                    |key: &(usize, u32)| if key.1 == cpu { self.metrics[key.0].1.to_owned() } else { String::new() };
-                self.counts.by_cpu.rates(at.start, at.now, Measure::Count, usize::MAX, label)
-            }
-        };
-        series.lines.retain(|line| !line.label.is_empty());
-        for line in &mut series.lines {
-            if let Some(role) = self.metrics.iter().position(|(_, title)| *title == line.label) {
-                line.values.iter_mut().for_each(|value| *value *= self.times(role, 1));
-            }
+fn history(of: &Counted, at: &Moment<'_>) -> Panel {
+    let cpu = at.selected(0).and_then(|row| u32::try_from(row).ok());
+    let label = |role: &usize| of.events[*role].1.to_owned();
+    let mut series = match cpu {
+        None => of.counts.course.rates(at.start, at.now, Measure::Count, 32, label),
+        Some(cpu) => {
+            let label = |(role, on): &(usize, u32)| if *on == cpu { label(role) } else { String::new() };
+            of.counts.by_cpu.rates(at.start, at.now, Measure::Count, usize::MAX, label)
         }
-        let of = cpu.map_or("all CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
-        Panel::new(format!("History of {of}, a second"), Body::Series(series))
+    };
+    series.lines.retain(|line| !line.label.is_empty());
+    for line in &mut series.lines {
+        if let Some((event, _)) = of.events.iter().find(|(_, title)| *title == line.label) {
+            line.values.iter_mut().for_each(|value| *value *= times(event, 1));
+        }
     }
-}
-
-impl Unit for PercpuStat {
-    fn event_requests(&self) -> Vec<EventRequest> {
-        self.metrics.iter().map(|(event, _)| EventRequest::new(*event).counted().optional()).collect()
-    }
-
-    fn bind(&mut self, event: &super::kit::Event<'_>) -> Result<(), String> {
-        self.there[event.role] = true;
-        Ok(())
-    }
-
-    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
-        self.counts.hit(hit, hit.period.max(1));
-    }
-
-    fn count(&mut self, counted: &CountedEvents) {
-        self.counts.read(counted);
-    }
-
-    fn loss_text(&self) -> &'static str {
-        "counts of a recording are too low by them; live counters lose nothing"
-    }
-
-    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        vec![self.grid(at), self.history(at)]
-    }
-
-    fn reset(&mut self, _now: u64) {
-        self.counts.reset();
-    }
+    let whose = cpu.map_or("all CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
+    Panel::new(format!("History of {whose}, a second"), Body::Series(series))
 }

@@ -9,10 +9,8 @@ use crate::event::Rate;
 use crate::lang::quantity;
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::record::Record;
 
-use super::kit::columns::{by_weight, share, text};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, share, text};
 use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
@@ -115,10 +113,8 @@ impl Unit for Profile {
         true
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

@@ -11,7 +11,7 @@ use crate::profile::RetainedStack;
 use crate::query::row_order::arrange_by_key;
 use crate::session::OUTSIDE;
 
-use super::kit::columns::{by_weight, text, time};
+use super::kit::columns::{by_weight, note, text, time};
 use super::kit::field::Threshold;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
@@ -107,16 +107,7 @@ struct Cpu {
 }
 
 /// The waits of a thread or a CPU by their reasons.
-#[derive(Debug, Default)]
-struct Row {
-    by: [Stats; 3],
-}
-
-impl Row {
-    fn all(&self) -> Stats {
-        self.by.iter().sum()
-    }
-}
+type Row = [Stats; 3];
 
 #[derive(Clone, Copy, Debug)]
 struct Slow {
@@ -226,7 +217,7 @@ impl RunDelay {
         let own = Sample { tid, ..*hit };
         let above = self.than.is_exceeded(&own, cx.names, ns);
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
-        let stats = &mut self.rows.entry(key).or_default().by[wait.why as usize];
+        let stats = &mut self.rows.entry(key).or_default()[wait.why as usize];
         stats.add_than(ns, above);
         cx.point(["sched_wakeup", "sched_switch"], hit.time, ns);
         cx.find(tid, RetainedStack::NONE, || format!("waited for CPU {} for {}", hit.cpu, unit::duration(ns)));
@@ -254,9 +245,10 @@ impl RunDelay {
 
     fn threads(&self, at: &Moment<'_>) -> Panel {
         let (by_cpu, than) = (self.per_cpu, self.than.is_set());
-        let mut list: Vec<(i32, &Row, Stats)> = self.rows.iter().map(|(key, row)| (*key, row, row.all())).collect();
+        let mut list: Vec<(i32, &Row, Stats)> =
+            self.rows.iter().map(|(key, row)| (*key, row, row.iter().sum())).collect();
         arrange_by_key(&mut list, |(key, _, all)| (std::cmp::Reverse(all.sum), *key));
-        let by = |row: &Row, why: Why| time(row.by[why as usize].sum);
+        let by = |row: &Row, why: Why| time(row[why as usize].sum);
         let now = |key: i32| {
             let wait = self.waiting.get(&key).filter(|_| !by_cpu);
             wait.map_or(Cell::Empty, |wait| time(at.now.saturating_sub(wait.since)))
@@ -269,15 +261,12 @@ impl RunDelay {
             .right("preempted_ns", "Preempted", 9, |(_, row, _)| by(row, Why::Preempted))
             .right("yielded_ns", "Yielded", 9, |(_, row, _)| by(row, Why::Yielded))
             .right("now_ns", "Now", 8, |(key, ..)| now(*key));
-        let note = match self.missed {
-            0 => String::new(),
-            n => format!("{n} switches not recorded: waits end when their CPU idles"),
-        };
+        let note = note(self.missed, "switches not recorded: waits end when their CPU idles");
         sheet.panel(if by_cpu { "CPUs" } else { "Threads" }).noted(note)
     }
 
     fn reasons(&self) -> Panel {
-        let of = |why: Why| self.rows.values().map(|row| &row.by[why as usize]).sum::<Stats>();
+        let of = |why: Why| self.rows.values().map(|row| &row[why as usize]).sum::<Stats>();
         let mut list = Why::ALL.map(|why| (why.label(), of(why))).to_vec();
         list.push(("all", list.iter().map(|(_, stats)| stats).sum()));
         let note = if self.tells_yields { "" } else { "yields count as preempted: sched_yield was not recorded" };
@@ -381,12 +370,12 @@ impl Unit for RunDelay {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let chosen = at.selected(0).and_then(|id| self.rows.get(&(id as i32)));
-        let stats = chosen.map_or_else(|| self.rows.values().flat_map(|row| &row.by).sum(), Row::all);
+        let stats = chosen.map_or_else(|| self.rows.values().flatten().sum(), |row| row.iter().sum::<Stats>());
         let powers = latency::by_powers("Distribution", &stats, Measure::Time);
         let map = self.map.heatmap("Waited by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
         let sums: Vec<(i32, Stats)> = match self.per_cpu {
             true => Vec::new(),
-            false => self.rows.iter().map(|(tid, row)| (*tid, row.all())).collect(),
+            false => self.rows.iter().map(|(tid, row)| (*tid, row.iter().sum())).collect(),
         };
         let threads = sums.iter().map(|(tid, stats)| (*tid, stats));
         let containers = self.containers.panel(at, threads, self.than.is_set());

@@ -10,9 +10,8 @@ use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
 use super::kit::before;
-use super::kit::columns::{by_weight, share, text};
+use super::kit::columns::{by_weight, id, share, text};
 use super::kit::field::{Num, Threshold};
-use super::kit::rowids::id;
 use super::kit::select;
 use super::kit::{
     Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::panel::{Cell, Column, Measure, Panel, unit};
+use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::query::row_order::arrange_by_key;
-use crate::record::Record;
 
-use super::kit::columns::{by_weight, right, share, text, time};
+use super::kit::columns::{by_weight, id, note, right, share, text, time};
 use super::kit::field::Threshold;
-use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
     Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
@@ -53,36 +51,22 @@ pub(crate) enum ThreadState {
 }
 
 impl ThreadState {
-    const ALL: [Self; 9] = [
-        Self::Running,
-        Self::Runnable,
-        Self::Interruptible,
-        Self::Uninterruptible,
-        Self::Stopped,
-        Self::Traced,
-        Self::Idle,
-        Self::Parked,
-        Self::Unknown,
+    /// By number: letters as `ps` and perf have them (RD is runnable without a CPU), the columns of its time and of its
+    /// share, and as a sentence says it.
+    const ALL: [(Self, &str, [&str; 2], &str); 9] = [
+        (Self::Running, "R", ["r_ns", "r_pct"], "ran (R)"),
+        (Self::Runnable, "RD", ["rd_ns", "rd_pct"], "waited for a CPU (RD)"),
+        (Self::Interruptible, "S", ["s_ns", "s_pct"], "slept (S)"),
+        (Self::Uninterruptible, "D", ["d_ns", "d_pct"], "slept uninterruptibly (D)"),
+        (Self::Stopped, "T", ["stopped_ns", "stopped_pct"], "was stopped (T)"),
+        (Self::Traced, "t", ["traced_ns", "traced_pct"], "was stopped by its tracer (t)"),
+        (Self::Idle, "I", ["i_ns", "i_pct"], "was idle (I)"),
+        (Self::Parked, "P", ["p_ns", "p_pct"], "was parked (P)"),
+        (Self::Unknown, "?", ["unknown_ns", "unknown_pct"], "was in an unknown state"),
     ];
 
-    /// As `ps` and perf have it; RD is runnable without a CPU.
-    pub(crate) fn letter(self) -> &'static str {
-        ["R", "RD", "S", "D", "T", "t", "I", "P", "?"][self as usize]
-    }
-
-    /// As a sentence says it.
-    fn words(self) -> &'static str {
-        [
-            "ran (R)",
-            "waited for a CPU (RD)",
-            "slept (S)",
-            "slept uninterruptibly (D)",
-            "was stopped (T)",
-            "was stopped by its tracer (t)",
-            "was idle (I)",
-            "was parked (P)",
-            "was in an unknown state",
-        ][self as usize]
+    fn letter(self) -> &'static str {
+        Self::ALL[self as usize].1
     }
 
     /// Of `prev_state`; `None` of a task that ends.
@@ -202,7 +186,8 @@ impl TaskState {
         }
         let above = self.than.is_exceeded(&Sample { tid, ..*hit }, cx.names, ns);
         if above || !self.than.is_set() {
-            cx.find(tid, before.stack, || format!("{} for {}", before.state.words(), unit::duration(ns)));
+            let (.., words) = ThreadState::ALL[before.state as usize];
+            cx.find(tid, before.stack, || format!("{words} for {}", unit::duration(ns)));
         }
         let stats = row.periods.entry(before.state).or_default();
         stats.add_than(ns, above);
@@ -290,29 +275,14 @@ impl TaskState {
 
     /// Adds the columns of the states that are shown.
     fn with_states<'a, T: Copy + 'a>(&self, sheet: Sheet<'a, T>, spent: impl Fn(T) -> [u64; 9] + 'a) -> Sheet<'a, T> {
-        const NAMES: [(&str, &str); 9] = [
-            ("r_ns", "r_pct"),
-            ("rd_ns", "rd_pct"),
-            ("s_ns", "s_pct"),
-            ("d_ns", "d_pct"),
-            ("stopped_ns", "stopped_pct"),
-            ("traced_ns", "traced_pct"),
-            ("i_ns", "i_pct"),
-            ("p_ns", "p_pct"),
-            ("unknown_ns", "unknown_pct"),
-        ];
-        let states: Vec<ThreadState> = ThreadState::ALL.into_iter().filter(|state| self.shows(*state)).collect();
-        let columns: Vec<Column> = (states.iter())
-            .flat_map(|state| {
-                let (ns, percent) = NAMES[*state as usize];
-                [right(ns, state.letter(), 8), right(percent, "", 7)]
-            })
-            .collect();
+        let shown = ThreadState::ALL.iter().filter(|(state, ..)| self.shows(*state));
+        let columns =
+            shown.clone().flat_map(|(_, letter, [ns, percent], _)| [right(ns, letter, 8), right(percent, "", 7)]);
+        let states: Vec<usize> = shown.map(|(state, ..)| *state as usize).collect();
         sheet.columns(columns, move |thing| {
             let spent = spent(thing);
             let total = spent.iter().sum();
-            let pair = |state: &ThreadState| [time(spent[*state as usize]), share(spent[*state as usize], total)];
-            states.iter().flat_map(pair).collect::<Vec<_>>()
+            states.iter().flat_map(|state| [time(spent[*state]), share(spent[*state], total)]).collect::<Vec<_>>()
         })
     }
 
@@ -333,11 +303,8 @@ impl TaskState {
             .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
             .right("total_ns", "Known", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
         let sheet = self.with_states(sheet, |(_, spent)| spent);
-        let note = match self.missed {
-            0 => String::new(),
-            n => format!("{n} switches from idle were not recorded: those tasks count as running since they could"),
-        };
-        sheet.panel("Tasks").noted(note)
+        let what = "switches from idle were not recorded: those tasks count as running since they could";
+        sheet.panel("Tasks").noted(note(self.missed, what))
     }
 
     fn periods(&self, at: &Moment<'_>) -> Panel {
@@ -430,10 +397,8 @@ impl Unit for TaskState {
         }
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn lost(&mut self, lost: &Lost) {

@@ -1,7 +1,7 @@
 //! `tlbstat`: how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU.
 
 use super::kit::Spec;
-use super::kit::ratios::{Ratio, Ratios};
+use super::kit::counted::{Ratio, ratios};
 
 pub(super) const SPEC: Spec = Spec {
     name: "tlbstat",
@@ -13,7 +13,7 @@ pub(super) const SPEC: Spec = Spec {
     options: &[],
     whole: true,
     interval: Some(1.0),
-    make: |_| Ok(Box::new(Ratios::new(EVENTS, RATIOS))),
+    make: |_| Ok(ratios(EVENTS, RATIOS)),
 };
 
 /// (event, column)

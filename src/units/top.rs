@@ -5,8 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Align, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::kit::columns::{by_weight, named, text};
-use super::kit::rowids::id;
+use super::kit::columns::{by_weight, id, named, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Settings, Sheet, Spec, Unit};
 
@@ -130,9 +129,7 @@ impl Top {
             .each(0..self.names.len(), |i| number(&self.names[i]), |(_, row), i| at_place(&row.hits, i))
             .each(0..self.sums.len(), |i| number(&self.sums[i].text), |(_, row), i| at_place(&row.sums, i))
             .right("rate", "A second", 10, |(_, row)| Cell::Number(hits(row) as f64 / at.seconds()))
-            .right("share_pct", "Share", 8, |(_, row)| {
-                Cell::Percent(100.0 * hits(row) as f64 / self.total.max(1) as f64)
-            })
+            .share(|(_, row)| hits(row), self.total)
             .right("ever", "Since start", 12, |(key, row)| {
                 Cell::Count(self.ever.get(key).copied().unwrap_or(0) + hits(row))
             })

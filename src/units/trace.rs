@@ -6,13 +6,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
-use crate::event::format::print::call;
 use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
-use super::kit::columns::{by_weight, text};
-use super::kit::joint::{self, Said, Sources};
+use super::kit::columns::{by_weight, note, text};
+use super::kit::joint::{self, Sources};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
     Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit,
@@ -101,7 +100,7 @@ impl Trace {
             return joint::words(found, line.stack, |stack| at.line(stack).to_string());
         }
         match self.events.get(&line.event) {
-            Some((_, Some(format))) => call::text(format, &line.raw).unwrap_or_else(|| format.text(&line.raw)),
+            Some((_, Some(format))) => format.call_or_text(&line.raw),
             _ if line.addr != 0 => format!("addr {:#x} ip {:#x}", line.addr, line.ip),
             _ => format!("ip {:#x}", line.ip),
         }
@@ -118,18 +117,9 @@ impl Trace {
         if self.lines.len() >= self.keep {
             self.lines.pop_front();
         }
-        self.lines.push_back(Line {
-            number: self.number,
-            time: hit.time,
-            cpu: hit.cpu,
-            tid: hit.tid,
-            event: hit.event,
-            ip: hit.ip,
-            addr: hit.addr,
-            raw: hit.raw.into(),
-            stack: hit.stack,
-            found: found.map(Into::into),
-        });
+        let Sample { time, cpu, tid, event, ip, addr, stack, .. } = *hit;
+        let (raw, found) = (hit.raw.into(), found.map(Into::into));
+        self.lines.push_back(Line { number: self.number, time, cpu, tid, event, ip, addr, raw, stack, found });
         self.number += 1;
         *self.counts.entry(hit.event).or_default() += 1;
         self.rates.add(&hit.event, hit.time, 1.0);
@@ -149,8 +139,7 @@ impl Trace {
             .left("text", "What", 0, |line| text(self.event_text(line, at)))
             .rows();
         let gone = self.number - self.lines.len() as u64 + skip as u64;
-        let note = if gone > 0 { format!("{gone} older events are not shown") } else { String::new() };
-        Panel::new("Log", Body::Log(rows)).noted(note)
+        Panel::new("Log", Body::Log(rows)).noted(note(gone, "older events are not shown"))
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
@@ -207,13 +196,8 @@ impl Unit for Trace {
             return;
         };
         match self.sources.take(source, hit, cx) {
-            Said::Itself if hit.raw.is_empty() => {
-                self.add(&Sample { event: Sources::number(source.source), ..*hit }, Some(""))
-            }
-            Said::Itself => self.add(hit, None),
-            Said::Found(list) => {
-                list.iter().for_each(|found| self.add_found(Sources::number(source.source), found, hit, cx))
-            }
+            None => self.add(hit, None),
+            Some(list) => list.iter().for_each(|found| self.add_found(Sources::number(source.source), found, hit, cx)),
         }
     }
 

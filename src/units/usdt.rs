@@ -1,6 +1,6 @@
 //! `usdt`: static probes of a program while it runs: which fire, how often, with what arguments.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use crate::event::format::Format;
 use crate::event::probe::{as_name, elf};
 use crate::panel::{Body, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::record::Record;
 
 use super::kit::columns::{by_weight, text};
 use super::kit::{
@@ -73,10 +72,8 @@ impl UsdtUnit {
             };
             let known = elf::static_probes(Path::new(file)).map_err(|why| format!("--usdt {why}"))?;
             let wanted = |event: &str| name.is_none_or(|name| name == event || event.ends_with(&format!(":{name}")));
-            let mut found: Vec<String> =
+            let found: BTreeSet<String> =
                 known.iter().map(|probe| probe.event()).filter(|event| wanted(event)).collect();
-            found.sort();
-            found.dedup();
             if found.is_empty() {
                 let mut names: Vec<String> = known.iter().map(|probe| probe.event()).collect();
                 names.dedup();
@@ -106,10 +103,7 @@ impl UsdtUnit {
     /// The arguments of a hit: the fields after those that every probe has.
     fn arguments(&self, line: &Line) -> String {
         let Some(format) = self.formats.get(&line.role) else { return String::new() };
-        let own = format
-            .fields
-            .iter()
-            .filter(|field| !field.name.starts_with("common_") && !field.name.starts_with("__probe"));
+        let own = format.own_fields().filter(|field| !field.name.starts_with("__probe"));
         own.map(|field| format!("{}={}", field.name, field.text(&line.raw, format.big))).collect::<Vec<_>>().join(" ")
     }
 }
@@ -142,24 +136,13 @@ impl Unit for UsdtUnit {
         if self.lines.len() >= self.keep.max(1) {
             self.lines.pop_front();
         }
-        let raw = hit.raw.into();
-        let line = Line {
-            number: self.number,
-            time: hit.time,
-            cpu: hit.cpu,
-            tid: hit.tid,
-            role: hit.role,
-            raw,
-            stack: hit.stack,
-        };
-        self.lines.push_back(line);
+        let Sample { time, cpu, tid, role, stack, .. } = *hit;
+        self.lines.push_back(Line { number: self.number, time, cpu, tid, role, raw: hit.raw.into(), stack });
         self.number += 1;
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

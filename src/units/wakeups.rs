@@ -7,12 +7,10 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::record::Record;
 use crate::record::open_spans::OpenSpans;
 
-use super::kit::columns::{by_weight, text, time};
+use super::kit::columns::{by_weight, id, text, time};
 use super::kit::field::Num;
-use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader};
 use super::kit::{
     Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit, latency,
@@ -168,10 +166,8 @@ impl Unit for Wakeups {
         self.waking.forget();
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

@@ -1,6 +1,9 @@
-//! Columns and cells that many units have.
+//! Columns, cells and numbers of rows that many units have.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use rustc_hash::FxHasher;
 
 use crate::panel::{Align, Cell, Column};
 use crate::query::row_order::arrange;
@@ -33,6 +36,18 @@ pub(crate) fn time(ns: u64) -> Cell {
 /// A share of a whole in percent, or nothing.
 pub(crate) fn share(part: u64, whole: u64) -> Cell {
     if part == 0 { Cell::Empty } else { Cell::Percent(100.0 * part as f64 / whole.max(1) as f64) }
+}
+
+/// A number that identifies a row by what it is of: equal for equal things.
+pub(crate) fn id(what: &impl Hash) -> u64 {
+    let mut hasher = FxHasher::default();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A note of how many there were of something; none of none.
+pub(crate) fn note(n: u64, what: &str) -> String {
+    if n == 0 { String::new() } else { format!("{n} {what}") }
 }
 
 /// The rows of a map by a weight, the heaviest first; ties by key.

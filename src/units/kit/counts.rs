@@ -1,6 +1,6 @@
 //! Counts by event and CPU: of events that are only counted, and of samples alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::panel::Cell;
 
@@ -44,11 +44,8 @@ impl Counts {
     }
 
     /// All CPUs that were counted.
-    pub(crate) fn cpus(&self) -> Vec<u32> {
-        let mut cpus: Vec<u32> = self.sums.keys().map(|(_, cpu)| *cpu).collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        cpus
+    pub(crate) fn cpus(&self) -> BTreeSet<u32> {
+        self.sums.keys().map(|(_, cpu)| *cpu).collect()
     }
 
     pub(crate) fn of(&self, role: usize, cpu: u32) -> u64 {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::event::format::{Field, Format};
+use crate::event::format::{Field, Format, until_nul};
 use crate::filter::expr::{self, Expr, Scope, Value};
 
 use super::{Sample, ThreadNames};
@@ -45,21 +45,16 @@ impl Num {
 
 /// A text among a tracepoint's fields.
 #[derive(Clone, Debug)]
-pub(crate) struct Text {
-    field: Field,
-    big: bool,
-}
+pub(crate) struct Text(Num);
 
 impl Text {
     pub(crate) fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
-        let Num { field, big } = Num::of(format, name)?;
-        Ok(Self { field, big })
+        Num::of(format, name).map(Self)
     }
 
     /// The bytes up to the first NUL.
     pub(crate) fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
-        let bytes = self.field.bytes(raw, self.big).unwrap_or_default();
-        &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+        until_nul(self.0.field.bytes(raw, self.0.big).unwrap_or_default())
     }
 }
 
@@ -181,9 +176,7 @@ impl Scope for At<'_> {
                 None => Value::Empty,
             },
             Slot::Text(field) => {
-                let bytes = field.bytes(hit.raw, big).unwrap_or_default();
-                let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-                Value::Text(String::from_utf8_lossy(&bytes[..end]))
+                Value::Text(String::from_utf8_lossy(until_nul(field.bytes(hit.raw, big).unwrap_or_default())))
             }
             Slot::Common(common) => match common {
                 Common::Tid => Value::Int(hit.tid.into()),

@@ -24,20 +24,21 @@ pub(crate) struct SourceRole {
     pub(crate) role: usize,
 }
 
-/// What a hit of a source's event says.
-#[derive(Debug)]
-pub(crate) enum Said {
-    /// The event itself.
-    Itself,
-    /// What the source made of it, perhaps nothing.
-    Found(Vec<Finding>),
-}
-
 #[derive(Debug)]
 struct Source {
     name: &'static str,
     unit: Box<dyn Unit>,
     whole: bool,
+}
+
+impl Source {
+    /// What it finds while it is told of something.
+    fn finds(&mut self, cx: &mut Context<'_>, tell: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let Context { session, names, own, .. } = cx;
+        tell(&mut *self.unit, &mut Context { session, names, own, points: None, found: Some(&mut found) });
+        found
+    }
 }
 
 /// The units among a list of events.
@@ -95,24 +96,23 @@ impl Sources {
         }
     }
 
-    /// Gives a hit to its source.
-    pub(crate) fn take(&mut self, at: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) -> Said {
-        let Some(source) = self.0.get_mut(at.source) else { return Said::Itself };
-        let mut found = Vec::new();
-        let Context { session, names, own, .. } = cx;
-        let mut within = Context { session, names, own, points: None, found: Some(&mut found) };
-        source.unit.record(&Sample { role: at.role, ..*hit }, &mut within);
-        if source.unit.has_findings() { Said::Found(found) } else { Said::Itself }
+    /// Gives a hit to its source: what that makes of it, perhaps nothing; `None` where the event stands for itself. A
+    /// sample without fields is a finding whose stack says all.
+    pub(crate) fn take(&mut self, at: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) -> Option<Vec<Finding>> {
+        let source = self.0.get_mut(at.source)?;
+        let found = source.finds(cx, |unit, within| unit.record(&Sample { role: at.role, ..*hit }, within));
+        let itself = || Finding { tid: hit.tid, stack: hit.stack, text: String::new() };
+        match source.unit.has_findings() {
+            true => Some(found),
+            false => hit.raw.is_empty().then(|| vec![itself()]),
+        }
     }
 
     /// A thread has come to a CPU: what the sources find by that, with the number of each.
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) -> Vec<(u16, Finding)> {
         let mut all = Vec::new();
         for (at, source) in self.0.iter_mut().enumerate() {
-            let mut found = Vec::new();
-            let Context { session, names, own, .. } = cx;
-            let mut within = Context { session, names, own, points: None, found: Some(&mut found) };
-            source.unit.came(cpu, tid, time, &mut within);
+            let found = source.finds(cx, |unit, within| unit.came(cpu, tid, time, within));
             all.extend(found.into_iter().map(|finding| (Self::number(at), finding)));
         }
         all

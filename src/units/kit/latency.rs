@@ -1,13 +1,13 @@
 //! Tables and histograms of latencies: the same columns wherever something took some time.
 
 use crate::panel::histogram::{Bar, Histogram};
-use crate::panel::{Align, Body, Cell, Column, Measure, Panel};
+use crate::panel::{Body, Cell, Column, Measure, Panel};
 
 use super::Stats;
+use super::columns::right;
 
 /// Calls, total, and how they are distributed; with the share above a threshold where there is one.
 pub(crate) fn columns(than: bool) -> Vec<Column> {
-    let right = |name, title, width| Column::new(name, title, Align::Right, width);
     let mut columns = vec![
         right("calls", "Calls", 9),
         right("total_ns", "Total", 9),
@@ -52,13 +52,12 @@ pub(crate) fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) ->
 
 /// Powers of two, and beside them steps of one width.
 pub(crate) fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
-    histogram(title, stats.powers(), stats.steps(STEPS), measure)
+    let bars = |list: Vec<(u64, u64, u64)>| list.into_iter().map(|(from, to, count)| Bar { from, to, count }).collect();
+    Panel::new(
+        title,
+        Body::Histogram(Histogram { measure, bars: bars(stats.powers()), steps: bars(stats.steps(STEPS)) }),
+    )
 }
 
 /// How many steps there are.
 const STEPS: u64 = 20;
-
-fn histogram(title: &str, powers: Vec<(u64, u64, u64)>, steps: Vec<(u64, u64, u64)>, measure: Measure) -> Panel {
-    let bars = |list: Vec<(u64, u64, u64)>| list.into_iter().map(|(from, to, count)| Bar { from, to, count }).collect();
-    Panel::new(title, Body::Histogram(Histogram { measure, bars: bars(powers), steps: bars(steps) }))
-}

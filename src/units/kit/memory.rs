@@ -8,8 +8,7 @@ use crate::event::Rate;
 use crate::panel::{Cell, Column, Measure, Panel};
 use crate::profile::RetainedStack;
 
-use super::columns::{by_weight, left, right, text};
-use super::rowids::id;
+use super::columns::{by_weight, id, left, right, text};
 use super::{Alike, Context, EventRequest, Moment, Sample, Settings, Sheet, Stats, Unit, latency};
 
 /// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
@@ -69,21 +68,6 @@ impl Accesses {
         Self { event, alike: Alike::of(settings), ..Self::default() }
     }
 
-    fn add(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        cx.comm(hit.tid);
-        cx.point([&self.event, ""], hit.time, hit.weight);
-        let line = (hit.pid, hit.addr & !63);
-        let mut lists = vec![
-            self.sources.entry(hit.data_src).or_default(),
-            self.functions.entry((hit.tid, hit.stack)).or_default(),
-            &mut self.all,
-        ];
-        if self.lines.len() < MAX_LINES || self.lines.contains_key(&line) {
-            lists.push(self.lines.entry(line).or_default());
-        }
-        lists.into_iter().for_each(|stats| stats.add(hit.weight));
-    }
-
     /// A table of accesses by a key, which the first columns are of; what cost most first.
     fn by<'a, K: Ord + 'a, const N: usize>(
         &self,
@@ -108,7 +92,18 @@ impl Unit for Accesses {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        self.add(hit, cx);
+        cx.comm(hit.tid);
+        cx.point([&self.event, ""], hit.time, hit.weight);
+        let line = (hit.pid, hit.addr & !63);
+        let mut lists = vec![
+            self.sources.entry(hit.data_src).or_default(),
+            self.functions.entry((hit.tid, hit.stack)).or_default(),
+            &mut self.all,
+        ];
+        if self.lines.len() < MAX_LINES || self.lines.contains_key(&line) {
+            lists.push(self.lines.entry(line).or_default());
+        }
+        lists.into_iter().for_each(|stats| stats.add(hit.weight));
     }
 
     fn loss_text(&self) -> &'static str {

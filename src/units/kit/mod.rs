@@ -9,6 +9,7 @@ pub(crate) mod alloc;
 pub(crate) mod before;
 pub(crate) mod columns;
 pub(crate) mod containers;
+pub(crate) mod counted;
 pub(crate) mod counts;
 pub(crate) mod detail;
 pub(crate) mod errno;
@@ -21,8 +22,6 @@ pub(crate) mod memory;
 pub mod moment;
 pub mod names;
 pub mod points;
-pub(crate) mod ratios;
-pub(crate) mod rowids;
 pub(crate) mod rowkey;
 pub(crate) mod sched;
 pub mod scope;
@@ -330,8 +329,18 @@ pub trait Unit: Send + Sync {
         false
     }
 
+    /// The threads that it chooses by itself, where those are followed when they fork, and nothing else of
+    /// [`Unit::side`] is of interest.
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        None
+    }
+
     /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
-    fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {}
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
+        if let (Record::Fork(task), Some(chosen)) = (record, self.chosen()) {
+            chosen.follow(task);
+        }
+    }
 
     /// A thread has come to a CPU, by a record of its own (`PERF_RECORD_SWITCH_CPU_WIDE`).
     fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}

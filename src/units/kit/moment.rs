@@ -101,11 +101,6 @@ impl Moment<'_> {
         frames
     }
 
-    /// The sampled function of a stack.
-    pub fn leaf(&self, pin: RetainedStack) -> Arc<str> {
-        self.frames(pin).pop().map_or_else(|| "–".into(), |name| name.text)
-    }
-
     /// A stack in one line, the leaf first.
     pub fn line(&self, pin: RetainedStack) -> Arc<str> {
         alike::line(&self.frames(pin)).into()

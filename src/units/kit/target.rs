@@ -11,7 +11,7 @@ use super::{Context, Settings};
 
 /// A choice of threads; all of them where nothing was chosen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ThreadChoice {
+pub struct ThreadChoice {
     tids: FxHashSet<i32>,
     comms: Option<GlobSet>,
     groups: Option<GroupChoice>,

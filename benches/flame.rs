@@ -31,8 +31,7 @@ fn main() {
     println!("counting semicolons: {bare:.1?}");
 
     let start = Instant::now();
-    let mut source = TextSource::new("b".into(), Format::Folded, Box::new(Cursor::new(text.clone().into_bytes())), 0)
-        .expect("source");
+    let mut source = TextSource::new("b".into(), Format::Folded, Box::new(Cursor::new(text.clone().into_bytes())), 0);
     let wants = IntakeOptions { fields: false, ..IntakeOptions::default() };
     let loaded = offline::load(&mut source, SymbolOptions::live(), wants).expect("loads");
     let (data, mut fold) = (loaded.data(), Aggregate::new(0, None));

@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Some(format) = text::sniff(bytes) else { return };
     let reader = Box::new(Cursor::new(bytes.to_vec()));
-    let Ok(mut source) = TextSource::new("text".into(), format, reader, bytes.len() as u64) else { return };
+    let mut source = TextSource::new("text".into(), format, reader, bytes.len() as u64);
     let options = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
     let Ok(loaded) = offline::load(&mut source, options, IntakeOptions { traces: true, ..IntakeOptions::default() })
     else {

@@ -39,7 +39,7 @@ impl StreamWriter {
             // The payload follows its record.
             let padded = bytes.len().next_multiple_of(8);
             let mut announced = Vec::new();
-            announced.extend_from_slice(&types::TRACING_DATA.to_le_bytes());
+            announced.extend_from_slice(&types::HEADER_TRACING_DATA.to_le_bytes());
             announced.extend_from_slice(&0u16.to_le_bytes());
             announced.extend_from_slice(&12u16.to_le_bytes());
             announced.extend_from_slice(&(padded as u32).to_le_bytes());

@@ -48,8 +48,8 @@ pub(crate) fn kind_name(kind: u32) -> &'static str {
     match kind {
         types::HEADER_ATTR => "ATTR",
         65 => "EVENT_TYPE",
-        types::TRACING_DATA => "TRACING_DATA",
-        types::BUILD_ID => "BUILD_ID",
+        types::HEADER_TRACING_DATA => "TRACING_DATA",
+        types::HEADER_BUILD_ID => "BUILD_ID",
         types::HEADER_FEATURE => "FEATURE",
         kind => types::name(kind).unwrap_or("UNKNOWN"),
     }

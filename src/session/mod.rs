@@ -43,11 +43,12 @@ use tasks::Tasks;
 pub(crate) use tasks::{OUTSIDE, OUTSIDE_NAME, Task, TaskId};
 
 /// The origin of a session, which says if processes that were there before the first record can be looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// The machine that this program runs on, now: /proc tells of what was there before.
     Live,
     /// A recording or a text: what it does not tell nobody can.
+    #[default]
     Recorded,
 }
 

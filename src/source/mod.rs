@@ -26,7 +26,7 @@ pub use crate::kernel::sys::Counts;
 use hosts::Hosts;
 
 /// The description of a source before the first record.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Info {
     /// The running machine or a recording.
     pub origin: Origin,
@@ -70,30 +70,9 @@ pub struct Info {
 impl Info {
     /// A source of which nothing is known.
     pub fn new(origin: Origin) -> Self {
-        Self {
-            origin,
-            arch: String::new(),
-            events: Vec::new(),
-            states: Vec::new(),
-            chains: true,
-            start: 0,
-            n_cpus: 0,
-            cpus: String::new(),
-            target: String::new(),
-            notes: Vec::new(),
-            facts: Vec::new(),
-            head: None,
-            tracing: Vec::new(),
-            build_ids: Vec::new(),
-            inputs: Vec::new(),
-            hosts: Hosts::default(),
-            flows: false,
-            authors: Namers::default(),
-        }
+        Self { origin, chains: true, ..Self::default() }
     }
-}
 
-impl Info {
     /// True if samples say which CPU they are of.
     pub(crate) fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)

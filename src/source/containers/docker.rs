@@ -7,21 +7,17 @@ use serde::Deserialize;
 
 use super::{Home, Names, Opened, Reader, oci};
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
 struct Container {
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     config: Config,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[serde(default, rename_all = "PascalCase")]
 struct Config {
-    #[serde(default)]
     image: String,
-    #[serde(default)]
     labels: Option<HashMap<String, String>>,
 }
 

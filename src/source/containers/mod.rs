@@ -106,8 +106,10 @@ impl Reader {
         let found = match place.runtime {
             Runtime::Containerd => containerd(self),
             Runtime::Docker => docker(self),
-            Runtime::Crio | Runtime::Podman => self.stored(id, home.as_ref()),
-            Runtime::Unknown => docker(self).or_else(|| self.stored(id, home.as_ref())).or_else(|| containerd(self)),
+            Runtime::Crio | Runtime::Podman => storage::find(&self.root, &mut self.stores, id, home.as_ref()),
+            Runtime::Unknown => docker(self)
+                .or_else(|| storage::find(&self.root, &mut self.stores, id, home.as_ref()))
+                .or_else(|| containerd(self)),
             Runtime::Plain => {
                 let (namespace, name) = id.split_once('/').filter(|(_, name)| !name.contains('/'))?;
                 let names = self.containerd(Some(namespace), name, pid)?;
@@ -157,11 +159,6 @@ impl Reader {
         };
         let sandbox = sandbox.unwrap_or_default();
         Some(names.complete(Names { name: String::new(), image: String::new(), ..sandbox }))
-    }
-
-    /// The names by containers/storage, in which CRI-O and Podman keep containers.
-    fn stored(&mut self, id: &str, home: Option<&Home>) -> Option<(Runtime, Names)> {
-        storage::find(&self.root.clone(), &mut self.stores, id, home)
     }
 
     /// The names by kubelet's folders of a pod's logs, and by the links to those of a container.

@@ -38,11 +38,9 @@ struct Entry {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 struct Metadata {
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     image_name: String,
 }
 

@@ -18,7 +18,6 @@ use crate::perfdata::{EventDesc, info};
 use crate::session::Origin;
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::marks::{self, TimeMark};
-use crate::symbols::door::Namers;
 use crate::symbols::shipped::ShippedTables;
 
 use super::hosts::Hosts;
@@ -81,12 +80,6 @@ impl RecordingSource {
         Self { name, turns: Turns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false }
     }
 
-    /// With those who may have written it.
-    pub(crate) fn by(mut self, authors: Namers) -> Self {
-        self.info.authors = authors;
-        self
-    }
-
     fn progress(&self) -> (u64, u64) {
         let one = |(done, all): (u64, u64), input: &Input| {
             let (d, a) = input.progress();
@@ -106,14 +99,9 @@ fn describe(
 ) -> Info {
     let rec = &inputs[0].rec;
     Info {
-        origin: Origin::Recorded,
         hosts,
         arch: rec.features.text(bit::ARCH, rec.big).unwrap_or_default(),
-        states: Vec::new(),
         chains: events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0),
-        start: 0,
-        n_cpus: 0,
-        cpus: String::new(),
         target: name.to_owned(),
         notes: std::mem::take(&mut beside.notes),
         facts: facts(rec),
@@ -122,8 +110,8 @@ fn describe(
         build_ids: std::mem::take(&mut beside.build_ids),
         inputs: inputs_events,
         flows: inputs.iter().any(Input::flows),
-        authors: Namers::default(),
         events,
+        ..Info::new(Origin::Recorded)
     }
 }
 

@@ -19,6 +19,9 @@ use super::reader::{ByteSource, FillOutcome, PIECE, read_some};
 
 /// As much of a file's beginning as is needed to know what it is.
 const HEAD: usize = 64 << 10;
+/// What is compressed begins so.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// A pipe that has brought so much is known well enough.
 const ENOUGH: usize = 512;
 
@@ -58,7 +61,10 @@ pub fn open_as(
             Kind::Text(_) if paths.len() > 1 => {
                 return Err(wrap(ReadError::Holds("samples that could be merged with other files (it is text)")));
             }
-            Kind::Text(source) => return Ok(Box::new(source.by(authors))),
+            Kind::Text(mut source) => {
+                source.info.authors = authors;
+                return Ok(source);
+            }
         }
     }
     let name = name.unwrap_or_else(|| match paths {
@@ -74,7 +80,9 @@ pub fn open_as(
     if inputs.is_empty() {
         return Err(SourceError::File { path: name, error: ReadError::Empty });
     }
-    Ok(Box::new(RecordingSource::new(name, inputs, &named, notes).by(authors)))
+    let mut source = RecordingSource::new(name, inputs, &named, notes);
+    source.info.authors = authors;
+    Ok(Box::new(source))
 }
 
 enum Kind {
@@ -103,24 +111,22 @@ fn from_open(file: File, path: &Path, authors: &mut Namers) -> Result<Kind, Read
     from_pipe(file, path)
 }
 
-fn from_file(file: File, path: &Path) -> Result<Kind, ReadError> {
+fn from_file(mut file: File, path: &Path) -> Result<Kind, ReadError> {
     let mut head = Vec::with_capacity(HEAD);
     let mut reader = ByteSource::File { file: file.try_clone()?, at: 0, end: HEAD as u64 };
     reader.fill(&mut head)?;
     if head.is_empty() {
         return Err(ReadError::Empty);
     }
-    if is_perf(&head) && !is_stream(&head) {
+    let size = file.metadata()?.len();
+    if is_stream(&head) {
+        let rec = Recording::open(&file)?;
+        return Ok(Kind::Records(vec![stream(rec, ByteSource::File { file, at: PIPE_HEADER, end: size })?]));
+    }
+    if is_perf(&head) {
         return Ok(Kind::Records(vec![records(file)?]));
     }
-    if is_stream(&head) {
-        let end = file.metadata()?.len();
-        let rec = Recording::open(&file)?;
-        return Ok(Kind::Records(vec![stream(rec, ByteSource::File { file, at: PIPE_HEADER, end })?]));
-    }
-    let mut file = file;
     file.seek(SeekFrom::Start(0))?;
-    let size = file.metadata()?.len();
     from_bytes(Box::new(file), head, size, path)
 }
 
@@ -141,9 +147,7 @@ fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
         return Err(ReadError::Empty);
     }
     if is_stream(&head) {
-        let big = crate::perfdata::swap::is_foreign(&head[..8]);
-        let rec = Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() };
-        let ahead = head.split_off(PIPE_HEADER as usize);
+        let (rec, ahead) = behind_header(head);
         return Ok(Kind::Records(vec![stream(rec, ByteSource::Pipe { pipe, ahead, at: PIPE_HEADER })?]));
     }
     let sniff = head.clone();
@@ -152,36 +156,40 @@ fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
 
 /// Anything that is read from front to back: compressed, or text. `size` is 0 when unknown.
 fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path) -> Result<Kind, ReadError> {
-    let plain: Box<dyn Read + Send> = if head.starts_with(&[0x1f, 0x8b]) {
+    let mut plain: Box<dyn Read + Send> = if head.starts_with(GZIP) {
         Box::new(flate2::read::MultiGzDecoder::new(bytes))
-    } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    } else if head.starts_with(ZSTD) {
         Box::new(zstd::stream::read::Decoder::new(bytes)?)
     } else if is_perf(&head) {
         return spool(bytes).and_then(|file| Ok(Kind::Records(vec![records(file)?])));
     } else {
         let format = text::sniff(&head).ok_or_else(|| foreign(&head))?;
         let reader = BufReader::with_capacity(PIECE, bytes);
-        return Ok(Kind::Text(Box::new(TextSource::new(path.display().to_string(), format, Box::new(reader), size)?)));
+        return Ok(Kind::Text(Box::new(TextSource::new(path.display().to_string(), format, Box::new(reader), size))));
     };
-    let mut plain = plain;
     let mut inner = Vec::new();
     let (n, failed) = read_some(&mut plain, HEAD, &mut inner);
     if n == 0 {
         return Err(failed.map_or(ReadError::Empty, ReadError::Io));
     }
     if is_stream(&inner) {
-        let big = crate::perfdata::swap::is_foreign(&inner[..8]);
-        let rec = Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() };
-        let rest = inner.split_off(PIPE_HEADER as usize);
+        let (rec, rest) = behind_header(inner);
         let reader = ByteSource::Stream { stream: Box::new(Cursor::new(rest).chain(plain)), at: PIPE_HEADER, failed };
         return Ok(Kind::Records(vec![stream(rec, reader)?]));
     }
     let sniff = inner.clone();
     let chained = Box::new(Cursor::new(inner).chain(plain));
-    if sniff.starts_with(&[0x1f, 0x8b]) || sniff.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    if sniff.starts_with(GZIP) || sniff.starts_with(ZSTD) {
         return Err(ReadError::Holds("recording but another compressed file"));
     }
     from_bytes(chained, sniff, 0, path)
+}
+
+/// A stream whose beginning this is, and what of it is behind its header.
+fn behind_header(mut head: Vec<u8>) -> (Recording, Vec<u8>) {
+    let big = crate::perfdata::swap::is_foreign(&head[..8]);
+    let behind = head.split_off(PIPE_HEADER as usize);
+    (Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() }, behind)
 }
 
 fn foreign(head: &[u8]) -> ReadError {

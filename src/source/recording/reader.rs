@@ -34,6 +34,9 @@ pub(crate) enum FillOutcome {
 impl ByteSource {
     /// Appends up to [`PIECE`] bytes to `out`.
     pub(crate) fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<FillOutcome> {
+        if self.empty_pipe().is_some() && wait(&[Some(self)])? == [false] {
+            return Ok(FillOutcome::NotYet);
+        }
         match self {
             Self::File { file, at, end } => {
                 let want = (*end - *at).min(PIECE as u64) as usize;
@@ -62,9 +65,6 @@ impl ByteSource {
                     *at += ahead.len() as u64;
                     out.append(ahead);
                     return Ok(FillOutcome::Some);
-                }
-                if !is_ready(pipe)? {
-                    return Ok(FillOutcome::NotYet);
                 }
                 let before = out.len();
                 out.resize(before + (PIECE >> 4), 0);
@@ -119,13 +119,4 @@ pub(crate) fn wait(readers: &[Option<&ByteSource>]) -> io::Result<Vec<bool>> {
     }
     let mut polled = fds.iter().map(|fd| !fd.revents().is_empty());
     Ok(pipes.iter().map(|pipe| pipe.is_none() || polled.next().unwrap_or(true)).collect())
-}
-
-fn is_ready(pipe: &File) -> io::Result<bool> {
-    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
-    match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: WAIT_NS })) {
-        Ok(n) => Ok(n > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(e) => Err(e.into()),
-    }
 }

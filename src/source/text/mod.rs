@@ -10,9 +10,7 @@ use hashbrown::HashMap;
 
 use crate::kernel::attr::Attr;
 use crate::perfdata::EventDesc;
-use crate::perfdata::read::ReadError;
 use crate::session::Origin;
-use crate::symbols::door::Namers;
 
 use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
 
@@ -74,7 +72,7 @@ pub struct TextSource {
     name: String,
     format: Format,
     reader: Box<dyn BufRead + Send>,
-    info: Info,
+    pub(super) info: Info,
     line: Vec<u8>,
     number: u64,
     done: u64,
@@ -90,42 +88,33 @@ pub struct TextSource {
 /// Names that were met, each told once.
 #[derive(Default)]
 pub(crate) struct TextNames {
-    frames: HashMap<Box<[u8]>, u32>,
-    comms: HashMap<Box<[u8]>, Arc<str>>,
-    events: HashMap<Box<[u8]>, u16>,
+    frames: HashMap<Vec<u8>, u32>,
+    comms: HashMap<Vec<u8>, Arc<str>>,
+    events: HashMap<Vec<u8>, u16>,
     last: folded::LastStack,
 }
 
 impl TextNames {
     /// The id of a frame; a new one is described by `describe` and put into the batch.
     pub(crate) fn frame(&mut self, key: &[u8], batch: &mut Batch, describe: impl FnOnce() -> NamedFrame) -> u32 {
-        if let Some(id) = self.frames.get(key) {
-            return *id;
-        }
         let id = self.frames.len() as u32;
-        batch.names.push(describe());
-        self.frames.insert(key.into(), id);
-        id
+        *self.frames.entry_ref(key).or_insert_with(|| {
+            batch.names.push(describe());
+            id
+        })
     }
 
     pub(crate) fn comm(&mut self, name: &[u8]) -> Arc<str> {
-        if let Some(comm) = self.comms.get(name) {
-            return comm.clone();
-        }
-        let comm: Arc<str> = String::from_utf8_lossy(name).into();
-        self.comms.insert(name.into(), comm.clone());
-        comm
+        self.comms.entry_ref(name).or_insert_with(|| String::from_utf8_lossy(name).into()).clone()
     }
 
     /// The index of an event; a new one is put into the batch.
     pub(crate) fn event(&mut self, name: &[u8], batch: &mut Batch) -> u16 {
-        if let Some(id) = self.events.get(name) {
-            return *id;
-        }
         let id = self.events.len() as u16;
-        batch.events.push(event(&String::from_utf8_lossy(name)));
-        self.events.insert(name.into(), id);
-        id
+        *self.events.entry_ref(name).or_insert_with(|| {
+            batch.events.push(event(&String::from_utf8_lossy(name)));
+            id
+        })
     }
 }
 
@@ -136,7 +125,7 @@ fn event(name: &str) -> EventDesc {
 
 impl TextSource {
     /// `size` is that of the whole text, 0 when unknown.
-    pub fn new(name: String, format: Format, reader: Box<dyn BufRead + Send>, size: u64) -> Result<Self, ReadError> {
+    pub fn new(name: String, format: Format, reader: Box<dyn BufRead + Send>, size: u64) -> Self {
         let what = match format {
             Format::Script => "text of perf script",
             Format::Folded => "folded stacks: the counts in the file are the periods here, and each line is one sample",
@@ -164,13 +153,7 @@ impl TextSource {
             source.names.events.insert(b"samples"[..].into(), 0);
             source.info.events.push(event("samples"));
         }
-        Ok(source)
-    }
-
-    /// With those who may have written it.
-    pub(crate) fn by(mut self, authors: Namers) -> Self {
-        self.info.authors = authors;
-        self
+        source
     }
 
     /// Reads the next line without its end into `self.line`; `false` at the end.
@@ -372,7 +355,7 @@ mod tests {
     pub(crate) fn read(text: &str) -> Vec<(String, u16, u64, u64, Vec<String>)> {
         let format = sniff(text.as_bytes()).expect("a profile");
         let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
-        let mut source = TextSource::new("t".into(), format, reader, 0).expect("source");
+        let mut source = TextSource::new("t".into(), format, reader, 0);
         let (mut names, mut out) = (Vec::new(), Vec::new());
         loop {
             let mut batch = Batch::default();

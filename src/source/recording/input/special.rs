@@ -39,8 +39,8 @@ impl Input {
                     event.name = crate::perfdata::bytes::text(b.rest);
                 }
             }
-            types::BUILD_ID => beside.build_ids.extend(build_ids::of_record(header.misc, &body)),
-            types::TRACING_DATA => {
+            types::HEADER_BUILD_ID => beside.build_ids.extend(build_ids::of_record(header.misc, &body)),
+            types::HEADER_TRACING_DATA => {
                 payload = u64::from(b.u32().unwrap_or(0)).next_multiple_of(8);
                 if payload <= MAX_FEATURE {
                     let Some(blob) = self.carry.get(size..size + payload as usize) else {
@@ -103,8 +103,8 @@ pub(super) fn is_special(kind: u32) -> bool {
         types::HEADER_ATTR
             | types::HEADER_FEATURE
             | types::EVENT_UPDATE
-            | types::BUILD_ID
-            | types::TRACING_DATA
+            | types::HEADER_BUILD_ID
+            | types::HEADER_TRACING_DATA
             | types::AUXTRACE
             | types::TABLE
     ) || is_compressed(kind)

@@ -101,7 +101,7 @@ fn what_is_taken_for_a_record_after_damage() {
         (record(types::COMM, 0, 16 + 4 * 16 + 8)[..16].to_vec(), false),
         (record(types::COMM, 0, long)[..].to_vec(), true),
         // Payloads of perf's own records follow them: their sizes need not be whole words.
-        ([&record(types::TRACING_DATA, 0, 12)[..8], &[0; 4]].concat(), true),
+        ([&record(types::HEADER_TRACING_DATA, 0, 12)[..8], &[0; 4]].concat(), true),
     ] {
         let padding = first.len().next_multiple_of(4) - first.len();
         let (out, notes) = read(&[&comms(0..1), &JUNK, &first, &vec![0; padding], &comms(1..5)]);
@@ -192,7 +192,7 @@ fn payloads_in_a_file_are_not_read() {
 
 #[test]
 fn tracing_data_follows_its_record_in_whole_words() {
-    let announced = with_body(types::TRACING_DATA, &5u32.to_le_bytes());
+    let announced = with_body(types::HEADER_TRACING_DATA, &5u32.to_le_bytes());
     let mut input = input_in([&announced[..], &[9; 8], &comms(1..2)].concat(), Recording::default());
     let (out, beside) = drain(&mut input);
     assert_eq!((numbers_of(&out), beside.notes), (vec![1], vec![]));
@@ -212,7 +212,7 @@ fn records_beside_the_profile_are_taken_in() {
     let named = |kind: u64, id: u64, name: &[u8]| {
         with_body(types::EVENT_UPDATE, &[&kind.to_le_bytes()[..], &id.to_le_bytes(), name].concat())
     };
-    let id = with_body(types::BUILD_ID, &[&[0xff; 4][..], &[5; 20], &[0; 4], b"/bin/a\0\0"].concat());
+    let id = with_body(types::HEADER_BUILD_ID, &[&[0xff; 4][..], &[5; 20], &[0; 4], b"/bin/a\0\0"].concat());
     let bytes = [
         event(&[11, 12]),
         event(&[13]),

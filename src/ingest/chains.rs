@@ -7,7 +7,7 @@ use crate::kernel::attr::branch;
 use crate::record::Sample;
 use crate::record::hardware::branches;
 use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, u64s};
-use crate::session::{DsoId, DsoKind, MapId, Session};
+use crate::session::{Dso, DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::unwind::{ChainEnd, UnwindSpace};
 
@@ -119,11 +119,7 @@ impl Chains {
         self.user.clear();
         self.user.extend(u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1));
         let Some(leaf) = self.user.first().copied() else { return false };
-        let find = |ip: u64| {
-            let map = session.user_map(sample.pid, ip);
-            (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))
-        };
-        let caller = self.stacks.caller_of_leaf(&sample.user, leaf, &find);
+        let caller = self.stacks.caller_of_leaf(&sample.user, leaf, &|ip| code_at(session, sample.pid, ip));
         let Some(caller) = caller.filter(|caller| self.user.get(1) != Some(caller)) else { return false };
         self.user.insert(1, caller);
         self.joined(sample);
@@ -137,10 +133,7 @@ impl Chains {
         if sample.user.stack.is_empty() {
             return self.by_branches(sample, branches);
         }
-        let find = |ip: u64| {
-            let map = session.user_map(sample.pid, ip);
-            (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))
-        };
+        let find = |ip: u64| code_at(session, sample.pid, ip);
         let end = self.stacks.unwind(&sample.user, &find, &mut self.user)?;
         if self.unwound == 0 {
             // What frame pointers gave before is no matter any more.
@@ -180,15 +173,19 @@ impl Chains {
     }
 }
 
+/// The file of a process's address, and where in it that is.
+fn code_at(session: &Session, pid: i32, ip: u64) -> Option<(&Dso, u64)> {
+    let map = session.user_map(pid, ip);
+    (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::kinds::Mmap;
+    use crate::record::kinds::tests::bytes;
     use crate::record::sample::CONTEXT_KERNEL;
     use crate::session::Origin;
-
-    fn bytes(list: &[u64]) -> Vec<u8> {
-        list.iter().flat_map(|w| w.to_le_bytes()).collect()
-    }
 
     #[test]
     fn calls_that_the_cpu_remembers_are_callers() {
@@ -207,17 +204,8 @@ mod tests {
     fn a_dso_is_judged_by_the_stacks_that_break_off_in_it() {
         let mut session = Session::new(Origin::Recorded);
         for (start, name) in [(0x1000, &b"/a"[..]), (0x5000, b"/b"), (0x8000, b"//anon")] {
-            let map = crate::record::kinds::Mmap {
-                pid: 5,
-                tid: 5,
-                start,
-                len: 0x1000,
-                pgoff: 0,
-                file: Default::default(),
-                prot: 5,
-                flags: 2,
-                name,
-            };
+            let (len, file) = (0x1000, Default::default());
+            let map = Mmap { pid: 5, tid: 5, start, len, pgoff: 0, file, prot: 5, flags: 2, name };
             session.apply(&crate::record::Record::Mmap(map), 0);
         }
         let judged = |stacks: &[&[u64]]| {

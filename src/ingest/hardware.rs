@@ -138,13 +138,13 @@ fn code(session: &Session, pid: i32, ip: u64) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::kinds::tests::bytes;
     use crate::session::Origin;
 
     #[test]
     fn each_sample_has_its_own() {
         let (session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
         let mut log = HardwareLog::new(HardwareWords::Branches);
-        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let (one, two) = (bytes(&[1, 2, 3]), bytes(&[4, 5, 6, 1, 2, 3]));
         for (position, branches) in [(3, &one[..]), (4, &[]), (9, &two[..])] {
             let sample = Sample { branches, ..Sample::default() };

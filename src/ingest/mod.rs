@@ -8,7 +8,6 @@ pub mod derived;
 mod facts;
 pub(crate) mod hardware;
 mod intake;
-mod kernel_functions;
 mod replay;
 pub mod snapshot;
 pub(crate) mod switches;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::event::format::{Format, Formats};
 use crate::event::plain;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
@@ -9,9 +11,8 @@ use crate::perfdata::EventDesc;
 use crate::profile::Profile;
 use crate::session::{Origin, Session};
 use crate::source::Info;
-use crate::symbols::SymbolOptions;
+use crate::symbols::{Resolver, SymbolOptions};
 
-use super::kernel_functions::KernelLookup;
 use super::{IntakeOptions, tracepoints};
 
 /// The formats of a session's tracepoints.
@@ -20,8 +21,9 @@ pub(crate) struct Tracing {
     recorded: Formats,
     origin: Origin,
     wants: IntakeOptions,
-    /// The kernel's functions, where texts may name them.
-    functions: Option<KernelLookup>,
+    /// Names the kernel's functions, where texts may: they are put together once, when samples come. Nothing is read
+    /// before the first.
+    functions: Option<Mutex<Resolver>>,
 }
 
 impl Tracing {
@@ -33,7 +35,7 @@ impl Tracing {
 
     /// Has the kernel's functions named in texts, by tables of files that are found as `symbols` says.
     pub(crate) fn name_functions(&mut self, symbols: SymbolOptions) {
-        self.functions = self.wants.traces.then(|| KernelLookup::new(symbols));
+        self.functions = self.wants.traces.then(|| Mutex::new(Resolver::new(symbols)));
     }
 
     /// The format of an event, where it is recorded and `fits`, or of this machine.
@@ -66,8 +68,20 @@ impl Tracing {
         }
         let format = self.recorded.by_id.get(&desc.attr.config)?;
         Some(match &self.functions {
-            Some(functions) => format.text_with(raw, &|at| functions.of(session, at)),
+            Some(functions) => format.text_with(raw, &|at| kernel_function(functions, session, at)),
             None => format.text(raw),
         })
     }
+}
+
+/// The kernel's function at an address, and how far into it that is.
+fn kernel_function(resolver: &Mutex<Resolver>, session: &Session, address: u64) -> Option<(Arc<str>, u64)> {
+    // The kernel lies in the upper half of all addresses (Documentation/arch/x86/x86_64/mm.rst, arm64/memory.rst).
+    if (address as i64) >= 0 {
+        return None;
+    }
+    let map = session.kernel_map(address);
+    let at = session.dsos.map_of(map).to_dso(address);
+    let found = resolver.lock().resolve(session.dsos.of_map(map), at)?;
+    Some((found.name, at.wrapping_sub(found.start)))
 }

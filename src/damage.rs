@@ -64,6 +64,17 @@ pub(crate) fn bytes(changes: usize, whole: impl Strategy<Value = Vec<u8>>) -> im
     })
 }
 
+/// Some bytes cut at each place, and with each byte turned over.
+pub(crate) fn each_byte(whole: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let odd = |at: usize| {
+        let mut odd = whole.to_vec();
+        odd[at] ^= 0xff;
+        odd
+    };
+    let all = 0..whole.len();
+    all.clone().map(|len| whole[..len].to_vec()).chain(all.map(odd))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

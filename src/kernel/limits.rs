@@ -141,12 +141,11 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
 /// The limit from which on there is none: the kernel writes the greatest number of whole pages.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Raises the soft limit of open files to the hard one. Returns (soft now, hard).
-pub(crate) fn raise_files() -> (u64, u64) {
-    let limit = getrlimit(Resource::Nofile);
-    let hard = limit.maximum.unwrap_or(u64::MAX);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    (getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX), hard)
+/// Raises the soft limit of open files to the hard one. Returns the soft one as it is then.
+pub(crate) fn raise_files() -> u64 {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// The locked-memory limit in bytes.

@@ -219,7 +219,7 @@ mod tests {
         let kinds = [0u64, 1, 6, 12, 13].map(|kind| BranchFlags(kind << 20).kind());
         assert_eq!(kinds, [None, Some("COND"), Some("RET"), Some("IRQ"), None]);
         assert_eq!([0, 1, 2, 6].map(|word| DataSource(word).operation()), ["No", "N/A", "LOAD", "LOAD"]);
-        let bytes: Vec<u8> = [1u64, 2, 3, 4, 5, 6, 7].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = crate::record::kinds::tests::bytes(&[1, 2, 3, 4, 5, 6, 7]);
         let list: Vec<_> = branches(&bytes).map(|branch| (branch.from, branch.to, branch.flags.0)).collect();
         assert_eq!(list, [(1, 2, 3), (4, 5, 6)], "what is cut short is none");
     }

@@ -88,6 +88,23 @@ pub fn split(bytes: &[u8]) -> Result<Option<Split<'_>>, RecordError> {
     Ok(Some((header, &bytes[HEADER..size], &bytes[size..])))
 }
 
+/// Whole records, one after the other, each from its header on.
+pub(crate) struct WholeRecords<'a> {
+    /// What is behind the last one that was given.
+    pub(crate) rest: &'a [u8],
+}
+
+impl<'a> Iterator for WholeRecords<'a> {
+    type Item = (Header, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let header = Header::read(self.rest)?;
+        let (record, rest) = self.rest.split_at_checked(usize::from(header.size).max(HEADER))?;
+        self.rest = rest;
+        Some((header, record))
+    }
+}
+
 /// A kernel build id, at most 20 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct BuildId {
@@ -282,16 +299,23 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
+        let (head, tail) = self.rest.split_first_chunk().ok_or(RecordError::Short { kind: self.kind, field })?;
+        self.rest = tail;
+        Ok(*head)
+    }
+
     pub(crate) fn u64(&mut self, field: &'static str) -> Result<u64, RecordError> {
-        let bytes = self.rest.first_chunk().copied().ok_or(RecordError::Short { kind: self.kind, field })?;
-        self.rest = &self.rest[8..];
-        Ok(u64::from_le_bytes(bytes))
+        self.array(field).map(u64::from_le_bytes)
+    }
+
+    /// A word that is there only where its event asks for it; else 0.
+    pub(crate) fn u64_if(&mut self, is_there: bool, field: &'static str) -> Result<u64, RecordError> {
+        if is_there { self.u64(field) } else { Ok(0) }
     }
 
     pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
-        let bytes = self.rest.first_chunk().copied().ok_or(RecordError::Short { kind: self.kind, field })?;
-        self.rest = &self.rest[4..];
-        Ok(u32::from_le_bytes(bytes))
+        self.array(field).map(u32::from_le_bytes)
     }
 
     pub(crate) fn i32(&mut self, field: &'static str) -> Result<i32, RecordError> {
@@ -479,4 +503,4 @@ pub(crate) fn encode_task(out: &mut Vec<u8>, exit: bool, task: &Task, trailer: &
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

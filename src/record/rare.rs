@@ -25,18 +25,10 @@ impl Layout {
                 rare.interrupted.regs = c.take(8 * regs_intr.count_ones() as usize, "registers")?;
             }
         }
-        if self.has(bit::PHYS_ADDR) {
-            rare.phys_addr = c.u64("physical address")?;
-        }
-        if self.has(bit::CGROUP) {
-            c.u64("cgroup")?;
-        }
-        if self.has(bit::DATA_PAGE_SIZE) {
-            rare.data_page_size = c.u64("page size")?;
-        }
-        if self.has(bit::CODE_PAGE_SIZE) {
-            rare.code_page_size = c.u64("page size")?;
-        }
+        rare.phys_addr = c.u64_if(self.has(bit::PHYS_ADDR), "physical address")?;
+        c.u64_if(self.has(bit::CGROUP), "cgroup")?;
+        rare.data_page_size = c.u64_if(self.has(bit::DATA_PAGE_SIZE), "page size")?;
+        rare.code_page_size = c.u64_if(self.has(bit::CODE_PAGE_SIZE), "page size")?;
         Ok(rare)
     }
 }
@@ -54,7 +46,7 @@ mod tests {
             ..Layout::default()
         };
         let words = [7u64, 0x0003_0002_0000_0001, 9, 10, 2, 11, 12, 13, 14, 4096, 8192];
-        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let body = crate::record::kinds::tests::bytes(&words);
         let header = Header { kind: types::SAMPLE, misc: 0, size: 0 };
         let tail = layout.sample(header, &body).expect("whole").tail;
         let rare = layout.rare(tail, 0b101).expect("whole");

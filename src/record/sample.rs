@@ -1,7 +1,8 @@
 //! Samples and the sample-id trailer of other records, by an event's `sample_type`
 //! (perf_event_open(2), PERF_RECORD_SAMPLE and `sample_id_all`).
 
-use super::kinds::{Cursor, Header, RecordError, types};
+use super::in_place::u64_at;
+use super::kinds::{Cursor, HEADER, Header, RecordError, types};
 
 /// `PERF_SAMPLE_*` bits, named here so that this layer needs no other.
 pub(super) mod bit {
@@ -30,6 +31,11 @@ pub(super) mod bit {
     pub(crate) const CGROUP: u64 = 1 << 21;
     pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
     pub(crate) const CODE_PAGE_SIZE: u64 = 1 << 23;
+
+    /// The fields of a word each with which samples begin: those before the time, those before the period, and all.
+    pub(crate) const BEFORE_TIME: u64 = IDENTIFIER | IP | TID;
+    pub(crate) const BEFORE_PERIOD: u64 = BEFORE_TIME | TIME | ADDR | ID | STREAM_ID | CPU;
+    pub(crate) const FIRST: u64 = BEFORE_PERIOD | PERIOD;
 }
 
 /// Call-chain words from here up are context markers, not addresses (`PERF_CONTEXT_MAX`).
@@ -132,8 +138,7 @@ impl UserState<'_> {
     /// A register by its place in the mask.
     pub(crate) fn register(&self, place: u32) -> Option<u64> {
         let below = (self.mask >> place & 1 == 1).then(|| (self.mask & ((1 << place) - 1)).count_ones())?;
-        let at = 8 * below as usize;
-        self.regs.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+        u64_at(self.regs, 8 * below as usize)
     }
 
     /// True if the stack may go on behind the copy.
@@ -200,17 +205,19 @@ impl Layout {
         self.sample_type & bit != 0
     }
 
+    /// The bytes of those of some fields that are there, each of a word.
+    fn bytes_of(&self, fields: u64) -> usize {
+        8 * (self.sample_type & fields).count_ones() as usize
+    }
+
     /// Offset of the time in a sample's body, where the layout fixes it.
     pub(crate) fn time_offset(&self) -> Option<usize> {
-        let words = [bit::IDENTIFIER, bit::IP, bit::TID].iter().filter(|b| self.has(**b)).count();
-        self.has(bit::TIME).then_some(words * 8)
+        self.has(bit::TIME).then(|| self.bytes_of(bit::BEFORE_TIME))
     }
 
     /// Offset of the period, likewise.
     pub(crate) fn period_offset(&self) -> Option<usize> {
-        let before =
-            [bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU].iter();
-        self.has(bit::PERIOD).then(|| 8 * before.filter(|b| self.has(**b)).count())
+        self.has(bit::PERIOD).then(|| self.bytes_of(bit::BEFORE_PERIOD))
     }
 
     /// Decodes a sample.
@@ -226,35 +233,22 @@ impl Layout {
     /// Decodes a sample as far as most events' samples go.
     fn decode<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
-        let mut s = Sample::default();
-        if self.has(bit::IDENTIFIER) {
-            s.id = c.u64("identifier")?;
-        }
-        if self.has(bit::IP) {
-            s.ip = c.u64("ip")?;
-        }
+        let mut s = Sample {
+            id: c.u64_if(self.has(bit::IDENTIFIER), "identifier")?,
+            ip: c.u64_if(self.has(bit::IP), "ip")?,
+            ..Sample::default()
+        };
         if self.has(bit::TID) {
             (s.pid, s.tid) = (c.i32("pid")?, c.i32("tid")?);
         }
-        if self.has(bit::TIME) {
-            s.time = c.u64("time")?;
-        }
-        if self.has(bit::ADDR) {
-            s.addr = c.u64("address")?;
-        }
+        s.time = c.u64_if(self.has(bit::TIME), "time")?;
+        s.addr = c.u64_if(self.has(bit::ADDR), "address")?;
         if self.has(bit::ID) {
             s.id = c.u64("id")?;
         }
-        if self.has(bit::STREAM_ID) {
-            c.u64("stream id")?;
-        }
-        if self.has(bit::CPU) {
-            s.cpu = c.u32("cpu")?;
-            c.u32("cpu")?;
-        }
-        if self.has(bit::PERIOD) {
-            s.period = c.u64("period")?;
-        }
+        c.u64_if(self.has(bit::STREAM_ID), "stream id")?;
+        s.cpu = c.u64_if(self.has(bit::CPU), "cpu")? as u32;
+        s.period = c.u64_if(self.has(bit::PERIOD), "period")?;
         if self.has(bit::READ) {
             s.read = self.read(&mut c)?;
         }
@@ -273,14 +267,12 @@ impl Layout {
         if self.has(bit::BRANCH_STACK) {
             const HW_INDEX: u64 = 1 << 17;
             let n = c.u64("number of branches")?;
-            if self.branches & HW_INDEX != 0 {
-                c.u64("branch index")?;
-            }
+            c.u64_if(self.branches & HW_INDEX != 0, "branch index")?;
             let bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(24)).unwrap_or(usize::MAX);
             s.branches = c.take(bytes, "branches")?;
-        }
-        if self.has(bit::BRANCH_STACK) && self.branches & BRANCH_COUNTERS != 0 {
-            c.take(s.branches.len() / 3, "branch counters")?;
+            if self.branches & BRANCH_COUNTERS != 0 {
+                c.take(s.branches.len() / 3, "branch counters")?;
+            }
         }
         if self.has(bit::REGS_USER) {
             s.user.abi = c.u64("register ABI")?;
@@ -305,18 +297,12 @@ impl Layout {
                 s.weight &= 0xffff_ffff;
             }
         }
-        if self.has(bit::DATA_SRC) {
-            s.data_src = c.u64("data source")?;
-        }
-        if self.has(bit::TRANSACTION) {
-            s.transaction = c.u64("transaction")?;
-        }
+        s.data_src = c.u64_if(self.has(bit::DATA_SRC), "data source")?;
+        s.transaction = c.u64_if(self.has(bit::TRANSACTION), "transaction")?;
         if self.has(bit::CGROUP) && !self.has(bit::AUX) {
             // It stands before the last fields, whose sizes are known.
-            let after = [bit::DATA_PAGE_SIZE, bit::CODE_PAGE_SIZE].iter().filter(|b| self.has(**b)).count();
-            let at = c.rest.len().checked_sub(8 * (after + 1));
-            let word = at.and_then(|at| c.rest.get(at..at + 8)).and_then(|b| b.try_into().ok());
-            s.cgroup = word.map_or(0, u64::from_le_bytes);
+            let last = self.bytes_of(bit::CGROUP | bit::DATA_PAGE_SIZE | bit::CODE_PAGE_SIZE);
+            s.cgroup = c.rest.len().checked_sub(last).and_then(|at| u64_at(c.rest, at)).unwrap_or(0);
         }
         s.tail = c.rest;
         Ok(s)
@@ -350,21 +336,19 @@ impl Layout {
         let (head, id) = if group { (times as usize, 1) } else { (0, 1 + times as usize) };
         let step = if group { member } else { times + member } as usize;
         let bytes = if self.is_read() { sample.read } else { &[] };
-        let before =
-            [bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU, bit::PERIOD];
-        let fields = before.iter().filter(|b| self.has(**b)).count() + usize::from(group);
-        let word = move |at: usize| bytes.get(8 * at..8 * at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let before = self.bytes_of(bit::FIRST) + 8 * usize::from(group);
+        let word = move |at: usize| u64_at(bytes, 8 * at);
         let lost = (self.read_format >> 4 & 1 == 1).then_some(1);
         (head..bytes.len() / 8).step_by(step).filter_map(move |at| {
             let lost = lost.and_then(|behind| word(at + id + behind)).unwrap_or(0);
-            Some(Reading { value: word(at)?, id: word(at + id)?, lost, at: 8 * (fields + at) })
+            Some(Reading { value: word(at)?, id: word(at + id)?, lost, at: before + 8 * at })
         })
     }
 
     /// Length of the sample-id trailer of other records, in bytes.
     pub(crate) fn trailer_len(&self) -> usize {
-        let fields = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
-        if self.id_all { 8 * fields.iter().filter(|f| self.has(**f)).count() } else { 0 }
+        let fields = bit::TID | bit::TIME | bit::ID | bit::STREAM_ID | bit::CPU | bit::IDENTIFIER;
+        if self.id_all { self.bytes_of(fields) } else { 0 }
     }
 
     /// Decodes the trailer at the end of a record's body; `None` where there is none.
@@ -379,19 +363,10 @@ impl Layout {
         if self.has(bit::TID) {
             (id.pid, id.tid) = (c.i32("pid").ok()?, c.i32("tid").ok()?);
         }
-        if self.has(bit::TIME) {
-            id.time = c.u64("time").ok()?;
-        }
-        if self.has(bit::ID) {
-            id.id = c.u64("id").ok()?;
-        }
-        if self.has(bit::STREAM_ID) {
-            c.u64("stream id").ok()?;
-        }
-        if self.has(bit::CPU) {
-            id.cpu = c.u32("cpu").ok()?;
-            c.u32("cpu").ok()?;
-        }
+        id.time = c.u64_if(self.has(bit::TIME), "time").ok()?;
+        id.id = c.u64_if(self.has(bit::ID), "id").ok()?;
+        c.u64_if(self.has(bit::STREAM_ID), "stream id").ok()?;
+        id.cpu = c.u64_if(self.has(bit::CPU), "cpu").ok()? as u32;
         if self.has(bit::IDENTIFIER) {
             id.id = c.u64("identifier").ok()?;
         }
@@ -426,7 +401,36 @@ impl Layout {
     /// how readers tell events of different layouts apart.
     pub(crate) fn identifier(kind: u32, body: &[u8]) -> Option<u64> {
         let at = if kind == types::SAMPLE { 0 } else { body.len().checked_sub(8)? };
-        body.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+        u64_at(body, at)
+    }
+}
+
+/// Where samples that begin with an id, an address and a task have their call chains.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChainPlace {
+    /// Where it begins in a whole record, or what follows it where there is none.
+    at: usize,
+    is_there: bool,
+}
+
+impl ChainPlace {
+    /// `None` of samples that do not begin so, or have counts before their chain.
+    pub(crate) fn of(sample_type: u64) -> Option<Self> {
+        let layout = Layout { sample_type, ..Layout::default() };
+        let is_known = sample_type & (bit::BEFORE_TIME | bit::READ) == bit::BEFORE_TIME;
+        is_known.then(|| Self { at: HEADER + layout.bytes_of(bit::FIRST), is_there: layout.has(bit::CALLCHAIN) })
+    }
+
+    /// A whole record's bytes up to its chain's length, its chain, and what follows that.
+    pub(crate) fn split<'a>(&self, record: &'a [u8]) -> Option<[&'a [u8]; 3]> {
+        let (head, rest) = record.split_at_checked(self.at)?;
+        if !self.is_there {
+            return Some([head, &[], rest]);
+        }
+        let (length, rest) = rest.split_first_chunk()?;
+        let bytes = usize::try_from(u64::from_le_bytes(*length)).ok()?.checked_mul(8)?;
+        let (chain, rest) = rest.split_at_checked(bytes)?;
+        Some([head, chain, rest])
     }
 }
 

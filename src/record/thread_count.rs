@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn parts_are_those_of_the_format() {
-        let body: Vec<u8> = [7 | 8 << 32, 100, 50, 40, 3, 2].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        let body = crate::record::kinds::tests::bytes(&[7 | 8 << 32, 100, 50, 40, 3, 2]);
         let of = |read_format| ThreadCount::decode(&Layout { read_format, ..Layout::default() }, &body);
         let count = ThreadCount { pid: 7, tid: 8, value: 100, ..ThreadCount::default() };
         assert_eq!(of(0), Ok(Some(count)));

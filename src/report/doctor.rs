@@ -201,7 +201,7 @@ fn memory(rights: &Rights) -> Check {
 }
 
 fn files() -> Check {
-    let (soft, _) = limits::raise_files();
+    let soft = limits::raise_files();
     let cpus = crate::kernel::cpus::online().map_or(1, |c| c.len()) as u64;
     let events = soft.saturating_sub(32) / (2 * cpus);
     let state = if events >= 64 { CheckState::Good } else { CheckState::Limited };

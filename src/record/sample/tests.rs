@@ -1,10 +1,7 @@
 //! Samples and trailers, word by word.
 
 use super::*;
-
-fn body(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|w| w.to_le_bytes()).collect()
-}
+use crate::record::kinds::tests::bytes as body;
 
 const HEAD: Header = Header { kind: types::SAMPLE, misc: 2, size: 0 };
 
@@ -40,13 +37,6 @@ fn branches_registers_and_the_stack() {
     let s = layout.sample(HEAD, &bytes).expect("sample");
     assert_eq!((s.user, s.branches), (UserState::default(), &[][..]));
     assert!(layout.sample(HEAD, &body(&[0x10, 0, 7, 0, u64::MAX])).is_err());
-}
-
-#[test]
-fn a_group_read_is_stepped_over() {
-    let layout = Layout { sample_type: 1 | 1 << 4 | 1 << 5, read_format: 8 | 4 | 16 | 3, ..Layout::default() };
-    let bytes = body(&[0xabc, 2, 5, 5, 1, 10, 0, 2, 11, 0, 1, 0x77]);
-    assert_eq!(layout.sample(HEAD, &bytes).expect("sample").chain().collect::<Vec<_>>(), [0x77]);
 }
 
 /// Every field alone, at its place behind an address and before a cgroup's id.
@@ -93,26 +83,14 @@ fn each_field_at_its_place() {
 #[test]
 fn counter_values_are_stepped_over() {
     // (format, words): the value; with time enabled, running, id, lost; in groups of two.
-    for (format, words) in [(0, 1), (1, 2), (2, 2), (4, 2), (16, 2), (1 | 2 | 4 | 16, 5)] {
+    let single = [(0, 1), (1, 2), (2, 2), (4, 2), (16, 2), (1 | 2 | 4 | 16, 5)];
+    let groups = [(8, 2), (8 | 1, 3), (8 | 2, 3), (8 | 4, 4), (8 | 16, 4), (8 | 1 | 2 | 4 | 16, 8)];
+    for (format, words) in single.into_iter().chain(groups) {
         let layout = Layout { sample_type: bit::READ | bit::CALLCHAIN, read_format: format, ..Layout::default() };
-        let mut list = vec![9; words];
-        list.extend([1, 0x77]);
-        assert_eq!(
-            layout.sample(HEAD, &body(&list)).map(|s| s.chain().collect::<Vec<_>>()),
-            Ok(vec![0x77]),
-            "{format}"
-        );
-    }
-    for (format, words) in [(8, 2), (8 | 1, 3), (8 | 2, 3), (8 | 4, 4), (8 | 16, 4), (8 | 1 | 2 | 4 | 16, 8)] {
-        let layout = Layout { sample_type: bit::READ | bit::CALLCHAIN, read_format: format, ..Layout::default() };
-        let mut list = vec![2];
-        list.extend(vec![9; words]);
-        list.extend([1, 0x77]);
-        assert_eq!(
-            layout.sample(HEAD, &body(&list)).map(|s| s.chain().collect::<Vec<_>>()),
-            Ok(vec![0x77]),
-            "{format}"
-        );
+        let size: &[u64] = if format & GROUP != 0 { &[2] } else { &[] };
+        let list = [size, &vec![9; words], &[1, 0x77]].concat();
+        let chain = layout.sample(HEAD, &body(&list)).map(|s| s.chain().collect::<Vec<_>>());
+        assert_eq!(chain, Ok(vec![0x77]), "{format}");
     }
     let layout = Layout { sample_type: bit::READ, read_format: 8 | 4, ..Layout::default() };
     assert!(layout.sample(HEAD, &body(&[u64::MAX / 2 + 2, 0, 0])).is_err(), "a group of any size is not believed");
@@ -142,6 +120,9 @@ fn an_event_without_addresses_was_where_its_chain_begins() {
     let layout = Layout { sample_type: bit::CALLCHAIN, ..Layout::default() };
     let bytes = body(&[3, CONTEXT_USER, 0x77, 0x88]);
     assert_eq!(layout.sample(HEAD, &bytes).map(|s| s.ip), Ok(0x77));
+    for absurd in [u64::MAX, 3] {
+        assert!(layout.sample(HEAD, &body(&[absurd, 1])).is_err());
+    }
 }
 
 #[test]
@@ -216,6 +197,7 @@ fn trailers_of_every_shape() {
         bit::IDENTIFIER,
         bit::IP,
         bit::TID | bit::CPU,
+        bit::TID | bit::TIME | bit::ID | bit::CPU | bit::IDENTIFIER,
     ] {
         let layout = Layout { sample_type: bits, id_all: true, ..Layout::default() };
         let id = SampleId { pid: 1, tid: 2, time: 3, id: 9, cpu: 4 };
@@ -230,6 +212,7 @@ fn trailers_of_every_shape() {
             cpu: 4 * u32::from(has(bit::CPU)),
         };
         assert_eq!(layout.trailer(&bytes), (bits != bit::IP).then_some(want));
+        assert_eq!(Layout { id_all: false, ..layout }.trailer(&bytes), None);
     }
     let layout = Layout { sample_type: bit::TIME | bit::IDENTIFIER, id_all: true, ..Layout::default() };
     assert_eq!((layout.trailer(&[0; 15]), layout.trailer(&[0; 16])), (None, Some(SampleId::default())));
@@ -253,21 +236,4 @@ fn a_tracepoints_sample_either_way() {
     assert_eq!(long.sample(HEAD, &with), Ok(sample));
     assert_eq!((sample.pid, sample.tid, sample.cpu, sample.raw), (7, 8, 3, &[1, 2, 3, 4][..]));
     assert!(short.sample(HEAD, &bytes[..50]).is_err() && short.sample(HEAD, &bytes[..54]).is_err());
-}
-
-#[test]
-fn an_absurd_chain_length_is_an_error() {
-    let layout = Layout { sample_type: 1 << 5, ..Layout::default() };
-    assert!(layout.sample(HEAD, &body(&[u64::MAX, 1])).is_err());
-    assert!(layout.sample(HEAD, &body(&[3, 1])).is_err());
-}
-
-#[test]
-fn trailer_round_trip() {
-    let layout = Layout { sample_type: 0x1_00c6, id_all: true, ..Layout::default() };
-    let id = SampleId { pid: 1, tid: 2, time: 3, id: 9, cpu: 4 };
-    let bytes = layout.encode_trailer(&id);
-    assert_eq!(bytes.len(), layout.trailer_len());
-    assert_eq!(layout.trailer(&bytes), Some(id));
-    assert_eq!(Layout { id_all: false, ..layout }.trailer(&bytes), None);
 }

@@ -420,22 +420,22 @@ impl Attachment {
 
     /// Closes events, keeping what they counted.
     pub(crate) fn close(&mut self, which: impl Fn(&OpenEvent) -> bool) {
-        let (gone, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
-            std::mem::take(&mut self.opened).into_iter().partition(which);
-        self.opened = kept;
-        self.retire(&gone);
+        self.retire(which);
         let Self { strings, opened, slots, .. } = self;
         let of = |o: &OpenEvent| o.event.map(|i| slots[usize::from(i)].event.attr.config);
         strings.keep(|number| opened.iter().any(|o| of(o) == Some(number)));
     }
 
-    fn retire(&mut self, gone: &[OpenEvent]) {
-        for open in gone {
+    /// Takes events out, of which the slots know then what they counted.
+    fn retire(&mut self, which: impl Fn(&OpenEvent) -> bool) -> Vec<OpenEvent> {
+        let gone: Vec<OpenEvent> = self.opened.extract_if(.., |open| which(open)).collect();
+        for open in &gone {
             if let Some(i) = open.event {
                 let counts = self.read(open);
                 self.slots[usize::from(i)].before.add(&counts);
             }
         }
+        gone
     }
 
     /// Replaces the open events of some slots by fresh ones, as the slots want them now. Both run for a
@@ -453,11 +453,7 @@ impl Attachment {
         let mut fresh = self.opened.split_off(old);
         self.start(&fresh);
         let at = crate::kernel::monotonic_ns();
-        let is_old = |open: &OpenEvent| open.event.is_some_and(|i| which.contains(&usize::from(i)));
-        let (gone, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
-            std::mem::take(&mut self.opened).into_iter().partition(is_old);
-        self.opened = kept;
-        self.retire(&gone);
+        let gone = self.retire(|open| open.event.is_some_and(|i| which.contains(&usize::from(i))));
         for open in fresh.iter().filter(|_| !gone.is_empty()) {
             let beside = self.read(open).value;
             if let Some(i) = open.event {

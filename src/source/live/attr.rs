@@ -17,6 +17,21 @@ pub struct Exclude {
     pub(crate) idle: bool,
 }
 
+impl Exclude {
+    /// Has an event leave them out, beside what it leaves out itself.
+    pub(crate) fn apply(&self, attr: &mut Attr) {
+        for (flag, on) in [
+            (Flag::ExcludeKernel, self.kernel),
+            (Flag::ExcludeHv, self.kernel),
+            (Flag::ExcludeUser, self.user),
+            (Flag::ExcludeGuest, self.guest),
+            (Flag::ExcludeIdle, self.idle),
+        ] {
+            attr.set(flag, on || attr.has(flag));
+        }
+    }
+}
+
 /// What samples and side-band have besides, because it was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
@@ -91,6 +106,14 @@ const SW_FAULTS: [u64; 3] = [2, 5, 6];
 /// The fields that every sample of ours has, so that one layout decodes them all fast.
 const FIELDS: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
 
+/// What all that writes into a ring has.
+fn in_ring(common: &CommonAttrs) -> Attr {
+    let mut attr = Attr { wakeup: common.watermark, clockid: libc::CLOCK_MONOTONIC, ..Attr::default() };
+    attr.set(Flag::Watermark, true);
+    attr.set(Flag::UseClockid, true);
+    attr
+}
+
 fn base(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let mut attr = Attr {
         sample_type: FIELDS | if common.cgroups && have.cgroup { sample::CGROUP } else { 0 },
@@ -98,13 +121,9 @@ fn base(common: &CommonAttrs, have: KernelFeatures) -> Attr {
             | read_format::TOTAL_TIME_RUNNING
             | read_format::ID
             | if have.lost { read_format::LOST } else { 0 },
-        wakeup: common.watermark,
-        clockid: libc::CLOCK_MONOTONIC,
-        ..Attr::default()
+        ..in_ring(common)
     };
-    attr.set(Flag::Watermark, true);
     attr.set(Flag::SampleIdAll, true);
-    attr.set(Flag::UseClockid, true);
     attr
 }
 
@@ -152,15 +171,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     }
     // Hardware that samples loads and stores (`perf mem`) says what they cost and where data came from.
     attr.sample_type |= own.sample_type | common.extras.fields;
-    for (flag, on) in [
-        (Flag::ExcludeKernel, common.exclude.kernel),
-        (Flag::ExcludeHv, common.exclude.kernel),
-        (Flag::ExcludeUser, common.exclude.user),
-        (Flag::ExcludeGuest, common.exclude.guest),
-        (Flag::ExcludeIdle, common.exclude.idle),
-    ] {
-        attr.set(flag, on || attr.has(flag));
-    }
+    common.exclude.apply(&mut attr);
     if let Some(filter) = &event.filter {
         attr.set(Flag::ExcludeUser, attr.has(Flag::ExcludeUser) || filter.exclude_user);
         attr.set(Flag::ExcludeKernel, attr.has(Flag::ExcludeKernel) || filter.exclude_kernel);
@@ -268,18 +279,13 @@ pub(crate) fn may_be_walked(event: &Event) -> bool {
 
 /// The event by which that program writes what it found, before each sample.
 pub(crate) fn walked(common: &CommonAttrs) -> Attr {
-    let mut attr = Attr {
+    Attr {
         kind: TYPE_SOFTWARE,
         config: SW_BPF_OUTPUT,
         period_or_freq: 1,
         sample_type: sample::IDENTIFIER | sample::TID | sample::RAW,
-        wakeup: common.watermark,
-        clockid: libc::CLOCK_MONOTONIC,
-        ..Attr::default()
-    };
-    attr.set(Flag::Watermark, true);
-    attr.set(Flag::UseClockid, true);
-    attr
+        ..in_ring(common)
+    }
 }
 
 /// The rate or period of an event.
@@ -306,16 +312,7 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
 
 /// The dummy that listens to what comes and goes of the kernel's code, without sample ids (see [`super::listener`]).
 pub(crate) fn listener(common: &CommonAttrs) -> Attr {
-    let mut attr = Attr {
-        kind: TYPE_SOFTWARE,
-        config: SW_DUMMY,
-        period_or_freq: 1,
-        wakeup: common.watermark,
-        clockid: libc::CLOCK_MONOTONIC,
-        ..Attr::default()
-    };
-    attr.set(Flag::Watermark, true);
-    attr.set(Flag::UseClockid, true);
+    let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..in_ring(common) };
     attr.set(Flag::Ksymbol, true);
     attr.set(Flag::BpfEvent, !common.extras.no_bpf);
     attr.set(Flag::Inherit, common.inherit);

@@ -113,8 +113,8 @@ impl Shared {
     /// Whether a sample is of this layout and may be of this kind; `None` if it cannot be taken apart by it.
     fn takes(&self, header: Header, body: &[u8]) -> Option<bool> {
         let sample = self.layout.sample(header, body).ok()?;
-        let behind = [sample::PHYS_ADDR, sample::CGROUP, sample::DATA_PAGE_SIZE, sample::CODE_PAGE_SIZE];
-        let rest = 8 * behind.iter().filter(|bit| self.layout.sample_type & **bit != 0).count();
+        let behind = sample::PHYS_ADDR | sample::CGROUP | sample::DATA_PAGE_SIZE | sample::CODE_PAGE_SIZE;
+        let rest = 8 * (self.layout.sample_type & behind).count_ones() as usize;
         let in_user = header.misc & misc::CPUMODE_MASK == misc::USER;
         let has_address = self.layout.sample_type & sample::ADDR != 0 && sample.addr != 0;
         let is_fault = self.kind == SwKind::Fault;
@@ -127,6 +127,7 @@ mod tests {
     use super::*;
     use crate::kernel::attr::sample::{ADDR, CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
     use crate::kernel::attr::{SW_CPU_CLOCK, TYPE_SOFTWARE};
+    use crate::record::kinds::tests;
 
     const USUAL: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN;
     const CLOCK: u64 = 1;
@@ -146,11 +147,7 @@ mod tests {
     }
 
     fn record(mode: u16, words: &[u64]) -> Vec<u8> {
-        let mut out = types::SAMPLE.to_le_bytes().to_vec();
-        out.extend(mode.to_le_bytes());
-        out.extend(((HEADER + 8 * words.len()) as u16).to_le_bytes());
-        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        out
+        tests::record(types::SAMPLE, mode, &tests::bytes(words))
     }
 
     fn fault(id: u64, time: u64) -> Vec<u8> {
@@ -207,12 +204,7 @@ mod tests {
         clock.learn(0, CLOCK, &attr);
         assert_eq!(mended(&mut clock, &[fault(90, 5)], 1), [(90, 5)]);
         let whole = [fault(90, 5), other(91, 6)].concat();
-        for len in 0..whole.len() {
-            borrowed().mend(0, &mut whole[..len].to_vec(), || 9, |_| false);
-        }
-        for at in 0..whole.len() {
-            let mut odd = whole.clone();
-            odd[at] ^= 0xff;
+        for mut odd in crate::damage::each_byte(&whole) {
             borrowed().mend(0, &mut odd, || 9, |_| false);
         }
     }

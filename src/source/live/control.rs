@@ -122,15 +122,14 @@ impl LiveSource {
     fn room_for(&self, events: usize) -> Result<(), String> {
         let each = self.attachment.rings.len() * self.whos().len().max(1);
         let need = self.attachment.opened.len() + each * (events + 1) + 64;
-        let (files, _) = crate::kernel::limits::raise_files();
-        if need as u64 > files { Err(line(&OpenError::descriptors(need, files))) } else { Ok(()) }
+        OpenError::room_for(need, 0).map_err(|error| line(&error))
     }
 
     fn change(&mut self, slot: usize, change: &Change) -> Result<String, String> {
         let before = self.attachment.slots[slot].clone();
         let words = match self.prepare(slot, change) {
-            Ok(Done::Open(words)) => words,
-            Ok(Done::Already(words)) => return Ok(words),
+            Ok((words, false)) => words,
+            Ok((words, true)) => return Ok(words),
             Err(why) => {
                 self.attachment.slots[slot] = before;
                 return Err(why);
@@ -152,21 +151,17 @@ impl LiveSource {
         }
     }
 
-    /// Writes a change into the slot and says what it comes to.
-    fn prepare(&mut self, at: usize, change: &Change) -> Result<Done, String> {
+    /// Writes a change into the slot; what it comes to in words, and whether it holds before the event is opened anew.
+    fn prepare(&mut self, at: usize, change: &Change) -> Result<(String, bool), String> {
         let limit = self.attachment.rights.max_sample_rate;
         let session = self.attachment.common.chains;
         let slot = &mut self.attachment.slots[at];
         let name = slot.event.name.clone();
-        Ok(Done::Open(match change {
+        let words = match change {
             Change::Filter(text) => {
                 let before = slot.event.filter.take();
                 capture::set(&mut slot.event, text.as_deref(), &LookupPaths::system()).map_err(|fault| fault.line())?;
-                let (words, stored) = slot.describe_filter(before.as_ref());
-                if stored {
-                    return Ok(Done::Already(words));
-                }
-                words
+                return Ok(slot.describe_filter(before.as_ref()));
             }
             Change::Rate(Rate::Frequency(hz)) if *hz == 0 || *hz as i64 > limit => return Err(beyond(limit)),
             Change::Rate(rate) => {
@@ -201,7 +196,8 @@ impl LiveSource {
             }
             Change::Pause(on) => {
                 self.attachment.pause(at, *on);
-                return Ok(Done::Already(self.describe_pause(at)));
+                let is_paused = self.attachment.slots[at].run == RunState::Paused;
+                return Ok((format!("{name} {}", if is_paused { "is paused" } else { "goes on" }), true));
             }
             Change::Start => {
                 slot.run = RunState::Running;
@@ -211,15 +207,8 @@ impl LiveSource {
                 slot.run = RunState::Stopped;
                 format!("{name} is not measured any more; its samples stay")
             }
-        }))
-    }
-
-    fn describe_pause(&self, slot: usize) -> String {
-        let slot = &self.attachment.slots[slot];
-        match slot.run {
-            RunState::Paused => format!("{} is paused", slot.event.name),
-            _ => format!("{} goes on", slot.event.name),
-        }
+        };
+        Ok((words, false))
     }
 
     /// Opens the events of some slots anew, then closes the old ones.
@@ -256,10 +245,7 @@ impl LiveSource {
         }
         let cgroups = target.open_cgroups().map_err(|error| line(&error))?;
         let need = target.tasks().len().max(1) * self.attachment.rings.len() * self.attachment.slots.len();
-        let (files, _) = crate::kernel::limits::raise_files();
-        if (need + self.attachment.opened.len() + 64) as u64 > files {
-            return Err(line(&OpenError::descriptors(need, files)));
-        }
+        OpenError::room_for(need, self.attachment.opened.len() + 64).map_err(|error| line(&error))?;
         let common = self.attachment.common;
         let tasks = target.is_tasks();
         let words = match target.label() {
@@ -397,13 +383,6 @@ impl LiveSource {
             batch.changed = Some(self.changed());
         }
     }
-}
-
-/// The work that is left of a change.
-enum Done {
-    /// Open the event anew; then this can be said.
-    Open(String),
-    Already(String),
 }
 
 fn beyond(limit: i64) -> String {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::event::Event;
 use crate::kernel::attr::{Attr, Flag, read_format};
-use crate::kernel::limits::{self, Rights};
+use crate::kernel::limits::Rights;
 use crate::kernel::procfs;
 use crate::kernel::sys::{Counts, Errno, Ioctl, Sys};
 
@@ -70,24 +70,18 @@ impl Counters {
     /// Opens all; an event that this machine cannot count is left out and said so in
     /// [`Self::refused`], as `perf stat` does. The error is another one, where nothing can be counted for it.
     pub(crate) fn open(config: CountConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
-        let (files, _) = limits::raise_files();
         let n = config.events.len();
         let mut counters =
             Self { sys, rights, config, open: Vec::new(), refused: vec![None; n], note: None, comms: BTreeMap::new() };
         let groups = counters.config.target.open_cgroups()?;
         let places = counters.places(&groups);
-        let need = places.len() * n + 32;
-        if need as u64 > files {
-            return Err(OpenError::descriptors(need, files));
-        }
+        OpenError::room_for(places.len() * n + 32, 0)?;
         let mut last = None;
         for (pid, cpu, group, place) in &places {
             let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
             for event in 0..n {
-                match counters.open_one(event, (*pid, *cpu), group.map(|g| &groups[g]), *place, &mut leaders) {
-                    Ok(()) => {}
-                    Err(error) => last = Some(error),
-                }
+                let opened = counters.open_one(event, (*pid, *cpu), group.map(|g| &groups[g]), *place, &mut leaders);
+                last = opened.err().or(last);
             }
         }
         match last {
@@ -168,14 +162,7 @@ impl Counters {
         attr.set(Flag::Freq, false);
         let inherits = self.config.events[event].inherits(self.config.inherit);
         attr.set(Flag::Inherit, inherits && self.config.target.is_tasks());
-        for (flag, on) in [
-            (Flag::ExcludeKernel, self.config.exclude.kernel),
-            (Flag::ExcludeHv, self.config.exclude.kernel),
-            (Flag::ExcludeUser, self.config.exclude.user),
-            (Flag::ExcludeGuest, self.config.exclude.guest),
-        ] {
-            attr.set(flag, on || attr.has(flag));
-        }
+        self.config.exclude.apply(&mut attr);
         // A group starts with its leader.
         attr.set(Flag::Disabled, !member);
         attr.set(Flag::EnableOnExec, self.config.on_exec && !member);
@@ -218,16 +205,8 @@ mod tests {
     use crate::kernel::fake::FakeSys;
 
     fn config(events: Vec<Event>) -> CountConfig {
-        let exclude = Exclude::default();
-        CountConfig {
-            events,
-            target: Target::System,
-            cpus: vec![0, 3],
-            exclude,
-            inherit: true,
-            on_exec: false,
-            by_cgroup: false,
-        }
+        let (target, exclude) = (Target::System, Exclude::default());
+        CountConfig { events, target, cpus: vec![0, 3], exclude, inherit: true, on_exec: false, by_cgroup: false }
     }
 
     #[test]

@@ -3,9 +3,10 @@
 
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
 use crate::kernel::cpus;
-use crate::kernel::limits::Rights;
+use crate::kernel::limits::{Rights, raise_files};
 use crate::kernel::privilege::{obtain, setcap};
 use crate::kernel::sys::Errno;
+use crate::lang::nearest;
 
 /// An event or a ring that could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,16 +133,21 @@ impl OpenError {
         }
     }
 
-    /// Too few file descriptors for what was asked.
-    pub(crate) fn descriptors(need: usize, limit: u64) -> Self {
-        Self::new(
+    /// Fails where so many file descriptors, and some beside them, are more than the limit allows, which is raised as
+    /// far as that goes.
+    pub(crate) fn room_for(need: usize, beside: usize) -> Result<(), Self> {
+        let limit = raise_files();
+        if (need + beside) as u64 <= limit {
+            return Ok(());
+        }
+        Err(Self::new(
             "this many events",
             "opened",
             format!("{need} file descriptors are needed and {limit} are allowed"),
             format!(
                 "Raise the hard limit (ulimit -Hn {need} as root), or choose fewer CPUs (-C) or threads, or sample system-wide and filter the view."
             ),
-        )
+        ))
     }
 
     /// True if it was the target that went away, or the CPU (-1: any; ENODEV, which a missing PMU gives as well).
@@ -149,6 +155,12 @@ impl OpenError {
         let is_offline = |cpu: u32| cpus::online().is_ok_and(|online| online.binary_search(&cpu).is_err());
         errno == Errno::SRCH || errno == Errno::NODEV && u32::try_from(cpu).is_ok_and(is_offline)
     }
+}
+
+/// The names nearest to one that is not there, as a remedy; else another one.
+pub(super) fn nearest_or<'a>(name: &str, all: impl Iterator<Item = &'a str>, otherwise: &str) -> String {
+    let near = nearest(name, all).join(", ");
+    if near.is_empty() { otherwise.to_owned() } else { format!("Nearest: {near}") }
 }
 
 /// Reason and remedy when the kernel denies access.

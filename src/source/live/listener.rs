@@ -8,7 +8,7 @@
 
 use crate::kernel::sys::Errno;
 use crate::record::in_place::u64_at;
-use crate::record::kinds::{HEADER, Header, types};
+use crate::record::kinds::{HEADER, Header, WholeRecords, types};
 use crate::record::{Layout, SampleId};
 
 use super::attach::{Attachment, EventTarget, OpenEvent};
@@ -64,14 +64,14 @@ pub(super) fn complete(
     place: &RingPlace,
     now: impl FnOnce() -> u64,
 ) {
-    if !records(&bytes[from..]).any(|(header, record)| written(header.kind, record).is_some()) {
+    let mut all = WholeRecords { rest: &bytes[from..] };
+    if !all.any(|(header, record)| written(header.kind, record).is_some()) {
         return;
     }
     let (read, now) = (bytes.split_off(from), now());
     let mut id = SampleId { pid: -1, tid: -1, time: place.since, id: place.id, cpu: place.cpu };
-    let mut rest = &read[..];
-    for (header, record) in records(&read) {
-        rest = &rest[record.len()..];
+    let mut all = WholeRecords { rest: &read };
+    for (header, record) in all.by_ref() {
         let whole = written(header.kind, record).and_then(|own| {
             let (body, trailer) = (record.get(HEADER..own)?, layout.encode_trailer(&id));
             Some((u16::try_from(own + trailer.len()).ok()?, body, trailer))
@@ -91,18 +91,7 @@ pub(super) fn complete(
             }
         }
     }
-    bytes.extend_from_slice(rest);
-}
-
-/// Whole records, one after the other.
-fn records(bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let header = Header::read(rest)?;
-        let (record, behind) = rest.split_at_checked(usize::from(header.size).max(HEADER))?;
-        rest = behind;
-        Some((header, record))
-    })
+    bytes.extend_from_slice(all.rest);
 }
 
 /// Bytes that a record has which is without a sample id; `None` of others.
@@ -147,12 +136,7 @@ mod tests {
     }
 
     fn record(kind: u32, parts: &[&[u8]]) -> Vec<u8> {
-        let body = parts.concat();
-        let mut out = kind.to_le_bytes().to_vec();
-        out.extend([0, 0]);
-        out.extend(((HEADER + body.len()) as u16).to_le_bytes());
-        out.extend(body);
-        out
+        crate::record::kinds::tests::record(kind, 0, &parts.concat())
     }
 
     /// A record's kind and what is written of it behind its header.
@@ -221,15 +205,10 @@ mod tests {
     fn times_are_those_before_and_within_what_is_known() {
         let own = || record(program().0, &[&program().1]);
         let bytes = [own(), sampled(50), own(), sampled(NOW + 1), own(), comm(NOW), own(), comm(400), own()];
-        let mut at = 0;
         let out = completed(&bytes.concat());
-        let ends = std::iter::from_fn(|| {
-            let header = Header::read(&out[at..])?;
-            let record = &out[at..at + usize::from(header.size)];
-            at += record.len();
-            Some((header.kind, usual().trailer(&record[HEADER..])?.time))
-        });
-        let times: Vec<u64> = ends.filter(|(kind, _)| *kind == types::BPF_EVENT).map(|(_, time)| time).collect();
+        let programs = WholeRecords { rest: &out }.filter(|(header, _)| header.kind == types::BPF_EVENT);
+        let ends = programs.map(|(_, record)| usual().trailer(&record[HEADER..]));
+        let times: Vec<u64> = ends.flatten().map(|id| id.time).collect();
         assert_eq!(times, [PLACE.since, PLACE.since, PLACE.since, NOW, NOW]);
     }
 
@@ -237,12 +216,7 @@ mod tests {
     fn damaged_records_do_no_harm() {
         let all = [symbol(), program(), patched(), losses()].map(|own| record(own.0, &[&own.1]));
         let whole = all.concat();
-        for len in 0..whole.len() {
-            completed(&whole[..len]);
-        }
-        for at in 0..whole.len() {
-            let mut odd = whole.clone();
-            odd[at] ^= 0xff;
+        for odd in crate::damage::each_byte(&whole) {
             completed(&odd);
         }
         // Its name does not end, and it is longer than a record may be.

@@ -133,7 +133,7 @@ pub struct LiveSource {
 impl LiveSource {
     /// Opens everything; sampling begins with the first [`Source::next`].
     pub fn start(mut config: LiveConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
-        let (files, _) = limits::raise_files();
+        limits::raise_files();
         let target = config.target;
         let (chains, walks, note) = stack_walks::for_events(&config.events, config.chains, config.tables)?;
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
@@ -191,7 +191,7 @@ impl LiveSource {
             view: None,
             stopping: None,
         };
-        source.open_all(files)?;
+        source.open_all()?;
         source.info = info(&source.attachment, &source.target, &source.chosen, start);
         let left = probes::left_over().len();
         if left > 0 {
@@ -233,16 +233,14 @@ impl LiveSource {
         self.held.as_ref().map(HeldCommand::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
     }
 
-    fn open_all(&mut self, files: u64) -> Result<(), OpenError> {
+    fn open_all(&mut self) -> Result<(), OpenError> {
         let cpus = self.wanted_cpus()?;
         self.known_tasks = self.target.tasks();
         let whos = self.whos();
         // Each dummy has one beside it that listens to the kernel's code.
         let dummies = 2 * if self.attachment.by_task { whos.len() } else { 1 };
         let need = cpus.len() * (self.attachment.slots.len() * whos.len().max(1) + dummies) + 32;
-        if need as u64 > files {
-            return Err(OpenError::descriptors(need, files));
-        }
+        OpenError::room_for(need, 0)?;
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
         }

@@ -9,8 +9,8 @@ use crate::kernel::attr::{Attr, sample};
 use crate::kernel::procfs;
 use crate::record::Layout;
 use crate::record::in_place::{i32_at, put};
-use crate::record::kinds::{HEADER, Header, encode_comm, misc, types};
-use crate::record::sample::CONTEXT_USER;
+use crate::record::kinds::{HEADER, Header, WholeRecords, encode_comm, misc, types};
+use crate::record::sample::{CONTEXT_USER, ChainPlace};
 use crate::session::{OUTSIDE, OUTSIDE_NAME};
 
 /// What is lost by that, and what gives it.
@@ -32,9 +32,7 @@ pub(crate) struct Outside {
 /// Where samples of an id have what tells of tasks.
 #[derive(Clone, Debug)]
 struct Place {
-    /// Where the call chain begins, or what follows it where there is none.
-    chain_at: usize,
-    has_chain: bool,
+    chain: ChainPlace,
     /// Where a tracepoint's data has the number of the task that runs, and of any task.
     running: Option<usize>,
     tasks: Vec<usize>,
@@ -62,19 +60,13 @@ impl Outside {
     }
 
     fn place(&mut self, id: u64, format: Option<&Format>, attr: &Attr) {
-        use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, RAW, READ, STREAM_ID, TID, TIME};
-        let has = attr.sample_type;
-        if has & (IDENTIFIER | IP | TID | READ) != IDENTIFIER | IP | TID {
-            return;
-        }
-        let before = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
-        let chain_at = HEADER + 8 * (has & before).count_ones() as usize;
-        let fields = format.filter(|_| has & RAW != 0).map(|format| &*format.fields).unwrap_or_default();
+        let Some(chain) = ChainPlace::of(attr.sample_type) else { return };
+        let has_raw = attr.sample_type & sample::RAW != 0;
+        let fields = format.filter(|_| has_raw).map(|format| &*format.fields).unwrap_or_default();
         let running = |name: &str| name == "common_pid";
         let tasks = fields.iter().filter(|f| f.size == 4 && (f.kind == "pid_t" || running(&f.name)));
         let place = Place {
-            chain_at,
-            has_chain: has & CALLCHAIN != 0,
+            chain,
             running: fields.iter().find(|field| running(&field.name)).map(|field| field.offset),
             tasks: tasks.map(|field| field.offset).collect(),
         };
@@ -85,11 +77,8 @@ impl Outside {
     /// takes out what tells of those that have none.
     pub(crate) fn mend(&mut self, bytes: &mut Vec<u8>, from: usize) {
         let read = bytes.split_off(from);
-        let mut at = 0;
-        while let Some(header) = Header::read(&read[at..]) {
-            let size = usize::from(header.size).max(HEADER);
-            let Some(record) = read.get(at..at + size) else { break };
-            at += size;
+        let mut all = WholeRecords { rest: &read };
+        for (header, record) in all.by_ref() {
             let is_told = matches!(header.kind, types::COMM | types::MMAP | types::MMAP2 | types::FORK | types::EXIT);
             if is_told && i32_at(record, HEADER).is_some_and(|pid| pid <= 0) {
                 continue;
@@ -101,16 +90,16 @@ impl Outside {
                 place.mend(header, &mut bytes[start..], &mut self.numbers);
             }
         }
-        bytes.extend_from_slice(&read[at.min(read.len())..]);
+        bytes.extend_from_slice(all.rest);
     }
 }
 
 impl Place {
     fn mend(&self, header: Header, record: &mut [u8], numbers: &mut FxHashMap<i32, i32>) {
-        let Some((chain, data_at)) = self.chain(record) else { return };
+        let Some([_, chain, data]) = self.chain.split(record) else { return };
+        let data_at = record.len() - data.len();
         let in_user = header.misc & misc::CPUMODE_MASK == misc::USER || chain.as_chunks().0.contains(&CALLED_BY_USER);
-        let data = record.get(data_at + 4..).unwrap_or_default();
-        let running = self.running.and_then(|at| i32_at(data, at));
+        let running = self.running.and_then(|at| i32_at(data, 4 + at));
         let Some(tid) = i32_at(record, TASK_AT + 4) else { return };
         let is_outside = tid == 0 && (in_user || running.is_some_and(|number| number != 0));
         if let Some(number) = running.filter(|number| *number > 0) {
@@ -129,17 +118,6 @@ impl Place {
             }
         }
     }
-
-    /// The call chain, and where what follows it begins.
-    fn chain<'a>(&self, record: &'a [u8]) -> Option<(&'a [u8], usize)> {
-        if !self.has_chain {
-            return Some((&[], self.chain_at));
-        }
-        let length = u64::from_le_bytes(*record.get(self.chain_at..)?.first_chunk()?);
-        let (from, bytes) = (self.chain_at + 8, usize::try_from(length).ok()?.checked_mul(8)?);
-        let end = from.checked_add(bytes)?;
-        Some((record.get(from..end)?, end))
-    }
 }
 
 /// What a call chain has before the frames of user code.
@@ -149,6 +127,7 @@ const CALLED_BY_USER: [u8; 8] = CONTEXT_USER.to_le_bytes();
 mod tests {
     use super::*;
     use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, RAW, TID, TIME};
+    use crate::record::kinds::tests;
     use crate::record::sample::CONTEXT_KERNEL;
 
     const KIND: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN;
@@ -167,11 +146,7 @@ mod tests {
     }
 
     fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
-        let mut out = kind.to_le_bytes().to_vec();
-        out.extend(misc.to_le_bytes());
-        out.extend(((HEADER + 8 * words.len()) as u16).to_le_bytes());
-        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        out
+        tests::record(kind, misc, &tests::bytes(words))
     }
 
     fn sampled(mode: u16, tid: i32, chain: &[u64]) -> Vec<u8> {
@@ -238,13 +213,9 @@ mod tests {
     #[test]
     fn damaged_records_do_no_harm() {
         let whole = [switched(7, 1007, 0), sampled(misc::USER, 0, &[1, 2])].concat();
-        for len in 0..whole.len() {
-            assert_eq!(mended(&mut outside(), &whole[..len]).len(), len);
-        }
-        for at in 0..whole.len() {
-            let mut odd = whole.clone();
-            odd[at] ^= 0xff;
-            mended(&mut outside(), &odd);
+        for odd in crate::damage::each_byte(&whole) {
+            let mended = mended(&mut outside(), &odd);
+            assert!(mended.len() == odd.len() || odd.len() == whole.len());
         }
     }
 }

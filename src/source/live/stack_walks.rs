@@ -15,8 +15,8 @@ use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::{FRAMES, ProcessEvent, Program, WalkEnd, WalkEnds, Walker, lack};
 use crate::record::Layout;
 use crate::record::in_place::i32_at;
-use crate::record::kinds::{HEADER, Header, misc, types};
-use crate::record::sample::CONTEXT_USER;
+use crate::record::kinds::{HEADER, Header, WholeRecords, misc, types};
+use crate::record::sample::{CONTEXT_USER, ChainPlace};
 use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 
 use super::attr;
@@ -124,9 +124,11 @@ impl StackWalks {
 
     /// Learns that samples of an id are to be joined.
     pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
-        if let Some(at) = chain_at(attr.sample_type) {
-            self.pairs.samples.insert(id, at);
-        }
+        self.pairs.samples.extend(
+            ChainPlace::of(attr.sample_type)
+                .filter(|_| attr.sample_type & sample::CALLCHAIN != 0)
+                .map(|chain| (id, chain)),
+        );
     }
 }
 
@@ -136,8 +138,8 @@ pub(crate) struct WalkJoiner {
     news: Sender<ProcessEvent>,
     /// Ids of the program's records.
     writers: FxHashSet<u64>,
-    /// Where the call chain begins in the records of each id.
-    samples: FxHashMap<u64, usize>,
+    /// Where the call chain is in the records of each id.
+    samples: FxHashMap<u64, ChainPlace>,
     /// Of each ring the walk whose sample is not read yet.
     waiting: BTreeMap<u32, Vec<u8>>,
     told: FxHashSet<ProcessEvent>,
@@ -169,11 +171,8 @@ impl WalkJoiner {
     /// Joins what was read from a CPU's ring, whole records, and adds it to `out`.
     pub(crate) fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
         let mut waiting = self.waiting.remove(&cpu).unwrap_or_default();
-        let mut at = 0;
-        while let Some(header) = Header::read(&bytes[at..]) {
-            let size = usize::from(header.size).max(HEADER);
-            let Some(record) = bytes.get(at..at + size) else { break };
-            at += size;
+        let mut all = WholeRecords { rest: bytes };
+        for (header, record) in all.by_ref() {
             let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
             let Some(id) = id.flatten() else {
                 if header.kind == types::LOST {
@@ -189,8 +188,8 @@ impl WalkJoiner {
                 self.look(record);
                 continue;
             }
-            let joined = self.samples.get(&id).is_some_and(|chain_at| {
-                let joined = join(record, header, *chain_at, &waiting, out);
+            let joined = self.samples.get(&id).is_some_and(|chain| {
+                let joined = join(record, header, chain, &waiting, out);
                 waiting.clear();
                 joined.is_some()
             });
@@ -198,7 +197,7 @@ impl WalkJoiner {
                 out.extend_from_slice(record);
             }
         }
-        out.extend_from_slice(&bytes[at.min(bytes.len())..]);
+        out.extend_from_slice(all.rest);
         self.waiting.insert(cpu, waiting);
         self.told.clear();
     }
@@ -263,16 +262,8 @@ fn split(walk: &[u8]) -> Option<(&[u8], Option<u32>)> {
     Some((frames, Some(i32_at(last, 0).unwrap_or(-1) as u32)))
 }
 
-/// The offset of the call chain's length in a record of so laid out samples.
-fn chain_at(sample_type: u64) -> Option<usize> {
-    use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, READ, STREAM_ID, TID, TIME};
-    let known = sample_type & CALLCHAIN != 0 && sample_type & READ == 0 && sample_type & (IP | TID) == IP | TID;
-    let before = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
-    known.then(|| HEADER + 8 * (sample_type & before).count_ones() as usize)
-}
-
 /// Writes a sample with what was walked for it; `None` where that is of another sample, or would be too long.
-fn join(record: &[u8], header: Header, chain_at: usize, walk: &[u8], out: &mut Vec<u8>) -> Option<()> {
+fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (frames, _) = split(walk)?;
     let n = frames.len() / 8;
     // Both records have the id before the address and the task.
@@ -282,15 +273,12 @@ fn join(record: &[u8], header: Header, chain_at: usize, walk: &[u8], out: &mut V
     if !is_its || n == 0 || n > FRAMES {
         return None;
     }
-    let length = u64::from_le_bytes(record.get(chain_at..chain_at + 8)?.try_into().ok()?);
-    let kernel = usize::try_from(length).ok()?.checked_mul(8)?;
-    let rest_at = (chain_at + 8).checked_add(kernel)?;
-    let (chain, rest) = (record.get(chain_at + 8..rest_at)?, record.get(rest_at..)?);
+    let [head, chain, rest] = place.split(record)?;
     let size = u16::try_from(record.len() + 8 * (n + 1)).ok()?;
     out.extend_from_slice(&record[..6]);
     out.extend_from_slice(&size.to_le_bytes());
-    out.extend_from_slice(&record[HEADER..chain_at]);
-    out.extend_from_slice(&(length + n as u64 + 1).to_le_bytes());
+    out.extend_from_slice(&head[HEADER..]);
+    out.extend_from_slice(&((chain.len() / 8 + n + 1) as u64).to_le_bytes());
     out.extend_from_slice(chain);
     out.extend_from_slice(&CONTEXT_USER.to_le_bytes());
     out.extend_from_slice(frames);

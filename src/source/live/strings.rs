@@ -14,7 +14,8 @@ use crate::kernel::bpf_calls::LoadError;
 use crate::kernel::strings::{ProgramOutputs, StringLayout};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;
-use crate::record::kinds::{HEADER, Header, types};
+use crate::record::kinds::{HEADER, WholeRecords, types};
+use crate::record::sample::ChainPlace;
 
 use super::capture::refused_program;
 
@@ -105,9 +106,7 @@ fn fields_of(event: &Event) -> Option<Fields> {
 #[derive(Clone, Copy, Debug)]
 struct Joint {
     tracepoint: u64,
-    /// Where the call chain begins, or the raw data where there is none.
-    chain_at: usize,
-    has_chain: bool,
+    chain: ChainPlace,
     /// Where the words that locate strings begin in the raw data, and how many there are.
     at: usize,
     strings: usize,
@@ -124,15 +123,9 @@ pub(crate) struct StringJoiner {
 
 impl StringJoiner {
     fn learn(&mut self, id: u64, tracepoint: u64, fields: &Fields, attr: &Attr) {
-        use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, RAW, READ, STREAM_ID, TID, TIME};
-        let has = attr.sample_type;
-        // What stands before is words, of which the task is the third.
-        if has & (IDENTIFIER | IP | TID | RAW | READ) == IDENTIFIER | IP | TID | RAW {
-            let before = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
-            let chain_at = HEADER + 8 * (has & before).count_ones() as usize;
-            let (at, strings) = (fields.at, fields.addresses.len());
-            self.samples.insert(id, Joint { tracepoint, chain_at, has_chain: has & CALLCHAIN != 0, at, strings });
-        }
+        let chain = ChainPlace::of(attr.sample_type).filter(|_| attr.sample_type & sample::RAW != 0);
+        let (at, strings) = (fields.at, fields.addresses.len());
+        self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings })));
     }
 
     /// True if an event is one by which the programs write.
@@ -147,11 +140,8 @@ impl StringJoiner {
         }
         let bytes = out.split_off(from);
         let waiting = self.waiting.entry(cpu).or_default();
-        let mut at = 0;
-        while let Some(header) = Header::read(&bytes[at..]) {
-            let size = usize::from(header.size).max(HEADER);
-            let Some(record) = bytes.get(at..at + size) else { break };
-            at += size;
+        let mut all = WholeRecords { rest: &bytes };
+        for (header, record) in all.by_ref() {
             let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
             match id.flatten() {
                 Some(id) if self.writers.contains(&id) => {
@@ -170,20 +160,16 @@ impl StringJoiner {
                 }
             }
         }
-        out.extend_from_slice(&bytes[at.min(bytes.len())..]);
+        out.extend_from_slice(all.rest);
     }
 }
 
 impl Joint {
     /// The sample with its strings, and with none where what was written is of another call.
     fn complete(&self, record: &[u8], waiting: &[u8]) -> Option<Vec<u8>> {
-        let chain = match self.has_chain {
-            true => 8 + 8 * usize::try_from(long(record, self.chain_at)?).ok()?,
-            false => 0,
-        };
-        let raw_at = self.chain_at.checked_add(chain)?;
-        let size = u32::from_le_bytes(*record.get(raw_at..)?.first_chunk()?) as usize;
-        let (raw, rest) = record.get(raw_at + 4..)?.split_at_checked(size)?;
+        let [_, _, data] = self.chain.split(record)?;
+        let (size, behind) = data.split_first_chunk()?;
+        let (raw, rest) = behind.split_at_checked(u32::from_le_bytes(*size) as usize)?;
         let mut whole = raw.get(..self.at)?.to_vec();
         let written = waiting.get(WRITTEN_AT..).unwrap_or_default();
         let is_its = StringLayout::of(written) == Some(self.tracepoint)
@@ -209,7 +195,7 @@ impl Joint {
         whole.extend(texts);
         // The size is of four bytes, and all is words of eight.
         whole.resize((whole.len() + 4).next_multiple_of(8) - 4, 0);
-        let mut out = record[..raw_at].to_vec();
+        let mut out = record[..record.len() - data.len()].to_vec();
         out.extend_from_slice(&(whole.len() as u32).to_le_bytes());
         out.append(&mut whole);
         out.extend_from_slice(rest);
@@ -219,30 +205,19 @@ impl Joint {
     }
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernel::attr::sample::{CALLCHAIN, CGROUP, CPU, IDENTIFIER, IP, PERIOD, RAW, TID, TIME};
+    use crate::record::kinds::tests;
 
     const KIND: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN | RAW | CGROUP;
     const CALL: u64 = 600;
 
     fn record(words: &[u64], bytes: &[u8], rest: &[u64]) -> Vec<u8> {
-        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        if !bytes.is_empty() {
-            body.extend((bytes.len() as u32).to_le_bytes());
-            body.extend(bytes);
-        }
-        body.extend(rest.iter().flat_map(|word| word.to_le_bytes()));
-        let mut out = types::SAMPLE.to_le_bytes().to_vec();
-        out.extend([0, 0]);
-        out.extend(((HEADER + body.len()) as u16).to_le_bytes());
-        out.extend(body);
-        out
+        let size = (bytes.len() as u32).to_le_bytes();
+        let body = [&tests::bytes(words)[..], &size, bytes, &tests::bytes(rest)].concat();
+        tests::record(types::SAMPLE, 0, &body)
     }
 
     fn call(task: u64) -> Vec<u8> {
@@ -276,14 +251,9 @@ mod tests {
         out.extend(pieces.concat());
         joints.join(0, &mut out, 6);
         let layout = Layout { sample_type: KIND, id_all: true, ..Layout::default() };
-        let (mut found, mut at) = (Vec::new(), 6);
-        while let Some(header) = Header::read(&out[at..]) {
-            let body = &out[at + HEADER..at + usize::from(header.size)];
-            at += usize::from(header.size);
-            if header.kind != types::SAMPLE {
-                continue;
-            }
-            let sample = layout.sample(header, body).expect("whole");
+        let (mut found, mut all) = (Vec::new(), WholeRecords { rest: &out[6..] });
+        for (header, record) in all.by_ref().filter(|(header, _)| header.kind == types::SAMPLE) {
+            let sample = layout.sample(header, &record[HEADER..]).expect("whole");
             assert_eq!((sample.cgroup, sample.raw.len() % 8, &sample.raw[..32]), (77, 4, &[7; 32][..]));
             let text = |i: usize| {
                 let word = u32::from_le_bytes(*sample.raw[32 + 4 * i..].first_chunk().expect("word"));
@@ -292,7 +262,7 @@ mod tests {
             };
             found.push([text(0), text(1)]);
         }
-        assert_eq!(at, out.len());
+        assert!(all.rest.is_empty());
         found
     }
 

@@ -4,10 +4,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use crate::kernel::{cgroup, procfs};
-use crate::lang::nearest;
 
 use super::containers::{ContainerChanges, Scanner};
-use super::error::OpenError;
+use super::error::{OpenError, nearest_or};
 use super::wanted::{Group, Wanted};
 
 /// The tasks or cgroups that are sampled.
@@ -36,40 +35,20 @@ pub enum Target {
 impl Target {
     /// The processes of `-p`; the error names the one that is not there.
     pub(crate) fn processes(list: &[i32]) -> Result<Self, OpenError> {
-        match list.iter().find(|pid| procfs::threads(**pid).is_empty()) {
-            Some(pid) => Err(OpenError::new(
-                format!("process {pid}"),
-                "sampled",
-                "there is no such process",
-                "See ps -e for those that run.",
-            )),
-            None => Ok(Self::Processes(list.to_vec())),
-        }
+        all_there("process", "-e", list, |pid| !procfs::threads(pid).is_empty()).map(Self::Processes)
     }
 
     /// The threads of `-t`.
     pub(crate) fn threads(list: &[i32]) -> Result<Self, OpenError> {
-        match list.iter().find(|tid| procfs::tgid(**tid).is_none()) {
-            Some(tid) => Err(OpenError::new(
-                format!("thread {tid}"),
-                "sampled",
-                "there is no such thread",
-                "See ps -eL for those that run.",
-            )),
-            None => Ok(Self::Threads(list.to_vec())),
-        }
+        all_there("thread", "-eL", list, |tid| procfs::tgid(tid).is_some()).map(Self::Threads)
     }
 
     /// The user of `-u`, by name or number.
     pub(crate) fn user(name: &str) -> Result<Self, OpenError> {
         let uid = procfs::user_id(name).ok_or_else(|| {
             let names = procfs::user_names();
-            let near = nearest(name, names.iter().map(String::as_str)).join(", ");
-            let remedy = if near.is_empty() {
-                "See getent passwd for those there are.".to_owned()
-            } else {
-                format!("Nearest: {near}")
-            };
+            let names = names.iter().map(String::as_str);
+            let remedy = nearest_or(name, names, "See getent passwd for those there are.");
             OpenError::new(format!("user {name}"), "sampled", "there is no such user", remedy)
         })?;
         Ok(Self::User { name: name.to_owned(), uid })
@@ -87,11 +66,8 @@ impl Target {
         let found = cgroup::matching(&root, &|name| glob.is_match(name));
         if found.is_empty() {
             let all = cgroup::matching(&root, &|_| true);
-            let near = nearest(pattern.trim_matches('/'), all.iter().map(|(n, _)| n.as_str())).join(", ");
-            return Err(fail(
-                &format!("there is no such group below {}", root.display()),
-                if near.is_empty() { String::new() } else { format!("Nearest: {near}") },
-            ));
+            let remedy = nearest_or(pattern.trim_matches('/'), all.iter().map(|(n, _)| n.as_str()), "");
+            return Err(fail(&format!("there is no such group below {}", root.display()), remedy));
         }
         Ok(Self::Cgroups(found))
     }
@@ -182,8 +158,7 @@ impl Target {
         };
         let pids: Vec<i32> = all.iter().filter_map(matches).collect();
         if pids.is_empty() {
-            let near = nearest(pattern, all.iter().flat_map(|(_, names)| names).map(String::as_str)).join(", ");
-            let remedy = if near.is_empty() { String::new() } else { format!("Nearest: {near}") };
+            let remedy = nearest_or(pattern, all.iter().flat_map(|(_, names)| names).map(String::as_str), "");
             return Err(fail("no thread has such a name".to_owned(), remedy));
         }
         Ok(Self::Processes(pids))
@@ -248,6 +223,13 @@ impl Target {
             },
         }
     }
+}
+
+/// The ids, if there is one of a kind of each; `ps` with some options lists those that there are.
+fn all_there(kind: &str, options: &str, ids: &[i32], is_there: fn(i32) -> bool) -> Result<Vec<i32>, OpenError> {
+    let Some(gone) = ids.iter().find(|id| !is_there(**id)) else { return Ok(ids.to_vec()) };
+    let (reason, remedy) = (format!("there is no such {kind}"), format!("See ps {options} for those that run."));
+    Err(OpenError::new(format!("{kind} {gone}"), "sampled", reason, remedy))
 }
 
 #[cfg(test)]

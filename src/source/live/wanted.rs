@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::filter::equals;
-use crate::lang::nearest;
 use crate::session::containers::Container;
 
 use super::containers::{RunningContainer, Scanner};
-use super::error::OpenError;
+use super::error::{OpenError, nearest_or};
 
 /// The processes, containers and cgroups that are asked for.
 #[derive(Clone, Debug)]
@@ -79,11 +78,8 @@ impl Wanted {
                 None => container.name.to_string(),
             };
             let names: Vec<String> = all.iter().map(|running| of(&running.named.container)).collect();
-            let near = nearest(&self.name, names.iter().map(String::as_str)).join(", ");
-            let remedy = match near.is_empty() {
-                true => "See perfprof-tui list containers; a pattern waits for what will match.".to_owned(),
-                false => format!("Nearest: {near}"),
-            };
+            let otherwise = "See perfprof-tui list containers; a pattern waits for what will match.";
+            let remedy = nearest_or(&self.name, names.iter().map(String::as_str), otherwise);
             return Err(OpenError::new(&self.words, "sampled", "no such container runs", remedy));
         }
         Ok(found)

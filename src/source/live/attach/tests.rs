@@ -3,25 +3,15 @@
 use super::*;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
 use crate::kernel::fake::FakeSys;
-use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::attr::Rate;
+use crate::source::live::attr::tests::COMMON;
 
 pub(crate) fn rights(paranoid: i64) -> Rights {
     Rights { kptr_restrict: 0, shut_out: paranoid > 2, ..Rights::staged(paranoid, 0) }
 }
 
 pub(crate) fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
-    let common = CommonAttrs {
-        rate: Rate::Frequency(999),
-        chains: crate::event::CallGraph::Fp,
-        tables: true,
-        exclude: Exclude::default(),
-        inherit: false,
-        tasks: false,
-        watermark: 4096,
-        enable_on_exec: false,
-        cgroups: true,
-        extras: Default::default(),
-    };
+    let common = CommonAttrs { inherit: false, tasks: false, ..COMMON };
     Attachment::new(Box::new(sys), rights(paranoid), events, common, 64, false)
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
-use crate::record::sample::{CONTEXT_KERNEL, u64s};
+use crate::record::kinds::tests;
+use crate::record::sample::CONTEXT_KERNEL;
 
 const LAYOUT: Layout = Layout {
     sample_type: IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN,
@@ -16,12 +17,7 @@ const WRITER: u64 = 71;
 const NONE: &[u64] = &[];
 
 fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.extend_from_slice(&kind.to_le_bytes());
-    out.extend_from_slice(&misc.to_le_bytes());
-    out.extend_from_slice(&((HEADER + 8 * words.len()) as u16).to_le_bytes());
-    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    out
+    tests::record(kind, misc, &tests::bytes(words))
 }
 
 fn task(pid: i32) -> u64 {
@@ -55,7 +51,7 @@ fn start() -> Joined {
     let (sender, news) = crossbeam_channel::unbounded();
     let mut walks = WalkJoiner::new(sender);
     walks.writers.insert(WRITER);
-    walks.samples.insert(SAMPLE, chain_at(LAYOUT.sample_type).expect("known"));
+    walks.samples.insert(SAMPLE, ChainPlace::of(LAYOUT.sample_type).expect("known"));
     Joined { walks, news }
 }
 
@@ -64,15 +60,12 @@ impl Joined {
     fn read(&mut self, cpu: u32, pieces: &[Vec<u8>]) -> Vec<Vec<u64>> {
         let mut out = Vec::new();
         self.walks.join(cpu, &pieces.concat(), &mut out);
-        let (mut chains, mut at) = (Vec::new(), 0);
-        while let Some(header) = Header::read(&out[at..]) {
-            let body = &out[at + HEADER..at + usize::from(header.size)];
-            if header.kind == types::SAMPLE {
-                chains.push(u64s(LAYOUT.sample(header, body).expect("whole").chain).collect());
-            }
-            at += usize::from(header.size);
-        }
-        assert_eq!(at, out.len());
+        let mut all = WholeRecords { rest: &out };
+        let samples = all.by_ref().filter(|(header, _)| header.kind == types::SAMPLE);
+        let chain =
+            |(header, record): (Header, &[u8])| LAYOUT.sample(header, &record[HEADER..]).map(|s| s.chain().collect());
+        let chains = samples.map(chain).collect::<Result<_, _>>().expect("whole");
+        assert!(all.rest.is_empty());
         chains
     }
 }
@@ -117,12 +110,7 @@ fn what_is_of_another_sample_is_not_taken() {
     }
     // Records that are cut, or say that they are longer than they are.
     let whole = [walked(5, 0, &[0x10]), sampled(misc::USER, 0x10, 5, &[0x77])].concat();
-    for len in 0..whole.len() {
-        joined.walks.join(0, &whole[..len], &mut Vec::new());
-    }
-    for at in 0..whole.len() {
-        let mut odd = whole.clone();
-        odd[at] ^= 0xff;
+    for odd in crate::damage::each_byte(&whole) {
         joined.walks.join(0, &odd, &mut Vec::new());
     }
 }

@@ -11,7 +11,7 @@ use crate::panel::printable::EscapeForm;
 use crate::panel::text::clean;
 use crate::panel::top::key_text;
 use crate::panel::unit::{percent, thousands};
-use crate::panel::{Align, Cell, Column, Table};
+use crate::panel::{Cell, Column, Table};
 use crate::query::diff::{DiffRow, NormalizeBy, Side, diff};
 use crate::query::row_order::arrange;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
@@ -30,7 +30,6 @@ struct ComparedSide {
     rows: Vec<(Vec<String>, crate::profile::Acc)>,
 }
 
-/// `perfprof-tui diff`.
 pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
@@ -181,7 +180,7 @@ impl TableShape {
 
 fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], shape: &TableShape) -> Table {
     let (per, compute) = (shape.per, shape.compute);
-    let right = |name, title| Column::new(name, title, Align::Right, 0);
+    let right = Column::figures;
     let mut columns = vec![
         match compute {
             Compute::Ratio => right("ratio", "Ratio"),
@@ -195,7 +194,7 @@ fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], shape: &TableShape)
         right("new_samples", "New samples"),
     ];
     columns.extend(shape.formula.then(|| right("formula", "Formula")));
-    columns.extend(keys.iter().map(|k| Column::new(k.name(), k.title(), Align::Left, 0)));
+    columns.extend(keys.iter().map(|k| Column::texts(k.name(), k.title())));
     let value = |v: f64| match per {
         NormalizeBy::Total => Cell::Percent(v),
         _ => Cell::Count(v.round() as u64),

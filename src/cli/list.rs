@@ -3,13 +3,12 @@
 use crate::event::catalogue::{self, CatalogueEvent, EventKind};
 use crate::event::spec::LookupPaths;
 use crate::kernel::sys::RealSys;
-use crate::panel::{Align, Cell, Column, Table};
+use crate::panel::Table;
 
 use super::args::List;
 use super::output::{complain, print_table};
 use super::{Usage, list_containers};
 
-/// `perfprof-tui list`.
 pub(crate) fn run(args: List) -> anyhow::Result<u8> {
     if args.globs == ["containers"] {
         return list_containers::run(args.format);
@@ -87,25 +86,12 @@ fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
 const DESCRIPTION: usize = 2;
 
 fn table(places: &LookupPaths, list: &[CatalogueEvent]) -> Table {
-    let column = |name, title| Column::new(name, title, Align::Left, 0);
     let about = |entry: &CatalogueEvent| match (entry.sort, entry.missing) {
         (EventKind::Tracepoint, _) => catalogue::fields(places, &entry.name).unwrap_or_default().join(", "),
         (_, "") => entry.about.clone(),
         (_, missing) => format!("{} ({missing})", entry.about),
     };
-    let row = |entry: &CatalogueEvent| {
-        vec![
-            Cell::Text(entry.name.as_str().into()),
-            Cell::Text(entry.sort.word().into()),
-            Cell::Text(about(entry).into()),
-        ]
-    };
-    Table {
-        columns: vec![
-            column("event", "Event"),
-            column("sort", "Sort"),
-            column("about", "What it counts, or its fields"),
-        ],
-        rows: list.iter().map(row).collect(),
-    }
+    let row = |entry: &CatalogueEvent| [entry.name.clone(), entry.sort.word().to_owned(), about(entry)];
+    let columns = [("event", "Event"), ("sort", "Sort"), ("about", "What it counts, or its fields")];
+    Table::of_texts(columns, list.iter().map(row))
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::kernel::cgroup;
-use crate::panel::{Align, Cell, Column, Table};
+use crate::panel::Table;
 use crate::session::containers::{NamedContainer, Runtime, named};
 use crate::source::live::containers::Scanner;
 
@@ -20,8 +20,7 @@ const FIELDS: [&str; 5] = ["id", "container", "pod", "namespace", "image"];
 /// Prints the containers that run.
 pub fn run(format: Format) -> anyhow::Result<u8> {
     let list: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
-    let table = table(&list);
-    print_table(&table, format)?;
+    print_table(&table(&list), format)?;
     if list.is_empty() {
         complain(match cgroup::trees().is_empty() {
             true => "no tree of cgroups is mounted here, by which containers are found (/sys/fs/cgroup of the host)",
@@ -31,8 +30,7 @@ pub fn run(format: Format) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn table(list: &[NamedContainer]) -> Table {
-    let column = |(name, title)| Column::new(name, title, Align::Left, 0);
+fn table<'a>(list: &'a [NamedContainer]) -> Table {
     let columns = [
         ("namespace", "Namespace"),
         ("pod", "Pod"),
@@ -42,12 +40,10 @@ fn table(list: &[NamedContainer]) -> Table {
         ("id", "Id"),
         ("cgroup", "Cgroup"),
     ];
-    let row = |NamedContainer { root, container: c }: &NamedContainer| {
-        let runtime = c.runtime.word();
-        let cells = [&*c.namespace, &*c.pod, &*c.name, &*c.image, runtime, &*c.id, &**root];
-        cells.into_iter().map(|text| Cell::Text(text.into())).collect()
+    let row = |NamedContainer { root, container: c }: &'a NamedContainer| {
+        [&*c.namespace, &*c.pod, &*c.name, &*c.image, c.runtime.word(), &*c.id, &**root]
     };
-    Table { columns: columns.into_iter().map(column).collect(), rows: list.iter().map(row).collect() }
+    Table::of_texts(columns, list.iter().map(row))
 }
 
 /// Containers from what was printed as JSON.

@@ -1,7 +1,6 @@
 //! `probe`: makes, lists and removes probes of functions and of programs' static probes.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use globset::GlobMatcher;
 
@@ -11,18 +10,15 @@ use crate::event::probe::kernel::KernelFunctions;
 use crate::event::probe::lines::ProbeLine;
 use crate::event::probe::usdt::Usdt;
 use crate::event::probe::{self, as_name, tracefs};
-use crate::event::spec::LookupPaths;
-use crate::panel::{Align, Cell, Column, Table};
+use crate::panel::{Cell, Column, Table};
 use crate::source::live::probes;
 use crate::symbols::kallsyms::Kallsyms;
 
 use super::args::Probe;
 use super::output::{complain, print, print_table};
-use super::probe_places::{self, debug_info, exec, source};
+use super::probe_places::{self, debug_info, exec, root, source};
 
-/// `perfprof-tui probe`.
 pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
-    let root = || LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"));
     let added = definitions(&args);
     if !added.is_empty() {
         return add(&args, &root()?, &added);
@@ -47,20 +43,19 @@ pub(crate) fn run(args: Probe) -> anyhow::Result<u8> {
         return static_probes(&args, path);
     }
     let known = tracefs::list(&root()?)?;
-    let rows = known.iter().map(|p| vec![text(&p.event()), text(&p.what)]).collect();
-    show(&args, &Table { columns: vec![column("event", "Event"), column("what", "Place and arguments")], rows })
+    show(
+        &args,
+        [("event", "Event"), ("what", "Place and arguments")],
+        known.iter().map(|p| [p.event(), p.what.clone()]),
+    )
 }
 
-fn column(name: &'static str, title: &'static str) -> Column {
-    Column::new(name, title, Align::Left, 0)
-}
-
-fn text(text: &str) -> Cell {
-    Cell::Text(Arc::from(text))
-}
-
-fn show(args: &Probe, table: &Table) -> anyhow::Result<u8> {
-    print_table(table, args.format).map(|()| 0)
+fn show<const N: usize>(
+    args: &Probe,
+    columns: [(&'static str, &'static str); N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> anyhow::Result<u8> {
+    print_table(&Table::of_texts(columns, rows), args.format).map(|()| 0)
 }
 
 /// perf's groups: `probe` for the kernel, `probe_FILE` for programs, by their names as far as the first `-` or `.`.
@@ -95,7 +90,7 @@ fn add(args: &Probe, root: &Path, added: &[String]) -> anyhow::Result<u8> {
             print(&format!("{}\n", made.line()))?;
             continue;
         }
-        tracefs::add(root, &made).map_err(|why| anyhow::anyhow!("{why}"))?;
+        tracefs::add(root, &made).map_err(anyhow::Error::msg)?;
         print(&format!("{}\n", made.event()))?;
         complain(&format!("measure it with -e {}; probe --del {} takes it away", made.event(), made.event()));
     }
@@ -103,7 +98,7 @@ fn add(args: &Probe, root: &Path, added: &[String]) -> anyhow::Result<u8> {
 }
 
 fn removed(root: &Path, which: &dyn Fn(&tracefs::ExistingProbe) -> bool) -> anyhow::Result<u8> {
-    let gone = tracefs::remove(root, which).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let gone = tracefs::remove(root, which).map_err(anyhow::Error::msg)?;
     gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
     if gone.is_empty() {
         complain("no such probe: perfprof-tui probe -l lists those that there are");
@@ -111,18 +106,17 @@ fn removed(root: &Path, which: &dyn Fn(&tracefs::ExistingProbe) -> bool) -> anyh
     Ok(u8::from(gone.is_empty()))
 }
 
-fn static_row(found: &Usdt) -> Vec<Cell> {
-    vec![text(&found.event()), text("static probe"), text(&found.operands.join(" "))]
+fn static_row(found: &Usdt) -> [String; 3] {
+    [found.event(), "static probe".to_owned(), found.operands.join(" ")]
 }
 
 /// The static probes of a file.
 fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
-    let probes = elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let probes = elf::static_probes(path).map_err(anyhow::Error::msg)?;
     if probes.is_empty() {
         complain(&format!("{}: has no static probes; -F lists its functions", path.display()));
     }
-    let columns = vec![column("name", "Name"), column("kind", "Kind"), column("what", "Operands")];
-    show(args, &Table { columns, rows: probes.iter().map(static_row).collect() })
+    show(args, [("name", "Name"), ("kind", "Kind"), ("what", "Operands")], probes.iter().map(static_row))
 }
 
 /// The functions and static probes of a file, or the functions of the kernel.
@@ -131,20 +125,13 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     if args.exec.is_none() {
         return kernel_functions(args, &matcher);
     }
-    let file = Elf::open(exec(args)?).map_err(|why| anyhow::anyhow!("{why}"))?;
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for found in file.probes.iter().filter(|p| matcher.is_match(&p.name) || matcher.is_match(&p.event())) {
-        rows.push(static_row(found));
-    }
-    let mut last = "";
-    for (name, size) in file.functions().filter(|(name, _)| matcher.is_match(name)) {
-        if name != last {
-            rows.push(vec![text(name), text("function"), text(&format!("{size} bytes"))]);
-        }
-        last = name;
-    }
-    let columns = vec![column("name", "Name"), column("kind", "Kind"), column("what", "Operands or size")];
-    show(args, &Table { columns, rows })
+    let file = Elf::open(exec(args)?).map_err(anyhow::Error::msg)?;
+    let probes = file.probes.iter().filter(|p| matcher.is_match(&p.name) || matcher.is_match(&p.event()));
+    let mut functions: Vec<_> = file.functions().filter(|(name, _)| matcher.is_match(name)).collect();
+    functions.dedup_by_key(|(name, _)| *name);
+    let function = |(name, size): (&str, _)| [name.to_owned(), "function".to_owned(), format!("{size} bytes")];
+    let rows = probes.map(static_row).chain(functions.into_iter().map(function));
+    show(args, [("name", "Name"), ("kind", "Kind"), ("what", "Operands or size")], rows)
 }
 
 /// The choice of functions by -F and --filter.
@@ -175,13 +162,12 @@ fn kernel_functions(args: &Probe, matcher: &NameChoice) -> anyhow::Result<u8> {
             "this user may not read the addresses of the kernel's functions\nsysctl kernel.kptr_restrict=0, or run as root"
         );
     }
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
     let mut names: Vec<String> =
         known.table.iter().map(|symbol| String::from_utf8_lossy(symbol.name).into_owned()).collect();
     names.sort_unstable();
     names.dedup();
-    rows.extend(names.iter().filter(|name| matcher.is_match(name)).map(|name| vec![text(name), text("function")]));
-    show(args, &Table { columns: vec![column("name", "Name"), column("kind", "Kind")], rows })
+    names.retain(|name| matcher.is_match(name));
+    show(args, [("name", "Name"), ("kind", "Kind")], names.into_iter().map(|name| [name, "function".to_owned()]))
 }
 
 /// The lines of a function that have code, with their text where the source is at hand.
@@ -198,14 +184,14 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
         let words = source.lines().nth(line.number.saturating_sub(1) as usize).unwrap_or_default();
         vec![
             Cell::Id(line.relative as i64),
-            text(&format!("{}:{}", line.file, line.number)),
-            text(&format!("{:#x}", line.address)),
-            text(words.trim_end()),
+            Cell::Text(format!("{}:{}", line.file, line.number).into()),
+            Cell::Text(format!("{:#x}", line.address).into()),
+            Cell::Text(words.trim_end().into()),
         ]
     };
-    let columns =
-        vec![column("line", "Line"), column("place", "Place"), column("address", "Address"), column("text", "Text")];
-    show(args, &Table { columns, rows: lines.iter().map(row).collect() })
+    let columns = [("line", "Line"), ("place", "Place"), ("address", "Address"), ("text", "Text")];
+    let columns = columns.map(|(name, title)| Column::texts(name, title)).to_vec();
+    print_table(&Table { columns, rows: lines.iter().map(row).collect() }, args.format).map(|()| 0)
 }
 
 /// The parameters of a function.
@@ -215,7 +201,6 @@ fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
         None => KernelFunctions::system().of(function),
     };
     let known = known.ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
-    let rows = known.iter().map(|p| vec![text(&p.name), text(&p.kind), text(&p.fetch)]).collect();
-    let columns = vec![column("name", "Parameter"), column("type", "Type"), column("fetch", "Read as")];
-    show(args, &Table { columns, rows })
+    let rows = known.iter().map(|p| [p.name.clone(), p.kind.clone(), p.fetch.clone()]);
+    show(args, [("name", "Parameter"), ("type", "Type"), ("fetch", "Read as")], rows)
 }

@@ -10,7 +10,7 @@ use globset::GlobMatcher;
 use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::{self, Elf};
 use crate::event::probe::lines::ProbeLine;
-
+use crate::event::spec::LookupPaths;
 use crate::symbols::door::{Door, Namers, Purpose};
 
 use super::Usage;
@@ -44,13 +44,9 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
         && let Ok(line) = line.parse()
     {
         let found = debug_info(exec(args)?, ", which knows lines")?.function_at(file, line);
-        let none = || {
-            anyhow::anyhow!(
-                "line {line} of {file} has no code in {}",
-                exec(args).map_or("".into(), |path| path.display().to_string())
-            )
-        };
-        let (function, relative) = found.ok_or_else(none)?;
+        let exec = exec(args)?.display();
+        let (function, relative) =
+            found.ok_or_else(|| anyhow::anyhow!("line {line} of {file} has no code in {exec}"))?;
         return Ok(vec![again(&format!("{function}:{relative}"))]);
     }
     let (pattern, behind) = match place.find(['+', '%', '@', ':']) {
@@ -60,7 +56,7 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     if !pattern.contains(['*', '?', '[']) {
         return Ok(vec![spec.to_owned()]);
     }
-    let file = Elf::open(exec(args)?).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let file = Elf::open(exec(args)?).map_err(anyhow::Error::msg)?;
     let matcher = glob(pattern)?;
     let mut found: Vec<&str> = file.functions().map(|(name, _)| name).filter(|name| matcher.is_match(name)).collect();
     found.dedup();
@@ -73,6 +69,11 @@ pub(super) fn named(args: &Probe, spec: &str) -> anyhow::Result<Vec<String>> {
     }
 }
 
+/// Where the kernel takes and lists probes.
+pub(super) fn root() -> anyhow::Result<PathBuf> {
+    LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"))
+}
+
 /// The program or library of -x.
 pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
     args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
@@ -81,7 +82,7 @@ pub(super) fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
 /// A program's debug information; without it, `else_` says what else there is.
 pub(super) fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
     // A file that cannot be read lacks more than that.
-    elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    elf::static_probes(path).map_err(anyhow::Error::msg)?;
     let none = || anyhow::anyhow!("{}: has no debug information{else_}", path.display());
     DebugInfo::open(path).ok_or_else(none)
 }

@@ -1,15 +1,14 @@
 //! `usdt list`, `add` and `del`: a program's static probes as events that stay, named as the program has them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::event::probe::elf;
 use crate::event::probe::{self, as_name, tracefs};
-use crate::event::spec::LookupPaths;
-use crate::panel::{Align, Cell, Column, Table};
+use crate::panel::Table;
 
 use super::args::Format;
 use super::output::{complain, print, print_table};
+use super::probe_places::root;
 use super::usage;
 
 /// What the words after `usdt` ask for instead of a unit.
@@ -38,15 +37,12 @@ fn parts(place: &str) -> (Option<&str>, &Path) {
 }
 
 fn table(rows: Vec<[String; 2]>, format: Format) -> anyhow::Result<u8> {
-    let column = |name, title| Column::new(name, title, Align::Left, 0);
-    let rows = rows.into_iter().map(|row| row.map(|text| Cell::Text(Arc::from(text))).to_vec()).collect();
-    print_table(&Table { columns: vec![column("event", "Event"), column("what", "Arguments")], rows }, format)?;
-    Ok(0)
+    print_table(&Table::of_texts([("event", "Event"), ("what", "Arguments")], rows), format).map(|()| 0)
 }
 
 fn listed(place: &str, format: Format) -> anyhow::Result<u8> {
     let (event, path) = parts(place);
-    let probes = elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let probes = elf::static_probes(path).map_err(anyhow::Error::msg)?;
     let wanted = |known: &str| event.is_none_or(|event| event == known);
     let found = probes.iter().filter(|probe| wanted(&probe.event()));
     let rows: Vec<[String; 2]> = found.map(|probe| [probe.event(), probe.operands.join(" ")]).collect();
@@ -62,24 +58,20 @@ fn made(format: Format) -> anyhow::Result<u8> {
     table(known.iter().map(|probe| [probe.event(), probe.what.clone()]).collect(), format)
 }
 
-fn root() -> anyhow::Result<PathBuf> {
-    LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"))
-}
-
 fn add(place: &str) -> anyhow::Result<u8> {
     let (Some(event), path) = parts(place) else {
         return Err(usage(format!("usdt add {place}: expected PROVIDER:NAME@FILE; usdt list FILE names them")));
     };
     let root = root()?;
     let group = as_name(event.split(':').next().unwrap_or_default());
-    let probes = elf::static_probes(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let probes = elf::static_probes(path).map_err(anyhow::Error::msg)?;
     let path = path.canonicalize()?;
     let places: Vec<probe::Probe> =
         probes.iter().filter(|p| p.event() == event).map(|p| p.probe(&path, &group)).collect();
     let Some((made, more)) = places.split_first() else {
         return Err(anyhow::anyhow!("{}: has no static probe {event}", path.display()));
     };
-    tracefs::add(&root, made).map_err(|why| anyhow::anyhow!("{why}"))?;
+    tracefs::add(&root, made).map_err(anyhow::Error::msg)?;
     // One that was inlined stands at several places: the kernel joins those of which it can read the same.
     let joined = more.iter().filter(|probe| tracefs::add(&root, probe).is_ok()).count();
     if joined < more.len() {
@@ -99,7 +91,7 @@ fn del(event: &str) -> anyhow::Result<u8> {
     let (group, name) =
         event.split_once(':').ok_or_else(|| usage(format!("usdt del {event}: expected PROVIDER:NAME")))?;
     let event = format!("{}:{}", as_name(group), as_name(name));
-    let gone = tracefs::remove(&root()?, &|known| known.event() == event).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let gone = tracefs::remove(&root()?, &|known| known.event() == event).map_err(anyhow::Error::msg)?;
     if gone.is_empty() {
         return Err(anyhow::anyhow!("there is no probe {event}; usdt list names those that there are"));
     }

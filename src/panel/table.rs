@@ -67,6 +67,16 @@ impl Column {
         Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0 }
     }
 
+    /// A column of texts, as wide as these are.
+    pub(crate) const fn texts(name: &'static str, title: &'static str) -> Self {
+        Self::new(name, title, Align::Left, 0)
+    }
+
+    /// A column of figures, as wide as these are.
+    pub(crate) const fn figures(name: &'static str, title: &'static str) -> Self {
+        Self::new(name, title, Align::Right, 0)
+    }
+
     /// The column in another unit than nanoseconds, whose name ends its own.
     pub fn of_unit(mut self, suffix: &str) -> Self {
         if let Some(name) = self.name.strip_suffix("_ns") {
@@ -162,6 +172,15 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table that has nothing but texts, below names and titles.
+    pub(crate) fn of_texts<const N: usize>(
+        columns: [(&'static str, &'static str); N],
+        rows: impl IntoIterator<Item = [impl Into<Arc<str>>; N]>,
+    ) -> Self {
+        let columns = columns.map(|(name, title)| Column::texts(name, title)).to_vec();
+        Self { columns, rows: rows.into_iter().map(|row| row.map(|text| Cell::Text(text.into())).to_vec()).collect() }
+    }
+
     /// Plain text, columns aligned, names cut nowhere.
     pub fn to_text(&self) -> String {
         self.to_text_within(&[])

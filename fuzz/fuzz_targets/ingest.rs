@@ -24,6 +24,7 @@ use perfprof_tui::query::flame::layout::{FlameDirection, FlameSpec};
 use perfprof_tui::query::heat::{HeatBy, HeatSpec};
 use perfprof_tui::query::{Age, Answer, Baseline, Question};
 use perfprof_tui::record::kinds::{HEADER, split, types};
+use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::session::{Origin, TimeMark};
 use perfprof_tui::source::{Batch, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
 use perfprof_tui::symbols::lines::InlinedFrame;
@@ -404,7 +405,7 @@ fn check(moment: &Snapshot) {
         assert!(moment.trie.parent(perfprof_tui::profile::NodeId(node)).0 < node);
     }
     let file = tempfile::NamedTempFile::new().expect("file");
-    let Ok(written) = perfdata::save(moment, file.path(), &[], None) else { return };
+    let Ok(written) = perfdata::save(moment, HostId::default(), file.path(), &[], None) else { return };
     let mut source = recording::open(&[file.path().to_owned()]).expect("a recording");
     let mut samples = 0;
     loop {

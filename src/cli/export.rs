@@ -15,13 +15,11 @@ use crate::query::symbol_stacks;
 use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
-use super::Usage;
 use super::args::Export;
-use super::open;
 use super::output::{self, complain};
 use super::report::chosen_events;
+use super::{open, usage};
 
-/// `perfprof-tui export`.
 pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     args.which.check()?;
     let opened = open::open(&args.recording, args.frames.no_demangle)?;
@@ -32,11 +30,8 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     let Some(event) = first_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
     if events.len() > 1 {
         let rest: Vec<&str> = events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
-        complain(&format!(
-            "exported is {}; choose another with --event: {}",
-            loaded.event_names[event],
-            rest.join(", ")
-        ));
+        let chosen = &loaded.event_names[event];
+        complain(&format!("exported is {chosen}; choose another with --event: {}", rest.join(", ")));
     }
     let title = Path::new(&name).file_name().map_or_else(|| name.clone(), |n| n.to_string_lossy().into_owned());
     let input = input(&args, &loaded, event, &title)?;
@@ -98,20 +93,16 @@ fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -
 fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     let paths = args.recording.paths();
     if args.output.as_os_str() == "-" {
-        return Err(Usage("perf.data needs a file: name one with -o".into()).into());
+        return Err(usage("perf.data needs a file: name one with -o"));
     }
     let w = &args.which;
     let all = [&w.filter, &w.comms, &w.dsos, &w.symbols, &w.pid, &w.tid, &w.cpu, &w.time, &w.event]
         .iter()
         .all(|o| o.is_none());
-    let mut kept: Option<Vec<bool>> = None;
-    let mut opened = opened;
+    let (mut kept, mut opened) = (None::<Vec<bool>>, opened);
     if !all {
         if paths.iter().any(|p| p.as_os_str() == "-") {
-            return Err(Usage(
-                "standard input can be read only once: save it whole first, then filter the file".into(),
-            )
-            .into());
+            return Err(usage("standard input can be read only once: save it whole first, then filter the file"));
         }
         let loaded = opened.load(IntakeOptions::default())?;
         let events = chosen_events(&loaded, &args.which)?;
@@ -131,17 +122,13 @@ fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     let marks = marks::decode_from(&opened.source.info().hosts.first().machine);
     let written = copy::copy(&mut *opened.source, &keep, &marks, &args.output)
         .map_err(|e| anyhow::anyhow!("{}", why(&args.output, &e)))?;
-    complain(&format!(
-        "wrote {} samples, {} to {}",
-        unit::thousands(written.samples as u64),
-        unit::bytes(written.bytes),
-        args.output.display()
-    ));
+    let samples = unit::thousands(written.samples as u64);
+    complain(&format!("wrote {samples} samples, {} to {}", unit::bytes(written.bytes), args.output.display()));
     Ok(0)
 }
 
 /// The reason why a copy was not made, and the remedy.
-fn why(path: &Path, error: &CopyError) -> String {
+pub(crate) fn why(path: &Path, error: &CopyError) -> String {
     match error {
         CopyError::Io(error) => unwritten(path, error),
         error => format!("{} was not written: {error}", path.display()),

@@ -1,9 +1,8 @@
 //! `inject`: a recording written anew with what was added to it: sleeps, build ids.
 
 use crate::engine::IntakeOptions;
-use crate::export::copy::{self, CopyError};
+use crate::export::copy;
 use crate::export::sleeps::Sleeps;
-use crate::kernel::files::unwritten;
 use crate::panel::unit;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::record::kinds::FileId;
@@ -13,10 +12,10 @@ use crate::symbols::debug_image;
 
 use super::args::Recording;
 use super::args::listed::Inject;
+use super::export::why;
 use super::output::complain;
 use super::{buildid_list, open, usage};
 
-/// `perfprof-tui inject`.
 pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
     let path = args.recording.path();
     if args.output.as_os_str() == "-" {
@@ -36,10 +35,7 @@ pub(crate) fn run(args: Inject) -> anyhow::Result<u8> {
     let marks = marks::decode_from(&source.info().hosts.first().machine);
     let mut merging = sleeps.as_mut().and_then(|sleeps| sleeps.as_mut().ok());
     let written = copy::copy_with(&mut *source, &|_, _| true, &marks, &added, merging.as_deref_mut(), &args.output)
-        .map_err(|error| match error {
-            CopyError::Io(error) => anyhow::anyhow!("{}", unwritten(&args.output, &error)),
-            error => anyhow::anyhow!("{} was not written: {error}", args.output.display()),
-        })?;
+        .map_err(|error| anyhow::anyhow!("{}", why(&args.output, &error)))?;
     let mut words = vec![format!("{} samples", unit::thousands(written.samples as u64))];
     words.extend(merging.map(|sleeps| format!("{} sleeps", unit::thousands(sleeps.merged()))));
     words.extend(adds.then(|| format!("{} more build ids", added.len())));

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::SIGUSR2;
 
-use crate::event::tracepoint;
-use crate::kernel::attr::TYPE_TRACEPOINT;
+use crate::export::perfdata;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::lang::quantity;
 use crate::perfdata::features;
@@ -166,9 +165,8 @@ impl FileSeries {
 /// The local time as perf writes it behind names: to a hundredth of a second.
 fn now() -> String {
     let ns = crate::kernel::wall_ns();
-    let (seconds, hundredths) = (ns / 1_000_000_000, ns % 1_000_000_000 / 10_000_000);
-    let [year, month, day, hour, minute, second] = crate::kernel::local_time(seconds as i64).unwrap_or_default();
-    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{hundredths:02}")
+    let time = crate::kernel::local_time((ns / 1_000_000_000) as i64).unwrap_or_default();
+    format!("{}{:02}", time.strftime("%Y%m%d%H%M%S"), ns % 1_000_000_000 / 10_000_000)
 }
 
 /// What containers are called, where there are any.
@@ -187,15 +185,6 @@ pub(super) fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
     let mut sections = features::machine(&cmdline);
     sections.push(CpuTopology::here());
     sections.push(features::event_desc(&info.events));
-    let tracepoints: Vec<(String, String)> = info
-        .events
-        .iter()
-        .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
-        .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
-        .collect();
-    if !tracepoints.is_empty() {
-        let data = tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))?;
-        sections.push((features::bit::TRACING_DATA, data));
-    }
+    sections.extend(perfdata::tracing(&info.events).transpose()?);
     Ok(sections)
 }

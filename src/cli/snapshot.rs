@@ -18,7 +18,7 @@ pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) ->
         while names.contains(&path.display().to_string()) {
             path = name_with_host(&path, &names.len().to_string());
         }
-        let written = perfdata::save_host(moment, host, &path, &cmdline, range);
+        let written = perfdata::save(moment, host, &path, &cmdline, range);
         let written = written.map_err(|e| format!("{}; the samples are still here", unwritten(&path, &e)))?;
         samples += written.samples;
         bytes += written.bytes;

@@ -14,7 +14,7 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::features::{self, Section, bit};
 use crate::perfdata::write::Writer;
-use crate::record::kinds::{HEADER, Header, split, types};
+use crate::record::kinds::{HEADER, split, types};
 use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
@@ -22,7 +22,6 @@ use super::perfdata::WrittenSize;
 use super::sleeps::{Fate, Sleeps};
 use super::{Format, FormatWriter};
 
-const FLUSH: usize = 1 << 18;
 /// Records between two marks that tell readers what they may sort.
 const ROUND: usize = 1 << 16;
 
@@ -66,20 +65,20 @@ pub(crate) fn copy_with(
     let info = source.info().clone();
     let events = events(&info)?;
     let writer = Writer::start(NewFile::create(path)?, &events)?;
-    let mut out = Output { writer, bytes: Vec::new(), since_round: 0, error: None };
+    let mut out = Output { writer, since_round: 0, result: Ok(()) };
     let (mut place, mut samples) = (0u64, 0usize);
     let mut span: Option<(u64, u64)> = None;
     let mut counted = Counted::default();
     let mut files = ingest::replay(source, |core, input, record| {
         let Ok(Some((header, body, _))) = split(record) else { return };
+        let record = &record[..usize::from(header.size)];
         if header.kind == types::SAMPLE {
             let Some((event, sample)) = core.decode(input, header, body) else { return };
-            let whole = &record[..usize::from(header.size)];
-            if let Some(Fate::Taken(instead)) = sleeps.as_mut().map(|sleeps| sleeps.meet(event, &sample, whole)) {
+            if let Some(Fate::Taken(instead)) = sleeps.as_mut().map(|sleeps| sleeps.meet(event, &sample, record)) {
                 let Some(record) = instead else { return };
                 samples += 1;
                 span = Some((span.map_or(sample.time, |s| s.0), sample.time));
-                return out.whole(&record);
+                return out.record(&record);
             }
             let mut is_kept = || {
                 place += 1;
@@ -93,16 +92,13 @@ pub(crate) fn copy_with(
             if kept > 0 {
                 samples += kept;
                 span = Some((span.map_or(sample.time, |s| s.0), sample.time));
-                out.record(header, &record);
+                out.record(&record);
             }
             return;
         }
-        out.record(header, record);
+        out.record(record);
     })?;
-    out.flush();
-    if let Some(error) = out.error {
-        return Err(error.into());
-    }
+    out.result?;
     files.extend(more.iter().cloned());
     let mut sections = sections(&info, &events, &files, span.unwrap_or_default());
     if !marks.is_empty() {
@@ -174,35 +170,27 @@ impl Counted {
     }
 }
 
+/// The file, and the first error of writing it.
 struct Output {
     writer: Writer,
-    bytes: Vec<u8>,
     since_round: usize,
-    error: Option<io::Error>,
+    result: io::Result<()>,
 }
 
 impl Output {
-    fn record(&mut self, header: Header, record: &[u8]) {
-        self.whole(&record[..usize::from(header.size)]);
+    fn record(&mut self, record: &[u8]) {
+        if self.result.is_ok() {
+            self.result = self.write(record);
+        }
     }
 
-    fn whole(&mut self, record: &[u8]) {
-        self.bytes.extend_from_slice(record);
+    fn write(&mut self, record: &[u8]) -> io::Result<()> {
+        self.writer.records(record)?;
         self.since_round += 1;
-        if self.bytes.len() >= FLUSH {
-            self.flush();
+        if self.since_round < ROUND {
+            return Ok(());
         }
-        if self.since_round >= ROUND && self.error.is_none() {
-            self.flush();
-            self.since_round = 0;
-            self.error = self.writer.finish_round().err();
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.error.is_none() {
-            self.error = self.writer.records(&self.bytes).err();
-        }
-        self.bytes.clear();
+        self.since_round = 0;
+        self.writer.finish_round()
     }
 }

@@ -52,33 +52,26 @@ impl Tables {
     }
 
     fn string(&mut self, text: &str) -> i32 {
-        if let Some(at) = self.strings.get(text) {
-            return *at;
-        }
-        let at = place(self.out.string_table.len());
-        self.out.string_table.push(text.to_owned());
-        self.strings.insert(text.to_owned(), at);
-        at
+        *self.strings.entry_ref(text).or_insert_with(|| {
+            self.out.string_table.push(text.to_owned());
+            place(self.out.string_table.len() - 1)
+        })
     }
 
     fn attribute(&mut self, key: &str, value: Value) -> i32 {
         let key_strindex = self.string(key);
-        let next = place(self.out.attribute_table.len());
-        let at = *self.attributes.entry((key_strindex, format!("{value:?}"))).or_insert(next);
-        if at == next {
+        *self.attributes.entry((key_strindex, format!("{value:?}"))).or_insert_with(|| {
             let value = Some(AnyValue { value: Some(value) });
             self.out.attribute_table.push(KeyValueAndUnit { key_strindex, value, unit_strindex: 0 });
-        }
-        at
+            place(self.out.attribute_table.len() - 1)
+        })
     }
 
     fn stack(&mut self, location_indices: Vec<i32>) -> i32 {
-        let next = place(self.out.stack_table.len());
-        let at = *self.stacks.entry(location_indices.clone()).or_insert(next);
-        if at == next {
-            self.out.stack_table.push(Stack { location_indices });
-        }
-        at
+        *self.stacks.entry(location_indices).or_insert_with_key(|location_indices| {
+            self.out.stack_table.push(Stack { location_indices: location_indices.clone() });
+            place(self.out.stack_table.len() - 1)
+        })
     }
 
     fn mapping(&mut self, of: &pprof::Mapping) {

@@ -35,14 +35,9 @@ pub struct WrittenSize {
 
 const FLUSH: usize = 1 << 18;
 
-/// Saves a moment, or what came in a range of its clock, under a name that appears only when the file is
-/// complete. Of several machines it is the first one's: a recording is of one.
-pub fn save(moment: &Snapshot, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<WrittenSize> {
-    save_host(moment, HostId::default(), path, cmdline, range)
-}
-
-/// Saves the samples of one machine, by its number.
-pub fn save_host(
+/// Saves the samples of one machine, or what came of them in a range of the moment's clock, under a name that appears
+/// only when the file is complete.
+pub fn save(
     moment: &Snapshot,
     host: HostId,
     path: &Path,
@@ -263,21 +258,20 @@ fn sections(
         sections.extend(moment.own_pid.map(|pid| (bit::RECORDER, recorder::encode(pid))));
         sections.extend(features::clock());
         sections.extend(build_ids::sections(&identified_files(moment)));
-    }
-    let tracepoints: Vec<(String, String)> = events
-        .iter()
-        .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
-        .filter_map(|e| {
-            e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.split(':').next().unwrap_or(n).to_owned()))
-        })
-        .collect();
-    if moment.live
-        && !tracepoints.is_empty()
-        && let Ok(blob) = tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))
-    {
-        sections.push((features::bit::TRACING_DATA, blob));
+        sections.extend(tracing(events).and_then(Result::ok));
     }
     sections
+}
+
+/// What describes the tracepoints among events, where there are any.
+pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<Section>> {
+    let name = |event: &EventDesc| {
+        let (system, name) = event.name.split_once(':')?;
+        Some((system.to_owned(), name.split(':').next().unwrap_or(name).to_owned()))
+    };
+    let list: Vec<_> = events.iter().filter(|e| e.attr.kind == TYPE_TRACEPOINT).filter_map(name).collect();
+    let data = || tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &list));
+    (!list.is_empty()).then(|| Ok((bit::TRACING_DATA, data()?)))
 }
 
 /// The kernel and the files that have samples, by their build ids.

@@ -95,13 +95,10 @@ impl Builder<'_> {
     fn string(&mut self, text: &str) -> i64 {
         // Its readers print names as they are.
         let text = &*clean(text);
-        if let Some(id) = self.strings.get(text) {
-            return *id;
-        }
-        let id = self.out.strings.len() as i64;
-        self.out.strings.push(text.to_owned());
-        self.strings.insert(text.to_owned(), id);
-        id
+        *self.strings.entry_ref(text).or_insert_with(|| {
+            self.out.strings.push(text.to_owned());
+            self.out.strings.len() as i64 - 1
+        })
     }
 
     /// One mapping a DSO: addresses inside it are those of its file, so that processes with the same
@@ -114,15 +111,8 @@ impl Builder<'_> {
         let (path, build_id) = (of.path.clone(), of.build_id.map(|id| id.to_string()).unwrap_or_default());
         let id = self.out.mapping.len() as u64 + 1;
         let (filename, build_id) = (self.string(&path), self.string(&build_id));
-        self.out.mapping.push(Mapping {
-            id,
-            start: 0,
-            limit: u64::MAX,
-            offset: 0,
-            filename,
-            build_id,
-            has_functions: true,
-        });
+        let limit = u64::MAX;
+        self.out.mapping.push(Mapping { id, start: 0, limit, offset: 0, filename, build_id, has_functions: true });
         self.mappings.insert(dso, id);
         id
     }

@@ -14,10 +14,7 @@ use crate::session::TaskId;
 use super::{ExportInput, Format, FormatWriter};
 
 /// A thread's samples; neighbours with one stack are one entry.
-#[derive(Default)]
-struct Thread {
-    stacks: Vec<(NodeId, u64)>,
-}
+type Stacks = Vec<(NodeId, u64)>;
 
 pub(super) const FORMAT: Format = Format {
     name: "speedscope",
@@ -28,13 +25,13 @@ pub(super) const FORMAT: Format = Format {
 fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (data, event) = (input.data, input.event);
     let named = SymbolStacks::build(data);
-    let mut threads: BTreeMap<TaskId, Thread> = BTreeMap::new();
+    let mut threads: BTreeMap<TaskId, Stacks> = BTreeMap::new();
     samples(data, input.filter.clone(), |row| {
         if usize::from(row.event) != event {
             return;
         }
         let site = data.profile.sites.all()[row.site as usize];
-        let stacks = &mut threads.entry(site.task).or_default().stacks;
+        let stacks = threads.entry(site.task).or_default();
         let node = named.node_of[site.stack.0 as usize];
         match stacks.last_mut() {
             Some((last, period)) if *last == node => *period = period.saturating_add(row.period),
@@ -47,43 +44,42 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b",\"name\":")?;
     serde_json::to_writer(&mut *out, input.title)?;
     out.write_all(b",\"activeProfileIndex\":0,\"shared\":{\"frames\":[")?;
-    for (i, name) in named.names.iter().enumerate() {
-        if i > 0 {
-            out.write_all(b",")?;
-        }
-        serde_json::to_writer(&mut *out, &json!({ "name": &*name.text, "file": &*name.dso }))?;
-    }
+    list(out, &named.names, |name, out| {
+        Ok(serde_json::to_writer(out, &json!({ "name": &*name.text, "file": &*name.dso }))?)
+    })?;
     out.write_all(b"]},\"profiles\":[")?;
-    for (i, (task, thread)) in threads.iter().enumerate() {
-        if i > 0 {
-            out.write_all(b",")?;
-        }
+    list(out, &threads, |(task, stacks), out| {
         let task = &data.session.tasks()[task.0 as usize];
-        one(&format!("{} {}/{}", task.comm, task.pid, task.tid), unit, thread, &named, out)?;
-    }
+        one(&format!("{} {}/{}", task.comm, task.pid, task.tid), unit, stacks, &named, out)
+    })?;
     out.write_all(b"]}\n")?;
     out.flush()
 }
 
-fn one(name: &str, unit: &str, thread: &Thread, named: &SymbolStacks, out: &mut dyn Write) -> io::Result<()> {
-    let total = thread.stacks.iter().fold(0u64, |sum, (_, period)| sum.saturating_add(*period));
+fn one(name: &str, unit: &str, stacks: &Stacks, named: &SymbolStacks, out: &mut dyn Write) -> io::Result<()> {
+    let total = stacks.iter().fold(0u64, |sum, (_, period)| sum.saturating_add(*period));
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
     serde_json::to_writer(&mut *out, name)?;
     write!(out, ",\"unit\":\"{unit}\",\"startValue\":0,\"endValue\":{total},\"samples\":[")?;
-    for (i, (node, _)) in thread.stacks.iter().enumerate() {
-        if i > 0 {
-            out.write_all(b",")?;
-        }
+    list(out, stacks, |(node, _), out| {
         let mut frames: Vec<u32> = named.trie.walk(*node).map(|f| f.0).collect();
         frames.reverse();
-        serde_json::to_writer(&mut *out, &frames)?;
-    }
+        Ok(serde_json::to_writer(out, &frames)?)
+    })?;
     out.write_all(b"],\"weights\":[")?;
-    for (i, (_, period)) in thread.stacks.iter().enumerate() {
-        if i > 0 {
-            out.write_all(b",")?;
-        }
-        write!(out, "{period}")?;
-    }
+    list(out, stacks, |(_, period), out| write!(out, "{period}"))?;
     out.write_all(b"]}")
+}
+
+/// Writes the entries of a list, with commas between.
+fn list<T>(
+    out: &mut dyn Write,
+    entries: impl IntoIterator<Item = T>,
+    one: impl Fn(T, &mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    for (i, entry) in entries.into_iter().enumerate() {
+        out.write_all(if i > 0 { b"," } else { b"" })?;
+        one(entry, out)?;
+    }
+    Ok(())
 }

@@ -141,7 +141,7 @@ fn a_snapshot_of_each_is_what_was_recorded_there() {
     assert_ne!(before, whole);
     for (i, (host, _)) in moment.hosts.iter().enumerate() {
         let saved = dir.path().join(format!("saved-{i}.data"));
-        let written = perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
+        let written = perfdata::save(&moment, host, &saved, &[], None).expect("saved");
         assert_eq!(2 * written.samples, moment.len());
         assert_eq!(text(&saved), before);
     }
@@ -165,7 +165,7 @@ fn what_one_machine_lost_no_other_has() {
         .iter()
         .map(|(host, own)| {
             let saved = dir.path().join(format!("saved-{}.data", own.name));
-            perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
+            perfdata::save(&moment, host, &saved, &[], None).expect("saved");
             lost(&saved)
         })
         .collect();

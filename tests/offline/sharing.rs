@@ -6,6 +6,7 @@ use crate::common::data;
 use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::record::kinds::{split, types};
+use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::source::{Batch, Progress, recording};
 use perfprof_tui::symbols::SymbolOptions;
 
@@ -59,7 +60,7 @@ fn a_snapshot_has_the_addresses_of_each_process() {
     let (first, last) = shared.ingest.core().profile.span().expect("samples");
     // Of a part, too: what an earlier sample told is not in the file then.
     for from in (first..=last).step_by(((last - first) / 7) as usize) {
-        perfdata::save(&moment, &saved, &[], Some((from, u64::MAX))).expect("saved");
+        perfdata::save(&moment, HostId::default(), &saved, &[], Some((from, u64::MAX))).expect("saved");
         let (before, after) = (samples(&file, from..u64::MAX), samples(&saved, 0..u64::MAX));
         assert!(!before.is_empty() && before.len() == after.len());
         let mut cut = 0;

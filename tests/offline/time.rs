@@ -13,6 +13,7 @@ use perfprof_tui::query::answer::ViewAnswer;
 use perfprof_tui::query::heat::{Heat, HeatBy, SECOND};
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
+use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::source::{Batch, Progress, recording};
 use perfprof_tui::symbols::SymbolOptions;
 use perfprof_tui::ui::run::render;
@@ -248,7 +249,7 @@ fn a_snapshot_keeps_losses_and_marks() {
     moment.marks = vec![TimeMark { at: first + 5, name: "a".into(), note: "deploy".into() }];
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("whole.data");
-    perfdata::save(&moment, &path, &[], None).expect("saved");
+    perfdata::save(&moment, HostId::default(), &path, &[], None).expect("saved");
     let after = load(&path);
     let again: Vec<Loss> = after.ingest.core().profile.losses.all().copied().collect();
     assert_eq!(sum(&again), sum(&losses));
@@ -256,7 +257,7 @@ fn a_snapshot_keeps_losses_and_marks() {
     assert_eq!(after.ingest.core().marks, moment.marks);
     let (from, until) = (first + (last - first) / 4, last - (last - first) / 4);
     let wanted = moment.chunks.iter().flat_map(|c| &c.time).filter(|t| (from..until).contains(t)).count();
-    let part = perfdata::save(&moment, &path, &[], Some((from, until))).expect("saved");
+    let part = perfdata::save(&moment, HostId::default(), &path, &[], Some((from, until))).expect("saved");
     assert_eq!((part.samples, load(&path).ingest.core().profile.len()), (wanted, wanted));
     assert!(wanted > 0 && wanted < moment.len());
 }
@@ -270,7 +271,7 @@ fn a_snapshot_says_how_many_samples_it_has() {
     let moment = loaded.expect("loads").ingest.core().moment();
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("switches.data");
-    let written = perfdata::save(&moment, &path, &[], None).expect("saved");
+    let written = perfdata::save(&moment, HostId::default(), &path, &[], None).expect("saved");
     assert!(written.samples > 0 && written.samples < moment.len(), "{} of {}", written.samples, moment.len());
     let mut batch = Batch::default();
     let mut saved = recording::open(&[path]).expect("opens");

@@ -3,16 +3,15 @@
 use crate::event::format::Formats;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT};
 use crate::panel::text::clean;
+use crate::perfdata::EventDesc;
 use crate::perfdata::attr_words;
-use crate::perfdata::bytes::Bytes;
 use crate::perfdata::read::Recording;
-use crate::perfdata::{EventDesc, features};
+use crate::report::head::EventGroup;
 use crate::source::{Batch, Info, Progress, Source, recording};
 
 use super::args::listed::Evlist;
 use super::output::print;
 
-/// `perfprof-tui evlist`.
 pub(crate) fn run(args: Evlist) -> anyhow::Result<u8> {
     let mut source = recording::open(&[args.recording.path()])?;
     let info = source.info().clone();
@@ -75,38 +74,24 @@ fn fields(event: &EventDesc, formats: &Formats) -> String {
         return "(not a tracepoint)".to_owned();
     }
     let own = formats.by_id.get(&event.attr.config).map(|format| format.fields.iter());
-    let names: Vec<&str> = own.into_iter().flatten().map(|field| field.name.as_str()).collect();
-    let names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with("common_")).collect();
-    format!("trace_fields: {}", names.join(","))
+    let names = own.into_iter().flatten().map(|field| field.name.as_str());
+    format!("trace_fields: {}", names.filter(|name| !name.starts_with("common_")).collect::<Vec<_>>().join(","))
 }
 
 /// Events with those of a group in braces.
 fn groups(info: &Info, head: &Recording) -> String {
-    let told = told_groups(head).unwrap_or_default();
+    let told = EventGroup::list(head).unwrap_or_default();
     let mut out = String::new();
     let mut at = 0;
     while at < info.events.len() {
-        let group = told.iter().find(|(_, leader, members)| *leader == at && *members > 1);
-        let members = group.map_or(1, |(.., members)| *members).min(info.events.len() - at);
+        let group = told.iter().find(|group| group.leader == at && group.members > 1);
+        let members = group.map_or(1, |group| group.members).min(info.events.len() - at);
         let names: Vec<_> = info.events[at..at + members].iter().map(|event| clean(&event.name)).collect();
         out.push_str(&match group {
-            Some((name, ..)) => format!("{}{{{}}}\n", clean(name), names.join(",")),
+            Some(group) => format!("{}{{{}}}\n", clean(&group.name), names.join(",")),
             None => format!("{}\n", names.join(",")),
         });
         at += members;
     }
     out
-}
-
-/// Groups by name, the place of their leader, and how many events they have.
-fn told_groups(head: &Recording) -> Option<Vec<(String, usize, usize)>> {
-    let mut b = Bytes::new(head.features.get(features::bit::GROUP_DESC)?, head.big);
-    let n = b.u32()?;
-    let mut list = Vec::new();
-    for _ in 0..n {
-        let name = b.string()?;
-        let (leader, members) = (b.u32()? as usize, b.u32()? as usize);
-        list.push((if name == "{anon_group}" { String::new() } else { name }, leader, members));
-    }
-    Some(list)
 }

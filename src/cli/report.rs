@@ -70,7 +70,12 @@ struct ReportShape<'a> {
     chains: Option<ChainSpec>,
 }
 
-/// `perfprof-tui report`.
+impl ReportShape<'_> {
+    fn is_perfs_text(&self) -> bool {
+        self.as_perf && self.args.more.separator.is_none() && !self.args.hierarchy
+    }
+}
+
 pub(crate) fn run(args: Report) -> anyhow::Result<u8> {
     let hardware = HardwareReport::of(&args)?;
     // With --stdio tables are as perf has them.
@@ -169,21 +174,17 @@ fn has_sampled(info: &Info, bit: u64) -> bool {
 fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow::Result<()> {
     let filter = shape.args.which.filter(loaded)?;
     let marks = shape.patterns.marks(loaded.data());
-    let is_perfs_text = shape.as_perf && shape.args.more.separator.is_none() && !shape.args.hierarchy;
-    if is_perfs_text {
+    if shape.is_perfs_text() {
         let lost = |event| loaded.ingest.core().profile.ledger.lost_of(event);
-        print(&stdio::head(
-            events(loaded).into_iter().map(lost).sum(),
-            &rows::only_values(shape.args, &shape.columns.keys),
-        ))?;
+        let only = rows::only_values(shape.args, &shape.columns.keys);
+        print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &only))?;
     }
     let mut objects = Vec::new();
     for event in chosen_events(loaded, &shape.args.which)? {
         let rows = EventRows::new(loaded, marks.as_ref(), event, filter.clone(), shape);
         match shape.args.format {
             Format::Json => {
-                let chains =
-                    shape.chains.map(|spec| rows.chains(&spec, shape, |_, tree| rows.chain_objects(&spec, tree)));
+                let chains = shape.chains.map(|spec| rows.chain_objects(&spec, shape));
                 let chains = shape.chains.zip(chains.as_ref());
                 let event = json::EventPart { name: &loaded.event_names[event], lost: rows.lost, chains };
                 objects.push(event.value(&rows.table(), &rows.columns.keys, shape.limit));
@@ -234,7 +235,6 @@ fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// `perfprof-tui doctor`.
 pub(crate) fn doctor(args: Doctor) -> anyhow::Result<u8> {
     let items = checks::examine();
     match args.format {

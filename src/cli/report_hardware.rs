@@ -1,11 +1,8 @@
 //! `report` of what the hardware told: branches (`-b`), accesses to memory (`--mem-mode`), transactions.
 
-use serde_json::json;
-
 use crate::engine::IntakeOptions;
 use crate::ingest::hardware::HardwareWords;
 use crate::kernel::attr::sample;
-use crate::panel;
 use crate::perfdata::features::bit;
 use crate::query::filter_eval::FilterEvaluator;
 use crate::report::hardware::{HardwareKey, HardwareRows, KEYS, Key, NeededField, usual};
@@ -139,18 +136,11 @@ impl HardwareReport {
             let (name, total) = (&loaded.event_names[event], rows.total);
             match args.format {
                 Format::Csv => print(&table.to_csv())?,
-                Format::Json => events.push(
-                    json!({ "name": name, "samples": total.samples, "period": total.period, "lost": lost, "rows": table.to_json() }),
-                ),
-                Format::Text => print(&format!(
-                    "# event {}: {} {}, period {}, lost {}\n{}\n",
-                    panel::text::clean(name),
-                    panel::unit::thousands(total.samples),
-                    if self.words == HardwareWords::Branches { "branches" } else { "samples" },
-                    panel::unit::thousands(total.period),
-                    panel::unit::thousands(lost),
-                    table.to_text()
-                ))?,
+                Format::Json => events.push(json::event(name, &total, lost, table.to_json())),
+                Format::Text => {
+                    let what = if self.words == HardwareWords::Branches { "branches" } else { "samples" };
+                    print(&format!("{}{}\n", json::event_line(name, what, &total, lost), table.to_text()))?;
+                }
             }
         }
         if matches!(args.format, Format::Json) {

@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::time::Timespec;
 use serde_json::json;
 
 use crate::engine::headless::{self, IntervalFigures};
@@ -307,9 +306,7 @@ fn csv(cut: &IntervalFigures, panels: &[&Panel], first: bool) -> String {
 
 /// `2026-03-04 05:06:07` of the local time, the two divided by a character.
 fn stamp(wall: u64, between: char) -> String {
-    let moment = Timespec { tv_sec: (wall / 1_000_000_000) as i64, tv_nsec: 0 };
-    crate::kernel::local_time(moment.tv_sec).map_or_else(
-        || format!("{}{between}", moment.tv_sec),
-        |t| format!("{:04}-{:02}-{:02}{between}{:02}:{:02}:{:02}", t[0], t[1], t[2], t[3], t[4], t[5]),
-    )
+    let seconds = (wall / 1_000_000_000) as i64;
+    let Some(time) = crate::kernel::local_time(seconds) else { return format!("{seconds}{between}") };
+    time.strftime(&format!("%Y-%m-%d{between}%H:%M:%S")).to_string()
 }

@@ -1,6 +1,7 @@
 //! `script`: each sample as text, in perf script's layout, and every other record where that is asked for.
 
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use tempfile::NamedTempFile;
@@ -12,8 +13,10 @@ use crate::kernel::cpus;
 use crate::panel::printable::EscapeForm;
 use crate::query::symbol_stacks::{StackSample, samples};
 use crate::record::Record;
+use crate::record::in_place::i32_at;
 use crate::record::kinds::types;
 use crate::report::dump::Dump;
+use crate::report::head;
 use crate::report::records::{self, Told};
 use crate::report::script::{
     Addresses, Fields, LineOwner, Printer, RecordSample, ScriptOptions, TimeBase, comm_of, has_records,
@@ -21,21 +24,20 @@ use crate::report::script::{
 use crate::symbols::Resolver;
 
 use super::args::{RareScript, Recording, Script};
-use super::output::texts;
+use super::output::{print, texts};
 use super::report::chosen_events;
-use super::{Usage, head, open};
+use super::{Usage, open, usage};
 
-/// `perfprof-tui script`.
 pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
     args.which.check()?;
     refuse_fields_as_file(&args.recording)?;
     let fields = Fields::parse(&args.fields).map_err(Usage)?;
     if args.header_only {
-        return head::print_head(&args.recording, args.rare.info);
+        return print_head(&args.recording, args.rare.info);
     }
     let (recording, _kept) = readable_twice(&args, &fields)?;
     if args.header {
-        head::print_head(&recording, args.rare.info)?;
+        print_head(&recording, args.rare.info)?;
     }
     let opened = open::open(&recording, args.frames.no_demangle)?;
     let (info, symbols) = (opened.source.info().clone(), opened.symbols.clone());
@@ -73,14 +75,25 @@ pub(crate) fn run(args: Script) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// Prints the head of a recording as perf prints it; `full` with the machine's topology.
+fn print_head(recording: &Recording, full: bool) -> anyhow::Result<u8> {
+    let opened = open::open_silently(recording, true)?.0;
+    let Some(rec) = &opened.source.info().head else {
+        return Err(usage(format!("{} is text, which has no head", opened.name)));
+    };
+    // A stream has no time of its own.
+    let written = recording.paths().first().and_then(|path| std::fs::metadata(path).ok());
+    print(&head::text(rec, written.map_or(0, |file| file.mtime()), full)).map(|()| 0)
+}
+
 /// Says what a list of fields that stands for a file was meant to be.
 fn refuse_fields_as_file(recording: &Recording) -> anyhow::Result<()> {
-    let Some(file) = recording.files.first().filter(|file| !file.exists()) else { return Ok(()) };
-    let Some(list) = file.to_str().map(str::to_owned) else { return Ok(()) };
-    if Fields::parse(std::slice::from_ref(&list)).is_err() {
-        return Ok(());
+    match recording.files.first().filter(|file| !file.exists()).and_then(|file| file.to_str()) {
+        Some(list) if Fields::parse(&[list.to_owned()]).is_ok() => Err(usage(format!(
+            "there is no file {list}; fields are chosen by -F {list} (-f means --force, as in perf)"
+        ))),
+        _ => Ok(()),
     }
-    Err(Usage(format!("there is no file {list}; fields are chosen by -F {list} (-f means --force, as in perf)")).into())
 }
 
 /// True if options ask for what only records have.
@@ -293,7 +306,7 @@ impl RecordPass<'_> {
 
 /// The thread whose namespaces a record tells.
 fn namespace_owner(body: &[u8]) -> (i32, i32) {
-    let word = |at: usize| body.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, i32::from_le_bytes);
+    let word = |at: usize| i32_at(body, at).unwrap_or(0);
     (word(0), word(4))
 }
 

@@ -41,7 +41,6 @@ const DETAILED: [&str; 3] = [
     "L1-dcache-prefetches,L1-dcache-prefetch-misses",
 ];
 
-/// `perfprof-tui stat`.
 pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
     let has_target = args.all || args.cpus.is_some() || args.pids.is_some() || args.tids.is_some();
     // As perf has it: without a target and a command all of the machine is counted, until Ctrl-C.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::kernel::{children_cpu_ns, wall_ns};
 use crate::panel::{Cell, Table, unit};
 use crate::query::row_order::arrange_by_key;
-use crate::report::counters::{self, Counter, CounterValue, Mean};
+use crate::report::counters::{self, CountedPlace, Counter, CounterValue, Mean};
 use crate::session::machine::topology::Topology;
 use crate::source::live::counters::{CountedOn, Counters};
 
@@ -43,14 +43,6 @@ impl Split {
         ];
         chosen.into_iter().find(|(on, _)| *on).map_or(Self::All, |(_, split)| split)
     }
-}
-
-/// The counters of one place.
-struct Place {
-    name: String,
-    /// CPUs that belong to it.
-    cpus: usize,
-    counters: Vec<Counter>,
 }
 
 /// The report of all runs, and where it goes.
@@ -109,7 +101,7 @@ impl<'a> Report<'a> {
     }
 
     /// The counters of some runs by the places that are told apart.
-    fn places(&self, counters: &Counters, runs: &[CounterRun]) -> Vec<Place> {
+    fn places(&self, counters: &Counters, runs: &[CounterRun]) -> Vec<CountedPlace> {
         let mut named: Vec<(CountedOn, String)> = Vec::new();
         for (_, place) in runs.iter().flat_map(|run| run.keys()) {
             if !named.iter().any(|(known, _)| known == place) {
@@ -144,7 +136,7 @@ impl<'a> Report<'a> {
             values: runs.iter().filter_map(|run| sum(run, event, of)).collect(),
             refused: counters.refused[event].clone(),
         };
-        let place = |name: &str| Place {
+        let place = |name: &str| CountedPlace {
             name: name.to_owned(),
             cpus: named.iter().filter(|(_, own)| own == name).count(),
             counters: (0..counters.events().len()).map(|event| counter(event, name)).collect(),
@@ -178,9 +170,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    fn table(&self, places: &[Place], seconds: f64) -> Table {
-        let list: Vec<(String, Vec<Counter>)> = places.iter().map(|p| (p.name.clone(), p.counters.clone())).collect();
-        let mut table = counters::table(&list, seconds);
+    fn table(&self, places: &[CountedPlace], seconds: f64) -> Table {
+        let mut table = counters::table(places, seconds);
         if self.args.more.no_big_num && self.args.format == Format::Text {
             for cell in table.rows.iter_mut().flatten() {
                 if let Cell::Count(n) = cell {
@@ -234,7 +225,7 @@ impl<'a> Report<'a> {
 
     /// The lines that scripts read of perf: values with separators (perf-stat(1), "CSV FORMAT") or JSON ("JSON
     /// FORMAT").
-    fn for_scripts(&self, places: &[Place], seconds: f64, time: Option<f64>) -> Option<String> {
+    fn for_scripts(&self, places: &[CountedPlace], seconds: f64, time: Option<f64>) -> Option<String> {
         let more = &self.args.more;
         let separator = more.separator.as_deref();
         if separator.is_none() && !more.json {
@@ -257,7 +248,7 @@ impl<'a> Report<'a> {
 
 /// One counter's line for scripts.
 struct ScriptLine<'a> {
-    place: &'a Place,
+    place: &'a CountedPlace,
     counter: &'a Counter,
     split: Split,
     value: String,
@@ -269,7 +260,7 @@ struct ScriptLine<'a> {
 }
 
 impl<'a> ScriptLine<'a> {
-    fn new(place: &'a Place, at: usize, seconds: f64, split: Split) -> Self {
+    fn new(place: &'a CountedPlace, at: usize, seconds: f64, split: Split) -> Self {
         let counter = &place.counters[at];
         let mean = counter.mean();
         let (value, unit) = match mean {
@@ -301,8 +292,7 @@ impl<'a> ScriptLine<'a> {
         let mut fields = Vec::new();
         fields.extend(time.map(|time| format!("{time:>15.9}")));
         match self.split {
-            Split::All => {}
-            Split::Cgroup => {}
+            Split::All | Split::Cgroup => {}
             Split::Cpu | Split::Thread => fields.push(self.place.name.replacen("CPU ", "CPU", 1)),
             _ => fields.extend([self.place.name.clone(), self.place.cpus.to_string()]),
         }

@@ -48,7 +48,7 @@ pub(crate) fn wall_ns() -> u64 {
 }
 
 /// Year, month, day, hour, minute and second of the local time at a second since the epoch (localtime_r(3)).
-pub(crate) fn local_time(seconds: i64) -> Option<[i32; 6]> {
+pub(crate) fn local_time(seconds: i64) -> Option<jiff::civil::DateTime> {
     let mut out = std::mem::MaybeUninit::<libc::tm>::zeroed();
     // SAFETY: both pointers lead to values of ours that live through the call; localtime_r writes the second
     // only, and all zeroes are a valid value of it.
@@ -56,7 +56,12 @@ pub(crate) fn local_time(seconds: i64) -> Option<[i32; 6]> {
         let filled = !libc::localtime_r(&seconds, out.as_mut_ptr()).is_null();
         (filled, out.assume_init())
     };
-    filled.then_some([tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec])
+    filled.then_some(())?;
+    let part = |number: i32| i8::try_from(number).ok();
+    let year = i16::try_from(tm.tm_year.checked_add(1900)?).ok()?;
+    let (month, day, hour, minute) = (part(tm.tm_mon + 1)?, part(tm.tm_mday)?, part(tm.tm_hour)?, part(tm.tm_min)?);
+    // A leap second is shown as the one before it.
+    jiff::civil::DateTime::new(year, month, day, hour, minute, part(tm.tm_sec.min(59))?, 0).ok()
 }
 
 /// CPU time that this process has used so far, in nanoseconds.

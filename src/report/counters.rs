@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::event::plain;
 use crate::panel::unit::{percent, short};
-use crate::panel::{Align, Cell, Column, Table};
+use crate::panel::{Cell, Column, Table};
 
 /// A counter's value in one run, or in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -213,27 +213,33 @@ pub(crate) fn ratio(counters: &[Counter], at: usize, seconds: f64) -> Option<Rat
     }
 }
 
-const fn column(name: &'static str, title: &'static str, align: Align) -> Column {
-    Column::new(name, title, align, 0)
+/// The counters of one place.
+pub struct CountedPlace {
+    /// Empty where places are not told apart.
+    pub(crate) name: String,
+    /// CPUs that belong to it.
+    pub(crate) cpus: usize,
+    pub(crate) counters: Vec<Counter>,
 }
 
 /// Counters as a table: one row each, with the place that they are of where there are several.
-pub fn table(places: &[(String, Vec<Counter>)], seconds: f64) -> Table {
-    let placed = places.len() > 1 || places.first().is_some_and(|(place, _)| !place.is_empty());
-    let repeated = places.iter().flat_map(|(_, list)| list).any(|c| c.values.len() > 1);
-    let scaled = places.iter().flat_map(|(_, list)| list).any(|c| !c.values.is_empty() && c.running() < 99.95);
+pub(crate) fn table(places: &[CountedPlace], seconds: f64) -> Table {
+    let placed = places.len() > 1 || places.first().is_some_and(|place| !place.name.is_empty());
+    let all = || places.iter().flat_map(|place| &place.counters);
+    let repeated = all().any(|c| c.values.len() > 1);
+    let scaled = all().any(|c| !c.values.is_empty() && c.running() < 99.95);
     let mut columns = Vec::new();
-    columns.extend(placed.then_some(column("place", "Place", Align::Left)));
-    columns.push(column("value", "Value", Align::Right));
-    columns.push(column("unit", "", Align::Left));
-    columns.push(column("event", "Event", Align::Left));
-    columns.push(column("metric", "Ratio", Align::Left));
-    columns.extend(repeated.then_some(column("error", "±", Align::Right)));
-    columns.extend(scaled.then_some(column("running", "Counted", Align::Right)));
+    columns.extend(placed.then_some(Column::texts("place", "Place")));
+    columns.push(Column::figures("value", "Value"));
+    columns.push(Column::texts("unit", ""));
+    columns.push(Column::texts("event", "Event"));
+    columns.push(Column::texts("metric", "Ratio"));
+    columns.extend(repeated.then_some(Column::figures("error", "±")));
+    columns.extend(scaled.then_some(Column::figures("running", "Counted")));
     let text = |text: &str| Cell::Text(Arc::from(text));
     let mut rows = Vec::new();
-    for (place, list) in places {
-        for (i, counter) in list.iter().enumerate() {
+    for place in places {
+        for (i, counter) in place.counters.iter().enumerate() {
             let mean = counter.mean();
             let (value, unit) = match (&mean, &counter.refused) {
                 (Some(mean), _) if counter.is_clock() => (Cell::Number(mean.mean / 1e6), "ms"),
@@ -244,12 +250,12 @@ pub fn table(places: &[(String, Vec<Counter>)], seconds: f64) -> Table {
                 (None, None) => (text("<not counted>"), ""),
             };
             let mut row = Vec::new();
-            row.extend(placed.then(|| text(place)));
+            row.extend(placed.then(|| text(&place.name)));
             row.extend([
                 value,
                 text(unit),
                 text(&counter.name),
-                text(&ratio(list, i, seconds).map_or(String::new(), |ratio| ratio.words())),
+                text(&ratio(&place.counters, i, seconds).map_or(String::new(), |ratio| ratio.words())),
             ]);
             let error = mean.and_then(|m| m.error_percent).map_or(Cell::Empty, Cell::Percent);
             row.extend(repeated.then_some(error));
@@ -318,11 +324,14 @@ mod tests {
                 "100/sec"
             ]
         );
-        let table = table(&[(String::new(), list.to_vec())], 1.0).to_text();
-        assert!(table.contains("500.0") && table.contains("ms") && !table.contains("Counted"), "{table}");
+        let table = |name: &str, counters: Vec<Counter>| {
+            super::table(&[CountedPlace { name: name.to_owned(), cpus: 1, counters }], 1.0).to_text()
+        };
+        let text = table("", list.to_vec());
+        assert!(text.contains("500.0") && text.contains("ms") && !text.contains("Counted"), "{text}");
         let refused = Counter { refused: Some("no".into()), ..counter("cycles", &[]) };
         let partly = counter("branches", &[(10, 100, 25), (12, 100, 25)]);
-        let text = super::table(&[("CPU 0".into(), vec![refused, partly])], 1.0).to_text();
+        let text = table("CPU 0", vec![refused, partly]);
         assert!(text.contains("not supported") && text.contains("25.0 %") && text.contains("CPU 0"), "{text}");
     }
 }

@@ -44,6 +44,14 @@ fn item(name: &'static str, state: CheckState, found: impl Into<String>, remedy:
     Check { name, state, found: found.into(), remedy: remedy.into() }
 }
 
+fn good(name: &'static str, found: impl Into<String>) -> Check {
+    item(name, CheckState::Good, found, "")
+}
+
+fn limited(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    item(name, CheckState::Limited, found, remedy)
+}
+
 /// Examines the running system.
 pub(crate) fn examine() -> Vec<Check> {
     let rights = Rights::read();
@@ -69,31 +77,25 @@ pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
     }
     let level = format!("kernel.perf_event_paranoid is {}", rights.paranoid);
     let by_right = if rights.has(CAP_SYS_ADMIN) { "root" } else { "CAP_PERFMON" };
-    let mut items = vec![item("perf_event_open", CheckState::Good, "the system call is reachable", "")];
+    let mut items = vec![good("perf_event_open", "the system call is reachable")];
     items.push(match rights.system_wide() {
-        true => item(
+        true => good(
             "whole machine",
-            CheckState::Good,
             if rights.privileged() { format!("all CPUs and processes, as {by_right}") } else { level.clone() },
-            "",
         ),
         false => item("whole machine", CheckState::Bad, reason.clone(), remedy.clone()),
     });
     items.push(match rights.kernel() {
-        true => item("kernel code", CheckState::Good, "kernel functions can be sampled", ""),
-        false => {
-            item("kernel code", CheckState::Limited, format!("{reason}: own processes, user code only"), remedy.clone())
-        }
+        true => good("kernel code", "kernel functions can be sampled"),
+        false => limited("kernel code", format!("{reason}: own processes, user code only"), remedy.clone()),
     });
     items.push(match rights.privileged() || rights.paranoid < 0 {
-        true => item("tracepoint fields", CheckState::Good, "readable", ""),
+        true => good("tracepoint fields", "readable"),
         false => item("tracepoint fields", CheckState::Bad, level, remedy),
     });
-    items.push(item(
+    items.push(good(
         "sampling rate",
-        CheckState::Good,
         format!("up to {} Hz (kernel.perf_event_max_sample_rate)", rights.max_sample_rate),
-        "",
     ));
     items
 }
@@ -101,23 +103,20 @@ pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
 fn probes(root: &Path) -> Check {
     let has = |name: &str| root.join(name).is_dir();
     match (has("kprobe"), has("uprobe")) {
-        (true, true) => item("dynamic probes", CheckState::Good, "kprobes and uprobes", ""),
-        (false, true) => item(
+        (true, true) => good("dynamic probes", "kprobes and uprobes"),
+        (false, true) => limited(
             "dynamic probes",
-            CheckState::Limited,
             "uprobes only: this kernel has no kprobes (CONFIG_KPROBES)",
             "Tracepoints and uprobes work; kprobes need another kernel.",
         ),
-        (true, false) => {
-            item("dynamic probes", CheckState::Limited, "kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", "")
-        }
+        (true, false) => limited("dynamic probes", "kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", ""),
         (false, false) => item("dynamic probes", CheckState::Bad, "this kernel has neither kprobes nor uprobes", ""),
     }
 }
 
 fn tracefs(root: std::io::Result<()>) -> Check {
     match root {
-        Ok(()) => item("tracepoints", CheckState::Good, "tracefs is readable", ""),
+        Ok(()) => good("tracepoints", "tracefs is readable"),
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => item(
             "tracepoints",
             CheckState::Bad,
@@ -134,10 +133,9 @@ fn tracefs(root: std::io::Result<()>) -> Check {
 /// for what they are.
 fn processes(all: bool) -> Check {
     match all {
-        true => item("processes", CheckState::Good, "those of the whole machine are seen", ""),
-        false => item(
+        true => good("processes", "those of the whole machine are seen"),
+        false => limited(
             "processes",
-            CheckState::Limited,
             "in a PID namespace of its own: the machine's other processes have no names, nor have their containers",
             "Docker, Podman: --pid host; a pod: hostPID: true; kubectl debug node/NODE --profile=sysadmin has it",
         ),
@@ -146,7 +144,7 @@ fn processes(all: bool) -> Check {
 
 fn kernel_names(rights: &Rights) -> Check {
     match rights.kernel_names() {
-        true => item("kernel names", CheckState::Good, "/proc/kallsyms shows addresses", ""),
+        true => good("kernel names", "/proc/kallsyms shows addresses"),
         false => {
             let (why, remedy) = privilege::names_hidden(rights);
             item("kernel names", CheckState::Bad, format!("{why}: kernel functions have no names"), remedy)
@@ -164,24 +162,21 @@ fn capabilities(rights: &Rights, lent: Option<u64>) -> Check {
     };
     let (has, lacks) = (words(true), words(false));
     match lent {
-        Some(1..) => item(
+        Some(1..) => limited(
             "capabilities",
-            CheckState::Limited,
             "the program's file lends more than sampling wants, by which any user could read any file: given up",
             format!("chmod u-s,g-s {PROGRAM}; {}", setcap()),
         ),
-        _ if lacks.is_empty() => item("capabilities", CheckState::Good, has, ""),
-        _ if has.is_empty() => {
-            item("capabilities", CheckState::Limited, format!("none of {lacks}"), privilege::obtain(rights))
-        }
-        _ => item("capabilities", CheckState::Limited, format!("{has}; not {lacks}"), privilege::obtain(rights)),
+        _ if lacks.is_empty() => good("capabilities", has),
+        _ if has.is_empty() => limited("capabilities", format!("none of {lacks}"), privilege::obtain(rights)),
+        _ => limited("capabilities", format!("{has}; not {lacks}"), privilege::obtain(rights)),
     }
 }
 
 fn bpf(rights: &Rights) -> Check {
     match rights.has(CAP_SYS_ADMIN) || rights.has(CAP_BPF) && rights.has(CAP_PERFMON) {
-        true => item("BPF", CheckState::Good, "programs can be loaded", ""),
-        false => item("BPF", CheckState::Limited, "no CAP_BPF and CAP_PERFMON", privilege::obtain(rights)),
+        true => good("BPF", "programs can be loaded"),
+        false => limited("BPF", "no CAP_BPF and CAP_PERFMON", privilege::obtain(rights)),
     }
 }
 
@@ -194,9 +189,9 @@ fn memory(rights: &Rights) -> Check {
         if lock == u64::MAX { ", no ulimit".to_owned() } else { format!(", ulimit -l {} KiB", lock / 1024) }
     );
     if enough {
-        item("ring buffers", CheckState::Good, found, "")
+        good("ring buffers", found)
     } else {
-        item("ring buffers", CheckState::Limited, found, format!("sysctl kernel.perf_event_mlock_kb={need}"))
+        limited("ring buffers", found, format!("sysctl kernel.perf_event_mlock_kb={need}"))
     }
 }
 
@@ -204,17 +199,15 @@ fn files() -> Check {
     let soft = limits::raise_files();
     let cpus = crate::kernel::cpus::online().map_or(1, |c| c.len()) as u64;
     let events = soft.saturating_sub(32) / (2 * cpus);
-    let state = if events >= 64 { CheckState::Good } else { CheckState::Limited };
-    let remedy = if events >= 64 { "" } else { "ulimit -n 65536" };
-    item("file descriptors", state, format!("{soft}: enough to follow {events} threads on {cpus} CPUs"), remedy)
+    let found = format!("{soft}: enough to follow {events} threads on {cpus} CPUs");
+    if events >= 64 { good("file descriptors", found) } else { limited("file descriptors", found, "ulimit -n 65536") }
 }
 
 fn debug_files(there: bool) -> Check {
     match there {
-        true => item("debug files", CheckState::Good, "/usr/lib/debug/.build-id is there", ""),
-        false => item(
+        true => good("debug files", "/usr/lib/debug/.build-id is there"),
+        false => limited(
             "debug files",
-            CheckState::Limited,
             "none installed: stripped programs show addresses, or exported functions only",
             "Install the -dbgsym or -debuginfo packages of what you profile.",
         ),

@@ -180,13 +180,18 @@ fn raw(bytes: &[u8], out: &mut String) {
     let _ = writeln!(out, ".\n. ... raw event: size {} bytes", bytes.len());
     for (row, chunk) in bytes.chunks(16).enumerate() {
         let _ = write!(out, ".  {:04x}: ", row * 16);
-        chunk.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
-        out.extend(std::iter::repeat_n("   ", 16 - chunk.len()));
-        out.push_str("  ");
-        out.extend(chunk.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }));
-        out.extend(std::iter::repeat_n(' ', 16 - chunk.len()));
-        out.push('\n');
+        row_of_bytes(chunk, 16, out);
     }
+}
+
+/// A row of so many bytes at most, as numbers and as the characters that they are.
+pub(super) fn row_of_bytes(bytes: &[u8], most: usize, out: &mut String) {
+    bytes.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
+    out.extend(std::iter::repeat_n("   ", most - bytes.len()));
+    out.push_str("  ");
+    out.extend(bytes.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }));
+    out.extend(std::iter::repeat_n(' ', most - bytes.len()));
+    out.push('\n');
 }
 
 fn branch_stack(bytes: &[u8], out: &mut String) {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ingest::hardware::{Detail, HardwareLog, HardwareWords};
 use crate::kernel::attr::sample;
-use crate::panel::table::{Align, Cell, Column, Table};
+use crate::panel::table::{Cell, Column, Table};
 use crate::profile::{Acc, FrameId, NodeId, Sym};
 use crate::query::column::{self, ColumnInput, ColumnValue};
 use crate::query::filter_eval::FilterEvaluator;
@@ -284,16 +284,11 @@ impl Key {
     }
 
     fn column(self) -> Column {
-        match self {
-            Self::Hardware(key) => {
-                let align = if key.is_number { Align::Right } else { Align::Left };
-                Column::new(key.name, key.title, align, 0)
-            }
-            Self::Column(key) => {
-                let align = if key.entry().is_number { Align::Right } else { Align::Left };
-                Column::new(key.name(), key.title(), align, 0)
-            }
-        }
+        let (name, title, is_number) = match self {
+            Self::Hardware(key) => (key.name, key.title, key.is_number),
+            Self::Column(key) => (key.name(), key.title(), key.entry().is_number),
+        };
+        if is_number { Column::figures(name, title) } else { Column::texts(name, title) }
     }
 }
 
@@ -358,8 +353,8 @@ impl HardwareRows {
 
     /// The rows as a table: shares and counts, then the keys.
     pub fn table(&self, keys: &[Key], limit: usize, least_percent: f64) -> Table {
-        let figure = |name, title| Column::new(name, title, Align::Right, 0);
-        let figures = [figure("self_pct", "Self"), figure("samples", "Samples"), figure("period", "Period")];
+        let figures = [("self_pct", "Self"), ("samples", "Samples"), ("period", "Period")];
+        let figures = figures.map(|(name, title)| Column::figures(name, title));
         let row = |(values, acc): &(Vec<ColumnValue>, Acc)| {
             let figures =
                 [Cell::Percent(acc.percent_of(&self.total)), Cell::Count(acc.samples), Cell::Count(acc.period)];

@@ -9,6 +9,8 @@ use crate::perfdata::read::Recording;
 use crate::perfdata::topology::CpuTopology;
 use crate::query::row_order::arrange_by_key;
 
+use super::script::time_of_day;
+
 /// Lists are cut here: a header may claim any number of entries.
 const MAX_ENTRIES: u32 = 4096;
 
@@ -53,24 +55,7 @@ pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
 
 /// `Wed Nov 25 09:22:23 2026`, as ctime(3) has it.
 fn time(seconds: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let [year, month, day, hour, minute, second] = local_time(seconds).unwrap_or_default();
-    // The weekday of the local day, which began on a Thursday in 1970.
-    let name = MONTHS.get((month - 1).max(0) as usize).copied().unwrap_or_default();
-    let weekday = DAYS[days_since_1970(year, month, day).rem_euclid(7) as usize];
-    format!("{weekday} {name} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar.
-fn days_since_1970(year: i32, month: i32, day: i32) -> i64 {
-    // Years begin in March, so that the leap day is the last of one.
-    let year = i64::from(if month <= 2 { year - 1 } else { year });
-    let from_march = i64::from((month + 9) % 12);
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * from_march + 2) / 5 + i64::from(day) - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    local_time(seconds).unwrap_or_default().strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
 /// Reads a list with its number before it.
@@ -114,7 +99,7 @@ fn feature(bit: u8, b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
             };
             vec![format!("pmu mappings: {}", list(b, one)?.join(", "))]
         }
-        17 => groups(b, rec)?,
+        bit::GROUP_DESC => groups(rec)?,
         18 => vec!["contains AUX area data (e.g. instruction trace)".to_owned()],
         19 => vec!["contains stat data".to_owned()],
         20 => caches(b)?,
@@ -167,14 +152,32 @@ fn topology(rec: &Recording) -> Option<Vec<String>> {
     Some(out)
 }
 
-fn groups(b: &mut Bytes<'_>, rec: &Recording) -> Option<Vec<String>> {
-    list(b, |b| {
-        let name = b.string()?;
-        let (leader, members) = (b.u32()? as usize, b.u32()? as usize);
-        let names = rec.events.iter().skip(leader).take(members).map(|event| event.name.as_str());
-        let name = if name == "{anon_group}" { "" } else { &name };
-        Some(format!("group: {name}{{{}}}", names.collect::<Vec<_>>().join(",")))
-    })
+/// A group of events, as the head tells of it.
+pub(crate) struct EventGroup {
+    /// Empty where nobody gave it one.
+    pub(crate) name: String,
+    /// The place of its first event.
+    pub(crate) leader: usize,
+    pub(crate) members: usize,
+}
+
+impl EventGroup {
+    /// Those of a recording.
+    pub(crate) fn list(rec: &Recording) -> Option<Vec<Self>> {
+        list(&mut Bytes::new(rec.features.get(bit::GROUP_DESC)?, rec.big), |b| {
+            let name = b.string()?;
+            let (leader, members) = (b.u32()? as usize, b.u32()? as usize);
+            Some(Self { name: if name == "{anon_group}" { String::new() } else { name }, leader, members })
+        })
+    }
+}
+
+fn groups(rec: &Recording) -> Option<Vec<String>> {
+    let line = |group: EventGroup| {
+        let names = rec.events.iter().skip(group.leader).take(group.members).map(|event| event.name.as_str());
+        format!("group: {}{{{}}}", group.name, names.collect::<Vec<_>>().join(","))
+    };
+    Some(EventGroup::list(rec)?.into_iter().map(line).collect())
 }
 
 fn caches(b: &mut Bytes<'_>) -> Option<Vec<String>> {
@@ -188,8 +191,12 @@ fn caches(b: &mut Bytes<'_>) -> Option<Vec<String>> {
     Some(std::iter::once("CPU cache info:".to_owned()).chain(lines).collect())
 }
 
+/// Seconds with six digits.
+fn seconds(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
+}
+
 fn sample_time(first: u64, last: u64) -> Vec<String> {
-    let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
     let millis = last.saturating_sub(first) as f64 / 1e6;
     vec![
         format!("time of first sample : {}", seconds(first)),
@@ -245,16 +252,9 @@ fn clock(b: &mut Bytes<'_>) -> Option<Vec<String>> {
     b.u32()?;
     let (id, wall, at) = (b.u32()?, b.u64()?, b.u64()?);
     let name = NAMES.get(id as usize).copied().unwrap_or("unknown");
-    let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
-    let [year, month, day, hour, minute, second] = local_time((wall / 1_000_000_000) as i64).unwrap_or_default();
-    let shown =
-        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:06}", wall % 1_000_000_000 / 1000);
-    let reference = format!(
-        "reference time: {shown} = {} (TOD) = {}.{:09} ({name})",
-        seconds(wall),
-        at / 1_000_000_000,
-        at % 1_000_000_000
-    );
+    let (shown, tod) = (time_of_day(wall), seconds(wall));
+    let (whole, rest) = (at / 1_000_000_000, at % 1_000_000_000);
+    let reference = format!("reference time: {shown} = {tod} (TOD) = {whole}.{rest:09} ({name})");
     Some(vec![format!("clockid: {name} ({id})"), reference])
 }
 
@@ -263,10 +263,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_counted() {
-        assert_eq!(days_since_1970(1970, 1, 1), 0);
-        assert_eq!(days_since_1970(2000, 3, 1), 11_017);
-        assert_eq!(days_since_1970(2026, 11, 25) % 7, 6);
+    fn a_time_is_as_ctime_has_it() {
+        // Noon of Greenwich is of that day, or in the far east of the next one.
+        let shown = time(1_678_017_600);
+        let is_of = |day: &str| shown.starts_with(day) && shown.ends_with(" 2023") && shown.len() == 24;
+        assert!(is_of("Sun Mar  5 ") || is_of("Mon Mar  6 "), "{shown}");
     }
 
     #[test]

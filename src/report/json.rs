@@ -4,8 +4,10 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
 use crate::panel::call_chains::{ChainForm, ChainSpec};
+use crate::panel::text::clean;
 use crate::panel::top::{Field, TopTable};
-use crate::profile::SymId;
+use crate::panel::unit::thousands;
+use crate::profile::{Acc, SymId};
 use crate::query::heaviest_chain::HeavyTree;
 use crate::query::{ColumnKey, Data, Direction, Top, column};
 
@@ -25,7 +27,7 @@ impl EventPart<'_> {
     pub(crate) fn value(&self, table: &TopTable<'_>, keys: &[ColumnKey], limit: usize) -> Value {
         let top = table.top;
         let rows: Vec<Value> = top.rows.iter().take(limit).map(|row| self.row(table, row, keys)).collect();
-        json!({ "name": self.name, "samples": top.total.samples, "period": top.total.period, "lost": self.lost, "rows": rows })
+        event(self.name, &top.total, self.lost, rows)
     }
 
     fn row(&self, table: &TopTable<'_>, row: &crate::query::TopRow, keys: &[ColumnKey]) -> Value {
@@ -53,7 +55,7 @@ impl EventPart<'_> {
 }
 
 /// A row's call tree: its entries in the order of a tree, each with its depth below the row.
-pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: &crate::profile::Acc) -> Value {
+pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &HeavyTree, whole: &Acc) -> Value {
     let nodes = &heavy.tree.nodes;
     let mut out = Vec::new();
     let mut open: Vec<(u32, u32, usize)> = nodes[0].children.iter().rev().map(|node| (*node, 0, 0)).collect();
@@ -110,6 +112,17 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[Col
 /// Four decimals: more than the samples can carry, and short to read.
 pub(super) fn round(percent: f64) -> f64 {
     (percent * 1e4).round() / 1e4
+}
+
+/// One event's part of a report, of any sort of rows.
+pub(crate) fn event(name: &str, total: &Acc, lost: u64, rows: Vec<Value>) -> Value {
+    json!({ "name": name, "samples": total.samples, "period": total.period, "lost": lost, "rows": rows })
+}
+
+/// The line of text before an event's table; `what` is counted in it.
+pub(crate) fn event_line(name: &str, what: &str, total: &Acc, lost: u64) -> String {
+    let [samples, period, lost] = [total.samples, total.period, lost].map(thousands);
+    format!("# event {}: {samples} {what}, period {period}, lost {lost}\n", clean(name))
 }
 
 /// The whole report.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::panel::text::clean;
+use crate::record::in_place::{i32_at, u64_at};
 use crate::record::kinds::{FileId, Header, misc, types};
 use crate::record::thread_count::ThreadCount;
 use crate::record::{Layout, Record};
@@ -26,11 +27,11 @@ struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
     fn u64(&self, at: usize) -> u64 {
-        self.0.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+        u64_at(self.0, at).unwrap_or(0)
     }
 
     fn u32(&self, at: usize) -> u32 {
-        self.0.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+        i32_at(self.0, at).unwrap_or(0) as u32
     }
 
     fn u16(&self, at: usize) -> u16 {
@@ -87,9 +88,7 @@ fn of_record(told: &Told<'_>, record: &Record<'_>) -> Option<String> {
                 }
                 FileId::None => "00:00 0 0".to_owned(),
             };
-            let letter = |bit: u32, letter: char| if map.prot & bit != 0 { letter } else { '-' };
-            let shared = if map.flags & 1 != 0 { 's' } else { 'p' };
-            let prot: String = [letter(1, 'r'), letter(2, 'w'), letter(4, 'x'), shared].into_iter().collect();
+            let prot = map_rights(map.prot, map.flags);
             let place = format!("[{}({}) @ {} {file}]", hex(map.start), hex(map.len), hex(map.pgoff));
             format!(" {}/{}: {place}: {prot} {}", map.pid, map.tid, name(map.name))
         }
@@ -118,6 +117,13 @@ fn of_record(told: &Told<'_>, record: &Record<'_>) -> Option<String> {
         }
         Record::Throttle { .. } | Record::Unthrottle { .. } | Record::Other => return None,
     })
+}
+
+/// `r-xp`: the protection and the flags of a mapping (mmap(2)).
+pub(super) fn map_rights(prot: u32, flags: u32) -> String {
+    let letter = |bit: u32, letter: char| if prot & bit != 0 { letter } else { '-' };
+    let shared = if flags & 1 != 0 { 's' } else { 'p' };
+    [letter(1, 'r'), letter(2, 'w'), letter(4, 'x'), shared].into_iter().collect()
 }
 
 /// What is told of the records that are only carried.

@@ -9,6 +9,8 @@ use crate::panel::{Align, Cell, Column, Table};
 use crate::record::kinds::FileId;
 use crate::session::{MapId, Session, Side};
 
+use super::records::map_rights;
+
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ThreadEntry {
@@ -26,12 +28,6 @@ struct MapEntry {
     prot: u32,
     flags: u32,
 }
-
-/// Bits of a mapping's protection and flags (mmap(2)).
-const READ: u32 = 1;
-const WRITE: u32 = 2;
-const EXEC: u32 = 4;
-const SHARED: u32 = 1;
 
 /// The threads that a recording told of, each as it was last, with the mappings of code that its process had.
 #[derive(Debug)]
@@ -127,10 +123,7 @@ impl<'a> TaskList<'a> {
             let dso = self.session.dsos.get(map.dso);
             let inode = if let FileId::Inode { inode, .. } = dso.file { inode } else { 0 };
             let end = start.saturating_add(map.len);
-            let bit = |of: u32, bit: u32, c: char| if of & bit != 0 { c } else { '-' };
-            let kind = if entry.flags & SHARED != 0 { 's' } else { 'p' };
-            let prot = [bit(entry.prot, READ, 'r'), bit(entry.prot, WRITE, 'w'), bit(entry.prot, EXEC, 'x'), kind];
-            let prot: String = prot.iter().collect();
+            let prot = map_rights(entry.prot, entry.flags);
             format!("{start:x}-{end:x} {prot} {:08x} {inode} {}", map.pgoff, clean(&dso.path))
         })
     }
@@ -138,12 +131,8 @@ impl<'a> TaskList<'a> {
     /// As a table.
     pub(crate) fn table(&self) -> Table {
         let number = |name, title| Column::new(name, title, Align::Right, 8);
-        let columns = vec![
-            number("pid", "PID"),
-            number("tid", "TID"),
-            number("ppid", "PPID"),
-            Column::new("comm", "Comm", Align::Left, 0),
-        ];
+        let columns =
+            vec![number("pid", "PID"), number("tid", "TID"), number("ppid", "PPID"), Column::texts("comm", "Comm")];
         let row = |(_, thread): (usize, &ThreadEntry)| {
             let id = |n: i32| Cell::Id(n.into());
             vec![id(thread.pid), id(thread.tid), id(thread.ppid), Cell::Text(thread.comm.clone())]
@@ -158,7 +147,7 @@ impl<'a> TaskList<'a> {
             Column::new("start", "Start", Align::Right, 18),
             Column::new("end", "End", Align::Right, 18),
             Column::new("offset", "Offset", Align::Right, 18),
-            Column::new("file", "File", Align::Left, 0),
+            Column::texts("file", "File"),
         ];
         let mut rows = Vec::new();
         for (pid, maps) in &self.maps {

@@ -220,7 +220,7 @@ impl<'a> EventRows<'a> {
         let by_function = self.top.is_by_function();
         let branches = |inclusive: bool| {
             let kind = TreeKind { direction: spec.direction, inclusive };
-            self.chains_of(kind, &all_entries, shape, |_, tree| Branch::of(spec, self.data, tree))
+            self.chains_of(kind, &all_entries, shape, |tree| Branch::of(spec, self.data, tree))
         };
         let below = branches(shape.children);
         let whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
@@ -262,17 +262,10 @@ impl<'a> EventRows<'a> {
 
     /// Prints them as text.
     pub(super) fn print(&self, shape: &ReportShape<'_>) -> anyhow::Result<()> {
-        if shape.as_perf && shape.args.more.separator.is_none() && !shape.args.hierarchy {
+        if shape.is_perfs_text() {
             return self.print_as_perf(shape);
         }
-        let head = format!(
-            "# event {}: {} samples, period {}, lost {}\n",
-            panel::text::clean(self.name),
-            panel::unit::thousands(self.top.total.samples),
-            panel::unit::thousands(self.top.total.period),
-            panel::unit::thousands(self.lost)
-        );
-        print(&head)?;
+        print(&json::event_line(self.name, "samples", &self.top.total, self.lost))?;
         if shape.args.hierarchy {
             let least = shape.args.percent_limit;
             print(&panel::tree::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;
@@ -307,18 +300,18 @@ impl<'a> EventRows<'a> {
     fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
         match spec.form {
             ChainForm::Graph | ChainForm::Fractal => {
-                self.chains(spec, shape, |_, tree| spec.tree(self.data, tree, &self.whole))
+                self.chains(spec, shape, |tree| spec.tree(self.data, tree, &self.whole))
             }
             ChainForm::Flat | ChainForm::Folded => self.as_perf_has_them(spec, shape),
         }
     }
 
     /// What is made of the call chains of the rows that have some which are shown, by their places.
-    pub(super) fn chains<R: Send>(
+    fn chains<R: Send>(
         &self,
         spec: &ChainSpec,
         shape: &ReportShape<'_>,
-        make: impl Fn(&TopRow, &HeavyTree) -> R + Sync,
+        make: impl Fn(&HeavyTree) -> R + Sync,
     ) -> ChainsByRow<R> {
         let kind = TreeKind { direction: spec.direction, inclusive: shape.children };
         self.chains_of(kind, spec, shape, make)
@@ -330,7 +323,7 @@ impl<'a> EventRows<'a> {
         kind: TreeKind,
         spec: &ChainSpec,
         shape: &ReportShape<'_>,
-        make: impl Fn(&TopRow, &HeavyTree) -> R + Sync,
+        make: impl Fn(&HeavyTree) -> R + Sync,
     ) -> ChainsByRow<R> {
         let threshold = spec.threshold(&self.whole);
         // A chain counts no more than its row does, so that most rows have none.
@@ -345,16 +338,16 @@ impl<'a> EventRows<'a> {
             let mut out = Vec::new();
             for rows in groups {
                 let trees = heavy.trees(&mut weights, rows);
-                out.extend(rows.iter().zip(&trees).map(|(row, tree)| (row.place(), make(row, tree))));
+                out.extend(rows.iter().zip(&trees).map(|(row, tree)| (row.place(), make(tree))));
             }
             out
         };
         shared(&groups, groups.len(), 1, of_groups).into_iter().flatten().collect()
     }
 
-    /// A row's call tree as objects, each with its depth.
-    pub(super) fn chain_objects(&self, spec: &ChainSpec, tree: &HeavyTree) -> Value {
-        json::chain(self.data, spec, tree, &self.whole)
+    /// The call trees of rows as objects, each with its depth.
+    pub(super) fn chain_objects(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<Value> {
+        self.chains(spec, shape, |tree| json::chain(self.data, spec, tree, &self.whole))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::event::pmu;
 use crate::event::supported::Supported;
 use crate::kernel::sys::Sys;
 
-use super::{Check, CheckState, item};
+use super::{Check, CheckState, good, item, limited};
 
 /// The items of the PMUs of a sysfs tree.
 pub(super) fn checks(root: &Path, sys: &dyn Sys) -> Vec<Check> {
@@ -25,9 +25,8 @@ pub(super) fn checks(root: &Path, sys: &dyn Sys) -> Vec<Check> {
 }
 
 fn without() -> Check {
-    item(
+    limited(
         "hardware counters",
-        CheckState::Limited,
         "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; code with interrupts off is charged to where they are turned on again",
         "On a VM host, expose the PMU (KVM: -cpu host,pmu=on).",
     )
@@ -42,34 +41,31 @@ fn counters(pmus: &str, has: &Supported) -> Check {
     let lacking = if lacks.is_empty() { String::new() } else { format!("; it has no {lacks}") };
     let found = format!("{pmus} counts {}{lacking}{at_a_time}", if counted.is_empty() { "none" } else { &counted });
     match (has.events.0.iter().any(|name| name == "cycles"), has.samples) {
-        (false, _) => item(
+        (false, _) => limited(
             "hardware counters",
-            CheckState::Limited,
             format!("{found}; cycles becomes cpu-clock, a timer"),
             "On a VM host, expose the whole PMU (KVM: -cpu host,pmu=on).",
         ),
-        (true, false) => item(
+        (true, false) => limited(
             "hardware counters",
-            CheckState::Limited,
             format!("{found}; without an interrupt nothing of it is sampled: cycles becomes cpu-clock, a timer"),
             "`perfprof-tui stat` counts; the machine's firmware tells the kernel of the PMU's interrupt.",
         ),
-        (true, true) => item("hardware counters", CheckState::Good, found, ""),
+        (true, true) => good("hardware counters", found),
     }
 }
 
 fn caches(has: &Supported) -> Check {
     let (counted, lacks) = (&has.caches.0, has.caches.1.len());
     match counted.is_empty() {
-        true => item(
+        true => limited(
             "cache events",
-            CheckState::Limited,
             format!(
                 "none: the kernel knows no event of this PMU for any of {lacks} names (L1-dcache-loads, LLC-loads…)"
             ),
             "Where the CPU's manual has such events, -e rHEX counts them.",
         ),
-        false => item("cache events", CheckState::Good, counted.join(" "), ""),
+        false => good("cache events", counted.join(" ")),
     }
 }
 
@@ -80,34 +76,31 @@ fn raw(root: &Path, pmus: &[String]) -> Check {
     });
     let spelled: Vec<String> = spelled.collect();
     let found = format!("-e rHEX by the CPU's manual, and by terms {}", spelled.join(" "));
-    item("raw events", CheckState::Good, found, "")
+    good("raw events", found)
 }
 
 fn precision(root: &Path, name: &str, has: &Supported) -> Check {
     let levels = &["none", ":p", ":p :pp", ":p :pp :ppp"][usize::from(has.precise.min(3))];
     match (has.precise, pmu::max_precise(root, name)) {
-        (0, _) => item(
+        (0, _) => limited(
             "precise samples",
-            CheckState::Limited,
             "none: cycles:p is taken without it, and a sample lies where the interrupt came, some instructions late",
             "",
         ),
-        (_, Some(0)) | (_, None) => item(
+        (_, Some(0)) | (_, None) => limited(
             "precise samples",
-            CheckState::Limited,
             format!("{levels} are taken and change nothing: {name} says of no level that it has it (caps/max_precise)"),
             "",
         ),
-        (_, Some(_)) => item("precise samples", CheckState::Good, format!("cycles{levels}"), ""),
+        (_, Some(_)) => good("precise samples", format!("cycles{levels}")),
     }
 }
 
 fn branches(has: &Supported) -> Check {
     match has.branches {
-        true => item("branch stacks", CheckState::Good, "-b, -j and --call-graph lbr", ""),
-        false => item(
+        true => good("branch stacks", "-b, -j and --call-graph lbr"),
+        false => limited(
             "branch stacks",
-            CheckState::Limited,
             "none: this CPU, or its virtual one, remembers no branches for the kernel; -b, -j and --call-graph lbr are refused",
             "",
         ),

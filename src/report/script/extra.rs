@@ -13,7 +13,7 @@ use crate::record::sample::UserState;
 use crate::session::{DsoKind, MapId, Session};
 use crate::symbols::Resolver;
 
-use super::super::dump::register_values;
+use super::super::dump::{register_values, row_of_bytes};
 use super::Shape;
 
 /// A sample as its record has it.
@@ -140,8 +140,9 @@ impl RecordSample<'_> {
 
     fn branches(&mut self, shape: &Shape, form: BranchForm, out: &mut String) {
         let with_dso = shape.set.has("dso");
+        let before = if form == BranchForm::Function { "" } else { " " };
         for branch in branches(self.sample.branches) {
-            for (ip, before) in [(branch.from, form.before()), (branch.to, form.between())] {
+            for (ip, before) in [(branch.from, before), (branch.to, "/")] {
                 let named = self.addresses.at(self.session, self.sample.pid, ip);
                 out.push_str(before);
                 let _ = match form {
@@ -188,16 +189,6 @@ enum BranchForm {
     Offset,
 }
 
-impl BranchForm {
-    fn before(self) -> &'static str {
-        if self == Self::Function { "" } else { " " }
-    }
-
-    fn between(self) -> &'static str {
-        "/"
-    }
-}
-
 fn put_registers(state: &UserState<'_>, arm: bool, out: &mut String) {
     if state.regs.is_empty() {
         return;
@@ -213,12 +204,7 @@ fn bpf_output(raw: &[u8], out: &mut String) {
     out.push('\n');
     for (row, bytes) in raw.chunks(8).enumerate() {
         let _ = write!(out, "{:>16} {:04x}:", if row == 0 { "BPF output:" } else { "" }, 8 * row);
-        bytes.iter().for_each(|byte| _ = write!(out, " {byte:02x}"));
-        out.extend(std::iter::repeat_n("   ", 8 - bytes.len()));
-        out.push_str("  ");
-        out.extend(bytes.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }));
-        out.extend(std::iter::repeat_n(' ', 8 - bytes.len()));
-        out.push('\n');
+        row_of_bytes(bytes, 8, out);
     }
     let is_text = raw.last() == Some(&0) && raw[..raw.len() - 1].iter().all(|byte| matches!(byte, b' '..=b'~'));
     if is_text {

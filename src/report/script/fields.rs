@@ -78,27 +78,13 @@ const NOT_HERE: &[(&str, &str)] = &[
 ];
 
 /// Fields whose values are kept with no sample: they take a second look at the records.
-const OF_RECORDS: &[&str] = &[
-    "addr",
-    "data_src",
-    "weight",
-    "ins_lat",
-    "iregs",
-    "uregs",
-    "brstack",
-    "brstacksym",
-    "brstackoff",
-    "bpf-output",
-    "phys_addr",
-    "data_page_size",
-    "code_page_size",
-    "misc",
-];
+const OF_RECORDS: &str = "addr data_src weight ins_lat iregs uregs brstack brstacksym brstackoff bpf-output phys_addr \
+                          data_page_size code_page_size misc";
 
 impl FieldSet {
-    /// The set of some names that are fields.
-    fn of(names: &[&str]) -> Self {
-        Self(names.iter().filter_map(|name| Self::one(name)).fold(0, |all, one| all | one.0))
+    /// The set of some names that are fields, with blanks between.
+    fn of(names: &str) -> Self {
+        Self(names.split_whitespace().filter_map(Self::one).fold(0, |all, one| all | one.0))
     }
 
     fn one(name: &str) -> Option<Self> {
@@ -115,10 +101,6 @@ impl FieldSet {
 
     fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
-    }
-
-    fn is_empty(self) -> bool {
-        self.0 == 0
     }
 
     fn names(self) -> impl Iterator<Item = &'static Field> {
@@ -139,16 +121,8 @@ enum Class {
     Other,
 }
 
-const CLASSES: [Class; 8] = [
-    Class::Hardware,
-    Class::Software,
-    Class::Tracepoint,
-    Class::HwCache,
-    Class::Raw,
-    Class::Breakpoint,
-    Class::Synthesized,
-    Class::Other,
-];
+/// How many there are.
+const CLASSES: usize = Class::Other as usize + 1;
 
 impl Class {
     fn named(word: &str) -> Option<Self> {
@@ -176,21 +150,15 @@ impl Class {
     }
 
     fn default(self) -> FieldSet {
-        let common = FieldSet::of(&["comm", "tid", "cpu", "time", "event"]);
-        let code = FieldSet::of(&["ip", "sym", "symoff", "dso", "period"]);
+        let common = FieldSet::of("comm tid cpu time event");
+        let code = FieldSet::of("ip sym symoff dso period");
         match self {
-            Self::Tracepoint => common.and(FieldSet::of(&["trace"])),
-            Self::Synthesized => common.and(code).and(FieldSet::of(&["synth"])).without(FieldSet::of(&["period"])),
+            Self::Tracepoint => common.and(FieldSet::of("trace")),
+            Self::Synthesized => common.and(code).and(FieldSet::of("synth")).without(FieldSet::of("period")),
             // What a PMU says of an access to memory.
-            Self::Raw => common.and(code).and(FieldSet::of(&[
-                "addr",
-                "data_src",
-                "weight",
-                "phys_addr",
-                "data_page_size",
-                "code_page_size",
-                "ins_lat",
-            ])),
+            Self::Raw => common
+                .and(code)
+                .and(FieldSet::of("addr data_src weight phys_addr data_page_size code_page_size ins_lat")),
             _ => common.and(code),
         }
     }
@@ -198,9 +166,9 @@ impl Class {
     /// Fields that events of the type never have.
     fn invalid(self) -> FieldSet {
         match self {
-            Self::Software => FieldSet::of(&["trace"]),
+            Self::Software => FieldSet::of("trace"),
             Self::Tracepoint | Self::Other | Self::Synthesized => FieldSet::default(),
-            _ => FieldSet::of(&["trace", "bpf-output"]),
+            _ => FieldSet::of("trace bpf-output"),
         }
     }
 }
@@ -217,8 +185,7 @@ struct Choice {
 /// The fields that are printed, by type of event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    choices: [Choice; CLASSES.len()],
-    by_default: bool,
+    choices: [Choice; CLASSES],
 }
 
 impl Fields {
@@ -249,14 +216,15 @@ impl Fields {
                 _ => only = Some(only.unwrap_or_default().and(one)),
             }
         }
-        if only.is_some() && !(plus.is_empty() && minus.is_empty()) {
+        let is_change = plus.and(minus) != FieldSet::default();
+        if only.is_some() && is_change {
             return Err("+ and - change what is printed by default, so all or none of them have one".to_owned());
         }
-        let is_change = !(plus.is_empty() && minus.is_empty());
-        for (own, choice) in CLASSES.iter().zip(&mut self.choices) {
-            if class.is_some_and(|class| class != *own) {
-                continue;
-            }
+        let chosen = match class {
+            Some(class) => std::slice::from_mut(&mut self.choices[class as usize]),
+            None => &mut self.choices,
+        };
+        for choice in chosen {
             if is_change {
                 choice.plus = choice.plus.without(minus).and(plus);
                 choice.minus = choice.minus.without(plus).and(minus);
@@ -271,12 +239,12 @@ impl Fields {
     /// several events of a type it is, as in perf, the first one whose samples must have it.
     pub(super) fn of_event(&self, event: &EventDesc, is_first: bool) -> Result<FieldSet, String> {
         let class = Class::of(event);
-        let choice = CLASSES.iter().position(|own| *own == class).map(|at| self.choices[at]).unwrap_or_default();
+        let choice = self.choices[class as usize];
         let is_bpf_output = event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_BPF_OUTPUT;
-        let own = if is_bpf_output { FieldSet::of(&["bpf-output"]) } else { FieldSet::default() };
+        let own = if is_bpf_output { FieldSet::of("bpf-output") } else { FieldSet::default() };
         let mut set = choice.only.unwrap_or_else(|| class.default().and(own)).and(choice.plus).without(choice.minus);
         // A recorded call chain is printed of tracepoints as well.
-        let of_code = FieldSet::of(&["ip", "sym", "symoff", "dso"]);
+        let of_code = FieldSet::of("ip sym symoff dso");
         if choice.only.is_none() && event.attr.sample_type & sample::CALLCHAIN != 0 {
             set = set.and(of_code.without(choice.minus));
         }
@@ -289,7 +257,7 @@ impl Fields {
                 let (event, field) = (&event.name, field.name);
                 return Err(format!("samples of {event} have no {part}, so {field} cannot be printed"));
             }
-            set = set.without(FieldSet::of(&[field.name]));
+            set = set.without(FieldSet::of(field.name));
         }
         if set.has("srcline") && !set.has("ip") {
             return Err("srcline needs ip: a line is that of an address".to_owned());
@@ -304,12 +272,12 @@ impl Fields {
 
     /// True if source lines are among them.
     pub(crate) fn wants_lines(&self) -> bool {
-        self.has_any(&["srcline"])
+        self.has_any("srcline")
     }
 
     /// True if what is in the code of samples is among them.
     pub(crate) fn wants_code(&self) -> bool {
-        self.has_any(&["insn", "insnlen", "srccode"])
+        self.has_any("insn insnlen srccode")
     }
 
     /// True if any is among them that only a record has.
@@ -317,7 +285,7 @@ impl Fields {
         self.has_any(OF_RECORDS)
     }
 
-    fn has_any(&self, names: &[&str]) -> bool {
+    fn has_any(&self, names: &str) -> bool {
         let wanted = FieldSet::of(names);
         let has = |choice: &Choice| choice.only.unwrap_or_default().and(choice.plus).0 & wanted.0 != 0;
         self.choices.iter().any(has)

@@ -356,10 +356,10 @@ fn letters(kind: u32, flags: u16) -> String {
 }
 
 /// `2026-11-21 03:04:46.123076`, of nanoseconds since 1970.
-fn time_of_day(wall: u64) -> String {
-    let [year, month, day, hour, minute, second] = local_time((wall / 1_000_000_000) as i64).unwrap_or_default();
+pub(crate) fn time_of_day(wall: u64) -> String {
+    let time = local_time((wall / 1_000_000_000) as i64).unwrap_or_default();
     let micros = wall % 1_000_000_000 / 1000;
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
+    format!("{}.{micros:06}", time.strftime("%Y-%m-%d %H:%M:%S"))
 }
 
 fn shape(event: &EventDesc, set: FieldSet, width: usize, hide_chains: bool) -> Shape {

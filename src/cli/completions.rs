@@ -16,7 +16,8 @@ use crate::units::kit::Spec;
 
 use super::args::{Completions, Man, whole};
 use super::output::{print, print_json};
-use super::{manual, perf_options, schema, usage};
+use super::perf_options::{self, PerfOption};
+use super::{manual, schema, usage};
 
 const NAME: &str = "perfprof-tui";
 
@@ -120,12 +121,12 @@ fn example(roff: &mut Roff, spec: &Spec) {
 
 /// The options of perf that the help leaves out.
 fn perfs(roff: &mut Roff, command: &str) {
-    let (whose, all) = match crate::units::find(command) {
-        Some(spec) if perf_options::listed(command).is_empty() => {
-            ("PERF-PROF", perf_options::listed_of_unit(spec.name))
-        }
-        _ => ("PERF", perf_options::listed(command)),
-    };
+    let mut whose = "PERF";
+    let mut all: Vec<_> = perf_options::of_command(command).map(PerfOption::entry).collect();
+    if all.is_empty() && units::find(command).is_some() {
+        whose = "PERF-PROF";
+        all = perf_options::of_unit(command).map(PerfOption::entry).collect();
+    }
     for (idle, what) in [(true, "WITHOUT EFFECT"), (false, "THAT ARE REFUSED")] {
         let mut list = all.iter().filter(|(.., is_idle)| *is_idle == idle).peekable();
         if list.peek().is_some() {

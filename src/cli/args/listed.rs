@@ -34,7 +34,6 @@ impl NamedRecording {
     }
 }
 
-/// Options of `evlist`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Evlist {
     #[command(flatten)]
@@ -53,7 +52,6 @@ pub(crate) struct Evlist {
     pub(crate) trace_fields: bool,
 }
 
-/// Options of `buildid-list`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct BuildidList {
     #[command(flatten)]
@@ -69,7 +67,6 @@ pub(crate) struct BuildidList {
     pub(crate) kernel_maps: bool,
 }
 
-/// Options of `inject`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Inject {
     #[command(flatten)]

@@ -9,7 +9,6 @@ use clap::{ArgAction, Args as ClapArgs};
 use super::{Format, PERF};
 use crate::lang::quantity;
 
-/// Options of `stat`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Stat {
     /// Events to count, e.g. cycles:u,page-faults,{branches,branch-misses}
@@ -190,7 +189,6 @@ pub(crate) struct Probe {
     pub(crate) format: Format,
 }
 
-/// Options of `list`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct List {
     /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem; containers
@@ -204,7 +202,6 @@ pub(crate) struct List {
     pub(crate) no_desc: bool,
 }
 
-/// Options of `cpus`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Cpus {
     /// Seconds between two tables

@@ -114,7 +114,7 @@ fn tree(is_asked: &dyn Fn(&str) -> bool) -> clap::Command {
         true => with_perfs(own),
         false => without_arguments(&own),
     });
-    help::with_flags(unit_args::add(perf_options::add("top", command), is_asked))
+    help::with_flags(unit_args::add(perf_options::add(perf_options::of_command("top"), command), is_asked))
 }
 
 fn without_arguments(command: &clap::Command) -> clap::Command {
@@ -134,10 +134,9 @@ fn with_perfs(command: clap::Command) -> clap::Command {
         "script" => command.mut_arg("dsos", |arg| arg.short(None::<char>)),
         _ => command,
     };
-    perf_options::add(&name, command)
+    perf_options::add(perf_options::of_command(&name), command)
 }
 
-/// Options of `demo`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Demo {
     #[command(flatten)]
@@ -150,7 +149,6 @@ pub(crate) struct Demo {
     pub(crate) no_tour: bool,
 }
 
-/// Options of `completions`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Completions {
     /// The shell
@@ -158,7 +156,6 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Options of `man`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Man {
     /// The command or topic whose page is printed: screens, filter, names, units, json, config [default: the program]
@@ -172,7 +169,6 @@ pub(crate) struct Man {
     pub(crate) schema: Option<String>,
 }
 
-/// Options of `config`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
     /// Only say what is wrong with it
@@ -201,7 +197,6 @@ fn export_format() -> impl TypedValueParser<Value = &'static export::Format> {
         .try_map(|name| export::FORMATS.iter().find(|format| format.name == name).copied().ok_or("it is no format"))
 }
 
-/// Options of `export`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Export {
     #[command(flatten)]

@@ -130,7 +130,6 @@ fn order_side(text: &str) -> Result<OrderSide, &'static str> {
     }
 }
 
-/// Options of `diff`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Diff {
     /// The recording before [default: perf.data.old]

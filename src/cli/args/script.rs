@@ -6,7 +6,6 @@ use crate::lang::quantity;
 
 use super::{FrameArgs, PERF, Recording, SampleSelection};
 
-/// Options of `script`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Script {
     #[command(flatten)]

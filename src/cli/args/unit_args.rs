@@ -1,10 +1,11 @@
 //! The commands of analysis units, made from their descriptions.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, ValueHint, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args as ClapArgs, Command, FromArgMatches, ValueHint};
 
 use crate::cli::{help, perf_options};
 use crate::event::CallGraph;
@@ -47,80 +48,23 @@ pub(crate) fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)>
     units::find(name).map(|spec| (spec, own))
 }
 
-fn switch(id: &'static str, help: &'static str) -> Arg {
-    Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
-}
-
-fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
-    Arg::new(id).long(id).value_name(name).help(help)
-}
-
 /// The command of a unit.
 pub(crate) fn of(spec: &'static Spec) -> Command {
     let about = capital(spec.about);
     let output = if spec.output.is_empty() { String::new() } else { format!("\n\n{}", spec.output) };
     let long = format!("{about}.\n\n{}\n\nExample: {}{output}", spec.help, spec.example);
-    let mut command = Command::new(spec.name).max_term_width(100).args([
-        Arg::new("files")
-            .value_name("FILE")
-            .num_args(0..)
-            .value_hint(ValueHint::FilePath)
-            .help("A recording that holds its events, instead of the running machine"),
-        Arg::new("interval").short('i').long("interval").value_name("S|FILE").action(ArgAction::Append).help(format!(
-            "Seconds after which figures are printed and reset (milliseconds from 100 on, or 500ms) [default: {}]; a word \
-             that is no time is a recording, as -i of other commands",
-            match spec.interval {
-                Some(seconds) => format!("{seconds}, with --duration one report at the end"),
-                None => "one report at the end".to_owned(),
-            }
-        )),
-        switch("batch", "Print figures, without a screen (so it is without a terminal)"),
-        Arg::new("format")
-            .long("format")
-            .value_parser(value_parser!(Format))
-            .default_value("text")
-            .help("How figures are printed"),
-        value("panel", "TITLE", "Print only panels whose title begins so (CSV: the first one)")
-            .action(ArgAction::Append),
-        Arg::new("count")
-            .short('n')
-            .long("count")
-            .value_name("N")
-            .value_parser(quantity::count::<u64>)
-            .help("End after so many intervals"),
-        Arg::new("output")
-            .short('o')
-            .long("output")
-            .value_name("FILE")
-            .value_hint(ValueHint::FilePath)
-            .hide_short_help(true)
-            .help("Print figures into this file"),
-        value("duration", "S", "End after so many seconds").value_parser(quantity::duration),
-        value("flame-graph", "NAME", "Write stacks to NAME.folded, with -i after DATE;TIME; - for standard output"),
-        value(
-            "heatmap",
-            "NAME",
-            "Write `TIME LATENCY` in nanoseconds, as trace2heatmap reads it, to NAME-EVENT-EVENT.lat; - for standard output",
-        ),
-        switch("all-cpus", "The whole machine (the default without a target)").short('a'),
-        value("cpu", "CPUS", "Only these CPUs, e.g. 0-3,32").short('C').alias("cpus"),
-        value("pid", "PIDS", "These processes and what they start").short('p').alias("pids"),
-        value("tid", "TIDS", "Only these threads").short('t').alias("tids").conflicts_with("pid"),
-        value(
-            "call-graph",
-            "MODE",
-            "How user call chains are taken: fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr, none or auto",
-        )
-        .default_value("fp"),
-        value("mmap-pages", "PAGES", "Data pages of each CPU's ring buffer (or 512K, 4M)").short('m'),
-        switch("order", "Nothing: records are always in the order of time").hide_short_help(true),
-        value("order-mem", "SIZE", "Nothing: what waits for its order takes what --memory leaves").hide_short_help(true),
-        Arg::new("describe")
-            .long("describe")
-            .action(ArgAction::SetTrue)
-            .help("Print these options and the fields of its events; so does the word help in place of a command"),
-        Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
-    ]);
+    let interval = match spec.interval {
+        Some(seconds) => format!("{seconds}, with --duration one report at the end"),
+        None => "one report at the end".to_owned(),
+    };
+    let interval = format!(
+        "Seconds after which figures are printed and reset (milliseconds from 100 on, or 500ms) [default: {interval}]; a \
+         word that is no time is a recording, as -i of other commands"
+    );
+    let mut command = UnitArgs::augment_args(Command::new(spec.name).max_term_width(100)).mut_args(|arg| {
+        let is_interval = arg.get_id() == "intervals";
+        if is_interval { arg.help(interval.clone()) } else { arg }
+    });
     let heading = |opt: &Opt| if RARE.contains(&opt.name) { "More options of this unit" } else { help::OWN };
     let own = own_options(spec).map(|opt| (opt, heading(opt)));
     for (opt, heading) in own.chain(shared_options().map(|opt| (opt, "Options of all units"))) {
@@ -130,7 +74,7 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
     // -k is the key of units. Arguments that are added in a group bring the group's description along, so that
     // the unit's own comes after them.
     let command = command.mut_arg("vmlinux", |arg| arg.short(None)).about(about).long_about(long);
-    perf_options::add_to_unit(spec.name, command)
+    perf_options::add(perf_options::of_unit(spec.name), command)
 }
 
 fn arg(opt: &'static Opt) -> Arg {
@@ -199,33 +143,81 @@ fn capital(text: &str) -> String {
 }
 
 /// The arguments after a unit's name.
-#[derive(Debug)]
+#[derive(Debug, ClapArgs)]
 pub(crate) struct UnitArgs {
+    #[arg(skip)]
     pub(crate) settings: Settings,
     /// The unit's options as `:unit` takes them.
+    #[arg(skip)]
     pub(crate) words: Vec<String>,
-    pub(crate) files: Vec<std::path::PathBuf>,
+    /// A recording that holds its events, instead of the running machine
+    #[arg(value_name = "FILE", num_args = 0.., value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    #[arg(short = 'i', long = "interval", value_name = "S|FILE", action = ArgAction::Append)]
+    intervals: Vec<String>,
+    #[arg(skip)]
     pub(crate) interval: Option<Duration>,
     /// An interval that was taken for milliseconds.
+    #[arg(skip)]
     pub(crate) taken_for_ms: Option<String>,
+    /// Print figures, without a screen (so it is without a terminal)
+    #[arg(long)]
     pub(crate) batch: bool,
+    /// How figures are printed
+    #[arg(long, value_names = [""; 0], value_enum, default_value = "text")]
     pub(crate) format: Format,
+    /// Print only panels whose title begins so (CSV: the first one)
+    #[arg(long = "panel", value_name = "TITLE", action = ArgAction::Append)]
     pub(crate) panels: Vec<String>,
+    /// End after so many intervals
+    #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count::<u64>)]
     pub(crate) count: Option<u64>,
-    /// Where figures are printed, unless on standard output.
-    pub(crate) output: Option<std::path::PathBuf>,
+    /// Print figures into this file
+    #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub(crate) output: Option<PathBuf>,
+    /// End after so many seconds
+    #[arg(long, value_name = "S", value_parser = quantity::duration)]
     pub(crate) duration: Option<Duration>,
+    /// Write stacks to NAME.folded, with -i after DATE;TIME; - for standard output
+    #[arg(long = "flame-graph", value_name = "NAME")]
     pub(crate) folded: Option<String>,
+    /// Write `TIME LATENCY` in nanoseconds, as trace2heatmap reads it, to NAME-EVENT-EVENT.lat; - for standard output
+    #[arg(long = "heatmap", value_name = "NAME")]
     pub(crate) points: Option<String>,
+    /// The whole machine (the default without a target)
+    #[arg(short = 'a', long = "all-cpus")]
+    all: bool,
+    /// Only these CPUs, e.g. 0-3,32
+    #[arg(short = 'C', long = "cpu", alias = "cpus", value_name = "CPUS")]
     pub(crate) cpus: Option<String>,
+    /// These processes and what they start
+    #[arg(short = 'p', long = "pid", alias = "pids", value_name = "PIDS")]
     pub(crate) pids: Option<String>,
+    /// Only these threads
+    #[arg(short = 't', long = "tid", alias = "tids", value_name = "TIDS", conflicts_with = "pids")]
     pub(crate) tids: Option<String>,
-    pub(crate) pages: Option<String>,
+    /// How user call chains are taken: fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr, none or auto
+    #[arg(long, value_name = "MODE", default_value = "fp")]
+    call_graph: String,
+    #[arg(skip)]
     pub(crate) chains: CallGraph,
-    pub(crate) cmd: Vec<std::ffi::OsString>,
-    pub(crate) names: NameArgs,
-    /// Whether only its options and events are wanted.
+    /// Data pages of each CPU's ring buffer (or 512K, 4M)
+    #[arg(short = 'm', long = "mmap-pages", value_name = "PAGES")]
+    pub(crate) pages: Option<String>,
+    /// Nothing: records are always in the order of time
+    #[arg(long, hide_short_help = true)]
+    order: bool,
+    /// Nothing: what waits for its order takes what --memory leaves
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    order_mem: Option<String>,
+    /// Print these options and the fields of its events; so does the word help in place of a command
+    #[arg(long)]
     pub(crate) describe: bool,
+    /// A command to start and follow
+    #[arg(value_name = "CMD", num_args = 0.., last = true)]
+    pub(crate) cmd: Vec<OsString>,
+    #[arg(skip)]
+    pub(crate) names: NameArgs,
 }
 
 /// Seconds from which on a plain number after `-i` is milliseconds, as perf-prof has it.
@@ -234,75 +226,49 @@ const MILLISECONDS_FROM: f64 = 100.0;
 impl UnitArgs {
     /// Reads the matches of a unit's command.
     pub(crate) fn of(spec: &Spec, matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let one = |id: &str| matches.get_one::<String>(id).cloned();
-        let many =
-            |id: &str| -> Vec<String> { matches.get_many::<String>(id).into_iter().flatten().cloned().collect() };
-        let (mut settings, mut words) = (Settings::default(), Vec::new());
+        let mut args = Self::from_arg_matches(matches)?;
+        args.names = NameArgs::from_arg_matches(matches)?;
+        args.read(spec, matches).map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+        Ok(args)
+    }
+
+    /// Reads what only the unit, or a look at several words, tells.
+    fn read(&mut self, spec: &Spec, matches: &ArgMatches) -> Result<(), String> {
         for opt in own_options(spec).chain(shared_options()) {
-            let values = match (opt.value, opt.many) {
-                ("", _) if matches.get_flag(opt.name) => vec![String::new()],
-                ("", _) => Vec::new(),
-                (_, true) => many(opt.name),
-                (_, false) => one(opt.name).into_iter().collect(),
+            let values: Vec<String> = match opt.value {
+                "" if matches.get_flag(opt.name) => vec![String::new()],
+                "" => Vec::new(),
+                _ => matches.get_many(opt.name).into_iter().flatten().cloned().collect(),
             };
             for value in values {
-                words.push(format!("--{}", opt.name));
-                words.extend((!opt.value.is_empty()).then(|| value.clone()));
-                settings
-                    .set(opt.name, &value)
-                    .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+                self.words.push(format!("--{}", opt.name));
+                self.words.extend((!opt.value.is_empty()).then(|| value.clone()));
+                self.settings.set(opt.name, &value)?;
             }
         }
-        let mut files: Vec<std::path::PathBuf> = Vec::new();
-        for word in many("files") {
-            match address_event(&word).filter(|_| spec.name == BREAKPOINT) {
+        for file in std::mem::take(&mut self.files) {
+            match file.to_str().and_then(address_event).filter(|_| spec.name == BREAKPOINT) {
                 Some(event) => {
-                    words.extend(["--event".to_owned(), event.clone()]);
-                    settings
-                        .set("event", &event)
-                        .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+                    self.words.extend(["--event".to_owned(), event.clone()]);
+                    self.settings.set("event", &event)?;
                 }
-                None => files.push(word.into()),
+                None => self.files.push(file),
             }
         }
-        let (mut interval, mut taken_for_ms) = (None, None);
-        for word in many("interval") {
+        for word in std::mem::take(&mut self.intervals) {
             match quantity::duration(&word) {
                 Ok(_) if word.parse().is_ok_and(|n: f64| n >= MILLISECONDS_FROM) => {
-                    interval = quantity::milliseconds(&word).ok();
-                    taken_for_ms = Some(word);
+                    self.interval = quantity::milliseconds(&word).ok();
+                    self.taken_for_ms = Some(word);
                 }
-                Ok(time) => interval = Some(time),
-                Err(_) => files.push(word.into()),
+                Ok(time) => self.interval = Some(time),
+                Err(_) => self.files.push(word.into()),
             }
         }
-        let folded = one("flame-graph");
-        if folded.is_some() && spec.options.contains(&"stack") && !settings.has("stack") {
-            settings.set("stack", "").map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+        if self.folded.is_some() && spec.options.contains(&"stack") && !self.settings.has("stack") {
+            self.settings.set("stack", "")?;
         }
-        Ok(Self {
-            settings,
-            words,
-            files,
-            interval,
-            taken_for_ms,
-            batch: matches.get_flag("batch"),
-            format: matches.get_one("format").copied().unwrap_or(Format::Text),
-            panels: many("panel"),
-            count: matches.get_one("count").copied(),
-            output: one("output").map(Into::into),
-            duration: matches.get_one("duration").copied(),
-            folded,
-            points: one("heatmap"),
-            cpus: one("cpu"),
-            pids: one("pid"),
-            tids: one("tid"),
-            pages: one("mmap-pages"),
-            chains: CallGraph::parse(&one("call-graph").unwrap_or_default())
-                .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?,
-            cmd: many("cmd").into_iter().map(Into::into).collect(),
-            names: NameArgs::from_arg_matches(matches)?,
-            describe: matches.get_flag("describe"),
-        })
+        self.chains = CallGraph::parse(&self.call_graph)?;
+        Ok(())
     }
 }

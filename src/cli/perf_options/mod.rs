@@ -45,7 +45,7 @@ const fn only(
 }
 
 /// The options of each command; `top` is the live screen.
-pub(crate) const TABLES: &[(&str, &[PerfOption])] = &[
+const TABLES: &[(&str, &[PerfOption])] = &[
     ("top", recording::TOP),
     ("record", recording::RECORD),
     ("stat", recording::STAT),
@@ -98,13 +98,13 @@ impl<'a> Spelling<'a> {
     }
 }
 
-/// Has a command take the options of perf's that is called so. They are in no help: the manual's pages list them.
-pub(crate) fn add(name: &str, command: Command) -> Command {
-    TABLES.iter().filter(|(of, _)| *of == name).fold(command, |command, (_, options)| with(command, *options))
+/// The options of perf's command that is called so.
+pub(crate) fn of_command(name: &str) -> impl Iterator<Item = &'static PerfOption> {
+    TABLES.iter().filter(move |(of, _)| *of == name).flat_map(|(_, options)| *options)
 }
 
 /// What perf-prof's profiler of a unit's name is asked for, and the unit has not.
-fn of_unit(name: &str) -> impl Iterator<Item = &'static PerfOption> + use<'_> {
+pub(crate) fn of_unit(name: &str) -> impl Iterator<Item = &'static PerfOption> + use<'_> {
     let own = units::OF_ONE.iter().filter(move |(unit, _)| *unit == name).flat_map(|(_, options)| *options);
     let spec = crate::units::find(name);
     let is_its_own = move |option: &&PerfOption| {
@@ -114,13 +114,13 @@ fn of_unit(name: &str) -> impl Iterator<Item = &'static PerfOption> + use<'_> {
     units::OF_ALL.iter().chain(own).filter(move |option| !is_its_own(option))
 }
 
-/// Has a unit's command take those of perf-prof.
-pub(crate) fn add_to_unit(name: &str, command: Command) -> Command {
-    with(command, of_unit(name))
-}
-
-fn with(command: Command, options: impl IntoIterator<Item = &'static PerfOption>) -> Command {
-    spelling::with_opposites(options.into_iter().fold(command, |command, option| {
+/// Has a command take some, where there are any. They are in no help: the manual's pages list them.
+pub(crate) fn add(options: impl Iterator<Item = &'static PerfOption>, command: Command) -> Command {
+    let mut options = options.peekable();
+    if options.peek().is_none() {
+        return command;
+    }
+    spelling::with_opposites(options.fold(command, |command, option| {
         let own = Spelling::of(option.spelled);
         let arg = Arg::new(own.id()).hide(true);
         let arg = match own.value {
@@ -136,18 +136,10 @@ fn with(command: Command, options: impl IntoIterator<Item = &'static PerfOption>
 }
 
 /// Refuses what cannot be done; with -v comes what is to be said of those that have no effect.
-pub(crate) fn check(matches: &ArgMatches) -> anyhow::Result<Vec<String>> {
-    let (name, own) = matches.subcommand().unwrap_or(("top", matches));
-    let options = TABLES.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, options)| options);
-    checked(options, own)
-}
-
-/// The same of a unit's command.
-pub(crate) fn check_unit(name: &str, matches: &ArgMatches) -> anyhow::Result<Vec<String>> {
-    checked(of_unit(name), matches)
-}
-
-fn checked(options: impl IntoIterator<Item = &'static PerfOption>, own: &ArgMatches) -> anyhow::Result<Vec<String>> {
+pub(crate) fn check(
+    options: impl Iterator<Item = &'static PerfOption>,
+    own: &ArgMatches,
+) -> anyhow::Result<Vec<String>> {
     let is_typed = |id: &str| {
         matches!(own.try_contains_id(id), Ok(true)) && own.value_source(id) == Some(ValueSource::CommandLine)
     };
@@ -181,23 +173,14 @@ fn checked(options: impl IntoIterator<Item = &'static PerfOption>, own: &ArgMatc
 const VERBOSE: &str = "-v, --verbose";
 const SAYS: &str = "options without effect are said";
 
-/// The options of a command with what comes of them, for its manual page.
-pub(crate) fn listed(command: &str) -> Vec<(&'static str, &'static str, bool)> {
-    let own = TABLES.iter().filter(|(name, _)| *name == command).flat_map(|(_, options)| *options);
-    entries(own)
-}
-
-/// The same of a unit.
-pub(crate) fn listed_of_unit(name: &str) -> Vec<(&'static str, &'static str, bool)> {
-    entries(of_unit(name))
-}
-
-fn entries(options: impl Iterator<Item = &'static PerfOption>) -> Vec<(&'static str, &'static str, bool)> {
-    let entry = |option: &PerfOption| match option.fate {
-        Fate::Idle(why) | Fate::Only(_, why, _) => (option.spelled, why, true),
-        Fate::Refused(why) => (option.spelled, why, false),
-    };
-    options.map(entry).collect()
+impl PerfOption {
+    /// Its spelling, what comes of it, and whether it is taken, for a manual page.
+    pub(crate) fn entry(&self) -> (&'static str, &'static str, bool) {
+        match self.fate {
+            Fate::Idle(why) | Fate::Only(_, why, _) => (self.spelled, why, true),
+            Fate::Refused(why) => (self.spelled, why, false),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use super::output::complain;
 use super::report::chosen_events;
 use super::{open, output, usage};
 
-/// `perfprof-tui annotate`.
 pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
     let Some((recording, symbol)) = args.split() else {
         return Err(usage("one recording and one function; a name with blanks goes in quotes"));
@@ -38,7 +37,7 @@ pub(crate) fn run(args: Annotate) -> anyhow::Result<u8> {
         fold.update(loaded.data(), 0..u64::MAX);
         let all = annotate::functions(loaded.data(), &fold);
         match chosen(&loaded, all, symbol.as_deref(), args.percent_limit) {
-            Ok(list) => printer.print_all(&loaded, &loaded.event_names[event], &list)?,
+            Ok(list) => list.iter().try_for_each(|one| printer.print(&loaded, &loaded.event_names[event], one))?,
             Err(why) => fault = fault.or(Some(why)),
         }
     }
@@ -110,15 +109,8 @@ impl<'a> ListingPrinter<'a> {
         Self { args, resolver, lines, options, printed: 0, missing: Vec::new() }
     }
 
-    fn print_all(&mut self, loaded: &Offline, event: &str, list: &[SampledFunction]) -> anyhow::Result<()> {
-        for function in list {
-            let dso = loaded.ingest.core().session.dsos.get(function.dso);
-            self.print(dso, event, function)?;
-        }
-        Ok(())
-    }
-
-    fn print(&mut self, dso: &Dso, event: &str, function: &SampledFunction) -> anyhow::Result<()> {
+    fn print(&mut self, loaded: &Offline, event: &str, function: &SampledFunction) -> anyhow::Result<()> {
+        let dso = loaded.ingest.core().session.dsos.get(function.dso);
         let listing = code::list(dso, function.start, &mut self.resolver, &mut self.lines, &self.options);
         let listing = match listing {
             Ok(listing) => listing,
@@ -169,7 +161,7 @@ impl<'a> ListingPrinter<'a> {
     }
 }
 
-/// SymbolOptions of names for a file by itself.
+/// How names of a file by itself are looked up.
 pub(crate) fn plain_options(no_demangle: bool) -> SymbolOptions {
     let form = if no_demangle { crate::symbols::NameForm::Raw } else { crate::symbols::NameForm::Plain };
     SymbolOptions { form, live: false, ..SymbolOptions::of_user() }

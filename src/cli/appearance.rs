@@ -7,14 +7,8 @@ use super::args::View;
 use super::output::complain;
 use super::{Usage, config, usage};
 
-/// The themes of a session and the name of the first: `auto` for what suits the terminal.
-pub(crate) struct Appearance {
-    pub(crate) themes: Themes,
-    pub(crate) name: String,
-}
-
-/// Chooses.
-pub(crate) fn choose(view: &View) -> anyhow::Result<Appearance> {
+/// Chooses the themes of a session and the name of the first: `auto` for what suits the terminal.
+pub(crate) fn choose(view: &View) -> anyhow::Result<(Themes, String)> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
     let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
     let depth = depth.unwrap_or_else(Depth::detect);
@@ -35,5 +29,5 @@ pub(crate) fn choose(view: &View) -> anyhow::Result<Appearance> {
         Some(name) => return Err(usage(none(name))),
         None => "auto".to_owned(),
     };
-    Ok(Appearance { themes, name })
+    Ok((themes, name))
 }

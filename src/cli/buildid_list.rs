@@ -19,7 +19,6 @@ use super::args::listed::BuildidList;
 use super::args::{NameArgs, Recording};
 use super::{open, output::print};
 
-/// `perfprof-tui buildid-list`.
 pub(crate) fn run(args: BuildidList) -> anyhow::Result<u8> {
     if args.kernel {
         let id = build_ids::of_kernel().context("the kernel that runs here does not say its build id")?;

@@ -27,7 +27,6 @@ use super::signals;
 use super::source_config::{self, cpu_list, points};
 use super::usage;
 
-/// `perfprof-tui cpus`.
 pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
     let interval = args.interval;
     if !(Duration::from_millis(100)..Duration::from_secs(86_400)).contains(&interval) {
@@ -181,20 +180,8 @@ fn wait(reader: &mut HostWatch, interval: Duration, stop: &AtomicBool) -> bool {
 
 fn columns(view: &HostView, timed: bool) -> Vec<CpuColumn> {
     use CpuColumn::{Cpu, Cycles, Ghz, Ipc, IrqTimed, Ksoftirqd, Missing, Peak, Rate, Share, Timed};
-    let order = [
-        Ticks::USER,
-        Ticks::NICE,
-        Ticks::SYSTEM,
-        Ticks::IOWAIT,
-        Ticks::IRQ,
-        Ticks::SOFTIRQ,
-        Ticks::STEAL,
-        Ticks::GUEST,
-        Ticks::GUEST_NICE,
-        Ticks::IDLE,
-    ];
     let mut out = vec![Cpu];
-    out.extend(order.map(Share));
+    out.extend((0..Ticks::N).filter(|kind| *kind != Ticks::IDLE).chain([Ticks::IDLE]).map(Share));
     out.extend([Missing, Peak, Ksoftirqd]);
     if view.counts_work() {
         out.extend([Cycles, Ipc, Ghz]);

@@ -1,6 +1,5 @@
 //! The interface's hands outside: files, and stopping the process.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,9 +8,8 @@ use crossbeam_channel::Sender;
 
 use crate::engine::{Engine, IntakeOptions, Offline, Request, offline};
 use crate::ingest::unit_feed::SEVERAL_HOSTS;
-use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::tty;
-use crate::panel::printable::{EscapeForm, Printable};
+use crate::panel::printable::EscapeForm;
 use crate::session::TimeMark;
 use crate::ui::context::SavedFilters;
 use crate::ui::run::{Driver, OutsideEvent};
@@ -21,7 +19,7 @@ use crate::units::kit::{Settings, Spec};
 use super::args::{NameArgs, Recording};
 use super::export::save_again;
 use super::snapshot::{free_name, save};
-use super::{open, signals};
+use super::{open, output, signals};
 
 /// Does the interface's work with files, beside the running session.
 pub(crate) struct SessionDriver {
@@ -77,17 +75,9 @@ impl Driver for SessionDriver {
     }
 
     fn write(&mut self, path: PathBuf, text: String) {
-        let write = || -> std::io::Result<()> {
-            let mut out = Printable::new(EscapeForm::Text, NewFile::create(&path)?);
-            out.write_all(text.as_bytes())?;
-            out.finish()?;
-            out.get_mut().commit()
-        };
-        let said = match write() {
-            Ok(()) => Ok(format!("{} lines written to {}", text.lines().count(), path.display())),
-            Err(error) => Err(unwritten(&path, &error)),
-        };
-        self.tell(said);
+        let written = output::file(&path, Some(EscapeForm::Text), |out| Ok(out.write_all(text.as_bytes())?));
+        let said = written.map(|()| format!("{} lines written to {}", text.lines().count(), path.display()));
+        self.tell(said.map_err(|error| error.to_string()));
     }
 
     fn save_filters(&mut self, filters: SavedFilters) {

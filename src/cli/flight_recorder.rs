@@ -115,13 +115,8 @@ impl TriggerFolder {
                 unit::bytes(bytes)
             ));
         }
-        let path = self.free_name();
-        save(moment, &path, Some(range)).map(|text| format!("{what}: {text}"))
-    }
-
-    /// A name that is not taken: two triggers may fire within a second.
-    fn free_name(&self) -> PathBuf {
-        free_name(&self.dir, PREFIX)
+        // Two triggers may fire within a second.
+        save(moment, &free_name(&self.dir, PREFIX), Some(range)).map(|text| format!("{what}: {text}"))
     }
 }
 
@@ -190,9 +185,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let folder = TriggerFolder { dir: dir.path().to_owned(), number: 1, room: 1 << 20 };
         assert_eq!(held(dir.path()).expect("readable"), (0, 0));
-        let first = folder.free_name();
+        let name = || free_name(dir.path(), PREFIX);
+        let first = name();
         fs::write(&first, b"x").expect("written");
-        assert_ne!(folder.free_name(), first);
+        assert_ne!(name(), first);
         assert_eq!(held(dir.path()).expect("readable"), (1, 1));
         let core = crate::ingest::Ingest::new(
             &crate::source::Info::new(crate::session::Origin::Live),

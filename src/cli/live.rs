@@ -244,7 +244,7 @@ fn session(
     warning: Option<String>,
     files: Files,
 ) -> anyhow::Result<u8> {
-    let looks = appearance::choose(view)?;
+    let (themes, theme) = appearance::choose(view)?;
     if source.info().origin == Origin::Live || !source.info().events.is_empty() {
         filter_of(view.filter.as_deref(), KnownFields::These(&tracepoints::first_fields(source.info())))?;
     }
@@ -256,9 +256,9 @@ fn session(
     }
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
-    app.context.fine = matches!(looks.themes.depth, Depth::True | Depth::Ansi256);
-    app.context.themes = looks.themes.names().map(str::to_owned).collect();
-    app.frame.theme = looks.name;
+    app.context.fine = matches!(themes.depth, Depth::True | Depth::Ansi256);
+    app.context.themes = themes.names().map(str::to_owned).collect();
+    app.frame.theme = theme;
     if config::get().mouse == Some(false) {
         app.leave_mouse();
     }
@@ -283,7 +283,7 @@ fn session(
     if let Some((spec, settings)) = files.unit {
         app.start_unit(spec, settings);
     }
-    let result = interface::run(&mut app, &looks.themes, &engine, &outside, &mut outer);
+    let result = interface::run(&mut app, &themes, &engine, &outside, &mut outer);
     term::leave();
     watched.store(true, Ordering::Relaxed);
     let ended = engine.answer().ended.clone();

@@ -87,10 +87,14 @@ pub(crate) fn literal(roff: &str) -> String {
 /// Text as it stands: examples and what they print.
 pub(crate) fn verbatim(roff: &mut Roff, text: &str) {
     roff.control("EX", []);
+    as_it_stands(roff, text);
+    roff.control("EE", []);
+}
+
+fn as_it_stands(roff: &mut Roff, text: &str) {
     for line in text.lines() {
         roff.text([roman(if line.is_empty() { " " } else { line })]);
     }
-    roff.control("EE", []);
 }
 
 /// A word, and below it what it means.
@@ -121,7 +125,7 @@ impl RoffWriter<'_> {
         match event {
             Event::Start(tag) => self.start(&tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) if self.code => text.lines().for_each(|line| self.code_line(line)),
+            Event::Text(text) if self.code => as_it_stands(self.roff, &text),
             Event::Text(_) | Event::Code(_) | Event::SoftBreak if self.picture => {}
             Event::Text(text) => self.word(text.into_string()),
             Event::Code(code) => self.line.push(bold(code.into_string())),
@@ -133,10 +137,6 @@ impl RoffWriter<'_> {
     fn word(&mut self, text: String) {
         let font = self.fonts.last().copied().unwrap_or(roman);
         self.line.push(font(text));
-    }
-
-    fn code_line(&mut self, line: &str) {
-        self.roff.text([roman(if line.is_empty() { " " } else { line })]);
     }
 
     fn start(&mut self, tag: &Tag<'_>) {

@@ -20,7 +20,6 @@ pub(crate) mod evlist;
 pub(crate) mod export;
 mod filters;
 mod flight_recorder;
-mod head;
 mod help;
 pub(crate) mod inject;
 pub(crate) mod list;
@@ -29,7 +28,6 @@ pub(crate) mod live;
 mod manual;
 pub(crate) mod open;
 mod output;
-mod overwrite;
 mod perf_commands;
 mod perf_options;
 pub(crate) mod probe;
@@ -40,6 +38,7 @@ mod record_file;
 mod remote;
 pub(crate) mod report;
 mod report_hardware;
+mod retained;
 pub(crate) mod run_unit;
 pub(crate) mod schema;
 mod script;
@@ -51,7 +50,6 @@ pub(crate) mod stat;
 mod stat_output;
 mod store;
 pub(crate) mod symbols;
-mod trigger;
 mod unit_source;
 mod usdt;
 mod welcome;
@@ -86,11 +84,12 @@ pub fn main() -> ExitCode {
     let unit = args::unit_args::called(&words);
     let parsed = command.try_get_matches_from(words).and_then(|matches| {
         if let Some((spec, own)) = args::unit_args::find(&matches) {
-            checked = perf_options::check_unit(spec.name, own);
+            checked = perf_options::check(perf_options::of_unit(spec.name), own);
             return Ok(Parsed::Unit(spec, Box::new(args::unit_args::UnitArgs::of(spec, own)?)));
         }
         let mut args = Args::from_arg_matches(&matches)?;
-        checked = perf_options::check(&matches);
+        let (name, own) = matches.subcommand().unwrap_or(("top", &matches));
+        checked = perf_options::check(perf_options::of_command(name), own);
         match (&mut args.command, matches.subcommand()) {
             (Some(Command::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
             (None, _) => args.live.sampling.place_filters(&matches),

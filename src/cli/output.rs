@@ -25,9 +25,7 @@ pub(crate) fn binary() -> BufWriter<Stdout> {
 
 /// Writes text to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = texts(EscapeForm::Text);
-    out.write_all(text.as_bytes())?;
-    Ok(out.finish()?)
+    TableOutput::Out.write(text)
 }
 
 /// Where a command's table goes: perf's tables are on standard error, beside what the measured command prints.
@@ -70,11 +68,7 @@ impl TableOutput {
             out.finish()
         };
         match self {
-            Self::Out => {
-                let mut out = texts(form);
-                out.write_all(text.as_bytes())?;
-                Ok(out.finish()?)
-            }
+            Self::Out => Ok(write(&mut binary())?),
             Self::Err => Ok(write(&mut io::stderr().lock())?),
             Self::File(file, path) => write(file).map_err(|error| match path {
                 Some(path) => anyhow::anyhow!("{}", unwritten(path, &error)),
@@ -86,18 +80,12 @@ impl TableOutput {
 
 /// Writes JSON for people, too.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print_json_text(&serde_json::to_string_pretty(value)?)
+    TableOutput::Out.write_as(EscapeForm::Json, &(serde_json::to_string_pretty(value)? + "\n"))
 }
 
 /// Writes JSON as one line of many.
 pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
-    print_json_text(&serde_json::to_string(value)?)
-}
-
-fn print_json_text(text: &str) -> anyhow::Result<()> {
-    let mut out = texts(EscapeForm::Json);
-    writeln!(out, "{text}")?;
-    Ok(out.finish()?)
+    TableOutput::Out.write_json_line(value)
 }
 
 /// Writes a table in the form that is asked for.

@@ -105,24 +105,12 @@ pub(super) fn meant(name: &str, behind: &[OsString]) -> Option<Meant> {
         "trace" => Meant::Trace,
         _ => return None,
     };
-    const OF_UNIT: [&str; 12] = [
-        "--event",
-        "--help",
-        "--describe",
-        "--key",
-        "--sum",
-        "--by",
-        "--detail",
-        "--batch",
-        "--duration",
-        "--format",
-        "--panel",
-        "help",
-    ];
+    const OF_UNIT: &str =
+        "--event --help --describe --key --sum --by --detail --batch --duration --format --panel help";
     let own = behind.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
     let mut own = own.filter(|word| {
         let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        OF_UNIT.iter().any(|option| word.starts_with(option))
+        OF_UNIT.split(' ').any(|option| word.starts_with(option))
             || short.is_some_and(|rest| rest.contains(['e', 'k', 'h']))
     });
     own.next().is_none().then_some(meant)

@@ -19,7 +19,7 @@ use crate::symbols::SymbolOptions;
 use super::args::Record;
 use super::output::complain;
 use super::store::{Parcel, SendOutcome, Store};
-use super::{signals, source_config, usage};
+use super::{source_config, usage};
 
 /// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
 const SPOOL: usize = 64 << 20;
@@ -36,10 +36,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     if interval < Duration::from_secs(1) {
         return Err(usage(format!("--push-interval {interval:?}: expected 1 second or more")));
     }
-    // Ctrl-C while events are opened ends what is begun in order, too.
-    let stop = signals::stop_flag()?;
-    let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
-    source_config::warn(started.warning.as_ref());
+    let (started, stop) = source_config::begin(args, Output::Inherit)?;
     let mut source = started.source;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let mut slices = Slices::new(source.info(), own_pid, SymbolOptions::of_user());
@@ -72,12 +69,12 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     })
     .context("no thread can be started to read what is measured")??;
     drop(sender);
-    let sent = post.join().unwrap_or_default();
+    let Summary { sent, failed } = post.join().unwrap_or_default();
     let lost = slices.counts().1;
     if !quiet {
-        complain(&format!("{ended}; {sent}, lost {} samples", thousands(lost)));
+        complain(&format!("{ended}; {sent} profiles pushed, {failed} not, lost {} samples", thousands(lost)));
     }
-    Ok(u8::from(sent.failed > 0))
+    Ok(u8::from(failed > 0))
 }
 
 /// Hands the slice over and begins the next one; when that is.
@@ -110,12 +107,6 @@ fn span(wall_ns: u64, took: Duration) -> (u64, u64) {
 struct Summary {
     sent: u64,
     failed: u64,
-}
-
-impl std::fmt::Display for Summary {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} profiles pushed, {} not", self.sent, self.failed)
-    }
 }
 
 /// Sends what comes; what cannot be sent is tried again, later and later.

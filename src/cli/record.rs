@@ -18,6 +18,7 @@ use crate::kernel::spawn::Output;
 use crate::panel::unit;
 use crate::perfdata::build_ids;
 use crate::perfdata::features;
+use crate::record::in_place::u64_at;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers::NamedContainer;
 use crate::session::{Origin, Session};
@@ -31,9 +32,8 @@ use super::args::Record;
 use super::output::complain;
 use super::record_file::{FileSeries, RecordSink, described, names_of, recorder_of};
 use super::usage;
-use super::{flight_recorder, overwrite, push, signals, source_config, trigger};
+use super::{flight_recorder, push, retained, source_config};
 
-/// `perfprof-tui record`.
 pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     prepare(&mut args)?;
     if args.more.dry_run {
@@ -44,20 +44,17 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     }
     let kept = flight_recorder::kept(&args.keeping)?;
     if kept.watched.is_some() {
-        return trigger::run(&mut args, kept);
+        return retained::until_triggers(&mut args, kept);
     }
     if args.more.overwrite {
-        return overwrite::run(&args, kept);
+        return retained::newest(&args, kept);
     }
     // Where there are groups, of containers or not, samples tell whose they are.
     let named: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     args.sampling.all_cgroups |= !named.is_empty() || cgroup::has_groups();
     let realtime = source_config::realtime(&args.sampling)?;
-    // Ctrl-C while events are opened ends what is begun in order, too.
-    let stop = signals::stop_flag()?;
     let output = if args.is_streamed() { Output::ToErrors } else { Output::Inherit };
-    let started = source_config::start(&args.sampling, &args.cmd, output)?;
-    source_config::warn(started.warning.as_ref());
+    let (started, stop) = source_config::begin(&args, output)?;
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
@@ -65,14 +62,14 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
         .with_context(|| format!("{} cannot be written", args.target().display()))?;
     let ended =
         recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(args.target(), error))?;
-    let summary = recorder.finish().map_err(|error| recorder.salvage(args.target(), error))?;
+    let path = recorder.complete().map_err(|error| recorder.salvage(args.target(), error))?;
     if !args.quiet {
-        let samples = format!("{} samples", unit::thousands(summary.samples));
+        let samples = format!("{} samples", unit::thousands(recorder.samples));
         complain(&format!(
             "{ended}; wrote {samples}, lost {}, {} to {}",
-            unit::thousands(summary.lost),
-            unit::bytes(summary.bytes),
-            if args.is_streamed() { "standard output".into() } else { summary.path.display().to_string() }
+            unit::thousands(recorder.lost),
+            unit::bytes(recorder.bytes),
+            if args.is_streamed() { "standard output".into() } else { path.display().to_string() }
         ));
     }
     Ok(0)
@@ -96,13 +93,6 @@ fn prepare(args: &mut Record) -> anyhow::Result<()> {
         sampling.events.push("sched:sched_switch".to_owned());
     }
     Ok(())
-}
-
-struct Summary {
-    path: PathBuf,
-    samples: u64,
-    lost: u64,
-    bytes: u64,
 }
 
 /// Writes batches as they come.
@@ -212,12 +202,7 @@ impl<'a> Recorder<'a> {
             let size = usize::from(header.size).max(HEADER);
             if header.kind == types::SAMPLE {
                 // IDENTIFIER, IP, then pid and tid, then TIME: the layout of all our events.
-                let field = |offset: usize| {
-                    bytes
-                        .get(at + HEADER + offset..at + HEADER + offset + 8)
-                        .and_then(|b| b.try_into().ok())
-                        .map_or(0, u64::from_le_bytes)
-                };
+                let field = |offset: usize| u64_at(bytes, at + HEADER + offset).unwrap_or(0);
                 let own = self.own_pid == Some(field(16) as u32 as i32);
                 if own {
                     self.writer.records(&bytes[run..at])?;
@@ -272,11 +257,6 @@ impl<'a> Recorder<'a> {
         self.bytes += writer.finish_beside_old(sections)?;
         self.series.ended(&path)?;
         Ok(path)
-    }
-
-    fn finish(&mut self) -> anyhow::Result<Summary> {
-        let path = self.complete()?;
-        Ok(Summary { path, samples: self.samples, lost: self.lost, bytes: self.bytes })
     }
 }
 

@@ -1,6 +1,8 @@
 //! From arguments to a source: checks what was typed and says what is wrong with it.
 
 use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -23,9 +25,9 @@ use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
 
 use crate::symbols::SymbolOptions;
 
-use super::args::Sampling;
+use super::args::{Record, Sampling};
 use super::output::complain;
-use super::usage;
+use super::{signals, usage};
 
 /// A started source and what it costs.
 pub(crate) struct StartedSource {
@@ -72,6 +74,15 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     }
     let source = LiveSource::start(config, Box::new(RealSys), rights)?;
     Ok(StartedSource { source, per_sample, warning })
+}
+
+/// The same for commands without a screen, which are told of signals and say a warning. Ctrl-C while events are opened
+/// ends what is begun in order, too.
+pub(crate) fn begin(args: &Record, output: Output) -> anyhow::Result<(StartedSource, Arc<AtomicBool>)> {
+    let stop = signals::stop_flag()?;
+    let started = start(&args.sampling, &args.cmd, output)?;
+    started.warning.iter().for_each(|text| complain(text));
+    Ok((started, stop))
 }
 
 /// How many samples a second the most frequent event gives on a busy CPU, where that is known: of a rate, or a clock's
@@ -304,13 +315,6 @@ pub(crate) fn pages(text: &str) -> anyhow::Result<usize> {
         .filter(|n| (1..=1 << 18).contains(n))
         .ok_or_else(|| usage(format!("-m {text}: expected pages, or a size such as 512K")))?;
     Ok(pages.next_power_of_two())
-}
-
-/// Says a warning on standard error, for commands without a screen.
-pub(crate) fn warn(warning: Option<&String>) {
-    if let Some(text) = warning {
-        complain(text);
-    }
 }
 
 #[cfg(test)]

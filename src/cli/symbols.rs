@@ -24,7 +24,6 @@ use super::args::names::Symbols;
 /// Longer lines are nobody's.
 const MAX_LINE: u64 = 1 << 16;
 
-/// `perfprof-tui symbols`.
 pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
     let path = std::fs::canonicalize(&args.binary).with_context(|| args.binary.display().to_string())?;
     let file = door::own(&path).with_context(|| args.binary.display().to_string())?;

@@ -66,7 +66,9 @@ impl ConfigReader<'_> {
                         self.fault(value, why.trim_start_matches("--"));
                     }
                 }
-                "mouse" => self.config.mouse = self.boolean("mouse", value),
+                "mouse" => {
+                    self.config.mouse = self.expected("mouse", value, value.get_ref().as_bool(), "true or false")
+                }
                 "columns" => self.columns(value),
                 "options" => self.options(value),
                 "keys" => self.layers(value),
@@ -83,18 +85,14 @@ impl ConfigReader<'_> {
 
     fn string(&mut self, name: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
         let text = value.get_ref().as_str().map(str::to_owned);
-        if text.is_none() {
-            self.fault(value, format!("{name}: a text in quotes is expected"));
-        }
-        text
+        self.expected(name, value, text, "a text in quotes")
     }
 
-    fn boolean(&mut self, name: &str, value: &Spanned<DeValue<'_>>) -> Option<bool> {
-        let on = value.get_ref().as_bool();
-        if on.is_none() {
-            self.fault(value, format!("{name}: true or false is expected"));
+    fn expected<T>(&mut self, name: &str, at: &Spanned<DeValue<'_>>, found: Option<T>, what: &str) -> Option<T> {
+        if found.is_none() {
+            self.fault(at, format!("{name}: {what} is expected"));
         }
-        on
+        found
     }
 
     /// The entries of a table below the top level.
@@ -152,16 +150,9 @@ impl ConfigReader<'_> {
     }
 
     fn option(&mut self, command: Option<&str>, name: &str, value: &Spanned<DeValue<'_>>) {
-        let one = |value: &DeValue<'_>| match value {
-            DeValue::String(text) => Some(text.to_string()),
-            DeValue::Integer(number) => Some(number.to_string()),
-            DeValue::Float(number) => Some(number.to_string()),
-            DeValue::Boolean(on) => Some(on.to_string()),
-            _ => None,
-        };
         let values: Option<Vec<String>> = match value.get_ref() {
-            DeValue::Array(list) => list.iter().map(|item| one(item.get_ref())).collect(),
-            other => one(other).map(|value| vec![value]),
+            DeValue::Array(list) => list.iter().map(|item| scalar(item.get_ref())).collect(),
+            other => scalar(other).map(|value| vec![value]),
         };
         let Some(values) = values else {
             return self.fault(value, format!("{name}: a text, a number, true, false, or a list of them is expected"));
@@ -214,16 +205,9 @@ impl ConfigReader<'_> {
 
     fn thresholds(&mut self, value: &Spanned<DeValue<'_>>) {
         for (name, value) in self.entries("thresholds", value) {
-            let number = match value.get_ref() {
-                DeValue::String(text) => quantity::share(text).ok(),
-                DeValue::Integer(number) => quantity::share(&number.to_string()).ok(),
-                DeValue::Float(number) => quantity::share(&number.to_string()).ok(),
-                _ => None,
-            };
-            let Some(number) = number.filter(|number| (0.0..=100.0).contains(number)) else {
-                self.fault(value, format!("{name}: a number from 0 to 100 is expected"));
-                continue;
-            };
+            let number = scalar(value.get_ref()).and_then(|text| quantity::share(&text).ok());
+            let number = number.filter(|number| (0.0..=100.0).contains(number));
+            let Some(number) = self.expected(name, value, number, "a number from 0 to 100") else { continue };
             match name {
                 "hot" => self.config.hot = Some(number),
                 "warm" => self.config.warm = Some(number),
@@ -238,6 +222,17 @@ impl ConfigReader<'_> {
                 ),
             }
         }
+    }
+}
+
+/// A text, a number, true or false, as it would be typed.
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.to_string()),
+        DeValue::Float(number) => Some(number.to_string()),
+        DeValue::Boolean(on) => Some(on.to_string()),
+        _ => None,
     }
 }
 

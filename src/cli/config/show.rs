@@ -47,22 +47,19 @@ fn text(config: &Config) -> String {
         Some(path) => writeln!(out, "# {} is not there: all is as it is built in", path.display()),
         None => writeln!(out, "# no home, no file: all is as it is built in"),
     };
-    let mut line = |own: bool, text: String| {
+    let line = |out: &mut String, own: bool, text: String| {
         let _ = writeln!(out, "{}{text}", if own { "" } else { "# " });
     };
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    line(config.theme.is_some(), format!("theme = {}", quoted(config.theme.as_deref().unwrap_or("auto"))));
-    line(config.color.is_some(), format!("color = {}", quoted(config.color.as_deref().unwrap_or("auto"))));
-    line(config.mouse.is_some(), format!("mouse = {}", config.mouse.unwrap_or(true)));
+    line(&mut out, config.theme.is_some(), format!("theme = {}", quoted(config.theme.as_deref().unwrap_or("auto"))));
+    line(&mut out, config.color.is_some(), format!("color = {}", quoted(config.color.as_deref().unwrap_or("auto"))));
+    line(&mut out, config.mouse.is_some(), format!("mouse = {}", config.mouse.unwrap_or(true)));
     let columns: Vec<String> =
         config.columns.as_deref().unwrap_or(Field::FIRST).iter().map(|field| quoted(&column_name(*field))).collect();
-    line(config.columns.is_some(), format!("columns = [{}]", columns.join(", ")));
+    line(&mut out, config.columns.is_some(), format!("columns = [{}]", columns.join(", ")));
     let _ = writeln!(out, "\n[thresholds]");
-    let mut line = |own: bool, text: String| {
-        let _ = writeln!(out, "{}{text}", if own { "" } else { "# " });
-    };
-    line(config.hot.is_some(), format!("hot = {:?}", config.hot.unwrap_or(Themes::HOT)));
-    line(config.warm.is_some(), format!("warm = {:?}", config.warm.unwrap_or(Themes::WARM)));
+    line(&mut out, config.hot.is_some(), format!("hot = {:?}", config.hot.unwrap_or(Themes::HOT)));
+    line(&mut out, config.warm.is_some(), format!("warm = {:?}", config.warm.unwrap_or(Themes::WARM)));
     let _ = writeln!(out, "\n[options]");
     options(&mut out, &args::whole(), None, config);
     for command in args::whole().get_subcommands() {

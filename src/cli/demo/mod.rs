@@ -24,7 +24,6 @@ const ROUND: Duration = Duration::from_millis(100);
 /// So much of the beginning is there at once: with the first burst there is something to look at.
 const BEFORE: Duration = Duration::from_secs(4);
 
-/// `perfprof-tui demo`.
 pub(crate) fn run(args: args::Demo) -> anyhow::Result<u8> {
     super::output::need_terminal("report")?;
     if !(args.speed > 0.0 && args.speed <= 100.0) {

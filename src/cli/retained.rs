@@ -1,0 +1,136 @@
+//! `record --trigger` and `record --overwrite`: no file is written all the time; what is kept in memory is saved when
+//! something happens, or when that is asked for and at the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+
+use crate::engine::{Engine, Notice, Options, Request};
+use crate::kernel::spawn::Output;
+use crate::panel::unit;
+use crate::source::Control;
+use crate::symbols::SymbolOptions;
+
+use super::args::Record;
+use super::flight_recorder::Retention;
+use super::output::complain;
+use super::record_file::FileSeries;
+use super::{snapshot, source_config, usage};
+
+/// The longest time until a signal is seen.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The time that rings are given to be read to their ends, and samples to be copied.
+const LAST: Duration = Duration::from_secs(5);
+
+/// A session that keeps samples in memory, and shows none.
+struct Keeper {
+    engine: Engine,
+    stop: Arc<AtomicBool>,
+    /// Whether anything failed of what it told.
+    failed: bool,
+}
+
+impl Keeper {
+    fn start(args: &Record, kept: Retention) -> anyhow::Result<Self> {
+        let (started, stop) = source_config::begin(args, Output::Inherit)?;
+        let options = Options {
+            no_inline: true,
+            keep: kept.keep,
+            watched: kept.watched,
+            own_pid: (!args.sampling.include_self).then(|| std::process::id() as i32),
+            per_sample: started.per_sample,
+            realtime: source_config::realtime(&args.sampling)?,
+            ..source_config::engine_options(SymbolOptions::live(), kept.memory)
+        };
+        Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, stop, failed: false })
+    }
+
+    fn goes_on(&self) -> bool {
+        self.engine.answer().ended.is_none()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits for what the session has to say, for a while.
+    fn listen(&mut self) {
+        if let Ok(notice) = self.engine.notices().recv_timeout(PATIENCE) {
+            self.failed |= tell(notice);
+        }
+    }
+}
+
+/// Says what happened; whether that was a failure.
+fn tell(notice: Notice) -> bool {
+    let Notice::Reply(said) = notice else { return false };
+    let failed = said.is_err();
+    let (Ok(text) | Err(text)) = said;
+    complain(&text);
+    failed
+}
+
+/// Saves at each trigger, until a signal comes or the command ends.
+pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
+    args.sampling.counted = kept.counted();
+    let triggers: Vec<String> =
+        kept.watched.iter().flat_map(|w| &w.triggers).map(|trigger| format!("`{trigger}`")).collect();
+    let mut keeper = Keeper::start(args, kept)?;
+    if !args.quiet {
+        complain(&format!("waiting for {}", triggers.join(" or ")));
+    }
+    while !keeper.is_stopped() && keeper.goes_on() {
+        keeper.listen();
+    }
+    let notices = keeper.engine.notices().clone();
+    let answer = keeper.engine.answer();
+    keeper.engine.stop();
+    // What still waited for its last seconds was saved at the end.
+    let failed = notices.try_iter().fold(keeper.failed, |failed, notice| failed | tell(notice));
+    if !args.quiet {
+        let ledger = &answer.ledger;
+        let (samples, lost) = (unit::thousands(ledger.received), unit::thousands(ledger.lost()));
+        complain(&format!("{samples} samples seen, lost {lost}"));
+    }
+    Ok(u8::from(failed))
+}
+
+/// Saves the newest samples when that is asked for and at the end: when a signal comes or the command ends.
+pub(crate) fn newest(args: &Record, kept: Retention) -> anyhow::Result<u8> {
+    if args.is_streamed() {
+        return Err(usage(
+            "--overwrite: a stream is read while it is written; -o FILE is for what is written at the end",
+        ));
+    }
+    let mut series = FileSeries::of(args)?;
+    let mut keeper = Keeper::start(args, kept)?;
+    while !keeper.is_stopped() && keeper.goes_on() {
+        keeper.listen();
+        if series.is_due(0) {
+            write(&keeper.engine, &mut series, args.quiet)?;
+        }
+    }
+    keeper.engine.send(Request::Control(Control::Stop));
+    let end = Instant::now() + LAST;
+    while keeper.goes_on() && Instant::now() < end {
+        keeper.listen();
+    }
+    write(&keeper.engine, &mut series, args.quiet)?;
+    keeper.engine.stop();
+    Ok(u8::from(keeper.failed))
+}
+
+/// Writes what is held to the file whose turn it is.
+fn write(engine: &Engine, series: &mut FileSeries, quiet: bool) -> anyhow::Result<()> {
+    let (reply, moments) = bounded(1);
+    engine.send(Request::Save(reply));
+    let moment = moments.recv_timeout(LAST).map_err(|_| anyhow::anyhow!("the samples could not be copied in time"))?;
+    let path = series.name();
+    let saved = snapshot::save(&moment, &path, None).map_err(anyhow::Error::msg)?;
+    if !quiet {
+        complain(&saved);
+    }
+    series.ended(&path)
+}

@@ -1,16 +1,15 @@
 //! Exports before the programs that they are for: Go's pprof, speedscope in a browser, the Firefox profiler's own code,
-//! and a receiver that is generated from OTLP's protocol.
+//! and OTLP's published messages, sent to a receiver of another's HTTP/2.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::mpsc::{Sender, channel};
+use std::process::{Command, Stdio};
 
+use crate::common::process::{Running, until};
 use crate::common::{allowed, data, found, installed, program, run, skipped};
 use opentelemetry_proto::tonic::collector::profiles::v1development as otlp;
 use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary};
-use otlp::profiles_service_server::{ProfilesService, ProfilesServiceServer};
 use prost::Message;
 
 const RECORDINGS: [&str; 5] = ["fp-sysmix.data", "fp-spin.data", "forker-g.data", "ipvs-cpu32.data", "threads12.data"];
@@ -188,15 +187,12 @@ fn the_firefox_profiler_shows_the_same_rows() {
         command
     };
     let cli = |words: &[&str]| String::from_utf8(run(&mut command(words)).stdout).expect("UTF-8");
-    // Its daemon has half a second to start, which on a busy machine it may not, and starts on.
-    let load = ["load", out.to_str().expect("a path")];
-    let loaded = (0..20).any(|_| command(&load).output().is_ok_and(|output| output.status.success()));
-    if !loaded {
-        cli(&load);
-    }
+    // Its `load` gives its daemon half a second to start, which a busy machine may not have: the daemon itself.
+    let _daemon =
+        Running(command(&["--daemon", &out.to_string_lossy(), "--session", "judge"]).spawn().expect("starts"));
+    until("profiler-cli has loaded", || command(&["thread", "list"]).output().is_ok_and(|list| list.status.success()));
     let file: serde_json::Value = serde_json::from_str(&cli(&["thread", "functions", "--json"])).expect("JSON");
     let threads = cli(&["thread", "list"]);
-    cli(&["stop", "--all"]);
     assert!(threads.contains("sysmix"), "{threads}");
     let ours = ours("fp-sysmix.data");
     let functions = file["functions"].as_array().expect("functions");
@@ -258,45 +254,19 @@ fn otlp_by_the_published_protocol() {
     }
 }
 
-/// Keeps what it is sent; refuses the first as a store that is starting would.
-struct Receiver(Sender<otlp::ExportProfilesServiceRequest>, std::sync::atomic::AtomicBool);
-
-#[tonic::async_trait]
-impl ProfilesService for Receiver {
-    async fn export(
-        &self,
-        request: tonic::Request<otlp::ExportProfilesServiceRequest>,
-    ) -> Result<tonic::Response<otlp::ExportProfilesServiceResponse>, tonic::Status> {
-        if !self.1.swap(true, std::sync::atomic::Ordering::Relaxed) {
-            return Err(tonic::Status::unavailable("not yet"));
-        }
-        let _ = self.0.send(request.into_inner());
-        Ok(tonic::Response::new(otlp::ExportProfilesServiceResponse::default()))
-    }
-}
-
 #[test]
 fn profiles_are_pushed_by_grpc() {
     needs!(allowed(), installed("curl"));
-    let (sender, requests) = channel();
-    let (port, address) = channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async move {
-            let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-            listener.set_nonblocking(true).expect("set");
-            port.send(listener.local_addr().expect("address")).expect("heard");
-            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-            let service = ProfilesServiceServer::new(Receiver(sender, false.into()));
-            let incoming = tonic::transport::server::TcpIncoming::from(listener);
-            tonic::transport::Server::builder()
-                .add_service(service)
-                .serve_with_incoming(incoming)
-                .await
-                .expect("served");
-        });
-    });
-    let url = format!("otlp://{}", address.recv().expect("listening"));
+    let Some(node) = found("node") else { return };
+    let dir = tempfile::tempdir().expect("dir");
+    let mut receiver = Command::new(node);
+    receiver.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/receiver.js")).arg(dir.path());
+    receiver.arg("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export");
+    let mut receiver = Running(receiver.stdout(Stdio::piped()).spawn().expect("starts"));
+    let mut port = String::new();
+    let output = receiver.0.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut port).expect("listening");
+    let url = format!("otlp://127.0.0.1:{}", port.trim());
     let mut command = program();
     command.args(["record", "-e", "cpu-clock", "-F", "499", "-g", "--push", &url, "--push-interval", "1"]);
     command.args(["--push-name", "shop", "--push-label", "tier=web"]);
@@ -305,7 +275,9 @@ fn profiles_are_pushed_by_grpc() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("not yet") && said.contains(", 0 not"), "{said}");
     let mut samples = 0;
-    for request in requests.try_iter() {
+    for file in std::fs::read_dir(dir.path()).expect("a folder").flatten() {
+        let bytes = std::fs::read(file.path()).expect("written");
+        let request = otlp::ExportProfilesServiceRequest::decode(&*bytes).expect("a message");
         let of = &request.resource_profiles[0];
         let attributes = &of.resource.as_ref().expect("a resource").attributes;
         let keys: Vec<&str> = attributes.iter().map(|one| one.key.as_str()).collect();

@@ -199,94 +199,60 @@ impl Attr {
     pub(crate) fn set_precise(&mut self, level: u8) {
         self.flags = self.flags & !(3 << 15) | u64::from(level.min(3)) << 15;
     }
+}
 
-    /// The byte form, [`FILE_SIZE`] long, little endian as the machines we run on.
-    pub(crate) fn encode(&self) -> [u8; FILE_SIZE] {
-        let mut out = [0; FILE_SIZE];
-        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &self.kind.to_le_bytes());
-        put(4, &(FILE_SIZE as u32).to_le_bytes());
-        put(8, &self.config.to_le_bytes());
-        put(16, &self.period_or_freq.to_le_bytes());
-        put(24, &self.sample_type.to_le_bytes());
-        put(32, &self.read_format.to_le_bytes());
-        put(40, &self.flags.to_le_bytes());
-        put(48, &self.wakeup.to_le_bytes());
-        put(52, &self.bp_type.to_le_bytes());
-        put(56, &self.config1.to_le_bytes());
-        put(64, &self.config2.to_le_bytes());
-        put(72, &self.branch_sample_type.to_le_bytes());
-        put(80, &self.regs_user.to_le_bytes());
-        put(88, &self.stack_user.to_le_bytes());
-        put(92, &self.clockid.to_le_bytes());
-        put(96, &self.regs_intr.to_le_bytes());
-        put(104, &self.aux_watermark.to_le_bytes());
-        put(108, &self.max_stack.to_le_bytes());
-        out
-    }
+/// The byte form of an attr, by the place of each field there.
+macro_rules! byte_form {
+    ($($field:ident: $type:ty = $at:literal,)+) => {
+        impl Attr {
+            /// The byte form, [`FILE_SIZE`] long, little endian as the machines we run on.
+            pub(crate) fn encode(&self) -> [u8; FILE_SIZE] {
+                let mut out = [0; FILE_SIZE];
+                let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+                put(4, &(FILE_SIZE as u32).to_le_bytes());
+                $(put($at, &self.$field.to_le_bytes());)+
+                out
+            }
 
-    /// Reads an attr that a big-endian machine wrote. Bit fields count from the other end of each
-    /// byte there.
-    pub(crate) fn decode_big(bytes: &[u8]) -> Option<Self> {
-        const NUMBERS: &[(usize, usize)] = &[
-            (0, 4),
-            (8, 8),
-            (16, 8),
-            (24, 8),
-            (32, 8),
-            (48, 4),
-            (52, 4),
-            (56, 8),
-            (64, 8),
-            (72, 8),
-            (80, 8),
-            (88, 4),
-            (92, 4),
-            (96, 8),
-            (104, 4),
-            (108, 2),
-        ];
-        let mut turned = bytes.to_vec();
-        for (at, size) in NUMBERS {
-            if let Some(number) = turned.get_mut(*at..at + size) {
-                number.reverse();
+            /// Reads an attr of either byte order and of any size from [`MIN_SIZE`] up; bytes that a short one lacks
+            /// count as zero, bytes past what we know are ignored. `None` when shorter than that.
+            pub(crate) fn decode(bytes: &[u8], big: bool) -> Option<Self> {
+                if bytes.len() < MIN_SIZE {
+                    return None;
+                }
+                let mut full = [0; FILE_SIZE];
+                let n = bytes.len().min(FILE_SIZE);
+                full[..n].copy_from_slice(&bytes[..n]);
+                let number = |at: usize, size: usize| {
+                    let (from, shift) = (&full[at..at + size], |n: u64, byte: &u8| n << 8 | u64::from(*byte));
+                    if big { from.iter().fold(0, shift) } else { from.iter().rev().fold(0, shift) }
+                };
+                let attr = Self { $($field: number($at, size_of::<$type>()) as $type),+ };
+                // Bit fields count from the other end on a big-endian machine.
+                Some(Self { flags: if big { attr.flags.reverse_bits() } else { attr.flags }, ..attr })
             }
         }
-        turned.get_mut(40..48)?.iter_mut().for_each(|flags| *flags = flags.reverse_bits());
-        Self::decode(&turned)
-    }
+    };
+}
 
-    /// Reads an attr of any size from [`MIN_SIZE`] up; bytes that a short one lacks count as zero,
-    /// bytes past what we know are ignored. `None` when shorter than that.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() < MIN_SIZE {
-            return None;
-        }
-        let mut full = [0; FILE_SIZE];
-        let n = bytes.len().min(FILE_SIZE);
-        full[..n].copy_from_slice(&bytes[..n]);
-        let u32_at = |at: usize| u32::from_le_bytes([full[at], full[at + 1], full[at + 2], full[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        Some(Self {
-            kind: u32_at(0),
-            config: u64_at(8),
-            period_or_freq: u64_at(16),
-            sample_type: u64_at(24),
-            read_format: u64_at(32),
-            flags: u64_at(40),
-            wakeup: u32_at(48),
-            bp_type: u32_at(52),
-            config1: u64_at(56),
-            config2: u64_at(64),
-            branch_sample_type: u64_at(72),
-            regs_user: u64_at(80),
-            stack_user: u32_at(88),
-            clockid: u32_at(92) as i32,
-            regs_intr: u64_at(96),
-            aux_watermark: u32_at(104),
-            max_stack: u32_at(108) as u16,
-        })
-    }
+byte_form! {
+    kind: u32 = 0,
+    config: u64 = 8,
+    period_or_freq: u64 = 16,
+    sample_type: u64 = 24,
+    read_format: u64 = 32,
+    flags: u64 = 40,
+    wakeup: u32 = 48,
+    bp_type: u32 = 52,
+    config1: u64 = 56,
+    config2: u64 = 64,
+    branch_sample_type: u64 = 72,
+    regs_user: u64 = 80,
+    stack_user: u32 = 88,
+    clockid: i32 = 92,
+    regs_intr: u64 = 96,
+    aux_watermark: u32 = 104,
+    max_stack: u16 = 108,
 }
 
 #[cfg(test)]
@@ -299,7 +265,7 @@ mod tests {
         attr.set(Flag::Freq, true);
         attr.set(Flag::BuildId, true);
         attr.set_precise(2);
-        assert_eq!(Attr::decode(&attr.encode()), Some(attr.clone()));
+        assert_eq!(Attr::decode(&attr.encode(), false), Some(attr.clone()));
         assert!(attr.has(Flag::BuildId) && attr.precise() == 2);
         attr.set(Flag::BuildId, false);
         assert!(!attr.has(Flag::BuildId));
@@ -328,7 +294,7 @@ mod tests {
     #[test]
     fn a_short_attr_is_zero_filled_and_a_shorter_one_refused() {
         let attr = Attr { kind: 2, config: 77, ..Attr::default() };
-        assert_eq!(Attr::decode(&attr.encode()[..64]), Some(attr));
-        assert_eq!(Attr::decode(&[0; 63]), None);
+        assert_eq!(Attr::decode(&attr.encode()[..64], false), Some(attr));
+        assert_eq!(Attr::decode(&[0; 63], false), None);
     }
 }

@@ -136,7 +136,7 @@ impl Recording {
         for one in bytes.chunks_exact(entry as usize) {
             let (attr, ids) = one.split_at(entry as usize - 16);
             self.attr_sizes.push(attr_size(attr, self.big));
-            let attr = decode_attr(attr, self.big).ok_or_else(|| fault("an event's description is too short"))?;
+            let attr = Attr::decode(attr, self.big).ok_or_else(|| fault("an event's description is too short"))?;
             let mut section = Bytes::new(ids, self.big);
             let (ids_at, ids_size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0).min(MAX_IDS * 8));
             let ids = input.bytes(ids_at, ids_size).unwrap_or_default();
@@ -188,11 +188,6 @@ impl Recording {
 /// The size that an attr says it has.
 pub(crate) fn attr_size(bytes: &[u8], big: bool) -> u32 {
     bytes.get(4..8).and_then(|size| Bytes::new(size, big).u32()).unwrap_or(0)
-}
-
-/// An attr of either byte order.
-pub(crate) fn decode_attr(bytes: &[u8], big: bool) -> Option<Attr> {
-    if big { Attr::decode_big(bytes) } else { Attr::decode(bytes) }
 }
 
 /// Eight-byte numbers of either byte order.

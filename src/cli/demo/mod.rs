@@ -74,7 +74,7 @@ fn play(stream: &[u8], speed: f64, to: OwnedFd) -> std::io::Result<()> {
 
 /// The layout of samples that an event's description stands for.
 fn layout_of(body: &[u8]) -> Option<Layout> {
-    let attr = crate::perfdata::read::decode_attr(body, false)?;
+    let attr = crate::kernel::attr::Attr::decode(body, false)?;
     Some(crate::perfdata::EventDesc { name: String::new(), attr, ids: Vec::new() }.layout())
 }
 

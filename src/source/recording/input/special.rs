@@ -2,11 +2,12 @@
 
 use super::packed::is_compressed;
 use super::{Input, SideData};
+use crate::kernel::attr::Attr;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids;
 use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::bit;
-use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, attr_size, decode_attr, numbers};
+use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, attr_size, numbers};
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers;
 use crate::source::Place;
@@ -86,7 +87,7 @@ impl Input {
     fn event(&mut self, body: &[u8]) {
         let size = attr_size(body, self.rec.big);
         let Some((attr, ids)) = body.split_at_checked(size as usize) else { return };
-        let Some(attr) = decode_attr(attr, self.rec.big) else { return };
+        let Some(attr) = Attr::decode(attr, self.rec.big) else { return };
         let mut ids = numbers(ids, self.rec.big);
         ids.truncate(MAX_IDS as usize);
         if self.rec.events.len() < 4096 {

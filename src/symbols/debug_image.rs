@@ -239,7 +239,10 @@ impl Image {
         let functions = |bytes: &Bytes, kind, purse: &mut UnpackBudget| {
             purse.attempt(|purse| elf::functions(bytes, kind, &self.segments, purse))
         };
-        add(tables, purse.attempt(|purse| plt::table(&file, &self.segments, purse).map_err(ElfError::from)));
+        add(
+            tables,
+            purse.attempt(|purse| plt::table(&file, &self.bytes, &self.segments, purse).map_err(ElfError::from)),
+        );
         if let Some((bytes, path)) = &self.debug
             && add(tables, functions(bytes, SymbolSection::All, purse))
         {

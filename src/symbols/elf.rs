@@ -1,7 +1,12 @@
 //! Functions of an ELF file, at their offsets in the file: that is what a mapping gives us, and
 //! it holds for any load address (elf(5)).
 
-use object::{Object, ObjectSection, ObjectSegment};
+use object::elf::{
+    FileHeader32, FileHeader64, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym32,
+    Sym64, SymbolBind, SymbolSection as SectionIndex, SymbolType,
+};
+use object::read::elf::FileHeader;
+use object::{Endianness, Object, ObjectSection, ObjectSegment, pod};
 
 use super::bytes::Bytes;
 use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
@@ -16,7 +21,7 @@ pub enum ElfError {
     #[error("has no symbols (it is stripped)")]
     NoSymbols,
     #[error("has {0} sections and segments, as no program has")]
-    Parts(u64),
+    Parts(u32),
     #[error("{0}")]
     LeftOut(String),
     #[error(transparent)]
@@ -58,21 +63,15 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
 
 /// The number of sections and segments a file claims to have. What the header has no room for stands in the first
 /// section (elf(5)): a sparse file has billions of them for nothing, and each look for one would pass them all.
-fn parts(bytes: &[u8]) -> u64 {
-    let order = Order { big: bytes.get(5) == Some(&2) };
-    let wide = bytes.get(4) == Some(&2);
-    let counts = if wide { [0x38, 0x3c] } else { [0x2c, 0x30] };
-    let [segments, sections] = counts.map(|at| u64::from(order.u16(bytes, at)));
-    let first = if wide { order.u64(bytes, 0x28) } else { order.u32(bytes, 0x20).into() };
-    let first = usize::try_from(first).ok().and_then(|at| bytes.get(at..)).filter(|_| first != 0).unwrap_or_default();
-    let (size, info) = if wide {
-        (order.u64(first, 0x20), order.u32(first, 0x2c))
-    } else {
-        (order.u32(first, 0x14).into(), order.u32(first, 0x1c))
-    };
-    let sections = if sections == 0 { size } else { sections };
-    let segments = if segments == 0xffff { info.into() } else { segments };
-    sections.max(segments)
+fn parts(bytes: &[u8]) -> u32 {
+    fn of<H: FileHeader>(bytes: &[u8]) -> object::Result<u32> {
+        let header = H::parse(bytes)?;
+        let endian = header.endian()?;
+        Ok(header.shnum(endian, bytes)?.max(header.phnum(endian, bytes)?))
+    }
+    let wide = of::<FileHeader64<Endianness>>(bytes);
+    // What has no such numbers is refused when it is parsed.
+    wide.or_else(|_| of::<FileHeader32<Endianness>>(bytes)).unwrap_or(0)
 }
 
 pub(crate) fn build_id(file: &Elf<'_>) -> Option<BuildId> {
@@ -135,14 +134,14 @@ impl SymbolSection {
 
 /// A symbol table and its names, read as two whole sections: going through a library one symbol at a time is
 /// much slower, and looks for the end of a name wherever that is.
-struct Symbols<'d> {
+pub(super) struct Symbols<'d> {
     kind: SymbolSection,
     entries: &'d [u8],
     names: &'d [u8],
     /// Where the names are in the file.
     names_at: usize,
     wide: bool,
-    order: Order,
+    endian: Endianness,
     /// The sections that hold code, by number; none where labels are not looked at.
     text: Vec<bool>,
     /// Bit 0 of an ARM function's address says that it is Thumb code.
@@ -150,7 +149,7 @@ struct Symbols<'d> {
 }
 
 impl<'d> Symbols<'d> {
-    fn of(file: &Elf<'d>, bytes: &'d [u8], kind: SymbolSection) -> Self {
+    pub(super) fn of(file: &Elf<'d>, bytes: &'d [u8], kind: SymbolSection) -> Self {
         let place = |name: &str| file.section_by_name(name).and_then(|s| s.file_range());
         let part = |(at, len): (u64, u64)| {
             let at = usize::try_from(at).ok()?;
@@ -158,34 +157,30 @@ impl<'d> Symbols<'d> {
         };
         let (names_at, names) = place(kind.names()).and_then(part).unwrap_or_default();
         let entries = place(kind.section()).and_then(part).map(|(_, entries)| entries).unwrap_or_default();
-        let order = Order { big: !file.is_little_endian() };
+        let endian = file.endianness();
         let is_text = |name: &[u8]| memchr::memmem::find(name, b"text").is_some();
         let sections = file.sections().map(|s| s.name_bytes().is_ok_and(is_text));
-        let text =
-            if file.is_64() && !order.big { std::iter::once(false).chain(sections).collect() } else { Vec::new() };
+        let is_usual = file.is_64() && file.is_little_endian();
+        let text = if is_usual { std::iter::once(false).chain(sections).collect() } else { Vec::new() };
         let thumb = u64::from(file.architecture() == object::Architecture::Arm);
-        Self { kind, entries, names, names_at, wide: file.is_64(), order, text, thumb }
+        Self { kind, entries, names, names_at, wide: file.is_64(), endian, text, thumb }
     }
 
-    fn len(&self) -> u32 {
-        let size = if self.wide { 24 } else { 16 };
+    pub(super) fn len(&self) -> u32 {
+        let size = if self.wide { size_of::<Sym64<Endianness>>() } else { size_of::<Sym32<Endianness>>() };
         u32::try_from(self.entries.len() / size).unwrap_or(u32::MAX)
     }
 
-    fn get(&self, i: u32) -> Option<Sym> {
-        let i = i as usize;
-        if self.wide {
-            self.entries.as_chunks().0.get(i).map(|raw| Sym::wide(raw, self.order))
-        } else {
-            self.entries.as_chunks().0.get(i).map(|raw| Sym::narrow(raw, self.order))
-        }
+    pub(super) fn get(&self, i: u32) -> Option<Sym> {
+        let read = if self.wide { Sym::read::<Sym64<Endianness>> } else { Sym::read::<Sym32<Endianness>> };
+        read(self.entries, i as usize, self.endian)
     }
 
     /// True if it is a function with a name. What the name is, is not looked at: names are megabytes of pages.
     fn is_function(&self, sym: &Sym) -> bool {
-        let is_code = match sym.info & 15 {
+        let is_code = match sym.kind {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,
-            STT_NOTYPE => self.text.get(usize::from(sym.section)).copied().unwrap_or(false),
+            STT_NOTYPE => self.text.get(usize::from(sym.section.0)).copied().unwrap_or(false),
             _ => false,
         };
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
@@ -193,7 +188,7 @@ impl<'d> Symbols<'d> {
 
     /// True if it is data with a name.
     fn is_object(&self, sym: &Sym) -> bool {
-        let is_data = sym.info & 15 == STT_OBJECT && sym.section != SHN_UNDEF;
+        let is_data = sym.kind == STT_OBJECT && sym.section != SHN_UNDEF;
         is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
@@ -223,10 +218,10 @@ impl<'d> Symbols<'d> {
     }
 
     /// One of them, at its address as linked.
-    fn raw(&self, i: u32) -> Raw<'d> {
+    pub(super) fn raw(&self, i: u32) -> Raw<'d> {
         let sym = self.get(i).unwrap_or_default();
         let name = self.names.get(sym.name as usize..).unwrap_or_default();
-        let binding = match sym.info >> 4 {
+        let binding = match sym.binding {
             STB_WEAK => Binding::Weak,
             STB_LOCAL => Binding::Local,
             _ => Binding::Global,
@@ -237,51 +232,21 @@ impl<'d> Symbols<'d> {
 
 /// An entry of a symbol table.
 #[derive(Default)]
-struct Sym {
+pub(super) struct Sym {
     name: u32,
-    info: u8,
-    section: u16,
-    value: u64,
+    pub(super) kind: SymbolType,
+    binding: SymbolBind,
+    section: SectionIndex,
+    pub(super) value: u64,
     size: u64,
 }
 
 impl Sym {
-    fn wide(raw: &[u8; 24], order: Order) -> Self {
-        let (name, section) = (order.u32(raw, 0), order.u16(raw, 6));
-        Self { name, info: raw[4], section, value: order.u64(raw, 8), size: order.u64(raw, 16) }
-    }
-
-    fn narrow(raw: &[u8; 16], order: Order) -> Self {
-        let (name, section) = (order.u32(raw, 0), order.u16(raw, 14));
-        Self { name, info: raw[12], section, value: order.u32(raw, 4).into(), size: order.u32(raw, 8).into() }
-    }
-}
-
-/// The order of a file's bytes. What lies outside of it reads as 0.
-#[derive(Clone, Copy)]
-struct Order {
-    big: bool,
-}
-
-impl Order {
-    fn bytes<const N: usize>(self, from: &[u8], at: usize) -> [u8; N] {
-        let mut raw: [u8; N] = from.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N]);
-        if self.big {
-            raw.reverse();
-        }
-        raw
-    }
-
-    fn u16(self, from: &[u8], at: usize) -> u16 {
-        u16::from_le_bytes(self.bytes(from, at))
-    }
-
-    fn u32(self, from: &[u8], at: usize) -> u32 {
-        u32::from_le_bytes(self.bytes(from, at))
-    }
-
-    fn u64(self, from: &[u8], at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes(from, at))
+    fn read<S: object::read::elf::Sym>(entries: &[u8], i: usize, endian: S::Endian) -> Option<Self> {
+        let (raw, _) = pod::from_bytes::<S>(entries.get(i * size_of::<S>()..)?).ok()?;
+        let (value, size) = (raw.st_value(endian).into(), raw.st_size(endian).into());
+        let (kind, binding, section) = (raw.st_type(), raw.st_bind(), raw.st_shndx(endian));
+        Some(Self { name: raw.st_name(endian), kind, binding, section, value, size })
     }
 }
 
@@ -312,18 +277,9 @@ pub(crate) fn kernel(
 
 /// Of more segments than this no program is made, and of so many sections and segments no file that is run.
 const MAX_SEGMENTS: usize = 256;
-const MAX_PARTS: u64 = 0xffff;
+const MAX_PARTS: u32 = 0xffff;
 /// Bytes of a table of symbols for each byte that its functions may take.
 const SYMBOLS_FOR_ONE: u64 = 8;
-
-/// `st_info` and `st_shndx` values, elf(5).
-const STT_NOTYPE: u8 = 0;
-const STT_OBJECT: u8 = 1;
-const STT_FUNC: u8 = 2;
-const STT_GNU_IFUNC: u8 = 10;
-const STB_LOCAL: u8 = 0;
-const STB_WEAK: u8 = 2;
-const SHN_UNDEF: u16 = 0;
 
 #[cfg(test)]
 mod tests {

@@ -3,21 +3,27 @@
 
 use std::collections::HashMap;
 
-use object::{Object, ObjectSection};
+use object::elf::{R_AARCH64_IRELATIVE, R_X86_64_IRELATIVE, Rela64, STT_GNU_IFUNC};
+use object::{LittleEndian, Object, ObjectSection, pod};
 
-use super::elf::{Elf, Segments};
-use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
+use super::elf::{Elf, Segments, SymbolSection, Symbols};
+use super::table::{Binding, Raw, SymbolTable};
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 
 /// The stubs of a file at their offsets.
 ///
 /// # Errors
 /// When there is no room for them.
-pub(crate) fn table(file: &Elf<'_>, segments: &Segments, purse: &mut UnpackBudget) -> Result<SymbolTable, UnpackError> {
+pub(crate) fn table(
+    file: &Elf<'_>,
+    bytes: &[u8],
+    segments: &Segments,
+    purse: &mut UnpackBudget,
+) -> Result<SymbolTable, UnpackError> {
     let before = purse.taken() as u64;
     let stubs = match file.architecture() {
-        object::Architecture::X86_64 => x86_64(file, purse)?,
-        object::Architecture::Aarch64 => aarch64(file, purse)?,
+        object::Architecture::X86_64 => x86_64(file, bytes, purse)?,
+        object::Architecture::Aarch64 => aarch64(file, bytes, purse)?,
         _ => Vec::new(),
     };
     let raw = stubs.iter().filter_map(|(address, size, name)| {
@@ -44,54 +50,51 @@ enum Target {
     Chosen(u64),
 }
 
-/// A relocation of `.rela.plt` or `.rela.dyn`: the slot and what it is for.
-fn target(rela: &[u8; 24]) -> Option<(u64, Target)> {
-    /// `R_X86_64_IRELATIVE`, `R_AARCH64_IRELATIVE`.
-    const CHOSEN: [u32; 2] = [37, 1032];
-    let word = |at: usize| u64::from_le_bytes(rela[at..at + 8].try_into().unwrap_or_default());
-    let (kind, symbol) = (word(8) as u32, (word(8) >> 32) as u32);
-    let target = match symbol {
-        0 if CHOSEN.contains(&kind) => Target::Chosen(word(16)),
-        0 => return None,
-        symbol => Target::Symbol(symbol),
+/// The entries of `.rela.plt` or `.rela.dyn`.
+fn relocations<'d>(file: &Elf<'d>, section: &str) -> &'d [Rela64<LittleEndian>] {
+    let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
+    let all = pod::slice_from_bytes(data, data.len() / size_of::<Rela64<LittleEndian>>());
+    all.map_or(&[], |(entries, _)| entries)
+}
+
+/// The slot of a relocation and what it is for.
+fn target(rela: &Rela64<LittleEndian>) -> Option<(u64, Target)> {
+    let target = match (rela.r_sym(LittleEndian, false), rela.r_type(LittleEndian, false)) {
+        (0, R_X86_64_IRELATIVE | R_AARCH64_IRELATIVE) => Target::Chosen(rela.r_addend.get(LittleEndian) as u64),
+        (0, _) => return None,
+        (symbol, _) => Target::Symbol(symbol),
     };
-    Some((word(0), target))
+    Some((rela.r_offset.get(LittleEndian), target))
 }
 
 /// The dynamic symbols' names, by number.
 struct Names<'d> {
-    symbols: &'d [u8],
-    names: &'d [u8],
+    symbols: Symbols<'d>,
     /// Of functions that are chosen when the program is loaded, by the address of what chooses.
     chosen: HashMap<u64, u32>,
 }
 
 impl<'d> Names<'d> {
-    fn of(file: &Elf<'d>, purse: &mut UnpackBudget) -> Result<Self, UnpackError> {
-        const STT_GNU_IFUNC: u8 = 10;
-        let data = |name: &str| file.section_by_name(name).and_then(|s| s.data().ok()).unwrap_or_default();
-        let mut names = Self { symbols: data(".dynsym"), names: data(".dynstr"), chosen: HashMap::new() };
-        for (symbol, number) in names.symbols.as_chunks::<24>().0.iter().zip(0..) {
-            if symbol[4] & 15 == STT_GNU_IFUNC {
-                purse.take(".dynsym", SLOT)?;
-                let address = u64::from_le_bytes(symbol[8..16].try_into().unwrap_or_default());
-                let is_plain = |number: u32| names.get(number).is_some_and(|name| !name.starts_with(b"_"));
-                // Of several names the one that programs use.
-                match names.chosen.get(&address) {
-                    Some(_) if !is_plain(number) => {}
-                    _ => _ = names.chosen.insert(address, number),
-                }
+    fn of(file: &Elf<'d>, bytes: &'d [u8], purse: &mut UnpackBudget) -> Result<Self, UnpackError> {
+        let mut names = Self { symbols: Symbols::of(file, bytes, SymbolSection::Dynamic), chosen: HashMap::new() };
+        for number in 0..names.symbols.len() {
+            let Some(symbol) = names.symbols.get(number).filter(|symbol| symbol.kind == STT_GNU_IFUNC) else {
+                continue;
+            };
+            purse.take(".dynsym", SLOT)?;
+            let is_plain = |number: u32| names.get(number).is_some_and(|name| !name.starts_with(b"_"));
+            // Of several names the one that programs use.
+            match names.chosen.get(&symbol.value) {
+                Some(_) if !is_plain(number) => {}
+                _ => _ = names.chosen.insert(symbol.value, number),
             }
         }
         Ok(names)
     }
 
     fn get(&self, number: u32) -> Option<&'d [u8]> {
-        let symbol = self.symbols.as_chunks::<24>().0.get(number as usize)?;
-        let at = u32::from_le_bytes([symbol[0], symbol[1], symbol[2], symbol[3]]) as usize;
-        let name = self.names.get(at..)?;
-        let name = &name[..name.len().min(MAX_NAME)];
-        Some(&name[..memchr::memchr(0, name).unwrap_or(name.len())]).filter(|name| !name.is_empty())
+        self.symbols.get(number)?;
+        Some(self.symbols.raw(number).name()).filter(|name| !name.is_empty())
     }
 
     /// The name of a stub. What is chosen among functions without a name is told by where that happens, as objdump
@@ -117,8 +120,7 @@ fn named(name: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> 
 fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target>, UnpackError> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {
-        let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
-        for (slot, target) in data.as_chunks::<24>().0.iter().filter_map(target) {
+        for (slot, target) in relocations(file, section).iter().filter_map(target) {
             purse.take(section, SLOT)?;
             slots.insert(slot, target);
         }
@@ -127,8 +129,8 @@ fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target
 }
 
 /// A stub is told by the slot that it jumps through: `jmp *slot(%rip)`.
-fn x86_64(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
-    let (slots, names) = (slots(file, purse)?, Names::of(file, purse)?);
+fn x86_64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
+    let (slots, names) = (slots(file, purse)?, Names::of(file, bytes, purse)?);
     let mut out = Vec::new();
     for (name, size) in [(".plt", 16), (".plt.sec", 16), (".plt.got", 0)] {
         let Some(section) = file.section_by_name(name) else { continue };
@@ -148,13 +150,11 @@ fn x86_64(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackE
 }
 
 /// A header of 32 bytes, then a stub of 16 for each relocation of `.rela.plt`, in their order.
-fn aarch64(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
+fn aarch64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     const SIZE: u64 = 16;
-    let (Some(plt), Some(relocations)) = (file.section_by_name(".plt"), file.section_by_name(".rela.plt")) else {
-        return Ok(Vec::new());
-    };
-    let names = Names::of(file, purse)?;
-    let entries = relocations.data().unwrap_or_default().as_chunks::<24>().0.iter().zip(0u64..);
+    let Some(plt) = file.section_by_name(".plt") else { return Ok(Vec::new()) };
+    let names = Names::of(file, bytes, purse)?;
+    let entries = relocations(file, ".rela.plt").iter().zip(0u64..);
     let mut out = Vec::new();
     for (rela, i) in entries.take_while(|(_, i)| 32 + i * SIZE < plt.size()) {
         let Some((_, target)) = target(rela) else { continue };
@@ -173,7 +173,7 @@ mod tests {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bin/spin-nopie");
         let bytes = std::fs::read(path).expect("program");
         let file = super::super::elf::parse(&bytes).expect("elf");
-        let table = table(&file, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
+        let table = table(&file, &bytes, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
         let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
         assert!(!names.is_empty() && names.iter().all(|n| n.ends_with("@plt")), "{names:?}");
     }
@@ -185,7 +185,7 @@ mod tests {
         let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
         let bytes = std::fs::read(path.expect("a C library")).expect("library");
         let file = super::super::elf::parse(&bytes).expect("elf");
-        let table = table(&file, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
+        let table = table(&file, &bytes, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
         let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
         for want in ["strnlen@plt", "strlen@plt", "memchr@plt"] {
             assert!(names.iter().any(|name| name == want), "{want}: {names:?}");

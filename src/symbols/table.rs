@@ -28,7 +28,7 @@ pub(crate) struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    fn name(&self) -> &'a [u8] {
+    pub(super) fn name(&self) -> &'a [u8] {
         cut(self.name)
     }
 }

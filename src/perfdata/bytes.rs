@@ -1,5 +1,8 @@
 //! A byte string from whose front numbers and strings of either byte order are read.
 
+/// Lists are cut here: they may claim any number of entries.
+pub(crate) const MAX_ENTRIES: u32 = 4096;
+
 /// A byte string being read. Every method is `None` past its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
@@ -38,6 +41,12 @@ impl<'a> Bytes<'a> {
     pub(crate) fn string(&mut self) -> Option<String> {
         let len = self.u32()? as usize;
         Some(text(self.take(len)?))
+    }
+
+    /// A list: its length, then one entry after the other.
+    pub(crate) fn list<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let n = self.u32()?.min(MAX_ENTRIES);
+        (0..n).map(|_| one(self)).collect()
     }
 }
 

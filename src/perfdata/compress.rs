@@ -8,12 +8,10 @@ use zstd::stream::raw::{Encoder, InBuffer, Operation, OutBuffer};
 use crate::record::kinds::HEADER;
 use crate::record::types;
 
-use super::features::Section;
+use super::features::{Section, bit};
 
 /// What is packed into one record: perf unpacks into room of that size (`comp_mmap_len`).
 const AT_ONCE: usize = 32 << 10;
-/// `HEADER_COMPRESSED`.
-const FEATURE: u8 = 27;
 /// `PERF_COMP_ZSTD`.
 const ZSTD: u32 = 1;
 
@@ -69,6 +67,6 @@ impl Packer {
     pub(crate) fn feature(&self) -> Section {
         let ratio = self.plain.div_ceil(self.packed.max(1)).max(1) as u32;
         let words = [1, ZSTD, self.level as u32, ratio, AT_ONCE as u32];
-        (FEATURE, words.iter().flat_map(|word| word.to_le_bytes()).collect())
+        (bit::COMPRESSED, words.iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 }

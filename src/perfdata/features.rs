@@ -5,82 +5,68 @@ use crate::kernel::{self, cpus};
 use super::EventDesc;
 use super::bytes::Bytes;
 
-/// Feature bits that we write or read.
-pub mod bit {
-    pub(crate) const TRACING_DATA: u8 = 1;
-    pub(crate) const BUILD_ID: u8 = 2;
-    /// `HEADER_HOSTNAME`: the recorded machine's name, as uname(2) has it.
-    pub const HOSTNAME: u8 = 3;
-    pub(crate) const OSRELEASE: u8 = 4;
-    pub(crate) const VERSION: u8 = 5;
-    pub(crate) const ARCH: u8 = 6;
-    pub(crate) const NRCPUS: u8 = 7;
-    pub(crate) const CPUDESC: u8 = 8;
-    pub(crate) const CPUID: u8 = 9;
-    pub(crate) const TOTAL_MEM: u8 = 10;
-    pub(crate) const CMDLINE: u8 = 11;
-    pub(crate) const EVENT_DESC: u8 = 12;
-    pub(crate) const CPU_TOPOLOGY: u8 = 13;
-    /// `HEADER_BRANCH_STACK`: branches were asked for, not just for call chains; it has no content.
-    pub(crate) const BRANCH_STACK: u8 = 15;
-    pub(crate) const GROUP_DESC: u8 = 17;
-    pub(crate) const SAMPLE_TIME: u8 = 21;
-    pub(crate) const CLOCKID: u8 = 23;
-    pub(crate) const BPF_PROG_INFO: u8 = 25;
-    pub(crate) const BPF_BTF: u8 = 26;
-    pub(crate) const CLOCK_DATA: u8 = 29;
+/// Feature bits, and their names as perf spells them (`HEADER_*` in tools/perf/util/header.h).
+macro_rules! features {
+    ($($NAME:ident = $bit:literal,)+) => {
+        /// Feature bits: perf's, and ours far above them, as perf steps over features that it does not know.
+        #[expect(missing_docs, reason = "perf's names, see perf.data-file-format.txt")]
+        pub mod bit {
+            $(pub const $NAME: u8 = $bit;)+
 
-    // Ours, far above perf's, which steps over features that it does not know.
-    pub(crate) const MARKS: u8 = 250;
-    pub(crate) const CONTAINERS: u8 = 251;
-    pub(crate) const RECORDER: u8 = 252;
-    pub(crate) const FILES: u8 = 253;
+            pub(crate) const MARKS: u8 = 250;
+            pub(crate) const CONTAINERS: u8 = 251;
+            pub(crate) const RECORDER: u8 = 252;
+            pub(crate) const FILES: u8 = 253;
 
-    /// In a stream perf ends at a feature that it does not know, and steps over what an event is told of itself that it
-    /// does not know: ours are such updates, of this kind and their bit.
-    pub(crate) const UPDATE: u64 = 0x7070_0000;
+            /// In a stream perf ends at a feature that it does not know, and steps over what an event is told of itself
+            /// that it does not know: ours are such updates, of this kind and their bit.
+            pub(crate) const UPDATE: u64 = 0x7070_0000;
+        }
+
+        /// All bits of perf's with their names.
+        pub(crate) const NAMES: &[(u8, &str)] = &[$((bit::$NAME, stringify!($NAME))),+];
+    };
+}
+
+features! {
+    TRACING_DATA = 1,
+    BUILD_ID = 2,
+    HOSTNAME = 3,
+    OSRELEASE = 4,
+    VERSION = 5,
+    ARCH = 6,
+    NRCPUS = 7,
+    CPUDESC = 8,
+    CPUID = 9,
+    TOTAL_MEM = 10,
+    CMDLINE = 11,
+    EVENT_DESC = 12,
+    CPU_TOPOLOGY = 13,
+    NUMA_TOPOLOGY = 14,
+    BRANCH_STACK = 15,
+    PMU_MAPPINGS = 16,
+    GROUP_DESC = 17,
+    AUXTRACE = 18,
+    STAT = 19,
+    CACHE = 20,
+    SAMPLE_TIME = 21,
+    MEM_TOPOLOGY = 22,
+    CLOCKID = 23,
+    DIR_FORMAT = 24,
+    BPF_PROG_INFO = 25,
+    BPF_BTF = 26,
+    COMPRESSED = 27,
+    CPU_PMU_CAPS = 28,
+    CLOCK_DATA = 29,
+    HYBRID_TOPOLOGY = 30,
+    PMU_CAPS = 31,
+    CPU_DOMAIN_INFO = 32,
+    E_MACHINE = 33,
+    CLN_SIZE = 34,
 }
 
 /// A section to write: (bit, bytes).
 pub type Section = (u8, Vec<u8>);
-
-/// All feature bits with their names, as perf spells them (`HEADER_*` in tools/perf/util/header.h).
-pub(crate) const NAMES: &[(u8, &str)] = &[
-    (1, "TRACING_DATA"),
-    (2, "BUILD_ID"),
-    (3, "HOSTNAME"),
-    (4, "OSRELEASE"),
-    (5, "VERSION"),
-    (6, "ARCH"),
-    (7, "NRCPUS"),
-    (8, "CPUDESC"),
-    (9, "CPUID"),
-    (10, "TOTAL_MEM"),
-    (11, "CMDLINE"),
-    (12, "EVENT_DESC"),
-    (13, "CPU_TOPOLOGY"),
-    (14, "NUMA_TOPOLOGY"),
-    (15, "BRANCH_STACK"),
-    (16, "PMU_MAPPINGS"),
-    (17, "GROUP_DESC"),
-    (18, "AUXTRACE"),
-    (19, "STAT"),
-    (20, "CACHE"),
-    (21, "SAMPLE_TIME"),
-    (22, "MEM_TOPOLOGY"),
-    (23, "CLOCKID"),
-    (24, "DIR_FORMAT"),
-    (25, "BPF_PROG_INFO"),
-    (26, "BPF_BTF"),
-    (27, "COMPRESSED"),
-    (28, "CPU_PMU_CAPS"),
-    (29, "CLOCK_DATA"),
-    (30, "HYBRID_TOPOLOGY"),
-    (31, "PMU_CAPS"),
-    (32, "CPU_DOMAIN_INFO"),
-    (33, "E_MACHINE"),
-    (34, "CLN_SIZE"),
-];
 
 /// The features of a recording, in the recorded machine's byte order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,7 +93,10 @@ impl Features {
 
     /// The features that stay true when samples are saved again, in this machine's byte order.
     pub fn carried(&self, big: bool) -> Vec<Section> {
-        let keep = |bit: &u8| ![bit::EVENT_DESC, bit::SAMPLE_TIME, 18, 19, 24, 27].contains(bit);
+        let keep = |bit: &u8| {
+            ![bit::EVENT_DESC, bit::AUXTRACE, bit::STAT, bit::SAMPLE_TIME, bit::DIR_FORMAT, bit::COMPRESSED]
+                .contains(bit)
+        };
         let kept = self.list.iter().filter(|(b, _)| keep(b));
         if !big {
             return kept.cloned().collect();
@@ -115,7 +104,7 @@ impl Features {
         let turned = |(b, bytes): &Section| {
             let mut rest = Bytes::new(bytes, true);
             let out = match *b {
-                3..=6 | 8 | 9 => string(&rest.string()?),
+                bit::HOSTNAME..=bit::ARCH | bit::CPUDESC | bit::CPUID => string(&rest.string()?),
                 bit::NRCPUS => [rest.u32()?.to_le_bytes(), rest.u32()?.to_le_bytes()].concat(),
                 bit::TOTAL_MEM => rest.u64()?.to_le_bytes().to_vec(),
                 bit::TRACING_DATA => bytes.clone(),

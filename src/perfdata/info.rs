@@ -4,9 +4,6 @@ use super::bytes::Bytes;
 use super::features::{NAMES, bit};
 use super::read::Recording;
 
-/// Lists are cut here: a header may claim any number of entries.
-const MAX_ENTRIES: u32 = 4096;
-
 /// All facts in the head.
 pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
@@ -51,42 +48,38 @@ fn label(name: &str) -> String {
 }
 
 fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
-    let list = |b: &mut Bytes<'_>, one: &mut dyn FnMut(&mut Bytes<'_>) -> Option<String>| {
-        let n = b.u32()?.min(MAX_ENTRIES);
-        (0..n).map(|_| one(b)).collect::<Option<Vec<String>>>()
-    };
     Some(match bit {
-        3..=6 | 8 | 9 => vec![b.string()?],
+        bit::HOSTNAME..=bit::ARCH | bit::CPUDESC | bit::CPUID => vec![b.string()?],
         bit::NRCPUS => {
             let (available, online) = (b.u32()?, b.u32()?);
             vec![format!("{online} online, {available} available")]
         }
         bit::TOTAL_MEM => vec![format!("{} KiB", b.u64()?)],
-        bit::CMDLINE => vec![list(b, &mut |b| b.string())?.join(" ")],
+        bit::CMDLINE => vec![b.list(Bytes::string)?.join(" ")],
         bit::EVENT_DESC => vec![format!("{} events", b.u32()?)],
-        13 => {
-            let cores = list(b, &mut |b| b.string())?;
-            let threads = list(b, &mut |b| b.string())?;
+        bit::CPU_TOPOLOGY => {
+            let cores = b.list(Bytes::string)?;
+            let threads = b.list(Bytes::string)?;
             vec![format!("cores {}; threads {}", cores.join(" | "), threads.join(" | "))]
         }
-        14 => list(b, &mut |b| {
+        bit::NUMA_TOPOLOGY => b.list(|b| {
             let (node, total, free) = (b.u32()?, b.u64()?, b.u64()?);
             Some(format!("node {node}: {total} KiB, {free} KiB free, CPUs {}", b.string()?))
         })?,
-        16 => vec![
-            list(b, &mut |b| {
+        bit::PMU_MAPPINGS => vec![
+            b.list(|b| {
                 let number = b.u32()?;
                 Some(format!("{} = {number}", b.string()?))
             })?
             .join(", "),
         ],
-        17 => list(b, &mut |b| {
+        bit::GROUP_DESC => b.list(|b| {
             let name = b.string()?;
             Some(format!("{{{name}}} from event {} on, {} members", b.u32()?, b.u32()?))
         })?,
-        20 => {
+        bit::CACHE => {
             b.u32()?;
-            list(b, &mut |b| {
+            b.list(|b| {
                 let (level, line, _sets, ways) = (b.u32()?, b.u32()?, b.u32()?, b.u32()?);
                 let (kind, size, cpus) = (b.string()?, b.string()?, b.string()?);
                 Some(format!("L{level} {kind} {size}, lines of {line}, {ways} ways, CPUs {cpus}"))
@@ -102,13 +95,13 @@ fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
             let (_, clock, wall, at) = (b.u32()?, b.u32()?, b.u64()?, b.u64()?);
             vec![format!("clock {clock}: {at} ns was {wall} ns since 1970")]
         }
-        27 => {
+        bit::COMPRESSED => {
             let (_, kind, level, ratio) = (b.u32()?, b.u32()?, b.u32()?, b.u32()?);
             let kind = if kind == 1 { "zstd".to_owned() } else { format!("type {kind}") };
             vec![format!("{kind}, level {level}, ratio {ratio}")]
         }
-        28 => vec![list(b, &mut |b| Some(format!("{} = {}", b.string()?, b.string()?)))?.join(", ")],
-        33 => vec![format!("ELF machine {}", b.u32()?)],
+        bit::CPU_PMU_CAPS => vec![b.list(|b| Some(format!("{} = {}", b.string()?, b.string()?)))?.join(", ")],
+        bit::E_MACHINE => vec![format!("ELF machine {}", b.u32()?)],
         _ => vec![format!("{} bytes", b.rest.len())],
     })
 }
@@ -118,6 +111,7 @@ mod tests {
     use super::*;
     use crate::kernel::attr::{Attr, Flag};
     use crate::perfdata::EventDesc;
+    use crate::perfdata::bytes::MAX_ENTRIES;
     use crate::perfdata::features::{Features, string};
 
     fn u32_bytes(list: &[u32]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::record::kinds::{HEADER, types};
+use crate::record::kinds::{HEADER, encode, types};
 
 use super::features::{Section, bit};
 use super::read::PIPE_HEADER;
@@ -90,10 +90,5 @@ fn feature(out: &mut Vec<u8>, section: u8, bytes: &[u8]) {
 
 /// Appends a record; one that is larger than a record may be is left out.
 fn record(out: &mut Vec<u8>, kind: u32, body: &[u8]) {
-    let Ok(size) = u16::try_from(HEADER + body.len().next_multiple_of(8)) else { return };
-    out.extend_from_slice(&kind.to_le_bytes());
-    out.extend_from_slice(&0u16.to_le_bytes());
-    out.extend_from_slice(&size.to_le_bytes());
-    out.extend_from_slice(body);
-    out.resize(out.len() + body.len().next_multiple_of(8) - body.len(), 0);
+    let _ = encode(out, kind, 0, |out| out.extend_from_slice(body));
 }

@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::kernel::attr::sample as bit;
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, misc, types};
 
@@ -16,19 +17,11 @@ pub(crate) struct Swapper {
     build_ids: bool,
 }
 
-/// `PERF_SAMPLE_*` bits in the order of their fields; only those that need care by name.
-mod bit {
-    pub(crate) const TID: u64 = 1 << 1;
-    pub(crate) const READ: u64 = 1 << 4;
-    pub(crate) const CALLCHAIN: u64 = 1 << 5;
-    pub(crate) const CPU: u64 = 1 << 7;
-    pub(crate) const RAW: u64 = 1 << 10;
-    pub(crate) const IDENTIFIER: u64 = 1 << 16;
-    /// One word each, up to the variable part: identifier, ip, tid, time, addr, id, stream, cpu, period.
-    pub(crate) const HEAD: [u64; 9] = [1 << 16, 1, 1 << 1, 1 << 2, 1 << 3, 1 << 6, 1 << 9, 1 << 7, 1 << 8];
-    /// The fields of the sample id at the end of other records: tid, time, id, stream, cpu, identifier.
-    pub(crate) const TRAILER: [u64; 6] = [1 << 1, 1 << 2, 1 << 6, 1 << 9, 1 << 7, 1 << 16];
-}
+/// One word each, up to the variable part, in the order of their fields.
+const HEAD: [u64; 9] =
+    [bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU, bit::PERIOD];
+/// The fields of the sample id at the end of other records.
+const TRAILER: [u64; 6] = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
 
 /// A body whose numbers are swapped from the front.
 struct Turn<'a> {
@@ -55,16 +48,39 @@ impl<'a> Turn<'a> {
         value
     }
 
-    fn u16s(&mut self, n: usize) -> u64 {
-        self.numbers(n, 2)
-    }
-
-    fn u32s(&mut self, n: usize) -> u64 {
-        self.numbers(n, 4)
-    }
-
     fn u64s(&mut self, n: usize) -> u64 {
         self.numbers(n, 8)
+    }
+
+    /// Swaps those of these fields that a layout has.
+    fn fields(&mut self, fields: &[u64], layout: &Layout) {
+        for field in fields.iter().filter(|field| layout.sample_type & **field != 0) {
+            let halves = [bit::TID, bit::CPU].contains(field);
+            if halves {
+                self.numbers(2, 4)
+            } else {
+                self.u64s(1)
+            };
+        }
+    }
+}
+
+/// The numbers that a record begins with: so many, of so many bytes each. What follows them is text.
+fn numbers(kind: u32, with_build_id: bool) -> &'static [(usize, usize)] {
+    const ALL: usize = usize::MAX;
+    match kind {
+        types::MMAP => &[(2, 4), (3, 8)],
+        types::MMAP2 if with_build_id => &[(2, 4), (3, 8), (24, 1), (2, 4)],
+        types::MMAP2 => &[(2, 4), (3, 8), (2, 4), (2, 8), (2, 4)],
+        types::COMM | types::SWITCH_CPU_WIDE | types::ITRACE_START => &[(2, 4)],
+        types::FORK | types::EXIT => &[(4, 4), (1, 8)],
+        types::READ | types::NAMESPACES => &[(2, 4), (ALL, 8)],
+        types::LOST | types::LOST_SAMPLES | types::THROTTLE | types::UNTHROTTLE | types::AUX => &[(ALL, 8)],
+        types::KSYMBOL => &[(1, 8), (1, 4), (2, 2)],
+        types::BPF_EVENT => &[(2, 2), (1, 4)],
+        types::CGROUP => &[(1, 8)],
+        types::TEXT_POKE => &[(1, 8), (2, 2)],
+        _ => &[],
     }
 }
 
@@ -89,66 +105,11 @@ impl Swapper {
         let trailer = if kind < types::USER_START { layout.trailer_len().min(body.len()) } else { 0 };
         let (fields, end) = body.split_at_mut(body.len() - trailer);
         let mut t = Turn { rest: fields };
-        match kind {
-            types::MMAP => {
-                t.u32s(2);
-                t.u64s(3);
-            }
-            types::MMAP2 => {
-                t.u32s(2);
-                t.u64s(3);
-                if self.build_ids && misc_bits & misc::MMAP_BUILD_ID != 0 {
-                    t.part(24);
-                } else {
-                    t.u32s(2);
-                    t.u64s(2);
-                }
-                t.u32s(2);
-            }
-            types::COMM | types::SWITCH_CPU_WIDE | types::ITRACE_START => {
-                t.u32s(2);
-            }
-            types::FORK | types::EXIT => {
-                t.u32s(4);
-                t.u64s(1);
-            }
-            types::READ => {
-                t.u32s(2);
-                t.u64s(usize::MAX);
-            }
-            types::LOST | types::LOST_SAMPLES | types::THROTTLE | types::UNTHROTTLE | types::AUX => {
-                t.u64s(usize::MAX);
-            }
-            types::NAMESPACES => {
-                t.u32s(2);
-                t.u64s(usize::MAX);
-            }
-            types::KSYMBOL => {
-                t.u64s(1);
-                t.u32s(1);
-                t.u16s(2);
-            }
-            types::BPF_EVENT => {
-                t.u16s(2);
-                t.u32s(1);
-            }
-            types::CGROUP => {
-                t.u64s(1);
-            }
-            types::TEXT_POKE => {
-                t.u64s(1);
-                t.u16s(2);
-            }
-            _ => {}
+        let with_build_id = self.build_ids && misc_bits & misc::MMAP_BUILD_ID != 0;
+        for (n, size) in numbers(kind, with_build_id) {
+            t.numbers(*n, *size);
         }
-        let mut t = Turn { rest: end };
-        for bit in bit::TRAILER.into_iter().filter(|b| layout.sample_type & b != 0) {
-            if bit == bit::TID || bit == bit::CPU {
-                t.u32s(2)
-            } else {
-                t.u64s(1)
-            };
-        }
+        Turn { rest: end }.fields(&TRAILER, &layout);
     }
 
     fn layout_of(&self, body: &[u8], is_sample: bool) -> Layout {
@@ -163,13 +124,7 @@ impl Swapper {
 }
 
 fn sample(layout: &Layout, t: &mut Turn<'_>) {
-    for bit in bit::HEAD.into_iter().filter(|b| layout.sample_type & b != 0) {
-        if bit == bit::TID || bit == bit::CPU {
-            t.u32s(2)
-        } else {
-            t.u64s(1)
-        };
-    }
+    t.fields(&HEAD, layout);
     let has = |bit: u64| layout.sample_type & bit != 0;
     if has(bit::READ) {
         let f = layout.read_format;
@@ -187,7 +142,7 @@ fn sample(layout: &Layout, t: &mut Turn<'_>) {
         t.u64s(n.min(1 << 16) as usize);
     }
     if has(bit::RAW) {
-        let n = t.u32s(1);
+        let n = t.numbers(1, 4);
         // The traced bytes stay as they are: only their format says what they are.
         t.part(n as usize);
     }

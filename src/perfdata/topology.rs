@@ -4,12 +4,9 @@ use std::path::Path;
 
 use crate::kernel::cpus;
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, MAX_ENTRIES};
 use super::features::{Section, bit, string};
 use super::read::Recording;
-
-/// Lists are cut here: a section may claim any number of entries.
-const MAX_ENTRIES: u32 = 4096;
 
 /// What the section says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,9 +31,9 @@ impl CpuTopology {
 
     fn read(b: &mut Bytes<'_>, cpus: u32) -> Option<Self> {
         let cpus = cpus.min(MAX_ENTRIES);
-        let (siblings, threads) = (strings(b)?, strings(b)?);
+        let (siblings, threads) = (b.list(Bytes::string)?, b.list(Bytes::string)?);
         let places: Option<Vec<(u32, u32)>> = (0..cpus).map(|_| Some((b.u32()?, b.u32()?))).collect();
-        let dies = strings(b);
+        let dies = b.list(Bytes::string);
         let die_of: Option<Vec<u32>> = dies.as_ref().and_then(|_| (0..cpus).map(|_| b.u32()).collect());
         let (places, die_of) = (places.unwrap_or_default(), die_of.unwrap_or_default());
         Some(Self { siblings, dies, threads, places, die_of })
@@ -77,11 +74,6 @@ impl CpuTopology {
     pub(crate) fn here() -> Section {
         Self::section(Path::new("/sys/devices/system/cpu"), cpus::possible())
     }
-}
-
-fn strings(b: &mut Bytes<'_>) -> Option<Vec<String>> {
-    let n = b.u32()?.min(MAX_ENTRIES);
-    (0..n).map(|_| b.string()).collect()
 }
 
 #[cfg(test)]

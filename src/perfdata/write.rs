@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::kernel::attr::FILE_SIZE;
 use crate::kernel::files::NewFile;
-use crate::record::kinds::{HEADER, types};
+use crate::record::kinds::{HEADER, encode, types};
 
 use super::compress::Packer;
 use super::features::Section;
@@ -89,10 +89,9 @@ impl Writer {
 
     /// Marks the end of a round: whatever is older than the round before has been written.
     pub(crate) fn finish_round(&mut self) -> io::Result<()> {
-        let mut record = [0u8; HEADER];
-        record[..4].copy_from_slice(&types::FINISHED_ROUND.to_le_bytes());
-        record[6..].copy_from_slice(&(HEADER as u16).to_le_bytes());
-        self.plain(&record)
+        let mut mark = Vec::with_capacity(HEADER);
+        let _ = encode(&mut mark, types::FINISHED_ROUND, 0, |_| {});
+        self.plain(&mark)
     }
 
     /// Leaves what was written so far under its temporary name, where it can be opened; which name that is.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::table::{Binding, Builder, Raw, SymbolTable};
 use crate::perfdata::unpack::{self, UnpackBudget};
-use crate::record::kinds::{HEADER, types};
+use crate::record::kinds::{encode, types};
 
 /// Bytes of a piece's payload; a record's size has 16 bits.
 const PIECE: usize = 48 << 10;
@@ -49,14 +49,11 @@ impl PackedFunctions {
         whole.append(&mut zstd::bulk::compress(&self.plain, 3)?);
         let pieces = whole.chunks(PIECE).count();
         for (i, piece) in whole.chunks(PIECE).enumerate() {
-            let padded = piece.len().next_multiple_of(8);
-            out.extend_from_slice(&types::TABLE.to_le_bytes());
-            out.extend_from_slice(&0u16.to_le_bytes());
-            out.extend_from_slice(&((HEADER + 8 + padded) as u16).to_le_bytes());
-            out.extend_from_slice(&u32::from(i + 1 < pieces).to_le_bytes());
-            out.extend_from_slice(&(piece.len() as u32).to_le_bytes());
-            out.extend_from_slice(piece);
-            out.resize(out.len() + padded - piece.len(), 0);
+            let _ = encode(out, types::TABLE, 0, |out| {
+                out.extend_from_slice(&u32::from(i + 1 < pieces).to_le_bytes());
+                out.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+                out.extend_from_slice(piece);
+            });
         }
         Ok(())
     }
@@ -147,7 +144,7 @@ impl Came {
 mod tests {
     use super::*;
     use crate::damage;
-    use crate::record::kinds::split;
+    use crate::record::kinds::{HEADER, split};
     use proptest::strategy::Just;
 
     fn table(names: &[(u64, u64, &str)]) -> SymbolTable {

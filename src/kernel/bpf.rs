@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use super::bpf_calls::{self, Code, LoadError, MappedValue, ProgramType};
+use super::bpf_calls::{self, CALL, Code, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MappedValue, ProgramType, op};
 
 /// Parameters that one program may have.
 pub(crate) const MAX_CONSTANTS: usize = 255;
@@ -30,37 +30,33 @@ pub struct Program {
 #[derive(Debug)]
 pub struct LoadedProgram {
     fd: OwnedFd,
-    parameters: Parameters,
+    /// The mapped array.
+    parameters: MappedValue,
 }
 
-// Instructions of what follows the verdict, as [`crate::kernel::bpf`]'s users make theirs.
-const MOV_K: u64 = 0xb7;
-const MOV_X: u64 = 0xbf;
-const LD_MAP: u64 = 0x18 | 1 << 12;
-const CALL: u64 = 0x85;
-const TAIL_CALL: u64 = 12;
+/// The helper that goes on with another program (bpf-helpers(7)).
+const TAIL_CALL: i32 = 12;
 
 /// Instructions with which every program ends: return 1.
-pub(crate) const YES: [u64; 2] = [MOV_K | 1 << 32, 0x95];
+pub(crate) const YES: [u64; 2] = [op(MOV_K, 0, 0, 0, 1), op(EXIT, 0, 0, 0, 0)];
 
 impl LoadedProgram {
     /// Loads a program (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). Where it takes the sample, the program that an
     /// array of programs has first goes on in its place; the context is in r6.
     pub(crate) fn new(program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {
-        let parameters = Parameters::new()?;
-        parameters.store(&program.constants);
+        let parameters = MappedValue::new(VALUE_SIZE)?;
+        store(&parameters, &program.constants);
         let mut code = program.instructions.clone();
-        let fd = parameters.shared.fd().as_raw_fd() as u64;
+        let fd = parameters.fd().as_raw_fd() as u64;
         match code.get_mut(program.map_at) {
             Some(half) => *half = *half & 0xffff_ffff | fd << 32,
             None => return Err(Errno::INVAL.into()),
         }
         if let (Some(next), true) = (next, code.ends_with(&YES)) {
             code.truncate(code.len() - YES.len());
-            let array = next.as_raw_fd() as u64;
             // An array that is empty has the call return.
-            code.extend([MOV_X | 1 << 8 | 6 << 12, LD_MAP | 2 << 8 | array << 32, 0, MOV_K | 3 << 8]);
-            code.push(CALL | TAIL_CALL << 32);
+            code.extend([op(MOV_X, 1, 6, 0, 0), op(LD_MAP, 2, 0, 0, next.as_raw_fd()), 0, op(MOV_K, 3, 0, 0, 0)]);
+            code.push(op(CALL, 0, 0, 0, TAIL_CALL));
             code.extend(YES);
         }
         let fd =
@@ -68,9 +64,9 @@ impl LoadedProgram {
         Ok(Self { fd, parameters })
     }
 
-    /// Gives it other parameters, from the next sample on.
+    /// Gives it other parameters, from the next sample on: fills the bank that is not read, then has it read.
     pub(crate) fn store(&self, constants: &[u64]) {
-        self.parameters.store(constants);
+        store(&self.parameters, constants);
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -78,25 +74,12 @@ impl LoadedProgram {
     }
 }
 
-/// The mapped array.
-#[derive(Debug)]
-struct Parameters {
-    shared: MappedValue,
-}
-
-impl Parameters {
-    fn new() -> Result<Self, Errno> {
-        Ok(Self { shared: MappedValue::new(VALUE_SIZE)? })
+fn store(parameters: &MappedValue, constants: &[u64]) {
+    let word = |at: usize| parameters.word(at / 8);
+    let next = word(0).load(Ordering::Relaxed) & 1 ^ 1;
+    let bank = BANKS_AT + next as usize * BANK;
+    for (i, constant) in constants.iter().take(MAX_CONSTANTS).enumerate() {
+        word(bank + 8 * i).store(*constant, Ordering::Relaxed);
     }
-
-    /// Fills the bank that is not read, then has it read.
-    fn store(&self, constants: &[u64]) {
-        let word = |at: usize| self.shared.word(at / 8);
-        let next = word(0).load(Ordering::Relaxed) & 1 ^ 1;
-        let bank = BANKS_AT + next as usize * BANK;
-        for (i, constant) in constants.iter().take(MAX_CONSTANTS).enumerate() {
-            word(bank + 8 * i).store(*constant, Ordering::Relaxed);
-        }
-        word(0).store(next, Ordering::Release);
-    }
+    word(0).store(next, Ordering::Release);
 }

@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::ProtFlags;
+
+use super::shared::Shared;
 
 const MAP_CREATE: i64 = 0;
 const MAP_UPDATE_ELEM: i64 = 2;
@@ -20,6 +22,18 @@ pub(crate) const ARRAY: u32 = 2;
 pub(crate) const PROG_ARRAY: u32 = 3;
 pub(crate) const PERF_EVENT_ARRAY: u32 = 4;
 pub(crate) const ARRAY_OF_MAPS: u32 = 12;
+
+// Instructions that more than one kind of program has (Documentation/bpf/standardization/instruction-set.rst).
+pub(crate) const MOV_K: u64 = 0xb7;
+pub(crate) const MOV_X: u64 = 0xbf;
+pub(crate) const LD_MAP: u64 = 0x18 | 1 << 12;
+pub(crate) const CALL: u64 = 0x85;
+pub(crate) const EXIT: u64 = 0x95;
+
+/// An instruction: what it does, to which register, from which, and its two numbers.
+pub(crate) const fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
+    code | to << 8 | from << 12 | (offset as u16 as u64) << 16 | (value as u32 as u64) << 32
+}
 
 /// `union bpf_attr`, by words.
 #[derive(Default)]
@@ -92,30 +106,17 @@ pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
 #[derive(Debug)]
 pub(crate) struct MappedValue {
     fd: OwnedFd,
-    base: *mut u8,
-    size: usize,
+    value: Shared,
 }
-
-// SAFETY: the mapping belongs to this value alone and is reached through atomics only.
-unsafe impl Send for MappedValue {}
-// SAFETY: as above; stores from two threads could mix, but never leave the mapping.
-unsafe impl Sync for MappedValue {}
 
 impl MappedValue {
     /// One of so many bytes, all of them 0.
     pub(crate) fn new(size: usize) -> Result<Self, Errno> {
-        let fd = map(&Self::kind(size), None)?;
-        let page = rustix::param::page_size();
-        let len = size.next_multiple_of(page);
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a fresh shared mapping of the array's only value, which the kernel rounds up to whole pages, at an
-        // address of the kernel's choice.
-        let base = unsafe { mmap(std::ptr::null_mut(), len, prot, flags, &fd, 0)? };
-        Ok(Self { fd, base: base.cast(), size: len })
-    }
-
-    fn kind(size: usize) -> MapKind {
-        MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }
+        let fd = map(&MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }, None)?;
+        // The kernel rounds the array's only value up to whole pages.
+        let len = size.next_multiple_of(rustix::param::page_size());
+        let value = Shared::map(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE, 0)?;
+        Ok(Self { fd, value })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -124,18 +125,7 @@ impl MappedValue {
 
     /// One of its words of eight bytes.
     pub(crate) fn word(&self, i: usize) -> &AtomicU64 {
-        assert!(i < self.size / 8, "there is no word {i} in {} bytes", self.size);
-        // SAFETY: the word lies in the mapping, whose start is that of a page.
-        unsafe { AtomicU64::from_ptr(self.base.add(8 * i).cast()) }
-    }
-}
-
-impl Drop for MappedValue {
-    fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `new`; no reference into it outlives a borrow of self.
-        unsafe {
-            let _ = munmap(self.base.cast(), self.size);
-        }
+        self.value.word(8 * i)
     }
 }
 

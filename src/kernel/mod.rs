@@ -23,6 +23,7 @@ pub mod procfs;
 mod read_file;
 pub(crate) mod ring;
 pub(crate) mod sched;
+mod shared;
 pub(crate) mod spawn;
 pub(crate) mod strings;
 pub mod sys;

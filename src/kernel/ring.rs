@@ -2,48 +2,41 @@
 //! the data, and the barriers that its comments in the header prescribe).
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::ProtFlags;
+
+use super::shared::Shared;
 
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
-/// A mapped ring of records. Dropping it unmaps it.
+/// A mapped ring of records. Only its owner moves the tail.
 #[derive(Debug)]
 pub struct Ring {
-    base: *mut u8,
+    shared: Shared,
     page: usize,
-    len: usize,
 }
-
-// SAFETY: the mapping belongs to this value alone; only its owner moves the tail, and the kernel's
-// side is reached through atomics.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps one control page and `pages` data pages. EPERM means the mlock limit, EINVAL a number
     /// of pages that is no power of two (perf_event_open(2), "MMAP layout").
     pub(crate) fn map(fd: BorrowedFd<'_>, pages: usize) -> Result<Self, Errno> {
         let page = rustix::param::page_size();
-        let len = page * (pages + 1);
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing of ours
-        // is overlaid.
-        let base =
-            unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)? };
-        Ok(Self { base: base.cast(), page, len })
+        let shared = Shared::map(fd, page * (pages + 1), ProtFlags::READ | ProtFlags::WRITE, 0)?;
+        Ok(Self { shared, page })
     }
 
     /// Size of the data area in bytes.
     pub(crate) fn capacity(&self) -> usize {
-        self.len - self.page
+        self.shared.len - self.page
     }
 
     /// Appends all waiting bytes to `out` and hands their room back to the kernel. Returns how many.
     pub(crate) fn drain(&mut self, out: &mut Vec<u8>) -> usize {
-        let head = self.word(DATA_HEAD).load(Ordering::Acquire);
-        let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
+        let head = self.shared.word(DATA_HEAD).load(Ordering::Acquire);
+        let tail = self.shared.word(DATA_TAIL).load(Ordering::Relaxed);
         let size = self.capacity();
         let n = (head.wrapping_sub(tail) as usize).min(size);
         if n == 0 {
@@ -54,40 +47,25 @@ impl Ring {
         // SAFETY: the mapping has `size` data bytes after its first page; `at < size`, and both
         // pieces end inside it. The kernel does not write between tail and head.
         let (a, b) = unsafe {
-            let data = self.base.add(self.page);
+            let data = self.shared.base.add(self.page);
             (std::slice::from_raw_parts(data.add(at), first), std::slice::from_raw_parts(data, n - first))
         };
         out.extend_from_slice(a);
         out.extend_from_slice(b);
-        self.word(DATA_TAIL).store(head, Ordering::Release);
+        self.shared.word(DATA_TAIL).store(head, Ordering::Release);
         n
-    }
-
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the control page is mapped, and both offsets are 8-byte aligned words in it
-        // that the kernel also accesses atomically.
-        unsafe { AtomicU64::from_ptr(self.base.add(offset).cast()) }
     }
 
     /// Writes bytes as the kernel would, for tests.
     #[cfg(test)]
     pub(crate) fn kernel_write(&self, bytes: &[u8]) {
-        let head = self.word(DATA_HEAD).load(Ordering::Relaxed);
+        let head = self.shared.word(DATA_HEAD).load(Ordering::Relaxed);
         for (i, byte) in bytes.iter().enumerate() {
             let at = (head as usize + i) & (self.capacity() - 1);
             // SAFETY: `at` is inside the data area.
-            unsafe { *self.base.add(self.page + at) = *byte };
+            unsafe { *self.shared.base.add(self.page + at) = *byte };
         }
-        self.word(DATA_HEAD).store(head + bytes.len() as u64, Ordering::Release);
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `map`, and no slice of it outlives a call.
-        unsafe {
-            let _ = munmap(self.base.cast(), self.len);
-        }
+        self.shared.word(DATA_HEAD).store(head + bytes.len() as u64, Ordering::Release);
     }
 }
 

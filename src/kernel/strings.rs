@@ -3,8 +3,9 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::bpf_calls::LoadError;
-use super::bpf_calls::{self, Code, MapKind, PERF_EVENT_ARRAY, ProgramType};
+use super::bpf_calls::{
+    self, CALL, Code, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MapKind, PERF_EVENT_ARRAY, ProgramType, op,
+};
 use super::cpus;
 use super::sys::Errno;
 
@@ -17,24 +18,15 @@ const LONGEST: usize = 248;
 const LDX_DW: u64 = 0x79;
 const STX_DW: u64 = 0x7b;
 const ST_DW: u64 = 0x7a;
-const MOV_K: u64 = 0xb7;
-const MOV_X: u64 = 0xbf;
 const MOV32_K: u64 = 0xb4;
 const ADD_K: u64 = 0x07;
-const LD_MAP: u64 = 0x18 | 1 << 12;
 const JLE_K: u64 = 0xb5;
-const CALL: u64 = 0x85;
-const EXIT: u64 = 0x95;
 
 // Helpers (bpf-helpers(7)).
 const PERF_EVENT_OUTPUT: i32 = 25;
 const PROBE_READ_USER_STR: i32 = 114;
 /// `BPF_F_CURRENT_CPU`.
 const CURRENT_CPU: i32 = -1;
-
-fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
-    code | to << 8 | from << 12 | u64::from(offset as u16) << 16 | u64::from(value as u32) << 32
-}
 
 /// The layout of what is written: whose it is, then for each string its length or an errno, then the strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

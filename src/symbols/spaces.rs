@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use rustc_hash::FxHashMap;
 
-use crate::kernel::walk::{Asks, Mapping, NoRoom, ProcessEvent, RowRange, WalkEnds, Walker, lack};
+use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
 use crate::kernel::{procfs, thread_cpu_ns};
 pub(crate) use files::{FileTable, TableOutcome};
 use files::{Files, Id};
@@ -88,44 +88,6 @@ fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
     };
     crate::kernel::thread("asks", work)?;
     Ok(asked)
-}
-
-/// The store of rows and mappings: the kernel, by its walker.
-trait Store {
-    fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom>;
-    fn release(&mut self, spans: &[RowRange]);
-    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom>;
-    /// Learns what the kernel calls a process, whose number may be another here.
-    fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom>;
-    fn forget_process(&mut self, pid: i32);
-    /// Bytes that it takes, and may.
-    fn held(&self) -> (usize, usize);
-}
-
-impl Store for Walker {
-    fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom> {
-        self.add(rows)
-    }
-
-    fn release(&mut self, spans: &[RowRange]) {
-        self.release(spans);
-    }
-
-    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
-        self.set_process(pid, mappings)
-    }
-
-    fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom> {
-        self.learn(pid, number)
-    }
-
-    fn forget_process(&mut self, pid: i32) {
-        self.forget_process(pid);
-    }
-
-    fn held(&self) -> (usize, usize) {
-        (self.held(), self.limit())
-    }
 }
 
 /// The mappings of a process.

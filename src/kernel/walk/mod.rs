@@ -299,35 +299,6 @@ impl Walker {
         self.asks.take()
     }
 
-    /// Bytes of the kernel's memory that its tables take.
-    pub(crate) fn held(&self) -> usize {
-        self.rows.held() + self.mappings.held()
-    }
-
-    /// Bytes that they may take.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// Takes in the rows of a file, sorted by their pc. They may come to lie in several places, in their order.
-    pub(crate) fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom> {
-        let mut spans = Vec::new();
-        let mut left = rows;
-        while !left.is_empty() {
-            match self.place(left) {
-                Ok(span) => {
-                    left = &left[span.n as usize..];
-                    spans.push(span);
-                }
-                Err(error) => {
-                    self.release(&spans);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(spans)
-    }
-
     /// Places rows, as many as can lie together.
     fn place(&mut self, rows: &[u64]) -> Result<RowRange, NoRoom> {
         let blocks = u32::try_from(rows.len().div_ceil(BLOCK)).unwrap_or(u32::MAX).min(BLOCKS);
@@ -348,16 +319,57 @@ impl Walker {
         Ok(RowRange { chunk: range.array, first, n: rows.len() as u32, pc: rows[0] as u32 })
     }
 
+    /// Tells the program where a process has its mappings, if it is known what the kernel calls that.
+    fn tell(&self, tgid: i32, range: Range) -> Result<(), Errno> {
+        let Some(number) = self.numbers.of(tgid) else { return Ok(()) };
+        // The call is a barrier: who sees the range sees what is in it.
+        bpf_calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, 0])
+    }
+}
+
+/// The store of rows and mappings.
+pub(crate) trait Store {
+    /// Takes in the rows of a file, sorted by their pc. They may come to lie in several places, in their order.
+    fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom>;
     /// Takes rows away that no process has any more.
-    pub(crate) fn release(&mut self, spans: &[RowRange]) {
+    fn release(&mut self, spans: &[RowRange]);
+    /// Sets what a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
+    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom>;
+    /// Learns what the kernel calls a process, whose number may be another here; what that has mapped holds from then
+    /// on.
+    fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom>;
+    fn forget_process(&mut self, pid: i32);
+    /// Bytes of the kernel's memory that it takes, and may.
+    fn held(&self) -> (usize, usize);
+}
+
+impl Store for Walker {
+    fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom> {
+        let mut spans = Vec::new();
+        let mut left = rows;
+        while !left.is_empty() {
+            match self.place(left) {
+                Ok(span) => {
+                    left = &left[span.n as usize..];
+                    spans.push(span);
+                }
+                Err(error) => {
+                    self.release(&spans);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(spans)
+    }
+
+    fn release(&mut self, spans: &[RowRange]) {
         for span in spans {
             let (first, n) = (span.first / BLOCK as u32, span.n.div_ceil(BLOCK as u32));
             self.rows.give_back(Range { array: span.chunk, first, n });
         }
     }
 
-    /// Sets what a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
-    pub(crate) fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
+    fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), NoRoom> {
         let mappings = &mappings[..mappings.len().min(MAX_MAPPINGS)];
         if mappings.is_empty() {
             self.forget_process(tgid);
@@ -380,15 +392,7 @@ impl Walker {
         Ok(())
     }
 
-    /// Tells the program where a process has its mappings, if it is known what the kernel calls that.
-    fn tell(&self, tgid: i32, range: Range) -> Result<(), Errno> {
-        let Some(number) = self.numbers.of(tgid) else { return Ok(()) };
-        // The call is a barrier: who sees the range sees what is in it.
-        bpf_calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, 0])
-    }
-
-    /// Learns what the kernel calls a process; what that has mapped holds from then on.
-    pub(crate) fn learn(&mut self, tgid: i32, number: u32) -> Result<(), NoRoom> {
+    fn learn(&mut self, tgid: i32, number: u32) -> Result<(), NoRoom> {
         let Some(numbers) = &mut self.numbers.0 else { return Ok(()) };
         match numbers.insert(tgid, number) {
             Some(before) if before == number => return Ok(()),
@@ -399,7 +403,7 @@ impl Walker {
         self.known.get(&tgid).map_or(Ok(()), |range| self.tell(tgid, *range)).map_err(NoRoom::from)
     }
 
-    pub(crate) fn forget_process(&mut self, tgid: i32) {
+    fn forget_process(&mut self, tgid: i32) {
         let number = self.numbers.of(tgid);
         if let Some(numbers) = &mut self.numbers.0 {
             numbers.remove(&tgid);
@@ -409,6 +413,10 @@ impl Walker {
             let _ = number.map(|number| bpf_calls::take(self.spaces.as_fd(), number));
             self.mappings.give_back(old);
         }
+    }
+
+    fn held(&self) -> (usize, usize) {
+        (self.rows.held() + self.mappings.held(), self.limit)
     }
 }
 

@@ -9,11 +9,9 @@ use object::{Object, ObjectSegment, SegmentFlags};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
-use crate::kernel::walk::{Mapping, RowRange};
+use crate::kernel::walk::{Mapping, RowRange, Store};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::{door, elf, unwind_rows};
-
-use super::Store;
 
 /// Files whose tables are kept, and paths to them that are known.
 const FILES: usize = 4096;

@@ -2,10 +2,15 @@
 //! were stripped: `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception Frames"), `.debug_frame` (DWARF 5, section
 //! 6.4) and `.ARM.exidx` (Exception Handling ABI for the Arm Architecture, section 6).
 
+use std::hash::Hash;
 use std::ops::Range;
 
-use gimli::{BaseAddresses, EndianSlice, RunTimeEndian, UnwindSection};
-use object::{Object, ObjectSection};
+use gimli::{
+    BaseAddresses, CieOrFde, CommonInformationEntry, EndianSlice, FrameDescriptionEntry, RunTimeEndian, UnwindSection,
+    Vendor,
+};
+use object::{Architecture, Object, ObjectSection};
+use rustc_hash::FxHashMap;
 
 use super::bytes::Bytes;
 use super::elf::{self, Segments};
@@ -13,7 +18,7 @@ use super::elf::{self, Segments};
 /// Of a file with more functions and no table to search in, no bounds are known: each takes 16 bytes.
 const MAX_LISTED: usize = 1 << 20;
 
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A file's functions. Nothing of it is read before the first is sought.
 #[derive(Debug)]
@@ -73,6 +78,7 @@ impl Section {
     pub(super) fn eh_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::EhFrame<Slice<'a>> {
         let mut frames = gimli::EhFrame::from(self.slice(file, shape));
         frames.set_address_size(shape.size);
+        frames.set_vendor(shape.vendor);
         frames
     }
 
@@ -80,6 +86,7 @@ impl Section {
     pub(super) fn debug_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::DebugFrame<Slice<'a>> {
         let mut frames = gimli::DebugFrame::from(self.slice(file, shape));
         frames.set_address_size(shape.size);
+        frames.set_vendor(shape.vendor);
         frames
     }
 }
@@ -87,9 +94,11 @@ impl Section {
 /// The form of a file's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    endian: RunTimeEndian,
+    pub(super) endian: RunTimeEndian,
     /// Bytes of an address.
     size: u8,
+    /// Whose instructions its tables may have.
+    vendor: Vendor,
 }
 
 /// The beginning that every linker writes before the table: its version and how it is encoded, in four bytes and
@@ -100,7 +109,9 @@ const HEAD: usize = 12;
 impl Shape {
     pub(super) fn of(file: &elf::Elf<'_>) -> Self {
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        Self { endian, size: if file.is_64() { 8 } else { 4 } }
+        let is_arm = file.architecture() == Architecture::Aarch64;
+        let vendor = if is_arm { Vendor::AArch64 } else { Vendor::Default };
+        Self { endian, size: if file.is_64() { 8 } else { 4 }, vendor }
     }
 
     fn word(self, bytes: &[u8], at: usize) -> u32 {
@@ -217,26 +228,44 @@ fn read(bytes: &[u8]) -> Option<Way> {
 /// All functions of a section that has no table of them.
 fn list<'a, S: UnwindSection<Slice<'a>>>(frames: &S, bases: &BaseAddresses) -> Option<Way>
 where
-    S::Offset: std::hash::Hash + Eq,
+    S::Offset: Hash + Eq,
 {
-    let (mut list, mut entries) = (Vec::new(), frames.entries(bases));
-    let mut heads = rustc_hash::FxHashMap::default();
-    while let Ok(Some(entry)) = entries.next() {
-        let gimli::CieOrFde::Fde(entry) = entry else { continue };
-        let head = |frames: &S, bases: &_, at| match heads.get(&at) {
-            Some(head) => Ok(gimli::CommonInformationEntry::clone(head)),
-            None => frames.cie_from_offset(bases, at).inspect(|head| _ = heads.insert(at, head.clone())),
-        };
-        let Ok(found) = entry.parse(head) else { continue };
+    let mut list = Vec::new();
+    let all = each_function(frames, bases, |found| {
         if list.len() == MAX_LISTED {
-            return None;
+            return Err(());
         }
         let start = found.initial_address();
         list.extend(start.checked_add(found.len()).filter(|end| start < *end).map(|end| (start, end)));
-    }
+        Ok(())
+    });
+    all.ok()?;
     list.sort_unstable();
     list.shrink_to_fit();
     Some(Way::List(list))
+}
+
+/// Shows each function of a section that can be read, until one is an error.
+pub(super) fn each_function<'a, S: UnwindSection<Slice<'a>>, E>(
+    frames: &S,
+    bases: &BaseAddresses,
+    mut each: impl FnMut(FrameDescriptionEntry<Slice<'a>>) -> Result<(), E>,
+) -> Result<(), E>
+where
+    S::Offset: Hash + Eq,
+{
+    let (mut heads, mut entries) = (FxHashMap::default(), frames.entries(bases));
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(entry) = entry else { continue };
+        let head = |frames: &S, bases: &_, at| match heads.get(&at) {
+            Some(head) => Ok(CommonInformationEntry::clone(head)),
+            None => frames.cie_from_offset(bases, at).inspect(|head| _ = heads.insert(at, head.clone())),
+        };
+        if let Ok(found) = entry.parse(head) {
+            each(found)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -296,7 +325,7 @@ mod tests {
 
     #[test]
     fn an_arm_index_is_searched_by_distance() {
-        let shape = Shape { endian: RunTimeEndian::Little, size: 4 };
+        let shape = Shape { endian: RunTimeEndian::Little, size: 4, vendor: Vendor::Default };
         // Entries at 0x1000: functions at 0x800, 0x900 and 0xa00.
         let entries: Vec<u8> = [0x800u32, 0x900, 0xa00]
             .iter()

@@ -1,11 +1,15 @@
 //! A file's content, wherever it is held: mapped or copied, or in memory when it was made there.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use object::ObjectSection;
+
 use crate::kernel::mapped::Mapped;
+use crate::perfdata::unpack::{self, UnpackBudget, UnpackError};
 
 /// Shared bytes; copies cost nothing.
 #[derive(Clone, Debug)]
@@ -54,5 +58,42 @@ impl Default for Bytes {
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Own(bytes.into())
+    }
+}
+
+/// Part of a file, held as long as it is needed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    bytes: Bytes,
+    range: Range<usize>,
+}
+
+impl Part {
+    /// A section's content; `None` where the file has none of it. Only what is packed is charged.
+    ///
+    /// # Errors
+    /// When it is damaged, or there is no room for what is packed.
+    pub(crate) fn of<'d>(
+        file: &Bytes,
+        section: &impl ObjectSection<'d>,
+        purse: &mut UnpackBudget,
+    ) -> Result<Option<Self>, UnpackError> {
+        if let Cow::Owned(unpacked) = unpack::section(section, purse)? {
+            let bytes = Bytes::from(unpacked);
+            return Ok(Some(Self { range: 0..bytes.len(), bytes }));
+        }
+        let range = section
+            .file_range()
+            .and_then(|(from, len)| Some(usize::try_from(from).ok()?..usize::try_from(from.checked_add(len)?).ok()?));
+        let within = range.filter(|range| !range.is_empty() && range.end <= file.len());
+        Ok(within.map(|range| Self { bytes: file.clone(), range }))
+    }
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
     }
 }

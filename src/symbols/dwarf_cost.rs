@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use gimli::{AbbreviationsCacheStrategy, Dwarf, EndianSlice, RunTimeEndian, Section, Unit};
+use gimli::{AbbreviationsCacheStrategy, Dwarf, EndianSlice, Reader, RunTimeEndian, Section, Unit};
 
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 
@@ -100,13 +100,14 @@ fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Resu
         for_a_moment(purse, |purse| purse.take(".debug_info", UNIT * (tables.len() as u64 + 1)))?;
         tables.insert(header.debug_abbrev_offset().0);
     }
-    let all = dwarf.debug_abbrev.reader().slice();
+    let all = dwarf.debug_abbrev.reader();
     let mut behind = 0;
     for at in tables {
-        let Some(mut table) = all.get(at..).filter(|_| at >= behind) else {
+        let mut table = *all;
+        if at < behind || table.skip(at).is_err() {
             let why = "its tables lie over each other".to_owned();
             return Err(UnpackError::Damaged { what: ".debug_abbrev".to_owned(), why });
-        };
+        }
         while let Some(attributes) = abbreviation(&mut table) {
             purse.take(".debug_abbrev", ABBREVIATION + attributes * ATTRIBUTE)?;
         }
@@ -116,36 +117,21 @@ fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Resu
 }
 
 /// Steps over an abbreviation; how many attributes it has, or `None` at the end of the table.
-fn abbreviation(table: &mut &[u8]) -> Option<u64> {
-    let code = number(table)?;
-    if code == 0 {
+fn abbreviation(table: &mut Slice<'_>) -> Option<u64> {
+    if table.read_uleb128().ok()? == 0 {
         return None;
     }
-    number(table)?;
-    *table = table.get(1..)?;
+    table.skip_leb128().ok()?;
+    table.read_u8().ok()?;
     let mut attributes = 0;
     loop {
-        let (name, form) = (number(table)?, number(table)?);
+        let (name, form) = (table.read_uleb128().ok()?, table.read_uleb128().ok()?);
         if form == IMPLICIT_CONST {
-            number(table)?;
+            table.skip_leb128().ok()?;
         }
         if (name, form) == (0, 0) {
             return Some(attributes);
         }
         attributes += 1;
-    }
-}
-
-/// A number in LEB128. Where it ends is the same with a sign and without.
-fn number(bytes: &mut &[u8]) -> Option<u64> {
-    let (mut value, mut shift) = (0u64, 0u32);
-    loop {
-        let (first, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(first & 0x7f).checked_shl(shift).unwrap_or(0);
-        shift = shift.saturating_add(7);
-        if first & 0x80 == 0 {
-            return Some(value);
-        }
     }
 }

@@ -2,16 +2,15 @@
 //! (DWARF 5, sections 3.3.8 and 6.2). Slower than functions by far, so it is asked only for what is looked
 //! at.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gimli::{EndianSlice, RunTimeEndian, SectionId};
-use object::{Object, ObjectSection};
+use gimli::{Dwarf, DwarfSections, EndianSlice, RunTimeEndian, SectionId};
+use object::Object;
 use rustc_hash::FxHashMap;
 use self_cell::self_cell;
 
-use super::bytes::Bytes;
+use super::bounds::Shape;
+use super::bytes::{Bytes, Part};
 use super::debug_image::Image;
 use super::demangle::{NameForm, demangle};
 use super::door::Namers;
@@ -22,7 +21,7 @@ use super::options::{MAX_FILES, SymbolOptions};
 use super::problem::Problem;
 use super::shares::Shares;
 use crate::kernel::{own_memory, procfs};
-use crate::perfdata::unpack::{self, UnpackBudget, UnpackError};
+use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::session::{Dso, DsoId, DsoKind};
 
 /// A place in the source.
@@ -65,11 +64,10 @@ self_cell!(
     }
 );
 
-/// The sections that DWARF is parsed from: of a file, what it shares with others, and sections that were packed.
+/// The sections that DWARF is parsed from: of a file, then of what it shares with others.
 struct Sections {
     main: Bytes,
-    shared: Option<Bytes>,
-    unpacked: BTreeMap<(bool, &'static str), Vec<u8>>,
+    files: Vec<(DwarfSections<Part>, RunTimeEndian)>,
 }
 
 impl Sections {
@@ -78,67 +76,42 @@ impl Sections {
     /// # Errors
     /// When there is no room for what is packed, or it is damaged.
     fn new(image: &Image, purse: &mut UnpackBudget) -> Result<Option<Self>, UnpackError> {
-        let mut out = Self { main: image.dwarf().clone(), shared: image.shared.clone(), unpacked: BTreeMap::new() };
-        let has = elf::parse(&out.main).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
-        if !has {
-            return Ok(None);
-        }
-        for (is_shared, bytes) in std::iter::once((false, &out.main)).chain(out.shared.as_ref().map(|b| (true, b))) {
+        let mut out = Self { main: image.dwarf().clone(), files: Vec::new() };
+        for bytes in std::iter::once(&out.main).chain(&image.shared) {
             let Ok(file) = elf::parse(bytes) else { return Ok(None) };
-            for id in ALL {
-                let Some(section) = file.section_by_name(id.name()) else { continue };
-                if let Cow::Owned(data) = unpack::section(&section, purse)? {
-                    out.unpacked.insert((is_shared, id.name()), data);
-                }
+            if out.files.is_empty() && file.section_by_name(".debug_info").is_none() {
+                return Ok(None);
             }
+            let load = |id: SectionId| match file.section_by_name(id.name()) {
+                Some(section) if !UNREAD.contains(&id) => {
+                    Part::of(bytes, &section, purse).map(Option::unwrap_or_default)
+                }
+                _ => Ok(Part::default()),
+            };
+            out.files.push((DwarfSections::load(load)?, Shape::of(&file).endian));
         }
         Ok(Some(out))
     }
 
-    fn dwarf(&self, shared: bool) -> Option<gimli::Dwarf<Slice<'_>>> {
-        let bytes = if shared { self.shared.as_ref()? } else { &self.main };
-        let file = elf::parse(bytes).ok()?;
-        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let section = |id: SectionId| -> Result<Slice<'_>, gimli::Error> {
-            let own = self.unpacked.get(&(shared, id.name())).map(Vec::as_slice);
-            let range = || {
-                let section = file.section_by_name(id.name())?;
-                let packed = section.compressed_file_range().ok()?;
-                let whole = packed.format == object::CompressionFormat::None;
-                let at = usize::try_from(packed.offset).ok().filter(|_| whole)?;
-                bytes.get(at..at.checked_add(usize::try_from(packed.uncompressed_size).ok()?)?)
-            };
-            Ok(EndianSlice::new(own.or_else(range).unwrap_or_default(), endian))
-        };
-        gimli::Dwarf::load(section).ok()
+    fn dwarfs(&self) -> impl Iterator<Item = Dwarf<Slice<'_>>> {
+        self.files.iter().map(|(sections, endian)| sections.borrow(|part| EndianSlice::new(part, *endian)))
     }
 
     fn context(&self) -> Result<Context<'_>, gimli::Error> {
-        let mut dwarf = self.dwarf(false).ok_or(gimli::Error::MissingUnitDie)?;
+        let mut dwarfs = self.dwarfs();
+        let mut dwarf = dwarfs.next().ok_or(gimli::Error::MissingUnitDie)?;
         // Units that share abbreviations would have them once each.
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
-        if let Some(shared) = self.dwarf(true) {
+        if let Some(shared) = dwarfs.next() {
             dwarf.set_sup(shared);
         }
         Context::from_dwarf(dwarf)
     }
 }
 
-/// The sections that may be packed.
-const ALL: [SectionId; 12] = [
-    SectionId::DebugAbbrev,
-    SectionId::DebugAddr,
-    SectionId::DebugAranges,
-    SectionId::DebugInfo,
-    SectionId::DebugLine,
-    SectionId::DebugLineStr,
-    SectionId::DebugLoc,
-    SectionId::DebugRanges,
-    SectionId::DebugRngLists,
-    SectionId::DebugStr,
-    SectionId::DebugStrOffsets,
-    SectionId::DebugTypes,
-];
+/// Sections that nobody reads: nothing is unpacked for them.
+const UNREAD: [SectionId; 4] =
+    [SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro, SectionId::DebugNames];
 
 /// One file's DWARF.
 struct OneFile {
@@ -161,10 +134,8 @@ impl OneFile {
     ) -> Result<(Option<Box<Self>>, u32), UnpackError> {
         let Ok(image) = Image::open(dso, options) else { return Ok((None, 0)) };
         let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
-        for shared in [false, true] {
-            if let Some(mut dwarf) = sections.dwarf(shared) {
-                dwarf_cost::charge(&mut dwarf, purse)?;
-            }
+        for mut dwarf in sections.dwarfs() {
+            dwarf_cost::charge(&mut dwarf, purse)?;
         }
         let parsed = Parsed::try_new(sections, Sections::context).ok();
         let Image { segments, namers, user, .. } = image;

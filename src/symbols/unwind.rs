@@ -4,8 +4,7 @@
 //! Addresses are looked up as linked, not as mapped, so that one module and one cache serve all
 //! processes.
 
-use std::borrow::Cow;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
 use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{UnwindRegsX86_64, UnwinderX86_64};
@@ -13,12 +12,12 @@ use framehop::{Error, ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder}
 use object::{Object, ObjectSection};
 use rustc_hash::FxHashMap;
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, Part};
 use super::debug_image::Image;
 use super::elf::{self, Segments};
 use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
-use crate::perfdata::unpack::{self, UnpackBudget};
+use crate::perfdata::unpack::UnpackBudget;
 use crate::record::sample::UserState;
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -34,21 +33,6 @@ pub enum ChainEnd {
     Cut,
     /// Where tables or memory lead nowhere.
     Lost,
-}
-
-/// Part of a file, held as long as it is needed.
-#[derive(Clone, Debug, Default)]
-struct Section {
-    bytes: Bytes,
-    range: Range<usize>,
-}
-
-impl Deref for Section {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.bytes.get(self.range.clone()).unwrap_or_default()
-    }
 }
 
 /// One file's tables.
@@ -67,7 +51,7 @@ struct Machine<U: Unwinder> {
     shares: Shares<DsoId>,
 }
 
-impl<U: Unwinder<Module = Module<Section>> + Default> Machine<U>
+impl<U: Unwinder<Module = Module<Part>> + Default> Machine<U>
 where
     U::Cache: Default,
 {
@@ -134,7 +118,7 @@ where
 }
 
 /// Opens a file's tables.
-fn load<U: Unwinder<Module = Module<Section>> + Default>(
+fn load<U: Unwinder<Module = Module<Part>> + Default>(
     dso: &Dso,
     options: &SymbolOptions,
     purse: &mut UnpackBudget,
@@ -147,19 +131,13 @@ fn load<U: Unwinder<Module = Module<Section>> + Default>(
     Some((unwinder, image.segments, image.user))
 }
 
-fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Option<Module<Section>> {
+fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Option<Module<Part>> {
     let file = elf::parse(bytes).ok()?;
-    let mut section = |of: &Bytes, name: &str| -> Option<(Section, Range<u64>)> {
+    let mut section = |of: &Bytes, name: &str| -> Option<(Part, Range<u64>)> {
         let file = elf::parse(of).ok()?;
         let section = file.section_by_name(name)?;
         let svma = section.address()..section.address().checked_add(section.size())?;
-        if let Cow::Owned(unpacked) = unpack::section(&section, purse).ok()? {
-            let own = Bytes::from(unpacked);
-            return Some((Section { range: 0..own.len(), bytes: own }, svma));
-        }
-        let (from, len) = section.file_range()?;
-        let range = usize::try_from(from).ok()?..usize::try_from(from.checked_add(len)?).ok()?;
-        (len > 0 && range.end <= of.len()).then(|| (Section { bytes: of.clone(), range }, svma))
+        Some((Part::of(of, &section, purse).ok()??, svma))
     };
     let frames = section(bytes, ".eh_frame");
     let header = section(bytes, ".eh_frame_hdr").filter(|_| frames.is_some());
@@ -168,7 +146,7 @@ fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Opt
     let unlisted = frames.as_ref().filter(|_| header.is_none()).map_or(0, |(section, _)| section.len());
     let listed = unlisted + debug_frame.as_ref().map_or(0, |(section, _)| section.len());
     purse.take(".eh_frame", listed as u64).ok()?;
-    let svma = |part: &Option<(Section, Range<u64>)>| part.as_ref().map(|(_, range)| range.clone());
+    let svma = |part: &Option<(Part, Range<u64>)>| part.as_ref().map(|(_, range)| range.clone());
     let info = ExplicitModuleSectionInfo {
         base_svma: 0,
         text_svma: file.section_by_name(".text").map(|s| s.address()..s.address().saturating_add(s.size())),
@@ -205,8 +183,8 @@ impl Copied<'_> {
 /// Unwinds the stacks of a session. One thread owns it.
 pub struct UnwindSpace {
     options: SymbolOptions,
-    x86_64: Machine<UnwinderX86_64<Section>>,
-    aarch64: Machine<UnwinderAarch64<Section>>,
+    x86_64: Machine<UnwinderX86_64<Part>>,
+    aarch64: Machine<UnwinderAarch64<Part>>,
 }
 
 impl std::fmt::Debug for UnwindSpace {

@@ -6,15 +6,13 @@ mod bare;
 use std::ops::Range;
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, CommonInformationEntry, Encoding, EndianSlice, Expression, FrameDescriptionEntry,
-    Operation, Register, RegisterRule, RunTimeEndian, UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow,
-    Vendor,
+    BaseAddresses, CfaRule, Encoding, Expression, FrameDescriptionEntry, Operation, Register, RegisterRule,
+    UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow,
 };
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
-use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use super::bounds::{Section, Shape, bases};
+use super::bounds::{Section, Shape, Slice, bases, each_function};
 use super::bytes::Bytes;
 use super::elf::{self, ElfError};
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
@@ -25,8 +23,6 @@ const MAX_ROWS: usize = 1 << 24;
 const FILLING: u32 = 15;
 /// A page, or a part of one: what mappings begin at is a multiple of it.
 const PAGE: u64 = 1 << 12;
-
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A file's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,11 +97,10 @@ struct Machine {
     sp: Register,
     fp: Register,
     ra: Register,
-    vendor: Vendor,
 }
 
-const X86_64: Machine = Machine { sp: Register(7), fp: Register(6), ra: Register(16), vendor: Vendor::Default };
-const AARCH64: Machine = Machine { sp: Register(31), fp: Register(29), ra: Register(30), vendor: Vendor::AArch64 };
+const X86_64: Machine = Machine { sp: Register(7), fp: Register(6), ra: Register(16) };
+const AARCH64: Machine = Machine { sp: Register(31), fp: Register(29), ra: Register(30) };
 
 /// Makes a file's rows. An entry that cannot be read is left out: its code is a gap.
 ///
@@ -124,15 +119,9 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
     let section = SECTIONS.iter().find_map(|name| Some((*name, Section::of(&file, name)?)));
     let (name, is_read) = match section {
         Some((name, section)) if name == SECTIONS[0] => {
-            let mut frames = section.eh_frames(bytes, shape);
-            frames.set_vendor(machine.vendor);
-            (name, read(&frames, &bases, machine, base, &mut found))
+            (name, read(&section.eh_frames(bytes, shape), &bases, machine, base, &mut found))
         }
-        Some((name, section)) => {
-            let mut frames = section.debug_frames(bytes, shape);
-            frames.set_vendor(machine.vendor);
-            (name, read(&frames, &bases, machine, base, &mut found))
-        }
+        Some((name, section)) => (name, read(&section.debug_frames(bytes, shape), &bases, machine, base, &mut found)),
         None => ("its code", Err(NoRows::NoTable)),
     };
     if machine.ra == AARCH64.ra {
@@ -185,19 +174,12 @@ fn read<'a, S: UnwindSection<Slice<'a>>>(
 where
     S::Offset: std::hash::Hash + Eq,
 {
-    let (mut heads, mut context) = (FxHashMap::default(), UnwindContext::new());
-    let mut entries = frames.entries(bases);
-    while let Ok(Some(entry)) = entries.next() {
-        let CieOrFde::Fde(entry) = entry else { continue };
-        let head = |frames: &S, bases: &_, at| match heads.get(&at) {
-            Some(head) => Ok(CommonInformationEntry::clone(head)),
-            None => frames.cie_from_offset(bases, at).inspect(|head| _ = heads.insert(at, head.clone())),
-        };
-        let Ok(entry) = entry.parse(head) else { continue };
+    let mut context = UnwindContext::new();
+    each_function(frames, bases, |entry| {
         let near = |address: u64| u32::try_from(address.checked_sub(base)?).ok();
         let end = entry.initial_address().checked_add(entry.len()).and_then(near);
         let Some((start, end)) = near(entry.initial_address()).zip(end).filter(|(start, end)| start < end) else {
-            continue;
+            return Ok(());
         };
         let first = rows.len();
         if entry.is_signal_trampoline() {
@@ -209,14 +191,11 @@ where
         .is_err()
         {
             rows.truncate(first);
-            continue;
+            return Ok(());
         }
         functions.push(Function { start, end, rows: first..rows.len() });
-        if rows.len() > MAX_ROWS {
-            return Err(NoRows::TooMany);
-        }
-    }
-    Ok(())
+        if rows.len() > MAX_ROWS { Err(NoRows::TooMany) } else { Ok(()) }
+    })
 }
 
 fn each_row<'a, S: UnwindSection<Slice<'a>>>(

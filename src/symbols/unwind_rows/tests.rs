@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use gimli::{Evaluation, EvaluationResult, Location, Value};
+use gimli::{CieOrFde, Evaluation, EvaluationResult, Location, Value};
 use proptest::prelude::*;
 
 use super::*;
@@ -120,8 +120,7 @@ fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
     let file = elf::parse(bytes).expect("elf");
     let table = of(bytes).expect("rows");
     let machine = if file.architecture() == Architecture::Aarch64 { AARCH64 } else { X86_64 };
-    let mut frames = Section::of(&file, ".eh_frame")?.eh_frames(bytes, Shape::of(&file));
-    frames.set_vendor(machine.vendor);
+    let frames = Section::of(&file, ".eh_frame")?.eh_frames(bytes, Shape::of(&file));
     let (bases, mut context) = (bases(&file), UnwindContext::new());
     let (mut covered, mut all, mut looked) = (0, 0, 0);
     let mut entries = frames.entries(&bases);

@@ -185,7 +185,7 @@ fuzz_target!(|bytes: &[u8]| {
         let who = words.byte()?;
         let users: Vec<u32> = (0..4).filter(|i| who >> i & 1 == 1).map(|i| USERS[i]).collect();
         let mut namers = Namers::default();
-        namers.extend(users.iter().map(|user| namer(base.path(), *user, owned)));
+        users.iter().for_each(|user| namers.add(namer(base.path(), *user, owned)));
         let path = words.path(&outside)?;
         let door = Door::new(procfs::directory(&tree).expect("root"), namers);
         let believed = who & 128 != 0;

@@ -24,10 +24,15 @@ pub struct Namers(Vec<Identity>);
 
 impl Namers {
     /// Takes another one in. Root may read everything, so its say changes nothing.
-    pub(crate) fn add(&mut self, who: Identity) {
+    pub fn add(&mut self, who: Identity) {
         if !who.is_root() && !self.0.iter().any(|known| known.uid == who.uid) {
             self.0.push(who);
         }
+    }
+
+    /// Takes all of those in.
+    pub(crate) fn extend(&mut self, others: &Self) {
+        others.0.iter().for_each(|who| self.add(who.clone()));
     }
 
     /// Takes those in who may have written a file that names others.
@@ -46,21 +51,6 @@ impl From<Identity> for Namers {
         let mut namers = Self::default();
         namers.add(who);
         namers
-    }
-}
-
-impl Extend<Identity> for Namers {
-    fn extend<T: IntoIterator<Item = Identity>>(&mut self, list: T) {
-        list.into_iter().for_each(|who| self.add(who));
-    }
-}
-
-impl IntoIterator for Namers {
-    type Item = Identity;
-    type IntoIter = std::vec::IntoIter<Identity>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
     }
 }
 
@@ -405,7 +395,7 @@ mod tests {
         open(user(4242), "/inner/x.c").expect("its own");
         for others in [[4242, 4243], [4243, 4242]] {
             let mut both = Namers::default();
-            others.into_iter().for_each(|uid| both.extend(user(uid)));
+            others.into_iter().for_each(|uid| both.extend(&user(uid)));
             assert!(open(both, "/inner/x.c").is_err());
         }
     }

@@ -48,7 +48,7 @@ impl<'a> FileSearch<'a> {
         let may = !options.live && options.symfs.is_none() && options.is_own_kernel(dso) && dso.build_id.is_some();
         let (pid, ..) = dso.via.filter(|_| may)?;
         let mut door = of_process(pid).ok()?;
-        door.namers.extend(options.authors.clone());
+        door.namers.extend(&options.authors);
         Some(Self { dso, options, door, inside: false })
     }
 
@@ -135,7 +135,7 @@ impl<'a> FileSearch<'a> {
     /// # Errors
     /// As [`Door::open`].
     pub fn source(&mut self, path: &Path, namers: &Namers) -> io::Result<File> {
-        self.door.namers.extend(namers.clone());
+        self.door.namers.extend(namers);
         self.door.open(path, Purpose::Source)
     }
 

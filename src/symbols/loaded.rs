@@ -38,13 +38,30 @@ impl Symbolized {
     }
 }
 
+/// Names as they are shown, by where their functions start.
+#[derive(Debug, Default)]
+struct Shown {
+    names: FxHashMap<u64, Arc<str>>,
+    bytes: usize,
+}
+
+impl Shown {
+    fn name(&mut self, start: u64, fresh: impl FnOnce() -> String) -> Arc<str> {
+        let bytes = &mut self.bytes;
+        let fresh = || {
+            let name = fresh();
+            *bytes += ENTRY + name.len();
+            name.into()
+        };
+        self.names.entry(start).or_insert_with(fresh).clone()
+    }
+}
+
 /// A file's tables, asked one after the other.
 #[derive(Debug)]
 pub(crate) struct LoadedFiles {
     tables: Vec<SymbolTable>,
-    names: FxHashMap<u64, Arc<str>>,
-    /// Bytes of these.
-    shown: usize,
+    shown: Shown,
     /// Of those that no table has.
     pub(crate) bounds: Option<Bounds>,
     /// Those of them that were met: from where in the file, to where, and their start as linked.
@@ -55,7 +72,7 @@ pub(crate) struct LoadedFiles {
 
 impl LoadedFiles {
     pub(crate) fn new(tables: Vec<SymbolTable>) -> Self {
-        Self { tables, names: FxHashMap::default(), shown: 0, bounds: None, bare: BTreeMap::new(), moved: 0 }
+        Self { tables, shown: Shown::default(), bounds: None, bare: BTreeMap::new(), moved: 0 }
     }
 
     /// The function that holds an address.
@@ -64,13 +81,7 @@ impl LoadedFiles {
     /// When the reader of what is left of a stripped file fails; it is not read again.
     pub(crate) fn find(&mut self, addr: u64, form: NameForm) -> Result<Option<Symbolized>, String> {
         let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
-        let shown = &mut self.shown;
-        let fresh = || -> Arc<str> {
-            let name: Arc<str> = demangle(symbol.name, form).into();
-            *shown += ENTRY + name.len();
-            name
-        };
-        let name = self.names.entry(symbol.start).or_insert_with(fresh).clone();
+        let name = self.shown.name(symbol.start, || demangle(symbol.name, form));
         Ok(Some(Symbolized { start: symbol.start, end: symbol.end, name, is_symbol: true }))
     }
 
@@ -79,13 +90,7 @@ impl LoadedFiles {
             self.look_for(vec![addr])?;
         }
         let Some((Range { start, end }, linked)) = self.bare_at(addr) else { return Ok(None) };
-        let shown = &mut self.shown;
-        let fresh = || -> Arc<str> {
-            let name: Arc<str> = format!("{linked:#x}").into();
-            *shown += ENTRY + name.len();
-            name
-        };
-        let name = self.names.entry(start).or_insert_with(fresh).clone();
+        let name = self.shown.name(start, || format!("{linked:#x}"));
         Ok(Some(Symbolized { start, end, name, is_symbol: false }))
     }
 
@@ -115,7 +120,7 @@ impl LoadedFiles {
         let (mut mangled, mut bare) = (BTreeMap::new(), Vec::new());
         for addr in addrs {
             match self.tables.iter().find_map(|table| table.find(addr)) {
-                Some(symbol) if is_mangled(symbol.name) && !self.names.contains_key(&symbol.start) => {
+                Some(symbol) if is_mangled(symbol.name) && !self.shown.names.contains_key(&symbol.start) => {
                     mangled.entry(symbol.start).or_insert_with(|| symbol.name.to_vec());
                 }
                 None if self.bare_at(addr).is_none() => bare.push(addr),
@@ -127,22 +132,20 @@ impl LoadedFiles {
         // The one that its reader fails at is tried again by itself.
         let names: Vec<(u64, String)> = if is_any { guarded(readable).unwrap_or_default() } else { Vec::new() };
         for (start, name) in names {
-            self.shown += ENTRY + name.len();
-            self.names.insert(start, name.into());
+            self.shown.name(start, || name);
         }
         if bare.is_empty() { Ok(()) } else { self.look_for(bare) }
     }
 
     /// Has names made readable anew.
     pub(crate) fn forget_shown(&mut self) {
-        self.names = FxHashMap::default();
-        self.shown = 0;
+        self.shown = Shown::default();
     }
 
     /// Bytes of memory that it holds of its own.
     pub(crate) fn memory(&self) -> usize {
         self.tables.iter().map(SymbolTable::memory).sum::<usize>()
-            + self.shown
+            + self.shown.bytes
             + self.bounds.as_ref().map_or(0, Bounds::memory)
             + self.bare.len() * BARE
     }
@@ -177,7 +180,7 @@ mod tests {
         let addrs = [16, 17, 35, 50, offset, offset + 1, u64::MAX];
         let (mut alone, mut together) = (loaded(), loaded());
         together.prepare(addrs.into_iter(), NameForm::Plain).expect("read");
-        let read = together.names.len();
+        let read = together.shown.names.len();
         let find = |one: &mut LoadedFiles| addrs.map(|addr| one.find(addr, NameForm::Plain).expect("read"));
         let found = find(&mut together);
         assert_eq!(found, find(&mut alone));

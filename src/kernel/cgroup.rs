@@ -85,8 +85,13 @@ pub fn has_groups() -> bool {
 }
 
 fn has_below(root: &Path) -> bool {
-    let is_dir = |entry: fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    fs::read_dir(root).is_ok_and(|entries| entries.flatten().any(is_dir))
+    folders(root).next().is_some()
+}
+
+/// The folders in a folder.
+fn folders(dir: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
+    let all = fs::read_dir(dir).into_iter().flatten().flatten();
+    all.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
 /// The first process of a group, or of one below.
@@ -97,8 +102,7 @@ pub fn first_process(dir: &Path) -> Option<i32> {
         if first.is_some_and(|pid: i32| pid > 0) {
             return first;
         }
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
-        todo.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+        todo.extend(folders(&dir).map(|entry| entry.path()));
     }
     None
 }
@@ -112,8 +116,7 @@ pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, Pat
         if matches(&name) {
             found.push((name, dir.clone()));
         }
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
-        todo.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+        todo.extend(folders(&dir).map(|entry| entry.path()));
     }
     found.sort();
     found
@@ -132,8 +135,7 @@ pub fn below(root: &Path) -> Vec<(String, PathBuf)> {
         if found.len() >= MAX_GROUPS || fs::symlink_metadata(&dir).is_ok_and(|meta| meta.nlink() == 2) {
             continue;
         }
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
-        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        for entry in folders(&dir) {
             let part = entry.file_name().to_string_lossy().into_owned();
             let inner = if name.is_empty() { part } else { format!("{name}/{part}") };
             todo.push((inner, entry.path()));

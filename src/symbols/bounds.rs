@@ -271,23 +271,17 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::elf::tests::{SPIN, libc, map};
 
-    fn opened(path: &str) -> (Bytes, Segments) {
-        let bytes = Bytes::of(&std::fs::File::open(path).expect("open")).expect("bytes");
-        let segments = Segments::of(&elf::parse(&bytes).expect("elf"));
-        (bytes, segments)
-    }
-
-    fn bounds(path: &str) -> Bounds {
-        let (bytes, segments) = opened(path);
-        Bounds::of(&bytes, &segments)
+    fn segments(bytes: &Bytes) -> Segments {
+        Segments::of(&elf::parse(bytes).expect("elf"))
     }
 
     /// The functions that the compiler made have the bounds that its symbols say.
     #[test]
     fn functions_have_the_bounds_of_their_symbols() {
-        let path = std::env::current_exe().expect("path");
-        let (bytes, segments) = opened(path.to_str().expect("path"));
+        let bytes = map(std::env::current_exe().expect("path"));
+        let segments = segments(&bytes);
         let mut bounds = Bounds::of(&bytes, &segments);
         let mut purse = crate::perfdata::unpack::UnpackBudget::new(1 << 28);
         let table = elf::functions(&bytes, elf::SymbolSection::All, &segments, &mut purse).expect("symbols");
@@ -307,9 +301,8 @@ mod tests {
     /// Without a table to search in, all entries are listed: the same ones.
     #[test]
     fn a_list_has_what_the_table_has() {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-        let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
-        let mut by_table = bounds(path.expect("a C library"));
+        let bytes = libc();
+        let mut by_table = Bounds::of(&bytes, &segments(&bytes));
         let mut bytes = by_table.bytes.to_vec();
         let hidden = memchr::memmem::find_iter(&bytes, b".eh_frame_hdr\0").last().expect("a section's name");
         bytes[hidden + 1] = b'x';
@@ -342,8 +335,8 @@ mod tests {
 
     #[test]
     fn hostile_tables_give_nothing() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
-        let (bytes, segments) = opened(path);
+        let bytes = map(SPIN);
+        let segments = segments(&bytes);
         let file = elf::parse(&bytes).expect("elf");
         let places = [".eh_frame_hdr", ".eh_frame"].map(|name| Section::of(&file, name).expect("section").range);
         let text = file.section_by_name(".text").and_then(|s| s.file_range()).expect("text").0;

@@ -282,12 +282,24 @@ const MAX_PARTS: u32 = 0xffff;
 const SYMBOLS_FOR_ONE: u64 = 8;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::symbols::debug_image::Image;
 
-    fn map(path: &str) -> Bytes {
+    /// A small program, linked at a fixed address.
+    pub(crate) const SPIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
+
+    pub(crate) fn map(path: impl AsRef<Path>) -> Bytes {
         Bytes::of(&std::fs::File::open(path).expect("open")).expect("map")
+    }
+
+    /// The C library that these tests run with.
+    pub(crate) fn libc() -> Bytes {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
+        map(path.expect("a C library"))
     }
 
     #[test]
@@ -307,8 +319,7 @@ mod tests {
     /// A kernel image is read by address; any program with symbols has the same shape.
     #[test]
     fn a_kernel_image_is_read_by_address() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
-        let (table, text, id) = kernel(&map(path), &mut UnpackBudget::new(1 << 28)).expect("symbols");
+        let (table, text, id) = kernel(&map(SPIN), &mut UnpackBudget::new(1 << 28)).expect("symbols");
         let main = table.iter().find(|s| s.name == b"main").expect("main");
         // Linked at a fixed address, far from its offset in the file.
         assert!(main.start >= 0x40_0000 && table.find(main.start + 1).is_some_and(|s| s.name == b"main"));

@@ -195,4 +195,4 @@ fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

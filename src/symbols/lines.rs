@@ -337,7 +337,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Origin, Session};
+    use crate::symbols::find_file::tests::own_dso;
 
     #[inline(never)]
     fn outer(n: u64) -> u64 {
@@ -351,32 +351,21 @@ mod tests {
 
     #[test]
     fn a_reader_that_fails_takes_only_its_files_lines() {
-        let mut session = Session::new(Origin::Live);
-        let pid = std::process::id() as i32;
-        session.task(pid, pid);
         let mut lines = Lines::new(SymbolOptions::live());
-        let start = outer as fn(u64) -> u64 as usize as u64;
-        let map = session.user_map(pid, start);
-        let (dso, at) = (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(start));
-        assert!(!lines.places(dso, at).is_empty());
-        assert_eq!(lines.read(dso, |_, _| panic!("damaged")), Vec::<Vec<InlinedFrame>>::new());
+        let (dso, at) = own_dso(outer as fn(u64) -> u64 as usize as u64);
+        assert!(!lines.places(&dso, at).is_empty());
+        assert_eq!(lines.read(&dso, |_, _| panic!("damaged")), Vec::<Vec<InlinedFrame>>::new());
         let problems = lines.take_problems();
         assert!(problems.len() == 1 && problems[0].1.why.starts_with("no lines: its reader failed"), "{problems:?}");
-        assert_eq!((lines.places(dso, at), lines.take_problems(), lines.memory()), (vec![], vec![], 0));
+        assert_eq!((lines.places(&dso, at), lines.take_problems(), lines.memory()), (vec![], vec![], 0));
     }
 
     #[test]
     fn lines_of_this_very_file() {
-        let mut session = Session::new(Origin::Live);
-        let pid = std::process::id() as i32;
-        session.task(pid, pid);
         let mut lines = Lines::new(SymbolOptions::live());
-        let start = outer as fn(u64) -> u64 as usize as u64;
         assert_eq!(outer(2), 7);
-        let map = session.user_map(pid, start);
-        let found: Vec<Vec<InlinedFrame>> = (0..24)
-            .map(|i| lines.places(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(start + i)))
-            .collect();
+        let (dso, at) = own_dso(outer as fn(u64) -> u64 as usize as u64);
+        let found: Vec<Vec<InlinedFrame>> = (0..24).map(|i| lines.places(&dso, at + i)).collect();
         let here = |place: &InlinedFrame| {
             place.line.as_ref().is_some_and(|l| l.file.ends_with("symbols/lines.rs") && l.line > 0)
         };

@@ -167,31 +167,31 @@ fn aarch64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::bytes::Bytes;
+    use crate::symbols::elf::{self, tests};
+
+    fn names(bytes: &Bytes) -> Vec<String> {
+        let file = elf::parse(bytes).expect("elf");
+        let table = table(&file, bytes, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
+        table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect()
+    }
 
     #[test]
     fn stubs_have_the_name_of_what_they_call() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bin/spin-nopie");
-        let bytes = std::fs::read(path).expect("program");
-        let file = super::super::elf::parse(&bytes).expect("elf");
-        let table = table(&file, &bytes, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
-        let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
+        let names = names(&tests::map(tests::SPIN));
         assert!(!names.is_empty() && names.iter().all(|n| n.ends_with("@plt")), "{names:?}");
     }
 
     /// A C library calls its own functions that are chosen by the CPU's features through such stubs.
     #[test]
     fn stubs_of_what_is_chosen_at_the_start_have_its_name() {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-        let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
-        let bytes = std::fs::read(path.expect("a C library")).expect("library");
-        let file = super::super::elf::parse(&bytes).expect("elf");
-        let table = table(&file, &bytes, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
-        let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
+        let bytes = tests::libc();
+        let names = names(&bytes);
         for want in ["strnlen@plt", "strlen@plt", "memchr@plt"] {
             assert!(names.iter().any(|name| name == want), "{want}: {names:?}");
         }
-        let plt = file.section_by_name(".plt").expect("stubs");
-        let before = plt.size() / 16 - 1;
+        let file = elf::parse(&bytes).expect("elf");
+        let before = file.section_by_name(".plt").expect("stubs").size() / 16 - 1;
         assert!(names.len() as u64 >= before, "{} of {before}", names.len());
     }
 }

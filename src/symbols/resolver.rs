@@ -414,6 +414,7 @@ mod tests {
     use crate::record::kinds::FileId;
     use crate::session::{Origin, Session};
     use crate::symbols::ProblemKind;
+    use crate::symbols::find_file::tests::dso;
 
     #[test]
     fn names_of_this_very_process() {
@@ -436,49 +437,18 @@ mod tests {
     /// Where only memory was, nothing is missing.
     #[test]
     fn memory_with_a_name_has_no_file() {
-        let mut session = Session::new(Origin::Recorded);
-        let mut resolver = Resolver::new(SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() });
-        for (start, name, said) in
-            [(0, "/memfd:pool (deleted)", 0), (0x1000, "/[aio] (deleted)", 0), (0x2000, "/none", 1)]
-        {
-            let name = name.as_bytes();
-            let file = FileId::None;
-            let map = crate::record::kinds::Mmap {
-                pid: 1,
-                tid: 1,
-                start,
-                len: 0x1000,
-                pgoff: 0,
-                file,
-                prot: 5,
-                flags: 2,
-                name,
-            };
-            session.apply(&crate::record::Record::Mmap(map), 0);
-            let dso = session.dsos.of_map(session.user_map(1, start + 0x10)).clone();
-            assert_eq!((&*dso.raw_path, resolver.resolve(&dso, 0x10)), (name, None));
+        for (name, said) in [("/memfd:pool (deleted)", 0), ("/[aio] (deleted)", 0), ("/none", 1)] {
+            let mut resolver = Resolver::new(SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() });
+            let dso = dso(Path::new(name), FileId::None);
+            assert_eq!((&*dso.raw_path, resolver.resolve(&dso, 0x10)), (name.as_bytes(), None));
             assert_eq!(resolver.take_problems().len(), said, "{}", dso.path);
         }
     }
 
     #[test]
     fn a_replaced_file_is_not_believed() {
-        let mut session = Session::new(Origin::Recorded);
-        let wrong = crate::record::kinds::BuildId::new(&[1; 20]).expect("id");
-        let own = std::env::current_exe().expect("path");
-        let map = crate::record::kinds::Mmap {
-            pid: 1,
-            tid: 1,
-            start: 0,
-            len: 0x1000,
-            pgoff: 0,
-            file: FileId::BuildId(wrong),
-            prot: 5,
-            flags: 2,
-            name: own.as_os_str().as_encoded_bytes(),
-        };
-        session.apply(&crate::record::Record::Mmap(map), 0);
-        let dso = session.dsos.of_map(session.user_map(1, 0x10)).clone();
+        let wrong = BuildId::new(&[1; 20]).expect("id");
+        let dso = dso(&std::env::current_exe().expect("path"), FileId::BuildId(wrong));
         let mut resolver = Resolver::new(SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() });
         assert_eq!(resolver.resolve(&dso, 0x10), None);
         let problems = resolver.take_problems();

@@ -172,7 +172,7 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Origin, Session};
+    use crate::symbols::find_file::tests::own_dso;
 
     #[inline(never)]
     fn counted(n: u64) -> u64 {
@@ -187,15 +187,10 @@ mod tests {
 
     #[test]
     fn a_function_of_this_program_is_taken_apart() {
-        let mut session = Session::new(Origin::Live);
-        let pid = std::process::id() as i32;
-        session.task(pid, pid);
         let options = SymbolOptions::live();
         let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
-        let start = counted as fn(u64) -> u64 as usize as u64;
         assert_eq!(counted(2), 3 + 2);
-        let map = session.user_map(pid, start);
-        let (dso, at) = (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(start));
+        let (dso, at) = own_dso(counted as fn(u64) -> u64 as usize as u64);
         let listing = list(&dso, at, &mut resolver, &mut lines, &options).expect("listing");
         assert!(listing.function.ends_with("counted"), "{}", listing.function);
         assert_eq!((listing.start, listing.instructions[0].at), (at, at));

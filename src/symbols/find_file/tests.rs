@@ -5,8 +5,17 @@ use crate::record::Record;
 use crate::record::kinds::Mmap;
 use crate::session::{Origin, Session};
 
+/// The DSO of code of this program, and where in it that is.
+pub(crate) fn own_dso(address: u64) -> (Dso, u64) {
+    let mut session = Session::new(Origin::Live);
+    let pid = std::process::id() as i32;
+    session.task(pid, pid);
+    let map = session.user_map(pid, address);
+    (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(address))
+}
+
 /// The DSO of a file that a recording says was mapped.
-fn dso(path: &Path, file: FileId) -> Dso {
+pub(crate) fn dso(path: &Path, file: FileId) -> Dso {
     let mut session = Session::new(Origin::Recorded);
     let name = path.as_os_str().as_bytes();
     let map = Mmap { pid: 1, tid: 1, start: 0, len: 0x1000, pgoff: 0, file, prot: 5, flags: 2, name };

@@ -1,12 +1,12 @@
 //! Rows beside what gimli makes of the same tables.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use gimli::{CieOrFde, Evaluation, EvaluationResult, Location, Value};
 use proptest::prelude::*;
 
 use super::*;
+use crate::symbols::elf::tests::{SPIN, map};
 
 /// What memory and registers hold in these tests: something that depends on the address alone.
 fn word(address: u64) -> u64 {
@@ -176,7 +176,7 @@ fn files() -> Vec<PathBuf> {
 fn rows_lead_where_the_tables_lead() {
     let mut looked_at = 0;
     for path in files() {
-        let bytes = Bytes::of(&File::open(&path).expect("open")).expect("bytes");
+        let bytes = map(&path);
         let stride = (bytes.len() >> 20).clamp(1, 40);
         let Some((covered, all, looked)) = compared(&bytes, stride) else { continue };
         assert!(looked > 0, "{path:?}");
@@ -187,20 +187,15 @@ fn rows_lead_where_the_tables_lead() {
     assert!(looked_at > 10_000, "{looked_at}");
 }
 
-fn tiny() -> Bytes {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
-    Bytes::of(&File::open(path).expect("open")).expect("bytes")
-}
-
 #[test]
 fn a_table_begins_where_code_does_and_ends_in_a_gap() {
-    let table = of(&tiny()).expect("rows");
+    let table = of(&map(SPIN)).expect("rows");
     assert_eq!(table.base, 0x40_0000);
     assert!(table.rows.is_sorted_by_key(|row| *row as u32));
     assert_eq!(table.rows.last().map(|row| row >> 32), Some(0));
     assert!(table.rows.windows(2).all(|pair| pair[0] >> 32 != pair[1] >> 32));
     // Nobody called the program's first function.
-    let bytes = tiny();
+    let bytes = map(SPIN);
     let entry = elf::parse(&bytes).expect("elf").entry();
     assert_eq!(rule_at(&table, entry), Rule::End);
     let text = Bytes::from(b"#!/bin/sh\n".to_vec());
@@ -230,7 +225,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..crate::damage::kept() })]
     #[test]
     fn hostile_tables_are_left_out(places in prop::collection::vec((any::<u32>(), any::<u8>()), 1..40)) {
-        let bytes = tiny();
+        let bytes = map(SPIN);
         let range = elf::parse(&bytes).ok().and_then(|file| {
             use object::ObjectSection;
             file.section_by_name(".eh_frame").and_then(|section| section.file_range())

@@ -38,8 +38,10 @@ pub mod sample {
     pub(crate) const ADDR: u64 = 1 << 3;
     pub(crate) const READ: u64 = 1 << 4;
     pub const CALLCHAIN: u64 = 1 << 5;
+    pub(crate) const ID: u64 = 1 << 6;
     pub const CPU: u64 = 1 << 7;
     pub const PERIOD: u64 = 1 << 8;
+    pub(crate) const STREAM_ID: u64 = 1 << 9;
     pub(crate) const RAW: u64 = 1 << 10;
     pub(crate) const BRANCH_STACK: u64 = 1 << 11;
     pub(crate) const REGS_USER: u64 = 1 << 12;

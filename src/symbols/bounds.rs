@@ -271,7 +271,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbols::elf::tests::{SPIN, libc, map};
+    use crate::symbols::find_file::tests::{SPIN, libc, map};
 
     fn segments(bytes: &Bytes) -> Segments {
         Segments::of(&elf::parse(bytes).expect("elf"))

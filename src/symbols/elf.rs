@@ -282,25 +282,10 @@ const MAX_PARTS: u32 = 0xffff;
 const SYMBOLS_FOR_ONE: u64 = 8;
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::path::Path;
-
+mod tests {
     use super::*;
     use crate::symbols::debug_image::Image;
-
-    /// A small program, linked at a fixed address.
-    pub(crate) const SPIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
-
-    pub(crate) fn map(path: impl AsRef<Path>) -> Bytes {
-        Bytes::of(&std::fs::File::open(path).expect("open")).expect("map")
-    }
-
-    /// The C library that these tests run with.
-    pub(crate) fn libc() -> Bytes {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-        let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
-        map(path.expect("a C library"))
-    }
+    use crate::symbols::find_file::tests::{SPIN, map};
 
     #[test]
     fn our_own_functions_are_found_at_their_offsets() {

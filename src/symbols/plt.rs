@@ -168,7 +168,8 @@ fn aarch64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec
 mod tests {
     use super::*;
     use crate::symbols::bytes::Bytes;
-    use crate::symbols::elf::{self, tests};
+    use crate::symbols::elf;
+    use crate::symbols::find_file::tests;
 
     fn names(bytes: &Bytes) -> Vec<String> {
         let file = elf::parse(bytes).expect("elf");

@@ -4,6 +4,21 @@ use super::*;
 use crate::record::Record;
 use crate::record::kinds::Mmap;
 use crate::session::{Origin, Session};
+use crate::symbols::bytes::Bytes;
+
+/// A small program, linked at a fixed address.
+pub(crate) const SPIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
+
+pub(crate) fn map(path: impl AsRef<Path>) -> Bytes {
+    Bytes::of(&std::fs::File::open(path).expect("open")).expect("map")
+}
+
+/// The C library that these tests run with.
+pub(crate) fn libc() -> Bytes {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
+    map(path.expect("a C library"))
+}
 
 /// The DSO of code of this program, and where in it that is.
 pub(crate) fn own_dso(address: u64) -> (Dso, u64) {

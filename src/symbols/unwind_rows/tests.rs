@@ -6,7 +6,7 @@ use gimli::{CieOrFde, Evaluation, EvaluationResult, Location, Value};
 use proptest::prelude::*;
 
 use super::*;
-use crate::symbols::elf::tests::{SPIN, map};
+use crate::symbols::find_file::tests::{SPIN, map};
 
 /// What memory and registers hold in these tests: something that depends on the address alone.
 fn word(address: u64) -> u64 {

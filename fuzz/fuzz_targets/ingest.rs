@@ -352,14 +352,12 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
             live.name(kind, text);
         }
         29 => {
-            let fresh = FreshId {
-                id: words.word()?,
-                event: u16::from(words.byte()? & 3),
-                sample_type: words.word()? & 0x1ff_ffff,
-                regs_user: words.word()?,
-                branches: words.word()?,
-                period: words.word()?,
-            };
+            let (id, event) = (words.word()?, u16::from(words.byte()? & 3));
+            let mut desc = EventDesc::derived("fresh");
+            desc.attr.set(Flag::SampleIdAll, true);
+            desc.attr.sample_type = words.word()? & 0x1ff_ffff;
+            (desc.attr.regs_user, desc.attr.branch_sample_type) = (words.word()?, words.word()?);
+            let fresh = FreshId { id, event, layout: desc.layout(), period: words.word()? };
             live.batch.ids.push(fresh);
             let handover = Handover { at: words.word()?, old: vec![words.word()?], new: vec![fresh.id] };
             live.batch.handovers.push(handover);

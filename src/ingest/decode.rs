@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
+use crate::record::in_place::u64_at;
 use crate::record::kinds::types;
 use crate::record::sample::Reading;
 use crate::record::{Header, Layout, Sample};
@@ -153,13 +154,7 @@ impl Decoder {
     pub(crate) fn learn(&mut self, fresh: FreshId) {
         let Some(event) = self.events.get(usize::from(fresh.event)).copied() else { return };
         let Some(first) = self.forms.iter().find(|form| form.event == event).copied() else { return };
-        let layout = Layout {
-            sample_type: fresh.sample_type,
-            regs_user: fresh.regs_user,
-            branches: fresh.branches,
-            ..first.layout
-        };
-        let form = SampleForm { layout, event, period: fresh.period, ..first };
+        let form = SampleForm { layout: fresh.layout, event, period: fresh.period, ..first };
         let at = self.forms.iter().position(|known| *known == form).unwrap_or_else(|| {
             self.forms.push(form);
             self.forms.len() - 1
@@ -216,10 +211,8 @@ impl Decoder {
         } else {
             self.form_of(header, body).layout
         };
-        let at =
-            |offset: usize| body.get(offset..offset + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
         match header.kind {
-            types::SAMPLE => layout.time_offset().map_or(0, at),
+            types::SAMPLE => layout.time_offset().and_then(|at| u64_at(body, at)).unwrap_or(0),
             _ => layout.trailer(body).map_or(0, |t| t.time),
         }
     }

@@ -1,8 +1,9 @@
 //! Facts of a session beside its samples: its time of day, its records by type, what was wrong with them.
 
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 use crate::kernel::{monotonic_ns, wall_ns};
+use crate::record::in_place::u64_at;
 use crate::record::kinds::types;
 use crate::session::Origin;
 use crate::source::Info;
@@ -14,12 +15,12 @@ pub struct SessionFacts {
     origin: Origin,
     pub(crate) hosts: Hosts,
     /// How many records of each type came.
-    kinds: FxHashMap<u32, u64>,
+    kinds: BTreeMap<u32, u64>,
 }
 
 impl SessionFacts {
     pub(crate) fn new(info: &Info) -> Self {
-        Self { origin: info.origin, hosts: info.hosts.clone(), kinds: FxHashMap::default() }
+        Self { origin: info.origin, hosts: info.hosts.clone(), kinds: BTreeMap::new() }
     }
 
     /// A record of a type came.
@@ -29,14 +30,12 @@ impl SessionFacts {
 
     /// Records by the name of their type, in the order of the types; unknown ones together.
     pub(crate) fn kinds_by_name(&self) -> Vec<(&'static str, u64)> {
-        let mut list: Vec<(u32, u64)> = self.kinds.iter().map(|(k, n)| (*k, *n)).collect();
-        list.sort_unstable();
         let mut out: Vec<(&'static str, u64)> = Vec::new();
-        for (kind, n) in list {
-            let name = types::name(kind).unwrap_or("UNKNOWN");
+        for (kind, n) in &self.kinds {
+            let name = types::name(*kind).unwrap_or("UNKNOWN");
             match out.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, all)) => *all += n,
-                None => out.push((name, n)),
+                None => out.push((name, *n)),
             }
         }
         out
@@ -49,7 +48,7 @@ impl SessionFacts {
             return wall_ns().saturating_add(start).saturating_sub(monotonic_ns());
         }
         let data = self.hosts.first().machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
-        let word = |at: usize| Some(u64::from_le_bytes(data?.1.get(at..at + 8)?.try_into().ok()?));
+        let word = |at: usize| u64_at(&data?.1, at);
         let (Some(wall), Some(clock)) = (word(8), word(16)) else { return 0 };
         wall.wrapping_add(start).wrapping_sub(clock)
     }

@@ -64,6 +64,8 @@ impl HardwareLog {
         position: u64,
     ) {
         self.samples.push((position, self.of_samples.len()));
+        let (latency, transaction) = (sample.latency, sample.transaction);
+        let told = Detail { latency, transaction, code_page: rare.code_page_size, ..Detail::default() };
         match self.wanted {
             HardwareWords::Branches => {
                 // As in perf, a branch weighs the cycles of the newest one of its sample.
@@ -72,16 +74,7 @@ impl HardwareLog {
                 for branch in branches(sample.branches) {
                     let mut place = |ip: u64| Some(profile.frames.intern(code(session, sample.pid, ip)));
                     let (from, to) = (place(branch.from), place(branch.to));
-                    self.add(Detail {
-                        from,
-                        to,
-                        flags: branch.flags.0,
-                        weight,
-                        latency: sample.latency,
-                        transaction: sample.transaction,
-                        code_page: rare.code_page_size,
-                        ..Detail::default()
-                    });
+                    self.add(Detail { from, to, flags: branch.flags.0, weight, ..told });
                 }
             }
             HardwareWords::Accesses => {
@@ -91,12 +84,9 @@ impl HardwareLog {
                     data: Some(data),
                     source: sample.data_src,
                     weight: sample.weight,
-                    latency: sample.latency,
-                    transaction: sample.transaction,
                     phys_addr: rare.phys_addr,
                     data_page: rare.data_page_size,
-                    code_page: rare.code_page_size,
-                    ..Detail::default()
+                    ..told
                 });
             }
         }

@@ -66,8 +66,7 @@ pub fn shared(wants: &[EventRequest]) -> Result<SharedEvents, String> {
             out.probes.push((probe.clone(), stack, want.optional));
             continue;
         }
-        let first = want.event.split('|').next().unwrap_or_default();
-        let mut events = match parse(first, &places) {
+        let mut events = match parse(shown(&want.event), &places) {
             Ok(events) => events,
             Err(_) if want.optional => continue,
             Err(fault) => return Err(fault.line()),

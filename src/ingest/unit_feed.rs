@@ -212,9 +212,8 @@ impl Units {
         // What runs may be new to us, its mappings, too.
         session.task_in(sample.pid, sample.tid, sample.cgroup);
         let Some(caller) = self.caller(event, sample) else { return profile.pin(session, sample, mode) };
-        let words = || sample.chain.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        let at = words().position(|word| word == CONTEXT_USER).map_or(usize::MAX, |at| at + 2);
-        if at > words().count() || words().nth(at) == Some(caller) {
+        let at = sample.chain().position(|word| word == CONTEXT_USER).map_or(usize::MAX, |at| at + 2);
+        if at > sample.chain().count() || sample.chain().nth(at) == Some(caller) {
             return profile.pin(session, sample, mode);
         }
         self.chain.clear();
@@ -316,23 +315,19 @@ impl Units {
             }
             _ => {}
         }
+        self.tell(session, |unit, context| unit.side(record, time, context));
+    }
+
+    fn tell(&mut self, session: &Session, told: impl Fn(&mut dyn Unit, &mut Context<'_>)) {
         let Self { list, names, own, points, .. } = self;
         for running in list {
-            running.unit.side(record, time, &mut Context { session, names, own, points: points.as_mut(), found: None });
+            told(&mut *running.unit, &mut Context { session, names, own, points: points.as_mut(), found: None });
         }
     }
 
     /// A thread has come to a CPU, by a record of its own.
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
-        let Self { list, names, own, points, .. } = self;
-        for running in list {
-            running.unit.came(
-                cpu,
-                tid,
-                time,
-                &mut Context { session, names, own, points: points.as_mut(), found: None },
-            );
-        }
+        self.tell(session, |unit, context| unit.came(cpu, tid, time, context));
     }
 
     /// Records were lost before a time.

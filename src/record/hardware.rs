@@ -110,6 +110,12 @@ fn named<'a>(bits: u64, names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     set.map(|(_, name)| *name)
 }
 
+/// One of some words, or none.
+fn either<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.collect();
+    if words.is_empty() { NOTHING.to_owned() } else { words.join(" or ") }
+}
+
 /// What a lookup in a level came to.
 fn outcome(bits: u64) -> String {
     let words = [(2, " hit"), (4, " miss")];
@@ -154,15 +160,13 @@ impl DataSource {
     /// What other caches had of it.
     pub(crate) fn snoop(self) -> String {
         let more = named(self.part(38, 2), MORE_SNOOPS);
-        let words: Vec<&str> = named(self.part(19, 5), SNOOPS).chain(more).collect();
-        if words.is_empty() { NOTHING.to_owned() } else { words.join(" or ") }
+        either(named(self.part(19, 5), SNOOPS).chain(more))
     }
 
     /// The TLB that had the address: `L1 hit`.
     pub(crate) fn tlb(self) -> String {
         let bits = self.part(26, 7);
-        let words: Vec<&str> = named(bits, TLBS).collect();
-        format!("{}{}", if words.is_empty() { NOTHING.to_owned() } else { words.join(" or ") }, outcome(bits))
+        either(named(bits, TLBS)) + &outcome(bits)
     }
 
     /// Whether it was a locked instruction.

@@ -13,6 +13,7 @@ use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::read::Recording;
+use crate::record::Layout;
 use crate::session::containers::NamedContainer;
 use crate::session::hosts::PerHost;
 use crate::session::{DsoKind, Origin};
@@ -299,12 +300,8 @@ pub struct FreshId {
     pub id: u64,
     /// Which of the source's events it is.
     pub event: u16,
-    /// Which fields its samples have.
-    pub sample_type: u64,
-    /// Which user registers its samples have, as [`Attr::regs_user`](crate::kernel::attr::Attr::regs_user).
-    pub regs_user: u64,
-    /// What its branches are, as `branch_sample_type`.
-    pub branches: u64,
+    /// How its records are laid out.
+    pub layout: Layout,
     /// What a sample stands for that does not say; 0 when each does.
     pub period: u64,
 }

@@ -39,7 +39,7 @@ impl Core {
     /// Takes a sample whose chain the other completes.
     fn take_by<'a>(&mut self, event: u16, sample: Sample<'a>, header: Header, mut chains: Option<&'a mut Chains>) {
         let mut sample = sample;
-        let time = sample.time;
+        let (time, mode) = (sample.time, header.misc & misc::CPUMODE_MASK);
         let live = self.session.origin() == Origin::Live;
         // A task that has ended has no number any more, and goes on to its last switch.
         if live
@@ -52,7 +52,7 @@ impl Core {
             if self.start == 0 {
                 self.start = time;
             }
-            let (mode, own) = (header.misc & misc::CPUMODE_MASK, self.own_pid == Some(sample.pid));
+            let own = self.own_pid == Some(sample.pid);
             if self.units.wants_stack(event)
                 && let Some(chains) = chains.take()
             {
@@ -77,8 +77,7 @@ impl Core {
             self.profile.ledger.own += 1;
             return self.derive_from(event, &sample, None);
         }
-        let user_mode = header.misc & misc::CPUMODE_MASK == misc::USER;
-        self.session.seen(sample.pid, sample.time, user_mode, sample.chain);
+        self.session.seen(sample.pid, sample.time, mode == misc::USER, sample.chain);
         let text = self.tracing.text(&self.events[usize::from(event)], sample.raw, &self.session);
         let trace = text.map_or(TraceId::default(), |text| self.profile.sites.trace(&text));
         self.count(time, event);
@@ -91,7 +90,6 @@ impl Core {
                 false => chains.follow(&self.session, sample, branches, None),
             };
         }
-        let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add(&mut self.session, &sample, mode, event, trace);
         if let Some(log) = &mut self.hardware {
             let (position, of) = (self.profile.end() - 1, &self.events[usize::from(event)]);

@@ -9,6 +9,7 @@ use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
+use crate::perfdata::layout;
 use crate::source::{EventState, FreshId, Handover, RunState};
 
 use super::attr::{self, CommonAttrs, KernelFeatures};
@@ -60,14 +61,7 @@ pub(crate) struct OpenEvent {
 /// An id of an event, with what its records are read by.
 fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
-    FreshId {
-        id,
-        event,
-        sample_type: attr.sample_type,
-        regs_user: attr.regs_user,
-        branches: attr.branch_sample_type,
-        period,
-    }
+    FreshId { id, event, layout: layout(attr), period }
 }
 
 /// All that is open.
@@ -165,17 +159,12 @@ impl Attachment {
             }
         } else if self.by_task {
             let EventTarget::Task(pid) = who else { return Ok(false) };
-            match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
-                Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(false),
-                Err(errno) => return Err(OpenError::open("dummy", &self.owner_attr(), errno, &self.rights)),
-                Ok(fd) => {
-                    self.redirect(&fd, cpu)?;
-                    self.report_owner(&fd);
-                    self.enable(&fd);
-                    self.opened.push(OpenEvent { fd, event: None, cpu, who, id: 0 });
-                    self.listen(cpu, pid)?;
-                }
-            }
+            let Some(fd) = self.open_owner(pid, cpu)? else { return Ok(false) };
+            self.redirect(&fd, cpu)?;
+            self.report_owner(&fd);
+            self.enable(&fd);
+            self.opened.push(OpenEvent { fd, event: None, cpu, who, id: 0 });
+            self.listen(cpu, pid)?;
         }
         let all: Vec<usize> = (0..self.slots.len()).collect();
         self.open_slots(&all, cpu, who)
@@ -183,10 +172,7 @@ impl Attachment {
 
     /// Opens a CPU's ring, with the side-band of a task or of all (-1); `Ok(false)` when that or the CPU is gone.
     pub(crate) fn open_ring(&mut self, cpu: u32, pid: i32) -> Result<bool, OpenError> {
-        let owner = match self.open_owner(pid, cpu) {
-            Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(false),
-            other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
-        };
+        let Some(owner) = self.open_owner(pid, cpu)? else { return Ok(false) };
         let id = self.report_owner(&owner);
         let ring = self.map(&owner)?;
         self.enable(&owner);
@@ -229,15 +215,19 @@ impl Attachment {
         Ok(true)
     }
 
-    fn open_owner(&mut self, pid: i32, cpu: u32) -> Result<OwnedFd, Errno> {
+    /// Opens the dummy of a task or of all (-1) on a CPU; `None` when that or the CPU is gone.
+    fn open_owner(&mut self, pid: i32, cpu: u32) -> Result<Option<OwnedFd>, OpenError> {
         loop {
-            match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
+            let attr = self.owner_attr();
+            match (self.sys.open(&attr, pid, cpu as i32, None, None), self.have.less()) {
+                (Ok(fd), _) => return Ok(Some(fd)),
                 // The first ring finds out what the kernel knows; from then on EINVAL says something else.
-                Err(Errno::INVAL) if self.rings.is_empty() => self.have = self.have.less().ok_or(Errno::INVAL)?,
-                Err(Errno::ACCESS | Errno::PERM) if !self.common.exclude.kernel && !self.rights.kernel() => {
+                (Err(Errno::INVAL), Some(less)) if self.rings.is_empty() => self.have = less,
+                (Err(Errno::ACCESS | Errno::PERM), _) if !self.common.exclude.kernel && !self.rights.kernel() => {
                     self.user_only()
                 }
-                other => return other,
+                (Err(errno), _) if OpenError::is_gone(errno, cpu as i32) => return Ok(None),
+                (Err(errno), _) => return Err(OpenError::open("dummy", &attr, errno, &self.rights)),
             }
         }
     }

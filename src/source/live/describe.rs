@@ -24,7 +24,6 @@ pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
 pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {
     let uname = rustix::system::uname();
     Info {
-        origin: Origin::Live,
         hosts: SourceHost {
             name: uname.nodename().to_string_lossy().into(),
             kernel: uname.release().to_string_lossy().into_owned(),
@@ -38,7 +37,6 @@ pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, s
         n_cpus: a.rings.len(),
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
         target: target.label(),
-        notes: Vec::new(),
         ..Info::new(Origin::Live)
     }
 }

@@ -114,23 +114,17 @@ impl OpenError {
     /// From the errno of mapping a ring, after smaller ones were tried.
     pub(crate) fn ring(pages: usize, errno: Errno, rights: &Rights) -> Self {
         let kb = pages * rustix::param::page_size() / 1024;
-        match errno {
-            Errno::PERM => Self::new(
-                format!("a ring buffer of {kb} KiB"),
-                "mapped",
+        let (reason, remedy) = match errno {
+            Errno::PERM => (
                 format!(
                     "locked memory is limited to {} KiB a CPU (perf_event_mlock_kb) and ulimit -l",
                     rights.mlock_kb
                 ),
                 "sysctl kernel.perf_event_mlock_kb=4096, or ulimit -l unlimited, or a smaller -m",
             ),
-            other => Self::new(
-                format!("a ring buffer of {kb} KiB"),
-                "mapped",
-                format!("the kernel says {other}"),
-                "Try a smaller -m.",
-            ),
-        }
+            other => (format!("the kernel says {other}"), "Try a smaller -m."),
+        };
+        Self::new(format!("a ring buffer of {kb} KiB"), "mapped", reason, remedy)
     }
 
     /// Fails where so many file descriptors, and some beside them, are more than the limit allows, which is raised as

@@ -45,31 +45,14 @@ impl Attachment {
     }
 }
 
-/// What is known of all records that a ring brought.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RingPlace {
-    pub(super) cpu: u32,
-    /// The id of the event that stands for those without one.
-    pub(super) id: u64,
-    /// A time before which none was written.
-    pub(super) since: u64,
-}
-
-/// Gives records without a sample id one, of what a ring brought by now, whole records from a place on: their time is
-/// that of the record before, and nobody knows whose task it was.
-pub(super) fn complete(
-    bytes: &mut Vec<u8>,
-    from: usize,
-    layout: &Layout,
-    place: &RingPlace,
-    now: impl FnOnce() -> u64,
-) {
+/// Gives records without a sample id one, of what a ring brought by now, whole records from a place on: the first of
+/// them gets this one, and others the time of the record before.
+pub(super) fn complete(bytes: &mut Vec<u8>, from: usize, layout: &Layout, mut id: SampleId, now: impl FnOnce() -> u64) {
     let mut all = WholeRecords { rest: &bytes[from..] };
     if !all.any(|(header, record)| written(header.kind, record).is_some()) {
         return;
     }
     let (read, now) = (bytes.split_off(from), now());
-    let mut id = SampleId { pid: -1, tid: -1, time: place.since, id: place.id, cpu: place.cpu };
     let mut all = WholeRecords { rest: &read };
     for (header, record) in all.by_ref() {
         let whole = written(header.kind, record).and_then(|own| {
@@ -125,7 +108,7 @@ mod tests {
     use crate::kernel::attr::{Attr, Flag, sample};
     use crate::perfdata::layout;
 
-    const PLACE: RingPlace = RingPlace { cpu: 3, id: 77, since: 100 };
+    const FIRST: SampleId = SampleId { pid: -1, tid: -1, time: 100, id: 77, cpu: 3 };
     const NOW: u64 = 900;
 
     fn usual() -> Layout {
@@ -159,12 +142,11 @@ mod tests {
     }
 
     fn ended(own: &Own, time: u64) -> Vec<u8> {
-        let id = SampleId { pid: -1, tid: -1, time, id: PLACE.id, cpu: PLACE.cpu };
-        record(own.0, &[&own.1, &usual().encode_trailer(&id)])
+        record(own.0, &[&own.1, &usual().encode_trailer(&SampleId { time, ..FIRST })])
     }
 
     fn comm(time: u64) -> Vec<u8> {
-        let id = SampleId { pid: 8, tid: 9, time, id: 5, cpu: PLACE.cpu };
+        let id = SampleId { pid: 8, tid: 9, time, id: 5, cpu: FIRST.cpu };
         record(types::COMM, &[b"12345678other\0\0\0", &usual().encode_trailer(&id)])
     }
 
@@ -174,7 +156,7 @@ mod tests {
 
     fn completed(bytes: &[u8]) -> Vec<u8> {
         let mut out = [b"before", bytes].concat();
-        complete(&mut out, 6, &usual(), &PLACE, || NOW);
+        complete(&mut out, 6, &usual(), FIRST, || NOW);
         assert_eq!(&out[..6], b"before");
         out.split_off(6)
     }
@@ -196,7 +178,7 @@ mod tests {
         }
         let whole = record(losses().0, &[&losses().1, &[7; 32]]);
         let lost = [record(losses().0, &[&losses().1]), whole.clone()].concat();
-        assert_eq!(completed(&lost), [ended(&losses(), PLACE.since), whole].concat());
+        assert_eq!(completed(&lost), [ended(&losses(), FIRST.time), whole].concat());
         let none = [comm(1), sampled(2)].concat();
         assert_eq!(completed(&none), none);
     }
@@ -209,7 +191,7 @@ mod tests {
         let programs = WholeRecords { rest: &out }.filter(|(header, _)| header.kind == types::BPF_EVENT);
         let ends = programs.map(|(_, record)| usual().trailer(&record[HEADER..]));
         let times: Vec<u64> = ends.flatten().map(|id| id.time).collect();
-        assert_eq!(times, [PLACE.since, PLACE.since, PLACE.since, NOW, NOW]);
+        assert_eq!(times, [FIRST.time, FIRST.time, FIRST.time, NOW, NOW]);
     }
 
     #[test]

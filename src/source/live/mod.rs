@@ -8,7 +8,6 @@ mod capture;
 pub mod containers;
 mod control;
 pub(crate) mod counters;
-mod counting;
 mod describe;
 pub mod error;
 mod event_slot;
@@ -36,7 +35,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use crate::event::{CallGraph, Event};
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, HeldCommand};
-use crate::kernel::sys::Sys;
+use crate::kernel::sys::{Errno, Sys};
 use crate::kernel::{cgroup, monotonic_ns};
 use crate::perfdata::EventDesc;
 use crate::record::SampleId;
@@ -45,10 +44,9 @@ use crate::record::kinds::encode_cgroup;
 use super::{Batch, Control, Handover, Info, Progress, SamplingState, Source, SourceError, ViewFilter, Waker};
 use attach::Attachment;
 use attr::{CommonAttrs, Exclude, Rate};
-use counting::COUNT_NS;
 use describe::info;
 pub(crate) use error::OpenError;
-use rounds::FIRST_TICKS_NS;
+use rounds::{COUNT_NS, FIRST_TICKS_NS};
 use stack_walks::StackWalks;
 pub use stack_walks::tables_of;
 pub use target::Target;
@@ -154,10 +152,9 @@ impl LiveSource {
         attachment.walks = walks;
         attachment.notes.extend(note);
         attachment.cgroups = target.open_cgroups()?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| OpenError::new("the event poll", "made", e.to_string(), ""))?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|e| OpenError::new("the event poll", "made", e.to_string(), ""))?;
+        let no_poll = |e: Errno| OpenError::new("the event poll", "made", e.to_string(), "");
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(no_poll)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_poll)?;
         // Without it controls wait for the end of a tick.
         let _ = epoll::add(&epoll, &wake, epoll::EventData::new_u64(u64::MAX), epoll::EventFlags::IN);
         let start = monotonic_ns();

@@ -1,19 +1,22 @@
-//! Rounds over the rings: how long records may lie in them, what ends a wait, and what a round brings.
+//! Rounds over the rings: how long records may lie in them, what ends a wait, and what a round brings; and how often
+//! events are read that are only counted.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::event::epoll;
 
 use crate::kernel::monotonic_ns;
 use crate::perfdata::layout;
-use crate::record::Layout;
+use crate::record::{Layout, SampleId};
 use crate::source::Batch;
 
 use super::LiveSource;
 use super::attach::{Attachment, CpuRing};
 use super::borrowed::Borrowed;
-use super::listener::{self, RingPlace};
+use super::event_slot::Slot;
+use super::listener;
 use super::outside::Outside;
 use super::stack_walks::StackWalks;
 use super::strings::Strings;
@@ -28,6 +31,10 @@ const TABLES_TICK_NS: u64 = 50_000_000;
 const ASKED_TICK_NS: u64 = 15_000_000;
 /// The first ticks are shorter, so that the first numbers are there at once.
 pub(super) const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
+
+/// The longest interval of reading events that are only counted, and the shortest.
+pub(super) const COUNT_NS: u64 = 200_000_000;
+const MIN_COUNT_NS: u64 = 10_000_000;
 
 impl LiveSource {
     /// Wakes up when a CPU's ring is half full.
@@ -82,6 +89,26 @@ impl LiveSource {
         }
         batch.complete_until = Some(before);
     }
+
+    /// Has counts read so often that an interval ends with a reading.
+    pub(crate) fn count_for(&mut self, interval: Duration) {
+        let interval = (interval.as_nanos() as u64).max(MIN_COUNT_NS);
+        self.count_ns = (interval / interval.div_ceil(COUNT_NS)).max(MIN_COUNT_NS);
+    }
+
+    /// True if there are events that are only counted.
+    pub(super) fn is_counting(&self) -> bool {
+        self.attachment.slots.iter().any(Slot::is_counted)
+    }
+
+    /// Reads them; the next time is a whole number of steps away, however long this one took.
+    pub(super) fn read_counts(&mut self, batch: &mut Batch) {
+        let late = monotonic_ns().saturating_sub(self.next_counts);
+        self.next_counts += (late / self.count_ns + 1) * self.count_ns;
+        if self.is_counting() {
+            batch.cpu_counts.append(&mut self.attachment.cpu_counts());
+        }
+    }
 }
 
 /// What records go through between a ring and a batch.
@@ -108,20 +135,21 @@ impl Passes<'_> {
     /// Reads a ring; `read` is room for what is joined first.
     pub(super) fn drain(&mut self, cpu: u32, ring: &mut CpuRing, read: &mut Vec<u8>, out: &mut Vec<u8>) {
         let (from, strings) = (out.len(), &self.strings.joints);
-        let place = RingPlace { cpu, id: ring.id, since: self.since };
+        // Nobody knows whose task it was, nor more of the time than that none was written before the last round.
+        let id = SampleId { pid: -1, tid: -1, time: self.since, id: ring.id, cpu };
         match &mut self.walks {
             Some(walks) => {
                 read.clear();
                 ring.ring.drain(read);
                 let is_written = |id| walks.pairs.is_writer(id) || strings.is_writer(id);
                 self.borrowed.mend(cpu, read, monotonic_ns, is_written);
-                listener::complete(read, 0, &self.layout, &place, monotonic_ns);
+                listener::complete(read, 0, &self.layout, id, monotonic_ns);
                 walks.pairs.join(cpu, read, out);
             }
             None => {
                 ring.ring.drain(out);
                 self.borrowed.mend(cpu, &mut out[from..], monotonic_ns, |id| strings.is_writer(id));
-                listener::complete(out, from, &self.layout, &place, monotonic_ns);
+                listener::complete(out, from, &self.layout, id, monotonic_ns);
             }
         }
         self.strings.joints.join(cpu, out, from);

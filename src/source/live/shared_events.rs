@@ -32,17 +32,12 @@ impl LiveSource {
                 Err(why) => return Err(told(why)),
             }
         }
-        let mut missed = Vec::new();
-        for event in &shared.optional {
-            match self.open_slot(&event.name) {
-                Some(slot) => missed.extend(self.join(slot, event)?),
-                None => self.add_optional(event.clone()),
-            }
-        }
-        let mut fresh = Vec::new();
-        for event in events {
+        let (mut missed, mut fresh) = (Vec::new(), Vec::new());
+        let optional = shared.optional.iter().map(|event| (event.clone(), true));
+        for (event, is_optional) in optional.chain(events.into_iter().map(|event| (event, false))) {
             match self.open_slot(&event.name) {
                 Some(slot) => missed.extend(self.join(slot, &event)?),
+                None if is_optional => self.add_optional(event),
                 None => fresh.push(event),
             }
         }

@@ -122,15 +122,14 @@ impl Target {
         let wrong = || OpenError::new(format!("{text:?}"), "sampled", "it is no list of ids", "e.g. pid 12,34");
         match (kind, rest) {
             ("all" | "", "") => Ok(Self::System),
-            ("pid", list) if !list.is_empty() => Self::processes(&numbers(list).ok_or_else(wrong)?),
-            ("tid", list) if !list.is_empty() => Self::threads(&numbers(list).ok_or_else(wrong)?),
-            ("user", name) if !name.is_empty() => Self::user(name),
-            ("cgroup", name) if !name.is_empty() => Self::cgroups(name),
-            ("container", name) if !name.is_empty() => Self::containers(Wanted::container(name)?),
-            ("pod", name) if !name.is_empty() => Self::containers(Wanted::pod(name)?),
-            ("comm", name) if !name.is_empty() => Self::named(name),
-            (list, "") if numbers(list).is_some() => Self::processes(&numbers(list).unwrap_or_default()),
-            (name, "") => Self::named(name),
+            (list, "") if let Some(list) = numbers(list) => Self::processes(&list),
+            (name, "") | ("comm", name) => Self::named(name),
+            ("pid", list) => Self::processes(&numbers(list).ok_or_else(wrong)?),
+            ("tid", list) => Self::threads(&numbers(list).ok_or_else(wrong)?),
+            ("user", name) => Self::user(name),
+            ("cgroup", name) => Self::cgroups(name),
+            ("container", name) => Self::containers(Wanted::container(name)?),
+            ("pod", name) => Self::containers(Wanted::pod(name)?),
             _ => Err(OpenError::new(
                 format!("{text:?}"),
                 "sampled",

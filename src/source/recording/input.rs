@@ -36,14 +36,6 @@ pub(crate) struct SideData {
     pub(crate) containers: Vec<NamedContainer>,
 }
 
-/// The outcome of [`Input::next`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadOutcome {
-    Records,
-    NotYet,
-    End,
-}
-
 /// A stream of records being read.
 pub(crate) struct Input {
     pub(crate) rec: Recording,
@@ -161,10 +153,10 @@ impl Input {
     }
 
     /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
-    pub(crate) fn next(&mut self, out: &mut Vec<u8>, beside: &mut SideData) -> ReadOutcome {
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>, beside: &mut SideData) -> FillOutcome {
         loop {
             if self.tells_all && self.hand_over_met(out) {
-                return ReadOutcome::Records;
+                return FillOutcome::Some;
             }
             if !self.plain.is_empty() || self.packed.is_some() {
                 let used = self.whole_records();
@@ -174,7 +166,7 @@ impl Input {
                     out.extend_from_slice(&self.plain[..used]);
                     self.plain.drain(..used);
                     self.finish(&mut out[from..]);
-                    return ReadOutcome::Records;
+                    return FillOutcome::Some;
                 }
                 if self.packed.is_some() {
                     self.unpack(beside);
@@ -185,7 +177,7 @@ impl Input {
                 self.stuck = false;
                 match self.reader.fill(&mut self.carry) {
                     Ok(FillOutcome::End) => self.ended = true,
-                    Ok(FillOutcome::NotYet) if self.carry.is_empty() => return ReadOutcome::NotYet,
+                    Ok(FillOutcome::NotYet) if self.carry.is_empty() => return FillOutcome::NotYet,
                     Ok(_) => {}
                     // What came before is read all the same.
                     Err(error) => {
@@ -209,7 +201,7 @@ impl Input {
             let used = self.step();
             if used > 0 {
                 self.hand_over(used, out);
-                return ReadOutcome::Records;
+                return FillOutcome::Some;
             }
             if self.damage.is_some() || self.special(beside) {
                 continue;
@@ -219,7 +211,7 @@ impl Input {
             }
             self.stuck = true;
             if matches!(self.reader, ByteSource::Pipe { .. }) {
-                return ReadOutcome::NotYet;
+                return FillOutcome::NotYet;
             }
         }
     }
@@ -384,7 +376,7 @@ impl Input {
         n > 0 || self.skip > 0 && !self.ended
     }
 
-    fn end(&mut self, beside: &mut SideData) -> ReadOutcome {
+    fn end(&mut self, beside: &mut SideData) -> FillOutcome {
         if let Some(began) = self.damage.take_if(|_| self.cut) {
             beside.notes.push(format!("cut short at byte {began}: the last record is incomplete"));
         } else if let Some(began) = self.damage.take() {
@@ -399,7 +391,7 @@ impl Input {
         self.carry.clear();
         self.plain.clear();
         self.skip = 0;
-        ReadOutcome::End
+        FillOutcome::End
     }
 }
 

@@ -22,7 +22,8 @@ use crate::symbols::shipped::ShippedTables;
 
 use super::hosts::Hosts;
 use super::{Batch, Info, Progress, Source, SourceError};
-use input::{Input, ReadOutcome, SideData};
+use input::{Input, SideData};
+use reader::FillOutcome;
 
 use merge::Turns;
 
@@ -174,9 +175,9 @@ impl Source for RecordingSource {
         let outcome = self.inputs[i].next(&mut batch.bytes, &mut self.beside);
         batch.place = self.inputs[i].place;
         match outcome {
-            ReadOutcome::Records => self.turns.brought(i),
-            ReadOutcome::NotYet => {}
-            ReadOutcome::End => {
+            FillOutcome::Some => self.turns.brought(i),
+            FillOutcome::NotYet => {}
+            FillOutcome::End => {
                 self.turns.end(i);
                 batch.input_done = true;
             }

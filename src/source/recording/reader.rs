@@ -22,7 +22,7 @@ pub(crate) enum ByteSource {
     Pipe { pipe: File, ahead: Vec<u8>, at: u64 },
 }
 
-/// The outcome of [`ByteSource::fill`].
+/// The outcome of asking for bytes, or for records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FillOutcome {
     Some,

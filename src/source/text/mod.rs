@@ -168,9 +168,9 @@ impl TextSource {
         Ok(n > 0)
     }
 
-    fn bad_line(&mut self) {
+    fn bad_line(&mut self, number: u64) {
         self.bad += 1;
-        self.first_bad.get_or_insert(self.number);
+        self.first_bad.get_or_insert(number);
     }
 
     fn folded(&mut self, batch: &mut Batch) -> std::io::Result<bool> {
@@ -180,7 +180,7 @@ impl TextSource {
             }
             let line = std::mem::take(&mut self.line);
             if !line.is_empty() && line[0] != b'#' && !folded::line(&line, &mut self.names, batch) {
-                self.bad_line();
+                self.bad_line(self.number);
             }
             self.line = line;
         }
@@ -254,7 +254,7 @@ impl TextSource {
             }
             // A source's line.
             None if after == After::Frame && line.starts_with(b"  ") => {}
-            None => self.bad_line(),
+            None => self.bad_line(self.number),
         }
         after
     }
@@ -263,8 +263,7 @@ impl TextSource {
     fn close(&mut self, open: Option<Open>, batch: &mut Batch) {
         match open {
             Some(Open { sample, bare: Some(number), .. }) if sample.frames.is_empty() && !self.is_bare => {
-                self.bad += 1;
-                self.first_bad.get_or_insert(number);
+                self.bad_line(number);
             }
             Some(open) => {
                 self.is_bare |= open.bare.is_some();

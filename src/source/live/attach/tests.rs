@@ -6,6 +6,9 @@ use crate::kernel::fake::FakeSys;
 use crate::source::live::attr::Rate;
 use crate::source::live::attr::tests::COMMON;
 
+/// All tasks.
+const ALL: EventTarget = EventTarget::Task(-1);
+
 pub(crate) fn rights(paranoid: i64) -> Rights {
     Rights { kptr_restrict: 0, shut_out: paranoid > 2, ..Rights::staged(paranoid, 0) }
 }
@@ -24,7 +27,7 @@ fn without_a_pmu_cycles_become_cpu_clock() {
     for errno in [Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV] {
         let sys = FakeSys::new(move |attr, _, _| if attr.kind == TYPE_HARDWARE { Err(errno) } else { Ok(()) });
         let mut a = attachment(sys, vec![Event::cycles()], 0);
-        assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
+        assert_eq!(a.open(0, ALL), Ok(true));
         assert_eq!(a.slots[0].event.name, "cpu-clock");
         assert!(a.slots[0].note.as_ref().is_some_and(|n| n.contains("cycles")));
         assert_eq!(a.fresh_ids.len(), 2, "the event's and the dummy's");
@@ -37,7 +40,7 @@ fn a_period_of_cycles_is_none_of_nanoseconds() {
         let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_HARDWARE { Err(Errno::NOENT) } else { Ok(()) });
         let mut a = attachment(sys, vec![Event::cycles()], 0);
         a.common.rate = Rate::Period(cycles);
-        assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
+        assert_eq!(a.open(0, ALL), Ok(true));
         assert_eq!(a.attr(0).period_or_freq, ns);
         let note = a.slots[0].note.clone().unwrap_or_default();
         assert!(note.ends_with(&format!("{cycles} cycles {} µs", ns / 1000)), "{note}");
@@ -49,11 +52,8 @@ fn a_cpu_that_went_offline_meanwhile_is_skipped() {
     let at =
         |ring: bool| FakeSys::new(move |attr, _, _| if is_dummy(attr) == ring { Err(Errno::NODEV) } else { Ok(()) });
     for ring in [false, true] {
-        assert_eq!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(4095, EventTarget::Task(-1)), Ok(false));
-        assert!(
-            attachment(at(ring), vec![Event::cpu_clock()], 0).open(0, EventTarget::Task(-1)).is_err(),
-            "it is online"
-        );
+        assert_eq!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(4095, ALL), Ok(false));
+        assert!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(0, ALL).is_err(), "it is online");
     }
 }
 
@@ -65,7 +65,7 @@ fn the_most_precision_is_what_the_cpu_has_and_a_number_of_it_is_that_or_nothing(
         event.set_modifiers(letters).expect("modifiers");
         let sys = FakeSys::new(|attr, _, _| if attr.precise() > 1 { Err(Errno::OPNOTSUPP) } else { Ok(()) });
         let mut a = attachment(sys, vec![event], 0);
-        let opened = a.open(0, EventTarget::Task(-1));
+        let opened = a.open(0, ALL);
         (opened.map_err(|error| error.to_string()), a.slots[0].event.attr.precise(), a.slots[0].note.clone())
     };
     for name in ["cycles", "cpu/cycles/"] {
@@ -82,7 +82,7 @@ fn the_most_precision_is_what_the_cpu_has_and_a_number_of_it_is_that_or_nothing(
 fn an_old_kernel_gets_the_features_that_it_knows() {
     let sys = FakeSys::new(|attr, _, _| if attr.read_format & 16 != 0 { Err(Errno::INVAL) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
-    assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
+    assert_eq!(a.open(0, ALL), Ok(true));
     assert_eq!(a.have, KernelFeatures { lost: false, cgroup: true, ksymbol: true });
     assert_eq!(a.counts().0[0].lost, 0);
 }
@@ -97,7 +97,7 @@ fn the_kernels_code_is_listened_to_beside_each_dummy_where_the_kernel_knows_how(
         });
         let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
         a.by_task = by_task;
-        let whos = if by_task { [7, 8].map(EventTarget::Task).to_vec() } else { vec![EventTarget::Task(-1)] };
+        let whos = if by_task { [7, 8].map(EventTarget::Task).to_vec() } else { vec![ALL] };
         for (cpu, who) in [0, 1].into_iter().flat_map(|cpu| whos.iter().map(move |who| (cpu, *who))) {
             assert_eq!(a.open(cpu, who), Ok(true));
         }
@@ -115,11 +115,11 @@ fn the_kernels_code_is_listened_to_beside_each_dummy_where_the_kernel_knows_how(
 fn an_event_that_is_refused_takes_nothing_from_the_others() {
     let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_BREAKPOINT { Err(Errno::INVAL) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
-    assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
+    assert_eq!(a.open(0, ALL), Ok(true));
     let mut event = Event::cpu_clock();
     event.attr.kind = TYPE_BREAKPOINT;
     a.slots.push(Slot::new(event));
-    assert!(a.reopen(&[1], &[EventTarget::Task(-1)]).is_err());
+    assert!(a.reopen(&[1], &[ALL]).is_err());
     assert_eq!(a.have, KernelFeatures::default(), "losses are still counted");
 }
 
@@ -144,24 +144,17 @@ fn each_errno_is_an_error_with_a_remedy() {
         (Errno::TOOBIG, 0, "the kernel says"),
     ] {
         let sys = FakeSys::new(move |attr, _, _| if is_dummy(attr) { Ok(()) } else { Err(errno) });
-        let error =
-            attachment(sys, vec![Event::cpu_clock()], paranoid).open(0, EventTarget::Task(-1)).expect_err("refused");
+        let error = attachment(sys, vec![Event::cpu_clock()], paranoid).open(0, ALL).expect_err("refused");
         assert!(error.to_string().contains(words), "{errno:?}: {error}");
     }
     let sys = FakeSys::new(|attr, _, _| if attr.has(Flag::Freq) { Err(Errno::INVAL) } else { Ok(()) });
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
     a.common.rate = Rate::Frequency(200_000);
-    assert!(a.open(0, EventTarget::Task(-1)).expect_err("too fast").to_string().contains("perf_event_max_sample_rate"));
+    assert!(a.open(0, ALL).expect_err("too fast").to_string().contains("perf_event_max_sample_rate"));
     let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_BREAKPOINT { Err(Errno::NOSPC) } else { Ok(()) });
     let mut event = Event::cpu_clock();
     event.attr.kind = TYPE_BREAKPOINT;
-    assert!(
-        attachment(sys, vec![event], 0)
-            .open(0, EventTarget::Task(-1))
-            .expect_err("slots")
-            .to_string()
-            .contains("x86 has 4")
-    );
+    assert!(attachment(sys, vec![event], 0).open(0, ALL).expect_err("slots").to_string().contains("x86 has 4"));
 }
 use crate::kernel::attr::TYPE_BREAKPOINT;
 
@@ -170,44 +163,44 @@ fn one_event_takes_over_from_another_and_paused_ones_stay_so() {
     let sys = FakeSys::new(|attr, _, _| if attr.period_or_freq == 7 { Err(Errno::INVAL) } else { Ok(()) });
     let log = sys.log.clone();
     let mut a = attachment(sys, vec![Event::cpu_clock(), Event::cpu_clock()], 0);
-    assert_eq!(a.open(2, EventTarget::Task(-1)), Ok(true));
+    assert_eq!(a.open(2, ALL), Ok(true));
     let id = |a: &Attachment, slot| a.opened.iter().find(|o| o.event == Some(slot)).expect("open").id;
     let (first, second) = (id(&a, 0), id(&a, 1));
     a.pause(1, true);
     log.lock().clear();
-    let handover = a.reopen(&[1], &[EventTarget::Task(-1)]).expect("reopened");
+    let handover = a.reopen(&[1], &[ALL]).expect("reopened");
     assert_eq!((handover.old, handover.new, id(&a, 0)), (vec![second], vec![id(&a, 1)], first));
     assert!(!log.lock().iter().any(|l| l == "enable"), "it was resting");
     a.pause(1, false);
     assert_eq!((a.slots[1].run.clone(), log.lock().last().cloned()), (RunState::Running, Some("enable".into())));
     a.slots[1].event.attr.period_or_freq = 7;
     let now = id(&a, 1);
-    assert!(a.reopen(&[1], &[EventTarget::Task(-1)]).is_err());
+    assert!(a.reopen(&[1], &[ALL]).is_err());
     assert_eq!((id(&a, 0), id(&a, 1), a.opened.len()), (first, now, 3), "as it was, with the dummy that listens");
     a.slots[1].run = RunState::Stopped;
-    assert_eq!(a.reopen(&[1], &[EventTarget::Task(-1)]).map(|h| (h.old, h.new)), Ok((vec![now], Vec::new())));
+    assert_eq!(a.reopen(&[1], &[ALL]).map(|h| (h.old, h.new)), Ok((vec![now], Vec::new())));
     a.slots[0].event.cpus = Some(vec![5]);
-    assert_eq!(a.reopen(&[0], &[EventTarget::Task(-1)]).map(|h| h.old), Ok(vec![first]));
+    assert_eq!(a.reopen(&[0], &[ALL]).map(|h| h.old), Ok(vec![first]));
     assert!(a.opened.iter().all(|open| open.event.is_none()), "no CPU of its own is sampled");
 }
 
 #[test]
 fn rings_shrink_under_the_memory_limit() {
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(16), vec![Event::cpu_clock()], 0);
-    assert_eq!(a.open(0, EventTarget::Task(-1)), Ok(true));
+    assert_eq!(a.open(0, ALL), Ok(true));
     assert_eq!((a.pages, a.notes.len()), (16, 1));
     // What the kernel grants two CPUs: -m 512 must leave the second one its ring.
     let two = 2 * 516 * 1024 / rustix::param::page_size();
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).budget(two), vec![Event::cpu_clock()], 0);
     a.pages = 512;
-    assert_eq!([a.open(0, EventTarget::Task(-1)), a.open(1, EventTarget::Task(-1))], [Ok(true), Ok(true)]);
+    assert_eq!([a.open(0, ALL), a.open(1, ALL)], [Ok(true), Ok(true)]);
     let share = a.rights.ring_share();
     assert_eq!(
         (a.pages, a.notes.len(), a.common.watermark as usize),
         (share, 1, share * rustix::param::page_size() / 2)
     );
     let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(2), vec![Event::cpu_clock()], 0);
-    assert!(a.open(0, EventTarget::Task(-1)).expect_err("too small").to_string().contains("perf_event_mlock_kb"));
+    assert!(a.open(0, ALL).expect_err("too small").to_string().contains("perf_event_mlock_kb"));
 }
 
 #[test]
@@ -229,7 +222,7 @@ fn a_group_has_its_first_event_as_leader_and_one_ring() {
         e
     };
     let mut a = attachment(sys, vec![group(Event::cpu_clock()), group(Event::cpu_clock())], 0);
-    assert_eq!(a.open(3, EventTarget::Task(-1)), Ok(true));
+    assert_eq!(a.open(3, ALL), Ok(true));
     let log = log.lock();
     assert_eq!(log.iter().filter(|l| l.starts_with("map")).count(), 1);
     assert_eq!(log.iter().filter(|l| *l == "set_output").count(), 3, "theirs and that of the dummy that listens");

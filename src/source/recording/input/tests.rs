@@ -19,9 +19,7 @@ fn record(kind: u32, misc: u16, size: u16) -> Vec<u8> {
 }
 
 fn with_body(kind: u32, body: &[u8]) -> Vec<u8> {
-    let mut out = record(kind, 0, (HEADER + body.len()) as u16);
-    out[HEADER..].copy_from_slice(body);
-    out
+    crate::record::kinds::tests::record(kind, 0, body)
 }
 
 /// A record that every reader knows, with a number to tell it by.
@@ -47,7 +45,7 @@ fn drain(input: &mut Input) -> (Vec<u8>, SideData) {
     for _ in 0..10_000 {
         let mut some = Vec::new();
         match input.next(&mut some, &mut beside) {
-            ReadOutcome::End => return (out, beside),
+            FillOutcome::End => return (out, beside),
             _ => out.extend(some),
         }
     }
@@ -291,7 +289,7 @@ fn a_record_that_becomes_much_comes_step_by_step() {
     let (mut all, mut most, mut last) = (0, 0, Vec::new());
     for _ in 0..1000 {
         let mut some = Vec::new();
-        if input.next(&mut some, &mut beside) == ReadOutcome::End {
+        if input.next(&mut some, &mut beside) == FillOutcome::End {
             break;
         }
         (all, most) = (all + some.len(), most.max(some.len()));

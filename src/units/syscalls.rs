@@ -15,7 +15,7 @@ use super::kit::field::{Num, Threshold};
 use super::kit::select;
 use super::kit::{
     Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
-    ThreadChoice, TopN, Unit, errno, latency,
+    ThreadChoice, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -125,7 +125,7 @@ impl Syscalls {
         let list = by_weight(keys.map(|key| (key, self.rows.get(key).unwrap_or(&nothing))), |row| row.stats.sum);
         let most = |row: &Row| {
             let most = row.errors.iter().max_by_key(|(number, n)| (**n, std::cmp::Reverse(**number)));
-            most.map_or(Cell::Empty, |(number, _)| text(errno::name(*number)))
+            most.map_or(Cell::Empty, |(number, _)| text(error_name(*number)))
         };
         let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
         // Those that had begun before count, and have no time.
@@ -163,7 +163,7 @@ impl Syscalls {
         arrange_by_key(&mut list, |(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
         Sheet::of(list, |(number, error, ..)| id(&(number, error)))
             .left("call", "Call", 20, |(number, ..)| text(calls.name(number)))
-            .left("errno", "Error", 18, |(_, error, ..)| text(errno::name(error)))
+            .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
             .right("errors", "Times", 10, |(_, _, n, _)| Cell::Count(n))
             .right("share_pct", "Of calls", 9, |(_, _, n, calls)| share(n, calls))
             .panel("Errors")
@@ -194,7 +194,7 @@ impl Syscalls {
     fn slow(&self, at: &Moment<'_>) -> Panel {
         let calls = self.calls;
         let error = |result: i64| match result {
-            -4095..0 => text(errno::name(result.unsigned_abs() as u32)),
+            -4095..0 => text(error_name(result.unsigned_abs() as u32)),
             _ => Cell::Empty,
         };
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
@@ -238,6 +238,12 @@ impl Calls {
         });
         known.map_or_else(|| format!("call {number}"), str::to_owned)
     }
+}
+
+/// The name of an error number, as x86, Arm and most others have it; the number itself where it has none.
+fn error_name(errno: u32) -> String {
+    let known = syscalls::Errno::new(errno as i32).name();
+    known.map_or_else(|| errno.to_string(), str::to_owned)
 }
 
 /// The name of a call of this machine.
@@ -346,5 +352,25 @@ mod tests {
         assert_eq!(names(221)[..2], ["fadvise64", "execve"]);
         assert_eq!(names(221)[2], Calls::of(std::env::consts::ARCH).name(221));
         assert_eq!(names(-1), ["call -1", "call -1", "call -1"].map(str::to_owned));
+    }
+
+    #[test]
+    fn errors_have_names_those_within_the_kernel_too() {
+        for (errno, name) in [
+            (1, "EPERM"),
+            (11, "EAGAIN"),
+            (35, "EDEADLK"),
+            (40, "ELOOP"),
+            (95, "EOPNOTSUPP"),
+            (115, "EINPROGRESS"),
+            (133, "EHWPOISON"),
+            (512, "ERESTARTSYS"),
+            (516, "ERESTART_RESTARTBLOCK"),
+            (0, "0"),
+            (41, "41"),
+            (4095, "4095"),
+        ] {
+            assert_eq!(error_name(errno), name);
+        }
     }
 }

@@ -12,7 +12,6 @@ pub(crate) mod containers;
 pub(crate) mod counted;
 pub(crate) mod counts;
 pub(crate) mod detail;
-pub(crate) mod errno;
 pub(crate) mod field;
 pub(crate) mod grid;
 pub(crate) mod histogram;

@@ -53,6 +53,17 @@ fn popups() {
     insta::assert_snapshot!("chord", incident(100, 12).keys("r").text());
 }
 
+/// In the lowest terminal nothing of a map or of a text stands in the line below its area, which says what is under the
+/// cursor.
+#[test]
+fn the_lowest_screen_keeps_to_its_areas() {
+    for (keys, below) in [("3", "v selects"), ("?", " of "), ("l", " of ")] {
+        let text = incident(100, 6).keys(keys).text();
+        let details = text.lines().nth(4).unwrap_or_default();
+        assert!(!details.contains(below), "{keys}: {text}");
+    }
+}
+
 /// The view's clock: so many seconds after the start, with a view of what was known so long before.
 fn at(late: Harness, now: f64, age: f64) -> Harness {
     let mut late = late;

@@ -32,7 +32,8 @@ impl Canvas<'_> {
 
     /// This part below so many lines.
     pub(crate) fn below(&mut self, lines: u16) -> Canvas<'_> {
-        self.part(Rect { y: self.area.y + lines, height: self.area.height.saturating_sub(lines), ..self.area })
+        let lines = lines.min(self.area.height);
+        self.part(Rect { y: self.area.y + lines, height: self.area.height - lines, ..self.area })
     }
 
     /// Wipes out what was drawn.

@@ -32,8 +32,7 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
     heat::draw(&Map { scene, view, heat, selected: &selected, rows_a_line, wide }, &mut on.part(map));
     axis(scene, heat, wide, &mut on.part(Rect { y: map.y + map.height, height: 1, ..map }));
     let words = cursor_line(scene, view, heat, &selected);
-    let below = &mut on.part(Rect { y: map.y + map.height + 1, height: 1, ..on.area });
-    below.put(1, 0, &words, below.theme.text);
+    on.put(1, map.y + map.height + 1 - on.area.y, &words, on.theme.text);
 }
 
 /// The reason why there is no map.

@@ -204,8 +204,7 @@ mod tests {
     fn a_dso_is_judged_by_the_stacks_that_break_off_in_it() {
         let mut session = Session::new(Origin::Recorded);
         for (start, name) in [(0x1000, &b"/a"[..]), (0x5000, b"/b"), (0x8000, b"//anon")] {
-            let (len, file) = (0x1000, Default::default());
-            let map = Mmap { pid: 5, tid: 5, start, len, pgoff: 0, file, prot: 5, flags: 2, name };
+            let map = Mmap { pid: 5, tid: 5, start, len: 0x1000, prot: 5, name, ..Mmap::default() };
             session.apply(&crate::record::Record::Mmap(map), 0);
         }
         let judged = |stacks: &[&[u64]]| {

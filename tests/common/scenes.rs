@@ -1,6 +1,7 @@
 //! A small story for each analysis unit, told in records whose truth is plain to see.
 
 use perfprof_tui::record::Record;
+use perfprof_tui::record::kinds::Mmap;
 use perfprof_tui::units;
 use perfprof_tui::units::kit::CountedEvents;
 
@@ -324,17 +325,8 @@ pub fn scene(name: &str) -> Stage {
             let mut s = stage(name, &[]);
             s.plain(0, "minor-faults").plain(1, "major-faults");
             s.call(1, "loader");
-            let map = perfprof_tui::record::kinds::Mmap {
-                pid: 1,
-                tid: 1,
-                start: 0x7f00_0000_0000,
-                len: 0x80_0000,
-                pgoff: 0,
-                file: Default::default(),
-                prot: 1,
-                flags: 2,
-                name: b"/data/index.bin",
-            };
+            let (start, name) = (0x7f00_0000_0000, b"/data/index.bin");
+            let map = Mmap { pid: 1, tid: 1, start, len: 0x80_0000, prot: 1, flags: 2, name, ..Mmap::default() };
             s.side(&Record::Mmap(map), 0);
             let stack = s.stack(&["main", "load_index"]);
             for i in 0..6u64 {

@@ -13,7 +13,7 @@ use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::perfdata::features::{bit, event_desc, string};
 use perfprof_tui::perfdata::write::Writer;
 use perfprof_tui::record::SampleId;
-use perfprof_tui::record::kinds::{FileId, Mmap, encode, encode_cgroup, encode_comm, misc, types};
+use perfprof_tui::record::kinds::{Mmap, encode, encode_cgroup, encode_comm, misc, types};
 use prost::Message;
 
 /// ESC, BEL, CR, DEL, a C1 control, a bidirectional override, and a line that says what is not so.
@@ -35,17 +35,8 @@ fn hostile(dir: &Path) -> PathBuf {
     encode_cgroup(&mut out, 9, format!("/{EVIL}\n{FORGED}").as_bytes(), &trailer(1)).expect("fits");
     encode_comm(&mut out, 7, 7, false, COMM.as_bytes(), &trailer(1)).expect("fits");
     let name = format!("/tmp/{EVIL}\n{FORGED}/lib\u{1b}.so");
-    let map = Mmap {
-        pid: 7,
-        tid: 7,
-        start: 0x1000,
-        len: 0x1000,
-        pgoff: 0,
-        file: FileId::None,
-        prot: 5,
-        flags: 2,
-        name: name.as_bytes(),
-    };
+    let name = name.as_bytes();
+    let map = Mmap { pid: 7, tid: 7, start: 0x1000, len: 0x1000, prot: 5, flags: 2, name, ..Mmap::default() };
     map.encode(&mut out, &trailer(2)).expect("fits");
     for i in 0..20u64 {
         let (kernel, user) = (0xffff_ffff_8100_0010u64, 0x1010u64);

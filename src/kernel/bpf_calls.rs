@@ -196,21 +196,11 @@ pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     })
 }
 
-/// The kernel's account of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProgramInfo {
-    /// Instructions that the verifier looked at; 0 before Linux 5.16.
-    pub verified: u32,
-    /// How often it ran and how long in all, while kernel.bpf_stats_enabled is 1.
-    pub(crate) runs: u64,
-    pub(crate) run_ns: u64,
-}
-
-pub(crate) fn info(program: BorrowedFd<'_>) -> Result<ProgramInfo, Errno> {
+/// Instructions of a program that the verifier looked at; 0 before Linux 5.16.
+pub(crate) fn verified(program: BorrowedFd<'_>) -> Result<u32, Errno> {
     // `struct bpf_prog_info`, by words.
     let mut info = [0u32; 64];
     let words = [program.as_raw_fd() as u32, size_of_val(&info) as u32];
     Attr::of(&words).point(2, info.as_mut_ptr()).call(OBJ_GET_INFO_BY_FD)?;
-    let long = |at: usize| u64::from(info[at]) | u64::from(info[at + 1]) << 32;
-    Ok(ProgramInfo { verified: info[54], runs: long(50), run_ns: long(48) })
+    Ok(info[54])
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::bpf_calls::LoadError;
-use super::bpf_calls::{self, MapKind, PROG_ARRAY, ProgramInfo};
+use super::bpf_calls::{self, MapKind, PROG_ARRAY};
 use super::procfs;
 use super::sys::Errno;
 pub(crate) use asks::Asks;
@@ -220,9 +220,9 @@ impl Program {
         bpf_calls::put(self.events.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
-    /// The kernel's figures of the program: what its verifier went through, runs and the time that they took.
-    pub fn info(&self) -> Result<ProgramInfo, Errno> {
-        bpf_calls::info(self.fd())
+    /// Instructions of the program that the kernel's verifier looked at; 0 before Linux 5.16.
+    pub fn verified(&self) -> Result<u32, Errno> {
+        bpf_calls::verified(self.fd())
     }
 }
 

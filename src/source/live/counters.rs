@@ -84,10 +84,14 @@ impl Counters {
                 last = opened.err().or(last);
             }
         }
-        match last {
-            Some(error) if counters.open.is_empty() => Err(error),
-            _ => Ok(counters),
+        if let Some(error) = last.filter(|_| counters.open.is_empty()) {
+            return Err(error);
         }
+        // Nothing runs yet. What a filter was asked for is never counted without it.
+        for open in &counters.open {
+            capture::set_text(&*counters.sys, &open.fd, &counters.config.events[open.event])?;
+        }
+        Ok(counters)
     }
 
     /// (pid, CPU, cgroup, place) of everything that is counted alone.
@@ -149,10 +153,7 @@ impl Counters {
         if let Some(group) = group {
             leaders.entry(group).or_insert(self.open.len() - 1);
         }
-        match self.open.last() {
-            Some(open) => capture::set_text(&*self.sys, &open.fd, &self.config.events[event]),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn attr(&self, event: usize, member: bool) -> Attr {
@@ -201,6 +202,7 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::spec::Capture;
     use crate::kernel::attr::TYPE_HARDWARE;
     use crate::kernel::fake::FakeSys;
 
@@ -224,5 +226,17 @@ mod tests {
         // A machine that has none of them is no error of those who ask; what could be mended is.
         assert!(open(vec![Event::cycles()], Errno::NOENT).is_ok_and(|none| none.read().is_empty()));
         assert!(open(vec![Event::cycles()], Errno::MFILE).is_err());
+    }
+
+    #[test]
+    fn what_a_refused_filter_would_keep_is_not_counted() {
+        let filter = Capture { text: "a == 1".into(), trace: Some("a == 1".into()), ..Capture::default() };
+        let filtered = Event { name: "sched:x".into(), filter: Some(filter), ..Event::cpu_clock() };
+        for events in [vec![filtered.clone()], vec![Event::cpu_clock(), filtered]] {
+            let sys = FakeSys::new(|_, _, _| Ok(())).refuse_filters(Errno::PERM);
+            let error =
+                Counters::open(config(events), Box::new(sys), Rights::read()).err().expect("refused").to_string();
+            assert!(error.contains("too many terms") && error.contains("a == 1"), "{error}");
+        }
     }
 }

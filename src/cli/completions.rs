@@ -55,10 +55,15 @@ pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
 
 /// The error for a word that no page is called by.
 fn unknown(command: &Command, name: &str) -> String {
-    let topics = || manual::pages().filter(|page| page.about.is_some());
-    let short = |page: manual::Page| page.name.trim_start_matches("perfprof-tui-");
-    let near = nearest_hint(name, command.get_subcommands().map(Command::get_name).chain(topics().map(short)));
-    let list: Vec<&str> = topics().map(short).collect();
+    let topics: Vec<manual::Page> = manual::pages().filter(|page| page.about.is_some()).collect();
+    let names = command.get_subcommands().map(|own| own.get_name()).chain(topics.iter().map(|page| page.short()));
+    let near = nearest_hint(name, names);
+    // By the bare name of a command there is its own page.
+    let called = |page: &manual::Page| match command.find_subcommand(page.short()) {
+        Some(_) => format!("{}.{}", page.short(), page.section),
+        None => page.short().to_owned(),
+    };
+    let list: Vec<String> = topics.iter().map(called).collect();
     format!("no command and no topic is called {name}{near}; topics: {}", list.join(", "))
 }
 
@@ -285,6 +290,18 @@ mod tests {
         }
         assert_eq!(manual::topic("json").map(|page| page.section), Some("5"));
         assert!(manual::topic("record").is_none());
+        // A command has this name, too.
+        assert_eq!(manual::topic("config.5").map(|page| page.name), Some("perfprof-tui-config"));
+        assert!(unknown(&whole(), "none").ends_with(", config.5"));
+    }
+
+    #[test]
+    fn the_manual_names_each_theme() {
+        let page = manual::topic("config.5").expect("a page").roff();
+        for (name, _) in crate::ui::theme::BUILT_IN {
+            let bold = format!(r"\fB{}\fR", name.replace('-', r"\-"));
+            assert!(page.contains(&bold), "{name}: {page}");
+        }
     }
 
     /// Words of a page, however its lines are broken.

@@ -45,13 +45,22 @@ pub(crate) fn pages() -> impl Iterator<Item = Page> {
     })
 }
 
-/// The page of a topic, by its name with or without the program's.
+/// The page of a topic, by its name with or without the program's, and with or without its section: `config.5`.
 pub(crate) fn topic(name: &str) -> Option<Page> {
-    let own = |page: &Page| page.name == name || page.name.strip_prefix("perfprof-tui-") == Some(name);
+    let name = name.trim_start_matches("perfprof-tui-");
+    let own = |page: &Page| {
+        let rest = name.strip_prefix(page.short());
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.') == Some(page.section))
+    };
     pages().find(|page| page.about.is_some() && own(page))
 }
 
 impl Page {
+    /// Its name without the program's.
+    pub(crate) fn short(&self) -> &'static str {
+        self.name.trim_start_matches("perfprof-tui-")
+    }
+
     /// The page by itself, for man(1).
     pub(crate) fn roff(&self) -> String {
         let mut roff = Roff::new();

@@ -279,7 +279,7 @@ fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
     let (perf, chain) = (env!("CARGO_BIN_EXE_perfprof-tui"), stage.chain.display());
     let [all, one] = ["all", "one"].map(|name| stage.dir.path().join(name));
     let record = format!("{perf} record -e cpu-clock -F 999 --call-graph tables -a");
-    let said = inside(&format!("exec {record} -o {} -- {chain} w 3", all.display()));
+    let said = inside(&format!("exec {record} -o {} -- {chain} w 6", all.display()));
     assert!(said.contains("[outside]") && said.contains("hostPID"), "{said}");
     inside(&format!("{chain} w 60 & {record} --filter \"pid == $!\" -o {} -- sleep 2; kill $!", one.display()));
     drop(outside);

@@ -1,5 +1,6 @@
 //! Records and their bodies, byte by byte.
 
+use super::written::put_name;
 use super::*;
 use crate::damage;
 use proptest::prelude::*;

@@ -61,6 +61,8 @@ fn the_lowest_screen_keeps_to_its_areas() {
         let text = incident(100, 6).keys(keys).text();
         let details = text.lines().nth(4).unwrap_or_default();
         assert!(!details.contains(below), "{keys}: {text}");
+        let roomy = incident(100, 12).keys(keys).text();
+        assert!(roomy.contains(below), "{keys}: {roomy}");
     }
 }
 

@@ -76,7 +76,7 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     let titled = if name == NAME { without_pages(titled) } else { titled };
     let titled = match spec {
         // Its example has a chapter.
-        Some(spec) => titled.long_about(spec.help),
+        Some(spec) => titled.long_about(spec.story()),
         None => titled,
     };
     let has_commands = titled.get_subcommands().next().is_some();
@@ -254,7 +254,7 @@ mod tests {
         for spec in units::UNITS {
             let own = command.find_subcommand("unit").and_then(|all| all.find_subcommand(spec.name)).expect("there");
             let page = read(&page(own, &format!("{NAME}-{}", spec.name)).expect("a page"));
-            for part in [spec.help, spec.example, spec.output] {
+            for part in [spec.story().as_str(), spec.example, spec.output] {
                 assert!(page.contains(&joined(part)), "{}: {part}: {page}", spec.name);
             }
             assert!(spec.output.is_empty() || spec.output.starts_with("$ perfprof-tui "), "{}", spec.output);
@@ -318,7 +318,7 @@ mod tests {
             let own =
                 ["unit", spec.name].iter().try_fold(&command, |at, name| at.find_subcommand(name)).expect("there");
             let (short, long) = (own.clone().render_help().to_string(), own.clone().render_long_help().to_string());
-            assert!(joined(&long.replace('\n', " ")).contains(&joined(spec.help)), "{long}");
+            assert!(joined(&long.replace('\n', " ")).contains(&joined(&spec.story())), "{long}");
             assert!(joined(&long).contains(&joined(spec.example)), "{long}");
             for page in [&short, &long] {
                 let first = page.lines().next().unwrap_or_default().trim_end_matches('.');

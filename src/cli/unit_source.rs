@@ -12,7 +12,7 @@ use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::source::live::attr::Exclude;
 use crate::source::live::containers::Scanner;
-use crate::source::live::{LiveConfig, LiveSource, Target, tables_of};
+use crate::source::live::{LiveConfig, LiveSource, Target, can_be_sampled, tables_of};
 use crate::source::{Control, Source};
 use crate::units;
 use crate::units::kit::{Settings, Spec, Unit, target};
@@ -84,7 +84,11 @@ pub(crate) fn start(
     if events.is_empty() {
         events.push(Event::dummy());
     }
-    let cpus = args.cpus.as_deref().map(source_config::cpu_list).transpose()?;
+    let cpus = args.settings.cpus().map_err(Usage)?;
+    let is_across = spec.across.is_some() || unit.is_across();
+    if let Some(cpus) = cpus.as_ref().filter(|_| is_across) {
+        can_be_sampled(cpus)?;
+    }
     let pages = match &args.pages {
         Some(text) => source_config::pages(text)?,
         None if crate::kernel::cpus::online()?.len() > MANY_CPUS => PAGES_OF_MANY,
@@ -103,7 +107,7 @@ pub(crate) fn start(
         pages: Some(pages),
         delay: Duration::ZERO,
         target: if spec.whole || unit.must_see_all() { Target::System } else { target.unwrap_or(Target::System) },
-        cpus,
+        cpus: cpus.filter(|_| !is_across),
         command,
         force: true,
         tables: tables_of(usize::MAX),

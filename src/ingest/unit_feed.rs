@@ -190,7 +190,9 @@ impl Units {
                     continue;
                 }
             }
-            running.unit.record(&hit, &mut Context { session, names, own, points: points.as_mut(), found: None });
+            running
+                .unit
+                .record(&hit, &mut Context { session, names, own, cpus: None, points: points.as_mut(), found: None });
         }
     }
 
@@ -321,7 +323,10 @@ impl Units {
     fn tell(&mut self, session: &Session, told: impl Fn(&mut dyn Unit, &mut Context<'_>)) {
         let Self { list, names, own, points, .. } = self;
         for running in list {
-            told(&mut *running.unit, &mut Context { session, names, own, points: points.as_mut(), found: None });
+            told(
+                &mut *running.unit,
+                &mut Context { session, names, own, cpus: None, points: points.as_mut(), found: None },
+            );
         }
     }
 
@@ -392,7 +397,7 @@ impl Units {
         let is_wanted = |running: &Running| chosen.is_none_or(|chosen| chosen == running.id);
         let Self { list, names, own, .. } = self;
         for running in list.iter_mut().filter(|running| is_wanted(running)) {
-            running.unit.settle(&mut Context { session, names, own, points: None, found: None });
+            running.unit.settle(&mut Context { session, names, own, cpus: None, points: None, found: None });
         }
         let (names, now) = (&self.names, self.now);
         let waiting: Vec<Vec<String>> = self.list.iter().map(unbound).collect();

@@ -13,6 +13,8 @@ pub struct BlockedThread {
     /// `S`, `D`, `I`…, as `ps` has it.
     pub(crate) state: char,
     pub(crate) is_of_kernel: bool,
+    /// The CPU that it had last.
+    pub(crate) cpu: u32,
     /// The function of the kernel that it sleeps in; empty where that is not told to this user.
     pub(crate) place: String,
     /// The system call that it is in, with its first two arguments, where that is told.
@@ -31,7 +33,7 @@ pub(crate) fn threads(most: usize) -> Vec<BlockedThread> {
 
 fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
     let read = |file: &str| fs::read(format!("/proc/{pid}/task/{tid}/{file}"));
-    let (comm, state, flags) = stat(&read("stat").ok()?)?;
+    let (comm, state, flags, cpu) = stat(&read("stat").ok()?)?;
     if !matches!(state, 'S' | 'D' | 'I' | 'T' | 't' | 'P') {
         return None;
     }
@@ -40,17 +42,19 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
     let is_of_kernel = flags & KERNEL_THREAD != 0;
     let place = Some(words("wchan")).filter(|place| place != "0").unwrap_or_default();
     let call = if is_of_kernel { None } else { call(&words("syscall")) };
-    Some(BlockedThread { tid, comm, state, is_of_kernel, place, call })
+    Some(BlockedThread { tid, comm, state, is_of_kernel, cpu, place, call })
 }
 
-/// Name, state and flags of a line of /proc/PID/stat: the name may hold anything, parentheses too.
-fn stat(line: &[u8]) -> Option<(Vec<u8>, char, u64)> {
+/// Name, state, flags and last CPU of a line of /proc/PID/stat: the name may hold anything, parentheses too.
+fn stat(line: &[u8]) -> Option<(Vec<u8>, char, u64, u32)> {
     let (from, until) = (line.iter().position(|b| *b == b'(')?, line.iter().rposition(|b| *b == b')')?);
     let comm = line.get(from + 1..until)?.to_vec();
     let rest = String::from_utf8_lossy(line.get(until + 1..)?);
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    Some((comm, state, fields.nth(5)?.parse().ok()?))
+    let flags = fields.nth(5)?.parse().ok()?;
+    // Fields 9 and 39 of the line, whose third is the state.
+    Some((comm, state, flags, fields.nth(29)?.parse().ok()?))
 }
 
 /// The number of a system call and its first arguments; none where the thread is in none, or runs.
@@ -67,13 +71,15 @@ mod tests {
 
     #[test]
     fn lines_of_proc() {
-        let line = b"2 (k (odd) name) I 0 0 0 0 -1 2129984 0 0 0 0 1 2";
-        assert_eq!(stat(line), Some((b"k (odd) name".to_vec(), 'I', 2_129_984)));
+        let line =
+            b"2 (k (odd) name) I 0 0 0 0 -1 2129984 0 0 0 0 1 2 0 0 20 0 1 0 21 0 0 18446744073709551615 0 0 0 0 0 0 \
+            0 2147483647 0 1 0 0 17 3 0 0 0 0 0";
+        assert_eq!(stat(line), Some((b"k (odd) name".to_vec(), 'I', 2_129_984, 3)));
         assert_eq!(call("202 0x7f00 0x89 0x0 0x0 0x0 0xffffffff 0x7ffc 0x7f11"), Some((202, [0x7f00, 0x89])));
         for wrong in ["running", "-1 0x7ffc 0x7f11", "", "202 0x7f00", "202 7 8"] {
             assert_eq!(call(wrong), None, "{wrong}");
         }
-        for wrong in [&b""[..], b"1 (x", b"1 )x(", b"1 (x) S", b"1 (x) S 1 2 3 4 5 flags"] {
+        for wrong in [&b""[..], b"1 (x", b"1 )x(", b"1 (x) S", b"1 (x) S 1 2 3 4 5 flags", b"1 (x) S 1 2 3 4 5 6"] {
             assert_eq!(stat(wrong), None);
         }
     }

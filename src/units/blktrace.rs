@@ -29,6 +29,7 @@ insert  issue     239,813   1.43 s   451 ns  5.98 µs  5.70 µs  11.1 µ…
 insert  complete        4  20.3 µs   315 ns  5.07 µs  3.74 µs  8.46 µ…",
     options: &["device", "than", "keep"],
     whole: true,
+    across: Some("requests that came from the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(BlkTrace::new(settings)?)),
 };
@@ -61,6 +62,8 @@ struct Request {
     bytes: u64,
     write: bool,
     issued: bool,
+    /// Whether it came from a chosen CPU.
+    counts: bool,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +130,7 @@ impl BlkTrace {
             .left("to", "To", 10, |(_, _, to, _)| text(to))
             .latency(self.than.is_set(), |(.., stats)| stats)
             .whole("Stages")
-            .noted(note(self.open.len() as u64, "requests are under way"))
+            .noted(note(self.open.values().filter(|request| request.counts).count() as u64, "requests are under way"))
     }
 
     fn tasks(&self, at: &Moment<'_>) -> Panel {
@@ -229,17 +232,20 @@ impl Unit for BlkTrace {
         let write = fields.rwbs.as_ref().is_some_and(|rwbs| rwbs.bytes(hit.raw).contains(&b'W'));
         let key = (dev, sector);
         cx.comm(hit.tid);
+        let (tid, counts) = (hit.tid, cx.counts(hit.cpu));
         let fresh =
-            Request { stage: hit.role, since: hit.time, began: hit.time, tid: hit.tid, bytes, write, issued: false };
+            Request { stage: hit.role, since: hit.time, began: hit.time, tid, bytes, write, issued: false, counts };
         let mut request = match self.open.remove(&key) {
             Some(request) if request.stage < hit.role || request.stage == ISSUE && hit.role == ISSUE => {
                 let ns = hit.time.saturating_sub(request.since);
-                self.stages.entry((request.stage, hit.role)).or_default().add(ns);
+                if request.counts {
+                    self.stages.entry((request.stage, hit.role)).or_default().add(ns);
+                }
                 Request { stage: hit.role, since: hit.time, bytes: request.bytes.max(bytes), ..request }
             }
             // A new request for the same sector: the old one was merged or lost.
             Some(old) => {
-                if old.issued {
+                if old.issued && old.counts {
                     self.queue(dev, -1, hit.time);
                 }
                 fresh
@@ -247,7 +253,7 @@ impl Unit for BlkTrace {
             None => fresh,
         };
         if hit.role == COMPLETE {
-            if request.issued {
+            if request.issued && request.counts {
                 self.queue(dev, -1, hit.time);
                 self.end(request, dev, sector, hit, cx);
             }
@@ -255,7 +261,9 @@ impl Unit for BlkTrace {
         }
         if hit.role == ISSUE && !request.issued {
             request.issued = true;
-            self.queue(dev, 1, hit.time);
+            if request.counts {
+                self.queue(dev, 1, hit.time);
+            }
         }
         if self.open.len() < MAX_OPEN {
             self.open.insert(key, request);

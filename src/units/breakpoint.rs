@@ -23,6 +23,7 @@ pub(super) const SPEC: Spec = Spec {
     output: "",
     options: &["event", "comm", "pids", "tids", "addresses"],
     whole: false,
+    across: None,
     interval: None,
     make: |settings| Ok(Box::new(Breakpoint::new(settings)?)),
 };

@@ -22,6 +22,7 @@ sched:sched_switch   3,881    3709.7  █▃
 page-faults         72,445   69246.6  █▄",
     options: &["event", "per-cpu"],
     whole: false,
+    across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(EventStat::new(settings)?)),
 };

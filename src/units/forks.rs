@@ -19,6 +19,7 @@ Comm        TID  Forks  Last child
 forkexec  28266    698       28967",
     options: &[],
     whole: false,
+    across: None,
     interval: Some(1.0),
     make: |_settings| Ok(Box::new(Forks::default())),
 };

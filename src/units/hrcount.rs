@@ -23,6 +23,7 @@ irq:softirq_entry    0     604    0     0    0    1   22   36      11…
 irq:softirq_entry    1   9,667    0     9   11   21   27   31       1…",
     options: &["event", "period"],
     whole: true,
+    across: None,
     interval: None,
     make: |settings| Ok(Box::new(HrCount::new(settings)?)),
 };

@@ -31,6 +31,7 @@ Windows  Longest  sched_switch  Task                           Where
       5  1.00 ms             4  spinner-27683                  spin_f…",
     options: &["event", "period", "frequency", "when", "than", "stack", "keep", "addresses"],
     whole: true,
+    across: None,
     interval: None,
     make: |settings| Ok(Box::new(HrTimer::new(settings)?)),
 };

@@ -33,6 +33,7 @@ Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
   2.9 MB  35.1 %      180  4.03 s  715.1 kB        180      0  ▄▅▅▅▅▅…",
     options: &["alloc", "free", "library", "age", "pids", "stack", "addresses"],
     whole: false,
+    across: Some("what was allocated on the chosen ones, wherever it was freed"),
     interval: None,
     make: |settings| Ok(Box::new(KmemLeak::new(settings)?)),
 };
@@ -271,6 +272,10 @@ impl Unit for KmemLeak {
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             match seen {
+                // What was there is gone, whoever has it now.
+                AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => {
+                    self.blocks.remove(&at).into_iter().for_each(|old| self.gone(old));
+                }
                 AllocEvent::Alloc { at, bytes, tid, stack } => {
                     cx.comm(tid);
                     if self.blocks.len() >= MAX_BLOCKS {
@@ -292,7 +297,8 @@ impl Unit for KmemLeak {
                 }
                 AllocEvent::Free { at, .. } => match self.blocks.remove(&at) {
                     Some(block) => self.gone(block),
-                    None => self.unknown_frees += 1,
+                    // It may have been allocated on another CPU.
+                    None => self.unknown_frees += u64::from(cx.cpus.is_none()),
                 },
             }
         }

@@ -29,6 +29,7 @@ $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
 147.5 kB   1.6 %     36   73.7 kB  4.1 kB      0  +147.5 kB         …",
     options: &["alloc", "free", "event", "key", "library", "pids", "stack", "addresses"],
     whole: false,
+    across: Some("what was allocated on the chosen ones, wherever it was freed"),
     interval: Some(1.0),
     make: |settings| Ok(Box::new(KmemProf::new(settings)?)),
 };
@@ -129,6 +130,8 @@ impl Unit for KmemProf {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             cx.comm(hit.tid);
             match seen {
+                // What was there is gone, whoever has it now.
+                AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => drop(self.blocks.remove(&at)),
                 AllocEvent::Alloc { at, bytes, tid, stack } => {
                     let row = self.allocs.entry(stack).or_default();
                     (row.allocs, row.bytes, row.tid) = (row.allocs + 1, row.bytes + bytes, tid);
@@ -140,6 +143,8 @@ impl Unit for KmemProf {
                         self.over += 1;
                     }
                 }
+                // It may have been allocated on another CPU.
+                AllocEvent::Free { at, .. } if cx.cpus.is_some() && !self.blocks.contains_key(&at) => {}
                 AllocEvent::Free { at, stack } => {
                     let entry = self.frees.entry(stack).or_default();
                     (entry.1, entry.2) = (entry.1 + 1, hit.tid);

@@ -29,6 +29,7 @@ pub(super) const SPEC: Spec = Spec {
     output: "",
     options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
     whole: false,
+    across: Some("exits whose guest was entered again on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(KvmExit::new(settings)?)),
 };
@@ -110,7 +111,7 @@ impl Unit for KvmExit {
             self.open.begin(hit.tid, (), hit.time, (key, guest_kernel));
             return;
         }
-        let Some(exit) = self.open.take(&hit.tid) else { return };
+        let Some(exit) = self.open.take(&hit.tid).filter(|_| cx.counts(hit.cpu)) else { return };
         let ((key, guest_kernel), ns) = (exit.with, exit.took(hit.time));
         let above = self.than.is_exceeded(hit, cx.names, ns);
         let row = self.rows.entry((if self.per_thread { hit.tid } else { 0 }, key)).or_default();

@@ -21,6 +21,7 @@ pub(super) const SPEC: Spec = Spec {
     output: "",
     options: &["spte"],
     whole: true,
+    across: Some("pages that were made on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(KvmMmu::new(settings))),
 };
@@ -41,6 +42,8 @@ struct Fields {
 struct Page {
     since: u64,
     entries: u64,
+    /// Whether it was made on a chosen CPU.
+    counts: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,7 +104,7 @@ impl Unit for KvmMmu {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some(fields) = &self.fields[hit.role] else { return };
         let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
         let (generation, gfn, role) =
@@ -109,26 +112,33 @@ impl Unit for KvmMmu {
         let key = (generation, gfn, role);
         match hit.role {
             0 => {
+                let counts = cx.counts(hit.cpu);
                 let made = number(&fields.created) != 0 || fields.created.is_none();
-                let count = self.counts.entry((generation, level_of(role))).or_default();
+                if counts {
+                    let count = self.counts.entry((generation, level_of(role))).or_default();
+                    *(if made { &mut count.made } else { &mut count.reused }) += 1;
+                }
                 if !made {
-                    count.reused += 1;
                     return;
                 }
-                count.made += 1;
                 if self.pages.len() >= MAX_PAGES {
                     self.over += 1;
-                } else if self.pages.insert(key, Page { since: hit.time, entries: 0 }).is_none() {
+                } else if self.pages.insert(key, Page { since: hit.time, entries: 0, counts }).is_none() && counts {
                     self.live(level_of(role), 1, hit.time);
                 }
             }
             1 => {
+                let page = self.pages.remove(&key);
+                if !page.map_or(cx.counts(hit.cpu), |page| page.counts) {
+                    return;
+                }
                 self.counts.entry((generation, level_of(role))).or_default().zapped += 1;
-                match self.pages.remove(&key) {
+                match page {
                     Some(_) => self.live(level_of(role), -1, hit.time),
                     None => self.unknown += 1,
                 }
             }
+            _ if !cx.counts(hit.cpu) => {}
             _ => {
                 let level = number(&fields.level) as u8;
                 self.counts.entry((0, level)).or_default().entries += 1;
@@ -150,8 +160,9 @@ impl Unit for KvmMmu {
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let mut alive: BTreeMap<(u64, u8), u64> = BTreeMap::new();
         self.pages
-            .keys()
-            .for_each(|(generation, _, role)| *alive.entry((*generation, level_of(*role))).or_default() += 1);
+            .iter()
+            .filter(|(_, page)| page.counts)
+            .for_each(|((generation, _, role), _)| *alive.entry((*generation, level_of(*role))).or_default() += 1);
         let table = Sheet::of(&self.counts, |(key, _)| id(key))
             .right("generation", "Generation", 10, |((generation, _), _)| Cell::Count(*generation))
             .right("level", "Level", 6, |((_, level), _)| Cell::Id((*level).into()))
@@ -165,7 +176,7 @@ impl Unit for KvmMmu {
             let from = gfn << 12;
             format!("{from:#x} to {:#x}", from.saturating_add(size - 1))
         };
-        let mut pages: Vec<(&(u64, u64, u32), &Page)> = self.pages.iter().collect();
+        let mut pages: Vec<(&(u64, u64, u32), &Page)> = self.pages.iter().filter(|(_, page)| page.counts).collect();
         arrange_by_key(&mut pages, |(key, page)| (page.since, **key));
         let pages = Sheet::of(pages, |((_, gfn, role), _)| id(&(gfn, role)))
             .right("age_ns", "Age", 9, |(_, page)| Cell::Time(at.now.saturating_sub(page.since)))

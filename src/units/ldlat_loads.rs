@@ -13,6 +13,7 @@ pub(super) const SPEC: Spec = Spec {
     output: "",
     options: &["latency", "addresses"],
     whole: false,
+    across: None,
     interval: None,
     make: |settings| {
         let latency = settings.number("latency", 30)?;

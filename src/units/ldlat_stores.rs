@@ -12,6 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     output: "",
     options: &["addresses"],
     whole: false,
+    across: None,
     interval: None,
     make: |settings| Ok(Box::new(Accesses::of("cpu/mem-stores/P|~mem-stores".to_owned(), settings))),
 };

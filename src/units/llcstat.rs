@@ -13,6 +13,7 @@ pub(super) const SPEC: Spec = Spec {
     output: "",
     options: &[],
     whole: true,
+    across: None,
     interval: Some(1.0),
     make: |_| Ok(ratios(EVENTS, RATIOS)),
 };

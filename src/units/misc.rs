@@ -18,6 +18,7 @@ pub(super) const SPEC: Spec = Spec {
     output: "",
     options: &["keep"],
     whole: true,
+    across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Misc::new(settings)?)),
 };

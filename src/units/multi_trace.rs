@@ -54,6 +54,7 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
         "addresses",
     ],
     whole: true,
+    across: Some("pairs that ended on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
 };
@@ -102,6 +103,8 @@ struct MultiTrace {
     bindings: FxHashMap<usize, Bindings>,
     /// By key: the step that has begun.
     open: OpenSpans<RowKey, usize, Seen>,
+    /// The chosen CPUs.
+    cpus: Option<Vec<u32>>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
@@ -147,6 +150,7 @@ impl MultiTrace {
             only_than: settings.has("only-than"),
             cycle,
             recent: Recent::of(Detail::of(settings)?),
+            cpus: settings.cpus()?,
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
             map: Grid::of_greatest(),
@@ -161,6 +165,9 @@ impl MultiTrace {
     }
 
     fn pair(&mut self, first: Seen, seen: &Seen, key: &RowKey, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if !cx.counts(seen.cpu) {
+            return;
+        }
         let ns = seen.time.saturating_sub(first.time);
         let than = self.bindings.get(&hit.role).and_then(|own| own.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
@@ -218,7 +225,7 @@ impl MultiTrace {
             .when(self.per_thread, |sheet| sheet.task(at, |((.., tid), _)| tid))
             .latency(self.than.is_some(), |(_, stats)| stats)
             .panel("Pairs")
-            .noted(format!("{note}; {} begun and not ended", self.open.len()))
+            .noted(format!("{note}; {} begun and not ended", self.begun().count()))
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
@@ -336,7 +343,7 @@ impl Unit for MultiTrace {
             }
             if begins && self.open.len() < MAX_OPEN {
                 if let Some(before) = self.open.take(&key) {
-                    *self.unpaired.entry(before.with.event).or_default() += 1;
+                    *self.unpaired.entry(before.with.event).or_default() += u64::from(cx.counts(before.with.cpu));
                 }
                 self.open.begin(key, step, seen.time, seen.clone());
             }
@@ -405,9 +412,15 @@ impl MultiTrace {
         self.recent.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
     }
 
+    /// What has begun on the chosen CPUs and has not ended.
+    fn begun(&self) -> impl Iterator<Item = &Seen> {
+        let counts = |seen: &&Seen| self.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&seen.cpu).is_ok());
+        self.open.iter().map(|(_, open)| &open.with).filter(counts)
+    }
+
     fn unpaired_panel(&self) -> Panel {
         let mut open: BTreeMap<u16, u64> = BTreeMap::new();
-        self.open.iter().for_each(|(_, one)| *open.entry(one.with.event).or_default() += 1);
+        self.begun().for_each(|one| *open.entry(one.event).or_default() += 1);
         let events: BTreeSet<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();
         let count = |map: &BTreeMap<u16, u64>, event| Cell::Count(map.get(&event).copied().unwrap_or(0));
         Sheet::of(events, |event| event.into())

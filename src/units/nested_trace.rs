@@ -32,6 +32,7 @@ $ perfprof-tui nested-trace --batch --duration 1 \\
     84  311 µs  390 ns  3.70 µs  3.36 µs  8.00 µs  19.2 µs  19.3 µs…",
     options: &["event", "key", "than", "keep"],
     whole: true,
+    across: Some("what ended on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(Nested::new(settings)?)),
 };
@@ -153,6 +154,9 @@ impl Nested {
         let (frame, ns) = (&begin.with, begin.took(hit.time));
         if let Some(outer) = self.open.newest(&key) {
             outer.with.inside += ns;
+        }
+        if !cx.counts(hit.cpu) {
+            return;
         }
         let than = self.events.get(&(2 * pair + 1, hit.event)).and_then(|event| event.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));

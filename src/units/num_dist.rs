@@ -26,6 +26,7 @@ sched:sched_stat_runtime runtime  opt cgu.0          425  897,023,967…
 sched:sched_stat_runtime runtime  shortjob         1,564  350,505,389…",
     options: &["event", "num", "key", "than", "keep"],
     whole: false,
+    across: None,
     interval: None,
     make: |settings| Ok(Box::new(NumDist::new(settings)?)),
 };

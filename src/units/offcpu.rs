@@ -45,6 +45,7 @@ Blocked    Share  of it D  Times     Mean      Max  Who     Woken by …
  279 ms                       46  6.06 ms  6.08 ms          pt 28.2 %…",
     options: &["comm", "pids", "tids", "frequency", "addresses"],
     whole: true,
+    across: Some("sleep that began on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
 };
@@ -341,7 +342,7 @@ impl Unit for OffCpu {
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if hit.role == CLOCK {
-            if hit.tid != 0 && self.chosen.has(hit.tid, cx) {
+            if hit.tid != 0 && cx.counts(hit.cpu) && self.chosen.has(hit.tid, cx) {
                 let ns = self.hot.entry((hit.tid, hit.stack)).or_default();
                 *ns = ns.saturating_add(hit.period);
             }
@@ -355,7 +356,7 @@ impl Unit for OffCpu {
                 self.away.take(&switch.next);
                 let bits = switch.prev_state;
                 let runs = bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0;
-                if !runs && self.chosen.follows(switch.prev, cx) {
+                if !runs && cx.counts(hit.cpu) && self.chosen.follows(switch.prev, cx) {
                     let uninterruptible = bits & state::UNINTERRUPTIBLE != 0 && bits & state::IDLE == 0;
                     self.away.begin(switch.prev, (), hit.time, Away { stack: hit.stack, uninterruptible });
                 }

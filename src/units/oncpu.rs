@@ -31,6 +31,7 @@ spinner          27693   246 ms    23.6 %    74   3.33 ms  4.01 ms  4…
 spinner          27694   245 ms    23.5 %    83   2.95 ms  4.92 ms  4…",
     options: &["comm", "pids", "tids", "only-comm", "prio"],
     whole: true,
+    across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(OnCpu::new(settings)?)),
 };

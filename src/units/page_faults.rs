@@ -26,6 +26,7 @@ $ perfprof-tui page-faults --batch --duration 1
 139,400  23.1 %  139,400      0  faultstorm-28107  touch_cold < __lib…",
     options: &["comm", "pids", "tids", "addresses"],
     whole: false,
+    across: None,
     interval: None,
     make: |settings| Ok(Box::new(PageFaults::new(settings)?)),
 };

@@ -20,6 +20,7 @@ CPU  switches  migrations  minflt  majflt  irqs  softirqs  hrtimers…
 all  102219.3         0.0    38.3     0.0   0.0    8609.0     521.7…",
     options: &["syscalls"],
     whole: true,
+    across: None,
     interval: Some(1.0),
     make: |settings| {
         let n = if settings.has("syscalls") { METRICS.len() } else { METRICS.len() - 1 };

@@ -26,6 +26,7 @@ $ perfprof-tui profile --percent 50 --batch --duration 3
  6.3 %      251    34.9 %  faultstorm                           touch…",
     options: &["frequency", "percent", "comm", "pids", "tids", "stack", "prio", "sched_policy"],
     whole: false,
+    across: None,
     interval: None,
     make: |settings| Ok(Box::new(Profile::new(settings)?)),
 };

@@ -50,6 +50,7 @@ spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
         "addresses",
     ],
     whole: true,
+    across: Some("waits that ended on the chosen ones"),
     interval: None,
     make: |settings| match meanwhile::asked(settings)? {
         Some(pairs) => (super::multi_trace::SPEC.make)(&pairs),
@@ -165,7 +166,7 @@ impl RunDelay {
     fn mend(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let mended = |current: i32| current != tid && ![current, tid].contains(&OUTSIDE);
         let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| mended(*current)) else { return };
-        self.missed += 1;
+        self.missed += u64::from(cx.counts(hit.cpu));
         let came = self.waiting.remove(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
             let time = wait.since.max(since);
             self.end(tid, wait, &Sample { time, raw: &[], ..*hit }, cx);
@@ -210,7 +211,7 @@ impl RunDelay {
 
     /// A wait has ended.
     fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        if !self.chosen.follows(tid, cx) {
+        if !cx.counts(hit.cpu) || !self.chosen.follows(tid, cx) {
             return;
         }
         let ns = hit.time.saturating_sub(wait.since);

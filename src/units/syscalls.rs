@@ -34,6 +34,7 @@ sched_yield    142,205   503 ms   262 ns  3.54 µs   291 ns   387 ns…
 getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
     options: &["event", "than", "lower", "comm", "pids", "tids", "per-thread", "keep"],
     whole: false,
+    across: Some("calls that returned on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(Syscalls::new(settings)?)),
 };
@@ -48,6 +49,9 @@ struct Row {
     errors: BTreeMap<u32, u64>,
 }
 
+/// Whether a call was made on a chosen CPU.
+type IsHere = bool;
+
 #[derive(Debug, Default)]
 struct Syscalls {
     chosen: ThreadChoice,
@@ -58,7 +62,7 @@ struct Syscalls {
     filters: [Option<String>; 2],
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
-    open: OpenSpans<i32, i64, ()>,
+    open: OpenSpans<i32, i64, IsHere>,
     rows: FxHashMap<(i32, i64), Row>,
     threads: FxHashMap<i32, Stats>,
     containers: ByContainer,
@@ -86,6 +90,9 @@ impl Syscalls {
             -1 => self.open.take(&hit.tid),
             number => self.open.end(&hit.tid, &number).map(|(begin, _)| begin),
         };
+        if !cx.counts(hit.cpu) {
+            return;
+        }
         let number = entered.map_or(number, |begin| begin.what);
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
         let key = (if self.per_thread { hit.tid } else { 0 }, number);
@@ -115,7 +122,7 @@ impl Syscalls {
     fn table(&self, at: &Moment<'_>) -> Panel {
         let calls = self.calls;
         let mut now: FxHashMap<(i32, i64), (u64, u64)> = FxHashMap::default();
-        for (tid, begin) in self.open.iter() {
+        for (tid, begin) in self.open.iter().filter(|(_, begin)| begin.with) {
             let key = (if self.per_thread { *tid } else { 0 }, begin.what);
             let entry = now.entry(key).or_default();
             *entry = (entry.0 + 1, entry.1.max(begin.took(at.now)));
@@ -171,7 +178,11 @@ impl Syscalls {
 
     fn under_way(&self, at: &Moment<'_>) -> Panel {
         let calls = self.calls;
-        let began = self.open.iter().map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
+        let began = self
+            .open
+            .iter()
+            .filter(|(_, begin)| begin.with)
+            .map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
         let ns = at.now.saturating_sub(at.start);
         let before = self.before.threads().filter_map(|thread| Some((thread.tid, thread.call?.0, ns, true)));
         let mut list: Vec<(i32, i64, u64, bool)> = began.chain(before).collect();
@@ -277,7 +288,7 @@ impl Unit for Syscalls {
         self.before.is_told(hit.tid);
         if hit.role == 0 {
             if let Some(number) = &self.enter {
-                self.open.begin(hit.tid, number.get(hit.raw), hit.time, ());
+                self.open.begin(hit.tid, number.get(hit.raw), hit.time, cx.counts(hit.cpu));
             }
         } else if let Some((number, result)) = &self.exit {
             let (number, result) = (number.get(hit.raw), result.get(hit.raw));

@@ -32,6 +32,7 @@ spinner  27684  RD   12.0 ms  2.05 s   500 ms  24.5 %  1.55 s  75.5 %
 spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
     options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep", "addresses"],
     whole: true,
+    across: Some("running on the chosen ones, waiting that ended on them, and sleep that began on them"),
     interval: None,
     make: |settings| Ok(Box::new(TaskState::new(settings)?)),
 };
@@ -93,6 +94,8 @@ impl ThreadState {
 struct Now {
     state: ThreadState,
     since: u64,
+    /// Whether the CPU that it has, is to have or had last is a chosen one.
+    counts: bool,
     /// Where it left the CPU.
     stack: RetainedStack,
 }
@@ -155,11 +158,12 @@ impl TaskState {
         self.only.is_empty() || self.only.contains(&state)
     }
 
-    /// A task goes from one state to another, or ends.
+    /// A task goes from one state to another, or ends, on a CPU that it has or is to have.
     fn turn(
         &mut self,
         tid: i32,
         to: Option<ThreadState>,
+        cpu: u32,
         stack: RetainedStack,
         hit: &Sample<'_>,
         cx: &mut Context<'_>,
@@ -167,8 +171,9 @@ impl TaskState {
         if !self.chosen.follows(tid, cx) {
             return;
         }
+        let counts = cx.counts(cpu);
         let before = match to {
-            Some(state) => self.tasks.insert(tid, Now { state, since: hit.time, stack }),
+            Some(state) => self.tasks.insert(tid, Now { state, since: hit.time, counts, stack }),
             None => self.tasks.remove(&tid),
         };
         let first = before.is_none();
@@ -176,8 +181,13 @@ impl TaskState {
         let before = before.unwrap_or(Now {
             state: self.first_state(tid, to, hit),
             since: self.began,
+            counts,
             stack: RetainedStack::NONE,
         });
+        // Who waits may be taken by another CPU than the one that it waited for.
+        if !(if before.state == ThreadState::Runnable { counts } else { before.counts }) {
+            return;
+        }
         let ns = hit.time.saturating_sub(before.since);
         let row = self.rows.entry(tid).or_default();
         row.spent[before.state as usize] += hit.time.saturating_sub(before.since.max(self.since));
@@ -221,15 +231,15 @@ impl TaskState {
             && now.state == ThreadState::Runnable
         {
             // Guests were seen that do not record every switch from idle. The CPU was free: it ran since it could.
-            self.missed += 1;
+            self.missed += u64::from(cx.counts(hit.cpu));
             let at = Sample { time: now.since.max(idle_since), ..*hit };
-            self.turn(switch.prev, Some(ThreadState::Running), RetainedStack::NONE, &at, cx);
+            self.turn(switch.prev, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, &at, cx);
         }
-        self.turn(switch.prev, ThreadState::of(switch.prev_state), hit.stack, hit, cx);
-        self.turn(switch.next, Some(ThreadState::Running), RetainedStack::NONE, hit, cx);
+        self.turn(switch.prev, ThreadState::of(switch.prev_state), hit.cpu, hit.stack, hit, cx);
+        self.turn(switch.next, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, hit, cx);
     }
 
-    fn wakeup(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn wakeup(&mut self, sched::Wakeup { tid, cpu }: sched::Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
         }
@@ -239,17 +249,20 @@ impl TaskState {
         }
         if hit.role == 2 && !self.tasks.contains_key(&tid) && self.chosen.follows(tid, cx) {
             // It begins here.
-            self.tasks.insert(tid, Now { state: ThreadState::Runnable, since: hit.time, stack: RetainedStack::NONE });
-            self.rows.entry(tid).or_default();
+            let (state, stack, counts) = (ThreadState::Runnable, RetainedStack::NONE, cx.counts(cpu));
+            self.tasks.insert(tid, Now { state, since: hit.time, counts, stack });
+            if counts {
+                self.rows.entry(tid).or_default();
+            }
             return;
         }
-        self.turn(tid, Some(ThreadState::Runnable), RetainedStack::NONE, hit, cx);
+        self.turn(tid, Some(ThreadState::Runnable), cpu, RetainedStack::NONE, hit, cx);
     }
 
     /// Time of a thread in each state, up to now.
     fn spent(&self, tid: i32, row: &Row, now: u64) -> [u64; 9] {
         let mut spent = row.spent;
-        if let Some(current) = self.tasks.get(&tid) {
+        if let Some(current) = self.tasks.get(&tid).filter(|current| current.counts) {
             spent[current.state as usize] += now.saturating_sub(current.since.max(self.since));
         }
         spent
@@ -337,7 +350,8 @@ impl TaskState {
     fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, ThreadState, RetainedStack, u64, u64)> {
         let mut sums: FxHashMap<(i32, ThreadState, RetainedStack), (u64, u64)> =
             self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();
-        for (tid, now) in self.tasks.iter().filter(|(_, now)| now.state.sleeps() && self.shows(now.state)) {
+        for (tid, now) in self.tasks.iter().filter(|(_, now)| now.counts && now.state.sleeps() && self.shows(now.state))
+        {
             let entry = sums.entry((*tid, now.state, now.stack)).or_default();
             *entry = (entry.0 + at.now.saturating_sub(now.since.max(self.since)), entry.1 + 1);
         }
@@ -382,7 +396,7 @@ impl Unit for TaskState {
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
-            Some(SchedEvent::Wakeup(wakeup)) => self.wakeup(wakeup.tid, hit, cx),
+            Some(SchedEvent::Wakeup(wakeup)) => self.wakeup(wakeup, hit, cx),
             None => {}
         }
     }
@@ -403,7 +417,7 @@ impl Unit for TaskState {
 
     fn lost(&mut self, lost: &Lost) {
         // What happened meanwhile is not known: what was known of every task ends where the gap begins.
-        for (tid, now) in self.tasks.drain() {
+        for (tid, now) in self.tasks.drain().filter(|(_, now)| now.counts) {
             let row = self.rows.entry(tid).or_default();
             row.spent[now.state as usize] += lost.from.saturating_sub(now.since.max(self.since));
         }
@@ -432,7 +446,7 @@ impl Unit for TaskState {
         self.blocked.clear();
         self.slowest.clear();
         let alive = &self.tasks;
-        self.rows.retain(|tid, _| alive.contains_key(tid));
+        self.rows.retain(|tid, _| alive.get(tid).is_some_and(|now| now.counts));
         self.rows.values_mut().for_each(|row| *row = Row::default());
     }
 }

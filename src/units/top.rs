@@ -23,6 +23,7 @@ memfd:sealed-91                     360     360.0  42.2 %          360
 grep                                141     141.0  16.5 %          141",
     options: &["event", "stack", "key", "only-comm", "sum", "by"],
     whole: false,
+    across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Top::new(settings)?)),
 };

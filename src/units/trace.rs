@@ -34,6 +34,7 @@ $ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1
 0.018461    0  sed   11076  syscalls:sys_enter_openat  openat(dfd: CW…",
     options: &["event", "stack", "keep", "frequency"],
     whole: false,
+    across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Trace::new(settings)?)),
 };
@@ -190,7 +191,7 @@ impl Unit for Trace {
         // While it lives.
         cx.comm(hit.tid);
         let Some(source) = self.selected[hit.role].source() else {
-            if self.chosen.as_mut().is_none_or(|chosen| chosen.has(hit.tid, cx)) {
+            if cx.counts(hit.cpu) && self.chosen.as_mut().is_none_or(|chosen| chosen.has(hit.tid, cx)) {
                 self.add(hit, None);
             }
             return;
@@ -203,6 +204,10 @@ impl Unit for Trace {
 
     fn must_see_all(&self) -> bool {
         self.sources.must_see_all()
+    }
+
+    fn is_across(&self) -> bool {
+        self.sources.are_across()
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {

@@ -30,6 +30,7 @@ labsrv:request__start   990     953.3  █▇▇▇▇▇▇▇█▇▇█▇�
 labsrv:gc                 4       3.9  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁…",
     options: &["usdt", "stack", "comm", "pids", "tids", "keep", "addresses"],
     whole: false,
+    across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(UsdtUnit::new(settings)?)),
 };

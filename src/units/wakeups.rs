@@ -30,6 +30,7 @@ swapper-0        interrupt  worker-27763          123     117.7  41.4…
 swapper-0        interrupt  worker-27760           11      10.5   3.7…",
     options: &["stack", "comm", "pids", "tids"],
     whole: true,
+    across: Some("wake-ups that were made on the chosen ones, wherever the woken ran"),
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Wakeups::new(settings)?)),
 };
@@ -130,7 +131,7 @@ impl Unit for Wakeups {
             Some(SchedEvent::Wakeup(wakeup)) => {
                 let ours = self.chosen.has(wakeup.tid, cx) || self.chosen.has(hit.tid, cx);
                 let unasked = [wakeup.tid, hit.tid].iter().any(|tid| self.chosen.is_unasked(*tid, cx));
-                if !ours || unasked {
+                if !ours || unasked || !cx.counts(hit.cpu) {
                     return;
                 }
                 cx.comm(hit.tid);

@@ -1,9 +1,10 @@
 //! A stage for an analysis unit: records of our own making, whose truth is known, in; panels out.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use perfprof_tui::event::format::Format;
-use perfprof_tui::panel::{Cell, Panel, Rows};
+use perfprof_tui::panel::{self, Panel, Rows};
 use perfprof_tui::profile::{Frame, NodeId, Profile, RetainedStack};
 use perfprof_tui::record::Record;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
@@ -40,9 +41,22 @@ pub struct Stage {
 /// Start of the session, in nanoseconds of its clock.
 pub const START: u64 = 1_000_000_000;
 
+thread_local! {
+    /// Options that every unit of the moment has besides its own.
+    static MORE: Cell<&'static [&'static str]> = const { Cell::new(&[]) };
+}
+
+/// Tells stories whose units have some options more.
+pub fn with_options<T>(words: &'static [&'static str], tell: impl FnOnce() -> T) -> T {
+    MORE.set(words);
+    let told = tell();
+    MORE.set(&[]);
+    told
+}
+
 /// Options as they are typed after a unit's name.
 pub fn settings(spec: &Spec, words: &[&str]) -> Settings {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let words: Vec<String> = words.iter().chain(MORE.get()).map(|word| (*word).to_owned()).collect();
     Settings::parse(&words, spec.options).unwrap_or_else(|why| panic!("{}: {why}", spec.name))
 }
 
@@ -145,6 +159,7 @@ impl Stage {
             session: &self.session,
             names: &mut self.names,
             own: &self.own,
+            cpus: None,
             points: Some(&mut self.points),
             found: None,
         };
@@ -153,16 +168,28 @@ impl Stage {
 
     /// Gives it a record of another kind.
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
-        let mut cx =
-            Context { session: &self.session, names: &mut self.names, own: &self.own, points: None, found: None };
+        let mut cx = Context {
+            session: &self.session,
+            names: &mut self.names,
+            own: &self.own,
+            cpus: None,
+            points: None,
+            found: None,
+        };
         self.unit.side(record, START + after, &mut cx);
     }
 
     /// A record of its own says that a thread came to a CPU.
     pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
         self.now = self.now.max(START + after);
-        let mut cx =
-            Context { session: &self.session, names: &mut self.names, own: &self.own, points: None, found: None };
+        let mut cx = Context {
+            session: &self.session,
+            names: &mut self.names,
+            own: &self.own,
+            cpus: None,
+            points: None,
+            found: None,
+        };
         self.unit.came(cpu, tid, START + after, &mut cx);
     }
 
@@ -244,7 +271,7 @@ pub fn rows(panel: &Panel) -> &Rows {
 }
 
 /// A cell by the name of its column and the row's place.
-pub fn cell<'a>(panel: &'a Panel, row: usize, column: &str) -> &'a Cell {
+pub fn cell<'a>(panel: &'a Panel, row: usize, column: &str) -> &'a panel::Cell {
     let rows = rows(panel);
     let at = rows.table.columns.iter().position(|c| c.name == column);
     let at = at.unwrap_or_else(|| panic!("{} has no column {column}: {:?}", panel.title, rows.table.columns));

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::process::{Running, ran, until};
 use crate::common::{self, Nature, allowed, has, program, skipped, traced};
 use perfprof_tui::kernel::monotonic_ns;
+use rustix::thread::CpuSet;
 use serde_json::Value;
 
 /// A unit's whole answer.
@@ -152,6 +153,26 @@ fn the_load() {
                 std::thread::sleep(
                     (start + Duration::from_millis(100 * period)).saturating_duration_since(Instant::now()),
                 );
+            }
+        }
+        Ok("move") => {
+            // From one CPU to another, and each time something to wait behind.
+            println!("\ntid {}", rustix::thread::gettid().as_raw_nonzero());
+            let mut on = CpuSet::new();
+            for round in 0.. {
+                on.clear();
+                on.set(round % 2);
+                rustix::thread::sched_setaffinity(None, &on).expect("moved");
+                let until = Instant::now() + Duration::from_millis(3);
+                while Instant::now() < until {
+                    black_box(0);
+                }
+                if round % 3 == 0 {
+                    std::thread::sleep(Duration::from_millis(7));
+                }
+                if Instant::now() > end {
+                    break;
+                }
             }
         }
         Ok("write") => {
@@ -374,6 +395,35 @@ fn answers(args: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
 }
 
+/// A figure of the scheduler's own account of a thread, in nanoseconds: what it ran, and what it waited.
+fn account(tid: &str, place: usize) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).expect("the scheduler's account");
+    text.split(' ').nth(place).and_then(|ns| ns.parse().ok()).expect("nanoseconds")
+}
+
+/// A unit's answer, with the least and the most by which an account grew in the time that the answer is of.
+fn beside_account(account: impl Fn() -> f64 + Sync, answer: impl FnOnce() -> Value) -> (Value, [f64; 2]) {
+    let ended = AtomicBool::new(false);
+    // The account at every moment, since nobody knows beforehand when the unit begins.
+    let (one, list) = std::thread::scope(|scope| {
+        let poll = scope.spawn(|| {
+            let mut list = vec![(monotonic_ns(), account())];
+            while !ended.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(2));
+                list.push((monotonic_ns(), account()));
+            }
+            list
+        });
+        let one = answer();
+        ended.store(true, Ordering::Relaxed);
+        (one, poll.join().expect("polled"))
+    });
+    let [since, until] = ["since_ns", "until_ns"].map(|end| one[end].as_u64().expect("a time"));
+    let before = |time: u64| list.iter().rfind(|(at, _)| *at <= time).expect("a reading").1;
+    let after = |time: u64| list.iter().find(|(at, _)| *at >= time).expect("a reading").1;
+    (one, [before(until) - after(since), after(until) - before(since)])
+}
+
 /// Some kernels pass the tracepoint of switches over when an idle CPU gets work: the three that go by switches say what
 /// the scheduler's own account of a thread says, whether its CPU idles between or not.
 #[test]
@@ -382,37 +432,45 @@ fn a_thread_of_known_duty() {
     let mut running = Running(load("duty").stdout(Stdio::piped()).spawn().expect("starts"));
     let mut said = BufReader::new(running.0.stdout.take().expect("its output")).lines();
     let tid = said.find_map(|line| Some(line.expect("a line").strip_prefix("tid ")?.to_owned())).expect("a thread");
-    let ran = || {
-        let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).expect("the scheduler's account");
-        text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds")
-    };
+    let ran = || account(&tid, 0);
     for (unit, figure) in [("oncpu", "ran_ns"), ("task-state", "r_ns")] {
-        let ended = AtomicBool::new(false);
-        // The account at every moment, since nobody knows beforehand when the unit begins.
-        let (one, account) = std::thread::scope(|scope| {
-            let poll = scope.spawn(|| {
-                let mut list = vec![(monotonic_ns(), ran())];
-                while !ended.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(2));
-                    list.push((monotonic_ns(), ran()));
-                }
-                list
-            });
-            let one = answer(&[unit, "--duration", "1.5", "--tid", &tid]);
-            ended.store(true, Ordering::Relaxed);
-            (one, poll.join().expect("polled"))
-        });
-        let [since, until] = ["since_ns", "until_ns"].map(|end| one[end].as_u64().expect("a time"));
-        let before = |time: u64| account.iter().rfind(|(at, _)| *at <= time).expect("a reading").1;
-        let after = |time: u64| account.iter().find(|(at, _)| *at >= time).expect("a reading").1;
+        let (one, [least, most]) = beside_account(ran, || answer(&[unit, "--duration", "1.5", "--tid", &tid]));
         let row = &rows(&one, "Tasks")[0];
         let got = row[figure].as_f64().expect("a time");
         // The account of who runs is as old as the last tick, and leaves out what a hypervisor took.
         let tick = 10e6;
-        let (least, most) = (before(until) - after(since) - tick, 1.05 * (after(until) - before(since)) + tick);
+        let (least, most) = (least - tick, 1.05 * most + tick);
         assert!((least..=most).contains(&got), "{unit}: {got} is not from {least} to {most}: {row}");
     }
     drop(running);
+}
+
+/// What one CPU alone tells of a task that another has meanwhile lasts until it is back: a thread that is moved to and
+/// fro has not waited longer, by any choice of CPUs, than the scheduler's own account of it says.
+#[test]
+fn a_thread_that_moves_has_waited_no_longer_than_it_did() {
+    needs!(traced());
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return skipped("there is one CPU");
+    }
+    let spinners: Vec<Running> = (0..2).map(|_| run_load("spin")).collect();
+    let mut running = Running(load("move").stdout(Stdio::piped()).spawn().expect("starts"));
+    let mut said = BufReader::new(running.0.stdout.take().expect("its output")).lines();
+    let tid = said.find_map(|line| Some(line.expect("a line").strip_prefix("tid ")?.to_owned())).expect("a thread");
+    let waited = || account(&tid, 1);
+    for (unit, title, column) in [("rundelay", "Threads", "total_ns"), ("task-state", "Tasks", "rd_ns")] {
+        let part = |cpu: &str| {
+            let (got, [_, most]) =
+                beside_account(waited, || answer(&[unit, "-C", cpu, "--duration", "1.5", "--tid", &tid]));
+            let row = &rows(&got, title)[0];
+            let ns = row[column].as_f64().expect("a time");
+            assert!(ns > 1e6 && ns <= most, "{unit} -C {cpu}: {ns} of {most}: {row}");
+            ns / most
+        };
+        let parts = ["0", "1"].map(part);
+        assert!(parts[0] + parts[1] < 1.3, "{unit}: {parts:?} of the time that it waited, on the two CPUs");
+    }
+    drop((running, spinners));
 }
 
 /// Counters of a target that has not run yet have not shared anything.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::scenes::{MS, SWITCH, US, counted, scene, sched, switch, wake};
-use crate::common::stage::{START, Stage, cell, number, rows};
+use crate::common::stage::{START, Stage, cell, number, rows, with_options};
 use crate::common::{self, data, program, run};
 use perfprof_tui::panel::{Body, Cell, Panel};
 use perfprof_tui::units::UNITS;
@@ -38,6 +38,72 @@ fn every_unit_is_described_and_has_a_story() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), UNITS.len());
+}
+
+/// A unit that takes its CPUs from `-C` counts on all of them what it counts without, and nothing on others; one that
+/// forgot to ask which CPUs count would say the same of every choice.
+#[test]
+fn what_units_count_is_of_the_chosen_cpus() {
+    for spec in UNITS {
+        let on = |words| with_options(words, || scene(spec.name).text());
+        assert_eq!(on(&["-C", "0-4095"]), scene(spec.name).text(), "{}", spec.name);
+        // What misc tells of is of no CPU.
+        if spec.name == "misc" {
+            continue;
+        }
+        for panel in with_options(&["-C", "4095"], || scene(spec.name).panels()) {
+            for cell in panel.rows().iter().flat_map(|rows| rows.table.rows.iter().flatten()) {
+                let is_figure =
+                    !matches!(cell, Cell::Text(_) | Cell::Id(_) | Cell::Course(_) | Cell::All | Cell::Empty);
+                let is_none = cell.raw().parse().is_ok_and(|n: f64| n == 0.0);
+                assert!(!is_figure || is_none, "{}: {cell:?}: {}", spec.name, panel.to_text());
+            }
+        }
+    }
+}
+
+/// A task that is woken on one CPU and runs on another: its times are those of the CPU where each unit says that they
+/// count, and on no CPU is there a time that lasted until the task came by there again.
+#[test]
+fn tasks_that_move_are_followed_over_cpus() {
+    let told = |unit: &'static str, words: &'static [&'static str]| {
+        with_options(words, || {
+            let mut stage = sched(unit, &[]);
+            switch(&mut stage, 0, 0, (0, 0), 10);
+            switch(&mut stage, 0, 1, (20, 1), 10);
+            // CPU 0 wakes the victim for CPU 1; CPU 0 takes it 3 ms later, and is where it falls asleep.
+            wake(&mut stage, 10 * MS, 10, 20, 1);
+            switch(&mut stage, 13 * MS, 0, (10, 1), 20);
+            switch(&mut stage, 14 * MS, 0, (20, 1), 0);
+            // It is woken again after 86 ms, and CPU 1 has it after 1 ms.
+            wake(&mut stage, 100 * MS, 10, 20, 1);
+            switch(&mut stage, 101 * MS, 1, (10, 0x100), 20);
+            stage.until(101 * MS).panels()
+        })
+    };
+    let sum = |panels: &[Panel], title: &str, column: &str| -> f64 {
+        let panel = of(panels, title);
+        (0..rows(panel).table.rows.len())
+            .filter(|row| {
+                !["comm", "woken"].iter().any(|name| has(panel, name) && text(panel, *row, name).contains("hog"))
+            })
+            .map(|row| number(panel, row, column) / MS as f64)
+            .sum()
+    };
+    let on = |unit, title, column| {
+        let all: [&'static [&'static str]; 3] = [&["-C", "0"], &["-C", "1"], &[]];
+        all.map(|words| sum(&told(unit, words), title, column))
+    };
+    assert_eq!(on("rundelay", "Threads", "total_ns"), [3.0, 1.0, 4.0]);
+    assert_eq!(on("task-state", "Tasks", "rd_ns"), [3.0, 1.0, 4.0]);
+    assert_eq!(on("task-state", "Tasks", "s_ns"), [86.0, 10.0, 96.0]);
+    assert_eq!(on("task-state", "Tasks", "r_ns"), [1.0, 0.0, 1.0]);
+    assert_eq!(on("offcpu", "Blocked", "blocked_ns"), [86.0, 10.0, 96.0]);
+    assert_eq!(on("wakeups", "Who wakes whom", "max_ns"), [3.0, 0.0, 3.0]);
+}
+
+fn has(panel: &Panel, column: &str) -> bool {
+    rows(panel).table.columns.iter().any(|own| own.name == column)
 }
 
 /// Every second hit has a stack of the same functions at other addresses.

@@ -52,7 +52,7 @@ pub(crate) fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)>
 pub(crate) fn of(spec: &'static Spec) -> Command {
     let about = capital(spec.about);
     let output = if spec.output.is_empty() { String::new() } else { format!("\n\n{}", spec.output) };
-    let long = format!("{about}.\n\n{}\n\nExample: {}{output}", spec.help, spec.example);
+    let long = format!("{about}.\n\n{}\n\nExample: {}{output}", spec.story(), spec.example);
     let interval = match spec.interval {
         Some(seconds) => format!("{seconds}, with --duration one report at the end"),
         None => "one report at the end".to_owned(),
@@ -92,6 +92,7 @@ fn arg(opt: &'static Opt) -> Arg {
     }
     match opt.name {
         "comm" => arg = arg.alias("filter"),
+        "cpu" => arg = arg.alias("cpus"),
         "percent" | "age" => arg = arg.alias("than"),
         "latency" => arg = arg.alias("ldlat"),
         "frequency" => arg = arg.alias("freq"),
@@ -187,9 +188,6 @@ pub(crate) struct UnitArgs {
     /// The whole machine (the default without a target)
     #[arg(short = 'a', long = "all-cpus")]
     all: bool,
-    /// Only these CPUs, e.g. 0-3,32
-    #[arg(short = 'C', long = "cpu", alias = "cpus", value_name = "CPUS")]
-    pub(crate) cpus: Option<String>,
     /// These processes and what they start
     #[arg(short = 'p', long = "pid", alias = "pids", value_name = "PIDS")]
     pub(crate) pids: Option<String>,

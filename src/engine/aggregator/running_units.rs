@@ -67,6 +67,9 @@ impl Aggregator {
 
     fn start_unit(&mut self, spec: &'static Spec, settings: &Settings) -> Result<String, String> {
         let unit = units::make(spec, settings).map_err(|why| format!("{}: {why}", spec.name))?;
+        if let Some(why) = self.out_of_sight(spec, unit.is_across()) {
+            return Err(format!("{}: {why}; perfprof-tui {} -C {} does", spec.name, spec.name, self.facts.cpus));
+        }
         let shared = shared(&unit.event_requests()).map_err(|why| format!("{}: {why}", spec.name))?;
         let core = self.ingest.core_mut();
         self.units.chosen = Some(core.start_unit(spec, unit, monotonic_ns())?);
@@ -75,6 +78,14 @@ impl Aggregator {
         let _ = self.links.controls.send(Control::Share(shared));
         self.links.waker.wake();
         Ok(format!("{} runs", spec.name))
+    }
+
+    /// The reason why a unit that puts records of several CPUs together cannot, where only some are measured.
+    fn out_of_sight(&self, spec: &Spec, is_across: bool) -> Option<String> {
+        let is_part = !self.facts.cpus.is_empty() && (spec.across.is_some() || is_across);
+        is_part.then(|| {
+            format!("only CPU {} is measured, and what begins there may end on others, unseen", self.facts.cpus)
+        })
     }
 
     fn stop_unit(&mut self, id: u64) {
@@ -112,6 +123,12 @@ impl Aggregator {
             return;
         }
         let mut answers = self.ingest.core_mut().unit_answers(Some(chosen));
+        for answer in &mut answers {
+            // Other CPUs may have been chosen while it ran.
+            let spec = units::find(answer.name);
+            let why = spec.and_then(|spec| self.out_of_sight(spec, false));
+            answer.notes.extend(why.map(|why| format!("{why}: figures are wrong since then")));
+        }
         for (id, loaded) in &mut self.units.recorded {
             let of = if *id == chosen { 1 } else { 0 };
             let own = loaded.ingest.core_mut().unit_answers(Some(of));

@@ -6,20 +6,26 @@ use crate::source::Batch;
 use super::attach::EventTarget;
 use super::{LiveSource, OpenError, Target, containers};
 
+fn online() -> Result<Vec<u32>, OpenError> {
+    cpus::online().map_err(|error| OpenError::new("the list of CPUs", "read", error.to_string(), ""))
+}
+
+/// Whether all of some CPUs are online.
+///
+/// # Errors
+/// The first that is not.
+pub(crate) fn can_be_sampled(chosen: &[u32]) -> Result<(), OpenError> {
+    let online = online()?;
+    let Some(cpu) = chosen.iter().find(|cpu| !online.contains(cpu)) else { return Ok(()) };
+    let remedy = format!("Online: {}", cpus::format_list(&online));
+    Err(OpenError::new(format!("CPU {cpu}"), "sampled", "it is not online", remedy))
+}
+
 impl LiveSource {
     pub(super) fn wanted_cpus(&self) -> Result<Vec<u32>, OpenError> {
-        let fail = |reason: String| OpenError::new("the list of CPUs", "read", reason, "");
-        let online = cpus::online().map_err(|e| fail(e.to_string()))?;
-        let Some(chosen) = &self.chosen else { return Ok(online) };
-        match chosen.iter().find(|cpu| !online.contains(cpu)) {
-            Some(cpu) => Err(OpenError::new(
-                format!("CPU {cpu}"),
-                "sampled",
-                "it is not online",
-                format!("Online: {}", cpus::format_list(&online)),
-            )),
-            None => Ok(chosen.clone()),
-        }
+        let Some(chosen) = &self.chosen else { return online() };
+        can_be_sampled(chosen)?;
+        Ok(chosen.clone())
     }
 
     pub(super) fn whos(&self) -> Vec<EventTarget> {

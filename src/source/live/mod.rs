@@ -46,6 +46,7 @@ use attach::Attachment;
 use attr::{CommonAttrs, Exclude, Rate};
 use describe::info;
 pub(crate) use error::OpenError;
+pub(crate) use follow::can_be_sampled;
 use rounds::{COUNT_NS, FIRST_TICKS_NS};
 use stack_walks::StackWalks;
 pub use stack_walks::tables_of;

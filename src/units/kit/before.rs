@@ -24,7 +24,7 @@ impl Before {
         }
         for thread in cx.session.blocked() {
             cx.names.meet(thread.tid, &thread.comm);
-            if chosen.follows(thread.tid, cx) {
+            if cx.counts(thread.cpu) && chosen.follows(thread.tid, cx) {
                 self.threads.insert(thread.tid, thread);
             }
         }

@@ -4,7 +4,7 @@
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
-use super::{Context, Event, EventRequest, Lost, Sample, Settings, Spec, Unit, scope};
+use super::{Context, Event, EventRequest, Lost, Sample, Settings, Spec, Unit, scope, settings};
 
 /// Something that a unit found, as an event among those of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,7 @@ struct Source {
     name: &'static str,
     unit: Box<dyn Unit>,
     whole: bool,
+    across: bool,
 }
 
 impl Source {
@@ -36,7 +37,7 @@ impl Source {
     fn finds(&mut self, cx: &mut Context<'_>, tell: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) -> Vec<Finding> {
         let mut found = Vec::new();
         let Context { session, names, own, .. } = cx;
-        tell(&mut *self.unit, &mut Context { session, names, own, points: None, found: Some(&mut found) });
+        tell(&mut *self.unit, &mut Context { session, names, own, cpus: None, points: None, found: Some(&mut found) });
         found
     }
 }
@@ -56,9 +57,10 @@ impl Sources {
         let name = spec.name;
         let words = shlex::split(typed).ok_or_else(|| format!("{name}/{typed}/: a quote is not closed"))?;
         let mut settings = Settings::parse(&words, spec.options).map_err(|why| format!("{name}: {why}"))?;
+        let takes = |option: &&&str| [spec.options, settings::SHARED].iter().any(|list| list.contains(*option));
         settings.tasks.clone_from(&of.tasks);
         settings.processes.clone_from(&of.processes);
-        for shared in ["frequency", "stack", "comm"].iter().filter(|option| spec.options.contains(option)) {
+        for shared in ["frequency", "stack", "comm", "cpu"].iter().filter(|option| takes(option)) {
             if let Some(value) = of.get(shared).filter(|_| !settings.has(shared)) {
                 settings.set(shared, value)?;
             }
@@ -70,7 +72,7 @@ impl Sources {
             return Err(format!("{name}: it counts, and has no single events for others"));
         }
         let source = self.0.len();
-        self.0.push(Source { name, unit, whole: spec.whole });
+        self.0.push(Source { name, unit, whole: spec.whole, across: spec.across.is_some() });
         Ok(requests.into_iter().enumerate().map(|(role, want)| (SourceRole { source, role }, want)).collect())
     }
 
@@ -87,6 +89,11 @@ impl Sources {
     /// Whether one of them must see the whole machine.
     pub(crate) fn must_see_all(&self) -> bool {
         self.0.iter().any(|source| source.whole)
+    }
+
+    /// Whether one of them puts records of several CPUs together.
+    pub(crate) fn are_across(&self) -> bool {
+        self.0.iter().any(|source| source.across)
     }
 
     pub(crate) fn bind(&mut self, at: SourceRole, event: &Event<'_>) -> Result<(), String> {

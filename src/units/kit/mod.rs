@@ -78,9 +78,22 @@ pub struct Spec {
     pub options: &'static [&'static str],
     /// Whether it must see the whole machine: targets narrow what it shows then, not what is measured.
     pub whole: bool,
+    /// What counts of the CPUs that `-C` chooses, where the unit puts records of several CPUs together: a task that
+    /// wakes on one may run on another. All CPUs are measured then, as without `-C` and at the same cost: which of two
+    /// halves is missing no record of the chosen ones tells, and to leave out what they do not see would leave out what
+    /// moved. `None` where the records of a CPU stand for themselves: only the chosen ones are measured.
+    pub across: Option<&'static str>,
     /// Seconds of an interval where figures are printed and none is given; `None` for one report at the end.
     pub interval: Option<f64>,
     pub(crate) make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
+}
+
+impl Spec {
+    /// What to know of it, with what a choice of CPUs means to it.
+    pub fn story(&self) -> String {
+        let Some(what) = self.across else { return self.help.to_owned() };
+        format!("{} With -C all CPUs are measured, and what counts is {what}.", self.help)
+    }
 }
 
 impl Debug for Spec {
@@ -243,6 +256,8 @@ pub struct Context<'a> {
     pub names: &'a mut ThreadNames,
     /// The threads of this program, or of the one that recorded, which are nobody's figures.
     pub own: &'a FxHashSet<i32>,
+    /// The CPUs that are chosen, where records of all come.
+    pub cpus: Option<&'a [u32]>,
     /// Whether points of time and latency are wanted.
     pub points: Option<&'a mut Points>,
     /// What a unit finds by a record, where that is an event of another.
@@ -250,6 +265,12 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Whether what is found on a CPU counts: a unit that puts records of several CPUs together asks for it where it
+    /// adds to its figures.
+    pub(crate) fn counts(&self, cpu: u32) -> bool {
+        self.cpus.is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
+    }
+
     /// Notes that what lies between two events ended at a time and took so long.
     pub(crate) fn point(&mut self, between: [&str; 2], time: u64, ns: u64) {
         if let Some(points) = &mut self.points {
@@ -320,6 +341,12 @@ pub trait Unit: Send + Sync {
     /// Whether it must see the whole machine though its description does not say so, because of a unit that it has
     /// among its events.
     fn must_see_all(&self) -> bool {
+        false
+    }
+
+    /// Whether it puts records of several CPUs together though its description does not say so, because of a unit that
+    /// it has among its events.
+    fn is_across(&self) -> bool {
         false
     }
 

@@ -29,8 +29,9 @@ pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> 
         return Ok(unit);
     }
     let whole = spec.whole || unit.must_see_all();
+    let across = spec.across.is_some() || unit.is_across();
     let wants_guests = scope.host && unit.event_requests().iter().any(may_be_sampled);
-    Ok(Box::new(Scoped { unit, scope, whole, wants_guests, traced: FxHashSet::default() }))
+    Ok(Box::new(Scoped { unit, scope, whole, across, wants_guests, traced: FxHashSet::default() }))
 }
 
 /// The options among those of all units that mean nothing to this one, with the reason.
@@ -71,6 +72,7 @@ struct Scope {
     host: bool,
     pids: Vec<i32>,
     groups: Option<GroupChoice>,
+    cpus: Option<Vec<u32>>,
     /// How many more events are wanted.
     left: Option<u64>,
     /// What the kernel is to sample, in the filter language.
@@ -115,11 +117,26 @@ impl Scope {
         if left == Some(0) {
             return Err("-N 0: expected a number of events".to_owned());
         }
-        Ok(Self { user, kernel, guest, host, pids, groups: GroupChoice::of(settings)?, left, capture })
+        Ok(Self {
+            user,
+            kernel,
+            guest,
+            host,
+            pids,
+            groups: GroupChoice::of(settings)?,
+            cpus: settings.cpus()?,
+            left,
+            capture,
+        })
     }
 
     fn narrows(&self) -> bool {
-        self.guest || self.host || self.groups.is_some() || self.left.is_some() || self.capture.is_some()
+        self.guest
+            || self.host
+            || self.groups.is_some()
+            || self.cpus.is_some()
+            || self.left.is_some()
+            || self.capture.is_some()
     }
 }
 
@@ -134,6 +151,8 @@ struct Scoped {
     scope: Scope,
     /// Whether the unit chooses tasks by itself: what others do tells it of them.
     whole: bool,
+    /// Whether the unit chooses among CPUs by itself: it puts records of several together.
+    across: bool,
     /// Whether only samples of guests are wanted, and none has come.
     wants_guests: bool,
     /// The numbers of events that are no samples of what runs.
@@ -141,7 +160,22 @@ struct Scoped {
 }
 
 impl Scoped {
+    /// Whether records of a CPU are for the unit.
+    fn is_on(&self, cpu: u32) -> bool {
+        self.across || self.scope.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
+    }
+
+    /// Tells the unit something, with the CPUs that count.
+    fn tell(&mut self, cx: &mut Context<'_>, told: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) {
+        let Context { session, names, own, cpus, points, found } = cx;
+        let (cpus, points, found) = (self.scope.cpus.as_deref().or(*cpus), points.as_deref_mut(), found.as_deref_mut());
+        told(&mut *self.unit, &mut Context { session, names, own, cpus, points, found });
+    }
+
     fn takes(&mut self, hit: &Sample<'_>, cx: &Context<'_>) -> bool {
+        if !self.is_on(hit.cpu) {
+            return false;
+        }
         self.wants_guests &= !hit.guest;
         let scope = &mut self.scope;
         let by_mode = self.traced.contains(&hit.event)
@@ -174,7 +208,7 @@ impl Unit for Scoped {
             return;
         }
         self.scope.left = self.scope.left.map(|left| left - 1);
-        self.unit.record(hit, cx);
+        self.tell(cx, |unit, cx| unit.record(hit, cx));
     }
 
     fn is_done(&self) -> bool {
@@ -189,16 +223,24 @@ impl Unit for Scoped {
         self.unit.must_see_all()
     }
 
+    fn is_across(&self) -> bool {
+        self.unit.is_across()
+    }
+
     fn count(&mut self, counted: &CountedEvents) {
-        self.unit.count(counted);
+        if self.is_on(counted.cpu) {
+            self.unit.count(counted);
+        }
     }
 
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-        self.unit.side(record, time, cx);
+        self.tell(cx, |unit, cx| unit.side(record, time, cx));
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        self.unit.came(cpu, tid, time, cx);
+        if self.is_on(cpu) {
+            self.tell(cx, |unit, cx| unit.came(cpu, tid, time, cx));
+        }
     }
 
     fn lost(&mut self, lost: &Lost) {
@@ -215,7 +257,7 @@ impl Unit for Scoped {
     }
 
     fn settle(&mut self, cx: &mut Context<'_>) {
-        self.unit.settle(cx);
+        self.tell(cx, |unit, cx| unit.settle(cx));
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -3,6 +3,7 @@
 use crate::filter::expr::Expr;
 use crate::lang::nearest;
 use crate::lang::quantity::{self, QuantityError};
+use crate::session::machine::cpu_list;
 
 use super::{Spec, field};
 
@@ -82,6 +83,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("percent", None, "PERCENT", false, "Only seconds in which a CPU was busier"),
     opt("usdt", None, "PROBES", true, "Static probes: FILE, or FILE:provider:name"),
     opt("latency", None, "CYCLES", false, "The least latency of a load that is sampled (30)"),
+    opt("cpu", Some('C'), "CPUS", false, "Only these CPUs, e.g. 0-3,32"),
     opt("cgroups", None, "GROUPS", false, "Only what runs in these cgroups: paths below the tree's root, with * and ?"),
     opt(
         "container",
@@ -107,6 +109,7 @@ pub const OPTIONS: &[Opt] = &[
 
 /// The options that every unit takes beside its own.
 pub const SHARED: &[&str] = &[
+    "cpu",
     "cgroups",
     "container",
     "pod",
@@ -210,6 +213,16 @@ impl Settings {
         self.get(name).map(|text| read(text).map_err(|why| format!("--{name} {text}: {why}"))).transpose()
     }
 
+    /// The chosen CPUs, in order.
+    pub fn cpus(&self) -> Result<Option<Vec<u32>>, String> {
+        let list = |text: &str| match cpu_list(text) {
+            Ok(list) if list.is_empty() => Err("-C: no CPU was named".to_owned()),
+            Ok(list) => Ok(list),
+            Err(piece) => Err(format!("-C {text}: {piece} is no CPU or range of CPUs")),
+        };
+        self.get("cpu").map(list).transpose()
+    }
+
     /// The threshold.
     pub fn than(&self) -> Result<Option<Expr>, String> {
         let above = self.get("than").or_else(|| self.get("only-than").filter(|text| *text != AS_THAN));
@@ -222,7 +235,7 @@ impl Settings {
 
     /// The same, of the whole machine.
     pub(crate) fn of_all(&self) -> Self {
-        Self { tasks: Vec::new(), processes: Vec::new(), ..self.clone() }
+        Self { tasks: Vec::new(), processes: Vec::new(), ..self.without(&["cpu"]) }
     }
 
     /// The same without some options.

@@ -150,6 +150,7 @@ mod tests {
             comm: Vec::new(),
             state,
             is_of_kernel,
+            cpu: 0,
             place: place.to_owned(),
             call: Some((202, [0, op])),
         };

@@ -113,7 +113,7 @@ pub(crate) fn about_unit(context: &Context, name: &str) -> Option<String> {
         Err(why) => format!(" It wants more: {why}, as in {}.", spec.example),
     };
     let cost = cost(context, spec).map_or_else(String::new, |cost| format!(" It costs about {cost} of each CPU here."));
-    Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.help))
+    Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.story()))
 }
 
 /// The cost of a unit's events, where all that it needs are measured already, so that it is known how often they come.

@@ -65,11 +65,9 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     if !cmd.is_empty() {
         config.command = Some(spawn::hold(cmd, output).context("the command cannot be started")?);
     }
-    if config.target == Target::System && !cmd.is_empty() && !sampling.all && config.cpus.is_none() {
-        let pid = config.command.as_ref().map_or(0, |c| c.pid());
-        config.target = Target::Processes(vec![pid]);
-    }
-    if config.target == Target::System && cmd.is_empty() && !rights.system_wide() {
+    let chosen = Some(config.target).filter(|target| sampling.all || *target != Target::System);
+    config.target = Target::or_command(chosen, config.cpus.is_some(), config.command.as_ref());
+    if config.target == Target::System && !rights.system_wide() {
         bail!(what_works(&rights));
     }
     let source = LiveSource::start(config, Box::new(RealSys), rights)?;

@@ -165,16 +165,15 @@ fn one_run(
         false => Some(spawn::hold(&args.cmd, Output::Inherit).context("the command cannot be started")?),
     };
     let chosen = args.cpus.as_deref().map(source_config::cpu_list).transpose()?;
-    let target = match (&args.pids, &args.tids, &held) {
-        (Some(pids), ..) => Target::processes(&source_config::ids(pids, "-p")?)?,
-        (_, Some(tids), _) => Target::threads(&source_config::ids(tids, "-t")?)?,
-        _ if args.more.cgroup.is_some() => Target::cgroups(args.more.cgroup.as_deref().unwrap_or_default())?,
-        _ if args.more.each_cgroup.is_some() => each_cgroup(args.more.each_cgroup.as_deref().unwrap_or_default())?,
-        (_, _, Some(held)) if !args.all && chosen.is_none() => Target::Threads(vec![held.pid()]),
-        _ => Target::System,
+    let named = match (&args.pids, &args.tids, &args.more.cgroup, &args.more.each_cgroup) {
+        (Some(pids), ..) => Some(Target::processes(&source_config::ids(pids, "-p")?)?),
+        (_, Some(tids), ..) => Some(Target::threads(&source_config::ids(tids, "-t")?)?),
+        (_, _, Some(group), _) => Some(Target::cgroups(group)?),
+        (.., Some(groups)) => Some(each_cgroup(groups)?),
+        _ => args.all.then_some(Target::System),
     };
-    let own = held.as_ref().is_some_and(|held| target == Target::Threads(vec![held.pid()]));
-    let on_exec = own && args.more.delay.is_none();
+    let target = Target::or_command(named, chosen.is_some(), held.as_ref());
+    let on_exec = target.begins_with_exec(held.as_ref(), args.more.delay.unwrap_or_default());
     let config = CountConfig {
         events: events.to_vec(),
         target,
@@ -196,7 +195,7 @@ fn one_run(
         child = held.map(|held| held.release().context("the command cannot be started")).transpose()?;
         Ok(())
     };
-    let held = match args.more.delay {
+    let held = match args.more.delay.filter(|delay| !delay.is_zero()) {
         Some(delay) => {
             release(held)?;
             std::thread::sleep(delay);

@@ -59,23 +59,25 @@ pub(crate) fn start(
     probes: bool,
 ) -> anyhow::Result<(LiveSource, Box<dyn Unit>)> {
     let mut target = narrow(args)?;
-    // On the screen the command's own output has no place.
-    let output = if probes { Output::Inherit } else { Output::Discard };
-    let command = match args.cmd.is_empty() {
-        true => None,
-        false => Some(spawn::hold(&args.cmd, output).context("the command cannot be started")?),
-    };
-    if let Some(held) = command.as_ref().filter(|_| target.is_none()) {
-        args.settings.tasks = vec![held.pid()];
-        args.settings.processes = vec![held.pid()];
-        target = Some(Target::Processes(vec![held.pid()]));
-    }
     if let Some(list) = args.settings.get("cgroups") {
         let groups = Target::cgroups(&if list.contains(',') { format!("{{{list}}}") } else { list.to_owned() })?;
         target = target.or(Some(groups));
     }
     if target.is_none() {
         target = of_container(&args.settings)?;
+    }
+    let target = target.or(args.all.then_some(Target::System));
+    // On the screen the command's own output has no place.
+    let output = if probes { Output::Inherit } else { Output::Discard };
+    let command = match args.cmd.is_empty() {
+        true => None,
+        false => Some(spawn::hold(&args.cmd, output).context("the command cannot be started")?),
+    };
+    let cpus = args.settings.cpus().map_err(Usage)?;
+    let target = Target::or_command(target, cpus.is_some(), command.as_ref());
+    if target.begins_with_exec(command.as_ref(), Duration::ZERO) {
+        args.settings.tasks = target.tasks();
+        args.settings.processes = args.settings.tasks.clone();
     }
     let unit = made(spec, args)?;
     let wants = unit.event_requests();
@@ -84,7 +86,6 @@ pub(crate) fn start(
     if events.is_empty() {
         events.push(Event::dummy());
     }
-    let cpus = args.settings.cpus().map_err(Usage)?;
     let is_across = spec.across.is_some() || unit.is_across();
     if let Some(cpus) = cpus.as_ref().filter(|_| is_across) {
         can_be_sampled(cpus)?;
@@ -106,7 +107,7 @@ pub(crate) fn start(
         inherit: true,
         pages: Some(pages),
         delay: Duration::ZERO,
-        target: if spec.whole || unit.must_see_all() { Target::System } else { target.unwrap_or(Target::System) },
+        target: if spec.whole || unit.must_see_all() { Target::System } else { target },
         cpus: cpus.filter(|_| !is_across),
         command,
         force: true,
@@ -122,12 +123,12 @@ pub(crate) fn start(
     Ok((source, unit))
 }
 
-/// The target of `--container` and `--pod`; none where no event can be bound to the groups of what runs, and the unit
-/// has to choose among all that happens.
+/// The target of `--container` and `--pod`: all, where no event can be bound to the groups of what runs, and the unit
+/// has to choose among what happens.
 fn of_container(settings: &Settings) -> anyhow::Result<Option<Target>> {
     let Some(wanted) = target::wanted(settings).map_err(Usage)?.into_iter().next() else { return Ok(None) };
     let is_bound = wanted.view(&mut Scanner::here())?.is_none();
-    Ok(if is_bound { Some(Target::containers(wanted)?) } else { None })
+    Ok(Some(if is_bound { Target::containers(wanted)? } else { Target::System }))
 }
 
 /// The unit with its settings.

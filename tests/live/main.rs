@@ -20,6 +20,7 @@ mod push;
 mod record_options;
 mod recorder;
 mod running;
+mod targets;
 mod tracepoints;
 mod units;
 mod walks;

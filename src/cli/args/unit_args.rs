@@ -187,7 +187,7 @@ pub(crate) struct UnitArgs {
     pub(crate) points: Option<String>,
     /// The whole machine (the default without a target)
     #[arg(short = 'a', long = "all-cpus")]
-    all: bool,
+    pub(crate) all: bool,
     /// These processes and what they start
     #[arg(short = 'p', long = "pid", alias = "pids", value_name = "PIDS")]
     pub(crate) pids: Option<String>,

@@ -146,7 +146,7 @@ impl LiveSource {
             watermark: (pages * rustix::param::page_size() / 2) as u32,
             cgroups: config.cgroups,
             extras: config.extras,
-            enable_on_exec: config.command.is_some() && target.is_tasks() && config.delay.is_zero(),
+            enable_on_exec: target.begins_with_exec(config.command.as_ref(), config.delay),
         };
         let mut attachment =
             Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, target.is_tasks());
@@ -243,7 +243,11 @@ impl LiveSource {
             self.open_cpu(cpu, &whos)?;
         }
         if self.attachment.rings.is_empty() {
-            return Err(OpenError::new(self.target.label(), "sampled", "it has ended", ""));
+            let reason = match self.target {
+                Target::User { .. } => "no process of that user runs",
+                _ => "it has ended",
+            };
+            return Err(OpenError::new(self.target.label(), "sampled", reason, ""));
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::kernel::spawn::HeldCommand;
 use crate::kernel::{cgroup, procfs};
 
 use super::containers::{ContainerChanges, Scanner};
@@ -33,6 +35,23 @@ pub enum Target {
 }
 
 impl Target {
+    /// Who is measured where there may be a command: it alone unless somebody was chosen, be it by CPUs. Beside others
+    /// it says no more than how long, as perf has it.
+    pub(crate) fn or_command(chosen: Option<Self>, by_cpus: bool, command: Option<&HeldCommand>) -> Self {
+        match (chosen, command) {
+            (Some(target), _) => target,
+            (None, Some(held)) if !by_cpus => Self::Processes(vec![held.pid()]),
+            _ => Self::System,
+        }
+    }
+
+    /// Whether its events begin with the exec of the command. They do where nobody else is measured: who runs already
+    /// never comes to an exec.
+    pub(crate) fn begins_with_exec(&self, command: Option<&HeldCommand>, delay: Duration) -> bool {
+        let alone = |held: &HeldCommand| *self == Self::Processes(vec![held.pid()]);
+        delay.is_zero() && command.is_some_and(alone)
+    }
+
     /// The processes of `-p`; the error names the one that is not there.
     pub(crate) fn processes(list: &[i32]) -> Result<Self, OpenError> {
         all_there("process", "-e", list, |pid| !procfs::threads(pid).is_empty()).map(Self::Processes)
@@ -257,5 +276,30 @@ mod tests {
         }
         let target = Target::processes(&[me]).expect("me");
         assert!(target.tasks().contains(&me) && !target.is_gone());
+    }
+
+    #[test]
+    fn a_command_is_measured_where_nobody_was_chosen() {
+        let held = crate::kernel::spawn::hold(&["true".into()], crate::kernel::spawn::Output::Discard).expect("held");
+        let (own, me) = (held.pid(), std::process::id() as i32);
+        let user = || Target::User { name: "0".into(), uid: 0 };
+        let chosen = [
+            (None, false, Target::Processes(vec![own])),
+            (None, true, Target::System),
+            (Some(Target::System), false, Target::System),
+            (Some(Target::Processes(vec![me])), false, Target::Processes(vec![me])),
+            (Some(Target::Threads(vec![me])), true, Target::Threads(vec![me])),
+            (Some(user()), false, user()),
+            (Some(Target::Cgroups(Vec::new())), false, Target::Cgroups(Vec::new())),
+        ];
+        for (at, (target, by_cpus, measured)) in chosen.into_iter().enumerate() {
+            let target = Target::or_command(target, by_cpus, Some(&held));
+            assert_eq!(target, measured);
+            assert_eq!(target.begins_with_exec(Some(&held), Duration::ZERO), at == 0, "{target:?}");
+            assert!(!target.begins_with_exec(Some(&held), Duration::from_millis(10)), "{target:?}");
+            assert!(!target.begins_with_exec(None, Duration::ZERO), "{target:?}");
+        }
+        assert_eq!(Target::or_command(None, false, None), Target::System);
+        held.cancel();
     }
 }

@@ -1,0 +1,183 @@
+//! Who is measured, and from when on: each kind of target by itself and beside a command, which is measured where nobody
+//! else was chosen, and says no more than how long where somebody was. perf decides the same of the same words.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::common::process::{Running, until};
+use crate::common::session::Session;
+use crate::common::{allowed, installed, is_root, program, run, skipped, traced};
+
+/// The busy process, by a name that nobody else has.
+const BUSY: &str = "busy-beside";
+/// Whose it is where that may be chosen: nobody else's.
+const USER: u32 = 61_234;
+/// The command, which is busy for a while.
+const COMMAND: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; sleep 0.3"];
+
+/// A busy process in a group of its own, where one can be made.
+struct Scene {
+    dir: tempfile::TempDir,
+    busy: Running,
+    group: Option<(String, PathBuf)>,
+}
+
+impl Scene {
+    fn set() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).expect("mode");
+        let shell = dir.path().join(BUSY);
+        std::fs::copy("/bin/sh", &shell).expect("copied");
+        let mut command = Command::new(&shell);
+        command.arg0("sh").args(["-c", "while :; do :; done"]);
+        if is_root() {
+            command.uid(USER);
+        }
+        let busy = Running(command.spawn().expect("it runs"));
+        let comm = format!("/proc/{}/comm", busy.pid());
+        until("it is busy", || std::fs::read_to_string(&comm).is_ok_and(|name| name.trim() == BUSY));
+        let name = format!("perfprof-beside-{}", std::process::id());
+        let group =
+            perfprof_tui::kernel::cgroup::tree().map(|root| (root.join(&name), name)).and_then(|(path, name)| {
+                std::fs::create_dir(&path).ok()?;
+                std::fs::write(path.join("cgroup.procs"), busy.pid().to_string()).ok()?;
+                Some((name, path))
+            });
+        Self { dir, busy, group }
+    }
+
+    /// What is measured of whom: each of the options, with whether it chooses somebody.
+    fn targets(&self) -> Vec<(Vec<String>, bool)> {
+        let pid = self.busy.pid().to_string();
+        let words = |text: &str| text.replace("{pid}", &pid).split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let mut targets = vec![(Vec::new(), false)];
+        for text in ["-p {pid}", "-t {pid}", "-p {pid},{own}", "-p {pid} -i", "-p {pid} -D 10"] {
+            targets.push((words(&text.replace("{own}", &std::process::id().to_string())), true));
+        }
+        for text in ["-a", "-C 0-1023"] {
+            let online = std::fs::read_to_string("/sys/devices/system/cpu/online").expect("CPUs");
+            targets.push((words(&text.replace("0-1023", online.trim())), true));
+        }
+        match is_root() {
+            true => targets.push((words(&format!("-u {USER}")), true)),
+            false => skipped("-u: not root"),
+        }
+        match &self.group {
+            Some((name, _)) => targets.push((words(&format!("-a -G {name}")), true)),
+            None => skipped("-G: no cgroup can be made"),
+        }
+        targets
+    }
+
+    /// Records with some options of either program; without a command until it is told to end.
+    fn record(&self, mut recorder: Command, options: &[String], command: &[&str]) -> PathBuf {
+        let file = self.dir.path().join("x.data");
+        recorder.args(["record", "-q", "-e", "cpu-clock", "-o"]).arg(&file).args(options);
+        recorder.arg("--").args(command).stdout(Stdio::null());
+        if command.is_empty() {
+            let recorder = recorder.spawn().expect("it runs");
+            let pid = recorder.id().to_string();
+            until("it measures", || crate::common::process::has_events(recorder.id()));
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            run(Command::new("kill").args(["-INT", &pid]));
+            assert!(Running(recorder).0.wait().expect("it ends").success(), "{options:?}");
+        } else {
+            run(&mut recorder);
+        }
+        file
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.busy.0.kill();
+        let _ = self.busy.0.wait();
+        if let Some((_, path)) = &self.group {
+            let _ = std::fs::remove_dir(path);
+        }
+    }
+}
+
+/// The samples of a thread's name.
+fn samples(file: &Path, comm: &str) -> usize {
+    let out = run(program().args(["script", "-F", "comm", "-i"]).arg(file).stdin(Stdio::null()));
+    String::from_utf8_lossy(&out.stdout).lines().filter(|line| line.trim() == comm).count()
+}
+
+/// Whether the event of a recording begins with an exec, as perf reads it.
+fn begins_with_exec(file: &Path) -> bool {
+    let out = run(Command::new("perf").args(["evlist", "-v", "-i"]).arg(file).stdin(Stdio::null()));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    text.lines().find(|line| line.starts_with("cpu-clock")).expect("the event").contains("enable_on_exec: 1")
+}
+
+#[test]
+fn who_was_chosen_is_recorded_beside_a_command() {
+    needs!(allowed());
+    let scene = Scene::set();
+    let mut faults = Vec::new();
+    for (options, chosen) in scene.targets() {
+        let alone = samples(&scene.record(program(), &options, &[]), BUSY);
+        let file = scene.record(program(), &options, &COMMAND);
+        let (busy, command) = (samples(&file, BUSY), samples(&file, "sh"));
+        if alone == 0 || (busy > 0) != chosen || !chosen && command == 0 {
+            faults.push(format!("{options:?}: {alone} samples alone, {busy} and {command} beside a command"));
+        }
+        if installed("perf") {
+            let own = begins_with_exec(&file);
+            let perf = begins_with_exec(&scene.record(Command::new("perf"), &options, &COMMAND));
+            if own != perf {
+                faults.push(format!("{options:?}: begins with the exec: {own}, of perf {perf}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Whatever the event and the way of call chains.
+#[test]
+fn other_events_begin_beside_a_command_too() {
+    needs!(allowed(), traced());
+    let scene = Scene::set();
+    let pid = scene.busy.pid().to_string();
+    let file = scene.dir.path().join("x.data");
+    for options in [["-e", "sched:sched_stat_runtime"], ["--call-graph", "fp"], ["-e", "task-clock"]] {
+        let mut command = program();
+        command.args(["record", "-q", "-p", &pid, "-o"]).arg(&file).args(options).args(["--", "sleep", "0.5"]);
+        run(&mut command);
+        assert!(samples(&file, BUSY) > 0, "{options:?}");
+    }
+}
+
+/// A unit narrows itself to who was chosen, and else to the command.
+#[test]
+fn units_measure_who_was_chosen_beside_a_command() {
+    needs!(allowed());
+    let scene = Scene::set();
+    let mut faults = Vec::new();
+    for (options, chosen) in scene.targets() {
+        if options.iter().any(|word| matches!(word.as_str(), "-u" | "-i" | "-D")) {
+            continue;
+        }
+        let options = options.iter().map(|word| word.replace("-G", "--cgroups"));
+        let out = run(program().args(["profile", "--batch"]).args(options.clone()).arg("--").args(COMMAND));
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        if text.contains(BUSY) != chosen || !text.contains('%') {
+            faults.push(format!("{:?}: {text}", options.collect::<Vec<_>>()));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_screen_shows_who_was_chosen_beside_a_command() {
+    needs!(allowed());
+    let scene = Scene::set();
+    let pid = scene.busy.pid().to_string();
+    let mut session = Session::start(&["-p", &pid, "-s", "comm", "--", "sleep", "60"], 24, 80);
+    session.wait_for_line(&["%", BUSY]);
+    session.keys("q");
+    assert!(session.end().success());
+}

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
-
 use crate::engine::Urgency;
 use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
@@ -58,13 +56,20 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    let mut recorder = Recorder::start(&info, &args, &named, source.command_pid())
-        .with_context(|| format!("{} cannot be written", args.target().display()))?;
+    let mut recorder = Recorder::start(&info, &args, &named, source.command_pid()).map_err(|error| {
+        let named = error.downcast_ref::<std::io::Error>().map(|io| unwritten(args.target(), io));
+        named.map_or(error, anyhow::Error::msg)
+    })?;
     let ended =
         recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(args.target(), error))?;
     let path = recorder.complete().map_err(|error| recorder.salvage(args.target(), error))?;
     if !args.quiet {
-        let samples = format!("{} samples", unit::thousands(recorder.samples));
+        let samples = match recorder.samples {
+            0 if !args.sampling.no_samples => {
+                "no samples, as the event never happened where it was measured".to_owned()
+            }
+            n => format!("{} samples", unit::thousands(n)),
+        };
         complain(&format!(
             "{ended}; wrote {samples}, lost {}, {} to {}",
             unit::thousands(recorder.lost),
@@ -247,7 +252,7 @@ impl<'a> Recorder<'a> {
             return Ok(path);
         };
         let mut sections = described(self.info)?;
-        sections.extend(recorder_of(self.args));
+        sections.push(recorder_of(self.args, self.info));
         sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
         sections.extend(features::clock());
         let named: Vec<NamedContainer> = self.named.values().cloned().collect();

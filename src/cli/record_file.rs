@@ -40,7 +40,7 @@ impl RecordSink {
                 anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
             }
             let mut sections = described(info)?;
-            sections.extend(recorder_of(args));
+            sections.push(recorder_of(args, info));
             sections.extend(features::clock());
             let out = Box::new(super::output::binary());
             let mut stream = Self::Stream(StreamWriter::start(out, &info.events, &sections)?);
@@ -174,9 +174,10 @@ pub(super) fn names_of(named: &[NamedContainer]) -> Option<Section> {
     (!named.is_empty()).then(|| (bit::CONTAINERS, containers::encode(named.iter())))
 }
 
-/// Whose threads are nobody's figures: ours, unless they are recorded.
-pub(super) fn recorder_of(args: &Record) -> Option<Section> {
-    (!args.sampling.include_self).then(|| (bit::RECORDER, recorder::encode(std::process::id() as i32)))
+/// Whose threads are nobody's figures, ours, unless they are recorded; and how call chains are taken.
+pub(super) fn recorder_of(args: &Record, info: &Info) -> Section {
+    let own = (!args.sampling.include_self).then(|| std::process::id() as i32);
+    (bit::RECORDER, recorder::encode(own, info.states.iter().map(|state| state.chains)))
 }
 
 /// What describes the machine and the events.

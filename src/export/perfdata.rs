@@ -255,7 +255,7 @@ fn sections(
     }
     if moment.live {
         sections.push(CpuTopology::here());
-        sections.extend(moment.own_pid.map(|pid| (bit::RECORDER, recorder::encode(pid))));
+        sections.extend(moment.own_pid.map(|pid| (bit::RECORDER, recorder::encode(Some(pid), []))));
         sections.extend(features::clock());
         sections.extend(build_ids::sections(&identified_files(moment)));
         sections.extend(tracing(events).and_then(Result::ok));
@@ -313,7 +313,7 @@ mod tests {
         let live = Info::new(Origin::Live);
         assert_eq!((told(&live, Some(4711)), told(&live, None)), (Some(4711), None));
         let mut recorded = Info::new(Origin::Recorded);
-        let machine = vec![(bit::RECORDER, recorder::encode(8))];
+        let machine = vec![(bit::RECORDER, recorder::encode(Some(8), []))];
         recorded.hosts = Hosts::new(PerHost::one(SourceHost { machine, ..SourceHost::named("") }), Vec::new());
         assert_eq!(told(&recorded, Some(4711)), Some(8), "who recorded it, not who copies it");
     }

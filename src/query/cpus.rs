@@ -102,6 +102,8 @@ pub struct CpuAnswer {
     /// The share of what busy CPUs would have given in the window that came and was not idle, in percent;
     /// `None` where that is not known.
     pub busy: Option<f64>,
+    /// The CPUs that are sampled.
+    pub sampled: usize,
     /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
     pub cpu: Option<u16>,
     /// The functions behind the slots of [`CpuAnswer::cpu`], the most frequent first; empty where none was asked

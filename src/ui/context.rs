@@ -6,7 +6,7 @@ use crate::cpu::findings::Finding;
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::CpuFacts;
-use crate::event::plain;
+use crate::event::{Rate, RunState, plain};
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
 use crate::query::answer::Meter;
 use crate::query::cpus::CpuAnswer;
@@ -101,6 +101,19 @@ impl Context {
     /// The findings of a CPU.
     pub(crate) fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |f| f.cpu == Some(cpu))
+    }
+
+    /// True if what a live session measures has no samples for the screens: they are for analysis units, or of none.
+    pub(crate) fn samples_nothing(&self) -> bool {
+        let is_sampled = |meter: &Meter| {
+            let state = &meter.state;
+            !state.for_units
+                && state.rate != Rate::Period(0)
+                && matches!(state.run, RunState::Running | RunState::Paused)
+        };
+        let events = &self.answer.events;
+        let unsampled = || events.iter().all(|event| event.meter.as_ref().is_some_and(|meter| !is_sampled(meter)));
+        self.info.origin == Origin::Live && !events.is_empty() && unsampled()
     }
 
     /// True if the event of this name is measured.

@@ -54,10 +54,22 @@ impl<'a> Scene<'a> {
         self.frame.size.0 < MIN.0 || self.frame.size.1 < MIN.1
     }
 
-    /// The ages of samples that count, in words.
+    /// How far back a live session's samples reach, where the oldest are forgotten.
+    pub(crate) fn retention(self) -> Option<u64> {
+        let answer = &self.context.answer;
+        let forgot = answer.ledger.evicted > 0 && self.context.info.origin == Origin::Live;
+        forgot.then(|| answer.elapsed_ns.saturating_sub(answer.kept_from))
+    }
+
+    /// The ages of samples that count, in words; of those that are kept.
     pub(crate) fn age_shown(self) -> Option<String> {
         let (age, chosen) = (self.selection.age, self.selection.age_chosen);
         let shown = self.selection.range().is_none() && (chosen || age != Age::All);
-        (shown && self.context.info.has_times()).then(|| describe_age(age))
+        let words = match (age, self.retention()) {
+            (Age::Last(ns), Some(kept)) if kept < ns => describe_age(Age::Last(kept - kept % 1_000_000_000)),
+            (Age::All, Some(_)) => "all that is kept".to_owned(),
+            _ => describe_age(age),
+        };
+        (shown && self.context.info.has_times()).then_some(words)
     }
 }

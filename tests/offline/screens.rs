@@ -1,8 +1,12 @@
 //! Screens of real recordings, as text: what is seen at each size, in each state.
 
+use std::sync::Arc;
+
 use crate::common::harness::Harness;
 use perfprof_tui::engine::Clock;
 use perfprof_tui::panel::text::printable;
+use perfprof_tui::query::Answer;
+use perfprof_tui::query::cpus::CpuAnswer;
 
 fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
@@ -87,6 +91,85 @@ fn the_clock_runs_by_itself_and_a_view_that_is_late_says_so() {
     // What stands still on purpose is not late.
     let frozen = at(live().keys(" "), 63.2, 9.0).text();
     assert!(frozen.contains("‖ frozen") && !frozen.contains(" s old"), "{frozen}");
+}
+
+/// A live session with an answer that is otherwise.
+fn answered(width: u16, keys: &str, change: impl FnOnce(&mut Answer)) -> Harness {
+    let mut harness = Harness::open("switches.data", "switches.kallsyms", width, 24).metered().keys(keys);
+    let mut answer = (*harness.app.context.answer).clone();
+    change(&mut answer);
+    harness.app.set_answer(Arc::new(answer));
+    harness
+}
+
+#[test]
+fn the_header_says_how_far_back_samples_reach() {
+    const SECOND: u64 = 1_000_000_000;
+    let header = |width, age: &str, forgotten: u64, from: f64| {
+        let harness = answered(width, &format!(":window {age}<ret>"), |answer| {
+            answer.elapsed_ns = 600 * SECOND;
+            answer.kept_from = (from * SECOND as f64) as u64;
+            answer.ledger.evicted = forgotten;
+        });
+        harness.text().lines().next().unwrap_or_default().to_owned()
+    };
+    for width in [80, 140] {
+        let less = header(width, "last 30", 9, 594.3);
+        assert!(less.contains("  last 5 s  ") && less.contains("  retention 00:05"), "{less}");
+        let more = header(width, "last 30", 9, 300.0);
+        assert!(more.contains("  last 30 s  ") && more.contains("  retention 05:00"), "{more}");
+        let all = header(width, "all", 9, 300.0);
+        assert!(all.contains("  all that is kept  ") && all.contains("  retention 05:00"), "{all}");
+        // Nothing came until then, and nothing was forgotten.
+        let late = header(width, "last 30", 0, 594.3);
+        assert!(late.contains("  last 30 s  ") && !late.contains("retention") && late.contains(" samples"), "{late}");
+    }
+    let narrow = header(60, "last 30", 9, 594.3);
+    assert!(narrow.contains("  retention 00:05") && !narrow.contains(" samples"), "{narrow}");
+}
+
+/// Shares are of the CPUs, of some of them, or of whom was chosen.
+#[test]
+fn the_load_says_whose_it_is() {
+    let load = |width, target: &str, cpus: &str, busy| {
+        let harness = answered(width, "1", |answer| {
+            (answer.target, answer.cpus) = (target.to_owned(), cpus.to_owned());
+            let by_cpu = CpuAnswer { busy: Some(busy), sampled: 2, ..(*answer.by_cpu).clone() };
+            answer.by_cpu = Arc::new(by_cpu);
+        });
+        harness.text().lines().nth(1).unwrap_or_default().trim_end().to_owned()
+    };
+    for (target, cpus, words) in [
+        ("", "", "  CPU busy 47 %"),
+        ("pid 7", "", "  uses 94 % of a CPU"),
+        ("2 cgroups", "0-1", "  uses 94 % of a CPU"),
+        ("", "0-1", "  CPU 0-1 busy 47 %"),
+        ("", "0,2,4,6,8,10,12,14,16,18,20,22,24", "  these CPUs busy 47 %"),
+    ] {
+        let line = load(80, target, cpus, 47.0);
+        assert!(line.ends_with(words), "{target} {cpus}: {line}");
+    }
+}
+
+/// A session of a unit has no samples for other screens, and says what would give some.
+#[test]
+fn screens_without_an_event_say_what_would_give_them_one() {
+    let screen = |tab: &str, for_units, target: &str| {
+        let harness = answered(80, &format!("{tab}fcomm == nobody<ret>"), |answer| {
+            (answer.unfiltered, answer.target) = (Default::default(), target.to_owned());
+            answer.events.retain(|event| event.meter.is_some());
+            for meter in answer.events.iter_mut().filter_map(|event| event.meter.as_mut()) {
+                meter.state.for_units = for_units;
+            }
+        });
+        harness.text()
+    };
+    for tab in ["1", "2", "3"] {
+        let unit = screen(tab, true, "");
+        assert!(unit.contains("no sampling event") && unit.contains("5 lists those that there are"), "{tab}: {unit}");
+        assert!(screen(tab, false, "").contains("An idle machine gives few"), "{tab}");
+        assert!(screen(tab, false, "pid 7").contains("Who sleeps gives none"), "{tab}");
+    }
 }
 
 #[test]

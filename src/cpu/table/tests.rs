@@ -18,6 +18,7 @@ fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
         frequency: 200,
         whole: true,
         busy: None,
+        sampled: 0,
         cpu: Some(32),
         behind: vec![behind],
     };

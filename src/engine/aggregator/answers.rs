@@ -135,7 +135,7 @@ impl Aggregator {
         let window = until.saturating_sub(self.ingest.core().start.max(self.cleared_at)).min(cpus::WINDOW_NS);
         let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
         let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));
-        CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, ..answer }
+        CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, sampled: self.facts.n_cpus, ..answer }
     }
 
     fn ledger(&self) -> Ledger {

@@ -3,12 +3,12 @@
 use ratatui::style::Style;
 
 use crate::cpu::sampler::CpuRow;
-use crate::event::{CallGraph, plain};
+use crate::event::CallGraph;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
-use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::session::machine::Ticks;
+use crate::session::recorder;
 use crate::source::Rate;
 use crate::ui::command::Command;
 use crate::ui::commands::program;
@@ -54,9 +54,12 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
     let room = if several && scene.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
     add(fit_end(&hosts(scene), room).into_owned(), theme.text, 8);
     add(if several { String::new() } else { scene.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
-    let event = scene.event().map_or_else(String::new, event_name);
+    let event = scene.event().map_or_else(String::new, |event| event.name.clone());
     let running = scene.context.meter(scene.selection.event).map(|meter| meter.state.chains);
-    let recorded = || scene.recorded_event().map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
+    let recorded = || {
+        let told = recorder::way(&scene.context.info.hosts.first().machine, scene.selection.event);
+        told.or_else(|| scene.recorded_event().map(|event| CallGraph::of(&event.attr))).unwrap_or(CallGraph::Fp)
+    };
     let way = running.or_else(|| scene.context.info.chains.then(recorded)).filter(|way| way.is_on());
     let chains = way.map_or_else(String::new, |way| format!("-g {}", way.spelling()));
     add(event, theme.text, 13);
@@ -81,10 +84,14 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
         add(format!("view {seconds} s old"), theme.error, 12);
     }
     add(scene.age_shown().unwrap_or_default(), theme.text, 10);
-    add(format!("{} samples", thousands(answer.view.shown.samples)), theme.text, 12);
-    if answer.kept_from > 1_000_000_000 && scene.context.info.origin == Origin::Live {
-        add(format!("retention {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 4);
-    }
+    let retention = scene.retention();
+    // How many there are means little where nobody knows of which time.
+    add(
+        format!("{} samples", thousands(answer.view.shown.samples)),
+        theme.text,
+        if retention.is_some() { 7 } else { 12 },
+    );
+    add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
     let lost = answer.ledger.lost();
     let lost_text = match lost {
         0 => "lost 0".to_owned(),
@@ -110,13 +117,6 @@ const NAMES: usize = 24;
 
 /// The weight of the rate, which belongs to the event before it.
 const RATE: u8 = 6;
-
-/// An event's name; where only user code is sampled, though nobody asked for that, it says so as perf does.
-fn event_name(event: &EventInfo) -> String {
-    let user = event.meter.as_ref().is_some_and(|meter| meter.state.user_only);
-    let said = plain(&event.name) != event.name;
-    if user && !said { format!("{}:u", event.name) } else { event.name.clone() }
-}
 
 /// The machine's name, or those of some, or how many they are.
 fn hosts(scene: Scene<'_>) -> String {
@@ -211,7 +211,7 @@ fn trail(scene: Scene<'_>) -> Vec<String> {
     trail
 }
 
-/// The load of the CPUs, which shares are of; the longest words for which there is room.
+/// The load that shares are of, of the CPUs or of whom was chosen; the longest words for which there is room.
 fn machine(scene: Scene<'_>, room: usize) -> String {
     let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
     let whole = scene.context.answer.target.is_empty() && scene.context.answer.cpus.is_empty();
@@ -220,7 +220,9 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
         .host
         .as_ref()
         .filter(|host| whole && !host.rows.is_empty() && scene.context.answer.ended.is_none());
-    let words = match (host, scene.context.answer.by_cpu.busy) {
+    let by_cpu = &scene.context.answer.by_cpu;
+    let of_target = scene.context.info.origin == Origin::Live && !scene.context.answer.target.is_empty();
+    let words = match (host, by_cpu.busy) {
         (Some(host), _) => {
             let mean = |of: &dyn Fn(&CpuRow) -> f32| {
                 let online = host.rows.iter().filter(|row| row.online);
@@ -231,6 +233,11 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
             let user = share(Ticks::USER) + share(Ticks::NICE);
             let (system, soft) = (share(Ticks::SYSTEM), share(Ticks::IRQ) + share(Ticks::SOFTIRQ));
             vec![format!("{busy}: user {user:.0}  system {system:.0}  softirq {soft:.0}"), busy]
+        }
+        (None, Some(busy)) if of_target => vec![format!("uses {:.0} % of a CPU", busy * by_cpu.sampled as f64)],
+        (None, Some(busy)) if !scene.context.answer.cpus.is_empty() => {
+            let of = |cpus: &str| format!("{cpus} busy {busy:.0} %");
+            vec![of(&format!("CPU {}", scene.context.answer.cpus)), of("these CPUs")]
         }
         (None, Some(busy)) => vec![format!("CPU busy {busy:.0} %")],
         (None, None) if scene.selection.hide_idle && seen.period < all.period => {

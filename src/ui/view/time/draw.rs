@@ -11,10 +11,14 @@ use crate::ui::scene::Scene;
 use crate::ui::view::time::heat::{self, Map};
 use crate::ui::view::time::layout::{map_area, rows_a_line, slot_of, turned, wide};
 use crate::ui::view::time::state::{Selection, TimeScreen};
+use crate::ui::view::top::draw as table;
 use crate::ui::widget::Canvas;
 
 /// Draws it.
 pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
+    if scene.context.info.origin == Origin::Live && scene.context.answer.unfiltered.samples == 0 {
+        return table::empty(scene, on);
+    }
     let Some(heat) = scene.context.answer.view.heat.as_ref().filter(|heat| heat.length > 0) else {
         on.put(2, 1, "looking when samples came…", on.theme.dim);
         return;
@@ -41,10 +45,7 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
         return Some("These samples do not say when they were taken: record with perf record -T.");
     }
     if scene.context.answer.unfiltered.samples == 0 {
-        return Some(match scene.context.info.origin {
-            Origin::Live => "No samples yet, so there is no time to show.",
-            Origin::Recorded => "There are no samples of this event.",
-        });
+        return Some("There are no samples of this event.");
     }
     match heat.by {
         HeatBy::Latency if heat.rows == 0 => Some(

@@ -9,6 +9,8 @@ use crate::panel::{Align, Cell};
 use crate::profile::frames::SymState;
 use crate::query::answer::{MAX_ROWS, Mark, TopLine};
 use crate::query::{ColumnKey, Order};
+use crate::ui::commands::program;
+use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::columns::{self, TopColumnSpan};
@@ -91,10 +93,23 @@ pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
         } else if answer.ended.is_some() {
             vec!["No samples.".to_owned(), "The event may never have happened, or the target was idle.".to_owned()]
         } else {
-            vec!["Waiting for samples…".to_owned(), "An idle machine gives few.".to_owned()]
+            waiting(scene).into()
         };
     for (i, text) in lines.iter().enumerate() {
         on.put(2, 2 + i as u16, text, if i == 0 { on.theme.text } else { on.theme.dim });
+    }
+}
+
+/// What a live session without samples waits for, or that it waits for none and what would give some.
+fn waiting(scene: Scene<'_>) -> [String; 2] {
+    let events = scene.context.keymap.key_of(&program::EVENTS).map(shown).unwrap_or_default();
+    match (scene.context.samples_nothing(), scene.context.answer.target.is_empty()) {
+        (true, _) => [
+            "This session has no sampling event.".to_owned(),
+            format!("{events} lists those that there are: Enter on cpu-clock samples what the CPUs do"),
+        ],
+        (_, true) => ["Waiting for samples…".to_owned(), "An idle machine gives few.".to_owned()],
+        (_, false) => ["Waiting for samples…".to_owned(), "Who sleeps gives none.".to_owned()],
     }
 }
 

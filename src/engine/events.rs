@@ -212,7 +212,6 @@ mod tests {
             chains: crate::event::CallGraph::None,
             cpus: String::new(),
             for_units: false,
-            user_only: false,
         }
     }
 

@@ -204,6 +204,28 @@ impl Event {
         (self.no_samples || self.attr.period_or_freq != 0).then(|| Rate::of(&self.attr))
     }
 
+    /// A name that says, as perf's do, that only user code is measured.
+    pub(crate) fn user_only_name(name: &str) -> String {
+        let letters = Self::modifiers(name);
+        let colon = if letters.is_empty() && !name.ends_with('/') { ":" } else { "" };
+        if letters.contains('u') { name.to_owned() } else { format!("{name}{colon}u") }
+    }
+
+    /// Makes it the timer that stands in for cycles, in the same code and without their precision.
+    pub(crate) fn become_clock(&mut self) {
+        let clock = Self::cpu_clock();
+        let letters: String = Self::modifiers(&self.name).chars().filter(|c| !matches!(c, 'p' | 'P')).collect();
+        self.name = clock.name;
+        if !letters.is_empty() {
+            self.name.extend([":", &letters]);
+        }
+        if self.attr.has(Flag::ExcludeKernel) && !self.attr.has(Flag::ExcludeUser) {
+            self.name = Self::user_only_name(&self.name);
+        }
+        (self.attr.kind, self.attr.config) = (clock.attr.kind, clock.attr.config);
+        self.attr.set_precise(0);
+    }
+
     /// The modifier letters that it has.
     pub(crate) fn modifiers(name: &str) -> &str {
         match name.rfind('/') {

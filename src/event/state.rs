@@ -35,8 +35,6 @@ pub struct EventState {
     pub cpus: String,
     /// Whether analysis units alone want it: its samples are not kept.
     pub for_units: bool,
-    /// Whether the kernel's code is left out of it.
-    pub user_only: bool,
 }
 
 impl EventState {

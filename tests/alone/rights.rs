@@ -83,6 +83,9 @@ fn each_level_sees_what_the_readme_says() {
         assert!(count(&program, &file, "user") > 0, "{row}: nobody sees its own commands");
         let seen = count(&program, &file, "kernel");
         assert_eq!(seen > 0, kernel, "{row}: {seen} samples of the kernel\n{}", text(&output));
+        let listed = Command::new(&program).args(["evlist", "-i"]).arg(&file).output().expect("ran").stdout;
+        let name = if kernel { "cpu-clock\n" } else { "cpu-clock:u\n" };
+        assert!(String::from_utf8_lossy(&listed).starts_with(name), "{row}: {}", String::from_utf8_lossy(&listed));
         if !kernel {
             assert!(text(&output).contains("kernel"), "{row}: that is said: {}", text(&output));
         }

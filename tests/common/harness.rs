@@ -309,7 +309,6 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
         chains: perfprof_tui::event::CallGraph::Fp,
         cpus: String::new(),
         for_units: false,
-        user_only: false,
     };
     let rate = samples as f64 / seconds;
     let history = (0..24).map(|i| (rate * (0.6 + 0.4 * f64::from(i % 5) / 4.0)) as f32).collect();

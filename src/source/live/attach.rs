@@ -223,11 +223,16 @@ impl Attachment {
                 (Ok(fd), _) => return Ok(Some(fd)),
                 // The first ring finds out what the kernel knows; from then on EINVAL says something else.
                 (Err(Errno::INVAL), Some(less)) if self.rings.is_empty() => self.have = less,
-                (Err(Errno::ACCESS | Errno::PERM), _) if !self.common.exclude.kernel && !self.rights.kernel() => {
+                (Err(Errno::ACCESS | Errno::PERM), _)
+                    if (0..self.slots.len()).all(|i| self.may_leave_kernel_out(i)) =>
+                {
                     self.user_only()
                 }
                 (Err(errno), _) if OpenError::is_gone(errno, cpu as i32) => return Ok(None),
-                (Err(errno), _) => return Err(OpenError::open("dummy", &attr, errno, &self.rights)),
+                (Err(errno), _) => {
+                    let wanted: Vec<String> = self.slots.iter().map(|slot| slot.event.name.clone()).collect();
+                    return Err(OpenError::open(&wanted.join(","), &attr, errno, &self.rights));
+                }
             }
         }
     }
@@ -303,6 +308,7 @@ impl Attachment {
 
     /// Changes what is asked for so that another try may succeed.
     fn fall_back(&mut self, i: usize, attr: &Attr, errno: Errno) -> Result<(), OpenError> {
+        let without_kernel = self.may_leave_kernel_out(i);
         let Slot { event, note, .. } = &mut self.slots[i];
         let missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV);
         let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
@@ -313,10 +319,8 @@ impl Attachment {
         } else if missing && attr.branch_sample_type != 0 {
             return Err(OpenError::branches(&event.name, errno));
         } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {
-            let clock = Event::cpu_clock();
-            let was = std::mem::replace(&mut event.name, clock.name);
-            (event.attr.kind, event.attr.config) = (clock.attr.kind, clock.attr.config);
-            event.attr.set_precise(0);
+            let was = event.name.clone();
+            event.become_clock();
             let mut said = format!("no hardware counters here: {was} became cpu-clock, a timer");
             if !attr.has(Flag::Freq) && attr.period_or_freq > 0 {
                 let ns = (attr.period_or_freq / CYCLES_A_NS).max(SHORTEST_NS);
@@ -324,12 +328,17 @@ impl Attachment {
                 said.push_str(&format!(", and {} cycles {} µs", attr.period_or_freq, ns as f64 / 1e3));
             }
             *note = Some(said);
-        } else if denied && !self.common.exclude.kernel && !self.rights.kernel() {
+        } else if denied && without_kernel {
             self.user_only();
         } else {
             return Err(OpenError::open(&event.name, attr, errno, &self.rights));
         }
         Ok(())
+    }
+
+    /// Whether it is the kernel's code that keeps an event from being opened, and without it something would be left.
+    fn may_leave_kernel_out(&self, i: usize) -> bool {
+        !self.common.exclude.kernel && !self.rights.kernel() && !self.attr(i).has(Flag::ExcludeUser)
     }
 
     fn user_only(&mut self) {

@@ -135,8 +135,13 @@ impl Counters {
                     break;
                 }
                 Err(errno) if OpenError::is_gone(errno, cpu) => return Ok(()),
-                Err(Errno::ACCESS | Errno::PERM) if !self.config.exclude.kernel && !self.rights.kernel() => {
+                Err(Errno::ACCESS | Errno::PERM)
+                    if !self.config.exclude.kernel && !self.rights.kernel() && !attr.has(Flag::ExcludeUser) =>
+                {
                     self.config.exclude.kernel = true;
+                    let is_told = |event: &&mut Event| event.tracepoint.is_none() && !event.attr.is_dummy();
+                    let told = self.config.events.iter_mut().filter(is_told);
+                    told.for_each(|event| event.name = Event::user_only_name(&event.name));
                     let level = self.rights.paranoid;
                     self.note = Some(format!(
                         "user code only: kernel.perf_event_paranoid is {level} (run as root to count the kernel)"

@@ -18,7 +18,7 @@ pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
     if attr::walks(&a.slots[i].event, &a.common) {
         attr.set(Flag::ExcludeCallchainUser, false);
     }
-    EventDesc { name: a.slots[i].event.name.clone(), attr, ids: own.map(|fresh| fresh.id).collect() }
+    EventDesc { name: a.slots[i].name(&a.common), attr, ids: own.map(|fresh| fresh.id).collect() }
 }
 
 pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {

@@ -1,6 +1,7 @@
 //! The reasons why an event cannot be opened, in words that say what to do. The same words serve the command
 //! line, the screen and `doctor`.
 
+use crate::event::plain;
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
 use crate::kernel::cpus;
 use crate::kernel::limits::{Rights, raise_files};
@@ -103,7 +104,7 @@ impl OpenError {
     /// A refusal for want of rights.
     pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);
-        let reason = if event.contains(':') && rights.paranoid > -1 && !rights.privileged() {
+        let reason = if plain(event).contains(':') && rights.paranoid > -1 && !rights.privileged() {
             format!("{reason}; tracepoints want perf_event_paranoid -1")
         } else {
             reason

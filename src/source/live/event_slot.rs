@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::kernel::attr::Flag;
 use crate::kernel::bpf::LoadedProgram;
 use crate::kernel::cpus;
 use crate::kernel::sys::Counts;
@@ -44,9 +43,18 @@ impl Slot {
         self.is_open() && self.event.wants(cpu)
     }
 
+    /// The name that it goes by: where the session leaves the kernel's code out it says so.
+    pub(super) fn name(&self, common: &CommonAttrs) -> String {
+        let is_told = common.exclude.kernel && !common.exclude.user && !self.event.attr.is_dummy();
+        match is_told && self.event.tracepoint.is_none() {
+            true => Event::user_only_name(&self.event.name),
+            false => self.event.name.clone(),
+        }
+    }
+
     pub(crate) fn state(&self, common: &CommonAttrs) -> EventState {
         EventState {
-            name: self.event.name.clone(),
+            name: self.name(common),
             run: self.run.clone(),
             note: self.note.clone(),
             filter: self.event.filter.as_ref().map(|filter| filter.text.clone()),
@@ -54,7 +62,6 @@ impl Slot {
             chains: attr::way(&self.event, common),
             cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),
             for_units: self.event.for_units,
-            user_only: common.exclude.kernel || self.event.attr.has(Flag::ExcludeKernel),
         }
     }
 }

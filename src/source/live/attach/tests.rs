@@ -130,6 +130,44 @@ fn without_rights_to_the_kernel_user_code_is_sampled() {
     a.by_task = true;
     assert_eq!(a.open(0, EventTarget::Task(7)), Ok(true));
     assert!(a.notes[0].contains("user code only") && a.notes.len() == 1);
+    assert_eq!(a.states()[0].name, "cpu-clock:u");
+}
+
+/// The name of a timer that stands in, or of which the kernel's part is denied, says in which code it samples.
+#[test]
+fn names_say_where_only_user_code_is_sampled() {
+    let names = |text: &str, paranoid| {
+        let sys = FakeSys::new(move |attr, _, _| match attr.kind {
+            TYPE_HARDWARE => Err(Errno::NOENT),
+            _ if paranoid > 1 && !attr.has(Flag::ExcludeKernel) => Err(Errno::ACCESS),
+            _ => Ok(()),
+        });
+        let events = crate::event::parse(text, &crate::event::spec::LookupPaths::system()).expect("events");
+        let mut a = attachment(sys, events, paranoid);
+        a.by_task = true;
+        a.open(0, EventTarget::Task(7)).map(|_| a.states().into_iter().map(|s| s.name).collect::<Vec<_>>().join(" "))
+    };
+    let named = [
+        ("cycles", "cpu-clock", "cpu-clock:u"),
+        ("cycles:u", "cpu-clock:u", "cpu-clock:u"),
+        ("cycles:upp", "cpu-clock:u", "cpu-clock:u"),
+        ("cycles:H", "cpu-clock:H", "cpu-clock:Hu"),
+        ("cycles/name=q/u", "cpu-clock:u", "cpu-clock:u"),
+        ("cpu-clock/name=q/", "q", "q:u"),
+        ("cpu-clock/period=7/,cs", "cpu-clock/period=7/ cs", "cpu-clock/period=7/u cs:u"),
+        ("dummy", "dummy", "dummy"),
+    ];
+    for (text, root, anybody) in named {
+        assert_eq!(names(text, 0).as_deref(), Ok(root), "{text}");
+        assert_eq!(names(text, 2).as_deref(), Ok(anybody), "{text}");
+    }
+    assert_eq!(names("cycles:k", 0).as_deref(), Ok("cpu-clock:k"));
+    // Of the kernel's code alone nothing would be left.
+    for text in ["cycles:k", "cpu-clock,cs:k"] {
+        let why = names(text, 2).expect_err("refused").to_string();
+        assert!(why.contains("event c") && why.contains("perf_event_paranoid is 2"), "{why}");
+        assert!(!why.contains("dummy") && !why.contains("tracepoints"), "{why}");
+    }
 }
 
 #[test]

@@ -112,11 +112,10 @@ impl App {
                 self.start_event(name);
             }
             Some(EventRow::Own(event)) => match self.context.meter(event) {
-                Some(Meter { state, .. }) if !matches!(state.run, RunState::Running | RunState::Paused) => {
+                Some(Meter { state, .. })
+                    if state.for_units || !matches!(state.run, RunState::Running | RunState::Paused) =>
+                {
                     self.control(Control::Event(event, Change::Start));
-                }
-                Some(Meter { state, .. }) if state.for_units => {
-                    self.control(Control::Add(state.name.clone()));
                 }
                 _ => {
                     self.selection.event = event;

@@ -13,6 +13,7 @@ use crate::kernel::attr::sample;
 use crate::kernel::privilege;
 use crate::query::range;
 use crate::session::hosts::PerHost;
+use crate::source::hosts::SourceHost;
 use crate::source::{Batch, Info, Progress, Source, SourceError, recording};
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
@@ -166,8 +167,12 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     let named = args.names.kallsyms.is_some() || args.names.vmlinux.is_some();
     let mut complaint = None;
     if strangers().next().is_some() && !named && !is_text {
-        let name = |name: &str| if name.is_empty() { "an unnamed machine".to_owned() } else { name.to_owned() };
-        let all: Vec<String> = strangers().map(|(_, host)| format!("{} {}", name(&host.name), host.kernel)).collect();
+        let name = |host: &SourceHost| match (&*host.name, host.kernel.as_str()) {
+            ("", "") => "an unnamed machine".to_owned(),
+            ("", kernel) => format!("an unnamed machine, {kernel}"),
+            (name, kernel) => format!("{name} {kernel}").trim_end().to_owned(),
+        };
+        let all: Vec<String> = strangers().map(|(_, host)| name(host)).collect();
         complaint = Some(format!(
             "recorded on {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
             all.join(", ")

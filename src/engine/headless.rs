@@ -156,7 +156,7 @@ fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
         (false, _) => what,
         (true, true) => format!("{what}: this cannot be measured here (see perfprof-tui doctor)"),
         (true, false) => format!(
-            "{what}, which this recording does not have: record them with perfprof-tui record -e (perfprof-tui {} --help)",
+            "{what}, which this recording does not have: perfprof-tui record -e takes those that perfprof-tui {} --describe names",
             spec.name
         ),
     }

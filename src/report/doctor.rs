@@ -121,7 +121,7 @@ fn tracefs(root: std::io::Result<()>) -> Check {
             "tracepoints",
             CheckState::Bad,
             "tracefs is readable by root only",
-            "Run as root, or mount -o remount,gid=$(id -g) /sys/kernel/tracing",
+            format!("Run as root, or {}", tracepoint::LEND),
         ),
         Err(_) => {
             item("tracepoints", CheckState::Bad, "tracefs is not mounted", "mount -t tracefs nodev /sys/kernel/tracing")

@@ -28,7 +28,7 @@ impl LookupPaths {
     pub fn system() -> Self {
         let tracefs = tracepoint::root().map_err(|e| match e.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                "tracefs is readable by root only: run as root, or mount it with gid=".to_owned()
+                format!("tracefs is readable by root only: run as root, or {}", tracepoint::LEND)
             }
             _ => "tracefs is not mounted: mount -t tracefs nodev /sys/kernel/tracing".to_owned(),
         });

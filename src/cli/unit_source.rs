@@ -26,6 +26,9 @@ const PAGES: usize = 1024;
 const PAGES_OF_MANY: usize = 256;
 const MANY_CPUS: usize = 32;
 
+/// Samples a second of an event that is added on the screen of a unit, as in other sessions.
+const BESIDE_HZ: u64 = 999;
+
 /// The interval of printing: of a time that is given there is one report, unless more are asked for.
 pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
     let own = spec.interval.filter(|_| args.duration.is_none());
@@ -97,7 +100,8 @@ pub(crate) fn start(
     };
     let config = LiveConfig {
         events,
-        rate: Rate::Period(1),
+        // Of what is added beside the unit, whose own events say theirs.
+        rate: Rate::Frequency(BESIDE_HZ),
         // On the screen a unit may be added that wants them.
         chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
         // Containers are named where samples tell cgroups.

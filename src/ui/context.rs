@@ -103,17 +103,19 @@ impl Context {
         self.findings.iter().filter(move |f| f.cpu == Some(cpu))
     }
 
-    /// True if what a live session measures has no samples for the screens: they are for analysis units, or of none.
-    pub(crate) fn samples_nothing(&self) -> bool {
-        let is_sampled = |meter: &Meter| {
-            let state = &meter.state;
-            !state.for_units
-                && state.rate != Rate::Period(0)
-                && matches!(state.run, RunState::Running | RunState::Paused)
+    /// The first event of a live session with samples for the screens; those of others are for analysis units, or of
+    /// none.
+    pub(crate) fn sampled_event(&self) -> Option<usize> {
+        let is_sampled = |Meter { state, .. }: &Meter| {
+            let runs = matches!(state.run, RunState::Running | RunState::Paused);
+            runs && !state.for_units && state.rate != Rate::Period(0)
         };
-        let events = &self.answer.events;
-        let unsampled = || events.iter().all(|event| event.meter.as_ref().is_some_and(|meter| !is_sampled(meter)));
-        self.info.origin == Origin::Live && !events.is_empty() && unsampled()
+        self.answer.events.iter().position(|event| event.meter.as_ref().is_some_and(is_sampled))
+    }
+
+    /// True if what a live session measures has no samples for the screens.
+    pub(crate) fn samples_nothing(&self) -> bool {
+        self.info.origin == Origin::Live && !self.answer.events.is_empty() && self.sampled_event().is_none()
     }
 
     /// True if the event of this name is measured.

@@ -241,6 +241,23 @@ fn units_come_and_go() {
     assert!(session.end().success() && session.is_restored());
 }
 
+/// A unit's session samples nothing for the other screens, until an event is started for them: as often as elsewhere.
+#[test]
+fn screens_beside_a_unit_show_the_event_that_is_started() {
+    needs!(traced());
+    let _work = Work::start();
+    let mut session = Session::start(&["offcpu"], 30, 120);
+    session.wait_for("[offcpu]");
+    session.keys("2").wait_for("This session has no sampling event.");
+    session.keys("5").wait_for("events that this machine knows");
+    session.keys("/cpu-clock").wait_for("1 of ");
+    session.keys("\r").wait_for("a timer of each CPU");
+    session.keys("\r").wait_for("measuring cpu-clock from now on").wait_for("● 999 Hz");
+    session.keys("1").wait_for_line(&["cpu-clock", "live"]).wait_for("dd");
+    session.keys("q");
+    assert!(session.end().success());
+}
+
 /// A unit of a recording, and one more added to it.
 #[test]
 fn units_of_a_recording() {

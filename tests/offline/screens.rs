@@ -164,6 +164,18 @@ fn screens_without_an_event_say_what_would_give_them_one() {
         });
         harness.text()
     };
+    let mut harness = answered(80, "1", |answer| {
+        let meters = answer.events.iter_mut().filter_map(|event| event.meter.as_mut());
+        meters.for_each(|meter| meter.state.for_units = true);
+    });
+    let mut answer = (*harness.app.context.answer).clone();
+    let started = &mut answer.events[1];
+    started.meter.as_mut().expect("measured").state.for_units = false;
+    let name = started.name.clone();
+    let header = |harness: &Harness| harness.text().lines().next().unwrap_or_default().to_owned();
+    assert!(!header(&harness).contains(&name), "{}", header(&harness));
+    harness.app.set_answer(Arc::new(answer));
+    assert!(header(&harness).contains(&name), "what is started is shown: {}", header(&harness));
     for tab in ["1", "2", "3"] {
         let unit = screen(tab, true, "");
         assert!(unit.contains("no sampling event") && unit.contains("5 lists those that there are"), "{tab}: {unit}");

@@ -27,7 +27,12 @@ impl App {
 
     /// A new answer has come.
     pub fn set_answer(&mut self, answer: Arc<Answer>) {
+        let had_nothing = self.context.samples_nothing();
         let before = std::mem::replace(&mut self.context.answer, answer.clone());
+        if let Some(event) = self.context.sampled_event().filter(|_| had_nothing) {
+            // What is started where nothing was sampled is what one wants to see.
+            self.selection.event = event;
+        }
         if answer.events.len() > before.events.len().max(self.context.info.events.len()) {
             let names: Vec<&str> = answer.events.iter().map(|e| e.name.as_str()).collect();
             self.context.fields = Arc::new(tracepoints::fields(&self.context.info, &names));

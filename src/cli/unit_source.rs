@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::event::{CallGraph, Event, Rate};
-use crate::ingest::unit_events::shared;
+use crate::ingest::unit_events::{shared, shown};
 use crate::kernel::limits::Rights;
 use crate::kernel::procfs;
 use crate::kernel::spawn::{self, Output};
@@ -15,10 +15,10 @@ use crate::source::live::containers::Scanner;
 use crate::source::live::{LiveConfig, LiveSource, Target, can_be_sampled, tables_of};
 use crate::source::{Control, Source};
 use crate::units;
-use crate::units::kit::{Settings, Spec, Unit, target};
+use crate::units::kit::{Settings, Spec, Unit, scope, target};
 
 use super::args::unit_args::UnitArgs;
-use super::{Usage, source_config};
+use super::{Usage, source_config, usage};
 
 /// Data pages of a ring of a unit's session, unless -m says otherwise: tracepoints come in storms.
 const PAGES: usize = 1024;
@@ -84,6 +84,14 @@ pub(crate) fn start(
     }
     let unit = made(spec, args)?;
     let wants = unit.event_requests();
+    if let Some(want) = scope::walked_by_nobody(&wants).filter(|_| args.chains == CallGraph::Tables) {
+        return Err(usage(format!(
+            "{}: --call-graph tables: no stacks of {} can be walked by tables, which a program does where it samples; \
+             --call-graph dwarf takes whole stacks of code without frame pointers",
+            spec.name,
+            shown(&want.event)
+        )));
+    }
     let mut wanted = shared(&wants).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     let mut events = std::mem::take(&mut wanted.events);
     if events.is_empty() {

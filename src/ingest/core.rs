@@ -195,7 +195,7 @@ impl Core {
         let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
         match chains.broken() {
             Some((dso, percent)) => Some(format!(
-                "{} has no frame pointers: {percent:.0} % of its stacks are broken; --call-graph dwarf takes them whole",
+                "--call-graph dwarf takes whole stacks: {percent:.0} % of those of {} are broken, as it has no frame pointers",
                 self.session.dsos.get(dso).short
             )),
             None => (cut > CUT).then(|| {

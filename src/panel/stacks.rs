@@ -8,6 +8,9 @@ use crate::query::flame::FlameTree;
 use crate::query::row_order::{arrange, arrange_by_key};
 use crate::query::symbol_stacks::Name;
 
+/// The frame between a stack and another that stands on it upside down.
+pub const DIVIDER: &str = "--";
+
 /// A stack and what it weighs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {

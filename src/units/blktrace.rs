@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
+use crate::session::Origin;
+use crate::session::machine::{block_device, block_device_of, block_devices};
 
 use super::kit::columns::{by_weight, id, note, text};
 use super::kit::field::{Num, Text, Threshold};
@@ -53,6 +55,38 @@ struct Fields {
     rwbs: Option<Text>,
 }
 
+/// What a request does to its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Way {
+    Read,
+    Write,
+    Discard,
+    /// It moves nothing: what the disk holds back is to be written.
+    Flush,
+}
+
+impl Way {
+    /// By the letters of `blk_fill_rwbs` (kernel/trace/blktrace.c), and by whether anything is moved.
+    fn of(rwbs: &[u8], bytes: u64) -> Self {
+        let has = |letter: u8| rwbs.contains(&letter);
+        match () {
+            () if has(b'F') && bytes == 0 => Self::Flush,
+            () if has(b'D') || has(b'E') => Self::Discard,
+            () if has(b'W') => Self::Write,
+            () => Self::Read,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Discard => "discard",
+            Self::Flush => "flush",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Request {
     stage: usize,
@@ -60,7 +94,7 @@ struct Request {
     began: u64,
     tid: i32,
     bytes: u64,
-    write: bool,
+    way: Way,
     issued: bool,
     /// Whether it came from a chosen CPU.
     counts: bool,
@@ -74,9 +108,10 @@ struct BlkTrace {
     open: FxHashMap<(i64, i64), Request>,
     stages: BTreeMap<(usize, usize), Stats>,
     whole: Stats,
-    by_task: FxHashMap<(i32, bool), (Stats, u64)>,
-    by_size: BTreeMap<(u32, bool), Stats>,
-    by_device: BTreeMap<(i64, bool), (Stats, u64)>,
+    by_task: FxHashMap<(i32, Way), (Stats, u64)>,
+    by_size: BTreeMap<(u32, Way), Stats>,
+    by_device: BTreeMap<(i64, Way), (Stats, u64)>,
+    names: BTreeMap<i64, String>,
     depth: BTreeMap<i64, i64>,
     depths: Grid<i64>,
     latencies: Grid<u32>,
@@ -98,13 +133,14 @@ impl BlkTrace {
     fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let ns = hit.time.saturating_sub(request.began);
         let above = self.than.is_exceeded(hit, cx.names, ns);
-        let task = self.by_task.entry((request.tid, request.write)).or_default();
-        let device = self.by_device.entry((dev, request.write)).or_default();
+        let task = self.by_task.entry((request.tid, request.way)).or_default();
+        let device = self.by_device.entry((dev, request.way)).or_default();
         task.1 = task.1.saturating_add(request.bytes);
         device.1 = device.1.saturating_add(request.bytes);
-        let size = request.bytes.max(1).next_power_of_two().ilog2();
-        let size = self.by_size.entry((size, request.write)).or_default();
-        for stats in [&mut self.whole, &mut task.0, &mut device.0, size] {
+        let power = request.bytes.max(1).next_power_of_two().ilog2();
+        // A flush has no size.
+        let size = (request.bytes > 0).then(|| self.by_size.entry((power, request.way)).or_default());
+        for stats in [&mut self.whole, &mut task.0, &mut device.0].into_iter().chain(size) {
             stats.add_than(ns, above);
         }
         self.latencies.add(&(ns.max(1).ilog2()), hit.time, 1.0);
@@ -112,6 +148,11 @@ impl BlkTrace {
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (request, dev, sector, hit.time));
         }
+    }
+
+    /// What a device is called on the machine that runs, else its numbers.
+    fn dev_name(&self, dev: i64) -> String {
+        self.names.get(&dev).cloned().unwrap_or_else(|| numbers(dev))
     }
 
     fn queue(&mut self, dev: i64, by: i64, time: u64) {
@@ -136,7 +177,7 @@ impl BlkTrace {
     fn tasks(&self, at: &Moment<'_>) -> Panel {
         Sheet::of(by_weight(&self.by_task, |(stats, _)| stats.sum), |(key, _)| id(key))
             .task(at, |((tid, _), _)| *tid)
-            .left("way", "Way", 6, |((_, write), _)| text(way(*write)))
+            .left("way", "Way", 6, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .latency(self.than.is_set(), |(_, (stats, _))| stats)
             .panel("Who asked")
@@ -147,7 +188,7 @@ impl BlkTrace {
             .right("upto_bytes", "Up to", 9, |((power, _), _)| {
                 Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX))
             })
-            .left("way", "Way", 6, |((_, write), _)| text(way(*write)))
+            .left("way", "Way", 6, |((_, way), _)| text(way.label()))
             .latency(self.than.is_set(), |(_, stats)| stats)
             .whole("Sizes")
     }
@@ -155,8 +196,8 @@ impl BlkTrace {
     fn devices(&self, at: &Moment<'_>) -> Panel {
         let depth = |dev: &i64| self.depth.get(dev).copied().unwrap_or(0);
         Sheet::of(&self.by_device, |(key, _)| id(key))
-            .left("device", "Device", 10, |((dev, _), _)| text(dev_name(*dev)))
-            .left("way", "Way", 6, |((_, write), _)| text(way(*write)))
+            .left("device", "Device", 10, |((dev, _), _)| text(self.dev_name(*dev)))
+            .left("way", "Way", 6, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .right("bytes_s", "A second", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
             .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev) as u64))
@@ -169,21 +210,20 @@ impl BlkTrace {
             .right("time_ns", "At", 9, |(.., (_, _, _, time))| Cell::Time(at.after(*time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .left("task", "Who asked", 22, |(.., (request, ..))| text(at.task(request.tid)))
-            .left("device", "Device", 8, |(.., (_, dev, ..))| text(dev_name(*dev)))
+            .left("device", "Device", 8, |(.., (_, dev, ..))| text(self.dev_name(*dev)))
             .right("sector", "Sector", 14, |(.., (_, _, sector, _))| Cell::Id(*sector))
             .right("bytes", "Bytes", 9, |(.., (request, ..))| Cell::Bytes(request.bytes))
-            .left("way", "Way", 6, |(.., (request, ..))| text(way(request.write)))
+            .left("way", "Way", 6, |(.., (request, ..))| text(request.way.label()))
             .whole("Slowest")
     }
 }
 
-fn way(write: bool) -> &'static str {
-    if write { "write" } else { "read" }
-}
+/// The bits of a device number, as tracepoints have it, that are its minor (MKDEV in include/linux/kdev_t.h).
+const MINOR: i64 = 0xf_ffff;
 
-/// `MAJOR:MINOR` of a device number as tracepoints have it (MKDEV in include/linux/kdev_t.h).
-fn dev_name(dev: i64) -> String {
-    format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+/// `MAJOR:MINOR`.
+fn numbers(dev: i64) -> String {
+    format!("{}:{}", dev >> 20, dev & MINOR)
 }
 
 /// A device as it was named.
@@ -193,8 +233,8 @@ fn device(text: &str) -> Result<(u32, u32), String> {
         return Ok(numbers);
     }
     let name = text.strip_prefix("/dev/").unwrap_or(text);
-    crate::session::machine::block_device(name).ok_or_else(|| {
-        let known = crate::session::machine::block_devices().join(" ");
+    block_device(name).ok_or_else(|| {
+        let known = block_devices().join(" ");
         format!("-d {text}: there is no such disk; there are {known}, or MAJOR:MINOR")
     })
 }
@@ -229,12 +269,16 @@ impl Unit for BlkTrace {
             return;
         }
         let bytes = fields.sectors.get(hit.raw).max(0) as u64 * 512;
-        let write = fields.rwbs.as_ref().is_some_and(|rwbs| rwbs.bytes(hit.raw).contains(&b'W'));
+        let way = Way::of(fields.rwbs.as_ref().map_or(&[], |rwbs| rwbs.bytes(hit.raw)), bytes);
+        if cx.session.origin() == Origin::Live && !self.names.contains_key(&dev) {
+            let name = block_device_of((dev >> 20) as u32, (dev & MINOR) as u32);
+            self.names.insert(dev, name.unwrap_or_else(|| numbers(dev)));
+        }
         let key = (dev, sector);
         cx.comm(hit.tid);
         let (tid, counts) = (hit.tid, cx.counts(hit.cpu));
         let fresh =
-            Request { stage: hit.role, since: hit.time, began: hit.time, tid, bytes, write, issued: false, counts };
+            Request { stage: hit.role, since: hit.time, began: hit.time, tid, bytes, way, issued: false, counts };
         let mut request = match self.open.remove(&key) {
             Some(request) if request.stage < hit.role || request.stage == ISSUE && hit.role == ISSUE => {
                 let ns = hit.time.saturating_sub(request.since);
@@ -291,7 +335,7 @@ impl Unit for BlkTrace {
             self.sizes(),
             latency::by_powers("End to end", &self.whole, Measure::Time),
             self.latencies.heatmap("Latency by time", at, Measure::Count, 40, bounds),
-            self.depths.series("Queue depth", at, Measure::Count, 16, |dev| dev_name(*dev)),
+            self.depths.series("Queue depth", at, Measure::Count, 16, |dev| self.dev_name(*dev)),
         ]
     }
 

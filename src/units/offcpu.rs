@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Rate;
-use crate::panel::stacks::Stack;
+use crate::panel::stacks::{DIVIDER, Stack};
 use crate::panel::text::BELOW;
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
@@ -33,7 +33,8 @@ pub(super) const SPEC: Spec = Spec {
            row, whoever woke it; Wakers are those of the chosen row, or of all. What waits for work \
            of its own (idle threads of the kernel; who sleeps until a time, polls, or waits for a word of memory \
            that is no lock) is folded into the last row: first comes what held somebody up. A wait for a word of \
-           memory whose caller has no name may be one for a lock. Under way is what is blocked now; of what \
+           memory whose caller has no name may be one for a lock. Blocked in names, of the kernel's part of a stack, the call \
+           and what waits; the graphs have the whole, and so has --addresses. Under way is what is blocked now; of what \
            was so before it ran, /proc says where. The hot and cold \
            graph puts samples of a clock (-F, 99 Hz) beside it, both in nanoseconds.",
     example: "perfprof-tui offcpu -p 1234",
@@ -139,6 +140,7 @@ struct OffCpu {
     since: u64,
     containers: ByContainer,
     alike: Alike,
+    slept_in: Alike,
     waits: Waits,
     before: Before,
 }
@@ -152,6 +154,7 @@ impl OffCpu {
         Ok(Self {
             chosen: ThreadChoice::of(settings)?,
             alike: Alike::of(settings),
+            slept_in: Alike::of_sleep(settings),
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
             ..Self::default()
         })
@@ -186,7 +189,7 @@ impl OffCpu {
         for ((tid, stack, waker, by), (stats, uninterruptible)) in &blocked {
             let for_work = self.is_for_work(at, *stack, *uninterruptible > 0);
             idlers.extend(for_work.then_some(*tid));
-            let name = (at.comm(*tid), self.alike.line(at, *stack));
+            let name = (at.comm(*tid), self.slept_in.line(at, *stack));
             let site = if for_work { &mut idle } else { &mut held }.entry(name).or_default();
             site.blocked.merge(stats);
             site.uninterruptible += uninterruptible;
@@ -239,7 +242,7 @@ impl OffCpu {
         let mut list: Vec<UnderWay> = Vec::new();
         for (tid, ns, away) in away {
             let for_work = self.is_for_work(at, away.stack, away.uninterruptible);
-            let stack = self.alike.line(at, away.stack);
+            let stack = self.slept_in.line(at, away.stack);
             list.push(UnderWay { for_work, ns, is_before: false, tid, stack });
         }
         for thread in self.before.threads() {
@@ -311,7 +314,7 @@ impl OffCpu {
             cold.frames.insert(1, word("off CPU"));
             both.push(cold);
             // The waker stands on top, its own stack upside down: it meets the blocked one at the wake-up.
-            one.frames.push(word("--"));
+            one.frames.push(word(DIVIDER));
             one.frames.extend(at.frames(by).into_iter().rev());
             one.frames.push(word(&waker));
             blocked.push(one);

@@ -254,6 +254,10 @@ pub fn scene(name: &str) -> Stage {
                 let hit = s.hit(role, after * MS);
                 s.give(hit, &[N(8 << 20), N(sector), N(8), T(way)]);
             }
+            for (role, after) in [(2, 12), (3, 14)] {
+                let hit = s.hit(role, after * MS);
+                s.give(hit, &[N(8 << 20), N(0), N(0), T("FF")]);
+            }
             s.until(20 * MS);
             s
         }

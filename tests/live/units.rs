@@ -319,11 +319,18 @@ fn stacks_of_a_unit_are_taken_as_it_is_told() {
         (under.and_then(|row| row["children_pct"].as_f64()).unwrap_or(0.0), notes.join("\n"))
     };
     let (share, notes) = of("fp");
-    assert!(share < 5.0 && notes.contains("spin-nofp has no frame pointers"), "{share}: {notes}");
+    assert!(share < 5.0 && notes.contains("of spin-nofp are broken, as it has no frame pointers"), "{share}: {notes}");
     let (share, notes) = of("dwarf");
     assert!(share > 80.0 && !notes.contains("frame pointers"), "{share}: {notes}");
     let (_, notes) = of("dwarf,64");
     assert!(notes.contains("longer than their copy"), "{notes}");
+    // Where no program may walk them, tables are refused, and not silently something else.
+    let wrong = program().args(["offcpu", "--call-graph", "tables", "--batch"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(said.contains("--call-graph tables") && said.contains("--call-graph dwarf takes"), "{said}");
+    let auto =
+        program().args(["offcpu", "--call-graph", "auto", "--batch", "--duration", "0.1"]).output().expect("runs");
+    assert!(String::from_utf8_lossy(&auto.stderr).contains("taken by frame pointers"), "{auto:?}");
     let wrong = program().args(["profile", "--call-graph", "orc", "--batch"]).output().expect("runs");
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("--call-graph orc: expected fp"), "{wrong:?}");
     assert_eq!(wrong.status.code(), Some(2));

@@ -95,6 +95,21 @@ fn every_panel_at_every_size() {
     }
 }
 
+/// As on the screen of flame graphs, a frame has its share of all; between a stack and its waker's is a line.
+#[test]
+fn frames_have_their_shares_of_all() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    app.set_units(Arc::new(vec![answer("offcpu")]));
+    (0..3).for_each(|_| press(&mut app, KeyCode::Tab));
+    let woken = drawn(&app);
+    assert!(woken.contains("Blocked and woken") && woken.contains("───────────────────"), "{woken}");
+    assert!(!woken.contains("? --") && woken.contains("# hog"), "{woken}");
+    press(&mut app, KeyCode::Tab);
+    let both = drawn(&app);
+    assert!(["off CPU", "main", "read_config"].iter().all(|name| both.contains(&format!("{name}  80.0 %"))), "{both}");
+}
+
 /// Panels come of the unit that is looked at only; who goes back to another one, to a later panel of it, is there
 /// before they are.
 #[test]

@@ -14,6 +14,12 @@ pub fn block_device(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
+/// The name of a block device, of a disk or of a part of one, by its numbers.
+pub fn block_device_of(major: u32, minor: u32) -> Option<String> {
+    let place = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    place.file_name()?.to_str().map(str::to_owned)
+}
+
 /// All of them, in order.
 pub fn block_devices() -> Vec<String> {
     let entries = std::fs::read_dir(CLASS).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();

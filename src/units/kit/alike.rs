@@ -10,7 +10,7 @@ use crate::panel::text::BELOW;
 use crate::profile::RetainedStack;
 use crate::query::symbol_stacks::Name;
 
-use super::{Moment, Settings, alloc};
+use super::{Moment, Settings, alloc, sleep};
 
 /// Stacks of which something is remembered; when there are more, all is made anew.
 const MAX: usize = 1 << 17;
@@ -47,11 +47,13 @@ struct Spelling {
     by_address: bool,
     /// Whether functions that only hand out memory are left out.
     is_of_allocations: bool,
+    /// Whether of the kernel's part only what was called and what was waited for are told.
+    is_of_sleep: bool,
 }
 
 impl Alike {
     pub(crate) fn of(settings: &Settings) -> Self {
-        let spelling = Spelling { by_address: settings.has("addresses"), is_of_allocations: false };
+        let spelling = Spelling { by_address: settings.has("addresses"), ..Spelling::default() };
         Self { spelling, lines: ByStack::default() }
     }
 
@@ -59,6 +61,13 @@ impl Alike {
     pub(crate) fn of_allocations(settings: &Settings) -> Self {
         let mut own = Self::of(settings);
         own.spelling.is_of_allocations = true;
+        own
+    }
+
+    /// Of stacks that sleep.
+    pub(crate) fn of_sleep(settings: &Settings) -> Self {
+        let mut own = Self::of(settings);
+        own.spelling.is_of_sleep = !own.spelling.by_address;
         own
     }
 
@@ -86,6 +95,9 @@ impl Alike {
 impl Spelling {
     fn written(self, at: &Moment<'_>, stack: RetainedStack) -> Arc<str> {
         let frames = if self.by_address { at.addressed_frames(stack) } else { at.frames(stack) };
+        if self.is_of_sleep {
+            return line(&sleep::seen_by_user(&frames)).into();
+        }
         let frames = if self.is_of_allocations { alloc::without_wrappers(&frames) } else { &frames[..] };
         line(frames).into()
     }

@@ -27,6 +27,7 @@ pub mod scope;
 pub(crate) mod select;
 pub mod settings;
 pub(crate) mod sheet;
+pub(crate) mod sleep;
 pub(crate) mod target;
 pub(crate) mod top_n;
 pub(crate) mod waits;

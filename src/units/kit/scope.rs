@@ -57,6 +57,12 @@ pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<
 
 const MODES: &[&str] = &["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"];
 
+/// Of the events whose stacks are wanted, one that no tables lead through: a program that walks them would take the
+/// hits of a tracepoint from everybody else who measures it.
+pub fn walked_by_nobody(requests: &[EventRequest]) -> Option<&EventRequest> {
+    requests.iter().find(|want| want.stack && !may_be_sampled(want))
+}
+
 /// True if an event samples what runs, rather than telling of each hit of a tracepoint or probe.
 fn may_be_sampled(want: &EventRequest) -> bool {
     let named = want.event.split('|').next().unwrap_or_default();

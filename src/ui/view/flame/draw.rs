@@ -4,6 +4,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
+use crate::panel::stacks::DIVIDER;
 use crate::panel::text::{clean, fit, width};
 use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
@@ -215,8 +216,12 @@ fn one(
     label((block, whole), ipc, style, &mut on.part(area));
 }
 
-/// A block of a graph that is not the flame screen's: whole cells, its name and share.
-pub(crate) fn plain(block: &Block, selected: bool, on: &mut Canvas<'_>) {
+/// A block of a graph that is not the flame screen's: whole cells, its name and its share of all. What has no file is a
+/// word there: of a thread, or of what it did.
+pub(crate) fn plain(block: &Block, whole: &WeightPair, selected: bool, on: &mut Canvas<'_>) {
+    let word = (block.class == Class::Unknown && block.dso.is_empty())
+        .then(|| Block { class: Class::Thread, ..block.clone() });
+    let block = word.as_ref().unwrap_or(block);
     let style = ground(block, on.theme);
     let style = if selected { style.patch(on.theme.selected).add_modifier(Modifier::BOLD) } else { style };
     let (from, to) = (round(block.x0) as u16, (round(block.x1) as u16).min(on.area.width));
@@ -226,7 +231,10 @@ pub(crate) fn plain(block: &Block, selected: bool, on: &mut Canvas<'_>) {
     let room = to.saturating_sub(from);
     if room > 0 {
         let at = Rect { x: on.area.x + from, width: room, ..on.area };
-        label((block, &block.parent), None, style, &mut on.part(at));
+        match &*block.name {
+            DIVIDER => drop(on.part(at).put(0, 0, &"─".repeat(usize::from(room)), style)),
+            _ => label((block, whole), None, style, &mut on.part(at)),
+        }
     }
 }
 

@@ -168,7 +168,7 @@ fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, on: &mut C
     let graph = Rect { height: on.area.height - 1, ..on.area };
     for (i, block) in flame.blocks.iter().enumerate() {
         if let Some(y) = view.flame.y_of(flame, block.row, graph.height) {
-            graph::plain(block, index == Some(i), &mut on.part(graph).line(y));
+            graph::plain(block, &flame.total, index == Some(i), &mut on.part(graph).line(y));
         }
     }
     if let Some(block) = index.and_then(|i| flame.blocks.get(i)) {

@@ -1,0 +1,87 @@
+//! Stacks that sleep, as one sees them who knows the program: the kernel's scheduler is the same in all.
+
+use crate::query::symbol_stacks::Name;
+use crate::session::DsoKind;
+
+/// Functions in which every task leaves its CPU, and by which it entered the kernel: they tell nothing.
+const LEAVES: &[&str] = &["schedule", "__schedule", "io_schedule", "preempt_schedule", "poll_schedule_timeout"];
+const ENTERS: &[&str] = &["entry_", "do_syscall_", "x64_sys_call", "el0", "invoke_syscall", "asm_", "ret_from_"];
+/// The beginnings of the names of the functions that serve system calls.
+const CALLS: &[&str] = &["__x64_sys_", "__ia32_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
+/// Letters from which on a word of a system call's name says what it is about.
+const TELLING: usize = 5;
+
+/// A stack that sleeps, the outermost first, as one sees it who knows the program: of the kernel's part there is the
+/// system call, or what else was served, and what waits, where its name tells more than the call's.
+pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
+    let is_of_kernel = |name: &Name| matches!(name.kind, DsoKind::Kernel | DsoKind::Module);
+    let from = frames.iter().rposition(|name| !is_of_kernel(name)).map_or(0, |at| at + 1);
+    let (user, kernel) = frames.split_at(from);
+    let leaves = |name: &&Name| LEAVES.contains(&&*name.text) || name.text.starts_with("schedule_");
+    let waiting = kernel.len() - kernel.iter().rev().take_while(leaves).count();
+    // Where nothing else is known it left its CPU.
+    let kernel = if waiting == 0 { kernel } else { &kernel[..waiting] };
+    let mut out = user.to_vec();
+    if user.is_empty() {
+        out.extend_from_slice(kernel);
+        return out;
+    }
+    let called = |name: &Name| CALLS.iter().find_map(|start| name.text.strip_prefix(start)).map(str::to_owned);
+    let enters = |name: &&Name| ENTERS.iter().any(|start| name.text.starts_with(start));
+    let call = kernel.iter().find_map(|name| Some(Name { text: called(name)?.into(), ..name.clone() }));
+    let is_call = call.is_some();
+    let served = call.or_else(|| kernel.iter().find(|name| !enters(name)).cloned());
+    let waits = kernel.last().filter(|name| {
+        served.as_ref().is_none_or(|served| {
+            let says = |word: &str| word.len() >= TELLING && name.text.contains(word);
+            name.text != served.text && called(name).is_none() && !(is_call && served.text.split('_').any(says))
+        })
+    });
+    out.extend(served.iter().chain(waits).cloned());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The innermost first, as it is read; those of the kernel end in `_[k]`.
+    fn names(stack: &str) -> Vec<Name> {
+        let name = |word: &str| {
+            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
+            Name { text: text.into(), kind, dso: "".into() }
+        };
+        stack.rsplit(" < ").map(name).collect()
+    }
+
+    #[test]
+    fn a_sleep_is_told_from_the_users_side() {
+        let seen = |stack: &str| {
+            let seen = seen_by_user(&names(stack));
+            seen.iter().rev().map(|name| &*name.text).collect::<Vec<_>>().join(" < ")
+        };
+        let entry = "do_syscall_64_[k] < entry_SYSCALL_64_after_hwframe_[k]";
+        for (inner, told) in [
+            ("__schedule_[k] < schedule_[k] < futex_do_wait_[k] < __futex_wait_[k] < __x64_sys_futex_[k]", "futex"),
+            (
+                "schedule_[k] < do_nanosleep_[k] < hrtimer_nanosleep_[k] < __x64_sys_clock_nanosleep_[k]",
+                "clock_nanosleep",
+            ),
+            ("schedule_[k] < pipe_read_[k] < vfs_read_[k] < ksys_read_[k] < __x64_sys_read_[k]", "pipe_read < read"),
+            ("schedule_[k] < io_schedule_[k] < folio_wait_bit_[k] < __arm64_sys_read_[k]", "folio_wait_bit < read"),
+            ("schedule_[k] < schedule_timeout_[k] < __x64_sys_pause_[k]", "pause"),
+        ] {
+            assert_eq!(
+                seen(&format!("{inner} < {entry} < take < worker < main")),
+                format!("{told} < take < worker < main")
+            );
+        }
+        let fault = "io_schedule_[k] < filemap_fault_[k] < exc_page_fault_[k] < asm_exc_page_fault_[k] < main";
+        assert_eq!(seen(fault), "filemap_fault < exc_page_fault < main");
+        for whole in
+            ["worker_thread_[k] < kthread_[k] < ret_from_fork_[k]", "io_schedule_[k] < main", "main", "io_schedule_[k]"]
+        {
+            assert_eq!(seen(whole), whole.replace("_[k]", ""));
+        }
+    }
+}

@@ -38,7 +38,7 @@ impl Scene {
         let busy = Running(command.spawn().expect("it runs"));
         let comm = format!("/proc/{}/comm", busy.pid());
         until("it is busy", || std::fs::read_to_string(&comm).is_ok_and(|name| name.trim() == BUSY));
-        let name = format!("perfprof-beside-{}", std::process::id());
+        let name = format!("perfprof-beside-{}", busy.pid());
         let group =
             perfprof_tui::kernel::cgroup::tree().map(|root| (root.join(&name), name)).and_then(|(path, name)| {
                 std::fs::create_dir(&path).ok()?;

@@ -16,6 +16,11 @@ impl MemoryLimit {
         self.0 != usize::MAX
     }
 
+    /// True if it is not more than may be.
+    pub(crate) fn holds(self, private: usize) -> bool {
+        private <= self.0
+    }
+
     /// Tables of functions; those of lines and of unwinding are parts of this.
     pub(crate) fn tables(self) -> usize {
         self.0 / 4

@@ -2,19 +2,18 @@
 
 use std::collections::HashSet;
 
-use crate::query::row_order::arrange_by_key;
 use crate::record::kinds::{Mmap, encode_cgroup, encode_comm, encode_task};
 use crate::record::{Layout, SampleId};
 use crate::session::layouts::Layouts;
-use crate::session::log::Fork;
-use crate::session::{Dsos, MapId, Side, SideLog};
+use crate::session::log::{Fork, History};
+use crate::session::{Dsos, Placed, Side, SideLog};
 
 /// Writes history as records, in order of time.
 pub(crate) struct SideWriter<'a> {
     dsos: &'a Dsos,
     layout: Layout,
-    entries: Vec<&'a (u64, Side)>,
-    next: usize,
+    history: History<'a>,
+    /// Processes of which a reader knows what they have mapped.
     known: HashSet<i32>,
     /// Where processes had what, as far as has been written.
     pub(crate) layouts: Layouts<'a>,
@@ -22,26 +21,24 @@ pub(crate) struct SideWriter<'a> {
 
 impl<'a> SideWriter<'a> {
     pub(crate) fn new(dsos: &'a Dsos, log: &'a SideLog, layout: Layout) -> Self {
-        let mut entries: Vec<_> = log.entries().iter().collect();
-        arrange_by_key(&mut entries, |(time, _)| *time);
-        Self { dsos, layout, entries, next: 0, known: HashSet::new(), layouts: Layouts::new(dsos) }
+        Self { dsos, layout, history: log.in_order(), known: HashSet::new(), layouts: Layouts::new(dsos) }
     }
 
     /// Appends the records up to a time.
     pub(crate) fn until(&mut self, time: u64, out: &mut Vec<u8>) {
-        while let Some((at, side)) = self.entries.get(self.next).filter(|(at, _)| *at <= time) {
-            self.next += 1;
-            self.layouts.follow(side);
-            self.write(*at, side, out);
+        while self.history.next_at().is_some_and(|at| at <= time) {
+            let Some((at, side)) = self.history.next() else { break };
+            self.layouts.follow(&side);
+            self.write(at, &side, out);
         }
     }
 
     fn write(&mut self, time: u64, side: &Side, out: &mut Vec<u8>) {
         let trailer = |pid, tid| self.layout.encode_trailer(&SampleId { pid, tid, time, id: 0, cpu: 0 });
         match side {
-            Side::Map { pid, tid, map, prot, flags } => {
+            Side::Map { pid, tid, at, prot, flags } => {
                 let trailer = trailer(*pid, *tid);
-                self.map(*pid, *tid, *map, *prot, *flags, &trailer, out);
+                self.map(*pid, *tid, *at, *prot, *flags, &trailer, out);
             }
             Side::Comm { pid, tid, exec, comm } => {
                 encode_comm(out, *pid, *tid, *exec, comm.as_bytes(), &trailer(*pid, *tid));
@@ -63,6 +60,11 @@ impl<'a> SideWriter<'a> {
             }
             Side::Exit(task) => {
                 encode_task(out, true, task, &trailer(task.pid, task.tid));
+                if task.pid == task.tid {
+                    // The next one of this number is another.
+                    self.known.remove(&task.pid);
+                    return;
+                }
             }
             Side::Ran { .. } => {}
         }
@@ -70,20 +72,20 @@ impl<'a> SideWriter<'a> {
     }
 
     #[allow(clippy::too_many_arguments, reason = "the fields of one record")]
-    fn map(&self, pid: i32, tid: i32, map: MapId, prot: u32, flags: u32, trailer: &[u8], out: &mut Vec<u8>) {
+    fn map(&self, pid: i32, tid: i32, at: Placed, prot: u32, flags: u32, trailer: &[u8], out: &mut Vec<u8>) {
+        let Placed { map, start } = at;
         let mapping = self.dsos.map_of(map);
         let dso = self.dsos.get(mapping.dso);
         let kernel_name;
         let (name, pgoff): (&[u8], u64) = match dso.kind {
             crate::session::DsoKind::Kernel => {
                 kernel_name = format!("{}{}", dso.path, dso.text_symbol.as_deref().unwrap_or("_text"));
-                (kernel_name.as_bytes(), mapping.start)
+                (kernel_name.as_bytes(), start)
             }
             crate::session::DsoKind::Anon => (b"//anon", 0),
             _ => (&dso.raw_path, mapping.pgoff),
         };
-        let record =
-            Mmap { pid, tid, start: mapping.start, len: mapping.len, pgoff, file: dso.file, prot, flags, name };
+        let record = Mmap { pid, tid, start, len: mapping.len, pgoff, file: dso.file, prot, flags, name };
         record.encode(out, trailer);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::panel::text::clean;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::record::kinds::FileId;
-use crate::session::{MapId, Session, Side};
+use crate::session::{Placed, Session, Side};
 
 use super::records::map_rights;
 
@@ -24,7 +24,7 @@ struct ThreadEntry {
 /// A mapping of a process.
 #[derive(Clone, Copy, Debug)]
 struct MapEntry {
-    map: MapId,
+    at: Placed,
     prot: u32,
     flags: u32,
 }
@@ -41,7 +41,7 @@ impl<'a> TaskList<'a> {
     pub(crate) fn of(session: &'a Session) -> Self {
         let mut out = Self { session, threads: BTreeMap::new(), maps: BTreeMap::new() };
         out.threads.insert(0, ThreadEntry { pid: 0, tid: 0, ppid: -1, comm: "swapper".into() });
-        session.log().entries().iter().for_each(|(_, side)| out.follow(side));
+        session.log().in_order().for_each(|(_, side)| out.follow(&side));
         out
     }
 
@@ -65,21 +65,17 @@ impl<'a> TaskList<'a> {
                     self.maps.remove(pid);
                 }
             }
-            Side::Map { pid, map, prot, flags, .. } if *pid >= 0 => self.map(*pid, *map, *prot, *flags),
+            Side::Map { pid, at, prot, flags, .. } if *pid >= 0 => self.map(*pid, *at, *prot, *flags),
             Side::Map { .. } | Side::Exit(_) | Side::Cgroup { .. } | Side::Ran { .. } => {}
         }
     }
 
     /// A mapping takes the place of those that it lies on.
-    fn map(&mut self, pid: i32, id: MapId, prot: u32, flags: u32) {
-        let end = |map: MapId| {
-            let map = self.session.dsos.map_of(map);
-            map.start.saturating_add(map.len)
-        };
-        let start = self.session.dsos.map_of(id).start;
+    fn map(&mut self, pid: i32, new: Placed, prot: u32, flags: u32) {
+        let end = |at: Placed| at.start.saturating_add(self.session.dsos.map_of(at.map).len);
         let maps = self.maps.entry(pid).or_default();
-        maps.retain(|at, entry| end(entry.map) <= start || end(id) <= *at);
-        maps.insert(start, MapEntry { map: id, prot, flags });
+        maps.retain(|at, entry| end(entry.at) <= new.start || end(new) <= *at);
+        maps.insert(new.start, MapEntry { at: new, prot, flags });
     }
 
     /// Threads in the order of a tree, each below who began it, with its depth.
@@ -119,7 +115,7 @@ impl<'a> TaskList<'a> {
 
     fn maps_of(&self, pid: i32) -> impl Iterator<Item = String> + '_ {
         self.maps.get(&pid).into_iter().flatten().map(|(start, entry)| {
-            let map = self.session.dsos.map_of(entry.map);
+            let map = self.session.dsos.map_of(entry.at.map);
             let dso = self.session.dsos.get(map.dso);
             let inode = if let FileId::Inode { inode, .. } = dso.file { inode } else { 0 };
             let end = start.saturating_add(map.len);
@@ -152,7 +148,7 @@ impl<'a> TaskList<'a> {
         let mut rows = Vec::new();
         for (pid, maps) in &self.maps {
             for (start, entry) in maps {
-                let map = self.session.dsos.map_of(entry.map);
+                let map = self.session.dsos.map_of(entry.at.map);
                 let path = Cell::Text(self.session.dsos.get(map.dso).path.clone());
                 let end = start.saturating_add(map.len);
                 let address = Cell::Address;

@@ -8,7 +8,7 @@ use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
 use super::hosts::HostId;
-use super::maps::{DsoId, Map, MapId, Maps};
+use super::maps::{DsoId, Map, MapId, Maps, Placed};
 use super::space::Space;
 
 /// The kind of code that a DSO holds.
@@ -134,9 +134,9 @@ impl Dsos {
         self.get(self.map_of(id).dso)
     }
 
-    /// The mapping that stands for one, as it has the same part of the same file.
-    pub(crate) fn stand_in(&self, id: MapId) -> MapId {
-        self.maps.stand_in(id)
+    /// A mapping by the one that stands for it, as it has the same part of the same file.
+    pub(super) fn placed(&self, id: MapId) -> Placed {
+        Placed { map: self.maps.stand_in(id), start: self.map_of(id).start }
     }
 
     /// The place of a process's address, in terms that all processes share.

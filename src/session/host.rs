@@ -81,18 +81,20 @@ impl Host {
                 self.spaces.remove(&gone.pid);
                 self.groups.moved(gone.pid);
             }
+            if !self.threads.contains_key(&gone.pid) && !self.spaces.contains_key(&gone.pid) {
+                self.log.end(gone.pid);
+            }
         }
         if let Some(thread) = self.threads.get_mut(&task.tid) {
             thread.exited = true;
         }
     }
 
-    /// Calls `each` for the mappings that it has, or that its history tells of.
+    /// Calls `each` for the mappings that it has now.
     pub(super) fn each_map(&self, mut each: impl FnMut(MapId)) {
         each(self.kernel_text);
         for space in self.spaces.values().chain([&self.kernel]) {
             space.maps().chain(space.before()).for_each(&mut each);
         }
-        self.log.each_map(each);
     }
 }

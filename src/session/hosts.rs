@@ -3,10 +3,8 @@
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
-use super::host::Host;
-use super::{MapId, Session, Task, TaskId};
+use super::host::{Host, LINGER_NS};
+use super::{MapId, Session, Task};
 
 /// One of the machines whose records come together; the first, where there is but one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -121,25 +119,22 @@ impl Session {
         &mut self.hosts[self.at]
     }
 
-    /// Bytes that the history has.
-    pub(crate) fn log_memory(&self) -> usize {
-        self.hosts.iter().map(|(_, host)| host.log.memory()).sum()
+    /// Bytes that threads, processes and mappings take, with their history.
+    pub(crate) fn memory(&self) -> usize {
+        let logs: usize = self.hosts.iter().map(|(_, host)| host.log.memory()).sum();
+        logs + self.tasks.memory() + self.dsos.maps.memory()
     }
 
-    /// True if it is worth its time to trim the history.
-    pub(crate) fn log_is_ripe(&self) -> bool {
-        self.hosts.iter().any(|(_, host)| host.log.is_ripe())
+    /// Forgets the history that no kept sample can need, where `oldest` is the time of the first that is kept: that of
+    /// processes which have ended, and before it or without any sample.
+    pub(crate) fn trim_log(&mut self, oldest: u64) {
+        // What comes of a process in its last moments is sampled after its end is told.
+        let before = oldest.saturating_sub(LINGER_NS);
+        self.hosts.values_mut().for_each(|host| host.log.trim(before));
     }
 
-    /// Forgets side-band history that no kept sample can need: that of processes which have ended and have none of
-    /// the tasks in `kept`.
-    pub(crate) fn trim_log(&mut self, kept: impl Iterator<Item = TaskId>) {
-        let tasks = self.tasks.all();
-        let process = |task: TaskId| (tasks[task.0 as usize].host, tasks[task.0 as usize].pid);
-        let kept: FxHashSet<(HostId, i32)> = kept.map(process).collect();
-        for (at, host) in (0..).map(HostId).zip(self.hosts.values_mut()) {
-            let spaces = &host.spaces;
-            host.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept.contains(&(at, pid)));
-        }
+    /// True if it is worth its time to forget mappings that nothing has any more.
+    pub(crate) fn maps_are_ripe(&self) -> bool {
+        self.dsos.maps.are_ripe()
     }
 }

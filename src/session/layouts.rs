@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::dso::Dsos;
+use super::maps::Placed;
 use super::space::Space;
 use super::{MapId, Side};
 
@@ -14,7 +15,7 @@ const GENERATION: u32 = 0;
 #[derive(Debug)]
 pub struct Layouts<'a> {
     dsos: &'a Dsos,
-    spaces: FxHashMap<i32, Space>,
+    spaces: FxHashMap<i32, Space<Placed>>,
     /// By process: what is to be added to addresses of a mapping that stands for its own.
     moved: FxHashMap<i32, FxHashMap<MapId, u64>>,
 }
@@ -27,10 +28,10 @@ impl<'a> Layouts<'a> {
     /// Follows one fact, as [`super::Session::apply`] did.
     pub(crate) fn follow(&mut self, side: &Side) {
         match side {
-            Side::Map { pid, map, .. } => {
-                let at = self.dsos.map_of(*map);
+            Side::Map { pid, at, .. } => {
+                let end = at.start.saturating_add(self.dsos.map_of(at.map).len);
                 let space = self.spaces.entry(*pid).or_default();
-                space.insert(at.start, at.start.saturating_add(at.len), *map, GENERATION);
+                space.insert(at.start, end, *at, GENERATION);
             }
             Side::Comm { pid, exec: true, .. } => {
                 let space = Space::after_exec(self.spaces.get(pid), GENERATION);
@@ -53,8 +54,7 @@ impl<'a> Layouts<'a> {
         let Some(space) = self.spaces.get(&pid) else { return ip };
         let dsos = self.dsos;
         let moved = self.moved.entry(pid).or_insert_with(|| {
-            let start = |map: MapId| dsos.map_of(map).start;
-            let of = |own: MapId| (dsos.stand_in(own), start(own).wrapping_sub(start(dsos.stand_in(own))));
+            let of = |own: Placed| (own.map, own.start.wrapping_sub(dsos.map_of(own.map).start));
             // Until an exec is over what runs is what it replaces.
             space.maps().chain(space.before()).map(of).collect()
         });

@@ -1,15 +1,25 @@
 //! The history of side-band facts, kept compactly, so that any moment can be written as a
 //! recording that a reader follows just as we did.
+//!
+//! It is kept by lives, each of which is of one process from its beginning to its end: numbers come again, and in a
+//! storm of short processes soon. A life that has ended costs some hundred bytes, and is forgotten as a whole.
+
+mod packed;
+
+use std::collections::VecDeque;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::record::kinds::Task;
 
-use super::MapId;
+use super::maps::Placed;
 use super::space::Space;
+use super::{MapId, OUTSIDE};
 
-/// One fact. Mappings are shared table entries, names are interned.
-#[derive(Clone, Debug)]
+/// One fact.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Side {
     /// New memory that holds code.
     Map {
@@ -17,8 +27,8 @@ pub enum Side {
         pid: i32,
         /// The thread that mapped it.
         tid: i32,
-        /// The mapping in the session's table of them, which has its addresses and its file.
-        map: MapId,
+        /// The part of a file that is mapped, and where.
+        at: Placed,
         /// `PROT_*` bits, as the record had them.
         prot: u32,
         /// `MAP_*` bits, as the record had them.
@@ -54,13 +64,18 @@ pub enum Side {
 }
 
 /// A new thread; for a new process, with the mappings that it took over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fork {
     pub(crate) task: Task,
-    pub(crate) inherited: Space,
+    pub(crate) inherited: Space<Placed>,
 }
 
 impl Side {
+    /// The beginning of a thread of a process that is there.
+    pub(super) fn thread(task: Task) -> Self {
+        Self::Fork(Box::new(Fork { task, inherited: Space::default() }))
+    }
+
     /// The process that this is about.
     pub(crate) fn pid(&self) -> i32 {
         match self {
@@ -72,80 +87,186 @@ impl Side {
     }
 }
 
-/// Facts in the order in which they came; those of time 0 were there before the session.
+/// What is told of a life beside its facts.
+#[derive(Clone, Debug)]
+struct Life {
+    pid: i32,
+    /// It is told of as long as samples are kept that are as old as its end: it was sampled.
+    wanted: bool,
+    /// Its place among all lives.
+    born: u64,
+    /// The time that those of its facts are counted from.
+    base: u64,
+    /// The time of its last fact.
+    last: u64,
+    /// The mappings that it took over at its beginning.
+    inherited: Option<Arc<[u8]>>,
+}
+
+/// A process that is there, or that has ended just now.
+#[derive(Clone, Debug)]
+struct Live {
+    life: Life,
+    facts: Vec<u8>,
+    /// What its children take over, and the generation of the space that this is of.
+    heritage: Option<(u32, Arc<[u8]>)>,
+}
+
+/// The facts of each process in the order in which they came; those of time 0 were there before the session.
 #[derive(Clone, Debug, Default)]
 pub struct SideLog {
-    entries: Vec<(u64, Side)>,
-    forks: usize,
-    trimmed_at: usize,
+    live: FxHashMap<i32, Live>,
+    /// In the order of their ends.
+    ended: VecDeque<(Life, Arc<[u8]>)>,
+    /// So many of these, from the first on, are wanted.
+    looked: usize,
+    /// Bytes of what has ended.
+    ended_bytes: usize,
+    born: u64,
 }
 
 impl SideLog {
-    pub(crate) fn push(&mut self, time: u64, side: Side) {
-        self.forks += usize::from(matches!(side, Side::Fork(_)));
-        self.entries.push((time, side));
+    fn life(&mut self, pid: i32, base: u64) -> &mut Live {
+        self.live.entry(pid).or_insert_with(|| {
+            self.born += 1;
+            // The kernel's, and what is of no process, never ends.
+            let wanted = pid <= 0;
+            let life = Life { pid, wanted, born: self.born, base, last: base, inherited: None };
+            Live { life, facts: Vec::new(), heritage: None }
+        })
     }
 
-    pub(crate) fn entries(&self) -> &[(u64, Side)] {
-        &self.entries
+    pub(super) fn push(&mut self, time: u64, side: Side) {
+        let live = self.life(side.pid(), time);
+        live.life.last = live.life.last.max(time);
+        packed::put(&mut live.facts, time, live.life.base, live.life.pid, &side);
+    }
+
+    /// A process begins, with the mappings of its parent; the one of its number that was there before has ended.
+    pub(super) fn fork(&mut self, time: u64, task: &Task, inherited: &Space, placed: impl Fn(MapId) -> Placed) {
+        let pack = || Arc::from(packed::space(inherited, placed));
+        let heritage = match self.live.get_mut(&task.ppid).map(|parent| &mut parent.heritage) {
+            _ if inherited.is_empty() => None,
+            Some(Some((generation, heritage))) if *generation == inherited.generation() => Some(heritage.clone()),
+            Some(known) => Some(known.insert((inherited.generation(), pack())).1.clone()),
+            None => Some(pack()),
+        };
+        self.end(task.pid);
+        self.life(task.pid, time).life.inherited = heritage;
+        self.push(time, Side::thread(*task));
+    }
+
+    /// A process was sampled.
+    pub(super) fn want(&mut self, pid: i32) {
+        if pid != OUTSIDE {
+            self.life(pid, 0).life.wanted = true;
+        }
+    }
+
+    /// A process has ended.
+    pub(super) fn end(&mut self, pid: i32) {
+        if let Some(Live { life, facts, .. }) = self.live.remove(&pid) {
+            let ended = (life, Arc::from(facts));
+            self.ended_bytes += bytes(&ended);
+            self.ended.push_back(ended);
+        }
+    }
+
+    /// Forgets the processes that have ended and were not sampled, or ended before a time. It costs what ended since
+    /// it was last called, and what is forgotten.
+    pub(super) fn trim(&mut self, oldest: u64) {
+        let new = self.ended.split_off(self.looked.min(self.ended.len()));
+        for ended in new {
+            if ended.0.wanted {
+                self.ended.push_back(ended);
+            } else {
+                self.ended_bytes -= bytes(&ended);
+            }
+        }
+        while let Some(old) = self.ended.pop_front_if(|(life, _)| life.last < oldest) {
+            self.ended_bytes -= bytes(&old);
+        }
+        self.looked = self.ended.len();
+        // What it grew to in a storm is given back after it.
+        if self.ended.capacity() > 4 * self.looked.max(1000) {
+            self.ended.shrink_to(2 * self.looked);
+        }
+        if self.live.capacity() > 4 * self.live.len().max(1000) {
+            self.live.shrink_to(2 * self.live.len());
+        }
     }
 
     /// Bytes in use.
     pub(crate) fn memory(&self) -> usize {
-        self.entries.capacity() * size_of::<(u64, Side)>() + self.forks * size_of::<Fork>()
+        let live: usize = self.live.values().map(|live| live.facts.capacity()).sum();
+        let spare = (self.ended.capacity() - self.ended.len()) * size_of::<(Life, Arc<[u8]>)>();
+        self.live.capacity() * size_of::<(i32, Live)>() + live + self.ended_bytes + spare
+    }
+
+    fn lives(&self) -> impl Iterator<Item = (&Life, &[u8])> {
+        let live = self.live.values().map(|live| (&live.life, &live.facts[..]));
+        self.ended.iter().map(|(life, facts)| (life, &facts[..])).chain(live)
     }
 
     /// Calls `each` for the mappings that it tells of.
-    pub(crate) fn each_map(&self, mut each: impl FnMut(MapId)) {
-        for (_, side) in &self.entries {
-            match side {
-                Side::Map { map, .. } => each(*map),
-                Side::Fork(fork) => fork.inherited.maps().chain(fork.inherited.before()).for_each(&mut each),
-                _ => {}
+    pub(super) fn each_map(&self, mut each: impl FnMut(MapId)) {
+        let mut last = None;
+        for (life, facts) in self.lives() {
+            packed::Facts::of(facts, life).each_map(&mut each);
+            // Children of one parent have the same.
+            let heritage = life.inherited.as_ref().map(Arc::as_ptr);
+            if heritage.is_some() && heritage != last {
+                let inherited = life.inherited.as_deref().map(packed::space_of).unwrap_or_default();
+                inherited.maps().chain(inherited.before()).for_each(|at| each(at.map));
             }
+            last = heritage.or(last);
         }
     }
 
-    /// True if it has doubled since it was last trimmed, and trimming is worth its time.
-    pub(crate) fn is_ripe(&self) -> bool {
-        self.entries.len() > 20_000 && self.entries.len() > 2 * self.trimmed_at
+    /// All facts in order of time.
+    pub(crate) fn in_order(&self) -> History<'_> {
+        let mut lives: Vec<(&Life, &[u8])> = self.lives().collect();
+        lives.sort_unstable_by_key(|(life, _)| life.born);
+        let mut places = Vec::new();
+        for (i, (life, facts)) in lives.iter().enumerate() {
+            places.extend(packed::Facts::of(facts, life).map(|(at, time, _)| (time, i as u32, at as u32)));
+        }
+        places.sort_unstable();
+        History { lives, places: places.into_iter() }
     }
+}
 
-    pub(crate) fn retain(&mut self, keep: impl Fn(i32) -> bool) {
-        self.entries.retain(|(_, side)| keep(side.pid()));
-        self.forks = self.entries.iter().filter(|(_, side)| matches!(side, Side::Fork(_))).count();
-        // What it grew to in a storm is given back after it.
-        self.entries.shrink_to(2 * self.entries.len());
-        self.trimmed_at = self.entries.len();
+/// Bytes of a life that has ended.
+fn bytes((_, facts): &(Life, Arc<[u8]>)) -> usize {
+    /// The two counts of an Arc.
+    const COUNTS: usize = 16;
+    size_of::<(Life, Arc<[u8]>)>() + COUNTS + facts.len()
+}
+
+/// The facts of a history in order of time, one after the other.
+#[derive(Debug)]
+pub(crate) struct History<'a> {
+    lives: Vec<(&'a Life, &'a [u8])>,
+    /// Of each fact its time, its life and its place there.
+    places: std::vec::IntoIter<(u64, u32, u32)>,
+}
+
+impl History<'_> {
+    /// The time of the next one.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.places.as_slice().first().map(|(time, ..)| *time)
+    }
+}
+
+impl Iterator for History<'_> {
+    type Item = (u64, Side);
+
+    fn next(&mut self) -> Option<(u64, Side)> {
+        let (_, life, at) = self.places.next()?;
+        let (life, facts) = self.lives[life as usize];
+        packed::Facts::of(&facts[at as usize..], life).next().map(|(_, time, side)| (time, side))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_history_takes_what_its_facts_do() {
-        let mut log = SideLog::default();
-        let mut inherited = Space::empty(1);
-        inherited.insert(0x1000, 0x2000, MapId(5), 1);
-        let inherited = Space::after_exec(Some(&inherited), 2);
-        let fork = |pid| {
-            let task = Task { pid, ppid: 1, tid: pid, ptid: 1, time: 0 };
-            Side::Fork(Box::new(Fork { task, inherited: inherited.clone() }))
-        };
-        for pid in 0..1000 {
-            log.push(1, Side::Ran { pid });
-        }
-        log.push(2, Side::Map { pid: 7, tid: 7, map: MapId(9), prot: 5, flags: 2 });
-        [7, 2000, 8].into_iter().for_each(|pid| log.push(2, fork(pid)));
-        let fact = size_of::<(u64, Side)>();
-        assert_eq!(log.memory(), log.entries.capacity() * fact + 3 * size_of::<Fork>());
-        log.retain(|pid| pid < 100);
-        assert_eq!((log.entries().len(), log.forks), (103, 2));
-        assert_eq!(log.memory(), 206 * fact + 2 * size_of::<Fork>());
-        let mut maps = Vec::new();
-        log.each_map(|map| maps.push(map));
-        assert_eq!(maps, [MapId(9), MapId(5), MapId(5)]);
-    }
-}
+mod tests;

@@ -25,6 +25,14 @@ impl MapId {
     const FIXED: usize = 5;
 }
 
+/// A mapping as a history has it: the one that stands for it, and where its process had it. Nothing else is kept of what
+/// a process had mapped that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    pub(crate) map: MapId,
+    pub(crate) start: u64,
+}
+
 /// A mapping of a DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Map {
@@ -46,6 +54,9 @@ impl Map {
     }
 }
 
+/// So many are worth no look at which of them are used.
+const RIPE: usize = 10_000;
+
 /// The table of mappings. Where addresses are made random, each process has its own; the first one of a part of a
 /// file stands for the others, so that what runs there is the same to all who count it.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +68,8 @@ pub(crate) struct Maps {
     by_part: HashMap<(DsoId, u64, u64), MapId>,
     /// Ids whose mappings nobody had any more.
     free: Vec<MapId>,
+    /// How many were used when that was last looked at.
+    kept: usize,
 }
 
 impl Maps {
@@ -89,6 +102,25 @@ impl Maps {
         self.stand_in[id.0 as usize]
     }
 
+    /// True if there are so many more than were last found to be used that it is worth its time to look again.
+    pub(crate) fn are_ripe(&self) -> bool {
+        self.ids.len() > (2 * self.kept).max(RIPE)
+    }
+
+    /// Bytes in use, near enough for a budget.
+    pub(crate) fn memory(&self) -> usize {
+        let listed = size_of::<Map>() + 2 * size_of::<MapId>();
+        let indexed = size_of::<(Map, MapId)>() + 1;
+        self.list.capacity() * listed + (self.ids.capacity() + self.by_part.capacity()) * 8 / 7 * indexed
+    }
+
+    /// For each id whether it stands for itself: no history and no frame tells of any other.
+    pub(crate) fn standing(&self) -> Vec<bool> {
+        let mut standing: Vec<bool> = self.stand_in.iter().zip(0..).map(|(own, id)| own.0 == id).collect();
+        self.free.iter().for_each(|id| standing[id.0 as usize] = false);
+        standing
+    }
+
     /// For each id whether it is among `used`, to be filled in.
     pub(crate) fn none_used(&self) -> Vec<bool> {
         vec![false; self.list.len()]
@@ -113,6 +145,15 @@ impl Maps {
         }
         self.ids.retain(|_, id| used[id.0 as usize]);
         self.by_part.retain(|_, id| used[id.0 as usize]);
+        self.kept = self.ids.len();
+        // What they grew to in a storm of processes is given back after it, but for what the next one takes at once.
+        self.ids.shrink_to(2 * self.kept);
+        self.by_part.shrink_to(2 * self.by_part.len());
+        let len = used.iter().rposition(|used| *used).map_or(0, |last| last + 1);
+        self.list.truncate(len);
+        self.list.shrink_to(2 * len);
+        self.stand_in.truncate(len);
+        self.stand_in.shrink_to(2 * len);
         self.free = (0..self.list.len() as u32).filter(|id| !used[*id as usize]).map(MapId).collect();
         // A free one stands for itself, so that it keeps no other.
         self.free.iter().for_each(|id| self.stand_in[id.0 as usize] = *id);

@@ -33,10 +33,9 @@ pub use dso::{Dso, DsoKind, Dsos};
 pub use host::Host;
 use host::Thread;
 use hosts::{HostId, PerHost};
-use log::Fork;
 pub use log::{Side, SideLog};
 pub use mappings::Mappings;
-pub use maps::{DsoId, MapId};
+pub use maps::{DsoId, MapId, Placed};
 pub use marks::TimeMark;
 use space::Space;
 use tasks::Tasks;
@@ -147,7 +146,8 @@ impl Session {
             return self.data_mmap(map);
         }
         let id = self.dsos.map(map, self.hosts[self.at].spaces.get(&map.pid));
-        self.note(time, Side::Map { pid: map.pid, tid: map.tid, map: id, prot: map.prot, flags: map.flags });
+        let at = self.dsos.placed(id);
+        self.note(time, Side::Map { pid: map.pid, tid: map.tid, at, prot: map.prot, flags: map.flags });
         self.generation += 1;
         let space = if map.pid == -1 {
             &mut self.hosts[self.at].kernel
@@ -198,17 +198,19 @@ impl Session {
         };
         // As perf has it: a name is inherited, and that there is none is not.
         let comm = parent.filter(|comm| !is_unnamed(task.ptid, comm)).unwrap_or_else(|| unnamed(task.tid));
-        let mut inherited = Space::default();
-        if task.pid != task.ppid {
-            inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();
-            self.here_mut().spaces.insert(task.pid, inherited.clone());
+        if task.pid == task.ppid {
+            self.note(time, Side::thread(*task));
+        } else {
+            let inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();
+            let dsos = &self.dsos;
+            self.hosts[self.at].log.fork(time, task, &inherited, |map| dsos.placed(map));
+            self.here_mut().spaces.insert(task.pid, inherited);
             if let Some(data) = &mut self.data
                 && let Some(own) = data.get(&task.ppid).cloned()
             {
                 data.insert(task.pid, own);
             }
         }
-        self.note(time, Side::Fork(Box::new(Fork { task: *task, inherited })));
         self.here_mut().threads.insert(task.tid, Thread::new(comm));
     }
 
@@ -267,7 +269,9 @@ impl Session {
         let program = first.unwrap_or(&comm).clone();
         let group = self.group_of(pid, cgroup);
         let id = self.tasks.id(Task { host: self.at, pid, tid, comm, program, cgroup: group });
-        if let Some(thread) = self.here_mut().threads.get_mut(&tid) {
+        let here = self.here_mut();
+        here.log.want(pid);
+        if let Some(thread) = here.threads.get_mut(&tid) {
             thread.task = Some((cgroup, id));
         }
         id
@@ -383,9 +387,24 @@ impl Session {
         let mut is_used = self.dsos.maps.none_used();
         let mut mark = |map: MapId| is_used[map.0 as usize] = true;
         used.for_each(&mut mark);
-        self.hosts.iter().for_each(|(_, host)| host.each_map(&mut mark));
-        self.dsos.maps.forget_others(is_used);
+        self.hosts.iter().for_each(|(_, host)| host.log.each_map(&mut mark));
+        self.forget_maps(is_used);
         self.names.retain(|name, ()| Arc::strong_count(name) > 1);
+        self.names.shrink_to(2 * self.names.len());
+    }
+
+    /// Forgets the mappings of processes that are gone for which others stand.
+    pub(crate) fn forget_moved(&mut self) {
+        self.forget_maps(self.dsos.maps.standing());
+    }
+
+    /// Forgets mappings that no process has, but for those that are `used` otherwise.
+    fn forget_maps(&mut self, mut used: Vec<bool>) {
+        let mut mark = |map: MapId| used[map.0 as usize] = true;
+        self.hosts.iter().for_each(|(_, host)| host.each_map(&mut mark));
+        let data = self.data.iter().flat_map(FxHashMap::values);
+        data.flat_map(|space| space.maps().chain(space.before())).for_each(&mut mark);
+        self.dsos.maps.forget_others(used);
     }
 }
 

@@ -8,7 +8,6 @@ use crate::kernel::{blocked, procfs};
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 
 use super::host::Thread;
-use super::log::Fork;
 use super::space::Space;
 use super::{BlockedThread, MAX_TOLD, Origin, Session, Side, is_unnamed, unnamed};
 
@@ -56,7 +55,7 @@ impl Session {
         }
         if live && tid != pid {
             let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 };
-            self.note(0, Side::Fork(Box::new(Fork { task, inherited: Space::default() })));
+            self.note(0, Side::thread(task));
         }
         if live {
             self.note(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
@@ -85,7 +84,8 @@ impl Session {
                 name: &m.name,
             };
             let id = self.dsos.map(&map, Some(&space));
-            self.note(0, Side::Map { pid, tid: pid, map: id, prot: m.prot, flags: m.flags });
+            let at = self.dsos.placed(id);
+            self.note(0, Side::Map { pid, tid: pid, at, prot: m.prot, flags: m.flags });
             space.insert(m.start, m.end, id, self.generation);
         }
         self.here_mut().spaces.insert(pid, space);

@@ -6,24 +6,30 @@ use std::sync::Arc;
 use super::MapId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    start: u64,
-    end: u64,
-    map: MapId,
+pub(super) struct Entry<M> {
+    pub start: u64,
+    pub end: u64,
+    pub map: M,
 }
 
 /// Mappings in address order. A newer one takes the place of what it overlaps, since unmapping
 /// leaves no record.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Space {
-    entries: Arc<Vec<Entry>>,
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Space<M = MapId> {
+    entries: Arc<Vec<Entry<M>>>,
     /// What an exec has replaced, while its system call still runs: until then the call's user
     /// address is one of the old program.
-    before: Option<Arc<Vec<Entry>>>,
+    before: Option<Arc<Vec<Entry<M>>>>,
     generation: u32,
 }
 
-impl Space {
+impl<M> Default for Space<M> {
+    fn default() -> Self {
+        Self { entries: Arc::default(), before: None, generation: 0 }
+    }
+}
+
+impl<M: Copy + PartialEq> Space<M> {
     pub(crate) fn empty(generation: u32) -> Self {
         Self { entries: Arc::default(), before: None, generation }
     }
@@ -58,12 +64,12 @@ impl Space {
         self.entries.is_empty() && self.before.as_ref().is_none_or(|before| before.is_empty())
     }
 
-    pub(crate) fn find(&self, ip: u64) -> Option<MapId> {
+    pub(crate) fn find(&self, ip: u64) -> Option<M> {
         self.around(ip).1
     }
 
     /// The mapping that holds an address, with the addresses around it that it holds, too.
-    pub(crate) fn around(&self, ip: u64) -> (Range<u64>, Option<MapId>) {
+    pub(crate) fn around(&self, ip: u64) -> (Range<u64>, Option<M>) {
         let after = self.entries.partition_point(|e| e.start <= ip);
         let below = after.checked_sub(1).map(|i| self.entries[i]);
         match (below, &self.before) {
@@ -77,17 +83,27 @@ impl Space {
     }
 
     /// The mappings, each once, in address order.
-    pub(crate) fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
+    pub(crate) fn maps(&self) -> impl Iterator<Item = M> + '_ {
         let mut last = None;
         self.entries.iter().map(|e| e.map).filter(move |map| last.replace(*map) != Some(*map))
     }
 
     /// The mappings that an exec under way has replaced.
-    pub(crate) fn before(&self) -> impl Iterator<Item = MapId> + '_ {
+    pub(crate) fn before(&self) -> impl Iterator<Item = M> + '_ {
         self.before.iter().flat_map(|entries| entries.iter().map(|e| e.map))
     }
 
-    pub(crate) fn insert(&mut self, start: u64, end: u64, map: MapId, generation: u32) {
+    /// What is mapped, and what an exec under way has replaced.
+    pub(super) fn parts(&self) -> (&[Entry<M>], Option<&[Entry<M>]>) {
+        (&self.entries, self.before.as_ref().map(|before| before.as_slice()))
+    }
+
+    /// The space that [`Self::parts`] are of.
+    pub(super) fn of_parts(entries: Vec<Entry<M>>, before: Option<Vec<Entry<M>>>) -> Self {
+        Self { entries: Arc::new(entries), before: before.map(Arc::new), generation: 0 }
+    }
+
+    pub(crate) fn insert(&mut self, start: u64, end: u64, map: M, generation: u32) {
         self.generation = generation;
         let entries = Arc::make_mut(&mut self.entries);
         let first = entries.partition_point(|e| e.end <= start);
@@ -104,7 +120,7 @@ impl Space {
     }
 }
 
-fn find(entries: &[Entry], ip: u64) -> Option<MapId> {
+fn find<M: Copy>(entries: &[Entry<M>], ip: u64) -> Option<M> {
     let after = entries.partition_point(|e| e.start <= ip);
     let entry = entries.get(after.checked_sub(1)?)?;
     (ip < entry.end).then_some(entry.map)
@@ -164,8 +180,11 @@ mod tests {
         assert_eq!(found(&new), [None, None, None, None, Some(9), Some(9), None]);
         assert_eq!((new.is_in_exec(), new.before().count(), new.generation()), (false, 0, 8));
         assert_eq!([&old, &new, &Space::after_exec(Some(&old), 9)].map(Space::is_empty), [false; 3]);
-        assert_eq!([Space::empty(1), Space::after_exec(Some(&Space::empty(1)), 2)].map(|s| s.is_empty()), [true; 2]);
+        assert_eq!(
+            [Space::<MapId>::empty(1), Space::after_exec(Some(&Space::empty(1)), 2)].map(|s| s.is_empty()),
+            [true; 2]
+        );
         assert!(new.is_new(0x3800) && !new.is_new(0x1000));
-        assert!(!Space::after_exec(None, 1).is_in_exec());
+        assert!(!Space::<MapId>::after_exec(None, 1).is_in_exec());
     }
 }

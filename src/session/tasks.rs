@@ -1,8 +1,10 @@
 //! The table of tasks: who samples belong to.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
 use super::hosts::HostId;
 
@@ -31,7 +33,8 @@ pub struct Task {
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     list: Vec<Task>,
-    ids: HashMap<Task, TaskId>,
+    /// By what they are, which the list tells.
+    ids: HashTable<TaskId>,
 }
 
 impl Tasks {
@@ -41,16 +44,24 @@ impl Tasks {
 
     pub(crate) fn id(&mut self, task: Task) -> TaskId {
         let next = TaskId(self.list.len() as u32);
-        let id = *self.ids.entry(task.clone()).or_insert(next);
+        let list = &self.list;
+        let same = |id: &TaskId| list[id.0 as usize] == task;
+        let hash = |id: &TaskId| FxBuildHasher.hash_one(&list[id.0 as usize]);
+        let id = *self.ids.entry(FxBuildHasher.hash_one(&task), same, hash).or_insert(next).get();
         if id == next {
             self.list.push(task);
         }
         id
     }
 
+    /// Bytes in use, near enough for a budget.
+    pub(crate) fn memory(&self) -> usize {
+        self.list.capacity() * size_of::<Task>() + self.ids.capacity() * 8 / 7 * (size_of::<TaskId>() + 1)
+    }
+
     /// Begins anew, and gives those that there were.
     pub(crate) fn renew(&mut self) -> Vec<Task> {
-        self.ids.clear();
+        self.ids = HashTable::new();
         std::mem::take(&mut self.list)
     }
 }

@@ -3,7 +3,6 @@
 mod history;
 mod undone;
 
-use super::log::Fork;
 use super::running::is_libc;
 use super::*;
 
@@ -106,7 +105,7 @@ fn only_code_is_mapped() {
     let Record::Mmap(code) = map(1, 0x1000, 0x1000, "/a") else { unreachable!() };
     s.apply(&Record::Mmap(Mmap { prot: 3, ..code }), 0);
     s.apply(&Record::Mmap(Mmap { len: 0, ..code }), 0);
-    assert_eq!((dso(&s, 1, 0x1000), s.log().entries().len()), ("[unknown]".into(), 0));
+    assert_eq!((dso(&s, 1, 0x1000), s.log().in_order().count()), ("[unknown]".into(), 0));
     s.apply(&Record::Mmap(Mmap { prot: 4, ..code }), 0);
     assert_eq!(
         (dso(&s, 1, 0x1000), dso(&s, 1, 0x1fff), dso(&s, 1, 0x2000)),
@@ -154,12 +153,12 @@ fn an_exec_is_over_when_the_new_program_is_seen() {
         s.seen(1, 3, user_mode, &chain(words));
         assert_eq!(dso(&s, 1, 0x1010) == "[unknown]", over, "{words:x?}");
         assert_eq!(s.space_generation(1) > second, over);
-        let ran = s.log().entries().iter().filter(|(_, side)| matches!(side, Side::Ran { pid: 1 })).count();
+        let ran = s.log().in_order().filter(|(_, side)| matches!(side, Side::Ran { pid: 1 })).count();
         assert_eq!(ran, usize::from(over));
         // It is over once.
         s.seen(1, 4, true, &[]);
         s.seen(1, 5, true, &[]);
-        let ran = s.log().entries().iter().filter(|(_, side)| matches!(side, Side::Ran { .. })).count();
+        let ran = s.log().in_order().filter(|(_, side)| matches!(side, Side::Ran { .. })).count();
         assert_eq!((ran, s.here().in_exec), (1, 0));
     }
     // Two at once are two.
@@ -197,7 +196,7 @@ fn machines_stand_side_by_side() {
         s.turn_to(HostId(host));
         assert_eq!(dso(&s, 1, 0x1000), program);
     }
-    assert_eq!(s.hosts().iter().map(|(_, host)| host.log.entries().len()).collect::<Vec<_>>(), [3, 3, 3]);
+    assert_eq!(s.hosts().iter().map(|(_, host)| host.log.in_order().count()).collect::<Vec<_>>(), [3, 3, 3]);
     // Each has a kernel of its own.
     let kernels: Vec<(MapId, u32)> = [0, 1, 2]
         .map(|host| {
@@ -264,7 +263,7 @@ fn of_a_recording_only_the_records_tell() {
     let mut s = Session::new(Origin::Recorded);
     assert_eq!((name(&mut s, pid, pid), name(&mut s, pid, pid + 1)), (format!(":{pid}"), format!(":{}", pid + 1)));
     let here = of_a_recording_only_the_records_tell as fn() as usize as u64;
-    assert_eq!((s.log().entries().len(), dso(&s, pid, here)), (0, "[unknown]".into()));
+    assert_eq!((s.log().in_order().count(), dso(&s, pid, here)), (0, "[unknown]".into()));
 }
 
 #[test]
@@ -312,7 +311,7 @@ fn a_running_process_is_asked() {
     assert!(threads_of(pid).contains(&pid));
     assert!(s.comm_of(pid).is_some_and(|comm| !comm.is_empty()) && s.comm_of(0).is_none());
     s.task(pid, pid);
-    let sides = s.log().entries();
+    let sides: Vec<_> = s.log().in_order().collect();
     assert!(sides.iter().all(|(time, side)| *time == 0 && side.pid() == pid));
     assert!(sides.iter().filter(|(_, side)| matches!(side, Side::Map { .. })).count() > 3);
     // Nobody is a thread's parent but for threads, and mappings are as long as they are.
@@ -334,8 +333,7 @@ fn a_running_process_is_asked() {
     s.task(pid, other);
     let fork = s
         .log()
-        .entries()
-        .iter()
+        .in_order()
         .any(|(_, side)| matches!(side, Side::Fork(fork) if fork.task.tid == other && fork.task.ptid == pid));
     assert!(fork);
     drop(send);

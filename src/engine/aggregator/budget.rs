@@ -5,21 +5,21 @@ use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::profile::CHUNK;
 use crate::query::answer::{Memory, MemoryShare};
 
-use super::Aggregator;
+use super::{Aggregator, Notice};
 
 /// The interval of looking at the program's memory.
 const LOOK_NS: u64 = 100_000_000;
-/// Of the samples, the part that goes at once: the past is forgotten step by step.
+/// Of the samples, the most that goes at once, and of what they may have, what is freed beyond what must be: the past
+/// is forgotten step by step, and not at every look.
 const STEP: usize = 8;
+const SPARE: usize = 32;
 
 impl Aggregator {
-    /// Gives up what is older than is to be kept, and the oldest samples when the program has more memory than it may
-    /// have, with the stacks that only they had.
+    /// Gives up what is older than is to be kept, and, when the program has more memory than it may have, what is
+    /// cheapest to lose: what was freed already, what no sample has any more, and only then the oldest samples.
     pub(super) fn keep_budget(&mut self) {
-        if self.ingest.core().session.log_is_ripe() {
-            self.trim_log();
-        }
         self.drop_old();
+        self.forget_ended();
         let now = monotonic_ns();
         if now >= self.next_look && MemoryLimit(self.options.memory).is_bounded() {
             self.next_look = now + LOOK_NS;
@@ -29,14 +29,18 @@ impl Aggregator {
             let passing = self.links.held.take_peak().saturating_sub(before.max(private));
             // It will come again, though not with every look.
             self.passing = passing.max(self.passing - self.passing / 64);
-            self.keep_within(private + self.passing);
+            if !MemoryLimit(self.options.memory).holds(private + self.passing) {
+                own_memory::give_back();
+                self.private = own_memory::private().unwrap_or(private);
+                self.keep_within(self.private + self.passing);
+            }
         }
     }
 
-    /// Has samples and stacks leave room for whatever else is private; `private` is all of it.
+    /// Has samples, with what is kept for their sake, leave room for whatever else is private; `private` is all of it.
     fn keep_within(&mut self, private: usize) {
         let whole = MemoryLimit(self.options.memory);
-        if private <= whole.0 {
+        if whole.holds(private) {
             return;
         }
         let others = private.saturating_sub(self.used());
@@ -44,24 +48,35 @@ impl Aggregator {
         if self.used() <= room {
             return;
         }
-        // What is gone may have left stacks behind that nobody has any more: those go first. A sixteenth is freed
-        // beyond what must be, so that this does not run at every look.
+        // What is gone may have left stacks and tasks behind that nobody has any more: those go first.
         if self.gone > 0 {
             self.compact();
         }
-        while self.used() > room / 16 * 15 && self.drop_part() {
+        let enough = room - room / SPARE;
+        let mut dropped = false;
+        while self.used() > enough && self.drop_part(enough) {
+            dropped = true;
             self.compact();
         }
-        self.trim_log();
         own_memory::give_back();
-        self.note(format!(
-            "the {} MiB that the program may have are reached: the oldest samples are dropped (--memory)",
-            whole.0 >> 20
-        ));
+        if dropped {
+            self.tell_dropped();
+        }
+    }
+
+    /// Says, once, that less is there than was asked for, and why.
+    fn tell_dropped(&mut self) {
+        let reached = self.options.memory >> 20;
+        let early = if self.options.keep.is_some() { ", before --keep says" } else { "" };
+        let told = format!("the {reached} MiB of --memory are reached: the oldest samples are dropped{early}");
+        if self.live && !self.notes.contains(&told) {
+            let _ = self.links.notices.send(Notice::Reply(Ok(told.clone())));
+        }
+        self.note(told);
     }
 
     fn used(&self) -> usize {
-        self.ingest.core().profile.memory() + self.ingest.core().session.log_memory()
+        self.ingest.core().profile.memory() + self.ingest.core().session.memory()
     }
 
     /// The program's memory by shares.
@@ -72,7 +87,7 @@ impl Aggregator {
             ("samples", samples),
             ("stacks", stacks),
             ("names", names),
-            ("processes", core.session.log_memory()),
+            ("processes", core.session.memory()),
             ("copies of files", mapped::copied()),
         ];
         let own = own.into_iter().map(|(name, bytes)| MemoryShare { name, bytes });
@@ -83,10 +98,12 @@ impl Aggregator {
         }
     }
 
-    /// Drops the oldest part of the samples; `false` when only the chunk is left that is being filled.
-    fn drop_part(&mut self) -> bool {
-        let part = (self.ingest.core().profile.len() / CHUNK).div_ceil(STEP).max(1);
-        (0..part).take_while(|_| self.drop_oldest()).count() > 0
+    /// Drops so many of the oldest samples as have what is used beyond `enough`, where each has the same; `false` when
+    /// only the chunk is left that is being filled.
+    fn drop_part(&mut self, enough: usize) -> bool {
+        let (chunks, used) = (self.ingest.core().profile.len() / CHUNK, self.used());
+        let part = (chunks * used.saturating_sub(enough)).div_ceil(used.max(1));
+        (0..part.clamp(1, chunks.div_ceil(STEP).max(1))).take_while(|_| self.drop_oldest()).count() > 0
     }
 
     /// Drops chunks that are older, as a whole, than samples are kept.
@@ -101,7 +118,6 @@ impl Aggregator {
         }
         if self.gone > self.ingest.core().profile.len() {
             self.compact();
-            self.trim_log();
         }
     }
 
@@ -122,14 +138,20 @@ impl Aggregator {
     fn compact(&mut self) {
         // What is derived from the old numbers is void, and would stand beside the new.
         self.view.release();
+        self.forget_ended();
         let core = self.ingest.core_mut();
         core.profile.compact(&mut core.session);
         self.gone = 0;
     }
 
-    fn trim_log(&mut self) {
+    /// Forgets processes that have ended and that no sample is of. It costs what has ended since the last time.
+    fn forget_ended(&mut self) {
         let core = self.ingest.core_mut();
-        core.session.trim_log(core.profile.sites.all().iter().map(|site| site.task));
+        let oldest = core.profile.span().map_or(u64::MAX, |(oldest, _)| oldest);
+        core.session.trim_log(oldest);
+        if core.session.maps_are_ripe() {
+            core.session.forget_moved();
+        }
     }
 }
 

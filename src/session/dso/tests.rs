@@ -205,23 +205,23 @@ fn processes_share_what_they_have_of_a_file() {
     let mut space = Space::default();
     let [first, second, part] =
         [at(1, 0x4000, 0x200), at(2, 0x9000, 0x200), at(2, 0xb000, 0x300)].map(|map| dsos.map(&map, Some(&space)));
-    assert_eq!([first, second, part].map(|id| dsos.stand_in(id)), [first, first, part]);
+    assert_eq!([first, second, part].map(|id| dsos.placed(id).map), [first, first, part]);
     assert_eq!((dsos.shared(second, 0x9010), dsos.shared(first, 0x4010)), ((first, 0x4010), (first, 0x4010)));
     assert_eq!(dsos.shared_maps().iter().map(|shared| usize::from(*shared)).sum::<usize>(), 1);
     assert!(dsos.shared_maps()[first.0 as usize]);
     // One that has the part already could not tell the two apart, one that has another can.
     space.insert(0xb000, 0xc000, part, 1);
     let third = dsos.map(&at(2, 0xd000, 0x200), Some(&space));
-    assert_eq!(dsos.stand_in(third), first);
+    assert_eq!(dsos.placed(third).map, first);
     space.insert(0xd000, 0xe000, third, 2);
     let again = dsos.map(&at(2, 0xf000, 0x200), Some(&space));
-    assert_eq!(dsos.stand_in(again), again);
+    assert_eq!(dsos.placed(again).map, again);
     // Who has no space has the part for the first time. The kernel and its idle tasks share with nobody.
     let new = dsos.map(&at(3, 0x1_1000, 0x200), None);
-    assert_eq!(dsos.stand_in(new), first);
+    assert_eq!(dsos.placed(new).map, first);
     for pid in [0, -1] {
         let [one, two] = [0x2_0000, 0x3_0000].map(|start| dsos.map(&at(pid, start, 0x200), None));
-        assert_eq!([one, two].map(|id| dsos.stand_in(id)), [one, two], "{pid}");
+        assert_eq!([one, two].map(|id| dsos.placed(id).map), [one, two], "{pid}");
     }
 }
 

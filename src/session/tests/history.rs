@@ -3,53 +3,62 @@
 use super::*;
 
 #[test]
-fn history_is_kept_of_those_who_are_there_or_wanted() {
+fn history_is_kept_of_those_who_are_there_or_were_sampled() {
     let mut s = Session::new(Origin::Recorded);
     for pid in 1..=3 {
         s.apply(&map(pid, 0x1000, 0x1000, "/a"), 1);
     }
     s.apply(&map(-1, 0xffff_0000, 0x1000, "[m]"), 1);
     s.apply(&Record::Cgroup { id: 7, path: b"/web" }, 1);
-    let before = s.log_memory();
     s.apply(&Record::Fork(task_of(9, 1, 9, 1)), 2);
-    assert!(s.log_memory() >= before + size_of::<Fork>());
-    for pid in [1, 2, 3, 9] {
+    s.task(2, 2);
+    for pid in [1, 2, 9] {
         s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
     }
-    // Long after their ends, the first three are gone.
-    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    assert_eq!((dso(&s, 1, 0x1000), s.log_is_ripe()), ("[unknown]".into(), false));
-    let kept = s.task(2, 2);
-    s.trim_log([kept].into_iter());
-    let left: std::collections::BTreeSet<i32> = s.log().entries().iter().map(|(_, side)| side.pid()).collect();
-    assert_eq!(left.into_iter().collect::<Vec<_>>(), [-1, 0, 2]);
+    // Long after their ends, they are gone.
+    let later = 3 + host::LINGER_NS + 1;
+    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), later);
+    assert_eq!(dso(&s, 1, 0x1000), "[unknown]");
+    let left = |s: &Session| {
+        let pids = s.log().in_order().map(|(_, side)| side.pid()).collect::<std::collections::BTreeSet<_>>();
+        pids.into_iter().collect::<Vec<_>>()
+    };
+    s.trim_log(later - 1);
+    assert_eq!(left(&s), [-1, 0, 2, 3, 50]);
     let mut maps = 0;
     s.log().each_map(|_| maps += 1);
-    assert_eq!(maps, 2);
+    assert_eq!(maps, 3);
+    s.trim_log(later);
+    assert_eq!(left(&s), [-1, 0, 3, 50], "no sample is as old as its end");
 }
 
 #[test]
-fn a_history_is_ripe_when_it_has_doubled() {
+fn mappings_that_were_moved_go_with_their_processes() {
     let mut s = Session::new(Origin::Recorded);
-    let fill = |s: &mut Session, n: i32| (0..n).for_each(|pid| s.apply(&comm(pid + 10, pid + 10, false, "x"), 1));
-    fill(&mut s, 20_000);
-    assert!(!s.log_is_ripe());
-    fill(&mut s, 1);
-    assert!(s.log_is_ripe());
-    let kept: Vec<TaskId> = (10..20_011).map(|pid| s.task(pid, pid)).collect();
-    s.trim_log(kept.into_iter());
-    assert!(!s.log_is_ripe());
-    fill(&mut s, 20_001);
-    assert!(!s.log_is_ripe());
-    fill(&mut s, 1);
-    assert!(s.log_is_ripe());
-    s.trim_log(std::iter::empty());
-    assert_eq!(s.log().entries().len(), 0);
-    assert!(s.log_memory() < 100 * size_of::<(u64, Side)>());
-    let entry = |pid: i32| Side::Ran { pid };
-    assert_eq!((entry(7).pid(), Side::Cgroup { id: 7, path: "".into() }.pid()), (7, 0));
-    assert_eq!(Side::Exit(task_of(5, 4, 6, 4)).pid(), 5);
-    assert_eq!(Side::Fork(Box::new(Fork { task: task_of(5, 4, 6, 4), inherited: Space::default() })).pid(), 5);
+    s.dsos.share = true;
+    let start = |pid: i32| 0x1000 * u64::from(pid.unsigned_abs());
+    let storm = |s: &mut Session, pids: std::ops::Range<i32>| {
+        pids.for_each(|pid| s.apply(&map(pid, start(pid), 0x1000, "/a"), 1));
+    };
+    storm(&mut s, 1..9_990);
+    let first = s.user_map(1, start(1));
+    assert!(!s.maps_are_ripe());
+    storm(&mut s, 9_990..10_001);
+    assert!(s.maps_are_ripe());
+    let before = s.memory();
+    for pid in 1..10_000 {
+        s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
+    }
+    s.apply(&Record::Exit(task_of(20_000, 0, 20_000, 0)), 4 + host::LINGER_NS);
+    s.trim_log(u64::MAX);
+    s.forget_moved();
+    assert!(s.memory() < before / 4, "{} of {before}", s.memory());
+    // The first stands for what the last one has, and for what comes.
+    let last = s.user_map(10_000, start(10_000));
+    assert_eq!((s.dsos.placed(last).map, s.dsos.of_map(last).id), (first, s.dsos.of_map(first).id));
+    storm(&mut s, 10_001..19_000);
+    assert!(!s.maps_are_ripe());
+    assert_eq!(s.dsos.placed(s.user_map(18_999, start(18_999))).map, first);
 }
 
 #[test]
@@ -62,7 +71,7 @@ fn what_nothing_has_is_forgotten() {
         s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
     }
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    s.trim_log(std::iter::empty());
+    s.trim_log(u64::MAX);
     s.forget_unused([a].into_iter());
     // The place of the other one is taken by the next that comes.
     s.apply(&map(3, 0x9000, 0x1000, "/c"), 9);
@@ -85,7 +94,7 @@ fn what_somebody_has_is_not_forgotten() {
     let (a, b) = (s.user_map(1, 0x1000), s.user_map(2, 0x5000));
     s.apply(&Record::Exit(task_of(2, 0, 2, 0)), 3);
     s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
-    s.trim_log(std::iter::empty());
+    s.trim_log(u64::MAX);
     s.forget_unused(std::iter::empty());
     let mut names: Vec<_> = s.names.keys().map(|name| name.to_string()).collect();
     names.sort_unstable();

@@ -42,8 +42,7 @@ proptest! {
             }
         }
         let mut layouts = Layouts::new(&s.dsos);
-        let sides: Vec<Side> = s.log().entries().iter().map(|(_, side)| side.clone()).collect();
-        sides.iter().for_each(|side| layouts.follow(side));
+        s.log().in_order().for_each(|(_, side)| layouts.follow(&side));
         for pid in 1..5 {
             // While an exec is under way an address may be either program's.
             let Some(space) = s.here().spaces.get(&pid).filter(|space| !space.is_in_exec()) else { continue };
@@ -52,7 +51,7 @@ proptest! {
                 let ip = 0x1000 * at + 8;
                 let own = s.user_map(pid, ip);
                 // One that has the same part twice is told by its own mapping.
-                let twice = maps.iter().filter(|map| s.dsos.stand_in(**map) == s.dsos.stand_in(own)).count() > 1;
+                let twice = maps.iter().filter(|map| s.dsos.placed(**map).map == s.dsos.placed(own).map).count() > 1;
                 if own == MapId::UNKNOWN || twice {
                     continue;
                 }

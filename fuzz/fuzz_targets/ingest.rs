@@ -26,7 +26,7 @@ use perfprof_tui::query::{Age, Answer, Baseline, Question};
 use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::hosts::HostId;
 use perfprof_tui::session::{Origin, TimeMark};
-use perfprof_tui::source::{Batch, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
+use perfprof_tui::source::{Batch, CountReading, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
 use perfprof_tui::symbols::lines::InlinedFrame;
 use perfprof_tui::symbols::{SymbolOptions, Symbolized};
 use perfprof_tui::units::UNITS;
@@ -367,7 +367,7 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
             let (time, value) = (words.word()?, words.word()?);
             live.batch.cpu_counts.push(CpuCount { event, cpu, time, value, running_percent: 50.0 });
             let counts = Counts { value, enabled_ns: time, running_ns: words.word()?, lost: words.word()? };
-            live.batch.counts = Some(vec![counts; usize::from(event & 3)]);
+            live.batch.counts = Some(CountReading { at: time, of: vec![counts; usize::from(event & 3)] });
         }
         _ => match words.byte()? & 7 {
             0 => live.request(Request::Freeze(words.byte()? & 1 == 1)),

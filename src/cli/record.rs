@@ -162,7 +162,7 @@ impl<'a> Recorder<'a> {
             }
             let step = source.next(&mut batch)?;
             self.write(&batch.bytes)?;
-            self.lost = batch.counts.take().map_or(self.lost, |list| list.iter().map(|c| c.lost).sum());
+            self.lost = batch.counts.take().map_or(self.lost, |read| read.lost());
             batch.notes.iter().for_each(|note| complain(note));
             batch.containers.retain(|named| self.named.get(&named.root) != Some(named));
             self.writer.name(&batch.containers)?;

@@ -6,7 +6,7 @@ use crate::perfdata::{EventDesc, apart};
 use crate::profile::{Acc, Ledger};
 use crate::query::answer::{EventInfo, Meter};
 use crate::source::live::throttle;
-use crate::source::{Counts, EventState, Rate, RunState};
+use crate::source::{CountReading, Counts, EventState, Rate, RunState};
 
 /// Seconds of rates that are kept of each event.
 const HISTORY: usize = 120;
@@ -94,10 +94,10 @@ impl Events {
     }
 
     /// Takes in what the source's events counted; `slots` says which of the session's each is. Rates
-    /// are of the time since the last call.
-    pub(crate) fn count(&mut self, counts: &[Counts], slots: &[u16], now: u64) {
-        let seconds = (now.saturating_sub(std::mem::replace(&mut self.taken_at, now))) as f64 / 1e9;
-        for (slot, counts) in slots.iter().zip(counts) {
+    /// are of the time between two readings.
+    pub(crate) fn count(&mut self, read: &CountReading, slots: &[u16]) {
+        let seconds = (read.at.saturating_sub(std::mem::replace(&mut self.taken_at, read.at))) as f64 / 1e9;
+        for (slot, counts) in slots.iter().zip(&read.of) {
             let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
             row.counts = *counts;
             let (samples, then) = std::mem::replace(&mut row.then, (row.total.samples, *counts));
@@ -251,9 +251,9 @@ mod tests {
         events.know(&[EventDesc::derived("off-cpu"), desc]);
         events.set_states(&[running("b")], &[1]);
         let counts = |value, running_ns| Counts { value, enabled_ns: value * 10, running_ns, lost: 3 };
-        events.count(&[counts(100, 1000)], &[1], 1_000_000_000);
+        events.count(&CountReading { at: 1_000_000_000, of: vec![counts(100, 1000)] }, &[1]);
         events.add(1, 5);
-        events.count(&[counts(300, 2000)], &[1], 3_000_000_000);
+        events.count(&CountReading { at: 3_000_000_000, of: vec![counts(300, 2000)] }, &[1]);
         let mut ledger = Ledger::default();
         ledger.losses_of(1).counted = 3;
         let infos = events.infos(&[EventDesc::derived("off-cpu"), EventDesc::derived("b")], &ledger, 0.0, 2);

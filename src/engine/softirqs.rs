@@ -134,9 +134,7 @@ impl TracerThread {
         let mut seen = 0u64;
         while !self.stop.load(Ordering::Relaxed) {
             let step = ingest.read(&mut self.source, &mut batch);
-            if let Some(lost) =
-                batch.counts.take().map(|list| list.iter().map(|c| c.lost).sum::<u64>()).filter(|n| *n > lost_before)
-            {
+            if let Some(lost) = batch.counts.take().map(|read| read.lost()).filter(|n| *n > lost_before) {
                 self.trace.pairs.lose(lost - lost_before);
                 lost_before = lost;
             }

@@ -151,7 +151,7 @@ pub struct Batch {
     /// Events that took over from others while they ran.
     pub handovers: Vec<Handover>,
     /// What each event has counted and lost since its start.
-    pub counts: Option<Vec<Counts>>,
+    pub counts: Option<CountReading>,
     /// What events that are only counted have come to on each CPU.
     pub cpu_counts: Vec<CpuCount>,
     /// Lines of a text that were not understood.
@@ -170,6 +170,22 @@ pub struct Batch {
     pub progress: Option<(u64, u64)>,
     /// Replies to controls.
     pub replies: Vec<Result<String, String>>,
+}
+
+/// What each event has come to by some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountReading {
+    /// When it was read, in nanoseconds of the session's clock: who takes it in does so later, and not always as late.
+    pub at: u64,
+    /// By event.
+    pub of: Vec<Counts>,
+}
+
+impl CountReading {
+    /// Samples that all of them lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.of.iter().map(|counts| counts.lost).sum()
+    }
 }
 
 /// A frame that is known by its name.

@@ -20,7 +20,7 @@ use crate::query::cpus::CpuCounts;
 use crate::query::stable_order::StableOrder;
 use crate::query::{Answer, Data, Question};
 use crate::session::{TimeMark, marks};
-use crate::source::{Control, Counts, Info, RunState, SamplingState, Waker};
+use crate::source::{Control, CountReading, Info, RunState, SamplingState, Waker};
 use crate::symbols::spaces::WalkFigures;
 
 use crate::engine::events::Events;
@@ -268,7 +268,7 @@ impl Aggregator {
     }
 
     /// Takes in what became of the source's events.
-    fn follow_events(&mut self, counts: Option<Vec<Counts>>, changed: Option<SamplingState>) {
+    fn follow_events(&mut self, counts: Option<CountReading>, changed: Option<SamplingState>) {
         self.events.know(&self.ingest.core().events);
         if let Some(mut changed) = changed {
             let states = std::mem::take(&mut changed.events);
@@ -282,7 +282,7 @@ impl Aggregator {
         }
         if let Some(counts) = counts {
             self.count_events();
-            self.events.count(&counts, self.ingest.core().slots(), monotonic_ns());
+            self.events.count(&counts, self.ingest.core().slots());
             self.fresh_data = true;
         }
     }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use crate::kernel::monotonic_ns;
 use crate::source::live::attr;
-use crate::source::{Counts, CpuCount};
+use crate::source::{CountReading, Counts, CpuCount};
 
 use super::{Attachment, OpenEvent};
 
@@ -26,7 +26,8 @@ impl Attachment {
 
     /// The counts and losses of each event since the start, and those of open events by
     /// slot and CPU. Losses are 0 where the kernel does not count them.
-    pub(crate) fn counts(&self) -> (Vec<Counts>, ByCpu) {
+    pub(crate) fn counts(&self) -> (CountReading, ByCpu) {
+        let at = monotonic_ns();
         let mut all: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
         let mut by_cpu = ByCpu::new();
         for open in &self.opened {
@@ -35,7 +36,7 @@ impl Attachment {
             all[slot].add(&counts);
             *by_cpu.entry((slot, open.cpu)).or_default() += counts.value;
         }
-        (all, by_cpu)
+        (CountReading { at, of: all }, by_cpu)
     }
 
     /// The counts on each CPU of events that are only counted.

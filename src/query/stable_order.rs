@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use crate::profile::Acc;
 
 use super::answer::TopLine;
-use super::question::{Order, Question, TopSpec};
+use super::question::{Order, Question};
 
 /// Rows whose order is looked after: those in sight, and a screen or two around them.
 const ROWS: usize = 500;
@@ -17,7 +17,7 @@ const ROWS: usize = 500;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StableOrder {
     places: HashMap<u64, usize>,
-    of: Option<TopSpec>,
+    of: Option<Question>,
 }
 
 impl StableOrder {
@@ -41,7 +41,7 @@ impl StableOrder {
         let starts: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].depth == 0).take(ROWS + 1).collect();
         let ends = starts.iter().skip(1).copied().chain([lines.len()]);
         let blocks: Vec<(usize, usize)> = starts.iter().copied().zip(ends).take(ROWS).collect();
-        let known = self.of.as_ref() == Some(spec);
+        let known = self.of.as_ref().is_some_and(|of| of.same_rows(question));
         let place = |at: usize| self.places.get(&lines[at].id).copied().filter(|_| known);
         let mut order: Vec<(usize, usize)> = Vec::with_capacity(blocks.len());
         for block in blocks {
@@ -61,7 +61,9 @@ impl StableOrder {
         }
         let rows = lines.iter().filter(|line| line.depth == 0).take(ROWS);
         self.places = rows.enumerate().map(|(place, line)| (line.id, place)).collect();
-        self.of = Some(spec.clone());
+        if !known {
+            self.of = Some(question.clone());
+        }
     }
 }
 
@@ -73,6 +75,7 @@ fn are_apart(a: Acc, b: Acc) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::question::TopSpec;
     use super::*;
 
     fn line(id: u64, depth: u16, samples: u64) -> TopLine {
@@ -103,14 +106,21 @@ mod tests {
 
     #[test]
     fn another_question_is_answered_in_order() {
-        let (mut steady, by_self) = (StableOrder::default(), Question::default());
-        settled(&mut steady, &[(1, 100), (2, 98)], &by_self);
+        let by_self = Question::default();
         let top = TopSpec { order: Order::Children, ..by_self.top.clone() };
-        let by_children = Question { top, ..Question::default() };
-        assert_eq!(settled(&mut steady, &[(2, 99), (1, 98)], &by_children), [2, 1]);
-        assert_eq!(settled(&mut steady, &[(1, 100), (2, 99)], &by_children), [2, 1]);
-        steady.forget();
-        assert_eq!(settled(&mut steady, &[(1, 100), (2, 99)], &by_children), [1, 2]);
+        let filter = crate::filter::Filter::parse("pid == 1").ok().map(std::sync::Arc::new);
+        for other in [
+            Question { top, ..by_self.clone() },
+            Question { range: Some((1, 3)), ..by_self.clone() },
+            Question { filter, ..by_self.clone() },
+        ] {
+            let mut steady = StableOrder::default();
+            settled(&mut steady, &[(1, 100), (2, 98)], &by_self);
+            assert_eq!(settled(&mut steady, &[(2, 99), (1, 98)], &other), [2, 1]);
+            assert_eq!(settled(&mut steady, &[(1, 100), (2, 99)], &other), [2, 1]);
+            steady.forget();
+            assert_eq!(settled(&mut steady, &[(1, 100), (2, 99)], &other), [1, 2]);
+        }
     }
 
     #[test]

@@ -111,7 +111,8 @@ impl Palette {
             return vec![exact.clone()];
         }
         let mut letters = Fuzzy::letters(typed);
-        // What a command does is told by whole words: letters strewn over a sentence mean nothing.
+        // Letters strewn over a sentence, or over one of thousands of functions, mean nothing: what a command does and
+        // what was sampled is found by whole words.
         let mut words = Fuzzy::words(typed);
         let mut scored: Vec<(u32, usize, &PaletteEntry)> = self
             .entries
@@ -120,7 +121,8 @@ impl Palette {
             .filter_map(|(i, entry)| {
                 let is_command = is_command(entry);
                 let exact = if entry.name() == word { 1000 } else { 0 };
-                let by_name = letters.score(entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
+                let name = if matches!(entry, PaletteEntry::Thing { .. }) { &mut words } else { &mut letters };
+                let by_name = name.score(entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
                 let whole = format!("{} {}", entry.name(), entry.about());
                 let found = by_name.or_else(|| is_command.then(|| words.score(&whole)).flatten());
                 found.map(|s| (s, i, entry))
@@ -172,6 +174,7 @@ mod tests {
         assert_eq!(find("top").as_deref(), Some("top"));
         assert_eq!(find("estim").as_deref(), Some("estimation_timer"));
         assert_eq!(find("schsw").as_deref(), Some("sched:sched_switch"));
+        assert_eq!(find("ettimr"), None, "letters of a function");
         assert_eq!(find("zzzz"), None);
     }
 }

@@ -203,7 +203,7 @@ fn output_has_one_sink_and_files_have_one_maker() {
         let text = std::fs::read_to_string(&path).expect("read");
         let code = text.split("#[cfg(test)]").next().filter(|_| !name.ends_with("tests.rs")).unwrap_or_default();
         for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            let asks = ["is_terminal()", "TermVars::from_env"].iter().any(|word| line.contains(word));
+            let asks = ["is_terminal()", "TermVars::from_source"].iter().any(|word| line.contains(word));
             let streams = ["stdout()", "stderr()"].iter().any(|word| line.contains(&format!("io::{word}")));
             assert!(!streams || asks || STREAMS.contains(&&*name), "{name}: {line}");
             let line = line.replace("NewFile::", "");

@@ -1,7 +1,7 @@
 //! How many colours the terminal shows, from what speaks for it.
 
 use ratatui::style::Color;
-use termprofile::{DetectorSettings, TermProfile, TermVars};
+use termprofile::{DetectorSettings, Env, EnvVarSource, TermProfile, TermVars};
 
 /// The number of colours in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,12 @@ impl Depth {
 
     /// The terminal's colours by the environment (NO_COLOR, COLORTERM, TERM and others).
     pub fn detect() -> Self {
-        let mut vars = TermVars::from_env(&std::io::stdout(), DetectorSettings::default());
+        Self::of(Env)
+    }
+
+    fn of(environment: impl EnvVarSource) -> Self {
+        let settings = DetectorSettings::default();
+        let mut vars = TermVars::from_source(&KnownTerminals(environment), &std::io::stdout(), settings);
         // Those of CI services are about logs, and decide before TERM does; a terminal is at hand here.
         let special = std::mem::take(&mut vars.special);
         vars.special.google_cloud_shell = special.google_cloud_shell;
@@ -52,5 +57,46 @@ impl Depth {
             Self::True => TermProfile::TrueColor,
         };
         profile.adapt_color(color)
+    }
+}
+
+/// An environment in which terminals without colours are called what the crate takes for one.
+struct KnownTerminals<S>(S);
+
+impl<S: EnvVarSource> EnvVarSource for KnownTerminals<S> {
+    fn var(&self, key: &str) -> Option<String> {
+        let value = self.0.var(key)?;
+        Some(if key == "TERM" && is_monochrome(&value) { "dumb".to_owned() } else { value })
+    }
+}
+
+/// True of a terminal of which terminfo says that it has no colours: DEC's but the VT525, and what is named `-mono` or
+/// `-m` (terminfo's term(7), "Naming").
+fn is_monochrome(term: &str) -> bool {
+    let of_dec = term.strip_prefix("vt").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    of_dec && !term.starts_with("vt525") || term.ends_with("-mono") || term.ends_with("-m")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_environment_says_how_many_colours_there_are() {
+        let of = |vars: &[(&str, &str)]| {
+            let vars: BTreeMap<&str, &str> = vars.iter().copied().chain([("TTY_FORCE", "1")]).collect();
+            Depth::of(vars)
+        };
+        for term in ["dumb", "vt100", "vt220-8bit", "vt52", "xterm-mono", "linux-m"] {
+            assert_eq!(of(&[("TERM", term)]), Depth::None, "{term}");
+            assert_eq!(of(&[("TERM", term), ("CLICOLOR_FORCE", "1")]), Depth::Ansi16, "{term}");
+        }
+        assert_eq!(of(&[("TERM", "linux")]), Depth::Ansi16);
+        assert_eq!(of(&[("TERM", "vt525")]), Depth::Ansi16);
+        assert_eq!(of(&[("TERM", "xterm-256color"), ("CI", "true")]), Depth::Ansi256);
+        assert_eq!(of(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]), Depth::True);
+        assert_eq!(of(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]), Depth::None);
     }
 }

@@ -41,10 +41,14 @@ pub(crate) fn man(args: Man) -> anyhow::Result<u8> {
         super::output::complain(&format!("{n} pages in {}", folder.display()));
         return Ok(0);
     }
+    let help = |own: &Command| own.clone().render_long_help().to_string();
     let page = match args.topic.as_deref() {
-        None => page(&command, NAME)?,
+        None | Some(NAME) if args.text => help(&command),
+        None | Some(NAME) => page(&command, NAME)?,
         Some(name) => match (command.find_subcommand(name), manual::topic(name)) {
+            (Some(own), _) if args.text => help(own),
             (Some(own), _) => page(own, &format!("{NAME}-{name}"))?,
+            (None, Some(topic)) if args.text => topic.text(),
             (None, Some(topic)) => topic.roff(),
             (None, None) => return Err(usage(unknown(&command, name))),
         },

@@ -44,6 +44,13 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
         let schema = [words[0].clone(), "man".into(), "json".into(), format!("--schema{of}").into()];
         return Ok(schema.to_vec());
     }
+    if text == "help"
+        && let Some(topic) = words.get(at + 1).filter(|topic| parser.find_subcommand(topic).is_none())
+        && topic != "help"
+        && !topic.as_encoded_bytes().starts_with(b"-")
+    {
+        return Ok(vec![words[0].clone(), "man".into(), "--text".into(), topic.clone()]);
+    }
     match perf_commands::meant(text, &words[at + 1..]) {
         Some(Meant::Live) => {
             let mut words = words;
@@ -238,6 +245,8 @@ mod tests {
             ("p -aF 99 record", "p record -aF 99"),
             ("p -aF99 record", "p record -aF99"),
             ("p help record", "p help record"),
+            ("p help screens", "p man --text screens"),
+            ("p help --help", "p help --help"),
             ("p help json", "p man json --schema"),
             ("p help json stat", "p man json --schema=stat"),
             ("p rundelay --than 4ms", "p rundelay --than 4ms"),

@@ -75,6 +75,11 @@ impl Page {
         rendered(&roff)
     }
 
+    /// The page as it was written.
+    pub(crate) fn text(&self) -> String {
+        format!("{}({}) - {}\n{}", self.name, self.section, self.about.unwrap_or_default(), self.text)
+    }
+
     /// Its chapters, behind whatever is there.
     pub(crate) fn write(&self, roff: &mut Roff) {
         let mut writer =

@@ -160,6 +160,9 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The command or topic whose page is printed: screens, filter, names, units, json, config [default: the program]
     pub(crate) topic: Option<String>,
+    /// Print it as plain text, for who has no man(1) at hand (as the words `help TOPIC` do)
+    #[arg(long, conflicts_with_all = ["folder", "schema"])]
+    pub(crate) text: bool,
     /// Write all pages into this folder instead, each below its section: man1, man5, man7
     #[arg(long, value_name = "DIR", conflicts_with = "topic")]
     pub(crate) folder: Option<PathBuf>,

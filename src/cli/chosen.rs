@@ -2,20 +2,15 @@
 
 use crate::engine::offline::Offline;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
-use crate::lang::nearest_hint;
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
 
 use super::args::SampleSelection;
-use super::{Usage, usage};
+use super::usage;
 
 /// Sort keys as typed.
 pub(crate) fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
-    ColumnKey::parse_list(text).map_err(|word| {
-        let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
-        let hint = nearest_hint(&word, names.iter().copied());
-        Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()
-    })
+    ColumnKey::parse_list(text).map_err(|why| usage(format!("--sort {text}: {why}")))
 }
 
 pub(super) fn is_dummy(event: &EventDesc) -> bool {

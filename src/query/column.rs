@@ -4,8 +4,11 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use thiserror::Error;
 
 use crate::filter::{Field, equals, has_field};
+use crate::lang::nearest_hint;
+use crate::profile::frames::SymState;
 use crate::profile::{FrameId, NodeId};
 use crate::session::Task;
 use crate::session::containers::Container;
@@ -172,8 +175,8 @@ pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
     of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack)))
         .of_reports(ColumnKey::Parent)
         .wide(24),
-    of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short)).of_reports(ColumnKey::Srcline).wide(24),
-    of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string()))
+    of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short, place)).of_reports(ColumnKey::Srcline).wide(24),
+    of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string(), |_, _| String::new()))
         .of_reports(ColumnKey::Srcfile)
         .wide(24),
     of(&["socket"], "Socket", |of, _| socket(of)).of_reports(ColumnKey::Socket).number(6),
@@ -208,11 +211,26 @@ fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> Column
     }
 }
 
-/// Something of the line of a stack's last frame; nothing where that is not known.
-fn line(of: &ColumnInput<'_>, what: impl Fn(&SourceLine) -> String) -> ColumnValue {
+/// Something of the line of a stack's last frame, or of the frame where that has none.
+fn line(
+    of: &ColumnInput<'_>,
+    what: impl Fn(&SourceLine) -> String,
+    without: impl Fn(Data<'_>, FrameId) -> String,
+) -> ColumnValue {
     let (profile, stack) = (of.data.profile, of.data.stack(of.stack));
-    let line = (stack != NodeId::ROOT).then(|| profile.frames.line(profile.trie.frame(stack))).flatten();
-    ColumnValue::Text(line.map(what).unwrap_or_default().into())
+    let frame = (stack != NodeId::ROOT).then(|| profile.trie.frame(stack));
+    let text = frame.map(|frame| profile.frames.line(frame).map_or_else(|| without(of.data, frame), &what));
+    ColumnValue::Text(text.unwrap_or_default().into())
+}
+
+/// A place that has no line, as perf writes it: bytes behind a function's start, or the address in a file.
+fn place(data: Data<'_>, frame: FrameId) -> String {
+    let frames = &data.profile.frames;
+    let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
+    match (&sym.function, sym.state) {
+        (Some(name), SymState::Known) => format!("{name}+{}", at.wrapping_sub(sym.start)),
+        _ => format!("{}[{at:x}]", sym.dso_name),
+    }
 }
 
 /// In the place of all fields of a tracepoint (perf-report(1), --sort).
@@ -310,21 +328,32 @@ impl ColumnKey {
         self.entry().title
     }
 
-    /// Reads `comm,dso,sym`, and `event.field` as perf does (perf-report(1), dynamic sort keys); the error is the word
-    /// that is no key.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+    /// Reads `comm,dso,sym`, and `event.field` as perf does (perf-report(1), dynamic sort keys).
+    ///
+    /// # Errors
+    /// The first word that is no key.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, UnknownKey> {
         let is_name = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let one = |word: &str| {
             let found = ALL.iter().find(|entry| entry.names.contains(&word)).map(|entry| entry.key);
             let of_event = || word.split_once('.').filter(|(event, field)| is_name(event) && is_name(field));
-            found.or_else(|| of_event().map(|_| traced(word))).ok_or_else(|| word.to_owned())
+            found.or_else(|| of_event().map(|_| traced(word))).ok_or_else(|| UnknownKey(word.to_owned()))
         };
         let mut keys =
             text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(one).collect::<Result<Vec<_>, _>>()?;
         let mut seen = hashbrown::HashSet::new();
         keys.retain(|k| seen.insert(*k));
-        if keys.is_empty() { Err(text.to_owned()) } else { Ok(keys) }
+        if keys.is_empty() { Err(UnknownKey(text.to_owned())) } else { Ok(keys) }
     }
+}
+
+/// A word that no column is called by; it says which there are.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0} is no key; there are {names}, and EVENT.FIELD of a tracepoint{hint}", names = key_names().collect::<Vec<_>>().join(", "), hint = nearest_hint(.0, key_names()))]
+pub struct UnknownKey(String);
+
+fn key_names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|entry| entry.names[0])
 }
 
 /// The part of a row's identity that is about its task and place: the values of the chosen keys, in their order.
@@ -383,8 +412,8 @@ mod tests {
     #[test]
     fn keys_in_perf_spelling() {
         assert_eq!(ColumnKey::parse_list("comm, symbol,comm"), Ok(vec![ColumnKey::Comm, ColumnKey::Sym]));
-        assert_eq!(ColumnKey::parse_list("comm,nope"), Err("nope".to_owned()));
-        assert_eq!(ColumnKey::parse_list(""), Err(String::new()));
+        assert_eq!(ColumnKey::parse_list("comm,nope"), Err(UnknownKey("nope".to_owned())));
+        assert_eq!(ColumnKey::parse_list(""), Err(UnknownKey(String::new())));
         let field = ColumnKey::parse_list("sched_switch.next_comm").expect("a field")[0];
         assert_eq!(
             (field, field.name(), field.title()),
@@ -394,7 +423,7 @@ mod tests {
             field.entry().only(&ColumnValue::Number(-7)).map(|(_, filter)| filter).as_deref(),
             Some("next_comm == -7")
         );
-        assert_eq!(ColumnKey::parse_list("sched_switch."), Err("sched_switch.".to_owned()));
+        assert_eq!(ColumnKey::parse_list("sched_switch."), Err(UnknownKey("sched_switch.".to_owned())));
         for entry in ALL {
             let names = entry.names.iter().map(|name| ColumnKey::parse_list(name));
             assert!(names.eq(entry.names.iter().map(|_| Ok(vec![entry.key]))), "{:?}", entry.names);

@@ -330,10 +330,14 @@ fn rows_are_told_apart_by_lines() {
     };
     let lines = rows("dso,srcline");
     let name = |row: &serde_json::Value| row["srcline"].as_str().expect("text").to_owned();
-    let known: Vec<_> = lines.iter().map(name).filter(|line| !line.is_empty()).collect();
     let is_line =
         |text: &String| text.rsplit_once(':').is_some_and(|(file, n)| file.ends_with(".c") && n.parse::<u32>().is_ok());
-    assert!(known.len() > 1 && known.iter().all(is_line), "{known:?}");
+    let is_place = |text: &String| {
+        text.rsplit_once('+').is_some_and(|(function, n)| !function.is_empty() && n.parse::<u64>().is_ok())
+            || text.strip_suffix(']').and_then(|text| text.split_once('[')).is_some_and(|(file, _)| !file.is_empty())
+    };
+    let (known, others): (Vec<_>, Vec<_>) = lines.iter().map(name).partition(is_line);
+    assert!(known.len() > 1 && others.len() > 1 && others.iter().all(is_place), "{known:?} {others:?}");
     let samples =
         |rows: &[serde_json::Value]| rows.iter().map(|row| row["samples"].as_u64().expect("samples")).sum::<u64>();
     assert_eq!(samples(&lines), samples(&rows("dso,sym")));
@@ -361,6 +365,20 @@ fn sockets_fields_and_lines_are_perfs() {
         assert!(!perf.is_empty());
         assert_eq!(ours, perf, "{file}");
     }
+    // Without the kernel's own lines its places are told by its functions.
+    let pair = Pair::of("softirqs.data", root.path(), "-t | -s srcline --no-children -g none");
+    let of_kernel = |lines: Vec<String>| {
+        let place = |line: String| line.rsplit_once('|').map(|(_, place)| place.trim().to_owned());
+        lines
+            .into_iter()
+            .filter(|line| line.contains("%|"))
+            .filter_map(place)
+            .filter(|place| place.contains('+'))
+            .collect::<BTreeSet<_>>()
+    };
+    let (ours, perf) = (of_kernel(pair.ours), of_kernel(pair.perf));
+    assert!(perf.len() > 1, "{perf:?}");
+    assert_eq!(ours, perf);
     let pair = Pair::of("softirqs.data", root.path(), "-t | -s trace_fields --no-children -g none");
     let rows = |lines: Vec<String>| {
         let joined = |line: String| line.replace(' ', "");

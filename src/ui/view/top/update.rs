@@ -130,9 +130,7 @@ impl App {
                 self.selection.rows.columns.extend(keys.into_iter().map(Field::Key));
                 self.selection.rows.sorted = true;
             }
-            Err(word) => {
-                self.error(format!("{word} is no key: cpu, comm, pid, tid, dso, sym, and EVENT.FIELD of a tracepoint"));
-            }
+            Err(why) => self.error(why.to_string()),
         }
     }
 

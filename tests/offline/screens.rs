@@ -192,6 +192,9 @@ fn the_ledger_says_where_memory_is() {
     assert!(line("  stacks").is_some_and(|line| line.contains("stacks21.0MiB")), "{text}");
     assert!(line("  the rest").is_some_and(|line| line.contains("9.0MiBanswers")), "{text}");
     assert!(!incident(120, 40).keys("l").text().contains("--memory);"), "of a recording nothing is forgotten");
+    // In a narrow terminal what a line means goes on below it.
+    let narrow = incident(80, 40).metered().keys("l").text();
+    assert!(["beyond", "go first", "just freed", "1 more"].iter().all(|end| narrow.contains(end)), "{narrow}");
 }
 
 #[test]

@@ -241,7 +241,8 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
         }
         (None, Some(busy)) => vec![format!("CPU busy {busy:.0} %")],
         (None, None) if scene.selection.hide_idle && seen.period < all.period => {
-            vec![format!("idle hidden: {} of samples", percent(100.0 - seen.percent_of(&all)))]
+            let hidden = format!("idle hidden: {}", percent(100.0 - seen.percent_of(&all)));
+            vec![format!("{hidden} of samples"), hidden]
         }
         (None, None) => Vec::new(),
     };

@@ -2,6 +2,7 @@
 
 use ratatui::layout::Rect;
 
+use crate::panel::text::{width, wrap};
 use crate::panel::unit::{duration, percent, thousands};
 use crate::session::TimeMark;
 use crate::ui::draw::{choose, help};
@@ -115,13 +116,16 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     let answer = &scene.context.answer;
     let ledger = &answer.ledger;
     let mut lines: Vec<Styled> = Vec::new();
+    // Inside of the frame, and of a blank on each side.
+    let room = usize::from(scene.frame.size.0).saturating_sub(4);
     let mut row = |name: &str, value: String, bad: bool, meaning: &str| {
         let style = if bad { theme.error } else { theme.text };
-        lines.push(vec![
-            (format!("{name:20}"), theme.title),
-            (format!("{value:>14}  "), style),
-            (meaning.to_owned(), theme.dim),
-        ]);
+        let (mut name, mut value) = (format!("{name:20}"), format!("{value:>14}  "));
+        let above = width(&name) + width(&value);
+        for part in wrap(meaning, room.saturating_sub(above).max(20)) {
+            lines.push(vec![(name, theme.title), (value, style), (part, theme.dim)]);
+            (name, value) = (" ".repeat(above), String::new());
+        }
     };
     row("samples", thousands(ledger.received), false, "taken in since the start");
     if let Some(share) = ledger.timed_percent() {
@@ -182,12 +186,19 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         row(&format!("event {}", event.name), thousands(event.total.samples), false, &note);
     }
     for note in &answer.notes {
-        lines.push(vec![("• ".to_owned(), theme.warning), (note.replace('\n', " "), theme.text)]);
+        lines.extend(sentence("• ", note, room, theme));
     }
     if let Some(ended) = &answer.ended {
-        lines.push(vec![("■ ".to_owned(), theme.warning), (ended.clone(), theme.text)]);
+        lines.extend(sentence("■ ", ended, room, theme));
     }
     lines
+}
+
+/// A sentence behind its sign, in as many lines as it takes.
+fn sentence(sign: &str, text: &str, room: usize, theme: &Theme) -> Vec<Styled> {
+    let parts = wrap(text, room.saturating_sub(width(sign)).max(20)).into_iter();
+    let signs = std::iter::once(sign).chain(std::iter::repeat("  "));
+    parts.zip(signs).map(|(part, sign)| vec![(sign.to_owned(), theme.warning), (part, theme.text)]).collect()
 }
 
 fn columns(scene: Scene<'_>, cursor: usize, on: &mut Canvas<'_>) {

@@ -211,6 +211,11 @@ fn trail(scene: Scene<'_>) -> Vec<String> {
     trail
 }
 
+/// Whether a screen shows the samples that are left by filters; others show all.
+fn is_narrowed(tab: Tab) -> bool {
+    matches!(tab, Tab::Top | Tab::Flame | Tab::Time)
+}
+
 /// The load that shares are of, of the CPUs or of whom was chosen; the longest words for which there is room.
 fn machine(scene: Scene<'_>, room: usize) -> String {
     let (seen, all) = (scene.context.answer.view.total, scene.context.answer.view.shown);
@@ -240,7 +245,7 @@ fn machine(scene: Scene<'_>, room: usize) -> String {
             vec![of(&format!("CPU {}", scene.context.answer.cpus)), of("these CPUs")]
         }
         (None, Some(busy)) => vec![format!("CPU busy {busy:.0} %")],
-        (None, None) if scene.selection.hide_idle && seen.period < all.period => {
+        (None, None) if scene.selection.hide_idle && seen.period < all.period && is_narrowed(scene.frame.tab) => {
             let hidden = format!("idle hidden: {}", percent(100.0 - seen.percent_of(&all)));
             vec![format!("{hidden} of samples"), hidden]
         }

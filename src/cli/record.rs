@@ -54,6 +54,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let output = if args.is_streamed() { Output::ToErrors } else { Output::Inherit };
     let (started, stop) = source_config::begin(&args, output)?;
     let mut source = started.source;
+    source.only_tell_floods();
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
     let mut recorder = Recorder::start(&info, &args, &named, source.command_pid()).map_err(|error| {

@@ -245,3 +245,22 @@ fn code_of_samples_is_perfs() {
         assert_eq!(lines(&own), lines(&theirs), "{fields}");
     }
 }
+
+/// What the kernel counts of some events is nanoseconds; and a file has one layout for the samples of an event, however
+/// often it hits.
+#[test]
+fn events_that_count_time_are_recorded_to_the_end() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("x.data");
+    let events = ["-e", "sched:sched_stat_runtime", "-e", "sched:sched_switch"];
+    let out = run(program().args(["record", "-a", "-o"]).arg(&file).args(events).args(["--", "sleep", "2.5"]));
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!said.contains("floods"), "{said}");
+    let out = run(program().args(["script", "-F", "time,event", "-i"]).arg(&file));
+    let (lines, said) = (String::from_utf8_lossy(&out.stdout).lines().count(), String::from_utf8_lossy(&out.stderr));
+    assert!(lines > 100 && !said.contains("decoded"), "{lines}: {said}");
+    needs!(installed("perf"));
+    let out = run(Command::new("perf").args(["script", "-F", "time,event", "-i"]).arg(&file).stdin(Stdio::null()));
+    assert_eq!(String::from_utf8_lossy(&out.stdout).lines().count(), lines, "{}", String::from_utf8_lossy(&out.stderr));
+}

@@ -370,10 +370,21 @@ impl LiveSource {
         Ok(format!("sampling CPU {} now", cpus::format_list(list)))
     }
 
+    /// Has floods told, and sampled as they are.
+    pub(crate) fn only_tell_floods(&mut self) {
+        self.flood.only_tell();
+    }
+
     /// Samples floods more seldom, before they become what slows the machine down.
     pub(super) fn hold_back(&mut self, counts: ByCpu, batch: &mut Batch) {
         for (slot, period) in self.flood.look(counts, &self.attachment) {
             let name = self.attachment.slots[slot].event.name.clone();
+            if self.flood.only_tells() {
+                batch.notes.push(format!(
+                    "{name} floods: to record each of its hits takes more than half of a CPU; -c {period} records one in {period}"
+                ));
+                continue;
+            }
             match self.change(slot, &Change::Rate(Rate::Period(period))) {
                 Ok(_) => batch.notes.push(format!(
                     "{name} floods: one in {period} is sampled now and counts for all of them (--force samples each)"

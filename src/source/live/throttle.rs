@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::event::Event;
 use crate::kernel::attr::{Flag, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::kernel::monotonic_ns;
 
@@ -18,6 +19,7 @@ const HIT_SECONDS_BARE: f64 = 0.5e-6;
 #[derive(Debug)]
 pub(crate) struct FloodGuard {
     off: bool,
+    only_tells: bool,
     /// Counts of each slot by CPU, and when.
     last: ByCpu,
     at: u64,
@@ -27,7 +29,17 @@ pub(crate) struct FloodGuard {
 
 impl FloodGuard {
     pub(crate) fn new(off: bool) -> Self {
-        Self { off, last: ByCpu::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
+        Self { off, only_tells: false, last: ByCpu::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
+    }
+
+    /// Has floods told, once each, and sampled as they are: samples of every so many hits have other fields and other
+    /// ids, and a file has said by then which there are.
+    pub(crate) fn only_tell(&mut self) {
+        self.only_tells = true;
+    }
+
+    pub(crate) fn only_tells(&self) -> bool {
+        self.only_tells
     }
 
     /// Slots that cost a CPU more than may be, and the period that brings them to what is fine.
@@ -47,18 +59,33 @@ impl FloodGuard {
             return Vec::new();
         }
         let too_much = |(slot, rate): (usize, f64)| {
-            let attr = attachment.attr(slot);
-            if attr.has(Flag::Freq) || !matches!(attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT) {
+            let (attr, event) = (attachment.attr(slot), &attachment.slots[slot].event);
+            if attr.has(Flag::Freq) || !counts_hits(event) {
                 return None;
             }
-            let chains = attachment.slots[slot].event.way(attachment.common.chains).is_on();
-            let limit = if self.slowed.contains(&slot) { 2.0 * WARN_PERCENT } else { REFUSE_PERCENT };
-            period(rate, attr.period_or_freq, chains, limit).map(|period| (slot, period))
+            let chains = event.way(attachment.common.chains).is_on();
+            period(rate, attr.period_or_freq, chains, self.limit(slot)?).map(|period| (slot, period))
         };
         let found: Vec<(usize, u64)> = worst.into_iter().filter_map(too_much).collect();
         self.slowed.extend(found.iter().map(|(slot, _)| *slot));
         found
     }
+
+    /// The most that a slot may cost, in percent of a CPU; `None` where all is said already.
+    fn limit(&self, slot: usize) -> Option<f64> {
+        match self.slowed.contains(&slot) {
+            true if self.only_tells => None,
+            true => Some(2.0 * WARN_PERCENT),
+            false => Some(REFUSE_PERCENT),
+        }
+    }
+}
+
+/// Whether what an event has come to is how often it hit: of `sched_stat_runtime` and the like it is nanoseconds
+/// (`__perf_count` in the kernel's include/trace/events/sched.h).
+fn counts_hits(event: &Event) -> bool {
+    let is_weighed = |(system, name): &(String, String)| system == "sched" && name.starts_with("sched_stat_");
+    matches!(event.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT) && !event.tracepoint.as_ref().is_some_and(is_weighed)
 }
 
 /// The cost of so many samples a second, in percent of a CPU.
@@ -79,6 +106,22 @@ fn period(hits: f64, now: u64, chains: bool, limit: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::attr::Attr;
+
+    #[test]
+    fn what_is_no_hit_is_no_flood_and_a_told_one_is_told_once() {
+        let of = |system: &str, name: &str| {
+            let tracepoint = Some((system.to_owned(), name.to_owned()));
+            Event { tracepoint, attr: Attr { kind: TYPE_TRACEPOINT, ..Attr::default() }, ..Event::dummy() }
+        };
+        assert!(counts_hits(&of("sched", "sched_switch")) && counts_hits(&of("raw_syscalls", "sys_enter")));
+        assert!(!counts_hits(&of("sched", "sched_stat_runtime")) && !counts_hits(&Event::dummy()));
+        let mut guard = FloodGuard::new(false);
+        guard.slowed.insert(3);
+        assert_eq!([3, 4].map(|slot| guard.limit(slot)), [Some(2.0 * WARN_PERCENT), Some(REFUSE_PERCENT)]);
+        guard.only_tell();
+        assert_eq!([3, 4].map(|slot| guard.limit(slot)), [None, Some(REFUSE_PERCENT)]);
+    }
 
     #[test]
     fn only_floods_are_slowed_down() {

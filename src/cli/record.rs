@@ -66,8 +66,8 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let path = recorder.complete().map_err(|error| recorder.salvage(args.target(), error))?;
     if !args.quiet {
         let samples = match recorder.samples {
-            0 if !args.sampling.no_samples => {
-                "no samples, as the event never happened where it was measured".to_owned()
+            0 if recorder.lost == 0 && !args.sampling.no_samples => {
+                "no samples (who sleeps and a CPU that idles give none)".to_owned()
             }
             n => format!("{} samples", unit::thousands(n)),
         };

@@ -204,8 +204,16 @@ impl Event {
         (self.no_samples || self.attr.period_or_freq != 0).then(|| Rate::of(&self.attr))
     }
 
+    /// Its name where the kernel's code is left out; of tracepoints and dummies that leaves nothing out.
+    pub(crate) fn user_only(&self) -> String {
+        match self.tracepoint.is_none() && !self.attr.is_dummy() {
+            true => Self::user_only_name(&self.name),
+            false => self.name.clone(),
+        }
+    }
+
     /// A name that says, as perf's do, that only user code is measured.
-    pub(crate) fn user_only_name(name: &str) -> String {
+    fn user_only_name(name: &str) -> String {
         let letters = Self::modifiers(name);
         let colon = if letters.is_empty() && !name.ends_with('/') { ":" } else { "" };
         if letters.contains('u') { name.to_owned() } else { format!("{name}{colon}u") }

@@ -190,9 +190,7 @@ impl Units {
                     continue;
                 }
             }
-            running
-                .unit
-                .record(&hit, &mut Context { session, names, own, cpus: None, points: points.as_mut(), found: None });
+            running.unit.record(&hit, &mut Context { points: points.as_mut(), ..Context::new(session, names, own) });
         }
     }
 
@@ -323,10 +321,7 @@ impl Units {
     fn tell(&mut self, session: &Session, told: impl Fn(&mut dyn Unit, &mut Context<'_>)) {
         let Self { list, names, own, points, .. } = self;
         for running in list {
-            told(
-                &mut *running.unit,
-                &mut Context { session, names, own, cpus: None, points: points.as_mut(), found: None },
-            );
+            told(&mut *running.unit, &mut Context { points: points.as_mut(), ..Context::new(session, names, own) });
         }
     }
 
@@ -397,7 +392,7 @@ impl Units {
         let is_wanted = |running: &Running| chosen.is_none_or(|chosen| chosen == running.id);
         let Self { list, names, own, .. } = self;
         for running in list.iter_mut().filter(|running| is_wanted(running)) {
-            running.unit.settle(&mut Context { session, names, own, cpus: None, points: None, found: None });
+            running.unit.settle(&mut Context::new(session, names, own));
         }
         let (names, now) = (&self.names, self.now);
         let waiting: Vec<Vec<String>> = self.list.iter().map(unbound).collect();

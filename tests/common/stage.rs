@@ -155,41 +155,21 @@ impl Stage {
         self.hits += 1;
         let twin = self.twins.get(&hit.stack).copied().filter(|_| self.hits.is_multiple_of(2));
         let hit = Sample { stack: twin.unwrap_or(hit.stack), ..hit };
-        let mut cx = Context {
-            session: &self.session,
-            names: &mut self.names,
-            own: &self.own,
-            cpus: None,
-            points: Some(&mut self.points),
-            found: None,
-        };
+        let common = Context::new(&self.session, &mut self.names, &self.own);
+        let mut cx = Context { points: Some(&mut self.points), ..common };
         self.unit.record(&Sample { raw: &raw, ..hit }, &mut cx);
     }
 
     /// Gives it a record of another kind.
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
-        let mut cx = Context {
-            session: &self.session,
-            names: &mut self.names,
-            own: &self.own,
-            cpus: None,
-            points: None,
-            found: None,
-        };
+        let mut cx = Context::new(&self.session, &mut self.names, &self.own);
         self.unit.side(record, START + after, &mut cx);
     }
 
     /// A record of its own says that a thread came to a CPU.
     pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
         self.now = self.now.max(START + after);
-        let mut cx = Context {
-            session: &self.session,
-            names: &mut self.names,
-            own: &self.own,
-            cpus: None,
-            points: None,
-            found: None,
-        };
+        let mut cx = Context::new(&self.session, &mut self.names, &self.own);
         self.unit.came(cpu, tid, START + after, &mut cx);
     }
 

@@ -139,9 +139,7 @@ impl Counters {
                     if !self.config.exclude.kernel && !self.rights.kernel() && !attr.has(Flag::ExcludeUser) =>
                 {
                     self.config.exclude.kernel = true;
-                    let is_told = |event: &&mut Event| event.tracepoint.is_none() && !event.attr.is_dummy();
-                    let told = self.config.events.iter_mut().filter(is_told);
-                    told.for_each(|event| event.name = Event::user_only_name(&event.name));
+                    self.config.events.iter_mut().for_each(|event| event.name = event.user_only());
                     let level = self.rights.paranoid;
                     self.note = Some(format!(
                         "user code only: kernel.perf_event_paranoid is {level} (run as root to count the kernel)"

@@ -45,9 +45,8 @@ impl Slot {
 
     /// The name that it goes by: where the session leaves the kernel's code out it says so.
     pub(super) fn name(&self, common: &CommonAttrs) -> String {
-        let is_told = common.exclude.kernel && !common.exclude.user && !self.event.attr.is_dummy();
-        match is_told && self.event.tracepoint.is_none() {
-            true => Event::user_only_name(&self.event.name),
+        match common.exclude.kernel && !common.exclude.user {
+            true => self.event.user_only(),
             false => self.event.name.clone(),
         }
     }

@@ -37,7 +37,7 @@ impl Source {
     fn finds(&mut self, cx: &mut Context<'_>, tell: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) -> Vec<Finding> {
         let mut found = Vec::new();
         let Context { session, names, own, .. } = cx;
-        tell(&mut *self.unit, &mut Context { session, names, own, cpus: None, points: None, found: Some(&mut found) });
+        tell(&mut *self.unit, &mut Context { found: Some(&mut found), ..Context::new(session, names, own) });
         found
     }
 }

@@ -265,7 +265,12 @@ pub struct Context<'a> {
     pub found: Option<&'a mut Vec<Finding>>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// What there is of any record: all CPUs count, and neither points nor findings are wanted.
+    pub fn new(session: &'a Session, names: &'a mut ThreadNames, own: &'a FxHashSet<i32>) -> Self {
+        Self { session, names, own, cpus: None, points: None, found: None }
+    }
+
     /// Whether what is found on a CPU counts: a unit that puts records of several CPUs together asks for it where it
     /// adds to its figures.
     pub(crate) fn counts(&self, cpu: u32) -> bool {

@@ -1,20 +1,25 @@
 //! The tables by which stacks of live processes are walked in the kernel: made of the files that a process has mapped
 //! when one of its samples wants them, on a thread of their own, and kept as processes change and go.
 
+mod allowance;
 mod files;
+mod made;
 
+use std::hash::RandomState;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
-use crate::kernel::{procfs, thread_cpu_ns};
+use allowance::Allowance;
 pub(crate) use files::{FileTable, TableOutcome};
 use files::{Files, Id};
+use made::{Job, Made};
 
 /// The time until what a process has mapped is read again; twice as long each time that nothing is new.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -23,9 +28,6 @@ const LONG_PAUSE: Duration = Duration::from_secs(10);
 const TOLD: Duration = Duration::from_millis(500);
 /// The interval of checking that processes are still there, whose end the rings may have lost.
 const SWEEP: Duration = Duration::from_secs(60);
-/// One in so many parts of a CPU's time is what a storm of processes may take here, beyond what is saved up.
-const SHARE: i64 = 5;
-const SAVED_NS: i64 = 500_000_000;
 /// The time between two looks at who asks, and seconds until the end of this thread's work is noticed where nobody does.
 const ASKS: Duration = Duration::from_millis(1);
 const ASKS_LIVE: i64 = 5;
@@ -67,8 +69,10 @@ pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
     let (sender, news) = unbounded();
     let tables = Arc::new(ArcSwap::default());
     let asked = walker.asks().map_or_else(|| Ok(never()), listen)?;
-    let spaces = Spaces::new(walker, tables.clone());
-    crate::kernel::thread("tables", move || spaces.run(&news, &asked))?;
+    let hasher = RandomState::new();
+    let (elsewhere, made) = made::start(hasher.clone())?;
+    let spaces = Spaces::new(walker, Files::new(hasher, elsewhere), tables.clone());
+    crate::kernel::thread("tables", move || spaces.run(&news, &asked, &made))?;
     Ok(Following { news: sender, tables })
 }
 
@@ -117,10 +121,10 @@ struct Spaces<S> {
 }
 
 impl<S: Store> Spaces<S> {
-    fn new(store: S, tables: Arc<ArcSwap<Tables>>) -> Self {
+    fn new(store: S, files: Files, tables: Arc<ArcSwap<Tables>>) -> Self {
         Self {
             store,
-            files: Files::default(),
+            files,
             processes: FxHashMap::default(),
             due: FxHashMap::default(),
             tables,
@@ -129,8 +133,8 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    fn run(mut self, news: &Receiver<ProcessEvent>, asked: &Receiver<Vec<u32>>) {
-        let (mut left, mut since, mut used) = (SAVED_NS, Instant::now(), thread_cpu_ns());
+    fn run(mut self, news: &Receiver<ProcessEvent>, asked: &Receiver<Vec<u32>>, made: &Receiver<(Job, Made)>) {
+        let mut allowance = Allowance::new();
         loop {
             let told = self.changed.map(|since| since + TOLD);
             let next = self.due.values().copied().chain(told).chain(self.files.next()).min();
@@ -141,15 +145,28 @@ impl<S: Store> Spaces<S> {
                     Err(_) => return,
                 },
                 recv(asked) -> who => who.unwrap_or_default().into_iter().for_each(|number| self.ask(number)),
+                recv(made) -> one => if let Ok((job, made)) = one { self.take_made(job, made) },
                 default(wait) => {}
             }
-            let now = Instant::now();
-            self.step(now);
-            let passed = std::mem::replace(&mut since, now).elapsed().as_nanos() as i64;
-            let before = std::mem::replace(&mut used, thread_cpu_ns());
-            left = (left + passed / SHARE).min(SAVED_NS) - used.saturating_sub(before) as i64;
-            if left < 0 {
-                std::thread::sleep(Duration::from_nanos((-left * SHARE) as u64).min(Duration::from_secs(1)));
+            self.step(Instant::now());
+            allowance.pause();
+        }
+    }
+
+    /// Takes in a table that was made elsewhere.
+    fn take_made(&mut self, job: Job, made: Made) {
+        self.changed.get_or_insert_with(Instant::now);
+        let id = job.id;
+        self.files.take_made(job, made, &mut self.store);
+        self.place_anew(&FxHashSet::from_iter([id]), Instant::now());
+    }
+
+    /// Has the mappings of who has one of these tables placed anew.
+    fn place_anew(&mut self, ids: &FxHashSet<Id>, now: Instant) {
+        for (pid, process) in &mut self.processes {
+            if process.files.iter().any(|id| ids.contains(id)) {
+                process.stale = true;
+                self.due.insert(*pid, now);
             }
         }
     }
@@ -160,12 +177,7 @@ impl<S: Store> Spaces<S> {
         ready.into_iter().for_each(|pid| self.read(pid));
         if self.files.next().is_some_and(|at| at <= now) {
             let waiting = self.files.take_waiting();
-            for (pid, process) in &mut self.processes {
-                if process.files.iter().any(|id| waiting.contains(id)) {
-                    process.stale = true;
-                    self.due.insert(*pid, now);
-                }
-            }
+            self.place_anew(&waiting, now);
         }
         if now.duration_since(self.swept) >= SWEEP {
             self.swept = now;

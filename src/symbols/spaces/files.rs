@@ -1,21 +1,27 @@
 //! Tables of files, each made and kept once, however many processes, paths and containers have what it is of.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::RandomState;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use object::{Object, ObjectSegment, SegmentFlags};
+use crossbeam_channel::Sender;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, RowRange, Store};
 use crate::symbols::bytes::Bytes;
-use crate::symbols::{door, elf, unwind_rows};
+use crate::symbols::door;
+
+use super::made::{Job, Made};
 
 /// Files whose tables are kept, and paths to them that are known.
 const FILES: usize = 4096;
 const PATHS: usize = 4 * FILES;
+/// Bytes of a file whose table others need not wait for: it is made elsewhere.
+const LARGE: u64 = 8 << 20;
+/// Such tables that may be waited for; the next is made at once, as whoever has so many is to wait himself.
+const MAX_COMING: usize = 256;
 /// The time after which room that was given up is to be had again; a program in the kernel may read it for a moment.
 const RESTED: Duration = Duration::from_millis(1100);
 
@@ -44,6 +50,8 @@ pub(crate) enum TableOutcome {
     Without(String),
     /// There was no room for so many rows.
     Full(usize),
+    /// It is being made, which takes its time where the file is large.
+    Coming,
 }
 
 #[derive(Debug)]
@@ -69,6 +77,10 @@ pub(crate) struct Files {
     tables: FxHashMap<Id, Table>,
     /// Nobody outside knows what it makes of a file, and so cannot make one that is taken for another.
     hasher: RandomState,
+    /// Who makes the tables of large files; without one, they are made here.
+    elsewhere: Option<Sender<Job>>,
+    /// Tables that are being made there.
+    coming: usize,
     turn: u64,
     next: Id,
     /// Tables that wait for room, and since when some was made.
@@ -77,6 +89,11 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// Tables of which those of large files are made elsewhere.
+    pub(crate) fn new(hasher: RandomState, elsewhere: Sender<Job>) -> Self {
+        Self { hasher, elsewhere: Some(elsewhere), ..Self::default() }
+    }
+
     /// The table of a mapping's file; `None` where it is none of a file, or of one that is not opened.
     pub(crate) fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
         let name = || String::from_utf8_lossy(&map.name).into_owned();
@@ -95,55 +112,96 @@ impl Files {
             return Some(*id);
         }
         let bytes = Bytes::of(&file).ok()?;
+        if bytes.len() as u64 >= LARGE && self.elsewhere.is_some() && self.coming < MAX_COMING {
+            let id = self.begin(key, name(), store);
+            self.order(Job { id, bytes, anew: false });
+            return Some(id);
+        }
         let id = self.make(key, name(), &bytes, store);
         bytes.rest();
         Some(id)
     }
 
-    /// Makes a file's table, unless there is one of the same contents. Where there is no more room, those go that
-    /// nobody had for longest.
+    /// Has a table made elsewhere.
+    fn order(&mut self, job: Job) {
+        self.coming += 1;
+        // Who makes them has gone only when all ends.
+        let _ = self.elsewhere.as_ref().map(|elsewhere| elsewhere.send(job));
+    }
+
+    /// Makes a file's table, unless there is one of the same contents.
     fn make(&mut self, key: Key, name: String, bytes: &Bytes, store: &mut impl Store) -> Id {
+        let id = self.begin(key, name, store);
+        let made = Made::of(bytes, &self.hasher, |digest| self.same.contains_key(&digest));
+        self.finish(id, made, store).unwrap_or(id)
+    }
+
+    /// Takes in what was made elsewhere: whoever has that table is to have its mappings placed anew.
+    pub(crate) fn take_made(&mut self, job: Job, made: Made, store: &mut impl Store) {
+        self.coming -= 1;
+        if self.finish(job.id, made, store).is_none() {
+            return self.order(Job { anew: true, ..job });
+        }
+        let is_vain = |table: &Table| table.told.processes == 0 && matches!(table.told.made, TableOutcome::Full(_));
+        if self.tables.get(&job.id).is_some_and(is_vain) {
+            self.forget(job.id);
+        }
+    }
+
+    /// A table that is coming.
+    fn begin(&mut self, key: Key, name: String, store: &mut impl Store) -> Id {
         if self.known.len() >= PATHS {
             self.known.clear();
-        }
-        let digest = unwind_rows::contents(bytes).map(|parts| self.hasher.hash_one(parts));
-        if let Some(id) = digest.and_then(|digest| self.same.get(&digest)) {
-            self.known.insert(key, *id);
-            return *id;
         }
         if self.tables.len() >= FILES {
             self.drop_idle(FILES / 4, usize::MAX, store);
         }
-        let (id, mut spans, mut segments) = (self.next, Vec::new(), Vec::new());
+        let id = self.next;
         self.next = self.next.wrapping_add(1);
-        let made = match unwind_rows::of(bytes) {
-            Ok(rows) => {
-                segments = code(bytes, rows.base);
-                match store.add(&rows.rows) {
-                    Ok(found) => {
-                        spans = found;
-                        TableOutcome::Of(rows.section, rows.rows.len())
-                    }
-                    Err(_) => {
-                        self.drop_idle(usize::MAX, rows.rows.len(), store);
-                        self.waiting.insert(id);
-                        TableOutcome::Full(rows.rows.len())
-                    }
-                }
-            }
-            Err(why) => TableOutcome::Without(why.to_string()),
-        };
-        let told = FileTable { name: name.into(), made, processes: 0 };
-        self.tables.insert(id, Table { told, spans, segments, digest, idle_since: self.turn });
+        let told = FileTable { name: name.into(), made: TableOutcome::Coming, processes: 0 };
+        let (spans, segments) = (Vec::new(), Vec::new());
+        self.tables.insert(id, Table { told, spans, segments, digest: None, idle_since: self.turn });
         self.known.insert(key, id);
-        self.same.extend(digest.map(|digest| (digest, id)));
         id
+    }
+
+    /// Stores the rows of a table that was coming, and says by which id it is to be had from now on: another where one
+    /// has the same contents; none where that has gone, and this is to be made anyway. Where there is no more room,
+    /// those go that nobody had for longest.
+    fn finish(&mut self, id: Id, made: Made, store: &mut impl Store) -> Option<Id> {
+        let same = made.digest.and_then(|digest| self.same.get(&digest)).copied();
+        if let Some(same) = same {
+            self.known.values_mut().filter(|own| **own == id).for_each(|own| *own = same);
+            self.tables.remove(&id);
+            return Some(same);
+        }
+        let rows = made.rows?;
+        // Nobody had it any more, and its room was wanted.
+        let Some(table) = self.tables.get_mut(&id) else { return Some(id) };
+        (table.segments, table.digest) = (made.segments, made.digest);
+        let (spans, made) = match rows {
+            Ok(rows) => match store.add(&rows.rows) {
+                Ok(spans) => (spans, TableOutcome::Of(rows.section, rows.rows.len())),
+                Err(_) => {
+                    self.waiting.insert(id);
+                    (Vec::new(), TableOutcome::Full(rows.rows.len()))
+                }
+            },
+            Err(why) => (Vec::new(), TableOutcome::Without(why.to_string())),
+        };
+        self.same.extend(table.digest.map(|digest| (digest, id)));
+        (table.spans, table.told.made) = (spans, made.clone());
+        if let TableOutcome::Full(rows) = made {
+            self.drop_idle(usize::MAX, rows, store);
+        }
+        Some(id)
     }
 
     /// Drops tables that nobody has, those first that nobody had for longest: so many at most, and no more than it
     /// takes to have room for so many rows.
     fn drop_idle(&mut self, most: usize, rows: usize, store: &mut impl Store) {
-        let idle = self.tables.iter().filter(|(_, table)| table.told.processes == 0);
+        let is_idle = |table: &Table| table.told.processes == 0 && !table.is_to_come();
+        let idle = self.tables.iter().filter(|(_, table)| is_idle(table));
         let mut idle: Vec<(u64, Id)> = idle.map(|(id, table)| (table.idle_since, *id)).collect();
         idle.sort_unstable();
         let mut left = rows;
@@ -230,6 +288,11 @@ impl Files {
 }
 
 impl Table {
+    /// True if it has no rows, but is to have some.
+    fn is_to_come(&self) -> bool {
+        matches!(self.told.made, TableOutcome::Coming | TableOutcome::Full(_))
+    }
+
     fn place(&self, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         let within = |(offset, size, _): &&(u64, u64, u64)| {
             map.offset < offset.saturating_add(*size) && offset.saturating_sub(map.offset) < map.end - map.start
@@ -249,16 +312,6 @@ impl Table {
             from = end;
         }
     }
-}
-
-/// Segments with code, as [`Table`] has them.
-fn code(bytes: &Bytes, base: u64) -> Vec<(u64, u64, u64)> {
-    let Ok(file) = elf::parse(bytes) else { return Vec::new() };
-    let code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
-    let segments = file.segments().filter(|segment| code(segment.flags()));
-    let one =
-        |(offset, size): (u64, u64), address: u64| (offset, size, address.wrapping_sub(offset).wrapping_sub(base));
-    segments.map(|segment| one(segment.file_range(), segment.address())).collect()
 }
 
 fn key_of(file: &std::fs::File) -> io::Result<(u64, u64, i64, i64, u64)> {

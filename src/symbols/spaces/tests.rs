@@ -4,7 +4,7 @@ use super::files::tests::Counter;
 use super::*;
 
 fn spaces(room: usize) -> Spaces<Counter> {
-    Spaces::new(Counter { room, ..Counter::default() }, Arc::default())
+    Spaces::new(Counter { room, ..Counter::default() }, Files::default(), Arc::default())
 }
 
 /// True if the files that a process has mapped can be opened here.
@@ -80,4 +80,50 @@ fn who_had_no_room_is_served_when_there_is_some() {
     }
     assert!(spaces.store.processes[&pid].iter().any(|mapping| mapping.span.is_some()));
     assert!(!spaces.tables.load().files.iter().any(full));
+}
+
+/// The program of these tests is large, the library that it has mapped is not.
+#[test]
+fn nobody_waits_for_the_table_of_a_large_file() {
+    if !may_look("nobody_waits_for_the_table_of_a_large_file") {
+        return;
+    }
+    let pid = std::process::id() as i32;
+    let (hasher, (elsewhere, jobs)) = (RandomState::new(), unbounded());
+    let mut spaces = spaces(1 << 40);
+    spaces.files = Files::new(hasher.clone(), elsewhere);
+    spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
+    spaces.step(Instant::now());
+    let maps = procfs::exec_maps(pid);
+    let here = nobody_waits_for_the_table_of_a_large_file as fn() as usize as u64;
+    let own = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped").start;
+    let library = maps.iter().find(|map| map.name.ends_with(b"/libc.so.6")).expect("mapped").start;
+    let has_rows = |spaces: &Spaces<Counter>, at: u64| {
+        spaces.store.processes[&pid].iter().any(|mapping| mapping.start == at && mapping.span.is_some())
+    };
+    assert_eq!((has_rows(&spaces, library), has_rows(&spaces, own)), (true, false));
+    let job = jobs.try_recv().expect("it is wanted");
+    assert!(jobs.is_empty(), "once");
+    let made = Made::of(&job.bytes, &hasher, |_| false);
+    spaces.take_made(job, made);
+    spaces.step(Instant::now());
+    assert!(has_rows(&spaces, own));
+    let coming = |file: &FileTable| file.made == TableOutcome::Coming;
+    assert!(!spaces.files.told().iter().any(coming));
+}
+
+/// Who makes tables of large files says of the second of the same contents only that it is.
+#[test]
+fn large_files_are_made_until_nobody_asks() {
+    let (jobs, made) = made::start(RandomState::new()).expect("a thread");
+    let bytes = crate::symbols::bytes::Bytes::from(std::fs::read("/bin/sh").expect("a shell"));
+    for (id, anew) in [(1, false), (2, false), (3, true)] {
+        jobs.send(Job { id, bytes: bytes.clone(), anew }).expect("it waits");
+    }
+    drop(jobs);
+    let made: Vec<(Id, Option<u64>, bool)> =
+        made.iter().map(|(job, made)| (job.id, made.digest, made.rows.is_some())).collect();
+    let digest = made[0].1;
+    assert!(digest.is_some());
+    assert_eq!(made, [(1, digest, true), (2, digest, false), (3, digest, true)]);
 }

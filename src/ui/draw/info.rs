@@ -75,6 +75,7 @@ fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
                 format!("{} rows of {section}, {}", thousands(*rows as u64), bytes(8 * *rows as u64))
             }
             TableOutcome::Without(why) => format!("none: {why}; by frame pointers"),
+            TableOutcome::Coming => "being made; until then by frame pointers".to_owned(),
             TableOutcome::Full(rows) => format!("no room for its {} rows; by frame pointers", thousands(*rows as u64)),
         };
         let processes = if file.processes == 1 { "process" } else { "processes" };

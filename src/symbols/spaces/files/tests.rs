@@ -63,7 +63,7 @@ fn key(number: u64) -> Key {
     Some((1, number, 0, 0, 0))
 }
 
-fn made(files: &Files, id: Id) -> &TableOutcome {
+fn made_of(files: &Files, id: Id) -> &TableOutcome {
     &files.tables[&id].told.made
 }
 
@@ -81,7 +81,7 @@ fn what_is_the_same_is_made_once() {
     let rows = store.used[&1];
     assert_eq!(told, [(2, TableOutcome::Of(".eh_frame", rows)), (1, TableOutcome::Of(".eh_frame", rows))]);
     let text = files.make(key(4), "/etc/passwd".to_owned(), &Bytes::from(b"root".to_vec()), &mut store);
-    assert!(matches!(made(&files, text), TableOutcome::Without(_)));
+    assert!(matches!(made_of(&files, text), TableOutcome::Without(_)));
 }
 
 #[test]
@@ -100,25 +100,62 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
     files.take(&ids[..1]);
     files.give_up(&ids[..1]);
     let waits = make(&mut files, &mut store, 4);
-    assert!(matches!(made(&files, waits), TableOutcome::Full(_)));
+    assert!(matches!(made_of(&files, waits), TableOutcome::Full(_)));
     assert!(!files.tables.contains_key(&ids[2]) && files.tables.contains_key(&ids[0]), "one was enough");
     let at = files.next().expect("there is room, after a rest");
     assert!(at > Instant::now());
     assert_eq!(files.take_waiting().into_iter().collect::<Vec<Id>>(), [waits]);
     assert_eq!(files.next(), None);
     let now = make(&mut files, &mut store, 4);
-    assert!(matches!(made(&files, now), TableOutcome::Of(..)) && now != waits);
+    assert!(matches!(made_of(&files, now), TableOutcome::Of(..)) && now != waits);
     files.give_up(&[waits]);
     assert!(!files.tables.contains_key(&waits));
     // The first one's room is the next to be had; then nobody has any that is idle, until somebody ends.
     let hungry = make(&mut files, &mut store, 5);
-    assert!(matches!(made(&files, hungry), TableOutcome::Full(_)) && !files.tables.contains_key(&ids[0]));
+    assert!(matches!(made_of(&files, hungry), TableOutcome::Full(_)) && !files.tables.contains_key(&ids[0]));
     files.take_waiting();
     let (served, last) = (make(&mut files, &mut store, 5), make(&mut files, &mut store, 6));
-    assert!(matches!(made(&files, served), TableOutcome::Of(..)));
-    assert!(matches!(made(&files, last), TableOutcome::Full(_)) && files.next().is_none());
+    assert!(matches!(made_of(&files, served), TableOutcome::Of(..)));
+    assert!(matches!(made_of(&files, last), TableOutcome::Full(_)) && files.next().is_none());
     files.give_up(&ids[1..2]);
     assert!(files.next().is_some());
+}
+
+/// A table that is made elsewhere, of a key and contents of these numbers.
+fn ordered(files: &mut Files, store: &mut Counter, key_of: u64, number: u8) -> (Job, Made) {
+    let id = files.begin(key(key_of), "/large".to_owned(), store);
+    files.coming += 1;
+    let bytes = program(number);
+    let made = Made::of(&bytes, &files.hasher, |_| false);
+    (Job { id, bytes, anew: false }, made)
+}
+
+#[test]
+fn what_was_made_elsewhere_is_as_if_it_was_made_here() {
+    let (sender, jobs) = crossbeam_channel::unbounded();
+    let (mut files, mut store) =
+        (Files::new(RandomState::new(), sender), Counter { room: 1 << 40, ..Counter::default() });
+    let (job, made) = ordered(&mut files, &mut store, 1, 0);
+    let one = job.id;
+    files.take(&[one]);
+    files.take_made(job, made, &mut store);
+    assert!(matches!(made_of(&files, one), TableOutcome::Of(..)) && store.used.len() == 1);
+    // The same contents under another name are had by the first's id.
+    let (job, made) = ordered(&mut files, &mut store, 2, 0);
+    let second = job.id;
+    files.take_made(job, Made { rows: None, ..made }, &mut store);
+    assert_eq!((files.known[&key(2)], files.tables.contains_key(&second), store.used.len()), (one, false, 1));
+    // Where the first has gone meanwhile, it is made anyway.
+    let (job, made) = ordered(&mut files, &mut store, 3, 1);
+    let third = job.id;
+    files.take_made(job, Made { rows: None, ..made }, &mut store);
+    let job = jobs.try_recv().expect("ordered again");
+    assert!(job.anew && job.id == third && files.coming == 1);
+    // Nobody has it any more when it is there, and there is no room for it: nobody waits for some.
+    store.room = 0;
+    let made = Made::of(&job.bytes, &files.hasher, |_| false);
+    files.take_made(job, made, &mut store);
+    assert!(!files.tables.contains_key(&third) && files.waiting.is_empty() && files.coming == 0);
 }
 
 fn map(start: u64, len: u64, offset: u64) -> procfs::ProcMapping {
@@ -161,9 +198,10 @@ fn segments_of_this_program_are_where_its_code_is() {
     let file = door::mapped(std::process::id() as i32, map.start, map.end);
     let Ok(file) = file else { return };
     let bytes = Bytes::of(&file).expect("read");
-    let rows = unwind_rows::of(&bytes).expect("rows");
+    let made = Made::of(&bytes, &RandomState::new(), |_| false);
+    let rows = made.rows.expect("made").expect("rows");
     let span = RowRange { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
-    let table = table(vec![span], code(&bytes, rows.base));
+    let table = table(vec![span], made.segments);
     let mut out = Vec::new();
     table.place(map, &mut out);
     let pc = here.wrapping_sub(out[0].bias);

@@ -1,0 +1,35 @@
+//! The part of a CPU's time that a thread keeps to.
+
+use std::time::{Duration, Instant};
+
+use crate::kernel::thread_cpu_ns;
+
+/// One in so many parts is what a storm of processes may take, beyond what is saved up.
+const SHARE: i64 = 5;
+const SAVED_NS: i64 = 2_000_000_000;
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// What the thread that made it may use now.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    left: i64,
+    since: Instant,
+    used: u64,
+}
+
+impl Allowance {
+    pub(super) fn new() -> Self {
+        Self { left: SAVED_NS, since: Instant::now(), used: thread_cpu_ns() }
+    }
+
+    /// Sleeps for what was used too much, for a while at most: the rest is slept later.
+    pub(super) fn pause(&mut self) {
+        let (now, used) = (Instant::now(), thread_cpu_ns());
+        let passed = now.duration_since(std::mem::replace(&mut self.since, now)).as_nanos() as i64;
+        let spent = used.saturating_sub(std::mem::replace(&mut self.used, used)) as i64;
+        self.left = (self.left + passed / SHARE - spent).min(SAVED_NS);
+        if self.left < 0 {
+            std::thread::sleep(Duration::from_nanos((-self.left * SHARE) as u64).min(LONGEST));
+        }
+    }
+}

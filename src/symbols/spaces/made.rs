@@ -1,0 +1,80 @@
+//! The making of a file's table: its rows, of its bytes alone, and the thread that makes those of large files, so that
+//! nobody waits for them who has none.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use object::{Object, ObjectSegment, SegmentFlags};
+use rustc_hash::FxHashSet;
+
+use super::allowance::Allowance;
+use super::files::Id;
+use crate::symbols::bytes::Bytes;
+use crate::symbols::elf;
+use crate::symbols::unwind_rows::{self, NoRows, UnwindRows};
+
+/// What is made of a file.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// What its rows depend on, in a number; `None` where it has no table.
+    pub(crate) digest: Option<u64>,
+    /// `None` where there are some of the same contents.
+    pub(crate) rows: Option<Result<UnwindRows, NoRows>>,
+    /// Of the segments with code: offset and size in the file, and what is to be added to an offset to come to what
+    /// rows count.
+    pub(crate) segments: Vec<(u64, u64, u64)>,
+}
+
+impl Made {
+    /// Makes a file's rows, unless some of the same contents are known.
+    pub(crate) fn of(bytes: &Bytes, hasher: &RandomState, is_known: impl FnOnce(u64) -> bool) -> Self {
+        let digest = unwind_rows::contents(bytes).map(|parts| hasher.hash_one(parts));
+        if digest.is_some_and(is_known) {
+            return Self { digest, rows: None, segments: Vec::new() };
+        }
+        let rows = unwind_rows::of(bytes);
+        let segments = rows.as_ref().map_or_else(|_| Vec::new(), |rows| code(bytes, rows.base));
+        Self { digest, rows: Some(rows), segments }
+    }
+}
+
+/// A table to be made.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: Id,
+    pub(crate) bytes: Bytes,
+    /// It is made even if one of the same contents was.
+    pub(crate) anew: bool,
+}
+
+/// Starts the thread that makes the tables of large files, one after the other, until nobody asks any more.
+///
+/// # Errors
+/// When there is no thread to be had.
+pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<(Job, Made)>)> {
+    let ((jobs, wanted), (done, made)) = (unbounded::<Job>(), unbounded());
+    let work = move || {
+        let (mut allowance, mut known) = (Allowance::new(), FxHashSet::default());
+        for job in wanted {
+            let made = Made::of(&job.bytes, &hasher, |digest| !known.insert(digest) && !job.anew);
+            job.bytes.rest();
+            if done.send((job, made)).is_err() {
+                return;
+            }
+            allowance.pause();
+        }
+    };
+    crate::kernel::thread("large tables", work)?;
+    Ok((jobs, made))
+}
+
+/// Segments with code, as [`Table`] has them.
+fn code(bytes: &Bytes, base: u64) -> Vec<(u64, u64, u64)> {
+    let Ok(file) = elf::parse(bytes) else { return Vec::new() };
+    let code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
+    let segments = file.segments().filter(|segment| code(segment.flags()));
+    let one =
+        |(offset, size): (u64, u64), address: u64| (offset, size, address.wrapping_sub(offset).wrapping_sub(base));
+    segments.map(|segment| one(segment.file_range(), segment.address())).collect()
+}

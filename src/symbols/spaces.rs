@@ -4,6 +4,7 @@
 mod allowance;
 mod files;
 mod made;
+pub(crate) mod news;
 
 use std::hash::RandomState;
 use std::io;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
+use crossbeam_channel::{Receiver, bounded, never, select};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
@@ -20,6 +21,7 @@ use allowance::Allowance;
 pub(crate) use files::{FileTable, TableOutcome};
 use files::{Files, Id};
 use made::{Job, Made};
+use news::{News, NewsSender};
 
 /// The time until what a process has mapped is read again; twice as long each time that nothing is new.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -38,7 +40,7 @@ const KERNEL: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Following {
     /// It does so until nobody can send any more.
-    pub(crate) news: Sender<ProcessEvent>,
+    pub(crate) news: NewsSender,
     pub(crate) tables: Arc<ArcSwap<Tables>>,
 }
 
@@ -66,7 +68,7 @@ pub struct WalkFigures {
 /// # Errors
 /// When there is no thread to be had.
 pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
-    let (sender, news) = unbounded();
+    let (sender, news) = news::channel();
     let tables = Arc::new(ArcSwap::default());
     let asked = walker.asks().map_or_else(|| Ok(never()), listen)?;
     let hasher = RandomState::new();
@@ -133,24 +135,36 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    fn run(mut self, news: &Receiver<ProcessEvent>, asked: &Receiver<Vec<u32>>, made: &Receiver<(Job, Made)>) {
+    fn run(mut self, news: &News, asked: &Receiver<Vec<u32>>, made: &Receiver<(Job, Made)>) {
         let mut allowance = Allowance::new();
         loop {
             let told = self.changed.map(|since| since + TOLD);
             let next = self.due.values().copied().chain(told).chain(self.files.next()).min();
             let wait = next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now()));
             select! {
-                recv(news) -> first => match first {
-                    Ok(first) => std::iter::once(first).chain(news.try_iter()).for_each(|one| self.take(one)),
+                recv(news.receiver) -> first => match first {
+                    Ok(first) => {
+                        let all = std::iter::once(first).chain(news.receiver.try_iter()).collect();
+                        news::lasting(all).into_iter().for_each(|one| self.take(one));
+                    }
                     Err(_) => return,
                 },
                 recv(asked) -> who => who.unwrap_or_default().into_iter().for_each(|number| self.ask(number)),
                 recv(made) -> one => if let Ok((job, made)) = one { self.take_made(job, made) },
                 default(wait) => {}
             }
+            if news.have_missed() {
+                self.look_anew();
+            }
             self.step(Instant::now());
             allowance.pause();
         }
+    }
+
+    /// Has all processes looked at again, as what they did was not told.
+    fn look_anew(&mut self) {
+        let now = Instant::now();
+        self.due.extend(self.processes.keys().map(|pid| (*pid, now)));
     }
 
     /// Takes in a table that was made elsewhere.

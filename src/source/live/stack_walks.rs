@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::Sender;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::{CallGraph, Event};
@@ -17,6 +16,7 @@ use crate::record::Layout;
 use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, WholeRecords, misc, types};
 use crate::record::sample::{CONTEXT_USER, ChainPlace};
+use crate::symbols::spaces::news::NewsSender;
 use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 
 use super::attr;
@@ -135,7 +135,7 @@ impl StackWalks {
 /// Joins walks to samples.
 #[derive(Debug)]
 pub(crate) struct WalkJoiner {
-    news: Sender<ProcessEvent>,
+    news: NewsSender,
     /// Ids of the program's records.
     writers: FxHashSet<u64>,
     /// Where the call chain is in the records of each id.
@@ -150,7 +150,7 @@ pub(crate) struct WalkJoiner {
 }
 
 impl WalkJoiner {
-    fn new(news: Sender<ProcessEvent>) -> Self {
+    fn new(news: NewsSender) -> Self {
         Self {
             news,
             writers: FxHashSet::default(),
@@ -245,8 +245,7 @@ impl WalkJoiner {
     /// Says each thing once for each time that a ring is read.
     fn send(&mut self, news: ProcessEvent) {
         if self.told.insert(news) {
-            // Who made the tables has gone only when all ends.
-            let _ = self.news.send(news);
+            self.news.send(news);
         }
     }
 }

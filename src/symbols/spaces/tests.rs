@@ -1,5 +1,9 @@
 //! Processes that come, change and go, with a store that only counts.
 
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
 use super::files::tests::Counter;
 use super::*;
 
@@ -89,7 +93,7 @@ fn nobody_waits_for_the_table_of_a_large_file() {
         return;
     }
     let pid = std::process::id() as i32;
-    let (hasher, (elsewhere, jobs)) = (RandomState::new(), unbounded());
+    let (hasher, (elsewhere, jobs)) = (RandomState::new(), crossbeam_channel::unbounded());
     let mut spaces = spaces(1 << 40);
     spaces.files = Files::new(hasher.clone(), elsewhere);
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
@@ -126,4 +130,68 @@ fn large_files_are_made_until_nobody_asks() {
     let digest = made[0].1;
     assert!(digest.is_some());
     assert_eq!(made, [(1, digest, true), (2, digest, false), (3, digest, true)]);
+}
+
+fn any_news() -> impl Strategy<Value = ProcessEvent> {
+    let own = std::process::id() as i32;
+    let pid = || prop::sample::select(vec![own, 1 << 30, (1 << 30) + 1, (1 << 30) + 2]);
+    prop_oneof![
+        4 => (pid(), pid()).prop_map(|(parent, child)| ProcessEvent::Forked { parent, child }),
+        1 => pid().prop_map(|pid| ProcessEvent::Executed { pid }),
+        1 => pid().prop_map(|pid| ProcessEvent::Exited { pid }),
+        1 => pid().prop_map(|pid| ProcessEvent::Mapped { pid }),
+        1 => pid().prop_map(|pid| ProcessEvent::Lacks { pid, what: 1, number: None }),
+    ]
+}
+
+/// What is left out of news makes no difference to who has tables in the end, and who is to be read.
+#[test]
+fn news_that_do_not_last_leave_nothing() {
+    if !may_look("news_that_do_not_last_leave_nothing") {
+        return;
+    }
+    let pid = std::process::id() as i32;
+    let after = |news: &[ProcessEvent]| {
+        let mut spaces = spaces(1 << 40);
+        let one = Mapping { start: 1, end: 2, bias: 0, span: None };
+        let (maps, files, read) = (Vec::new(), Vec::new(), Instant::now());
+        let process = Process { maps, mappings: vec![one], files, read, pause: PAUSE, is_own: true, stale: false };
+        spaces.store.processes.insert(pid, vec![one]);
+        spaces.put(pid, process);
+        news.iter().for_each(|one| spaces.take(*one));
+        let due: BTreeSet<i32> = spaces.due.keys().copied().collect();
+        (spaces.store.processes, due)
+    };
+    proptest!(|(news in prop::collection::vec(any_news(), 0..24))| {
+        let lasting = news::lasting(news.clone());
+        prop_assert_eq!(after(&lasting), after(&news));
+    });
+    let storm = [
+        ProcessEvent::Forked { parent: pid, child: 1 << 30 },
+        ProcessEvent::Executed { pid: 1 << 30 },
+        ProcessEvent::Exited { pid: 1 << 30 },
+    ];
+    assert_eq!(news::lasting(storm.to_vec()), storm[1..]);
+}
+
+#[test]
+fn who_missed_news_looks_at_all_again() {
+    let (sender, news) = news::channel();
+    for pid in 0..1 << 16 {
+        sender.send(ProcessEvent::Exited { pid });
+    }
+    assert!(!news.have_missed());
+    sender.send(ProcessEvent::Exited { pid: 1 << 16 });
+    assert!(news.have_missed() && !news.have_missed());
+    assert_eq!(news.receiver.len(), 1 << 16);
+    if !may_look("who_missed_news_looks_at_all_again") {
+        return;
+    }
+    let (pid, mut spaces) = (std::process::id() as i32, spaces(1 << 40));
+    spaces.take(ProcessEvent::Lacks { pid, what: 1, number: None });
+    spaces.step(Instant::now());
+    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
+    spaces.look_anew();
+    spaces.step(Instant::now());
+    assert_eq!(spaces.store.processes.keys().copied().collect::<Vec<i32>>(), [pid], "nobody is there by the other");
 }

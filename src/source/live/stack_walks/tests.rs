@@ -44,11 +44,11 @@ fn walked(pid: i32, lacks: u8, frames: &[u64]) -> Vec<u8> {
 
 struct Joined {
     walks: WalkJoiner,
-    news: crossbeam_channel::Receiver<ProcessEvent>,
+    news: crate::symbols::spaces::news::News,
 }
 
 fn start() -> Joined {
-    let (sender, news) = crossbeam_channel::unbounded();
+    let (sender, news) = crate::symbols::spaces::news::channel();
     let mut walks = WalkJoiner::new(sender);
     walks.writers.insert(WRITER);
     walks.samples.insert(SAMPLE, ChainPlace::of(LAYOUT.sample_type).expect("known"));
@@ -121,7 +121,7 @@ fn tables_are_asked_for_once_a_round() {
     let lacks = walked(5, lack::PROCESS, &[0x10]);
     let chains = joined.read(1, &[lacks.clone(), sampled(misc::USER, 0x10, 5, &[])]);
     assert_eq!(chains, [[CONTEXT_USER, 0x10]], "its number is none of the frames");
-    joined.news.try_iter().for_each(drop);
+    joined.news.receiver.try_iter().for_each(drop);
     joined.read(0, &[lacks.clone(), lacks.clone(), walked(6, lack::ROW, &[0x10])]);
     assert!(joined.walks.has_asked() && !joined.walks.has_asked());
     let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
@@ -131,7 +131,7 @@ fn tables_are_asked_for_once_a_round() {
     let map = record(types::MMAP2, 0, &[word(7, 7), 0x1000, 0x1000, 0, 0, 0, 0, 0]);
     let gone = |tid| record(types::EXIT, 0, &[word(5, 1), word(tid, 1), 0]);
     joined.read(0, &[fork(7), thread, exec, map, gone(6), gone(5)]);
-    let news: Vec<ProcessEvent> = joined.news.try_iter().collect();
+    let news: Vec<ProcessEvent> = joined.news.receiver.try_iter().collect();
     assert_eq!(
         news,
         [

@@ -18,9 +18,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::kernel::procfs;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
 use allowance::Allowance;
+use files::Files;
 pub(crate) use files::{FileTable, TableOutcome};
-use files::{Files, Id};
-use made::{Job, Made};
+use made::{Done, Id};
 use news::{News, NewsSender};
 
 /// The time until what a process has mapped is read again; twice as long each time that nothing is new.
@@ -135,7 +135,7 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    fn run(mut self, news: &News, asked: &Receiver<Vec<u32>>, made: &Receiver<(Job, Made)>) {
+    fn run(mut self, news: &News, asked: &Receiver<Vec<u32>>, made: &Receiver<Done>) {
         let mut allowance = Allowance::new();
         loop {
             let told = self.changed.map(|since| since + TOLD);
@@ -150,7 +150,7 @@ impl<S: Store> Spaces<S> {
                     Err(_) => return,
                 },
                 recv(asked) -> who => who.unwrap_or_default().into_iter().for_each(|number| self.ask(number)),
-                recv(made) -> one => if let Ok((job, made)) = one { self.take_made(job, made) },
+                recv(made) -> one => if let Ok(one) = one { self.take_made(one) },
                 default(wait) => {}
             }
             if news.have_missed() {
@@ -168,7 +168,7 @@ impl<S: Store> Spaces<S> {
     }
 
     /// Takes in a table that was made elsewhere.
-    fn take_made(&mut self, job: Job, made: Made) {
+    fn take_made(&mut self, (job, made): Done) {
         self.changed.get_or_insert_with(Instant::now);
         let id = job.id;
         self.files.take_made(job, made, &mut self.store);

@@ -13,7 +13,7 @@ use crate::kernel::walk::{Mapping, RowRange, Store};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::door;
 
-use super::made::{Job, Made};
+use super::made::{Id, Job, Made};
 
 /// Files whose tables are kept, and paths to them that are known.
 const FILES: usize = 4096;
@@ -24,9 +24,6 @@ const LARGE: u64 = 8 << 20;
 const MAX_COMING: usize = 256;
 /// The time after which room that was given up is to be had again; a program in the kernel may read it for a moment.
 const RESTED: Duration = Duration::from_millis(1100);
-
-/// A table, as processes hold on to it.
-pub(crate) type Id = u32;
 
 /// The identity of a file: device, inode, its change time and size; none for the vDSO.
 type Key = Option<(u64, u64, i64, i64, u64)>;

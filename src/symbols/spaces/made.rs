@@ -9,10 +9,12 @@ use object::{Object, ObjectSegment, SegmentFlags};
 use rustc_hash::FxHashSet;
 
 use super::allowance::Allowance;
-use super::files::Id;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf;
 use crate::symbols::unwind_rows::{self, NoRows, UnwindRows};
+
+/// A table, as processes hold on to it.
+pub(crate) type Id = u32;
 
 /// What is made of a file.
 #[derive(Debug)]
@@ -48,11 +50,14 @@ pub(crate) struct Job {
     pub(crate) anew: bool,
 }
 
+/// A table that was made, and what for.
+pub(crate) type Done = (Job, Made);
+
 /// Starts the thread that makes the tables of large files, one after the other, until nobody asks any more.
 ///
 /// # Errors
 /// When there is no thread to be had.
-pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<(Job, Made)>)> {
+pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<Job>(), unbounded());
     let work = move || {
         let (mut allowance, mut known) = (Allowance::new(), FxHashSet::default());

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::files::tests::Counter;
+use super::made::{Job, Made};
 use super::*;
 
 fn spaces(room: usize) -> Spaces<Counter> {
@@ -109,7 +110,7 @@ fn nobody_waits_for_the_table_of_a_large_file() {
     let job = jobs.try_recv().expect("it is wanted");
     assert!(jobs.is_empty(), "once");
     let made = Made::of(&job.bytes, &hasher, |_| false);
-    spaces.take_made(job, made);
+    spaces.take_made((job, made));
     spaces.step(Instant::now());
     assert!(has_rows(&spaces, own));
     let coming = |file: &FileTable| file.made == TableOutcome::Coming;

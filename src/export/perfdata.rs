@@ -56,7 +56,7 @@ pub fn save(
     let mut writer = Writer::start(NewFile::create(path)?, &events)?;
     let mut side = SideWriter::new(&moment.dsos, &own.log, events.first().map(EventDesc::layout).unwrap_or_default());
     let mut out = Vec::with_capacity(2 * FLUSH);
-    let mut stacks = Stacks { moment, chains: HashMap::new(), shared: moment.dsos.shared_maps(), words: Vec::new() };
+    let mut stacks = Stacks { moment, chains: HashMap::new(), held: 0, words: Vec::new() };
     let mut losses = moment.losses.all().filter(|loss| loss.host == host && range.contains(&loss.time)).peekable();
     let (mut first, mut last, mut samples) = (u64::MAX, 0, 0);
     for chunk in &moment.chunks {
@@ -142,22 +142,32 @@ struct Chain {
     shared: Vec<(u32, MapId)>,
 }
 
-/// Call chains of the trie, each made once.
+/// Bytes of call chains that are held: all of them are several times what the profile has of them.
+const HELD: usize = 4 << 20;
+
+/// Call chains of the trie, each made once while it is held.
 struct Stacks<'a> {
     moment: &'a Snapshot,
     chains: HashMap<NodeId, Chain>,
-    /// Which mappings stand for others.
-    shared: Vec<bool>,
+    /// Bytes of them.
+    held: usize,
     words: Vec<u8>,
 }
 
 impl Stacks<'_> {
     fn sample(&mut self, desc: &EventDesc, chunk: &Chunk, row: usize, layouts: &mut Layouts<'_>, out: &mut Vec<u8>) {
         let (time, cpu, weight) = (chunk.time[row], chunk.cpu[row], chunk.weight[row]);
-        let site = self.moment.sites.get(SiteId(chunk.site[row]));
+        let site = self.moment.stacks.site(SiteId(chunk.site[row]));
         let task = &self.moment.tasks[site.task.0 as usize];
-        let (moment, shared, words) = (self.moment, &self.shared, &mut self.words);
-        let chain = self.chains.entry(site.stack).or_insert_with(|| chain(moment, shared, site.stack));
+        if self.held > HELD {
+            (self.chains, self.held) = (HashMap::new(), 0);
+        }
+        let (moment, held, words) = (self.moment, &mut self.held, &mut self.words);
+        let chain = self.chains.entry(site.stack).or_insert_with(|| {
+            let chain = chain(moment, site.stack);
+            *held += chain.memory();
+            chain
+        });
         let ip = chain.leaf.map_or(chain.ip, |map| layouts.address(task.pid, map, chain.ip));
         let with_chain = desc.attr.sample_type & sample::CALLCHAIN != 0;
         let words = if with_chain { chain.words_of(task.pid, layouts, words) } else { &[] };
@@ -189,6 +199,11 @@ impl Stacks<'_> {
 }
 
 impl Chain {
+    /// Bytes in use, with its place among others.
+    fn memory(&self) -> usize {
+        2 * size_of::<(NodeId, Self)>() + self.words.capacity() + self.shared.capacity() * size_of::<(u32, MapId)>()
+    }
+
     /// The words with the addresses that a process had.
     fn words_of<'w>(&'w self, pid: i32, layouts: &mut Layouts<'_>, own: &'w mut Vec<u8>) -> &'w [u8] {
         if self.shared.is_empty() {
@@ -205,11 +220,10 @@ impl Chain {
     }
 }
 
-fn chain(moment: &Snapshot, shared: &[bool], stack: NodeId) -> Chain {
+fn chain(moment: &Snapshot, stack: NodeId) -> Chain {
     let mut chain = Chain { mode: misc::KERNEL, ..Chain::default() };
     let mut context = 0;
-    for (depth, frame) in moment.trie.walk(stack).enumerate() {
-        let frame = moment.frames.get(frame);
+    for (depth, frame) in moment.stacks.walk(stack).enumerate() {
         if frame.map == MapId::CUT {
             // perf throws a chain away that has a marker which it does not know. (A broken one ends in a 0, which is
             // no code for anybody who reads it.)
@@ -220,7 +234,7 @@ fn chain(moment: &Snapshot, shared: &[bool], stack: NodeId) -> Chain {
             kind if kind.is_kernel() => (CONTEXT_KERNEL, misc::KERNEL),
             _ => (CONTEXT_USER, misc::USER),
         };
-        let is_shared = shared[frame.map.0 as usize];
+        let is_shared = moment.dsos.is_shared(frame.map);
         if depth == 0 {
             (chain.mode, chain.ip, chain.leaf) = (cpumode, frame.ip, is_shared.then_some(frame.map));
         }
@@ -276,9 +290,7 @@ pub(crate) fn tracing(events: &[EventDesc]) -> Option<io::Result<Section>> {
 
 /// The kernel and the files that have samples, by their build ids.
 fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
-    let used: BTreeSet<DsoId> = (0..moment.frames.len())
-        .map(|i| moment.dsos.map_of(moment.frames.get(crate::profile::FrameId(i as u32)).map).dso)
-        .collect();
+    let used: BTreeSet<DsoId> = moment.stacks.frames().iter().map(|frame| moment.dsos.map_of(frame.map).dso).collect();
     let id_of = |dso: &DsoId| {
         let dso = moment.dsos.get(*dso);
         let id = match dso.kind {

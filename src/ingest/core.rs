@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::topology::CpuTopology;
-use crate::profile::{Loss, Profile, Timeline};
+use crate::profile::{Loss, Profile, StackColumns, Timeline};
 use crate::query::Data;
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Layout, Record, Sample};
@@ -327,9 +327,7 @@ impl Core {
     pub fn moment(&self) -> Snapshot {
         Snapshot {
             chunks: self.profile.share_chunks(),
-            trie: self.profile.trie.clone(),
-            frames: self.profile.frames.clone(),
-            sites: self.profile.sites.clone(),
+            stacks: StackColumns::of(&self.profile),
             tasks: self.session.tasks().to_vec(),
             dsos: self.session.dsos.clone(),
             hosts: self.session.hosts().map(|id, host| self.machine(id, host)),

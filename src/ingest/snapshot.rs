@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
-use crate::profile::{Chunk, Frames, Losses, SiteId, Sites, Trie};
+use crate::profile::{Chunk, Losses, SiteId, StackColumns};
 use crate::session::containers::NamedContainer;
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::{Dsos, SideLog, Task, TimeMark};
@@ -14,10 +14,7 @@ use crate::session::{Dsos, SideLog, Task, TimeMark};
 pub struct Snapshot {
     /// The samples in the order in which they came, chunk after chunk.
     pub chunks: Vec<Arc<Chunk>>,
-    /// All stacks, each as its parent and one frame.
-    pub trie: Trie,
-    pub(crate) frames: Frames,
-    pub(crate) sites: Sites,
+    pub(crate) stacks: StackColumns,
     pub(crate) tasks: Vec<Task>,
     pub(crate) dsos: Dsos,
     /// The machines that samples are of.
@@ -57,6 +54,6 @@ impl Snapshot {
         if !self.hosts.are_many() {
             return HostId::default();
         }
-        self.tasks[self.sites.get(SiteId(chunk.site[row])).task.0 as usize].host
+        self.tasks[self.stacks.site(SiteId(chunk.site[row])).task.0 as usize].host
     }
 }

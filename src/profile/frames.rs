@@ -13,10 +13,10 @@ use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Symbolized;
 use crate::symbols::lines::{InlinedFrame, SourceLine};
 
-use super::Segments;
 use super::index::HashIndex;
 use super::marks::{MarkedSet, Marks};
 use super::renames::Journal;
+use super::{Segments, SharedSegments};
 
 /// Index into [`Frames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,7 +117,7 @@ type SymKey = (u32, u64, Arc<str>);
 /// All frames, and the symbols behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
-    list: Segments<Frame>,
+    list: SharedSegments<Frame>,
     index: HashIndex,
     sym: Segments<u32>,
     syms: Vec<Sym>,
@@ -169,6 +169,11 @@ impl Frames {
 
     pub(crate) fn get(&self, id: FrameId) -> Frame {
         self.list[id.0 as usize]
+    }
+
+    /// All of them, by id.
+    pub(crate) fn all(&self) -> &SharedSegments<Frame> {
+        &self.list
     }
 
     /// The mapping of each.

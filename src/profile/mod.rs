@@ -27,6 +27,7 @@ mod retained_stacks;
 mod segments;
 pub mod sites;
 mod stack_cache;
+mod stack_columns;
 pub mod timeline;
 pub mod trie;
 
@@ -50,8 +51,9 @@ pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
 pub(crate) use renames::{FormerNames, RenamedFrames};
 pub use retained_stacks::{RetainedStack, RetainedStacks};
-pub use segments::Segments;
+pub use segments::{Segments, SharedSegments};
 pub use sites::{Site, SiteId, Sites, TraceId};
+pub use stack_columns::StackColumns;
 pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
 

@@ -1,6 +1,8 @@
 //! A column in blocks of fixed size: growing copies nothing, and never holds more than a block of air.
 
-use std::ops::{Index, IndexMut};
+use std::marker::PhantomData;
+use std::ops::{Deref, Index, IndexMut};
+use std::sync::Arc;
 
 use super::marks::MarkedSet;
 
@@ -10,22 +12,45 @@ const SHIFT: usize = 14;
 
 /// The column. It is read by index, as a slice is.
 #[derive(Clone, Debug)]
-pub struct Segments<T> {
-    blocks: Vec<Box<[T]>>,
+pub struct Segments<T, B = Box<[T]>> {
+    blocks: Vec<B>,
     len: usize,
+    of: PhantomData<T>,
 }
 
-impl<T> Default for Segments<T> {
-    fn default() -> Self {
-        Self { blocks: Vec::new(), len: 0 }
+/// A column whose copies share the blocks that neither has changed since.
+pub type SharedSegments<T> = Segments<T, Arc<[T]>>;
+
+/// The store of a block.
+pub trait Block<T>: Deref<Target = [T]> + From<Box<[T]>> {
+    /// The entries, to be changed.
+    fn entries(&mut self) -> &mut [T];
+}
+
+impl<T> Block<T> for Box<[T]> {
+    #[inline]
+    fn entries(&mut self) -> &mut [T] {
+        self
     }
 }
 
-impl<T: Copy> Segments<T> {
+impl<T: Copy> Block<T> for Arc<[T]> {
+    fn entries(&mut self) -> &mut [T] {
+        Arc::make_mut(self)
+    }
+}
+
+impl<T, B> Default for Segments<T, B> {
+    fn default() -> Self {
+        Self { blocks: Vec::new(), len: 0, of: PhantomData }
+    }
+}
+
+impl<T: Copy, B: Block<T>> Segments<T, B> {
     pub(crate) fn push(&mut self, value: T) {
         match self.blocks.get_mut(self.len >> SHIFT) {
-            Some(block) => block[self.len & (BLOCK - 1)] = value,
-            None => self.blocks.push(vec![value; BLOCK].into_boxed_slice()),
+            Some(block) => block.entries()[self.len & (BLOCK - 1)] = value,
+            None => self.blocks.push(vec![value; BLOCK].into_boxed_slice().into()),
         }
         self.len += 1;
     }
@@ -45,7 +70,7 @@ impl<T: Copy> Segments<T> {
     }
 }
 
-impl<T> Segments<T> {
+impl<T, B: Block<T>> Segments<T, B> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -60,7 +85,10 @@ impl<T> Segments<T> {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let len = self.len;
-        self.blocks.iter_mut().enumerate().flat_map(move |(i, block)| &mut block[..BLOCK.min(len - (i << SHIFT))])
+        self.blocks
+            .iter_mut()
+            .enumerate()
+            .flat_map(move |(i, block)| &mut block.entries()[..BLOCK.min(len - (i << SHIFT))])
     }
 
     /// The items from a place on.
@@ -80,7 +108,7 @@ impl<T> Segments<T> {
 }
 
 /// Beyond the last entry is a block's room, which has whatever was there.
-impl<T> Index<usize> for Segments<T> {
+impl<T, B: Block<T>> Index<usize> for Segments<T, B> {
     type Output = T;
 
     #[inline]
@@ -90,11 +118,11 @@ impl<T> Index<usize> for Segments<T> {
     }
 }
 
-impl<T> IndexMut<usize> for Segments<T> {
+impl<T, B: Block<T>> IndexMut<usize> for Segments<T, B> {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut T {
         debug_assert!(at < self.len, "{at} of {}", self.len);
-        &mut self.blocks[at >> SHIFT][at & (BLOCK - 1)]
+        &mut self.blocks[at >> SHIFT].entries()[at & (BLOCK - 1)]
     }
 }
 
@@ -106,7 +134,7 @@ mod tests {
 
     #[test]
     fn growing_takes_a_block_more_and_cutting_gives_it_back() {
-        let mut column = Segments::default();
+        let mut column: Segments<u32> = Segments::default();
         assert_eq!((column.memory(), column.len(), column.get(0)), (0, 0, None));
         (0..BLOCK as u32).for_each(|i| column.push(i));
         let (first, one) = (std::ptr::from_ref(&column[0]), column.memory());
@@ -121,13 +149,25 @@ mod tests {
         assert_eq!(column.memory(), 0);
     }
 
+    #[test]
+    fn a_copy_shares_what_neither_changes() {
+        let mut column = SharedSegments::<u32>::default();
+        (0..2 * BLOCK as u32 + 1).for_each(|i| column.push(i));
+        let copy = column.clone();
+        column.push(7);
+        column[3] = 9;
+        assert_eq!((copy.len(), copy[3], column[3], column[copy.len()]), (2 * BLOCK + 1, 3, 9, 7));
+        let same = |at: usize| std::ptr::eq(&column[at], &copy[at]);
+        assert_eq!([same(0), same(BLOCK), same(2 * BLOCK)], [false, true, false]);
+    }
+
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
         #[test]
         fn it_reads_as_a_vector_does(n in 0usize..40_000, cut in 0usize..50_000, from in 0usize..50_000) {
             let mut all: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(7)).collect();
-            let mut column = Segments::default();
+            let mut column: Segments<u32> = Segments::default();
             all.iter().for_each(|i| column.push(*i));
             all.truncate(cut);
             column.truncate(cut);

@@ -11,7 +11,7 @@ use crate::session::TaskId;
 
 use super::index::HashIndex;
 use super::marks::{MarkedSet, Marks};
-use super::{NodeId, Segments};
+use super::{NodeId, SharedSegments};
 
 /// Index into [`Sites`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub struct TraceId(pub u32);
 /// All sites that were ever sampled.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
-    list: Segments<Site>,
+    list: SharedSegments<Site>,
     index: HashIndex,
     /// The first is empty: no text.
     traces: Vec<Arc<str>>,
@@ -96,7 +96,7 @@ impl Sites {
         self.list[id.0 as usize]
     }
 
-    pub(crate) fn all(&self) -> &Segments<Site> {
+    pub(crate) fn all(&self) -> &SharedSegments<Site> {
         &self.list
     }
 

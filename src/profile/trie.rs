@@ -7,7 +7,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::index::HashIndex;
 use super::marks::MarkedSet;
-use super::{FrameId, Segments};
+use super::{FrameId, Segments, SharedSegments};
 
 /// A stack: the path from the root to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,8 +22,8 @@ impl NodeId {
 /// others are in the index.
 #[derive(Clone, Debug)]
 pub struct Trie {
-    parent: Segments<u32>,
-    frame: Segments<u32>,
+    parent: SharedSegments<u32>,
+    frame: SharedSegments<u32>,
     /// 0 for none: the root is nobody's child.
     first_child: Segments<u32>,
     index: HashIndex,
@@ -31,8 +31,8 @@ pub struct Trie {
 
 impl Default for Trie {
     fn default() -> Self {
-        let (parent, first_child) = (Segments::default(), Segments::default());
-        let mut trie = Self { parent, frame: Segments::default(), first_child, index: HashIndex::default() };
+        let (parent, frame) = (SharedSegments::default(), SharedSegments::default());
+        let mut trie = Self { parent, frame, first_child: Segments::default(), index: HashIndex::default() };
         trie.push(NodeId::ROOT, FrameId(u32::MAX));
         trie
     }
@@ -98,7 +98,7 @@ impl Trie {
     }
 
     /// Parents and frames by node id, for passes over all of them.
-    pub(crate) fn columns(&self) -> (&Segments<u32>, &Segments<u32>) {
+    pub(crate) fn columns(&self) -> (&SharedSegments<u32>, &SharedSegments<u32>) {
         (&self.parent, &self.frame)
     }
 

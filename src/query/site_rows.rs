@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::profile::{Acc, Segments};
+use crate::profile::{Acc, SharedSegments};
 
 use super::parallel::shared;
 use super::row::TopRow;
@@ -16,7 +16,7 @@ const RUNS: usize = 4;
 /// Weighted stacks, group by group, and the labels that their nodes count for.
 #[derive(Clone, Copy)]
 pub(super) struct SiteGroups<'a> {
-    pub parents: &'a Segments<u32>,
+    pub parents: &'a SharedSegments<u32>,
     pub sites: &'a [(u32, Acc)],
     /// Each group's part of the sites.
     pub ranges: &'a [Range<usize>],
@@ -79,7 +79,7 @@ impl Scratch {
     }
 
     /// Lists the nodes of a group's paths, children before their parents.
-    fn touch(&mut self, sites: &[(u32, Acc)], parents: &Segments<u32>, group: u32) {
+    fn touch(&mut self, sites: &[(u32, Acc)], parents: &SharedSegments<u32>, group: u32) {
         self.touched.clear();
         for (stack, _) in sites {
             let mut n = *stack;

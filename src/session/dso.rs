@@ -148,9 +148,9 @@ impl Dsos {
         (shared, ip.wrapping_sub(self.map_of(id).start).wrapping_add(self.map_of(shared).start))
     }
 
-    /// The mapping that stands for each, by id.
-    pub(crate) fn shared_maps(&self) -> Vec<bool> {
-        self.maps.shared()
+    /// True if processes have what a mapping stands for elsewhere.
+    pub(crate) fn is_shared(&self, id: MapId) -> bool {
+        self.maps.is_shared(id)
     }
 
     /// The DSO of a host's kernel addresses outside modules.

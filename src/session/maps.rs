@@ -65,6 +65,8 @@ pub(crate) struct Maps {
     ids: HashMap<Map, MapId>,
     /// For each mapping the one that stands for it.
     stand_in: Vec<MapId>,
+    /// For each mapping whether it stands, or stood, for others: histories go on telling of them.
+    stood: Vec<bool>,
     by_part: HashMap<(DsoId, u64, u64), MapId>,
     /// Ids whose mappings nobody had any more.
     free: Vec<MapId>,
@@ -86,9 +88,11 @@ impl Maps {
         if id == next {
             self.list.push(map);
             self.stand_in.push(stand_in);
+            self.stood.push(false);
         } else {
             (self.list[id.0 as usize], self.stand_in[id.0 as usize]) = (map, stand_in);
         }
+        self.stood[stand_in.0 as usize] |= stand_in != id;
         self.ids.insert(map, id);
         self.by_part.entry(map.part()).or_insert(id);
         id
@@ -109,7 +113,7 @@ impl Maps {
 
     /// Bytes in use, near enough for a budget.
     pub(crate) fn memory(&self) -> usize {
-        let listed = size_of::<Map>() + 2 * size_of::<MapId>();
+        let listed = size_of::<Map>() + 2 * size_of::<MapId>() + size_of::<bool>();
         let indexed = size_of::<(Map, MapId)>() + 1;
         self.list.capacity() * listed + (self.ids.capacity() + self.by_part.capacity()) * 8 / 7 * indexed
     }
@@ -126,13 +130,9 @@ impl Maps {
         vec![false; self.list.len()]
     }
 
-    /// The mapping that stands for each.
-    pub(crate) fn shared(&self) -> Vec<bool> {
-        let mut shared = vec![false; self.list.len()];
-        for (id, stand_in) in self.stand_in.iter().enumerate() {
-            shared[stand_in.0 as usize] |= stand_in.0 as usize != id;
-        }
-        shared
+    /// True if a mapping stands for others, those that are forgotten included: an address in it is that of none of them.
+    pub(crate) fn is_shared(&self, id: MapId) -> bool {
+        self.stood[id.0 as usize]
     }
 
     /// Gives the ids of mappings that are not `used` to those that come; what stands for a used one stays.
@@ -154,9 +154,13 @@ impl Maps {
         self.list.shrink_to(2 * len);
         self.stand_in.truncate(len);
         self.stand_in.shrink_to(2 * len);
+        self.stood.truncate(len);
+        self.stood.shrink_to(2 * len);
         self.free = (0..self.list.len() as u32).filter(|id| !used[*id as usize]).map(MapId).collect();
         // A free one stands for itself, so that it keeps no other.
-        self.free.iter().for_each(|id| self.stand_in[id.0 as usize] = *id);
+        for id in &self.free {
+            (self.stand_in[id.0 as usize], self.stood[id.0 as usize]) = (*id, false);
+        }
     }
 }
 
@@ -178,15 +182,24 @@ mod tests {
         let other = maps.id(map(0x7000, 0x1000), |_, _| false);
         let twice = maps.id(map(0x9000, 0), |_, first| first == a);
         assert_eq!([a, b, other, twice].map(|id| maps.stand_in(id)), [a, a, other, twice]);
-        let stands_for_others: Vec<bool> = (0..MapId::FIXED as u32 + 4).map(|id| id == a.0).collect();
-        assert_eq!(maps.shared(), stands_for_others);
+        let shared = |maps: &Maps| [a, b, other, twice].map(|id| maps.is_shared(id));
+        assert_eq!(shared(&maps), [true, false, false, false]);
         let mut used = maps.none_used();
         used[b.0 as usize] = true;
         maps.forget_others(used);
         // What stands for a used one is there; the places of the others are taken again.
         assert_eq!((maps.get(a), maps.stand_in(b)), (map(0x1000, 0), a));
+        // What had the others' places told of them, as the history of who had them does.
+        let mut used = maps.none_used();
+        used[a.0 as usize] = true;
+        maps.forget_others(used);
+        assert!(maps.is_shared(a));
         let [new, newer] = [0xb000, 0xc000].map(|start| maps.id(map(start, 0x1000), |_, _| false));
-        assert_eq!((maps.none_used().len(), maps.stand_in(new), maps.stand_in(newer)), (MapId::FIXED + 4, new, new));
-        assert!([other, twice].contains(&new) && [other, twice].contains(&newer));
+        assert_eq!((maps.none_used().len(), maps.stand_in(new), maps.stand_in(newer)), (MapId::FIXED + 3, new, new));
+        assert_eq!([maps.is_shared(new), maps.is_shared(newer)], [true, false]);
+        let none = maps.none_used();
+        maps.forget_others(none);
+        let again = maps.id(map(0x1000, 0), |_, _| false);
+        assert!(!maps.is_shared(again), "it was of another one");
     }
 }

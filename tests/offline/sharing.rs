@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::data;
-use perfprof_tui::engine::{IntakeOptions, offline};
+use perfprof_tui::engine::{IntakeOptions, Snapshot, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::hosts::HostId;
@@ -57,11 +57,21 @@ fn a_snapshot_has_the_addresses_of_each_process() {
     let dir = tempfile::tempdir().expect("dir");
     let saved = dir.path().join("saved.data");
     let moment = shared.ingest.core().moment();
-    let (first, last) = shared.ingest.core().profile.span().expect("samples");
+    addresses_are_as_recorded(&file, &moment, &saved);
+    // What made the addresses of one process those of another is forgotten when old samples are.
+    let mut ingest = shared.ingest;
+    let core = ingest.core_mut();
+    core.profile.compact(&mut core.session);
+    addresses_are_as_recorded(&file, &core.moment(), &saved);
+}
+
+fn addresses_are_as_recorded(file: &Path, moment: &Snapshot, saved: &Path) {
+    let times = moment.chunks.iter().flat_map(|chunk| chunk.time.iter().copied());
+    let (first, last) = times.fold((u64::MAX, 0), |(first, last), time| (first.min(time), last.max(time)));
     // Of a part, too: what an earlier sample told is not in the file then.
     for from in (first..=last).step_by(((last - first) / 7) as usize) {
-        perfdata::save(&moment, HostId::default(), &saved, &[], Some((from, u64::MAX))).expect("saved");
-        let (before, after) = (samples(&file, from..u64::MAX), samples(&saved, 0..u64::MAX));
+        perfdata::save(moment, HostId::default(), saved, &[], Some((from, u64::MAX))).expect("saved");
+        let (before, after) = (samples(file, from..u64::MAX), samples(saved, 0..u64::MAX));
         assert!(!before.is_empty() && before.len() == after.len());
         let mut cut = 0;
         for ((time, tid, ip, chain), saved) in before.iter().zip(&after) {

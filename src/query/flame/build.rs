@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, FrameId, NodeId, Segments, SymId, Trie};
+use crate::profile::{Acc, FrameId, NodeId, Segments, SharedSegments, SymId, Trie};
 use crate::query::aggregate::Aggregate;
 use crate::query::collapse::{collapse, joined};
 use crate::query::data::Data;
@@ -239,8 +239,8 @@ impl Namer {
 /// number in `stamp`; 0 is nobody's.
 struct Walk<'a> {
     data: Data<'a>,
-    parents: &'a Segments<u32>,
-    frames: &'a Segments<u32>,
+    parents: &'a SharedSegments<u32>,
+    frames: &'a SharedSegments<u32>,
     syms: &'a Segments<u32>,
     place: Vec<u32>,
     stamp: Vec<u8>,

@@ -35,6 +35,7 @@ mod probe_places;
 mod push;
 pub(crate) mod record;
 mod record_file;
+mod record_ids;
 mod remote;
 pub(crate) mod report;
 mod report_hardware;

@@ -29,6 +29,7 @@ use crate::symbols::SymbolOptions;
 use super::args::Record;
 use super::output::complain;
 use super::record_file::{FileSeries, RecordSink, described, names_of, recorder_of};
+use super::record_ids::RecordedIds;
 use super::usage;
 use super::{flight_recorder, push, retained, source_config};
 
@@ -57,7 +58,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     source.only_tell_floods();
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    let mut recorder = Recorder::start(&info, &args, &named, source.command_pid()).map_err(|error| {
+    let mut recorder = Recorder::start(info, &args, &named, source.command_pid()).map_err(|error| {
         let named = error.downcast_ref::<std::io::Error>().map(|io| unwritten(args.target(), io));
         named.map_or(error, anyhow::Error::msg)
     })?;
@@ -104,7 +105,8 @@ fn prepare(args: &mut Record) -> anyhow::Result<()> {
 /// Writes batches as they come.
 struct Recorder<'a> {
     args: &'a Record,
-    info: &'a Info,
+    info: Info,
+    ids: RecordedIds,
     /// The command that is recorded.
     command: Option<i32>,
     writer: RecordSink,
@@ -124,11 +126,12 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn start(info: &'a Info, args: &'a Record, named: &[NamedContainer], command: Option<i32>) -> anyhow::Result<Self> {
+    fn start(mut info: Info, args: &'a Record, named: &[NamedContainer], command: Option<i32>) -> anyhow::Result<Self> {
         let series = FileSeries::of(args)?;
-        let mut writer = RecordSink::open(args, info, named)?;
-        let session = running(args, info, command);
-        writer.records(&told(&session, info))?;
+        let ids = RecordedIds::new(&mut info.events, args.is_streamed());
+        let mut writer = RecordSink::open(args, &info, named)?;
+        let session = running(args, &info, command);
+        writer.records(&told(&session, &info))?;
         let is_file = matches!(writer, RecordSink::File(_));
         let identities = (is_file && !args.more.no_buildid).then(|| Identities::new(session.dsos.clone()));
         let names = args.names && !is_file;
@@ -137,6 +140,7 @@ impl<'a> Recorder<'a> {
         Ok(Self {
             args,
             info,
+            ids,
             command,
             writer,
             series,
@@ -162,6 +166,8 @@ impl<'a> Recorder<'a> {
                 let _ = source.control(&Control::Stop);
             }
             let step = source.next(&mut batch)?;
+            self.ids.learn(&mut self.info.events, &batch.ids);
+            self.ids.stand_in(&mut batch.bytes);
             self.write(&batch.bytes)?;
             self.lost = batch.counts.take().map_or(self.lost, |read| read.lost());
             batch.notes.iter().for_each(|note| complain(note));
@@ -186,10 +192,10 @@ impl<'a> Recorder<'a> {
         if !self.args.quiet {
             complain(&format!("wrote {}", path.display()));
         }
-        self.writer = RecordSink::open(self.args, self.info, &named)?;
-        let session = running(self.args, self.info, self.command);
+        self.writer = RecordSink::open(self.args, &self.info, &named)?;
+        let session = running(self.args, &self.info, self.command);
         self.writer.records(&source.preamble(&mut Vec::new()))?;
-        self.writer.records(&told(&session, self.info))?;
+        self.writer.records(&told(&session, &self.info))?;
         self.identities = self.identities.is_some().then(|| Identities::new(session.dsos.clone()));
         self.span = (u64::MAX, 0);
         Ok(())
@@ -252,15 +258,15 @@ impl<'a> Recorder<'a> {
             self.bytes += self.writer.written();
             return Ok(path);
         };
-        let mut sections = described(self.info)?;
-        sections.push(recorder_of(self.args, self.info));
+        let mut sections = described(&self.info)?;
+        sections.push(recorder_of(self.args, &self.info));
         sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
         sections.extend(features::clock());
         let named: Vec<NamedContainer> = self.named.values().cloned().collect();
         sections.extend(names_of(&named));
         sections.extend(self.identities.iter().flat_map(|identities| build_ids::sections(identities.list())));
         writer.call(path.file_name().unwrap_or_default());
-        self.bytes += writer.finish_beside_old(sections)?;
+        self.bytes += writer.finish_beside_old(sections, &self.info.events)?;
         self.series.ended(&path)?;
         Ok(path)
     }

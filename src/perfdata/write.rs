@@ -1,8 +1,11 @@
 //! The writer of perf.data files that every perf opens: attrs of 112 bytes, features last.
 //!
 //! ```text
-//!   header │ ids │ attrs │ records … │ feature table │ features
+//!   header │ ids │ attrs │ records … │ feature table │ features [ │ ids ]
 //! ```
+//!
+//! Where events were opened while it was written, their ids are not in what it began with: then all are listed anew
+//! behind everything else, and the attrs say that place.
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -16,12 +19,16 @@ use super::compress::Packer;
 use super::features::Section;
 use super::{EventDesc, HEADER_SIZE, MAGIC};
 
+/// Bytes of an attr with the place of its ids.
+const ENTRY: usize = FILE_SIZE + 16;
+
 /// A recording under way.
 #[derive(Debug)]
 pub struct Writer {
     out: BufWriter<NewFile>,
     attrs_at: u64,
     n_events: usize,
+    n_ids: usize,
     data_at: u64,
     pub(super) written: u64,
     packer: Option<Packer>,
@@ -33,23 +40,24 @@ impl Writer {
     pub fn start(file: NewFile, events: &[EventDesc]) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(1 << 18, file);
         out.write_all(&[0; HEADER_SIZE as usize])?;
-        let n_ids: usize = events.iter().map(|e| e.ids.len()).sum();
+        let n_ids = count(events);
         let attrs_at = HEADER_SIZE + 8 * n_ids as u64;
-        let mut ids_at = HEADER_SIZE;
-        for event in events {
-            for id in &event.ids {
-                out.write_all(&id.to_le_bytes())?;
-            }
-        }
-        for event in events {
+        write_ids(&mut out, events)?;
+        for (event, place) in events.iter().zip(places(events, HEADER_SIZE)) {
             out.write_all(&event.attr.encode())?;
-            out.write_all(&ids_at.to_le_bytes())?;
-            out.write_all(&(8 * event.ids.len() as u64).to_le_bytes())?;
-            ids_at += 8 * event.ids.len() as u64;
+            out.write_all(&place)?;
         }
-        let data_at = attrs_at + ((FILE_SIZE + 16) * events.len()) as u64;
-        let mut writer =
-            Self { out, attrs_at, n_events: events.len(), data_at, written: 0, packer: None, packed: Vec::new() };
+        let data_at = attrs_at + (ENTRY * events.len()) as u64;
+        let mut writer = Self {
+            out,
+            attrs_at,
+            n_events: events.len(),
+            n_ids,
+            data_at,
+            written: 0,
+            packer: None,
+            packed: Vec::new(),
+        };
         // A header with an empty data section: what a killed recorder leaves can be salvaged.
         writer.header(&[])?;
         Ok(writer)
@@ -108,9 +116,13 @@ impl Writer {
         Ok(size)
     }
 
-    /// Finishes the file; what is there under the name stays as NAME.old.
-    pub(crate) fn finish_beside_old(&mut self, sections: Vec<Section>) -> io::Result<u64> {
-        let size = self.complete(sections)?;
+    /// Finishes the file of these events, which may have more ids than at its start; what is there under the name stays
+    /// as NAME.old.
+    pub(crate) fn finish_beside_old(&mut self, sections: Vec<Section>, events: &[EventDesc]) -> io::Result<u64> {
+        let mut size = self.complete(sections)?;
+        if count(events) != self.n_ids {
+            size = self.list_ids(events, size)?;
+        }
         self.out.get_mut().commit_beside_old()?;
         Ok(size)
     }
@@ -137,12 +149,23 @@ impl Writer {
         Ok(at)
     }
 
+    /// Lists ids from the end of the file on; where it ends then.
+    fn list_ids(&mut self, events: &[EventDesc], end: u64) -> io::Result<u64> {
+        self.out.seek(SeekFrom::Start(end))?;
+        write_ids(&mut self.out, events)?;
+        for (i, place) in places(events, end).enumerate() {
+            self.out.seek(SeekFrom::Start(self.attrs_at + (i * ENTRY + FILE_SIZE) as u64))?;
+            self.out.write_all(&place)?;
+        }
+        self.out.flush()?;
+        Ok(end + 8 * count(events) as u64)
+    }
+
     fn header(&mut self, features: &[u8]) -> io::Result<()> {
         let mut head = Vec::with_capacity(HEADER_SIZE as usize);
         head.extend_from_slice(MAGIC);
-        let attrs_size = ((FILE_SIZE + 16) * self.n_events) as u64;
-        for word in [HEADER_SIZE, (FILE_SIZE + 16) as u64, self.attrs_at, attrs_size, self.data_at, self.written, 0, 0]
-        {
+        let attrs_size = (ENTRY * self.n_events) as u64;
+        for word in [HEADER_SIZE, ENTRY as u64, self.attrs_at, attrs_size, self.data_at, self.written, 0, 0] {
             head.extend_from_slice(&word.to_le_bytes());
         }
         let mut bits = [0u8; 32];
@@ -156,4 +179,23 @@ impl Writer {
         self.out.seek(SeekFrom::Start(end.max(self.data_at)))?;
         Ok(())
     }
+}
+
+fn count(events: &[EventDesc]) -> usize {
+    events.iter().map(|event| event.ids.len()).sum()
+}
+
+/// The ids of all, one event's after another's.
+fn write_ids(out: &mut impl Write, events: &[EventDesc]) -> io::Result<()> {
+    events.iter().flat_map(|event| &event.ids).try_for_each(|id| out.write_all(&id.to_le_bytes()))
+}
+
+/// Where each event's ids begin in such a list at a place, and their bytes, as its attr says them.
+fn places(events: &[EventDesc], mut at: u64) -> impl Iterator<Item = [u8; 16]> {
+    events.iter().map(move |event| {
+        let size = 8 * event.ids.len() as u64;
+        let place = u128::from(at) | u128::from(size) << 64;
+        at += size;
+        place.to_le_bytes()
+    })
 }

@@ -1,11 +1,13 @@
 //! What goes wrong around the program: killed while it saves, stopped and continued, CPUs that go and come, tracefs not
 //! there, no descriptors left, memory limited. Each is survived, or said.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::alone;
+use crate::common::process::{Running, has_events, until};
 use crate::common::session::Session;
 use crate::common::{self, Nature, allowed, data, environment, has, may_change_the_machine, program, skipped};
 
@@ -224,6 +226,37 @@ fn a_cpu_goes_and_comes_back() {
     let output = output.expect("ran");
     assert!(output.status.success(), "{}", text(&output));
     assert!(counted(&file).0 > 50);
+}
+
+/// They are opened when it is back, long after the recording began to say which ids there are.
+#[test]
+fn the_events_of_a_cpu_that_comes_back_are_told_apart() {
+    let _alone = alone();
+    needs!(allowed(), has(Nature::Hotplug), may_change_the_machine());
+    let Some(cpu) = Offline::cpu(1) else { return skipped("CPU 1 cannot be taken offline here") };
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("one.data");
+    let mut recorder = program();
+    recorder.args(["record", "-a", "-e", "cpu-clock:u,context-switches", "-o"]).arg(&file).stderr(Stdio::piped());
+    let mut recorder = Running(recorder.spawn().expect("started"));
+    until("it measures", || has_events(recorder.pid()));
+    drop(cpu);
+    let mut said = BufReader::new(recorder.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("CPU 1 came online")));
+    let load = "for n in 1 2 3 4 5; do i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; sleep 0.01; done";
+    assert!(Command::new("taskset").args(["-c", "1", "sh", "-c", load]).status().expect("ran").success());
+    assert!(Command::new("kill").args(["-INT", &recorder.pid().to_string()]).status().expect("ran").success());
+    said.for_each(drop);
+    assert!(recorder.0.wait().expect("ends").success());
+    let mut readers = vec![program()];
+    readers.extend(common::installed("perf").then(|| Command::new("perf")));
+    for mut reader in readers {
+        let output = reader.args(["script", "-F", "cpu,event", "-G", "-i"]).arg(&file).output().expect("ran");
+        let printed = text(&output);
+        let of = |name: &str| printed.lines().filter(|line| line.split_whitespace().eq(["[001]", name])).count();
+        let (clock, switches) = (of("cpu-clock:u:"), of("context-switches:"));
+        assert!(output.status.success() && clock > 50 && switches > 5, "{reader:?}: {clock} and {switches}");
+    }
 }
 
 #[test]

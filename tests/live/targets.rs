@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::process::{Running, until};
+use crate::common::process::{Gates, Running, events, ran, until};
 use crate::common::session::Session;
 use crate::common::{allowed, installed, is_root, program, run, skipped, traced};
 
@@ -148,6 +148,53 @@ fn other_events_begin_beside_a_command_too() {
         command.args(["record", "-q", "-p", &pid, "-o"]).arg(&file).args(options).args(["--", "sleep", "0.5"]);
         run(&mut command);
         assert!(samples(&file, BUSY) > 0, "{options:?}");
+    }
+}
+
+/// Its events are opened when it comes up, long after the recording began to say which ids there are.
+#[test]
+fn the_events_of_a_process_that_comes_later_are_told_apart() {
+    needs!(allowed(), is_root());
+    const LATER: u32 = 61_235;
+    let of_user = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        Running(command.args(words).uid(LATER).spawn().expect("it runs"))
+    };
+    let _first = of_user("sleep", &["60"]);
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("x.data");
+    for target in [&file, Path::new("-")] {
+        let gates = tempfile::tempdir().expect("a folder");
+        let gates = Gates(gates.path());
+        let mut recorder = program();
+        recorder.args(["record", "-q", "-e", "cpu-clock:u,context-switches", "-u", &LATER.to_string(), "-o"]);
+        recorder.arg(target).args(["--", "sh", "-c", &format!("{}; {}", gates.here("begun"), gates.wait("ended"))]);
+        let mut recorder =
+            Running(recorder.stdout(std::fs::File::create(&file).expect("a file")).spawn().expect("runs"));
+        gates.until("begun");
+        let before = events(recorder.pid());
+        let later =
+            of_user("sh", &["-c", "while :; do i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; sleep 0.01; done"]);
+        until("it is measured", || events(recorder.pid()) > before);
+        let then = ran(later.pid());
+        until("it has run", || ran(later.pid()) > then + std::time::Duration::from_millis(200));
+        gates.open("ended");
+        assert!(recorder.0.wait().expect("it ends").success());
+        let mut readers = vec![program()];
+        readers.extend(installed("perf").then(|| Command::new("perf")));
+        for mut reader in readers {
+            let read = std::fs::File::open(&file).expect("there");
+            let named = if target == file { file.as_path() } else { Path::new("-") };
+            let out = run(reader.args(["script", "-F", "pid,event", "-G", "-i"]).arg(named).stdin(read));
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            let pid = later.pid().to_string();
+            let of = |name: &str| {
+                let is = |line: &&str| line.split_whitespace().eq([pid.as_str(), name]);
+                text.lines().filter(is).count()
+            };
+            let (clock, switches) = (of("cpu-clock:u:"), of("context-switches:"));
+            assert!(clock > 50 && switches > 5, "{reader:?}: {clock} and {switches}");
+        }
     }
 }
 

@@ -249,11 +249,30 @@ fn rounds_are_marked_and_a_file_without_records_has_one() {
     writer.finish_round().expect("written");
     assert_eq!(writer.written, 16 + 8);
     // What was there before stays beside it.
-    let size = writer.finish_beside_old(vec![(bit::HOSTNAME, string("vm"))]).expect("finished");
+    let size = writer.finish_beside_old(vec![(bit::HOSTNAME, string("vm"))], &events()).expect("finished");
     let bytes = std::fs::read(&path).expect("read");
     assert_eq!((records(&bytes), size), ([&RECORD[..], &mark].concat(), bytes.len() as u64));
     let old = std::fs::read(dir.path().join("new.data.old")).expect("read");
     assert_eq!(records(&old), mark);
+}
+
+/// Those of events that were opened while it was written: what it began with has no room for them.
+#[test]
+fn ids_that_came_later_are_listed_with_the_others() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("new.data");
+    let mut writer = Writer::start(NewFile::create(&path).expect("file"), &events()).expect("started");
+    writer.records(&RECORD).expect("written");
+    let mut events = events();
+    events[0].ids.push(13);
+    events[2].ids.extend([31, 32]);
+    let sections = vec![super::super::features::event_desc(&events), (bit::HOSTNAME, string("vm"))];
+    let size = writer.finish_beside_old(sections, &events).expect("finished");
+    let bytes = std::fs::read(&path).expect("read");
+    let rec = open(&bytes).expect("opens");
+    assert_eq!((rec.events, size, rec.warnings.len()), (events, bytes.len() as u64, 0));
+    assert_eq!(bytes[rec.data.start as usize..rec.data.end as usize], RECORD);
+    assert_eq!(rec.features.text(bit::HOSTNAME, false).as_deref(), Some("vm"));
 }
 
 /// What a recorder leaves that could not finish.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::engine::{HostSnapshot, Snapshot};
-use crate::event::tracepoint;
+use crate::event::{CallGraph, tracepoint};
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
@@ -269,12 +269,18 @@ fn sections(
     }
     if moment.live {
         sections.push(CpuTopology::here());
-        sections.extend(moment.own_pid.map(|pid| (bit::RECORDER, recorder::encode(Some(pid), []))));
+        sections.push((bit::RECORDER, recorder::encode(moment.own_pid, ways(moment))));
         sections.extend(features::clock());
         sections.extend(build_ids::sections(&identified_files(moment)));
         sections.extend(tracing(events).and_then(Result::ok));
     }
     sections
+}
+
+/// How the call chains of each event of the file were taken: its samples have them as they were completed.
+fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
+    let ways = moment.ways.iter().copied().chain(std::iter::repeat(CallGraph::None));
+    moment.events.iter().zip(ways).filter(|(event, _)| !event.is_derived()).map(|(_, way)| way)
 }
 
 /// What describes the tracepoints among events, where there are any.
@@ -307,11 +313,13 @@ fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{EventState, Rate, RunState};
     use crate::ingest::{Ingest, IntakeOptions};
+    use crate::kernel::attr::Attr;
     use crate::session::Origin;
     use crate::session::hosts::PerHost;
-    use crate::source::Info;
     use crate::source::hosts::{Hosts, SourceHost};
+    use crate::source::{Batch, Info, SamplingState};
 
     /// Whose threads are nobody's figures by the head of a snapshot of a source, taken by a process or by nobody's.
     fn told(info: &Info, own: Option<i32>) -> Option<i32> {
@@ -328,5 +336,34 @@ mod tests {
         let machine = vec![(bit::RECORDER, recorder::encode(Some(8), []))];
         recorded.hosts = Hosts::new(PerHost::one(SourceHost { machine, ..SourceHost::named("") }), Vec::new());
         assert_eq!(told(&recorded, Some(4711)), Some(8), "who recorded it, not who copies it");
+    }
+
+    #[test]
+    fn how_stacks_were_taken_is_kept_in_a_snapshot() {
+        let event = |name: &str| EventDesc { name: name.into(), attr: Attr::default(), ids: Vec::new() };
+        let state = |chains| EventState {
+            name: String::new(),
+            run: RunState::Running,
+            note: None,
+            filter: None,
+            rate: Rate::Period(1),
+            chains,
+            cpus: String::new(),
+            for_units: false,
+        };
+        let mut live = Info::new(Origin::Live);
+        live.events = vec![event("one"), EventDesc::derived("blocked"), event("two")];
+        live.states = [CallGraph::Tables, CallGraph::Fp, CallGraph::Dwarf(512)].map(state).to_vec();
+        let mut ingest = Ingest::new(&live, None, IntakeOptions::default());
+        let told = |ingest: &Ingest| {
+            let moment = ingest.core().moment();
+            let sections = sections(&moment, &moment.hosts[HostId::default()], &[], &[], (0, 0));
+            [0, 1, 2].map(|event| recorder::way(&sections, event))
+        };
+        assert_eq!(told(&ingest), [Some(CallGraph::Tables), Some(CallGraph::Dwarf(512)), None]);
+        let states = [CallGraph::Fp, CallGraph::Fp, CallGraph::None].map(state).to_vec();
+        let changed = Some(SamplingState { events: states, ..SamplingState::default() });
+        ingest.feed(&mut Batch { changed, ..Batch::default() });
+        assert_eq!(told(&ingest), [Some(CallGraph::Fp), Some(CallGraph::None), None]);
     }
 }

@@ -5,6 +5,7 @@ mod samples;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::CallGraph;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::topology::CpuTopology;
@@ -37,6 +38,8 @@ pub struct Core {
     /// The samples that are kept.
     pub profile: Profile,
     pub(crate) events: Vec<EventDesc>,
+    /// How the call chains of each are taken now, where they are measured here.
+    ways: Vec<CallGraph>,
     /// Moments that were marked, in order of time.
     pub marks: Vec<TimeMark>,
     /// The first of them whose samples stand for time.
@@ -75,6 +78,7 @@ impl Core {
             session: Session::new(info.origin),
             profile: Profile::default(),
             events: info.events.clone(),
+            ways: Vec::new(),
             marks: marks::decode_from(&info.hosts.first().machine),
             clock: info.clock().map(|at| at as u16),
             own_pid,
@@ -93,6 +97,7 @@ impl Core {
             exited: FxHashMap::default(),
             renamed_containers: false,
         };
+        core.learn_ways(&info.states);
         if wants.units_only {
             let own = |event: &usize| info.states.get(*event).is_none_or(|state| state.for_units);
             (0..core.events.len()).filter(own).for_each(|event| core.units.set_quiet(event as u16, true));
@@ -333,6 +338,7 @@ impl Core {
             hosts: self.session.hosts().map(|id, host| self.machine(id, host)),
             has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
+            ways: self.ways.clone(),
             own_pid: self.own_pid,
             marks: self.marks.clone(),
             losses: self.profile.losses.clone(),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::event::CallGraph;
 use crate::perfdata::EventDesc;
 use crate::profile::{Chunk, Losses, SiteId, StackColumns};
 use crate::session::containers::NamedContainer;
@@ -20,6 +21,8 @@ pub struct Snapshot {
     /// The machines that samples are of.
     pub hosts: PerHost<HostSnapshot>,
     pub(crate) events: Vec<EventDesc>,
+    /// For each event, of a running machine, how its samples' call chains were taken last.
+    pub(crate) ways: Vec<CallGraph>,
     /// Whether times are of this machine's CLOCK_MONOTONIC.
     pub(crate) live: bool,
     /// For each event whether what its tracepoint said is kept.

@@ -1,7 +1,7 @@
 //! Events that come up while records come, and those that are made of others.
 
 use crate::cpu::softirq::HandlerTimes;
-use crate::event::EventState;
+use crate::event::{CallGraph, EventState};
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
@@ -25,6 +25,7 @@ impl Core {
 
     /// Events that were there for units alone may be the user's now, and the other way round.
     pub(super) fn follow_states(&mut self, states: &[EventState]) {
+        self.learn_ways(states);
         for (slot, state) in states.iter().enumerate() {
             let Some(event) = self.slots().get(slot).copied() else { return };
             if self.units.is_quiet(event) != state.for_units {
@@ -33,6 +34,14 @@ impl Core {
                     self.keep_event(event);
                 }
             }
+        }
+    }
+
+    pub(super) fn learn_ways(&mut self, states: &[EventState]) {
+        for (slot, state) in states.iter().enumerate() {
+            let Some(event) = self.slots().get(slot).copied().map(usize::from) else { return };
+            self.ways.resize(self.ways.len().max(event + 1), CallGraph::None);
+            self.ways[event] = state.chains;
         }
     }
 

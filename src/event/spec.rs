@@ -215,8 +215,13 @@ impl Event {
     /// A name that says, as perf's do, that only user code is measured.
     fn user_only_name(name: &str) -> String {
         let letters = Self::modifiers(name);
-        let colon = if letters.is_empty() && !name.ends_with('/') { ":" } else { "" };
-        if letters.contains('u') { name.to_owned() } else { format!("{name}{colon}u") }
+        let base = &name[..name.len() - letters.len()];
+        match (letters.contains('u'), letters.contains('k')) {
+            (is_user, true) => format!("{base}{}", letters.replace('k', if is_user { "" } else { "u" })),
+            (true, false) => name.to_owned(),
+            (false, false) if letters.is_empty() && !name.ends_with('/') => format!("{name}:u"),
+            (false, false) => format!("{name}u"),
+        }
     }
 
     /// Makes it the timer that stands in for cycles, in the same code and without their precision.

@@ -184,3 +184,12 @@ fn no_text_panics() {
     ];
     damage::reaching(512, 10, damage::texts(TEXTS), |text| check(&text).map_err(|f| f.to_string()).is_ok());
 }
+
+#[test]
+fn what_is_of_user_code_alone_is_called_so() {
+    let names = ["cycles", "cycles:u", "cycles:k", "cycles:ku", "cycles:kp", "cycles:p", "cpu/cycles/", "cpu/cycles/k"];
+    let called = names.map(Event::user_only_name);
+    let expected =
+        ["cycles:u", "cycles:u", "cycles:u", "cycles:u", "cycles:up", "cycles:pu", "cpu/cycles/u", "cpu/cycles/u"];
+    assert_eq!(called, expected);
+}

@@ -18,8 +18,13 @@ pub struct Exclude {
 }
 
 impl Exclude {
-    /// Has an event leave them out, beside what it leaves out itself.
+    /// Has an event leave them out, beside what it leaves out itself: but where one of user code and the kernel's is what
+    /// all are of (`--all-user`), that is what one of the other is of, too, and not of nothing. perf has it so.
     pub(crate) fn apply(&self, attr: &mut Attr) {
+        if self.kernel != self.user {
+            attr.set(Flag::ExcludeKernel, false);
+            attr.set(Flag::ExcludeUser, false);
+        }
         for (flag, on) in [
             (Flag::ExcludeKernel, self.kernel),
             (Flag::ExcludeHv, self.kernel),

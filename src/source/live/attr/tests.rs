@@ -26,6 +26,25 @@ pub(crate) const COMMON: CommonAttrs = CommonAttrs {
     },
 };
 
+/// perf takes no part of an event's own name there, either.
+#[test]
+fn what_all_are_of_each_is_of_whatever_it_says_itself() {
+    let flags = |exclude: Exclude, own: &[Flag]| {
+        let mut attr = Attr::default();
+        own.iter().for_each(|flag| attr.set(*flag, true));
+        exclude.apply(&mut attr);
+        [Flag::ExcludeKernel, Flag::ExcludeUser, Flag::ExcludeIdle].map(|flag| attr.has(flag))
+    };
+    let (user, kernel) = (Exclude { kernel: true, ..Exclude::default() }, Exclude { user: true, ..Exclude::default() });
+    for own in [&[][..], &[Flag::ExcludeKernel], &[Flag::ExcludeUser]] {
+        assert_eq!(flags(user, own), [true, false, false], "{own:?}");
+        assert_eq!(flags(kernel, own), [false, true, false], "{own:?}");
+    }
+    let none = Exclude::default();
+    assert_eq!(flags(none, &[Flag::ExcludeUser, Flag::ExcludeIdle]), [false, true, true]);
+    assert_eq!(flags(Exclude { idle: true, ..none }, &[Flag::ExcludeKernel]), [true, false, true]);
+}
+
 #[test]
 fn branches_are_asked_of_a_pmu_and_counts_of_threads_that_are_followed() {
     let asked = |branches, thread_counts, inherit, what: &Event| {

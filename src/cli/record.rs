@@ -55,7 +55,6 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let output = if args.is_streamed() { Output::ToErrors } else { Output::Inherit };
     let (started, stop) = source_config::begin(&args, output)?;
     let mut source = started.source;
-    source.only_tell_floods();
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
     let mut recorder = Recorder::start(info, &args, &named, source.command_pid()).map_err(|error| {
@@ -157,6 +156,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn record(&mut self, source: &mut LiveSource, realtime: Option<i32>, stop: &AtomicBool) -> anyhow::Result<String> {
+        source.only_tell_floods();
         let mut batch = Batch::default();
         let mut urgency = Urgency::of_live(realtime);
         let mut full = false;
@@ -306,4 +306,52 @@ fn told(session: &Session, info: &Info) -> Vec<u8> {
     let mut out = Vec::new();
     SideWriter::new(&session.dsos, session.log(), info.events[0].layout()).until(u64::MAX, &mut out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::kernel::attr::{Attr, TYPE_TRACEPOINT};
+    use crate::kernel::fake::FakeSys;
+    use crate::kernel::limits::Rights;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        record: Record,
+    }
+
+    /// Samples of every so many hits would have other fields and ids than those of the event that the file describes.
+    #[test]
+    fn a_flood_is_recorded_as_it_is() {
+        let dir = tempfile::tempdir().expect("dir");
+        let file = dir.path().join("x.data").display().to_string();
+        let words = ["x", "-a", "-e", "cpu-clock", "--call-graph", "no", "-o", &file];
+        let args = Line::try_parse_from(words).map(|line| line.record).expect("parsed");
+        let rights = Rights::read();
+        let mut config = source_config::config(&args.sampling, &rights).expect("a config");
+        let tracepoint = Some(("x".to_owned(), "floods".to_owned()));
+        config.events =
+            vec![Event { tracepoint, attr: Attr { kind: TYPE_TRACEPOINT, ..Attr::default() }, ..Event::cpu_clock() }];
+        let sys = FakeSys::new(|_, _, _| Ok(())).flooded();
+        let log = sys.log.clone();
+        let count = |what: &str| log.lock().iter().filter(|line| line.starts_with(what)).count();
+        let mut source = LiveSource::start(config, Box::new(sys), rights).expect("started");
+        let mut recorder = Recorder::start(source.info().clone(), &args, &[], None).expect("a file");
+        let (open, stop) = (count("open"), AtomicBool::new(false));
+        let cpus = source.info().n_cpus;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // With the second reading it is known how often it hits.
+                while count("counts") < 2 * cpus {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            recorder.record(&mut source, None, &stop).expect("recorded");
+        });
+        assert_eq!(count("open"), open);
+    }
 }

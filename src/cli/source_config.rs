@@ -140,7 +140,7 @@ pub(crate) fn check(sampling: &Sampling) -> anyhow::Result<()> {
     config(sampling, &Rights::read()).map(drop)
 }
 
-fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
+pub(super) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
     let rate = match (s.period, s.freq.as_str()) {
         (Some(0), _) => return Err(usage("-c 0: a period must be at least 1")),
         (Some(period), _) => Rate::Period(period),

@@ -1,6 +1,7 @@
 //! A scripted kernel: every open can be answered by an errno, so each becomes a unit test.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -21,6 +22,8 @@ pub(crate) struct FakeSys {
     budget: Mutex<usize>,
     filters: Result<(), Errno>,
     programs: LoadError,
+    /// What events have come to, where they hit.
+    hits: Option<AtomicU64>,
     pub(crate) log: std::sync::Arc<Mutex<Vec<String>>>,
 }
 
@@ -32,6 +35,7 @@ impl FakeSys {
             budget: Mutex::new(usize::MAX),
             filters: Ok(()),
             programs: Errno::PERM.into(),
+            hits: None,
             log: Default::default(),
         }
     }
@@ -57,6 +61,12 @@ impl FakeSys {
     /// Programs are answered by this.
     pub(crate) fn refuse_programs(mut self, error: LoadError) -> Self {
         self.programs = error;
+        self
+    }
+
+    /// From each reading to the next every event hits a thousand million times.
+    pub(crate) fn flooded(mut self) -> Self {
+        self.hits = Some(AtomicU64::new(0));
         self
     }
 
@@ -116,6 +126,8 @@ impl Sys for FakeSys {
     }
 
     fn counts(&self, _fd: BorrowedFd<'_>, _read_format: u64, _id: u64) -> Result<Counts, Errno> {
-        Ok(Counts::default())
+        let Some(hits) = &self.hits else { return Ok(Counts::default()) };
+        self.note("counts".to_owned());
+        Ok(Counts { value: hits.fetch_add(1_000_000_000, Ordering::Relaxed), ..Counts::default() })
     }
 }

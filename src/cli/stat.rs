@@ -269,8 +269,8 @@ fn wait(
         child.as_ref().and_then(|child| rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok());
     loop {
         let ended = match child {
-            Some(child) => child.try_wait()?,
-            None => None,
+            Some(child) => child.try_wait()?.map(|status| spawn::describe(status).1 as u8),
+            None => counters.is_over().then_some(0),
         };
         let due = interval.is_some_and(|interval| started.elapsed() >= interval * round);
         let signal = stop.load(Ordering::Relaxed) as i32;
@@ -282,8 +282,8 @@ fn wait(
             report.interval(counters, &run, started.elapsed().as_secs_f64(), span.as_secs_f64())?;
             (then, at, round) = (now, Instant::now(), round + 1);
         }
-        if let Some(status) = ended {
-            return Ok(spawn::describe(status).1 as u8);
+        if let Some(code) = ended {
+            return Ok(code);
         }
         if args.more.timeout.is_some_and(|most| started.elapsed() >= most) {
             return child.as_mut().map_or(Ok(0), |child| end_of(child, SIGTERM));

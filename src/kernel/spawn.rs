@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use rustix::fs::Access;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::stdio::stderr;
 
 use super::privilege;
@@ -144,6 +145,13 @@ impl HeldCommand {
             let _ = ended.wait();
         }
     }
+}
+
+/// Ends a command that runs, and waits until it has.
+pub(crate) fn end(child: &mut Child) {
+    // One that has ended by itself takes neither amiss.
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    let _ = child.wait();
 }
 
 /// Words for how a command ended, and the exit code a shell would give.

@@ -326,9 +326,12 @@ fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
 #[test]
 fn a_process_that_has_ended_is_waited_for_no_more() {
     needs!(allowed());
-    let child = Running(Command::new("sleep").arg("60").spawn().expect("sleep"));
+    // The first has the rings.
+    let sleep = || Running(Command::new("sleep").arg("60").spawn().expect("sleep"));
+    let (child, other) = (sleep(), sleep());
     let dir = tempfile::tempdir().expect("dir");
-    let (gates, pid, file) = (Gates(dir.path()), child.pid().to_string(), dir.path().join("live.data"));
+    let (gates, file) = (Gates(dir.path()), dir.path().join("live.data"));
+    let pid = format!("{},{}", child.pid(), other.pid());
     let waits = format!("{}; {}; sleep 1", gates.here("begun"), gates.wait("ended"));
     let mut recorder = program();
     recorder.args(["record", "-q", "-e", "cpu-clock", "-p", &pid, "-o"]).arg(&file).args(["--", "sh", "-c", &waits]);
@@ -339,6 +342,57 @@ fn a_process_that_has_ended_is_waited_for_no_more() {
     assert!(recorder.0.wait().expect("ends").success());
     let size = file.metadata().expect("a file").len();
     assert!(size < 100_000, "{size} bytes");
+}
+
+/// The command says how long at most; then it is ended, too.
+#[test]
+fn the_end_of_who_is_measured_ends_a_recording_beside_a_command() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let (file, told) = (dir.path().join("live.data"), dir.path().join("command"));
+    let mut recorders = vec![program()];
+    recorders.extend(installed("perf").then(|| Command::new("perf")));
+    for mut recorder in recorders {
+        let child = Running(Command::new("sleep").arg("60").spawn().expect("sleep"));
+        let begun = std::time::Instant::now();
+        let command = pid_in(&told, "60");
+        recorder.args(["record", "-q", "-e", "cpu-clock", "-p", &child.pid().to_string(), "-o"]).arg(&file);
+        let mut recorder = Running(recorder.args(["--", "sh", "-c", &command]).spawn().expect("starts"));
+        let command = pid_told(&told);
+        drop(child);
+        recorder.0.wait().expect("ends");
+        assert!(begun.elapsed() < Duration::from_secs(30) && !sleeps(&command), "{:?}", begun.elapsed());
+    }
+    // A count of nobody else ends, too.
+    let child = Running(Command::new("sleep").arg("60").spawn().expect("sleep"));
+    let mut counter = program();
+    counter.args(["stat", "-e", "task-clock", "-p", &child.pid().to_string()]).stderr(Stdio::null());
+    let mut counter = Running(counter.stdout(Stdio::null()).spawn().expect("starts"));
+    until("it counts", || has_events(counter.pid()));
+    drop(child);
+    assert!(counter.0.wait().expect("ends").success());
+}
+
+/// It is not over as long as somebody is left who inherited the events.
+#[test]
+fn what_an_ended_process_has_started_is_recorded_on() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let gates = Gates(dir.path());
+    let script = format!("{}; sh -c '{}' & exit 0", gates.wait("begun"), gates.wait("left"));
+    let mut first = Running(Command::new("sh").args(["-c", &script]).spawn().expect("sh"));
+    let mut recorder = program();
+    recorder.args(["record", "-q", "-e", "cpu-clock", "-p", &first.pid().to_string(), "-o"]);
+    let command = format!("{}; exec sleep 60", gates.here("recorded"));
+    recorder.arg(dir.path().join("live.data")).args(["--", "sh", "-c", &command]);
+    let mut recorder = Running(recorder.spawn().expect("starts"));
+    gates.until("recorded");
+    gates.open("begun");
+    assert!(first.0.wait().expect("ends").success());
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(recorder.0.try_wait().expect("asked").is_none(), "somebody is left");
+    gates.open("left");
+    assert!(recorder.0.wait().expect("ends").success());
 }
 
 #[test]
@@ -671,26 +725,46 @@ fn probes_are_made_listed_counted_and_removed() {
     }
 }
 
-/// A signal that ends stat ends the command, too, and is its status; Ctrl-C reaches both by itself.
+/// Words of a shell that become a sleep of so many seconds, whose process id is in a file by then.
+fn pid_in(file: &Path, seconds: &str) -> String {
+    let file = file.display();
+    format!("echo $$ > {file}.part; mv {file}.part {file}; exec sleep {seconds}")
+}
+
+/// The process id there.
+fn pid_told(file: &Path) -> String {
+    until("the command starts", || file.exists());
+    let pid = std::fs::read_to_string(file).expect("told").trim().to_owned();
+    std::fs::remove_file(file).expect("removed");
+    until("it sleeps", || sleeps(&pid));
+    pid
+}
+
+fn sleeps(pid: &str) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"))
+}
+
+/// A signal that ends stat or a recording ends the command, too, and is stat's status; Ctrl-C reaches both by itself.
 #[test]
-fn stat_leaves_no_command_behind() {
-    let child = program()
-        .args(["stat", "-e", "task-clock", "--", "sleep", "30"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
-    let pid = child.id();
-    let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let sleeps = |child: &str| std::fs::read(format!("/proc/{child}/cmdline")).is_ok_and(|c| c.starts_with(b"sleep"));
-    let command = || children().split_whitespace().find(|c| sleeps(c)).map(str::to_owned);
-    until("it starts", || command().is_some());
-    let command = command().expect("it runs");
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
-        .expect("signalled");
-    let output = child.wait_with_output().expect("ends");
-    assert_eq!(output.status.code(), Some(128 + 15));
-    assert!(!sleeps(&command), "left behind");
+fn no_command_is_left_behind() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let told = dir.path().join("command");
+    for (words, code) in [
+        (&["stat", "-e", "task-clock"][..], 128 + 15),
+        (&["record", "-e", "task-clock"], 0),
+        (&["record", "-e", "task-clock", "--overwrite"], 0),
+    ] {
+        let mut starts = program();
+        starts.args(words).args(["--", "sh", "-c", &pid_in(&told, "30")]).current_dir(dir.path());
+        let child = starts.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        let command = pid_told(&told);
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+            .expect("signalled");
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!(output.status.code(), Some(code), "{words:?}");
+        assert!(!sleeps(&command), "{words:?}: left behind");
+    }
 }
 
 /// A command that is not there is named, once, and leaves no recording behind.

@@ -181,6 +181,11 @@ impl Counters {
         }
     }
 
+    /// True if none of the tasks that are counted is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.config.target.is_gone()
+    }
+
     pub(crate) fn events(&self) -> &[Event] {
         &self.config.events
     }

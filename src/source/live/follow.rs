@@ -1,5 +1,7 @@
 //! The CPUs, tasks and containers that come and go while a session samples, as it follows them.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::kernel::{cgroup, cpus, procfs};
 use crate::source::Batch;
 
@@ -52,6 +54,15 @@ impl LiveSource {
             self.watch(cpu);
         }
         Ok(())
+    }
+
+    /// True if the tasks of all events have ended, with those that inherited them: what an ended process has started is
+    /// sampled on, as perf has it.
+    pub(super) fn is_hung_up(&self) -> bool {
+        let fds = self.attachment.opened.iter().map(|open| PollFd::new(&open.fd, PollFlags::empty()));
+        let mut fds: Vec<PollFd<'_>> = fds.collect();
+        let ready = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        ready.is_err() || fds.iter().all(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR))
     }
 
     /// Opens events on a user's new processes. What followed threads start inherits their events,

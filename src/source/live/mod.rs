@@ -97,6 +97,10 @@ pub struct LiveSource {
     chosen: Option<Vec<u32>>,
     known_tasks: Vec<i32>,
     child: Option<Child>,
+    /// The command runs beside who is measured, and says no more than how long at most.
+    is_beside: bool,
+    /// A command that still runs when this ends is ended, too.
+    ends_command: bool,
     held: Option<HeldCommand>,
     epoll: OwnedFd,
     /// Ends a wait early.
@@ -159,6 +163,7 @@ impl LiveSource {
         // Without it controls wait for the end of a tick.
         let _ = epoll::add(&epoll, &wake, epoll::EventData::new_u64(u64::MAX), epoll::EventFlags::IN);
         let start = monotonic_ns();
+        let is_beside = config.command.as_ref().is_some_and(|held| target != Target::Processes(vec![held.pid()]));
         let mut source = Self {
             info: info(&attachment, &target, &config.cpus, start),
             attachment,
@@ -166,6 +171,8 @@ impl LiveSource {
             chosen: config.cpus,
             known_tasks: Vec::new(),
             child: None,
+            is_beside,
+            ends_command: false,
             held: config.command,
             epoll,
             wake: Arc::new(wake),
@@ -229,6 +236,11 @@ impl LiveSource {
     /// The process id of the command, when there is one.
     pub(crate) fn command_pid(&self) -> Option<i32> {
         self.held.as_ref().map(HeldCommand::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
+    }
+
+    /// Has the command end with this, as who is recorded does: nobody would wait for it any more.
+    pub(crate) fn ends_command(&mut self) {
+        self.ends_command = true;
     }
 
     fn open_all(&mut self) -> Result<(), OpenError> {
@@ -316,7 +328,8 @@ impl LiveSource {
             self.child = None;
             return Some(format!("the command {}", spawn::describe(status).0));
         }
-        if self.ticks.is_multiple_of(5) && self.held.is_none() && self.child.is_none() && self.target.is_gone() {
+        let counts = self.child.is_none() || self.is_beside;
+        if self.ticks.is_multiple_of(5) && self.held.is_none() && counts && self.target.is_gone() && self.is_hung_up() {
             return Some(format!("{} has ended", self.target.label()));
         }
         None
@@ -368,6 +381,9 @@ impl Drop for LiveSource {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
             held.cancel();
+        }
+        if let Some(child) = self.child.as_mut().filter(|_| self.ends_command) {
+            spawn::end(child);
         }
         // A probe goes when nobody has it open.
         self.attachment.close(|_| true);

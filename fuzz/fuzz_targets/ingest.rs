@@ -399,9 +399,7 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
 
 /// What is saved holds together, and is a recording with as many samples.
 fn check(moment: &Snapshot) {
-    for node in 1..moment.trie.len() as u32 {
-        assert!(moment.trie.parent(perfprof_tui::profile::NodeId(node)).0 < node);
-    }
+    assert!(moment.stacks.parents().zip(0..).skip(1).all(|(parent, node)| parent < node));
     let file = tempfile::NamedTempFile::new().expect("file");
     let Ok(written) = perfdata::save(moment, HostId::default(), file.path(), &[], None) else { return };
     let mut source = recording::open(&[file.path().to_owned()]).expect("a recording");

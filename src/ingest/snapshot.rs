@@ -15,7 +15,8 @@ use crate::session::{Dsos, SideLog, Task, TimeMark};
 pub struct Snapshot {
     /// The samples in the order in which they came, chunk after chunk.
     pub chunks: Vec<Arc<Chunk>>,
-    pub(crate) stacks: StackColumns,
+    /// All stacks.
+    pub stacks: StackColumns,
     pub(crate) tasks: Vec<Task>,
     pub(crate) dsos: Dsos,
     /// The machines that samples are of.

@@ -24,6 +24,11 @@ impl StackColumns {
         }
     }
 
+    /// The parent of each stack, which is before it; of the first, the empty one, itself.
+    pub fn parents(&self) -> impl Iterator<Item = u32> + '_ {
+        self.parent.iter().copied()
+    }
+
     pub(crate) fn site(&self, id: SiteId) -> Site {
         self.sites[id.0 as usize]
     }

@@ -250,6 +250,15 @@ impl WalkJoiner {
     }
 }
 
+/// The word behind a broken stack: no code of anybody's. Whoever reads it knows that callers are missing.
+const NO_CODE: u64 = 0;
+
+/// True if callers are missing: it broke off, or of a process whose tables are not there nothing but a place was found.
+fn is_broken(walk: &[u8], frames: usize) -> bool {
+    let is_bare = frames == 1 && walk[FLAGS_AT] & lack::PROCESS != 0;
+    WalkEnd::of(walk[WHY_AT]).is_some_and(|why| why.is_broken() || is_bare)
+}
+
 /// The frames of a walk and, behind them where the process is unknown, what the kernel calls it.
 fn split(walk: &[u8]) -> Option<(&[u8], Option<u32>)> {
     let words = walk.get(FRAMES_AT..)?;
@@ -273,14 +282,17 @@ fn join(record: &[u8], header: Header, place: &ChainPlace, walk: &[u8], out: &mu
         return None;
     }
     let [head, chain, rest] = place.split(record)?;
-    let size = u16::try_from(record.len() + 8 * (n + 1)).ok()?;
+    let end = is_broken(walk, n).then_some(NO_CODE);
+    let added = 1 + n + usize::from(end.is_some());
+    let size = u16::try_from(record.len() + 8 * added).ok()?;
     out.extend_from_slice(&record[..6]);
     out.extend_from_slice(&size.to_le_bytes());
     out.extend_from_slice(&head[HEADER..]);
-    out.extend_from_slice(&((chain.len() / 8 + n + 1) as u64).to_le_bytes());
+    out.extend_from_slice(&((chain.len() / 8 + added) as u64).to_le_bytes());
     out.extend_from_slice(chain);
     out.extend_from_slice(&CONTEXT_USER.to_le_bytes());
     out.extend_from_slice(frames);
+    out.extend(end.iter().flat_map(|word| word.to_le_bytes()));
     out.extend_from_slice(rest);
     Some(())
 }

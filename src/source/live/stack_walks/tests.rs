@@ -35,10 +35,14 @@ fn outer(pid: i32) -> u32 {
 }
 
 fn walked(pid: i32, lacks: u8, frames: &[u64]) -> Vec<u8> {
+    ended(pid, WalkEnd::Complete, lacks, frames)
+}
+
+fn ended(pid: i32, why: WalkEnd, lacks: u8, frames: &[u64]) -> Vec<u8> {
     let mut frames = frames.to_vec();
     frames.extend((lacks & lack::PROCESS != 0).then_some(u64::from(outer(pid))));
     let size = 4 + 8 * frames.len() as u64;
-    let head = [WRITER, task(pid), size | (u64::from(lacks) << 8 | WalkEnd::Complete as u64) << 32];
+    let head = [WRITER, task(pid), size | (u64::from(lacks) << 8 | why as u64) << 32];
     record(types::SAMPLE, 0, &[&head, &frames[..]].concat())
 }
 
@@ -90,6 +94,21 @@ fn a_walk_completes_the_sample_behind_it() {
 }
 
 #[test]
+fn a_broken_walk_says_that_callers_are_missing() {
+    let mut joined = start();
+    let mut chain = |why, lacks, frames: &[u64]| {
+        let chains = joined.read(0, &[ended(5, why, lacks, frames), sampled(misc::USER, 0x10, 5, &[])]);
+        chains.concat()[1..].to_vec()
+    };
+    assert_eq!(chain(WalkEnd::NoFrame, 0, &[0x10, 0x20]), [0x10, 0x20, NO_CODE]);
+    assert_eq!(chain(WalkEnd::LastFrame, 0, &[0x10]), [0x10]);
+    assert_eq!(chain(WalkEnd::Full, 0, &[0x10, 0x20]), [0x10, 0x20]);
+    // Without tables a program that has no frame pointers ends where it was sampled; one that has some does not.
+    assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10]), [0x10, NO_CODE]);
+    assert_eq!(chain(WalkEnd::LastFrame, lack::PROCESS, &[0x10, 0x20]), [0x10, 0x20]);
+}
+
+#[test]
 fn a_walk_waits_for_its_sample_on_its_own_cpu() {
     let mut joined = start();
     assert!(joined.read(0, &[walked(5, 0, &[0x10])]).is_empty());
@@ -120,7 +139,7 @@ fn tables_are_asked_for_once_a_round() {
     let mut joined = start();
     let lacks = walked(5, lack::PROCESS, &[0x10]);
     let chains = joined.read(1, &[lacks.clone(), sampled(misc::USER, 0x10, 5, &[])]);
-    assert_eq!(chains, [[CONTEXT_USER, 0x10]], "its number is none of the frames");
+    assert_eq!(chains, [[CONTEXT_USER, 0x10, NO_CODE]], "its number is none of the frames");
     joined.news.receiver.try_iter().for_each(drop);
     joined.read(0, &[lacks.clone(), lacks.clone(), walked(6, lack::ROW, &[0x10])]);
     assert!(joined.walks.has_asked() && !joined.walks.has_asked());

@@ -28,7 +28,7 @@ impl<'a> SideWriter<'a> {
     pub(crate) fn until(&mut self, time: u64, out: &mut Vec<u8>) {
         while self.history.next_at().is_some_and(|at| at <= time) {
             let Some((at, side)) = self.history.next() else { break };
-            self.layouts.follow(&side);
+            self.layouts.follow(at, &side);
             self.write(at, &side, out);
         }
     }

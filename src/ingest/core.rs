@@ -3,6 +3,8 @@
 mod events;
 mod samples;
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::event::CallGraph;
@@ -343,6 +345,7 @@ impl Core {
             marks: self.marks.clone(),
             losses: self.profile.losses.clone(),
             live: self.session.origin() == Origin::Live,
+            held: Arc::default(),
         }
     }
 

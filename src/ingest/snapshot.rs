@@ -33,6 +33,8 @@ pub struct Snapshot {
     /// The marked moments, in order of time.
     pub marks: Vec<TimeMark>,
     pub(crate) losses: Losses,
+    /// It is there as long as somebody works on it.
+    pub(crate) held: Arc<()>,
 }
 
 /// The part of a snapshot that is one machine's own.

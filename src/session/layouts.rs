@@ -1,9 +1,12 @@
 //! The layouts of processes: where each had what it ran, worked out again from the history of a session: the way back
 //! from frames that processes share to the addresses that each of them had.
 
+use std::collections::VecDeque;
+
 use rustc_hash::FxHashMap;
 
 use super::dso::Dsos;
+use super::host::LINGER_NS;
 use super::maps::Placed;
 use super::space::Space;
 use super::{MapId, Side};
@@ -18,15 +21,33 @@ pub struct Layouts<'a> {
     spaces: FxHashMap<i32, Space<Placed>>,
     /// By process: what is to be added to addresses of a mapping that stands for its own.
     moved: FxHashMap<i32, FxHashMap<MapId, u64>>,
+    /// When processes ended, whose number is nobody else's yet: a sample may be told of behind its process's end.
+    ended: FxHashMap<i32, u64>,
+    leaving: VecDeque<(u64, i32)>,
 }
 
 impl<'a> Layouts<'a> {
     pub(crate) fn new(dsos: &'a Dsos) -> Self {
-        Self { dsos, spaces: FxHashMap::default(), moved: FxHashMap::default() }
+        let (spaces, moved, ended) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+        Self { dsos, spaces, moved, ended, leaving: VecDeque::new() }
     }
 
-    /// Follows one fact, as [`super::Session::apply`] did.
-    pub(crate) fn follow(&mut self, side: &Side) {
+    /// Follows one fact of a time, as [`super::Session::apply`] did.
+    pub(crate) fn follow(&mut self, time: u64, side: &Side) {
+        while let Some((_, pid)) = self.leaving.pop_front_if(|(at, _)| at.saturating_add(LINGER_NS) < time) {
+            if self.ended.get(&pid).is_some_and(|at| at.saturating_add(LINGER_NS) < time) {
+                self.ended.remove(&pid);
+                self.spaces.remove(&pid);
+                self.moved.remove(&pid);
+            }
+        }
+        match side {
+            Side::Exit(task) if task.pid == task.tid => {
+                self.ended.insert(task.pid, time);
+                return self.leaving.push_back((time, task.pid));
+            }
+            _ => _ = self.ended.remove(&side.pid()),
+        }
         match side {
             Side::Map { pid, at, .. } => {
                 let end = at.start.saturating_add(self.dsos.map_of(at.map).len);
@@ -59,5 +80,40 @@ impl<'a> Layouts<'a> {
             space.maps().chain(space.before()).map(of).collect()
         });
         ip.wrapping_add(moved.get(&map).copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::kinds::{FileId, Mmap, Task};
+
+    #[test]
+    fn what_has_ended_is_forgotten_after_a_while() {
+        let mut dsos = Dsos::default();
+        dsos.share = true;
+        let mut mapped = |pid: i32, start: u64| {
+            let (file, prot, flags) = (FileId::None, 5, 2);
+            let map = Mmap { pid, tid: pid, start, len: 0x1000, pgoff: 0, file, prot, flags, name: b"/a" };
+            (dsos.map(&map, None), start)
+        };
+        let maps = [mapped(1, 0x1000), mapped(2, 0x5000)];
+        let mut layouts = Layouts::new(&dsos);
+        let tell =
+            |pid: i32, start: u64| Side::Map { pid, tid: pid, at: Placed { map: maps[0].0, start }, prot: 5, flags: 2 };
+        layouts.follow(0, &tell(1, 0x1000));
+        layouts.follow(0, &tell(2, 0x5000));
+        let ended = |pid| Side::Exit(Task { pid, ppid: 0, tid: pid, ptid: 0, time: 1 });
+        layouts.follow(1, &ended(2));
+        let at = |layouts: &mut Layouts<'_>, time| {
+            layouts.follow(time, &Side::Ran { pid: 1 });
+            layouts.address(2, maps[0].0, 0x1010)
+        };
+        assert_eq!(at(&mut layouts, 1 + LINGER_NS), 0x5010, "samples may come late");
+        assert_eq!((at(&mut layouts, 2 + LINGER_NS), layouts.spaces.len()), (0x1010, 1));
+        // Another process of its number is not taken for it.
+        layouts.follow(2 + LINGER_NS, &ended(2));
+        layouts.follow(3 + LINGER_NS, &tell(2, 0x7000));
+        assert_eq!(at(&mut layouts, 9 * LINGER_NS), 0x7010);
     }
 }

@@ -13,6 +13,8 @@ const LOOK_NS: u64 = 100_000_000;
 /// is forgotten step by step, and not at every look.
 const STEP: usize = 8;
 const SPARE: usize = 32;
+/// Of the memory in all, the most that saving may take beside it: for the few seconds that it takes, no sample goes.
+const SAVING: usize = 8;
 
 impl Aggregator {
     /// Gives up what is older than is to be kept, and, when the program has more memory than it may have, what is
@@ -29,7 +31,7 @@ impl Aggregator {
             let passing = self.links.held.take_peak().saturating_sub(before.max(private));
             // It will come again, though not with every look.
             self.passing = passing.max(self.passing - self.passing / 64);
-            if !MemoryLimit(self.options.memory).holds(private + self.passing) {
+            if !self.limit().holds(private + self.passing) {
                 own_memory::give_back();
                 self.private = own_memory::private().unwrap_or(private);
                 self.keep_within(self.private + self.passing);
@@ -116,9 +118,20 @@ impl Aggregator {
                 break;
             }
         }
-        if self.gone > self.ingest.core().profile.len() {
+        // What a moment shares with the profile would be copied.
+        if self.gone > self.ingest.core().profile.len() && !self.is_saving() {
             self.compact();
         }
+    }
+
+    /// The memory beyond which samples go.
+    fn limit(&self) -> MemoryLimit {
+        let over = if self.is_saving() { self.options.memory / SAVING } else { 0 };
+        MemoryLimit(self.options.memory.saturating_add(over))
+    }
+
+    fn is_saving(&self) -> bool {
+        self.saved.strong_count() > 0
     }
 
     /// Drops the oldest chunk; `false` when only the one that is being filled is left.

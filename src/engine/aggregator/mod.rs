@@ -6,8 +6,8 @@ mod budget;
 mod names;
 mod running_units;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -81,6 +81,8 @@ pub struct Aggregator {
     counted_upto: u64,
     /// Samples that were dropped since stacks were last looked through.
     gone: usize,
+    /// The moment that is being saved, if one is.
+    saved: Weak<()>,
     /// When memory is looked at again, what was private when it was, and what answers take beside that for a while.
     next_look: u64,
     private: usize,
@@ -142,6 +144,7 @@ impl Aggregator {
             events,
             counted_upto: 0,
             gone: 0,
+            saved: Weak::new(),
             next_look: 0,
             private: 0,
             passing: 0,
@@ -362,7 +365,9 @@ impl Aggregator {
                 self.due.now();
             }
             Request::Save(reply) => {
-                let _ = reply.send(Box::new(self.ingest.core().moment()));
+                let moment = self.ingest.core().moment();
+                self.saved = Arc::downgrade(&moment.held);
+                let _ = reply.send(Box::new(moment));
             }
             Request::List(target, at) => self.list(target, at),
             Request::Names(form) => self.rename(form),

@@ -42,7 +42,7 @@ proptest! {
             }
         }
         let mut layouts = Layouts::new(&s.dsos);
-        s.log().in_order().for_each(|(_, side)| layouts.follow(&side));
+        s.log().in_order().for_each(|(at, side)| layouts.follow(at, &side));
         for pid in 1..5 {
             // While an exec is under way an address may be either program's.
             let Some(space) = s.here().spaces.get(&pid).filter(|space| !space.is_in_exec()) else { continue };

@@ -194,6 +194,23 @@ fn what_is_older_than_is_kept_goes_by_whole_chunks() {
     assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone), (16, 0));
 }
 
+/// What a moment shares with the profile would be copied, and the copies be taken for more than there may be.
+#[test]
+fn while_a_moment_is_saved_nothing_is_moved_nor_dropped_for_its_sake() {
+    let mut worker = worker(160 << 20, Some(5 * SECOND));
+    let (reply, moments) = unbounded();
+    worker.request(crate::engine::Request::Save(reply));
+    let moment = moments.recv().expect("a moment");
+    assert_eq!(worker.limit(), MemoryLimit(180 << 20));
+    worker.fill(0..14);
+    worker.drop_old();
+    assert_eq!((worker.gone / CHUNK, worker.ingest.core().profile.sites.len()), (8, 14));
+    drop(moment);
+    assert_eq!(worker.limit(), MemoryLimit(160 << 20));
+    worker.drop_old();
+    assert_eq!((worker.gone, worker.ingest.core().profile.sites.len()), (0, 6));
+}
+
 #[test]
 fn stacks_that_nobody_has_go_before_samples_do() {
     let mut worker = worker(usize::MAX, None);

@@ -1,5 +1,7 @@
 //! Readable names: Rust (v0 and legacy, hash hidden) and C++. Other names stay as they are.
 
+use std::borrow::Cow;
+
 use super::guard::guarded;
 
 /// Names longer than this stay mangled.
@@ -74,10 +76,14 @@ fn cpp(text: &str, form: NameForm) -> Option<String> {
         return None;
     }
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(256);
-    let symbol = cpp_demangle::Symbol::new_with_options(text.as_bytes(), &parse).ok()?;
+    let (what, name) = match text.trim_start_matches('_').strip_prefix("ZT").and_then(thunk) {
+        Some((what, target)) => (what, format!("_Z{target}").into()),
+        None => ("", Cow::Borrowed(text)),
+    };
+    let symbol = cpp_demangle::Symbol::new_with_options(name.as_bytes(), &parse).ok()?;
     let options = cpp_demangle::DemangleOptions::new();
     let options = if form == NameForm::Full { options } else { options.no_params().no_return_type() };
-    let mut out = Limited::default();
+    let mut out = Limited { text: what.to_owned(), parts: 0 };
     symbol.structured_demangle(&mut out, &options).ok()?;
     let name = out.text;
     // The library writes a comma before an empty parameter pack.
@@ -86,6 +92,36 @@ fn cpp(text: &str, form: NameForm) -> Option<String> {
         name.truncate(unqualified(&name).len());
     }
     Some(if name.contains(')') { with_suffixes(&name) } else { name })
+}
+
+/// What a thunk is, and the mangled name of the function that it leads to: the library has words of its own for them.
+/// Behind the letter of its kind there is by how much it moves `this`, and the result.
+fn thunk(special: &str) -> Option<(&'static str, &str)> {
+    let number = |text: &'_ str| -> Option<usize> {
+        let digits = text.strip_prefix('n').unwrap_or(text);
+        let end = digits.find('_')?;
+        let is_number = end > 0 && digits[..end].bytes().all(|c| c.is_ascii_digit());
+        is_number.then_some(text.len() - digits.len() + end + 1)
+    };
+    let offset = |text: &str| -> Option<usize> {
+        let first = 1 + number(&text[1..])?;
+        match text.as_bytes()[0] {
+            b'h' => Some(first),
+            b'v' => Some(first + number(&text[first..])?),
+            _ => None,
+        }
+    };
+    let offset = |text: &str| if text.is_ascii() && !text.is_empty() { offset(text) } else { None };
+    match special.as_bytes().first()? {
+        b'h' => Some(("non-virtual thunk to ", &special[offset(special)?..])),
+        b'v' => Some(("virtual thunk to ", &special[offset(special)?..])),
+        b'c' => {
+            let moved = &special[1..];
+            let moved = &moved[offset(moved)?..];
+            Some(("covariant return thunk to ", &moved[offset(moved)?..]))
+        }
+        _ => None,
+    }
 }
 
 /// A method's name without what stands behind its parameters.
@@ -262,6 +298,13 @@ mod tests {
             ("_ZN1AILj3ELln4ELx5ELy6ELi7ELc97ELb1EE1fEv", "A<3u, -4l, 5ll, 6ull, 7, (char)97, true>::f"),
             ("_ZNSt6vectorIiSaIiEE9push_backERKi@plt", "std::vector<int, std::allocator<int> >::push_back@plt"),
             ("_ZN3foo3barEi@@VERS_1", "foo::bar@@VERS_1"),
+            ("_ZThn8_N1X1fEv", "non-virtual thunk to X::f"),
+            ("_ZThn16_N1a1bD0Ev", "non-virtual thunk to a::b::~b"),
+            ("_ZTv0_n24_NK1X1fEv", "virtual thunk to X::f"),
+            ("_ZTch0_v0_n24_N1X1fEv", "covariant return thunk to X::f"),
+            ("_ZThn8_", "_ZThn8_"),
+            ("_ZTh", "_ZTh"),
+            ("_ZTcv0_", "_ZTcv0_"),
             ("memcpy@plt", "memcpy@plt"),
             ("__pfx_schedule", "__pfx_schedule"),
         ] {

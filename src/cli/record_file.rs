@@ -102,11 +102,12 @@ impl Switch {
         }
         // As perf has it: small letters are times, large ones sizes.
         let is_time = text.ends_with(['s', 'm', 'h', 'd']);
-        let wrong = || usage(format!("--switch-output={text}: expected signal, a size as 100M, or a time as 30s"));
-        match is_time {
-            true => quantity::duration(text).map(Self::Time).map_err(|_| wrong()),
-            false => quantity::size(text).map(Self::Size).map_err(|_| wrong()),
-        }
+        let of = match is_time {
+            true => quantity::duration(text).ok().filter(|time| !time.is_zero()).map(Self::Time),
+            false => quantity::size(text).ok().filter(|size| *size > 0).map(Self::Size),
+        };
+        let expected = "expected signal, a size as 100M, or a time as 30s, and none of 0";
+        of.ok_or_else(|| usage(format!("--switch-output={text}: {expected}")))
     }
 }
 
@@ -188,4 +189,18 @@ pub(super) fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
     sections.push(features::event_desc(&info.events));
     sections.extend(perfdata::tracing(&info.events).transpose()?);
     Ok(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_does_not_end_as_it_begins() {
+        assert!(matches!(Switch::of("30s"), Ok(Switch::Time(time)) if time.as_secs() == 30));
+        assert!(matches!(Switch::of("100M"), Ok(Switch::Size(size)) if size == 100 << 20));
+        for text in ["0s", "0m", "0B", "0M", "soon"] {
+            assert!(Switch::of(text).is_err_and(|why| why.to_string().contains("none of 0")), "{text}");
+        }
+    }
 }

@@ -109,16 +109,16 @@ impl Writer {
         self.out.get_mut().keep()
     }
 
-    /// Writes the features and the final header, and puts the file in its place. Returns its size.
+    /// Writes the features and the final header, and puts the file in its place; what was there stays as NAME.old, as
+    /// perf has it. Returns its size.
     pub fn finish(&mut self, sections: Vec<Section>) -> io::Result<u64> {
         let size = self.complete(sections)?;
-        self.out.get_mut().commit()?;
+        self.out.get_mut().commit_beside_old()?;
         Ok(size)
     }
 
-    /// Finishes the file of these events, which may have more ids than at its start; what is there under the name stays
-    /// as NAME.old.
-    pub(crate) fn finish_beside_old(&mut self, sections: Vec<Section>, events: &[EventDesc]) -> io::Result<u64> {
+    /// The same of a file of these events, which may have more ids than at its start.
+    pub(crate) fn finish_with_ids(&mut self, sections: Vec<Section>, events: &[EventDesc]) -> io::Result<u64> {
         let mut size = self.complete(sections)?;
         if count(events) != self.n_ids {
             size = self.list_ids(events, size)?;

@@ -193,6 +193,10 @@ fn perf_data_of_chosen_samples() {
     let (kernel, user) = (wrote(&["--where", "kernel"]), wrote(&["--where", "user"]));
     assert!(kernel > 0 && user > 0);
     assert_eq!(kernel + user, SAMPLES as u64);
+    let before = std::fs::read(&out).expect("there");
+    run(program().arg("export").arg(data("fp-spin.data")).args(["--to", "perfdata", "-o"]).arg(&out));
+    assert_ne!(std::fs::read(&out).expect("there"), before);
+    assert_eq!(std::fs::read(format!("{}.old", out.display())).expect("kept, as perf does"), before);
     let refused = program().args(["export", "-", "--to", "perfdata", "-o", "-"]).output().expect("runs");
     assert!(!refused.status.success());
 }

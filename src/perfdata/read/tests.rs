@@ -249,7 +249,7 @@ fn rounds_are_marked_and_a_file_without_records_has_one() {
     writer.finish_round().expect("written");
     assert_eq!(writer.written, 16 + 8);
     // What was there before stays beside it.
-    let size = writer.finish_beside_old(vec![(bit::HOSTNAME, string("vm"))], &events()).expect("finished");
+    let size = writer.finish_with_ids(vec![(bit::HOSTNAME, string("vm"))], &events()).expect("finished");
     let bytes = std::fs::read(&path).expect("read");
     assert_eq!((records(&bytes), size), ([&RECORD[..], &mark].concat(), bytes.len() as u64));
     let old = std::fs::read(dir.path().join("new.data.old")).expect("read");

@@ -97,6 +97,13 @@ pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
     }
 }
 
+/// Writes the tables of events as CSV, which is one table: of several events each row says which it is of.
+pub(crate) fn print_events_csv(mut tables: Vec<(&str, Table)>) -> anyhow::Result<()> {
+    let table = if tables.len() == 1 { tables.pop().map(|(_, table)| table) } else { None };
+    let several = |tables: Vec<_>| (!tables.is_empty()).then(|| Table::of_events(tables));
+    table.or_else(|| several(tables)).map_or(Ok(()), |table| print(&table.to_csv()))
+}
+
 /// A table as CSV, one of many: each row after the time, and the heading with the first of them.
 pub(crate) fn timed_csv(table: &Table, time: &str, first: bool) -> String {
     let csv = table.to_csv();

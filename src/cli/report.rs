@@ -22,7 +22,7 @@ pub(crate) use super::chosen::{chosen_events, events, keys_of};
 
 use super::args::{Doctor, Format, Report};
 use super::chosen::is_dummy;
-use super::output::{complain, print, print_json};
+use super::output::{complain, print, print_events_csv, print_json};
 use super::report_hardware::HardwareReport;
 use super::usage;
 use super::{dump, open};
@@ -179,7 +179,7 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
         let only = rows::only_values(shape.args, &shape.columns.keys);
         print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &only))?;
     }
-    let mut objects = Vec::new();
+    let (mut objects, mut tables) = (Vec::new(), Vec::new());
     for event in chosen_events(loaded, &shape.args.which)? {
         let rows = EventRows::new(loaded, marks.as_ref(), event, filter.clone(), shape);
         match shape.args.format {
@@ -189,7 +189,7 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
                 let event = json::EventPart { name: &loaded.event_names[event], lost: rows.lost, chains };
                 objects.push(event.value(&rows.table(), &rows.columns.keys, shape.limit));
             }
-            Format::Csv => print(&rows.table().table(shape.limit).to_csv())?,
+            Format::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
             Format::Text => rows.print(shape)?,
         }
         // As above.
@@ -197,11 +197,14 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
     }
     match shape.args.format {
         Format::Json => print_json(&json::report(name, objects)),
-        Format::Csv if shape.chains.is_some() => {
-            complain("CSV has no call chains: --format json has them, and export --to folded whole stacks");
+        Format::Csv => {
+            print_events_csv(tables)?;
+            if shape.chains.is_some() {
+                complain("CSV has no call chains: --format json has them, and export --to folded whole stacks");
+            }
             Ok(())
         }
-        _ => Ok(()),
+        Format::Text => Ok(()),
     }
 }
 
@@ -220,6 +223,7 @@ fn header(opened: &open::Opened) -> anyhow::Result<u8> {
 
 /// Samples of each CPU against what its rate would give.
 fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
+    let mut tables = Vec::new();
     for event in events(loaded) {
         let attr = &loaded.ingest.core().events[event].attr;
         let hz = if attr.has(crate::kernel::attr::Flag::Freq) { attr.period_or_freq } else { 0 };
@@ -228,10 +232,11 @@ fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
             Format::Text => {
                 print(&format!("# event {}\n{}\n", panel::text::clean(&loaded.event_names[event]), table.to_text()))?
             }
-            Format::Csv => print(&table.to_csv())?,
+            Format::Csv => tables.push((&*loaded.event_names[event], table)),
             Format::Json => return Err(usage("--coverage prints text or csv")),
         }
     }
+    print_events_csv(tables)?;
     Ok(0)
 }
 

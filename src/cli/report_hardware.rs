@@ -13,7 +13,7 @@ use crate::symbols::objects::Objects;
 use super::args::{Format, Report};
 use super::chosen::{chosen_events, keys_of};
 use super::open::Opened;
-use super::output::{print, print_json};
+use super::output::{print, print_events_csv, print_json};
 use super::usage;
 
 /// What is asked for of the hardware's words.
@@ -127,7 +127,7 @@ impl HardwareReport {
             judge
         });
         let Some(log) = loaded.ingest.core().hardware.as_ref() else { return Ok(0) };
-        let mut events = Vec::new();
+        let (mut events, mut tables) = (Vec::new(), Vec::new());
         for event in chosen_events(&loaded, &args.which)? {
             let rows =
                 HardwareRows::build(data, log, (event, filter.as_ref()), (&self.keys, self.by_weight), &mut objects);
@@ -135,7 +135,7 @@ impl HardwareReport {
             let lost = loaded.ingest.core().profile.ledger.lost_of(event);
             let (name, total) = (&loaded.event_names[event], rows.total);
             match args.format {
-                Format::Csv => print(&table.to_csv())?,
+                Format::Csv => tables.push((name.as_str(), table)),
                 Format::Json => events.push(json::event(name, &total, lost, table.to_json())),
                 Format::Text => {
                     let what = if self.words == HardwareWords::Branches { "branches" } else { "samples" };
@@ -143,6 +143,7 @@ impl HardwareReport {
                 }
             }
         }
+        print_events_csv(tables)?;
         if matches!(args.format, Format::Json) {
             print_json(&json::report(&name, events))?;
         }

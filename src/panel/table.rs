@@ -272,6 +272,29 @@ impl Table {
         out
     }
 
+    /// The tables of several events as one: each row after its event, and empty where its own table has no such column.
+    pub(crate) fn of_events(tables: Vec<(&str, Self)>) -> Self {
+        let mut all = Self { columns: vec![Column::texts("event", "Event")], rows: Vec::new() };
+        for (event, table) in tables {
+            let mut place = |column: Column| match all.columns.iter().position(|known| known.name == column.name) {
+                Some(at) => at,
+                None => {
+                    all.columns.push(column);
+                    all.columns.len() - 1
+                }
+            };
+            let places: Vec<usize> = table.columns.into_iter().map(&mut place).collect();
+            for cells in table.rows {
+                let mut row = vec![Cell::Empty; all.columns.len()];
+                row[0] = Cell::Text(event.into());
+                places.iter().zip(cells).for_each(|(at, cell)| row[*at] = cell);
+                all.rows.push(row);
+            }
+        }
+        all.rows.iter_mut().for_each(|row| row.resize(all.columns.len(), Cell::Empty));
+        all
+    }
+
     /// Comma-separated values with a heading, quoted where needed (RFC 4180).
     pub fn to_csv(&self) -> String {
         let quote = |text: String| {
@@ -336,6 +359,16 @@ mod tests {
         assert_eq!(table.to_text_within(&[8]).lines().nth(1), Some("  12,345  a"));
         assert_eq!(table.to_separated(","), "# n,name\n12345,a\n1.25%,b.\"c␛␍␊\n");
         assert_eq!(table.to_csv(), "n,name\r\n12345,a\r\n1.2500,\"b,\"\"c␛␍␊\"\r\n");
+    }
+
+    #[test]
+    fn tables_of_events_become_one() {
+        let table = |names: &[&'static str], n| Table {
+            columns: names.iter().map(|name| Column::figures(name, name)).collect(),
+            rows: vec![(n..).take(names.len()).map(Cell::Count).collect()],
+        };
+        let all = Table::of_events(vec![("a:b", table(&["n", "ipc"], 1)), ("c", table(&["n", "x"], 7))]);
+        assert_eq!(all.to_csv(), "event,n,ipc,x\r\na:b,1,2,\r\nc,7,,8\r\n");
     }
 
     #[test]

@@ -225,8 +225,9 @@ fn options_of_perf_report_choose_samples() {
             .args(["--format", "csv", "--no-children", "-s", "comm"])
             .args(args);
         let text = String::from_utf8(run(command.arg("--kallsyms").arg(data("kallsyms"))).stdout).expect("utf8");
-        let rows = text.lines().filter(|l| l.starts_with(|c: char| c.is_ascii_digit()));
-        rows.map(|l| l.split(',').nth(1).expect("n").parse::<u64>().expect("n")).sum::<u64>()
+        let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let at = rows.next().expect("a heading").iter().position(|name| *name == "samples").expect("a column");
+        rows.map(|row| row[at].parse::<u64>().expect("n")).sum::<u64>()
     };
     let all = total(&[]);
     assert_eq!(all, 499);

@@ -1,11 +1,12 @@
 //! The keys that are typed, and the events of a recording that options choose.
 
 use crate::engine::offline::Offline;
-use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
+use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, sample};
 use crate::perfdata::EventDesc;
 use crate::query::ColumnKey;
 
 use super::args::SampleSelection;
+use super::output::complain;
 use super::usage;
 
 /// Sort keys as typed.
@@ -23,6 +24,29 @@ pub(crate) fn events(loaded: &Offline) -> Vec<usize> {
     let all: Vec<usize> = (0..core.events.len()).collect();
     let real: Vec<usize> = all.iter().copied().filter(|i| !is_dummy(&core.events[*i])).collect();
     if real.is_empty() { all } else { real }
+}
+
+/// The one of some events that a command of one event is of, wherever several are there: the first as the recording
+/// lists them that has samples, among those that have call chains where any has.
+pub(crate) fn foremost(loaded: &Offline, events: &[usize]) -> Option<usize> {
+    let core = loaded.ingest.core();
+    let mut sampled = vec![false; core.events.len()];
+    for (chunk, range) in core.profile.between(0, u64::MAX) {
+        chunk.event[range].iter().for_each(|event| sampled[usize::from(*event)] = true);
+    }
+    let has_chains = |event: &usize| core.events[*event].attr.sample_type & sample::CALLCHAIN != 0;
+    let mut with_samples = events.iter().copied().filter(|event| sampled[*event]);
+    let first = with_samples.clone().find(has_chains);
+    first.or_else(|| with_samples.next()).or(events.first().copied())
+}
+
+/// Says which of several events was taken.
+pub(crate) fn say_foremost(what: &str, loaded: &Offline, event: usize, events: &[usize]) {
+    let rest: Vec<&str> = events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
+    if !rest.is_empty() {
+        let name = &loaded.event_names[event];
+        complain(&format!("{what} is {name}; choose another with --event: {}", rest.join(", ")));
+    }
 }
 
 /// The events that `--event` chooses of those.

@@ -17,9 +17,9 @@ use crate::query::row_order::arrange;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 
 use super::args::{Compute, Diff, DiffFormat, OrderSide, PerArg, Recording};
+use super::chosen::{chosen_events, foremost, keys_of, say_foremost};
 use super::open;
 use super::output::{self, complain, print, print_json, texts};
-use super::report::{chosen_events, keys_of};
 use super::usage;
 
 /// A recording and the event of it that is compared.
@@ -40,10 +40,8 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
         PerArg::Nothing => NormalizeBy::Nothing,
     };
     let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
-    let events = [&old, &new].map(|one| one.loaded.event_names[one.event].clone());
-    if plain(&events[0]) != plain(&events[1]) {
-        complain(&format!("{} is compared with {}: --event chooses one of both", events[0], events[1]));
-    }
+    let events = paired(&args, &old, &new)?;
+    let (old, new) = (ComparedSide::of(&args, old, events[0], &keys)?, ComparedSide::of(&args, new, events[1], &keys)?);
     if matches!(args.format, DiffFormat::Folded | DiffFormat::Svg) {
         return stacks(&args, &old, &new, per);
     }
@@ -107,38 +105,64 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<ComparedSide> {
+fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<Offline> {
     let recording = Recording::from_files(vec![path.to_owned()], args.names.clone());
-    let loaded = open::open(&recording, args.no_demangle)?.load(IntakeOptions {
+    open::open(&recording, args.no_demangle)?.load(IntakeOptions {
         chains: args.children
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
             || args.which.filter.is_some(),
         traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         ..IntakeOptions::default()
-    })?;
-    let event = *chosen_events(&loaded, &args.which)?
-        .first()
-        .ok_or_else(|| anyhow::anyhow!("{} has no event", path.display()))?;
-    let filter = args.which.filter(&loaded)?;
-    let mut fold = Aggregate::new(event, filter).told_apart(keys);
-    fold.update(loaded.data(), 0..u64::MAX);
-    let spec = TopSpec {
-        keys: keys.to_vec(),
-        children: args.children,
-        order: Order::SelfTime,
-        reversed: false,
-        origins: false,
+    })
+}
+
+/// The event of each recording that is compared: of those that both have, by their names without modifiers as perf
+/// pairs them, whatever their order.
+fn paired(args: &Diff, old: &Offline, new: &Offline) -> anyhow::Result<[usize; 2]> {
+    let (of_old, of_new) = (chosen_events(old, &args.which)?, chosen_events(new, &args.which)?);
+    let partner = |event: &usize| {
+        let name = &old.event_names[*event];
+        let is = |like: &dyn Fn(&str) -> bool| of_new.iter().copied().find(|other| like(&new.event_names[*other]));
+        is(&|other| other == name).or_else(|| is(&|other| plain(other) == plain(name)))
     };
-    let top = Top::build(loaded.data(), &fold, None, &spec, RowLimit::First(usize::MAX));
-    let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
-    let key = |row: &crate::query::TopRow| -> Vec<String> {
-        keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
-    };
-    let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
-    let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
-    let side = Side { total: top.total, seconds };
-    Ok(ComparedSide { event, side, rows, loaded })
+    let in_both: Vec<usize> = of_old.iter().copied().filter(|event| partner(event).is_some()).collect();
+    if let Some(event) = foremost(old, &in_both)
+        && let Some(other) = partner(&event)
+    {
+        say_foremost("compared", old, event, &in_both);
+        return Ok([event, other]);
+    }
+    let none = |path: &std::path::Path| anyhow::anyhow!("{} has no event", path.display());
+    let event = foremost(old, &of_old).ok_or_else(|| none(&args.old))?;
+    let other = foremost(new, &of_new).ok_or_else(|| none(&args.new))?;
+    let names = (&old.event_names[event], &new.event_names[other]);
+    complain(&format!("{} is compared with {}: --event chooses one of both", names.0, names.1));
+    Ok([event, other])
+}
+
+impl ComparedSide {
+    fn of(args: &Diff, loaded: Offline, event: usize, keys: &[ColumnKey]) -> anyhow::Result<Self> {
+        let filter = args.which.filter(&loaded)?;
+        let mut fold = Aggregate::new(event, filter).told_apart(keys);
+        fold.update(loaded.data(), 0..u64::MAX);
+        let spec = TopSpec {
+            keys: keys.to_vec(),
+            children: args.children,
+            order: Order::SelfTime,
+            reversed: false,
+            origins: false,
+        };
+        let top = Top::build(loaded.data(), &fold, None, &spec, RowLimit::First(usize::MAX));
+        let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
+        let key = |row: &crate::query::TopRow| -> Vec<String> {
+            keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
+        };
+        let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
+        let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
+        let side = Side { total: top.total, seconds };
+        Ok(Self { event, side, rows, loaded })
+    }
 }
 
 /// The new value in parts of the old one; what is new is above all.

@@ -8,7 +8,6 @@ use crate::engine::offline::Offline;
 use crate::event::Rate;
 use crate::export::copy::CopyError;
 use crate::export::{ExportInput, FormatWriter, copy};
-use crate::kernel::attr::sample;
 use crate::kernel::files::unwritten;
 use crate::panel::unit;
 use crate::query::symbol_stacks;
@@ -16,8 +15,8 @@ use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
 use super::args::Export;
+use super::chosen::{chosen_events, foremost, say_foremost};
 use super::output::{self, complain};
-use super::report::chosen_events;
 use super::{open, usage};
 
 pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
@@ -27,12 +26,8 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     let FormatWriter::Profile(form, write) = args.to.writer else { return perfdata(&args, opened) };
     let loaded = opened.load(IntakeOptions { inline: args.frames.inline, ..IntakeOptions::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
-    let Some(event) = first_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
-    if events.len() > 1 {
-        let rest: Vec<&str> = events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
-        let chosen = &loaded.event_names[event];
-        complain(&format!("exported is {chosen}; choose another with --event: {}", rest.join(", ")));
-    }
+    let Some(event) = foremost(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
+    say_foremost("exported", &loaded, event, &events);
     let title = Path::new(&name).file_name().map_or_else(|| name.clone(), |n| n.to_string_lossy().into_owned());
     let input = input(&args, &loaded, event, &title)?;
     if args.output.as_os_str() != "-" {
@@ -50,19 +45,6 @@ pub(crate) fn run(args: Export) -> anyhow::Result<u8> {
     // Taking millions of small pieces of memory apart would only delay the prompt.
     std::mem::forget(loaded);
     Ok(code)
-}
-
-/// The event of the first sample, as collapsers of perf script's text choose it, among those that have call chains
-/// where any has.
-fn first_event(loaded: &Offline, events: &[usize]) -> Option<usize> {
-    let core = loaded.ingest.core();
-    let first = |wanted: &dyn Fn(usize) -> bool| {
-        let mut parts = core.profile.between(0, u64::MAX);
-        parts.find_map(|(chunk, range)| chunk.event[range].iter().map(|e| usize::from(*e)).find(|e| wanted(*e)))
-    };
-    let is_chosen = |event: usize| events.contains(&event);
-    let has_chains = |event: usize| core.events[event].attr.sample_type & sample::CALLCHAIN != 0;
-    first(&|event| is_chosen(event) && has_chains(event)).or_else(|| first(&is_chosen)).or(events.first().copied())
 }
 
 /// The description of a recording, as formats have it.

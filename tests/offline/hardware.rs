@@ -75,6 +75,49 @@ fn rows_have_instructions_a_cycle_where_both_events_are_recorded() {
     assert!(!String::from_utf8_lossy(&alone.stdout).contains("ipc"), "where one event is recorded it is not there");
 }
 
+/// The same events of another order, and one that has no samples: who takes one event takes the same of each.
+#[test]
+fn one_event_is_chosen_by_one_rule_and_paired_by_its_name() {
+    let dir = tempfile::tempdir().expect("dir");
+    let kind = has::ALWAYS | has::CALLCHAIN;
+    let of = |name: &str, events: &[(&str, u64)], samples: &[(usize, usize)]| {
+        let path = dir.path().join(name);
+        let events: Vec<_> = events.iter().map(|(name, config)| event(name, *config, kind)).collect();
+        let taken = |event| Taken { event, ip: ALPHA, period: 1, chain: vec![ALPHA, MAIN], ..Taken::default() };
+        let samples: Vec<_> = samples.iter().flat_map(|(event, n)| std::iter::repeat_n(taken(*event), *n)).collect();
+        write(&path, &events, &samples);
+        path
+    };
+    // The first sample is not the first event's.
+    let old = of("old.data", &[("ref-cycles", 9), ("cycles:u", 0), ("branches", 4)], &[(2, 3), (1, 5)]);
+    let new = of("new.data", &[("branches", 4), ("cycles", 0)], &[(0, 7), (1, 2)]);
+    let words = |args: &[&str], files: &[&PathBuf]| {
+        let mut command = program();
+        let out = run(command.args(args).args(files).arg("--symfs").arg(data("bin")));
+        [out.stdout, out.stderr].map(|text| String::from_utf8(text).expect("text"))
+    };
+    let folded = ["export", "--to", "folded", "-o", "-"];
+    for (file, weight, said) in [
+        (&old, " 5", "exported is cycles:u; choose another with --event: ref-cycles, branches"),
+        (&new, " 7", "exported is branches; choose another with --event: cycles"),
+    ] {
+        let [stacks, errors] = words(&folded, &[file]);
+        assert!(stacks.trim_end().ends_with(weight) && errors.contains(said), "{stacks}{errors}");
+    }
+    let [table, errors] = words(&["diff"], &[&old, &new]);
+    assert!(errors.contains("compared is cycles:u; choose another with --event: branches"), "{errors}");
+    assert!(table.contains(": 5 samples of cycles:u,") && table.contains(": 2 samples of cycles,"), "{table}");
+    let [table, errors] = words(&["diff", "--event", "branches"], &[&old, &new]);
+    assert!(
+        !errors.contains("compared") && table.contains(": 3 samples of ") && table.contains(": 7 samples of "),
+        "{table}"
+    );
+    let [csv, _] = words(&["report", "--format", "csv", "-s", "sym", "--no-children"], &[&new]);
+    let rows =
+        ["event,self_pct,samples,period,sym", "branches,100.0000,7,7,burn_alpha", "cycles,100.0000,2,2,burn_alpha"];
+    assert_eq!(csv.lines().collect::<Vec<_>>(), rows);
+}
+
 #[test]
 fn the_table_and_the_flame_graph_show_instructions_a_cycle() {
     let dir = tempfile::tempdir().expect("dir");

@@ -61,6 +61,7 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
     args.sampling.counted = kept.counted();
     args.sampling.memory = Some(kept.memory);
     let started = source_config::start(&args.sampling, &args.cmd, Output::Discard)?;
+    let fate = started.source.fate();
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let symbols = SymbolOptions {
         form: if args.view.no_demangle { NameForm::Raw } else { NameForm::Plain },
@@ -77,7 +78,8 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
         ..engine_options(symbols, kept.memory)
     };
     let files = Files { baseline: args.view.baseline.clone(), ..Files::default() };
-    session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files)
+    session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files)?;
+    Ok(fate.code(false))
 }
 
 /// Shows a recording on the screen.
@@ -143,13 +145,15 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
     let start = start(&live.view, Duration::from_secs(1))?;
     // Whom the unit narrows itself to is known when its source is.
     let (source, _) = unit_source::start(spec, &mut args, false)?;
+    let fate = source.fate();
     let options = Options {
         own_pid: Some(std::process::id() as i32),
         wants: IntakeOptions { units_only: true, ..IntakeOptions::default() },
         ..engine_options(SymbolOptions::of_user(), flight_recorder::kept(&live.keeping)?.memory)
     };
     let files = Files { names: args.names, unit: Some((spec, args.settings)), ..Files::default() };
-    session(Box::new(source), options, &live.view, start, None, files)
+    session(Box::new(source), options, &live.view, start, None, files)?;
+    Ok(fate.code(false))
 }
 
 /// A unit's screen on a recording, which the other screens show, too.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
     }
     let (started, stop) = source_config::begin(args, Output::Inherit)?;
     let mut source = started.source;
+    let fate = source.fate();
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let mut slices = Slices::new(source.info(), own_pid, SymbolOptions::of_user());
     let period = source.info().events.first().map_or(0, |event| match Rate::of(&event.attr) {
@@ -68,13 +70,16 @@ pub(crate) fn run(args: &Record) -> anyhow::Result<u8> {
         }
     })
     .context("no thread can be started to read what is measured")??;
-    drop(sender);
+    drop((sender, source));
     let Summary { sent, failed } = post.join().unwrap_or_default();
     let lost = slices.counts().1;
     if !quiet {
         complain(&format!("{ended}; {sent} profiles pushed, {failed} not, lost {} samples", thousands(lost)));
     }
-    Ok(u8::from(failed > 0))
+    Ok(match fate.code(stop.load(Ordering::Relaxed)) {
+        0 => u8::from(failed > 0),
+        code => code,
+    })
 }
 
 /// Hands the slice over and begins the next one; when that is.

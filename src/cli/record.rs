@@ -55,6 +55,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let output = if args.is_streamed() { Output::ToErrors } else { Output::Inherit };
     let (started, stop) = source_config::begin(&args, output)?;
     let mut source = started.source;
+    let fate = source.fate();
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
     let mut recorder = Recorder::start(info, &args, &named, source.command_pid()).map_err(|error| {
@@ -66,6 +67,7 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let path = recorder.complete().map_err(|error| recorder.salvage(args.target(), error))?;
     if !args.quiet {
         let samples = match recorder.samples {
+            0 if !source.has_begun() => format!("no samples (-D {:?} was not over yet)", args.sampling.delay),
             0 if recorder.lost == 0 && !args.sampling.no_samples => {
                 "no samples (who sleeps and a CPU that idles give none)".to_owned()
             }
@@ -78,7 +80,8 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
             if args.is_streamed() { "standard output".into() } else { path.display().to_string() }
         ));
     }
-    Ok(0)
+    drop(source);
+    Ok(fate.code(stop.load(Ordering::Relaxed)))
 }
 
 /// Puts what perf's options ask for into what is sampled.

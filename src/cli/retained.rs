@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 
 use crate::engine::{Engine, Notice, Options, Request};
-use crate::kernel::spawn::Output;
+use crate::kernel::spawn::{Fate, Output};
 use crate::panel::unit;
 use crate::source::Control;
 use crate::symbols::SymbolOptions;
@@ -28,6 +28,7 @@ const LAST: Duration = Duration::from_secs(5);
 struct Keeper {
     engine: Engine,
     stop: Arc<AtomicBool>,
+    fate: Fate,
     /// Whether anything failed of what it told.
     failed: bool,
 }
@@ -35,6 +36,7 @@ struct Keeper {
 impl Keeper {
     fn start(args: &Record, kept: Retention) -> anyhow::Result<Self> {
         let (started, stop) = source_config::begin(args, Output::Inherit)?;
+        let fate = started.source.fate();
         let options = Options {
             no_inline: true,
             keep: kept.keep,
@@ -44,7 +46,7 @@ impl Keeper {
             realtime: source_config::realtime(&args.sampling)?,
             ..source_config::engine_options(SymbolOptions::live(), kept.memory)
         };
-        Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, stop, failed: false })
+        Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, stop, fate, failed: false })
     }
 
     fn goes_on(&self) -> bool {
@@ -53,6 +55,15 @@ impl Keeper {
 
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Ends the session, and the command with it; the exit code.
+    fn end(self) -> u8 {
+        self.engine.stop();
+        match self.fate.code(self.stop.load(Ordering::Relaxed)) {
+            0 => u8::from(self.failed),
+            code => code,
+        }
     }
 
     /// Waits for what the session has to say, for a while.
@@ -86,15 +97,15 @@ pub(crate) fn until_triggers(args: &mut Record, kept: Retention) -> anyhow::Resu
     }
     let notices = keeper.engine.notices().clone();
     let answer = keeper.engine.answer();
-    keeper.engine.stop();
+    let code = keeper.end();
     // What still waited for its last seconds was saved at the end.
-    let failed = notices.try_iter().fold(keeper.failed, |failed, notice| failed | tell(notice));
+    let failed = notices.try_iter().fold(false, |failed, notice| failed | tell(notice));
     if !args.quiet {
         let ledger = &answer.ledger;
         let (samples, lost) = (unit::thousands(ledger.received), unit::thousands(ledger.lost()));
         complain(&format!("{samples} samples seen, lost {lost}"));
     }
-    Ok(u8::from(failed))
+    Ok(if code == 0 { u8::from(failed) } else { code })
 }
 
 /// Saves the newest samples when that is asked for and at the end: when a signal comes or the command ends.
@@ -118,8 +129,7 @@ pub(crate) fn newest(args: &Record, kept: Retention) -> anyhow::Result<u8> {
         keeper.listen();
     }
     write(&keeper.engine, &mut series, args.quiet)?;
-    keeper.engine.stop();
-    Ok(u8::from(keeper.failed))
+    Ok(keeper.end())
 }
 
 /// Writes what is held to the file whose turn it is.

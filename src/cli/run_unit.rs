@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
@@ -15,6 +16,7 @@ use crate::event::spec::LookupPaths;
 use crate::event::{parse, tracepoint};
 use crate::ingest::unit_events::shown;
 use crate::kernel::files::{NewFile, unwritten};
+use crate::kernel::spawn::Fate;
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::panel::{Body, Panel};
 use crate::source::Source;
@@ -67,8 +69,10 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let mut outputs = Outputs::open(&args)?;
     let live = args.files.is_empty();
     let by_itself = args.chains == CallGraph::Auto;
+    let mut fate = Fate::default();
     let (mut source, symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
         let (source, unit) = start(spec, &mut args, true)?;
+        fate = source.fate();
         (Box::new(source), SymbolOptions::of_user(), unit)
     } else {
         narrow(&mut args)?;
@@ -103,9 +107,10 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         headless::RunError::Each(error) => error,
         error => anyhow::anyhow!("{error}"),
     })?;
+    drop(source);
     notes.iter().for_each(|note| complain(note));
     outputs.end(spec)?;
-    Ok(0)
+    Ok(fate.code(stop.load(Ordering::Relaxed)))
 }
 
 /// Prints a unit's options, and the fields of its events.

@@ -1,21 +1,47 @@
 //! Signals and the end of the terminal, as screens and commands are told of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam_channel::Sender;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 
-use crate::kernel::tty;
+use crate::kernel::{self, tty};
 use crate::ui::run::OutsideEvent;
+
+/// The signals that ask us to end. Under nohup the end of a terminal is no reason to.
+fn ending() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal != SIGHUP || !kernel::is_ignored(SIGHUP))
+}
 
 /// Set when a signal asks us to end.
 pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
+    outlive_others()?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in ending() {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     Ok(stop)
+}
+
+/// The number of a signal that asks us to end; 0 before one does.
+pub(crate) fn stop_signal() -> std::io::Result<Arc<AtomicUsize>> {
+    outlive_others()?;
+    let stop = Arc::new(AtomicUsize::new(0));
+    for signal in ending() {
+        signal_hook::flag::register_usize(signal, stop.clone(), signal as usize)?;
+    }
+    Ok(stop)
+}
+
+/// Has the signals that are for anything, and the one of a file that is too large, change nothing where nobody waits for
+/// them: what was measured would be lost, a command left behind, the terminal left as a screen has it. They are taken
+/// and not ignored, as a command that we start would have that from us.
+fn outlive_others() -> std::io::Result<()> {
+    let unread = Arc::new(AtomicBool::new(false));
+    [SIGUSR1, SIGUSR2, SIGXFSZ]
+        .into_iter()
+        .try_for_each(|signal| signal_hook::flag::register(signal, unread.clone()).map(drop))
 }
 
 /// Ends the process when the terminal is gone: nobody can see or stop it any more.
@@ -34,7 +60,8 @@ pub(crate) fn watch_hangup() -> Arc<AtomicBool> {
 
 /// Tells the screen of signals.
 pub(crate) fn watch_signals(outside: Sender<OutsideEvent>) -> anyhow::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])?;
+    outlive_others()?;
+    let mut signals = signal_hook::iterator::Signals::new(ending().chain([SIGCONT]))?;
     crate::kernel::thread("signals", move || {
         for signal in signals.forever() {
             let what = match signal {

@@ -78,8 +78,7 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
 /// ends what is begun in order, too.
 pub(crate) fn begin(args: &Record, output: Output) -> anyhow::Result<(StartedSource, Arc<AtomicBool>)> {
     let stop = signals::stop_flag()?;
-    let mut started = start(&args.sampling, &args.cmd, output)?;
-    started.source.ends_command();
+    let started = start(&args.sampling, &args.cmd, output)?;
     started.warning.iter().for_each(|text| complain(text));
     Ok((started, stop))
 }

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command};
-use std::sync::Arc;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::Signal;
 use rustix::time::Timespec;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::event::spec::LookupPaths;
 use crate::event::{Event, parse};
@@ -20,7 +18,7 @@ use crate::kernel::attr::TYPE_TRACEPOINT;
 use crate::kernel::children_cpu_ns;
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
-use crate::kernel::spawn::{self, HeldCommand, Output};
+use crate::kernel::spawn::{self, HeldCommand, Output, RunningCommand};
 use crate::kernel::sys::RealSys;
 use crate::report::counters::{CounterValue, RunTime};
 use crate::source::live::Target;
@@ -29,6 +27,7 @@ use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 
 use super::args::Stat;
 use super::output::complain;
+use super::signals;
 use super::source_config;
 use super::stat_output::{CounterRun, Report};
 use super::usage;
@@ -75,10 +74,7 @@ pub(crate) fn run(mut args: Stat) -> anyhow::Result<u8> {
         return Err(usage("-I: 10 milliseconds or more"));
     }
     let events = events(&args)?;
-    let stop = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_usize(signal, stop.clone(), signal as usize)?;
-    }
+    let stop = signals::stop_signal()?;
     let mut report = Report::new(&args)?;
     let mut code = 0;
     let mut last = None;
@@ -258,23 +254,23 @@ fn put_times(run: &mut CounterRun, events: &[Event], span: Duration, cpu: Option
 fn wait(
     args: &Stat,
     counters: &Counters,
-    child: &mut Option<Child>,
+    child: &mut Option<RunningCommand>,
     stop: &AtomicUsize,
     started: Instant,
     report: &mut Report<'_>,
 ) -> anyhow::Result<u8> {
     let interval = args.interval;
     let (mut then, mut at, mut round) = (read(counters), started, 1u32);
-    let end =
-        child.as_ref().and_then(|child| rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok());
+    let end = child.as_ref().and_then(RunningCommand::end_fd);
+    let fate = child.as_ref().map(RunningCommand::fate).unwrap_or_default();
     loop {
         let ended = match child {
-            Some(child) => child.try_wait()?.map(|status| spawn::describe(status).1 as u8),
-            None => counters.is_over().then_some(0),
+            Some(child) => child.ended()?.is_some(),
+            None => counters.is_over(),
         };
         let due = interval.is_some_and(|interval| started.elapsed() >= interval * round);
         let signal = stop.load(Ordering::Relaxed) as i32;
-        if due || (ended.is_some() || signal != 0) && interval.is_some() {
+        if due || (ended || signal != 0) && interval.is_some() {
             let now = read(counters);
             let span = at.elapsed();
             let mut run = since(now.clone(), &then);
@@ -282,28 +278,29 @@ fn wait(
             report.interval(counters, &run, started.elapsed().as_secs_f64(), span.as_secs_f64())?;
             (then, at, round) = (now, Instant::now(), round + 1);
         }
-        if let Some(code) = ended {
-            return Ok(code);
+        if ended {
+            return Ok(fate.code(false));
         }
         if args.more.timeout.is_some_and(|most| started.elapsed() >= most) {
-            return child.as_mut().map_or(Ok(0), |child| end_of(child, SIGTERM));
+            child.iter_mut().for_each(RunningCommand::end);
+            return Ok(fate.code(false));
         }
         if signal != 0 || args.count.is_some_and(|n| round > n) {
-            return child.as_mut().map_or(Ok(0), |child| end_of(child, signal));
+            child.as_mut().map_or(Ok(()), |child| end_of(child, signal))?;
+            return Ok(fate.code(true));
         }
         let left = interval.map_or(PATIENCE, |i| (i * round).saturating_sub(started.elapsed()).min(PATIENCE));
         rest(end.as_ref(), left);
     }
 }
 
-/// Waits for the command, which was started here and must not outlive this; the exit code. A Ctrl-C of the
-/// terminal has reached it by itself, other signals end only us unless they are passed on.
-fn end_of(child: &mut Child, signal: i32) -> anyhow::Result<u8> {
-    if let Some(signal) = Signal::from_named_raw(signal).filter(|_| signal != 0 && signal != SIGINT) {
-        // Gone already: then there is nothing to end.
-        let _ = rustix::process::kill_process(Pid::from_child(child), signal);
+/// Waits for the command's end. A Ctrl-C of the terminal has reached it by itself, other signals end only us unless
+/// they are passed on.
+fn end_of(child: &mut RunningCommand, signal: i32) -> std::io::Result<()> {
+    if let Some(signal) = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::INT) {
+        child.signal(signal);
     }
-    Ok(spawn::describe(child.wait()?).1 as u8)
+    child.wait()
 }
 
 /// The longest time until a signal is seen.

@@ -390,8 +390,13 @@ impl Engine {
         &self.notices
     }
 
-    /// Ends the session and waits for its threads.
-    pub fn stop(mut self) {
+    /// Ends the session and waits for its threads, as it does when it is dropped.
+    pub fn stop(self) {}
+}
+
+/// What the source holds of the machine, as a command that it started, goes with the session on every way out of it.
+impl Drop for Engine {
+    fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         let profile = self.threads.pop();

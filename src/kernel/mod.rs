@@ -83,6 +83,18 @@ pub(crate) fn children_cpu_ns() -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
+/// True if whoever started us has a signal ignored.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action the kernel only fills the structure that the pointer leads to, which is ours; all
+    // zeroes are a valid value, should the call fail.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
 /// CPU time that the calling thread has used so far, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))

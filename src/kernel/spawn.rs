@@ -6,11 +6,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use rustix::fs::Access;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::stdio::stderr;
 
 use super::privilege;
@@ -25,6 +27,7 @@ pub struct HeldCommand {
     pid: i32,
     gate: OwnedFd,
     spawning: std::thread::JoinHandle<io::Result<Child>>,
+    fate: Fate,
 }
 
 /// The destination of a held command's output, while a screen owns the terminal or a recording standard output.
@@ -96,7 +99,10 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     let spawning = crate::kernel::thread("spawn", move || cmd.spawn())?;
     let mut pid = [0; 4];
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
-        4 => Ok(HeldCommand { program: program.clone(), pid: i32::from_le_bytes(pid), gate, spawning }),
+        4 => {
+            let (program, pid) = (program.clone(), i32::from_le_bytes(pid));
+            Ok(HeldCommand { program, pid, gate, spawning, fate: Fate::default() })
+        }
         _ => match spawning.join() {
             Ok(Err(error)) => Err(named(program, error)),
             _ => Err(io::Error::other("the child ended before it started")),
@@ -130,12 +136,18 @@ impl HeldCommand {
         self.pid
     }
 
+    /// How it will have ended.
+    pub(crate) fn fate(&self) -> Fate {
+        self.fate.clone()
+    }
+
     /// Lets the command run. The error is that of its exec: no such file, not executable.
-    pub(crate) fn release(self) -> io::Result<Child> {
+    pub(crate) fn release(self) -> io::Result<RunningCommand> {
         rustix::io::write(&self.gate, &[1])?;
         drop(self.gate);
         let started = self.spawning.join().map_err(|_| io::Error::other("the starting thread ended"))?;
-        started.map_err(|error| named(&self.program, error))
+        let child = started.map_err(|error| named(&self.program, error))?;
+        Ok(RunningCommand { child, fate: self.fate })
     }
 
     /// Ends the waiting child without running the command.
@@ -147,11 +159,89 @@ impl HeldCommand {
     }
 }
 
-/// Ends a command that runs, and waits until it has.
-pub(crate) fn end(child: &mut Child) {
-    // One that has ended by itself takes neither amiss.
-    let _ = kill_process(Pid::from_child(child), Signal::TERM);
-    let _ = child.wait();
+/// A command that runs, and is ended when its owner goes, whatever the reason: nobody else knows of it.
+#[derive(Debug)]
+pub struct RunningCommand {
+    child: Child,
+    fate: Fate,
+}
+
+/// The time that a command has to end when it is told to; one that does not heed that is left to itself.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+impl RunningCommand {
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub(crate) fn fate(&self) -> Fate {
+        self.fate.clone()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        let ended = self.child.try_wait()?;
+        if let Some(status) = ended {
+            self.fate.is(status, false);
+        }
+        Ok(ended)
+    }
+
+    /// Waits until it ends by itself, or by a signal that was passed on to it.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        self.fate.is(self.child.wait()?, false);
+        Ok(())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        // Gone already: then there is nothing to signal.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
+    }
+
+    /// A descriptor that is readable when it has ended.
+    pub(crate) fn end_fd(&self) -> Option<OwnedFd> {
+        pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).ok()
+    }
+
+    /// Has it end, where it runs still, as perf does: by SIGTERM.
+    pub(crate) fn end(&mut self) {
+        if !matches!(self.ended(), Ok(None)) {
+            return;
+        }
+        self.signal(Signal::TERM);
+        let until = Instant::now() + FAREWELL;
+        while Instant::now() < until {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return self.fate.is(status, true);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for RunningCommand {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// How a command ended, for those who say so when its owner is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Fate(Arc<OnceLock<(ExitStatus, bool)>>);
+
+impl Fate {
+    fn is(&self, status: ExitStatus, told: bool) {
+        let _ = self.0.set((status, told));
+    }
+
+    /// The exit code of what ran the command: the command's own, as a shell has it. A command that was told to end as
+    /// no more was to be measured did not fail; where a signal `interrupted` the measurement, both were.
+    pub(crate) fn code(&self, interrupted: bool) -> u8 {
+        match self.0.get() {
+            Some((status, told)) if !told || interrupted => describe(*status).1 as u8,
+            _ => 0,
+        }
+    }
 }
 
 /// Words for how a command ended, and the exit code a shell would give.
@@ -178,8 +268,34 @@ mod tests {
         let path = dir.path().join("ran");
         let held = hold(&os_strings(&["touch", path.to_str().expect("utf8")]), Output::Discard).expect("hold");
         assert!(held.pid() > 0 && !path.exists());
-        let status = held.release().expect("exec").wait().expect("wait");
-        assert!(status.success() && path.exists());
+        let fate = held.fate();
+        held.release().expect("exec").wait().expect("wait");
+        assert!(fate.code(true) == 0 && path.exists());
+    }
+
+    #[test]
+    fn a_command_ends_with_its_owner_and_its_code_is_its_own() {
+        let start = |line: &str| {
+            let held = hold(&os_strings(&["sh", "-c", line]), Output::Discard).expect("hold");
+            (held.fate(), held.release().expect("exec"))
+        };
+        for (line, code) in [("exit 7", 7), ("kill -KILL $$", 137), ("kill -TERM $$", 143)] {
+            let (fate, mut command) = start(line);
+            command.wait().expect("wait");
+            drop(command);
+            assert_eq!([false, true].map(|interrupted| fate.code(interrupted)), [code; 2], "{line}");
+        }
+        let (fate, command) = start("exec sleep 60");
+        let pid = command.pid();
+        assert_eq!(fate.code(true), 0);
+        drop(command);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        assert_eq!([false, true].map(|interrupted| fate.code(interrupted)), [0, 143]);
+        // It may end in its own way.
+        let (fate, command) = start("trap 'exit 3' TERM; while :; do sleep 0.05; done");
+        std::thread::sleep(Duration::from_millis(200));
+        drop(command);
+        assert_eq!(fate.code(true), 3);
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn a_command_that_ends_is_reported_on_leaving() {
     );
     session.wait_for("■ ended");
     session.keys("q");
-    assert_eq!(session.end().code(), Some(0));
+    assert_eq!(session.end().code(), Some(7));
     let bytes = session.bytes();
     let after = memchr::memmem::rfind(&bytes, b"\x1b[?1049l").expect("left");
     assert!(String::from_utf8_lossy(&bytes[after..]).contains("exited with status 7"));

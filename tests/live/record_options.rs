@@ -2,7 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::process::{Running, until};
+use crate::common::session::Session;
 use crate::common::{allowed, installed, program, run, skipped};
 
 /// A program that takes its time on a CPU, and prints.
@@ -126,6 +131,73 @@ fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
     let files: Vec<PathBuf> = names.filter(|path| path.to_string_lossy().contains("many.data.2")).collect();
     assert!(files.len() == 2 && !many.exists(), "{files:?}");
     assert!(files.iter().all(|file| ours(&["report", "-s", "comm"], file).contains("  sh")));
+}
+
+/// A command's status is that of what records it, which a command does not outlive, whatever ends the recording.
+#[test]
+fn a_recorded_command_says_its_status_and_ends_with_the_recording() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("a folder");
+    let kept = ["--trigger", "lost > 0", "--trigger-dir", "."];
+    for more in [&["-q"][..], &["-q", "-a"], &["--overwrite"], &kept] {
+        for (line, code) in [("exit 7", 7), ("kill -KILL $$", 137)] {
+            let mut command = program();
+            command.current_dir(dir.path()).arg("record").args(more).args(["-e", "cpu-clock", "-o", "x.data", "--"]);
+            let out = command.args(["sh", "-c", line]).output().expect("runs");
+            assert_eq!(out.status.code(), Some(code), "{more:?} {line}: {}", String::from_utf8_lossy(&out.stderr));
+        }
+    }
+    let unit = program().args(["profile", "--batch", "-F", "99", "--", "sh", "-c", "exit 7"]).output().expect("runs");
+    assert_eq!(unit.status.code(), Some(7), "{}", String::from_utf8_lossy(&unit.stderr));
+    // It is known by its last word, and does work.
+    let mark = dir.path().to_str().expect("text");
+    let endless = ["-e", "cpu-clock", "--", "sh", "-c", "while :; do :; done", mark];
+    let is_it = |words: &[u8]| words.starts_with(b"sh\0") && memchr::memmem::find(words, mark.as_bytes()).is_some();
+    let runs = || {
+        let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+        all.filter_map(|one| std::fs::read(one.path().join("cmdline")).ok()).any(|words| is_it(&words))
+    };
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut command = program();
+        command.current_dir(dir.path()).args(["record", "-q", "-o", "x.data"]).args(endless);
+        let mut child = Running(command.spawn().expect("starts"));
+        until("it runs", runs);
+        // What perf takes for other things than its end is nobody's here.
+        for signal in [Signal::USR1, Signal::USR2, signal] {
+            assert!(child.0.try_wait().expect("there").is_none(), "before {signal:?}");
+            kill_process(Pid::from_child(&child.0), signal).expect("signalled");
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        assert_eq!(child.0.wait().expect("ends").code(), Some(143), "{signal:?}");
+        assert!(!runs(), "left behind by {signal:?}");
+        assert!(ours(&["evlist"], &dir.path().join("x.data")).contains("cpu-clock"));
+    }
+    let full = ["record", "--max-size", "1k", "-o", "x.data"];
+    let full = program().current_dir(dir.path()).args(full).args(endless).output().expect("runs");
+    let said = String::from_utf8_lossy(&full.stderr).into_owned();
+    assert!(full.status.success() && said.contains("the file is full") && !runs(), "{said}");
+    // A file that cannot be written to its end.
+    let mut small = Command::new("sh");
+    small.current_dir(dir.path()).args(["-c", "ulimit -f 1; exec \"$0\" \"$@\""]).arg(program().get_program());
+    let failed = small.args(["record", "-o", "y.data"]).args(endless).output().expect("runs");
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(failed.status.code() == Some(1) && said.contains("was not written") && !runs(), "{said}");
+    let mut screen = Session::start(&endless, 24, 80);
+    screen.wait_for("cpu-clock");
+    until("it runs", runs);
+    screen.signal("-USR1");
+    screen.keys("q");
+    assert!(screen.end().success() && !runs() && screen.is_restored());
+}
+
+#[test]
+fn a_command_that_ends_before_the_delay_does_is_told() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut command = program();
+    command.current_dir(dir.path()).args(["record", "-e", "cpu-clock", "-D", "60000", "--", "true"]);
+    let said = String::from_utf8_lossy(&run(&mut command).stderr).into_owned();
+    assert!(said.contains("wrote no samples (-D 60s was not over yet)"), "{said}");
 }
 
 /// Terms of events make recordings that are configured as perf's with the same terms.

@@ -67,13 +67,16 @@ fn perf_script(file: &Path, root: &Path, options: &str) -> String {
 
 /// What an answer of ours says of a recording or a text of one.
 struct Told {
+    /// The first event that has samples; a text begins with what came first.
+    event: String,
     samples: u64,
     period: u64,
     folded: BTreeSet<String>,
     said: String,
 }
 
-fn told(file: &Path, root: &Path) -> Told {
+/// The stacks are of the event of that name, where one is given.
+fn told(file: &Path, root: &Path, event: Option<&str>) -> Told {
     let ask = |words: &[&str]| {
         let mut command = program();
         command.args(words).arg("--symfs").arg(root).arg("--kallsyms").arg(data("kallsyms")).arg(file);
@@ -85,8 +88,13 @@ fn told(file: &Path, root: &Path) -> Told {
         let events = json["events"].as_array().expect("events").iter();
         events.map(|event| event[figure].as_u64().expect("a figure")).sum()
     };
-    let folded = String::from_utf8(ask(&["export", "--to", "folded", "-o", "-"]).stdout).expect("UTF-8");
+    let events = json["events"].as_array().expect("events").iter();
+    let first = events.filter(|event| event["samples"] != 0).find_map(|event| event["name"].as_str());
+    let mut export = vec!["export", "--to", "folded", "-o", "-"];
+    export.extend(event.iter().flat_map(|event| ["--event", event]));
+    let folded = String::from_utf8(ask(&export).stdout).expect("UTF-8");
     Told {
+        event: first.unwrap_or_default().to_owned(),
         samples: sum("samples"),
         period: sum("period"),
         folded: folded.lines().map(str::to_owned).collect(),
@@ -118,7 +126,7 @@ fn every_layout_of_perf_script_has_the_samples() {
     let mut read = 0;
     for recording in TRACEPOINTS.into_iter().chain(OTHERS) {
         let file = data(recording);
-        let want = told(&file, root.path());
+        let want = told(&file, root.path(), None);
         for (options, is_whole) in WHOLE.iter().map(|o| (*o, true)).chain(PARTS.iter().map(|o| (*o, false))) {
             let printed = perf_script(&file, root.path(), options);
             // perf refuses fields that an event has not.
@@ -126,7 +134,7 @@ fn every_layout_of_perf_script_has_the_samples() {
                 continue;
             }
             std::fs::write(&text, printed).expect("written");
-            let got = told(&text, root.path());
+            let got = told(&text, root.path(), is_whole.then_some(&*want.event));
             let what = format!("{recording}, perf script {options}");
             assert_eq!((got.samples, &*got.said), (want.samples, ""), "{what}");
             if is_whole {

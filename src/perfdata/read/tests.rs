@@ -267,7 +267,7 @@ fn ids_that_came_later_are_listed_with_the_others() {
     events[0].ids.push(13);
     events[2].ids.extend([31, 32]);
     let sections = vec![super::super::features::event_desc(&events), (bit::HOSTNAME, string("vm"))];
-    let size = writer.finish_beside_old(sections, &events).expect("finished");
+    let size = writer.finish_with_ids(sections, &events).expect("finished");
     let bytes = std::fs::read(&path).expect("read");
     let rec = open(&bytes).expect("opens");
     assert_eq!((rec.events, size, rec.warnings.len()), (events, bytes.len() as u64, 0));

@@ -26,7 +26,6 @@ pub(crate) mod throttle;
 pub mod wanted;
 
 use std::os::fd::OwnedFd;
-use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::event::{CallGraph, Event};
 use crate::kernel::limits::{self, Rights};
-use crate::kernel::spawn::{self, HeldCommand};
+use crate::kernel::spawn::{self, Fate, HeldCommand, RunningCommand};
 use crate::kernel::sys::{Errno, Sys};
 use crate::kernel::{cgroup, monotonic_ns};
 use crate::perfdata::EventDesc;
@@ -96,11 +95,9 @@ pub struct LiveSource {
     /// The chosen CPUs; all that are online when `None`.
     chosen: Option<Vec<u32>>,
     known_tasks: Vec<i32>,
-    child: Option<Child>,
+    child: Option<RunningCommand>,
     /// The command runs beside who is measured, and says no more than how long at most.
     is_beside: bool,
-    /// A command that still runs when this ends is ended, too.
-    ends_command: bool,
     held: Option<HeldCommand>,
     epoll: OwnedFd,
     /// Ends a wait early.
@@ -172,7 +169,6 @@ impl LiveSource {
             known_tasks: Vec::new(),
             child: None,
             is_beside,
-            ends_command: false,
             held: config.command,
             epoll,
             wake: Arc::new(wake),
@@ -235,12 +231,18 @@ impl LiveSource {
 
     /// The process id of the command, when there is one.
     pub(crate) fn command_pid(&self) -> Option<i32> {
-        self.held.as_ref().map(HeldCommand::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
+        self.held.as_ref().map(HeldCommand::pid).or_else(|| self.child.as_ref().map(RunningCommand::pid))
     }
 
-    /// Has the command end with this, as who is recorded does: nobody would wait for it any more.
-    pub(crate) fn ends_command(&mut self) {
-        self.ends_command = true;
+    /// How the command will have ended, which a source that has gone is not asked for; none ends well.
+    pub(crate) fn fate(&self) -> Fate {
+        let held = self.held.as_ref().map(HeldCommand::fate);
+        held.or_else(|| self.child.as_ref().map(RunningCommand::fate)).unwrap_or_default()
+    }
+
+    /// Whether measuring has begun, which `-D` puts off.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.enable_at.is_none()
     }
 
     fn open_all(&mut self) -> Result<(), OpenError> {
@@ -323,7 +325,7 @@ impl LiveSource {
     /// Whether the target is over, and how.
     fn ended(&mut self) -> Option<String> {
         if let Some(child) = &mut self.child
-            && let Ok(Some(status)) = child.try_wait()
+            && let Ok(Some(status)) = child.ended()
         {
             self.child = None;
             return Some(format!("the command {}", spawn::describe(status).0));
@@ -381,9 +383,6 @@ impl Drop for LiveSource {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
             held.cancel();
-        }
-        if let Some(child) = self.child.as_mut().filter(|_| self.ends_command) {
-            spawn::end(child);
         }
         // A probe goes when nobody has it open.
         self.attachment.close(|_| true);

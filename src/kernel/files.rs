@@ -9,7 +9,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, fstat, mkdirat, openat, renameat, renameat_with, statat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::stdio::{stdin, stdout};
 
@@ -101,7 +103,12 @@ impl NewFile {
             if keep_old && there.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()) {
                 let mut old = place.name.clone();
                 old.push(".old");
-                renameat(&place.folder, &place.name, &place.folder, &old)?;
+                // At no moment there is none of the name, where the file system can have two change places.
+                let (folder, swap) = (&place.folder, RenameFlags::EXCHANGE);
+                if renameat_with(folder, &place.temporary, folder, &place.name, swap).is_ok() {
+                    return Ok(renameat(folder, &place.temporary, folder, &old)?);
+                }
+                renameat(folder, &place.name, folder, &old)?;
             }
             Ok(renameat(&place.folder, &place.temporary, &place.folder, &place.name)?)
         };

@@ -9,7 +9,9 @@ use std::time::Duration;
 use crate::alone;
 use crate::common::process::{Running, has_events, until};
 use crate::common::session::Session;
-use crate::common::{self, Nature, allowed, data, environment, has, may_change_the_machine, program, skipped};
+use crate::common::{
+    self, Nature, allowed, data, environment, has, installed, may_change_the_machine, program, run, skipped,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_perfprof-tui");
 
@@ -121,21 +123,52 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     }
 }
 
+/// Loaded before a program, it ends that by SIGKILL at this byte of what it writes to files.
+const KILLER: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+ssize_t write(int fd, const void *from, size_t n) {
+  static size_t left;
+  struct stat s;
+  if (!left) left = strtoul(getenv("KILL_AT"), 0, 10);
+  if (fstat(fd, &s) || !S_ISREG(s.st_mode)) return syscall(SYS_write, fd, from, n);
+  if (n >= left) { syscall(SYS_write, fd, from, left); kill(getpid(), SIGKILL); }
+  left -= n;
+  return syscall(SYS_write, fd, from, n);
+}
+"#;
+
 #[test]
 fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
     let _alone = alone();
+    needs!(installed("cc"));
+    let tools = tempfile::tempdir().expect("dir");
+    let (source, killer) = (tools.path().join("killer.c"), tools.path().join("killer.so"));
+    std::fs::write(&source, KILLER).expect("written");
+    run(Command::new("cc").args(["-O1", "-shared", "-fPIC", "-o"]).args([&killer, &source]));
     let dir = tempfile::tempdir().expect("dir");
     let saved = dir.path().join("saved.data");
     save(&saved);
     let whole = counted(&saved);
     assert!(whole.0 > 0);
     let files = || std::fs::read_dir(dir.path()).expect("dir").count();
-    // The kernel kills it at this place of the file. What is being written is there under another name until it is
-    // whole, and stays there after the kill.
     let length = std::fs::metadata(&saved).expect("saved").len();
+    // A file that may not be as large as it would be is no reason to end: the old one stands.
+    let mut session = saving(&format!("ulimit -f {}", length / 2 / 512), &saved);
+    session.wait_for("was not written: File too large").wait_for("ulimit -f");
+    session.keys("q");
+    assert!(session.end().success());
+    assert_eq!((counted(&saved), files()), (whole, 1));
+    // Killed at this place of the file: what is being written is there under another name until it is whole, and stays
+    // there.
     for part in [1, 4, 7] {
         let before = files();
-        let mut session = saving(&format!("ulimit -c 0; ulimit -f {}", length * part / 8 / 512), &saved);
+        let at = length * part / 8;
+        let mut session = saving(&format!("export KILL_AT={at} LD_PRELOAD={}", killer.display()), &saved);
         assert!(!session.end().success());
         assert_eq!((counted(&saved), files()), (whole, before + 1), "at {part} eighths");
     }

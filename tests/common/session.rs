@@ -54,7 +54,8 @@ impl Session {
     fn spawn(program: &str, args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)], answer: &'static [u8]) -> Self {
         let (pty, pts) = pty_process::blocking::open().expect("pty");
         pty.resize(pty_process::Size::new(rows, cols)).expect("size");
-        let command = pty_process::blocking::Command::new(program);
+        // Whoever started the tests may ignore the end of a terminal (nohup(1)).
+        let command = pty_process::blocking::Command::new("env").args(["--default-signal=HUP", program]);
         // Nobody's own environment or configuration counts here; CI is what a service would add.
         let command = command.args(args).env_clear().envs(super::environment()).env("TERM", "xterm-256color");
         let child = command.env("CI", "true").envs(env.iter().copied()).spawn(pts).expect("spawn");

@@ -139,6 +139,8 @@ impl Scene {
         let has_reason = status != Some(USAGE) && !said.trim().is_empty() && said.contains(words);
         let fine = match (kind, status) {
             ("runs" | "either", Some(0)) => true,
+            // It was interrupted here, and ended its command with it.
+            ("runs" | "either", Some(ENDED)) => is_live(line),
             ("refused" | "either", Some(1..)) => has_reason,
             ("runs" | "refused" | "either", _) => false,
             _ => panic!("{kind} is no kind"),
@@ -147,6 +149,9 @@ impl Scene {
         (!fine).then(|| format!("{line}: ends with {status:?}, where it {kind}: {first}"))
     }
 }
+
+/// The status where a command was ended by a signal, as a shell has it.
+const ENDED: i32 = 128 + 15;
 
 impl Drop for Scene {
     fn drop(&mut self) {

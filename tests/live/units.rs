@@ -214,7 +214,7 @@ fn who_waits_for_a_cpu_and_who_has_it() {
 #[test]
 fn calls_of_a_command_with_their_errors() {
     needs!(traced());
-    let calls = answer(&["syscalls", "--", "cat", "/nonexistent-file"]);
+    let calls = answer(&["syscalls", "--", "sh", "-c", "cat /nonexistent-file; true"]);
     let errors = rows(&calls, "Errors");
     let found = errors.iter().find(|row| row["errno"] == "ENOENT" && row["call"] == "openat");
     assert!(found.is_some_and(|row| row["errors"].as_u64() >= Some(1)), "{errors:?}");

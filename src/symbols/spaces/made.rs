@@ -74,7 +74,7 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Do
     Ok((jobs, made))
 }
 
-/// Segments with code, as [`Table`] has them.
+/// Segments with code, as [`Made`] has them.
 fn code(bytes: &Bytes, base: u64) -> Vec<(u64, u64, u64)> {
     let Ok(file) = elf::parse(bytes) else { return Vec::new() };
     let code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);

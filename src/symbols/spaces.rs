@@ -150,7 +150,10 @@ impl<S: Store> Spaces<S> {
                     Err(_) => return,
                 },
                 recv(asked) -> who => who.unwrap_or_default().into_iter().for_each(|number| self.ask(number)),
-                recv(made) -> one => if let Ok(one) = one { self.take_made(one) },
+                recv(made) -> one => match one {
+                    Ok(one) => self.take_made(one),
+                    Err(_) => return,
+                },
                 default(wait) => {}
             }
             if news.have_missed() {

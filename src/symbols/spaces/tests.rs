@@ -4,24 +4,12 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::files::tests::Counter;
+use super::files::tests::{Counter, may_look};
 use super::made::{Job, Made};
 use super::*;
 
 fn spaces(room: usize) -> Spaces<Counter> {
     Spaces::new(Counter { room, ..Counter::default() }, Files::default(), Arc::default())
-}
-
-/// True if the files that a process has mapped can be opened here.
-fn may_look(test: &str) -> bool {
-    let pid = std::process::id() as i32;
-    let map = procfs::exec_maps(pid).into_iter().find(|map| map.inode != 0).expect("a program");
-    let may = super::super::door::mapped(pid, map.start, map.end).is_ok();
-    if !may {
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: this user may not open what is mapped");
-    }
-    may
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::{self, IdentifiedFile};
 use crate::perfdata::features::{self, Section, bit};
 use crate::perfdata::write::Writer;
+use crate::record::Record;
 use crate::record::kinds::{HEADER, split, types};
 use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
@@ -95,6 +96,11 @@ pub(crate) fn copy_with(
                 out.record(&record);
             }
             return;
+        }
+        if let (Some(sleeps), types::FORK) = (&mut sleeps, header.kind)
+            && let Ok(Record::Fork(task)) = Record::decode(header, body, false)
+        {
+            sleeps.born(task.pid, task.tid);
         }
         out.record(record);
     })?;

@@ -6,7 +6,7 @@ use crate::ingest::switches::{Switch, Switches};
 use crate::ingest::tracepoints;
 use crate::record::Sample;
 use crate::record::kinds::HEADER;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::source::Info;
 
 /// What becomes of a sample's record.
@@ -91,6 +91,11 @@ impl Sleeps {
         // A sleep may have several statistics, such as that it was blocked, and for how much of it by input or output.
         let slept = tid.and_then(|tid| self.asleep.newest(&tid)).map(|asleep| asleep.with.clone());
         Fate::Taken(slept.and_then(|record| self.merge(record, sample.period, sample.time)))
+    }
+
+    /// A thread begins: an earlier one with its number does not come back.
+    pub(crate) fn born(&mut self, pid: i32, tid: i32) {
+        self.asleep.follow(&ThreadChange::Born { pid, tid }, |tid| tid);
     }
 
     /// A task goes to sleep, or is preempted, which only statistics count as an absence.

@@ -264,6 +264,9 @@ impl Core {
                 if !self.units.is_empty() {
                     self.units.side(&side, time, &self.session);
                 }
+                if let Some(change) = self.session.thread_change(&side) {
+                    self.derived[self.session.at()].thread_changed(&change);
+                }
                 self.session.apply(&side, time);
             }
             Err(_) => self.profile.ledger.malformed += 1,

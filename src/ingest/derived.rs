@@ -6,6 +6,7 @@ use crate::cpu::softirq::HandlerTimes;
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
+use crate::record::open_spans::ThreadChange;
 use crate::session::Origin;
 
 /// The duration of something: the site of its beginning, and nanoseconds.
@@ -33,6 +34,8 @@ pub trait Series: Send + Sync {
     fn came(&mut self, _tid: i32, _time: u64) -> Option<SiteDuration> {
         None
     }
+    /// A thread begins, ends or gets another number.
+    fn thread_changed(&mut self, _change: &ThreadChange) {}
     /// So many records were lost, or sites have other numbers: what has begun is not known any more.
     fn forget(&mut self, lost: u64);
     /// The times of handlers, of a series that measures them.
@@ -138,6 +141,11 @@ impl Derived {
         for (own, series) in &mut self.list {
             series.came(tid, time).zip(*own).into_iter().for_each(|(took, own)| each(own, took));
         }
+    }
+
+    /// A thread begins, ends or gets another number.
+    pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {
+        self.list.iter_mut().for_each(|(_, series)| series.thread_changed(change));
     }
 
     fn turn_to(&mut self, epoch: u64) {

@@ -93,6 +93,10 @@ fn prepare(event: &mut Event, want: &EventRequest, stack: bool) {
     if want.memory {
         event.attr.sample_type |= sample::ADDR | sample::WEIGHT | sample::DATA_SRC;
     }
+    if want.registers != 0 {
+        event.attr.sample_type |= sample::REGS_USER;
+        event.attr.regs_user |= want.registers;
+    }
     event.attr.set(Flag::TextPoke, want.text_poke);
     match want.rate {
         _ if want.counted => event.set_rate(Rate::Period(0)),

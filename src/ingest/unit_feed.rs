@@ -180,6 +180,7 @@ impl Units {
                 data_src: sample.data_src,
                 user: matches!(mode, misc::USER | misc::GUEST_USER),
                 guest: matches!(mode, misc::GUEST_KERNEL | misc::GUEST_USER),
+                registers: sample.user,
                 raw: sample.raw,
                 stack,
             };

@@ -19,6 +19,8 @@ pub struct BlockedThread {
     pub(crate) place: String,
     /// The system call that it is in, with its first two arguments, where that is told.
     pub(crate) call: Option<(i64, [u64; 2])>,
+    /// Whether it runs a 32-bit program, as far as its call tells.
+    pub(crate) is_32_bit: bool,
 }
 
 /// `PF_KTHREAD` of include/linux/sched.h.
@@ -41,8 +43,9 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
         |file: &str| read(file).map(|text| String::from_utf8_lossy(&text).trim().to_owned()).unwrap_or_default();
     let is_of_kernel = flags & KERNEL_THREAD != 0;
     let place = Some(words("wchan")).filter(|place| place != "0").unwrap_or_default();
-    let call = if is_of_kernel { None } else { call(&words("syscall")) };
-    Some(BlockedThread { tid, comm, state, is_of_kernel, cpu, place, call })
+    let line = if is_of_kernel { String::new() } else { words("syscall") };
+    let (call, is_32_bit) = (call(&line), is_32_bit(&line));
+    Some(BlockedThread { tid, comm, state, is_of_kernel, cpu, place, call, is_32_bit })
 }
 
 /// Name, state, flags and last CPU of a line of /proc/PID/stat: the name may hold anything, parentheses too.
@@ -65,6 +68,17 @@ fn call(line: &str) -> Option<(i64, [u64; 2])> {
     Some((number, [argument()?, argument()?]))
 }
 
+/// True if the stack pointer and the program counter, with which the line ends, lie in the lowest four gigabytes: the
+/// stack of a 64-bit program does not.
+fn is_32_bit(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace().skip(7);
+    let mut is_low = || {
+        let word = words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        word.is_some_and(|word| word < 1 << 32)
+    };
+    is_low() && is_low()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +90,10 @@ mod tests {
             0 2147483647 0 1 0 0 17 3 0 0 0 0 0";
         assert_eq!(stat(line), Some((b"k (odd) name".to_vec(), 'I', 2_129_984, 3)));
         assert_eq!(call("202 0x7f00 0x89 0x0 0x0 0x0 0xffffffff 0x7ffc 0x7f11"), Some((202, [0x7f00, 0x89])));
+        assert!(is_32_bit("168 0x0 0x0 0x5 0x0 0x0 0x0 0xffd0 0xf7f0"));
+        for line in ["7 0x0 0x0 0x5 0x0 0x0 0x0 0x7ffc00000000 0x401000", "running", "168 0x0", ""] {
+            assert!(!is_32_bit(line), "{line}");
+        }
         for wrong in ["running", "-1 0x7ffc 0x7f11", "", "202 0x7f00", "202 7 8"] {
             assert_eq!(call(wrong), None, "{wrong}");
         }

@@ -195,11 +195,16 @@ pub struct Mmap<'a> {
 /// FORK and EXIT share their shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    pub(crate) pid: i32,
-    pub(crate) ppid: i32,
-    pub(crate) tid: i32,
-    pub(crate) ptid: i32,
-    pub(crate) time: u64,
+    /// Its process.
+    pub pid: i32,
+    /// The process of the thread that made it.
+    pub ppid: i32,
+    /// Its number.
+    pub tid: i32,
+    /// The thread that made it.
+    pub ptid: i32,
+    /// When that was, in nanoseconds of the session's clock.
+    pub time: u64,
 }
 
 /// A decoded side-band record. Samples are decoded by [`super::Layout`], which knows their fields.

@@ -14,4 +14,5 @@ pub(crate) mod thread_count;
 pub mod types;
 
 pub use kinds::{Header, Record, RecordError};
+pub use open_spans::ThreadChange;
 pub use sample::{Layout, Sample, SampleId};

@@ -6,6 +6,34 @@ use rustc_hash::FxHashMap;
 
 /// Lanes that are remembered; what never ends must not fill the memory.
 const MAX: usize = 1 << 20;
+
+/// A change of the threads that spans belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThreadChange {
+    /// A thread begins: spans of an earlier thread with its number are over.
+    Born {
+        /// Its process.
+        pid: i32,
+        /// Its number.
+        tid: i32,
+    },
+    /// A thread ends: what it was doing does not return.
+    Ended {
+        /// Its process.
+        pid: i32,
+        /// Its number.
+        tid: i32,
+    },
+    /// A process executes another program.
+    Exec {
+        /// The process, and the number of its only thread from now on.
+        pid: i32,
+        /// The number that this thread had before, where another one was the first of its process.
+        from: Option<i32>,
+        /// Threads of which one may have called exec, and the others have ended unseen.
+        gone: Vec<i32>,
+    },
+}
 /// The number of spans that may be open within one another in one lane: so deep is nothing.
 pub(crate) const DEPTH: usize = 256;
 
@@ -37,6 +65,8 @@ struct Lane<W, B> {
 pub(crate) struct OpenSpans<L, W, B> {
     lanes: FxHashMap<L, Lane<W, B>>,
     nests: bool,
+    /// Lanes that are remembered.
+    most: usize,
 }
 
 impl<L: Eq + Hash, W: PartialEq, B> Default for OpenSpans<L, W, B> {
@@ -48,17 +78,22 @@ impl<L: Eq + Hash, W: PartialEq, B> Default for OpenSpans<L, W, B> {
 impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
     /// In a lane one thing follows the other: where the next begins, the end of the last was not seen.
     pub(crate) fn one_by_one() -> Self {
-        Self { lanes: FxHashMap::default(), nests: false }
+        Self { lanes: FxHashMap::default(), nests: false, most: MAX }
     }
 
     /// In a lane things may begin within one another: where one ends, what has begun within it is over.
     pub(crate) fn nested() -> Self {
-        Self { lanes: FxHashMap::default(), nests: true }
+        Self { lanes: FxHashMap::default(), nests: true, most: MAX }
+    }
+
+    /// The same with another number of lanes.
+    pub(crate) fn of_most(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// Something begins. Says how many before it will never be known to end.
     pub(crate) fn begin(&mut self, lane: L, what: W, since: u64, with: B) -> usize {
-        if self.lanes.len() >= MAX {
+        if self.lanes.len() >= self.most && !self.lanes.contains_key(&lane) {
             self.lanes.clear();
         }
         let begin = OpenSpan { what, since, with };
@@ -103,14 +138,69 @@ impl<L: Eq + Hash, W: PartialEq, B> OpenSpans<L, W, B> {
         self.lanes.get(lane).filter(|own| own.around.len() + 1 < DEPTH).map(|own| &own.newest)
     }
 
+    /// The span that began last in a lane, to be looked at.
+    pub(crate) fn get(&self, lane: &L) -> Option<&OpenSpan<W, B>> {
+        self.lanes.get(lane).map(|own| &own.newest)
+    }
+
     /// The span that began last in a lane.
     pub(crate) fn newest(&mut self, lane: &L) -> Option<&mut OpenSpan<W, B>> {
         self.lanes.get_mut(lane).map(|own| &mut own.newest)
     }
 
+    /// Something begins in a lane where one thing follows the other. Returns the span whose place it takes: the end of
+    /// that one was not seen, or is this beginning.
+    pub(crate) fn replace(&mut self, lane: L, what: W, since: u64, with: B) -> Option<OpenSpan<W, B>> {
+        let before = self.take(&lane);
+        self.begin(lane, what, since, with);
+        before
+    }
+
+    /// Ends all spans of a lane unseen.
+    pub(crate) fn close(&mut self, lane: &L) {
+        self.lanes.remove(lane);
+    }
+
+    /// Gives spans of one thing, which has another name now, that name.
+    pub(crate) fn rename(&mut self, from: &W, to: W)
+    where
+        W: Clone,
+    {
+        let spans = self.lanes.values_mut().flat_map(|own| own.around.iter_mut().chain([&mut own.newest]));
+        spans.filter(|span| span.what == *from).for_each(|span| span.what = to.clone());
+    }
+
+    /// Follows the threads that lanes belong to: a thread that ends takes its spans with it, and one whose number
+    /// changes keeps them. `lane_of` says which lane is a thread's.
+    pub(crate) fn follow(&mut self, change: &ThreadChange, lane_of: impl Fn(i32) -> L) {
+        match change {
+            ThreadChange::Born { tid, .. } | ThreadChange::Ended { tid, .. } => self.close(&lane_of(*tid)),
+            ThreadChange::Exec { pid, from, gone } => {
+                gone.iter().for_each(|tid| self.close(&lane_of(*tid)));
+                if let Some(own) = from.and_then(|from| self.lanes.remove(&lane_of(from))) {
+                    // Records of the thread may have come under its new number already.
+                    self.lanes.entry(lane_of(*pid)).or_insert(own);
+                }
+            }
+        }
+    }
+
+    /// Follows the threads that keys may name. Other events than its own may tell of a thread that has ended.
+    pub(crate) fn follow_keys(&mut self, change: &ThreadChange, lane_of: impl Fn(i32) -> L) {
+        if !matches!(change, ThreadChange::Ended { .. }) {
+            self.follow(change, lane_of);
+        }
+    }
+
     /// All that is under way.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&L, &OpenSpan<W, B>)> {
         self.lanes.iter().flat_map(|(lane, own)| own.around.iter().chain([&own.newest]).map(move |begin| (lane, begin)))
+    }
+
+    /// All that is under way, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&L, &mut OpenSpan<W, B>)> {
+        let all = self.lanes.iter_mut();
+        all.flat_map(|(lane, own)| own.around.iter_mut().chain([&mut own.newest]).map(move |begin| (lane, begin)))
     }
 
     /// Lanes in which something is under way.
@@ -145,6 +235,27 @@ mod tests {
         assert!(begun.len() <= MAX);
         begun.forget();
         assert!(begun.is_empty());
+    }
+
+    /// Numbers of threads that end, come again and change.
+    #[test]
+    fn spans_follow_their_threads() {
+        let mut open = OpenSpans::one_by_one();
+        let change = |from, gone: &[i32]| ThreadChange::Exec { pid: 10, from, gone: gone.to_vec() };
+        (10..14).for_each(|tid| assert!(open.replace(tid, 'a', tid as u64, ()).is_none()));
+        open.follow(&ThreadChange::Ended { pid: 10, tid: 10 }, |tid| tid);
+        open.follow(&ThreadChange::Born { pid: 13, tid: 13 }, |tid| tid);
+        open.follow(&change(Some(12), &[11]), |tid| tid);
+        assert_eq!(open.iter().map(|(lane, span)| (*lane, span.since)).collect::<Vec<_>>(), [(10, 12)]);
+        // A record under the new number that came first is the newer one.
+        open.begin(12, 'b', 20, ());
+        open.follow(&change(Some(12), &[]), |tid| tid);
+        assert_eq!((open.len(), open.take(&10).map(|span| span.since)), (1, Some(12)));
+        open.follow(&change(Some(12), &[]), |tid| tid);
+        assert!(open.is_empty());
+        // What follows directly is told what it replaced.
+        assert!(open.replace(1, 'a', 5, ()).is_none());
+        assert_eq!(open.replace(1, 'b', 9, ()).map(|span| (span.what, span.took(9))), Some(('a', 4)));
     }
 
     #[test]

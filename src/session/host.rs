@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::record::Record;
 use crate::record::kinds::Task as TaskRecord;
+use crate::record::open_spans::ThreadChange;
 
 use super::containers::NamedContainer;
 use super::groups::Groups;
@@ -35,6 +37,9 @@ pub struct Host {
     /// The name that the user gave it, or that it calls itself; empty where nobody told.
     pub name: Arc<str>,
     pub(super) threads: FxHashMap<i32, Thread>,
+    /// The threads of each process without its first one, and whether each still runs: samples may come of one whose
+    /// end was reported.
+    siblings: FxHashMap<i32, FxHashMap<i32, bool>>,
     pub(super) spaces: FxHashMap<i32, Space>,
     pub(super) kernel: Space,
     /// What holds kernel addresses outside modules.
@@ -53,6 +58,7 @@ impl Host {
         Self {
             name,
             threads: FxHashMap::default(),
+            siblings: FxHashMap::default(),
             spaces: FxHashMap::default(),
             kernel: Space::empty(generation),
             kernel_text,
@@ -68,12 +74,65 @@ impl Host {
         self.groups.named()
     }
 
+    /// A record says that a thread of a process runs.
+    pub(super) fn meet(&mut self, pid: i32, tid: i32) {
+        if pid != tid && pid > 0 && tid > 0 {
+            self.siblings.entry(pid).or_default().insert(tid, true);
+        }
+    }
+
+    /// A sample was taken in a thread, which may be the first that is heard of it.
+    pub(super) fn met(&mut self, pid: i32, tid: i32) {
+        if pid != tid && pid > 0 && tid > 0 {
+            self.siblings.entry(pid).or_default().entry(tid).or_insert(true);
+        }
+    }
+
+    /// Forgets a thread that ended a while ago.
+    fn part(&mut self, pid: i32, tid: i32) {
+        if let Some(siblings) = self.siblings.get_mut(&pid) {
+            siblings.retain(|sibling, runs| *runs || *sibling != tid);
+            if siblings.is_empty() {
+                self.siblings.remove(&pid);
+            }
+        }
+    }
+
+    /// The change of threads that a record tells of, before it is applied.
+    pub(super) fn thread_change(&self, record: &Record<'_>) -> Option<ThreadChange> {
+        Some(match record {
+            Record::Fork(TaskRecord { pid, tid, .. }) => ThreadChange::Born { pid: *pid, tid: *tid },
+            Record::Exit(TaskRecord { pid, tid, .. }) => ThreadChange::Ended { pid: *pid, tid: *tid },
+            Record::Comm { pid, exec: true, .. } => {
+                // Before a program is executed the kernel ends all threads but the one that calls exec, which takes
+                // the number of the first one (de_thread in fs/exec.c).
+                let siblings = self.siblings.get(pid).into_iter().flatten();
+                let mut gone: Vec<i32> = siblings.filter(|(_, runs)| **runs).map(|(tid, _)| *tid).collect();
+                gone.sort_unstable();
+                let from = if let [one] = gone[..] { Some(one) } else { None };
+                ThreadChange::Exec { pid: *pid, from, gone: if from.is_some() { Vec::new() } else { gone } }
+            }
+            _ => return None,
+        })
+    }
+
+    /// A process executes another program: its other threads are gone.
+    pub(super) fn exec(&mut self, pid: i32, time: u64) {
+        for (tid, _) in self.siblings.remove(&pid).into_iter().flatten() {
+            self.leave(&TaskRecord { pid, ppid: pid, tid, ptid: pid, time }, time);
+        }
+    }
+
     /// A thread has ended; those that did so long before are forgotten.
     pub(super) fn leave(&mut self, task: &TaskRecord, time: u64) {
+        if task.pid != task.tid {
+            self.siblings.entry(task.pid).or_default().insert(task.tid, false);
+        }
         // The kernel tears a thread's memory down after this record, and that is sampled too.
         self.leaving.push_back((time, *task));
         while self.leaving.front().is_some_and(|(at, _)| at.saturating_add(LINGER_NS) < time) {
             let Some((_, gone)) = self.leaving.pop_front() else { break };
+            self.part(gone.pid, gone.tid);
             if self.threads.get(&gone.tid).is_some_and(|t| t.exited) {
                 self.threads.remove(&gone.tid);
             }

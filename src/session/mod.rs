@@ -26,6 +26,7 @@ pub use crate::kernel::blocked::BlockedThread;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
 use crate::record::kinds::{Mmap, Task as TaskRecord};
+use crate::record::open_spans::ThreadChange;
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
 use containers::{Container, NamedContainer};
@@ -121,6 +122,25 @@ impl Session {
         self.tasks.all()
     }
 
+    /// The change of threads that a record tells of. It must be asked for before the record is applied.
+    pub(crate) fn thread_change(&self, record: &Record<'_>) -> Option<ThreadChange> {
+        self.here().thread_change(record)
+    }
+
+    /// A sample was taken in a thread, which may be the first that is heard of it.
+    pub(crate) fn met(&mut self, pid: i32, tid: i32) {
+        self.here_mut().met(pid, tid);
+    }
+
+    /// True if a process runs a 32-bit program: the code that the kernel maps for it lies in the lowest four gigabytes.
+    /// False where its mappings are not known.
+    pub(crate) fn is_32_bit(&self, pid: i32) -> bool {
+        let space = self.here().spaces.get(&pid);
+        let is_kernels = |map: MapId| matches!(&*self.dsos.of_map(map).path, "[vdso]" | "[sigpage]" | "[vectors]");
+        let mut low = space.into_iter().flat_map(|space| space.parts().0.iter().take_while(|own| own.end <= 1 << 32));
+        low.any(|own| is_kernels(own.map))
+    }
+
     /// Follows one side-band record.
     pub fn apply(&mut self, record: &Record<'_>, time: u64) {
         match record {
@@ -177,12 +197,14 @@ impl Session {
             self.data.iter_mut().for_each(|data| drop(data.remove(&pid)));
             // A runtime moves a process to its group before that becomes its program.
             self.here_mut().groups.moved(pid);
+            self.here_mut().exec(pid, time);
             self.generation += 1;
             let space = Space::after_exec(self.here().spaces.get(&pid), self.generation);
             self.here_mut().in_exec += usize::from(space.is_in_exec());
             self.here_mut().spaces.insert(pid, space);
         }
         self.note(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
+        self.here_mut().meet(pid, tid);
         self.here_mut().threads.insert(tid, Thread::new(comm));
     }
 
@@ -211,6 +233,7 @@ impl Session {
                 data.insert(task.pid, own);
             }
         }
+        self.here_mut().meet(task.pid, task.tid);
         self.here_mut().threads.insert(task.tid, Thread::new(comm));
     }
 

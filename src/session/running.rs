@@ -56,6 +56,7 @@ impl Session {
         if live && tid != pid {
             let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 };
             self.note(0, Side::thread(task));
+            self.here_mut().meet(pid, tid);
         }
         if live {
             self.note(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });

@@ -9,6 +9,7 @@ use crate::event::Rate;
 use crate::filter::expr::{self, Expr, Scope, Value};
 use crate::panel::{Align, Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{by_weight, id, named, text, time};
 use super::kit::select::{self, SelectedEvent};
@@ -45,8 +46,8 @@ struct HrTimer {
     names: Vec<Option<usize>>,
     than: Option<u64>,
     stack: bool,
-    last: FxHashMap<u32, u64>,
-    counts: FxHashMap<u32, Vec<u64>>,
+    /// The window that has begun on each CPU, with counts of the events in it.
+    open: OpenSpans<u32, (), Vec<u64>>,
     windows: u64,
     held: FxHashMap<(i32, RetainedStack), Held>,
     longest: TopN<(u32, i32, u64, Vec<u64>, RetainedStack)>,
@@ -116,18 +117,17 @@ impl HrTimer {
         }
         let (stack, alike) = (settings.has("stack"), Alike::of(settings));
         let longest = TopN::new(settings.number("keep", 20)? as usize);
-        let (last, counts, windows, held, map) = Default::default();
-        Ok(Self { selected, rate, when, names, than, stack, last, counts, windows, held, longest, map, alike })
+        let (open, windows, held, map) = Default::default();
+        Ok(Self { selected, rate, when, names, than, stack, open, windows, held, longest, map, alike })
     }
 
     fn fires(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        let counts = self.counts.entry(hit.cpu).or_default();
-        let counts = std::mem::replace(counts, vec![0; self.selected.len()]);
-        let Some(before) = self.last.insert(hit.cpu, hit.time) else { return };
+        let none = vec![0; self.selected.len()];
+        let Some(before) = self.open.replace(hit.cpu, (), hit.time, none) else { return };
         if cx.own.contains(&hit.tid) {
             return;
         }
-        let period = hit.time.saturating_sub(before);
+        let (period, counts) = (before.took(hit.time), before.with);
         self.windows += 1;
         let window = Window { names: &self.names, counts: &counts, period };
         let holds = self.when.as_ref().is_none_or(|when| when.eval(&window).holds());
@@ -169,15 +169,16 @@ impl Unit for HrTimer {
         if hit.role == 0 {
             return self.fires(hit, cx);
         }
-        let n = self.selected.len();
-        let counts = self.counts.entry(hit.cpu).or_insert_with(|| vec![0; n]);
-        counts[hit.role - 1] += 1;
+        // What came before the first window is of none.
+        if let Some(window) = self.open.newest(&hit.cpu) {
+            window.with[hit.role - 1] += 1;
+        }
     }
 
     fn lost(&mut self, lost: &Lost) {
         match lost.cpu {
-            Some(cpu) => drop(self.last.remove(&cpu)),
-            None => self.last.clear(),
+            Some(cpu) => self.open.close(&cpu),
+            None => self.open.forget(),
         }
     }
 

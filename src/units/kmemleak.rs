@@ -7,8 +7,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 
-use super::kit::alloc::{AllocEvent, AllocReader};
+use super::kit::alloc::{self, AllocEvent, AllocReader, Blocks};
 use super::kit::columns::{by_weight, id, text, time};
 use super::kit::{
     Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
@@ -38,15 +39,14 @@ Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
     make: |settings| Ok(Box::new(KmemLeak::new(settings)?)),
 };
 
-/// Blocks that are remembered.
-const MAX_BLOCKS: usize = 8_000_000;
-
+/// The size of a block, and where it was allocated.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct Allocated {
     bytes: u64,
-    time: u64,
     stack: RetainedStack,
 }
+
+type Block = alloc::Block<Allocated>;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
@@ -101,14 +101,16 @@ struct Site {
 /// Who allocated, and where.
 type SiteName = (Arc<str>, Arc<str>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct KmemLeak {
     reader: AllocReader,
     age: u64,
-    blocks: FxHashMap<(i32, u64), Block>,
+    blocks: Blocks<Allocated>,
     rows: FxHashMap<RetainedStack, Row>,
     unknown_frees: u64,
     replaced: u64,
+    /// Blocks that went with a program when another one replaced it.
+    at_exec: u64,
     over: u64,
     /// Up to when records were lost.
     unsure: u64,
@@ -121,22 +123,37 @@ struct KmemLeak {
 
 impl KmemLeak {
     fn new(settings: &Settings) -> Result<Self, String> {
+        let (blocks, rows, has_baseline) = Default::default();
+        let (unknown_frees, replaced, at_exec, over, unsure, bytes) = (0, 0, 0, 0, 0, 0);
         Ok(Self {
             reader: AllocReader::new(settings)?,
             age: settings.time("age")?.unwrap_or(0),
+            blocks,
+            rows,
+            unknown_frees,
+            replaced,
+            at_exec,
+            over,
+            unsure,
+            has_baseline,
             course: Grid::of_greatest(),
             total: Grid::of_greatest(),
+            bytes,
             allocated_in: Alike::of_allocations(settings),
-            ..Self::default()
         })
     }
 
-    fn gone(&mut self, block: Block) {
-        let row = self.rows.entry(block.stack).or_default();
-        row.bytes = row.bytes.saturating_sub(block.bytes);
+    fn gone(&mut self, block: &Block) -> &mut Row {
+        let Allocated { bytes, stack } = block.with;
+        let row = self.rows.entry(stack).or_default();
+        row.bytes = row.bytes.saturating_sub(bytes);
         row.objects = row.objects.saturating_sub(1);
-        row.frees += 1;
-        self.bytes = self.bytes.saturating_sub(block.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        row
+    }
+
+    fn freed(&mut self, block: &Block) {
+        self.gone(block).frees += 1;
     }
 
     /// The bytes of some stacks together by column of the course. A column in which nothing was allocated says nothing
@@ -167,10 +184,10 @@ impl KmemLeak {
     /// By stack: what is old enough.
     fn survivors(&self, now: u64) -> FxHashMap<RetainedStack, Left> {
         let mut out: FxHashMap<RetainedStack, Left> = FxHashMap::default();
-        for block in self.blocks.values() {
-            let age = now.saturating_sub(block.time);
+        for block in self.blocks.iter() {
+            let (age, Allocated { bytes, stack }) = (block.took(now), block.with);
             if age >= self.age {
-                out.entry(block.stack).or_default().add(Left { bytes: block.bytes, objects: 1, oldest: age });
+                out.entry(stack).or_default().add(Left { bytes, objects: 1, oldest: age });
             }
         }
         out
@@ -227,8 +244,8 @@ impl KmemLeak {
         let mut note = self.reader.source_label();
         if self.unsure > 0 {
             let (mut n, mut unsure) = (0u64, 0u64);
-            for block in self.blocks.values().filter(|block| block.time < self.unsure) {
-                (n, unsure) = (n + 1, unsure + block.bytes);
+            for block in self.blocks.iter().filter(|block| block.since < self.unsure) {
+                (n, unsure) = (n + 1, unsure + block.with.bytes);
             }
             note = format!(
                 "{note}; {} in {n} blocks are from before records were lost and may be freed",
@@ -251,6 +268,7 @@ impl KmemLeak {
             ("survives", all.objects, Some(all.bytes)),
             ("freed, not seen allocated", self.unknown_frees, None),
             ("allocated again, not seen freed", self.replaced, None),
+            ("gone with a replaced program", self.at_exec, None),
         ];
         Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
             .left("what", "What", 28, |(_, (what, ..))| text(*what))
@@ -274,18 +292,17 @@ impl Unit for KmemLeak {
             match seen {
                 // What was there is gone, whoever has it now.
                 AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => {
-                    self.blocks.remove(&at).into_iter().for_each(|old| self.gone(old));
+                    self.blocks.free(at).into_iter().for_each(|old| self.freed(&old));
                 }
                 AllocEvent::Alloc { at, bytes, tid, stack } => {
                     cx.comm(tid);
-                    if self.blocks.len() >= MAX_BLOCKS {
+                    if self.blocks.is_full() {
                         self.over += 1;
                         continue;
                     }
-                    let block = Block { bytes, time: hit.time, stack };
-                    if let Some(old) = self.blocks.insert(at, block) {
+                    if let Some(old) = self.blocks.alloc(at, hit.time, Allocated { bytes, stack }) {
                         self.replaced += 1;
-                        self.gone(old);
+                        self.freed(&old);
                     }
                     let row = self.rows.entry(stack).or_default();
                     (row.bytes, row.objects) = (row.bytes + bytes, row.objects + 1);
@@ -295,12 +312,20 @@ impl Unit for KmemLeak {
                     self.course.add(&stack, hit.time, now as f64);
                     self.total.add(&0, hit.time, self.bytes as f64);
                 }
-                AllocEvent::Free { at, .. } => match self.blocks.remove(&at) {
-                    Some(block) => self.gone(block),
+                AllocEvent::Free { at, .. } => match self.blocks.free(at) {
+                    Some(block) => self.freed(&block),
                     // It may have been allocated on another CPU.
                     None => self.unknown_frees += u64::from(cx.cpus.is_none()),
                 },
             }
+        }
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.reader.thread_changed(change);
+        for (_, block) in self.blocks.thread_changed(change).iter().flat_map(OpenSpans::iter) {
+            self.gone(block);
+            self.at_exec += 1;
         }
     }
 
@@ -319,9 +344,9 @@ impl Unit for KmemLeak {
         let chosen = at.selected(0).and_then(|row| sites.iter().find(|(name, _)| id(name) == row));
         let chosen = chosen.map(|(_, site)| site.stacks.iter().copied().collect::<FxHashSet<RetainedStack>>());
         let mut ages = Stats::default();
-        let is_chosen = |block: &&Block| chosen.as_ref().is_none_or(|stacks| stacks.contains(&block.stack));
-        for block in self.blocks.values().filter(is_chosen) {
-            ages.add(at.now.saturating_sub(block.time));
+        let is_chosen = |block: &&Block| chosen.as_ref().is_none_or(|stacks| stacks.contains(&block.with.stack));
+        for block in self.blocks.iter().filter(is_chosen) {
+            ages.add(block.took(at.now));
         }
         let stacks = survivors
             .iter()
@@ -341,7 +366,7 @@ impl Unit for KmemLeak {
         for row in self.rows.values_mut() {
             (row.allocs, row.alloc_bytes, row.frees) = (0, 0, 0);
         }
-        (self.unknown_frees, self.replaced) = (0, 0);
+        (self.unknown_frees, self.replaced, self.at_exec) = (0, 0, 0);
     }
 
     fn baseline(&mut self, set: bool) -> Result<(), String> {

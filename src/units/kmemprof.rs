@@ -7,8 +7,9 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::record::open_spans::ThreadChange;
 
-use super::kit::alloc::{AllocEvent, AllocReader};
+use super::kit::alloc::{AllocEvent, AllocReader, Blocks};
 use super::kit::columns::{by_weight, id, text, time};
 use super::kit::{
     Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
@@ -34,8 +35,6 @@ $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
     make: |settings| Ok(Box::new(KmemProf::new(settings)?)),
 };
 
-const MAX_BLOCKS: usize = 8_000_000;
-
 #[derive(Debug, Default)]
 struct Row {
     allocs: u64,
@@ -60,26 +59,36 @@ impl Row {
 /// Figures of places by name.
 type Places<V> = BTreeMap<(Arc<str>, Arc<str>), V>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct KmemProf {
     reader: AllocReader,
-    blocks: FxHashMap<(i32, u64), (u64, u64, RetainedStack)>,
+    /// With their bytes, and where they were allocated.
+    blocks: Blocks<(u64, RetainedStack)>,
     allocs: FxHashMap<RetainedStack, Row>,
     frees: FxHashMap<RetainedStack, (u64, u64, i32)>,
     sizes: Stats,
     course: Grid<&'static str>,
     over: u64,
+    /// Up to when records were lost: how long blocks from before lived is not known.
+    unsure: u64,
     allocated_in: Alike,
     freed_in: Alike,
 }
 
 impl KmemProf {
     fn new(settings: &Settings) -> Result<Self, String> {
+        let (blocks, allocs, frees, sizes, course, over, unsure) = Default::default();
         Ok(Self {
             reader: AllocReader::new(settings)?,
+            blocks,
+            allocs,
+            frees,
+            sizes,
+            course,
+            over,
+            unsure,
             allocated_in: Alike::of_allocations(settings),
             freed_in: Alike::of(settings),
-            ..Self::default()
         })
     }
 
@@ -131,30 +140,36 @@ impl Unit for KmemProf {
             cx.comm(hit.tid);
             match seen {
                 // What was there is gone, whoever has it now.
-                AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => drop(self.blocks.remove(&at)),
+                AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => drop(self.blocks.free(at)),
                 AllocEvent::Alloc { at, bytes, tid, stack } => {
                     let row = self.allocs.entry(stack).or_default();
                     (row.allocs, row.bytes, row.tid) = (row.allocs + 1, row.bytes + bytes, tid);
                     self.sizes.add(bytes);
                     self.course.add(&"allocated", hit.time, bytes as f64);
-                    if self.blocks.len() < MAX_BLOCKS {
-                        self.blocks.insert(at, (bytes, hit.time, stack));
-                    } else {
+                    if self.blocks.is_full() {
                         self.over += 1;
+                    } else {
+                        self.blocks.alloc(at, hit.time, (bytes, stack));
                     }
                 }
-                // It may have been allocated on another CPU.
-                AllocEvent::Free { at, .. } if cx.cpus.is_some() && !self.blocks.contains_key(&at) => {}
                 AllocEvent::Free { at, stack } => {
+                    let block = self.blocks.free(at);
+                    if cx.cpus.is_some() && block.is_none() {
+                        // It may have been allocated on another CPU.
+                        continue;
+                    }
                     let entry = self.frees.entry(stack).or_default();
                     (entry.1, entry.2) = (entry.1 + 1, hit.tid);
-                    if let Some((bytes, since, from)) = self.blocks.remove(&at) {
+                    if let Some(block) = block {
+                        let (bytes, from) = block.with;
                         entry.0 += bytes;
                         let row = self.allocs.entry(from).or_default();
                         (row.freed, row.freed_bytes) = (row.freed + 1, row.freed_bytes + bytes);
-                        let life = hit.time.saturating_sub(since);
-                        row.lives.add(life);
-                        cx.point(["alloc", "free"], hit.time, life);
+                        if block.since >= self.unsure {
+                            let life = block.took(hit.time);
+                            row.lives.add(life);
+                            cx.point(["alloc", "free"], hit.time, life);
+                        }
                         self.course.add(&"freed", hit.time, bytes as f64);
                     }
                 }
@@ -162,12 +177,18 @@ impl Unit for KmemProf {
         }
     }
 
-    fn lost(&mut self, _lost: &Lost) {
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.reader.thread_changed(change);
+        self.blocks.thread_changed(change);
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        self.unsure = lost.until;
         self.reader.lost();
     }
 
     fn loss_text(&self) -> &'static str {
-        "counts and bytes are too low, and the net growth may be off by them"
+        "counts and bytes are too low, the net growth may be off by them, and lives that span the gap are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
 use crate::panel::{Cell, Measure, Panel};
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use super::kit::columns::{by_weight, id, share, text};
 use super::kit::field::{Num, Threshold};
@@ -126,6 +126,10 @@ impl Unit for KvmExit {
 
     fn lost(&mut self, _lost: &Lost) {
         self.open.forget();
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.open.follow(change, |tid| tid);
     }
 
     fn chosen(&mut self) -> Option<&mut ThreadChoice> {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
 use crate::panel::{Cell, Measure, Panel};
 use crate::query::row_order::arrange_by_key;
+use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{id, note, text};
 use super::kit::field::Num;
@@ -40,7 +39,6 @@ struct Fields {
 
 #[derive(Clone, Copy, Debug)]
 struct Page {
-    since: u64,
     entries: u64,
     /// Whether it was made on a chosen CPU.
     counts: bool,
@@ -59,7 +57,7 @@ struct KvmMmu {
     spte: bool,
     fields: [Option<Fields>; 3],
     /// By generation, guest frame and role.
-    pages: FxHashMap<(u64, u64, u32), Page>,
+    pages: OpenSpans<(u64, u64, u32), (), Page>,
     counts: BTreeMap<(u64, u8), Count>,
     alive: BTreeMap<u8, i64>,
     course: Grid<u8>,
@@ -69,7 +67,8 @@ struct KvmMmu {
 
 impl KvmMmu {
     fn new(settings: &Settings) -> Self {
-        Self { spte: settings.has("spte"), course: Grid::of_greatest(), ..Self::default() }
+        let pages = OpenSpans::one_by_one().of_most(MAX_PAGES);
+        Self { spte: settings.has("spte"), course: Grid::of_greatest(), pages, ..Self::default() }
     }
 
     fn live(&mut self, level: u8, by: i64, time: u64) {
@@ -123,13 +122,15 @@ impl Unit for KvmMmu {
                 }
                 if self.pages.len() >= MAX_PAGES {
                     self.over += 1;
-                } else if self.pages.insert(key, Page { since: hit.time, entries: 0, counts }).is_none() && counts {
-                    self.live(level_of(role), 1, hit.time);
+                    return;
                 }
+                let before = self.pages.replace(key, (), hit.time, Page { entries: 0, counts });
+                let is_more = i64::from(counts) - i64::from(before.is_some_and(|page| page.with.counts));
+                self.live(level_of(role), is_more, hit.time);
             }
             1 => {
-                let page = self.pages.remove(&key);
-                if !page.map_or(cx.counts(hit.cpu), |page| page.counts) {
+                let page = self.pages.take(&key);
+                if !page.map_or(cx.counts(hit.cpu), |page| page.with.counts) {
                     return;
                 }
                 self.counts.entry((generation, level_of(role))).or_default().zapped += 1;
@@ -147,7 +148,7 @@ impl Unit for KvmMmu {
                 let owner =
                     self.pages.iter_mut().find(|((_, base, role), _)| *base == gfn & mask && level_of(*role) == level);
                 if let Some((_, page)) = owner.filter(|_| level >= 2) {
-                    page.entries += 1;
+                    page.with.entries += 1;
                 }
             }
         }
@@ -161,7 +162,7 @@ impl Unit for KvmMmu {
         let mut alive: BTreeMap<(u64, u8), u64> = BTreeMap::new();
         self.pages
             .iter()
-            .filter(|(_, page)| page.counts)
+            .filter(|(_, page)| page.with.counts)
             .for_each(|((generation, _, role), _)| *alive.entry((*generation, level_of(*role))).or_default() += 1);
         let table = Sheet::of(&self.counts, |(key, _)| id(key))
             .right("generation", "Generation", 10, |((generation, _), _)| Cell::Count(*generation))
@@ -176,14 +177,14 @@ impl Unit for KvmMmu {
             let from = gfn << 12;
             format!("{from:#x} to {:#x}", from.saturating_add(size - 1))
         };
-        let mut pages: Vec<(&(u64, u64, u32), &Page)> = self.pages.iter().filter(|(_, page)| page.counts).collect();
+        let mut pages: Vec<_> = self.pages.iter().filter(|(_, page)| page.with.counts).collect();
         arrange_by_key(&mut pages, |(key, page)| (page.since, **key));
         let pages = Sheet::of(pages, |((_, gfn, role), _)| id(&(gfn, role)))
-            .right("age_ns", "Age", 9, |(_, page)| Cell::Time(at.now.saturating_sub(page.since)))
+            .right("age_ns", "Age", 9, |(_, page)| Cell::Time(page.took(at.now)))
             .right("gfn", "Guest frame", 18, |((_, gfn, _), _)| Cell::Address(*gfn))
             .right("level", "Level", 6, |((.., role), _)| Cell::Id(level_of(*role).into()))
             .right("role", "Role", 12, |((.., role), _)| Cell::Address((*role).into()))
-            .right("entries", "Entries set", 12, |(_, page)| Cell::Count(page.entries))
+            .right("entries", "Entries set", 12, |(_, page)| Cell::Count(page.with.entries))
             .left("range", "Guest addresses", 40, |((_, gfn, role), _)| text(range(*gfn, level_of(*role))));
         let mut note = note(self.unknown, "pages were zapped that were made before it ran");
         if self.counts.is_empty() && self.pages.is_empty() {

@@ -12,7 +12,7 @@ use crate::filter::expr::Expr;
 use crate::panel::{Cell, Measure, Panel};
 use crate::query::row_order::arrange_by_key;
 use crate::record::Record;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use between::{Recent, Seen, Slow};
 
@@ -21,7 +21,7 @@ use super::kit::joint::{self, SourceRole, Sources};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
     Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Settings,
-    Sheet, Spec, Stats, TopN, Unit, latency,
+    Sheet, Spec, Stats, TopN, Unit, follow_threads, latency, names_thread,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -342,10 +342,9 @@ impl Unit for MultiTrace {
                 self.pair(open.with, &seen, &key, hit, cx);
             }
             if begins && self.open.len() < MAX_OPEN {
-                if let Some(before) = self.open.take(&key) {
+                if let Some(before) = self.open.replace(key, step, seen.time, seen.clone()) {
                     *self.unpaired.entry(before.with.event).or_default() += u64::from(cx.counts(before.with.cpu));
                 }
-                self.open.begin(key, step, seen.time, seen.clone());
             }
         }
         self.recent.remember(seen);
@@ -359,6 +358,14 @@ impl Unit for MultiTrace {
 
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
         self.sources.side(record, time, cx);
+        follow_threads(self, record, time, cx);
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        let mut keys = self.roles.iter().map(|role| role.selected.get("key").unwrap_or(&self.key));
+        if keys.any(names_thread) {
+            self.open.follow_keys(change, |tid| RowKey::Int(tid.into()));
+        }
     }
 
     fn lost(&mut self, lost: &Lost) {

@@ -7,12 +7,13 @@ use rustc_hash::FxHashMap;
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::query::row_order::arrange_by_key;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use super::kit::columns::{note, share, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
     BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
+    names_thread,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -71,6 +72,8 @@ struct Bindings {
 struct Nested {
     pairs: Vec<[SelectedEvent; 2]>,
     key: Option<String>,
+    /// Whether the key of an entry names a thread.
+    by_thread: bool,
     than: Option<Expr>,
     events: FxHashMap<(usize, u16), Bindings>,
     open: OpenSpans<i128, usize, Frame>,
@@ -214,6 +217,7 @@ impl Unit for Nested {
         let system = event.name.split(':').next().unwrap_or_default();
         let usual = if BY_CPU.contains(&system) { "cpu" } else { "tid" };
         let key = selected.get("key").or(self.key.as_deref()).unwrap_or(usual);
+        self.by_thread |= names_thread(key);
         let bindings = Bindings {
             key: BoundExpr::parse(key, event.format)?,
             label: selected.get("comm").map(|label| BoundExpr::parse(label, event.format)).transpose()?,
@@ -230,6 +234,12 @@ impl Unit for Nested {
         match hit.role % 2 {
             0 => self.enter(hit.role / 2, key, hit, cx),
             _ => self.leave(hit.role / 2, key, hit, cx),
+        }
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        if self.by_thread {
+            self.open.follow_keys(change, i128::from);
         }
     }
 

@@ -12,8 +12,7 @@ use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::query::row_order::arrange;
 use crate::query::symbol_stacks::Name;
-use crate::record::Record;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::session::DsoKind;
 
 use super::kit::before;
@@ -246,7 +245,7 @@ impl OffCpu {
             list.push(UnderWay { for_work, ns, is_before: false, tid, stack });
         }
         for thread in self.before.threads() {
-            let call = thread.call.map(|(number, _)| super::syscalls::name(number)).unwrap_or_default();
+            let call = super::syscalls::name_of_blocked(thread).unwrap_or_default();
             let words = [thread.place.as_str(), &call].into_iter().filter(|word| !word.is_empty());
             let stack = words.collect::<Vec<_>>().join(BELOW);
             let ns = at.now.saturating_sub(at.start);
@@ -376,12 +375,13 @@ impl Unit for OffCpu {
         true
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        match record {
-            Record::Fork(task) => self.chosen.follow(task),
-            Record::Exit(task) => self.before.is_told(task.tid),
-            _ => {}
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.away.follow(change, |tid| tid);
+        self.before.follow(change);
     }
 
     fn lost(&mut self, _lost: &Lost) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, id, note, share, text, time};
@@ -52,7 +53,7 @@ struct OnCpu {
     prio: Option<(BoundExpr, BoundExpr)>,
     by_comm: bool,
     /// Who has each CPU, since when, and whether that is told.
-    current: BTreeMap<u32, (i32, u64, bool)>,
+    current: OpenSpans<u32, i32, bool>,
     last_cpu: FxHashMap<i32, u32>,
     rows: FxHashMap<i32, Row>,
     switches: BTreeMap<u32, u64>,
@@ -97,11 +98,11 @@ impl OnCpu {
         }
         *self.switches.entry(hit.cpu).or_default() += 1;
         let is_told = switch.next != 0 && comes && self.chosen.has(switch.next, cx);
-        let before = self.current.insert(hit.cpu, (switch.next, hit.time, is_told));
+        let before = self.current.replace(hit.cpu, switch.next, hit.time, is_told).map(|run| (run.what, run.since));
         let (tid, from) = match before {
-            Some((tid, from, _)) if tid == switch.prev => (tid, from),
+            Some((tid, from)) if tid == switch.prev => (tid, from),
             // What it is called was not known when it came.
-            Some((OUTSIDE, from, _)) => (switch.prev, from),
+            Some((OUTSIDE, from)) => (switch.prev, from),
             // A switch between is missing: since when it ran is not known.
             Some(_) => {
                 self.missed += 1;
@@ -125,9 +126,9 @@ impl OnCpu {
     fn with_current(&self, now: u64) -> FxHashMap<i32, (u64, BTreeMap<u32, u64>)> {
         let mut all: FxHashMap<i32, (u64, BTreeMap<u32, u64>)> =
             self.rows.iter().map(|(tid, row)| (*tid, (row.runs.sum, row.on.clone()))).collect();
-        for (cpu, (tid, since, _)) in self.current.iter().filter(|(_, (.., is_told))| *is_told) {
-            let ns = now.saturating_sub((*since).max(self.since));
-            let entry = all.entry(*tid).or_default();
+        for (cpu, run) in self.current.iter().filter(|(_, run)| run.with) {
+            let ns = now.saturating_sub(run.since.max(self.since));
+            let entry = all.entry(run.what).or_default();
             entry.0 += ns;
             *entry.1.entry(*cpu).or_default() += ns;
         }
@@ -136,7 +137,8 @@ impl OnCpu {
 
     fn cpus(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
         let span = at.now.saturating_sub(self.since);
-        let mut by_cpu: BTreeMap<u32, Vec<(u64, i32)>> = self.current.keys().map(|cpu| (*cpu, Vec::new())).collect();
+        let mut by_cpu: BTreeMap<u32, Vec<(u64, i32)>> =
+            self.current.iter().map(|(cpu, _)| (*cpu, Vec::new())).collect();
         for (tid, (_, on)) in all {
             for (cpu, ns) in on {
                 by_cpu.entry(*cpu).or_default().push((*ns, *tid));
@@ -149,9 +151,9 @@ impl OnCpu {
                 (cpu, list.iter().map(|(ns, _)| ns).sum::<u64>(), list)
             })
             .collect();
-        let now = |cpu: u32| match self.current.get(&cpu) {
-            None | Some((0, ..)) => text("idle"),
-            Some((tid, _, true)) => text(at.task(*tid)),
+        let now = |cpu: u32| match self.current.get(&cpu).map(|run| (run.what, run.with)) {
+            None | Some((0, _)) => text("idle"),
+            Some((tid, true)) => text(at.task(tid)),
             Some(_) => text("–"),
         };
         let most = |list: &[(u64, i32)]| {
@@ -240,20 +242,38 @@ impl Unit for OnCpu {
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, ..)| *tid), tid) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
             self.switch(switch, &Sample::came(cpu, tid, time), cx);
         }
     }
 
     fn lost(&mut self, lost: &Lost) {
-        match lost.cpu {
-            Some(cpu) => drop(self.current.insert(cpu, (0, lost.until, false))),
-            None => self.current.clear(),
+        // Whoever has a CPU after the gap is known when it leaves, and counts from the gap's end.
+        let cpus: Vec<u32> = match lost.cpu {
+            Some(cpu) => vec![cpu],
+            None => self.current.iter().map(|(cpu, _)| *cpu).collect(),
+        };
+        for cpu in cpus {
+            self.current.replace(cpu, OUTSIDE, lost.until, false);
         }
     }
 
     fn chosen(&mut self) -> Option<&mut ThreadChoice> {
         Some(&mut self.chosen)
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        match change {
+            // A new thread has not moved from where an earlier one of its number ran.
+            ThreadChange::Born { tid, .. } => drop(self.last_cpu.remove(tid)),
+            ThreadChange::Exec { pid, from: Some(from), .. } => {
+                self.current.rename(from, *pid);
+                if let Some(last) = self.last_cpu.remove(from) {
+                    self.last_cpu.insert(*pid, last);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn loss_text(&self) -> &'static str {

@@ -11,7 +11,9 @@ use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::kit::columns::{by_weight, id, left, right, text};
-use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
+use super::kit::{
+    Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit, follow_threads,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
@@ -133,10 +135,12 @@ impl Unit for PageFaults {
         true
     }
 
-    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
-        if let Record::Fork(task) = record {
-            self.chosen.follow(task);
-        }
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
+    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        follow_threads(self, record, time, cx);
         if let Record::Mmap(map) = record {
             let (_, list) = self.regions.entry(map.pid).or_insert((time, Vec::new()));
             let name: Arc<str> = String::from_utf8_lossy(map.name).into();

@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::query::row_order::arrange_by_key;
+use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::OUTSIDE;
 
 use super::kit::columns::{by_weight, note, text, time};
@@ -78,11 +79,8 @@ impl Why {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Wait {
-    since: u64,
-    why: Why,
-}
+/// The wait of a task, which runs up to a switch to it.
+type Wait = OpenSpan<Why, ()>;
 
 /// A task that had a CPU for a while.
 #[derive(Clone, Copy, Debug)]
@@ -100,12 +98,6 @@ const RUNS: usize = 256;
 const MAX_CPUS: usize = 1 << 14;
 /// Pairs of waiters and runners that are counted.
 const MAX_PAIRS: usize = 1 << 16;
-
-#[derive(Debug, Default)]
-struct Cpu {
-    current: Option<(i32, u64)>,
-    runs: VecDeque<Run>,
-}
 
 /// The waits of a thread or a CPU by their reasons.
 type Row = [Stats; 3];
@@ -126,12 +118,14 @@ struct RunDelay {
     chosen: ThreadChoice,
     than: Threshold,
     per_cpu: bool,
-    waiting: FxHashMap<i32, Wait>,
+    waiting: OpenSpans<i32, Why, ()>,
     /// Who has called sched_yield and has not left its CPU since.
     yielding: FxHashSet<i32>,
     tells_yields: bool,
-    /// By the number of the CPU.
-    cpus: Vec<Cpu>,
+    /// The thread that each CPU was given to last.
+    current: OpenSpans<u32, i32, ()>,
+    /// Runs by the number of the CPU.
+    runs: Vec<VecDeque<Run>>,
     rows: FxHashMap<i32, Row>,
     containers: ByContainer,
     meanwhile: FxHashMap<(i32, i32), u64>,
@@ -154,7 +148,7 @@ impl RunDelay {
 
     /// The thread that has a CPU, and since when.
     fn on(&self, cpu: u32) -> Option<(i32, u64)> {
-        self.cpus.get(cpu as usize).and_then(|cpu| cpu.current)
+        self.current.get(&cpu).map(|run| (run.what, run.since))
     }
 
     fn runs_on(&self, cpu: u32, tid: i32) -> bool {
@@ -167,28 +161,29 @@ impl RunDelay {
         let mended = |current: i32| current != tid && ![current, tid].contains(&OUTSIDE);
         let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| mended(*current)) else { return };
         self.missed += u64::from(cx.counts(hit.cpu));
-        let came = self.waiting.remove(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
+        let came = self.waiting.take(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
             let time = wait.since.max(since);
             self.end(tid, wait, &Sample { time, raw: &[], ..*hit }, cx);
             time
         });
-        if let Some(cpu) = self.cpus.get_mut(hit.cpu as usize) {
-            cpu.current = came.map(|time| (tid, time));
+        self.current.close(&hit.cpu);
+        if let Some(time) = came {
+            self.current.begin(hit.cpu, tid, time, ());
         }
     }
 
     fn switch(&mut self, switch: sched::Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
         self.mend(switch.prev, hit, cx);
         let at = hit.cpu as usize;
-        if self.cpus.len() <= at {
-            self.cpus.resize_with((at + 1).min(MAX_CPUS), Cpu::default);
+        if self.runs.len() <= at {
+            self.runs.resize_with((at + 1).min(MAX_CPUS), VecDeque::new);
         }
-        let Some(cpu) = self.cpus.get_mut(at) else { return };
-        if let Some((tid, from)) = cpu.current.replace((switch.next, hit.time)) {
-            if cpu.runs.len() == RUNS {
-                cpu.runs.pop_front();
+        let Some(runs) = self.runs.get_mut(at) else { return };
+        if let Some(run) = self.current.replace(hit.cpu, switch.next, hit.time, ()) {
+            if runs.len() == RUNS {
+                runs.pop_front();
             }
-            cpu.runs.push_back(Run { tid, from, until: hit.time });
+            runs.push_back(Run { tid: run.what, from: run.since, until: hit.time });
         }
         if switch.prev != 0 {
             let why = match switch.prev_state {
@@ -198,12 +193,12 @@ impl RunDelay {
                 _ => None,
             };
             match why {
-                Some(why) => drop(self.waiting.insert(switch.prev, Wait { since: hit.time, why })),
-                None => drop(self.waiting.remove(&switch.prev)),
+                Some(why) => drop(self.waiting.replace(switch.prev, why, hit.time, ())),
+                None => self.waiting.close(&switch.prev),
             }
         }
         if switch.next != 0
-            && let Some(wait) = self.waiting.remove(&switch.next)
+            && let Some(wait) = self.waiting.take(&switch.next)
         {
             self.end(switch.next, wait, hit, cx);
         }
@@ -214,17 +209,17 @@ impl RunDelay {
         if !cx.counts(hit.cpu) || !self.chosen.follows(tid, cx) {
             return;
         }
-        let ns = hit.time.saturating_sub(wait.since);
+        let ns = wait.took(hit.time);
         let own = Sample { tid, ..*hit };
         let above = self.than.is_exceeded(&own, cx.names, ns);
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
-        let stats = &mut self.rows.entry(key).or_default()[wait.why as usize];
+        let stats = &mut self.rows.entry(key).or_default()[wait.what as usize];
         stats.add_than(ns, above);
         cx.point(["sched_wakeup", "sched_switch"], hit.time, ns);
         cx.find(tid, RetainedStack::NONE, || format!("waited for CPU {} for {}", hit.cpu, unit::duration(ns)));
         self.map.spread(&hit.cpu, wait.since, hit.time);
         let mut longest: Option<(i32, u64)> = None;
-        let runs = self.cpus.get(hit.cpu as usize).map(|cpu| &cpu.runs);
+        let runs = self.runs.get(hit.cpu as usize);
         for run in runs.into_iter().flatten().rev().take_while(|run| run.until > wait.since) {
             let ns = run.until - run.from.max(wait.since);
             if run.tid == 0 || run.tid == tid {
@@ -239,7 +234,7 @@ impl RunDelay {
             }
         }
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            let slow = Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.why, runner: longest };
+            let slow = Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.what, runner: longest };
             self.slowest.add(ns, slow);
         }
     }
@@ -252,7 +247,7 @@ impl RunDelay {
         let by = |row: &Row, why: Why| time(row[why as usize].sum);
         let now = |key: i32| {
             let wait = self.waiting.get(&key).filter(|_| !by_cpu);
-            wait.map_or(Cell::Empty, |wait| time(at.now.saturating_sub(wait.since)))
+            wait.map_or(Cell::Empty, |wait| time(wait.took(at.now)))
         };
         let sheet = Sheet::of(&list, |(key, ..)| *key as u64)
             .when(by_cpu, |sheet| sheet.right("cpu", "CPU", 5, |(cpu, ..)| Cell::Id((*cpu).into())))
@@ -335,7 +330,9 @@ impl Unit for RunDelay {
             Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
             // Who is woken while it still has its CPU does not wait.
             Some(SchedEvent::Wakeup(wakeup)) if !self.runs_on(wakeup.cpu, wakeup.tid) => {
-                self.waiting.entry(wakeup.tid).or_insert(Wait { since: hit.time, why: Why::Wakeup });
+                if self.waiting.get(&wakeup.tid).is_none() {
+                    self.waiting.begin(wakeup.tid, Why::Wakeup, hit.time, ());
+                }
             }
             _ => {}
         }
@@ -351,18 +348,23 @@ impl Unit for RunDelay {
         }
     }
 
-    fn side(&mut self, record: &crate::record::Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        match record {
-            crate::record::Record::Fork(task) => self.chosen.follow(task),
-            crate::record::Record::Exit(task) => drop(self.waiting.remove(&task.tid)),
-            _ => {}
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.waiting.follow(change, |tid| tid);
+        if let ThreadChange::Exec { pid, from: Some(from), .. } = change {
+            self.current.rename(from, *pid);
+            self.yielding.remove(from);
         }
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.waiting.clear();
+        self.waiting.forget();
         self.yielding.clear();
-        self.cpus.clear();
+        self.current.forget();
+        self.runs.clear();
     }
 
     fn loss_text(&self) -> &'static str {

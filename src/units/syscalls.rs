@@ -1,16 +1,20 @@
 //! `syscalls`: what system calls cost, how they fail, and which are under way right now.
 
+mod names;
+
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::query::row_order::arrange_by_key;
-use crate::record::Record;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
+
+pub(crate) use names::name_of_blocked;
+use names::{Abi, AbiReader, Call, CallTables, REGISTERS, error_name};
 
 use super::kit::before;
-use super::kit::columns::{by_weight, id, share, text};
+use super::kit::columns::{by_weight, id, note, share, text};
 use super::kit::field::{Num, Threshold};
 use super::kit::select;
 use super::kit::{
@@ -24,7 +28,11 @@ pub(super) const SPEC: Spec = Spec {
     help: "A call counts when it returns, to the thread that made it; what has not returned is under 'Under way', with \
            what /proc tells of calls that began before. \
            Results from -4095 to -1 are errors. Calls that never return (exit, exit_group) end with their thread and \
-           are not counted. Calls of 32-bit programs have the numbers of their own table and are named as 64-bit ones.",
+           are not counted, and the new thread's return from clone or fork is no call. Where seccomp or a tracer \
+           answers a call before it begins, it counts without a time. Calls by the 32-bit ABI (32-bit programs, int \
+           0x80) have the names of its table, and a column says so; a recording without user registers (record \
+           --user-regs=cx,ip has them) tells 32-bit programs by their mappings, and int 0x80 in 64-bit programs not \
+           at all.",
     example: "perfprof-tui syscalls -p 1234 --than 10ms",
     output: "\
 $ perfprof-tui syscalls --batch --duration 2
@@ -44,8 +52,8 @@ const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 #[derive(Debug, Default)]
 struct Row {
     stats: Stats,
-    /// Calls that had begun before it ran: they have no time.
-    before: u64,
+    /// Calls that have no time, as their beginning was not recorded.
+    untimed: u64,
     errors: BTreeMap<u32, u64>,
 }
 
@@ -57,17 +65,20 @@ struct Syscalls {
     chosen: ThreadChoice,
     than: Threshold,
     per_thread: bool,
-    calls: Calls,
+    tables: CallTables,
+    abis: AbiReader,
     /// What is wanted of calls and of their returns.
     filters: [Option<String>; 2],
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
-    open: OpenSpans<i32, i64, IsHere>,
-    rows: FxHashMap<(i32, i64), Row>,
+    open: OpenSpans<i32, Call, IsHere>,
+    /// Threads that have begun and have not returned to user code yet.
+    newborn: FxHashSet<i32>,
+    rows: FxHashMap<(i32, Call), Row>,
     threads: FxHashMap<i32, Stats>,
     containers: ByContainer,
-    slowest: TopN<(i32, i64, u64, i64)>,
-    course: Grid<i64>,
+    slowest: TopN<(i32, Call, u64, i64)>,
+    course: Grid<Call>,
     before: Before,
 }
 
@@ -84,44 +95,63 @@ impl Syscalls {
         })
     }
 
+    /// The call that a thread has returned from. It is in one at a time, so that a return ends that one, whatever its
+    /// number is: a signal's handler returns by rt_sigreturn with the number -1, and execveat, and an exec between
+    /// ABIs, with that of the new program's execve.
+    fn returned(&mut self, hit: &Sample<'_>) -> Option<OpenSpan<Call, IsHere>> {
+        self.open.take(&hit.tid)
+    }
+
     fn exited(&mut self, hit: &Sample<'_>, number: i64, result: i64, cx: &mut Context<'_>) {
-        // A signal's handler returns by rt_sigreturn, whose exit has the number -1.
-        let entered = match number {
-            -1 => self.open.take(&hit.tid),
-            number => self.open.end(&hit.tid, &number).map(|(begin, _)| begin),
-        };
+        let entered = self.returned(hit);
+        let is_birth = self.newborn.remove(&hit.tid);
         if !cx.counts(hit.cpu) {
             return;
         }
-        let number = entered.map_or(number, |begin| begin.what);
+        let call = entered.as_ref().map_or_else(|| self.returning(hit, number, cx), |begin| begin.what);
+        // A new thread returns from a call that it did not make, with 0, which its maker never gets.
+        if entered.is_none() && (is_birth || result == 0 && self.tables.makes_thread(call)) {
+            return;
+        }
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
-        let key = (if self.per_thread { hit.tid } else { 0 }, number);
+        let key = (if self.per_thread { hit.tid } else { 0 }, call);
         let row = self.rows.entry(key).or_default();
         if let Some(error) = error {
             *row.errors.entry(error).or_default() += 1;
         }
         let Some(begin) = entered else {
-            row.before += 1;
+            row.untimed += 1;
             return;
         };
         let ns = begin.took(hit.time);
         let above = self.than.is_exceeded(hit, cx.names, ns);
         row.stats.add_than(ns, above);
         self.threads.entry(hit.tid).or_default().add(ns);
-        self.course.add(&number, hit.time, 1.0);
+        self.course.add(&call, hit.time, 1.0);
         cx.point(["sys_enter", "sys_exit"], hit.time, ns);
         if above || !self.than.is_set() {
-            let calls = self.calls;
-            cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", calls.name(number), unit::duration(ns)));
+            let tables = self.tables;
+            cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", tables.name(call), unit::duration(ns)));
         }
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            self.slowest.add(ns, (hit.tid, number, hit.time, result));
+            self.slowest.add(ns, (hit.tid, call, hit.time, result));
         }
     }
 
+    /// A call that begins.
+    fn entering(&mut self, hit: &Sample<'_>, number: i64, cx: &Context<'_>) -> Call {
+        let abi = self.abis.read(&hit.registers);
+        Call { number, abi: abi.unwrap_or_else(|| abi_of(hit, cx)) }
+    }
+
+    /// A call that returns and whose beginning was not recorded.
+    fn returning(&self, hit: &Sample<'_>, number: i64, cx: &Context<'_>) -> Call {
+        Call { number, abi: abi_of(hit, cx) }
+    }
+
     fn table(&self, at: &Moment<'_>) -> Panel {
-        let calls = self.calls;
-        let mut now: FxHashMap<(i32, i64), (u64, u64)> = FxHashMap::default();
+        let tables = self.tables;
+        let mut now: FxHashMap<(i32, Call), (u64, u64)> = FxHashMap::default();
         for (tid, begin) in self.open.iter().filter(|(_, begin)| begin.with) {
             let key = (if self.per_thread { *tid } else { 0 }, begin.what);
             let entry = now.entry(key).or_default();
@@ -135,41 +165,39 @@ impl Syscalls {
             most.map_or(Cell::Empty, |(number, _)| text(error_name(*number)))
         };
         let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
-        // Those that had begun before count, and have no time.
+        // Calls without a time count, too.
         let spread = |row: &Row| {
             let mut cells = latency::cells(&row.stats, self.than.is_set());
-            cells[0] = Cell::Count(row.stats.n + row.before);
+            cells[0] = Cell::Count(row.stats.n + row.untimed);
             cells
         };
+        let is_mixed = list.iter().any(|((_, call), _)| tables.abi(*call) != "64-bit");
         let sheet = Sheet::of(list, |(key, _)| id(key))
-            .left("call", "Call", 20, |((_, call), _)| text(calls.name(*call)))
+            .left("call", "Call", 20, |((_, call), _)| text(tables.name(*call)))
+            .when(is_mixed, |sheet| sheet.left("abi", "ABI", 6, |((_, call), _)| text(tables.abi(*call))))
             .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
             .columns(latency::columns(self.than.is_set()), |(_, row)| spread(row))
             .right("errors", "Errors", 8, |(_, row)| some(row.errors.values().sum()))
             .left("errno", "Most often", 14, |(_, row)| most(row))
             .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
             .right("oldest_ns", "Oldest", 9, |(key, _)| now.get(key).map_or(Cell::Empty, |(_, ns)| Cell::Time(*ns)));
-        let before: u64 = self.rows.values().map(|row| row.before).sum();
-        let note = if before > 0 {
-            format!("{before} calls had begun before: they count, and have no time")
-        } else {
-            String::new()
-        };
+        let untimed = self.rows.values().map(|row| row.untimed).sum();
+        let note = note(untimed, "calls have no time: they began before, or seccomp or a tracer answered them");
         sheet.panel("Calls").noted(note)
     }
 
     fn errors(&self, chosen: Option<&Row>) -> Panel {
-        let calls = self.calls;
-        let mut list: Vec<(i64, u32, u64, u64)> = Vec::new();
+        let tables = self.tables;
+        let mut list: Vec<(Call, u32, u64, u64)> = Vec::new();
         for ((_, number), row) in &self.rows {
             if chosen.is_none_or(|chosen| std::ptr::eq(chosen, row)) {
-                let calls = row.stats.n + row.before;
+                let calls = row.stats.n + row.untimed;
                 list.extend(row.errors.iter().map(|(error, n)| (*number, *error, *n, calls)));
             }
         }
         arrange_by_key(&mut list, |(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
         Sheet::of(list, |(number, error, ..)| id(&(number, error)))
-            .left("call", "Call", 20, |(number, ..)| text(calls.name(number)))
+            .left("call", "Call", 20, |(number, ..)| text(tables.name(number)))
             .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
             .right("errors", "Times", 10, |(_, _, n, _)| Cell::Count(n))
             .right("share_pct", "Of calls", 9, |(_, _, n, calls)| share(n, calls))
@@ -177,19 +205,19 @@ impl Syscalls {
     }
 
     fn under_way(&self, at: &Moment<'_>) -> Panel {
-        let calls = self.calls;
+        let tables = self.tables;
         let began = self
             .open
             .iter()
             .filter(|(_, begin)| begin.with)
             .map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
         let ns = at.now.saturating_sub(at.start);
-        let before = self.before.threads().filter_map(|thread| Some((thread.tid, thread.call?.0, ns, true)));
-        let mut list: Vec<(i32, i64, u64, bool)> = began.chain(before).collect();
+        let before = self.before.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?, ns, true)));
+        let mut list: Vec<(i32, Call, u64, bool)> = began.chain(before).collect();
         arrange_by_key(&mut list, |(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
         Sheet::of(list, |(tid, ..)| tid as u64)
             .task(at, |(tid, ..)| tid)
-            .left("call", "Call", 20, |(_, call, ..)| text(calls.name(call)))
+            .left("call", "Call", 20, |(_, call, ..)| text(tables.name(call)))
             .right("so_far_ns", "So far", 9, |(_, _, ns, _)| Cell::Time(ns))
             .left("since", "", 12, |(.., is_before)| before::mark(is_before))
             .panel("Under way")
@@ -203,7 +231,7 @@ impl Syscalls {
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
-        let calls = self.calls;
+        let tables = self.tables;
         let error = |result: i64| match result {
             -4095..0 => text(error_name(result.unsigned_abs() as u32)),
             _ => Cell::Empty,
@@ -211,7 +239,7 @@ impl Syscalls {
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (_, _, time, _))| Cell::Time(at.after(*time)))
             .task(at, |(.., (tid, ..))| *tid)
-            .left("call", "Call", 20, |(.., (_, call, ..))| text(calls.name(*call)))
+            .left("call", "Call", 20, |(.., (_, call, ..))| text(tables.name(*call)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .right("result", "Result", 12, |(.., (.., result))| Cell::Id(*result))
             .left("errno", "Error", 14, |(.., (.., result))| error(*result))
@@ -219,59 +247,27 @@ impl Syscalls {
     }
 }
 
-/// The table that has the names of system calls: each architecture has numbers of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Calls {
-    /// This machine's.
-    #[default]
-    Own,
-    X86_64,
-    Aarch64,
-}
-
-impl Calls {
-    /// That of a machine whose architecture uname calls so.
-    fn of(arch: &str) -> Self {
-        match arch {
-            "x86_64" => Self::X86_64,
-            "aarch64" => Self::Aarch64,
-            _ => Self::Own,
-        }
-    }
-
-    /// The name of a call.
-    fn name(self, number: i64) -> String {
-        let at = usize::try_from(number).ok();
-        let known = at.and_then(|at| match self {
-            Self::Own => syscalls::Sysno::new(at).map(|call| call.name()),
-            Self::X86_64 => syscalls::x86_64::Sysno::new(at).map(|call| call.name()),
-            Self::Aarch64 => syscalls::aarch64::Sysno::new(at).map(|call| call.name()),
-        });
-        known.map_or_else(|| format!("call {number}"), str::to_owned)
-    }
-}
-
-/// The name of an error number, as x86, Arm and most others have it; the number itself where it has none.
-fn error_name(errno: u32) -> String {
-    let known = syscalls::Errno::new(errno as i32).name();
-    known.map_or_else(|| errno.to_string(), str::to_owned)
-}
-
-/// The name of a call of this machine.
-pub(crate) fn name(number: i64) -> String {
-    Calls::Own.name(number)
+/// The ABI of a call whose sample has no registers: that of its process's program.
+fn abi_of(hit: &Sample<'_>, cx: &Context<'_>) -> Abi {
+    if cx.session.is_32_bit(hit.pid) { Abi::Compat } else { Abi::Native }
 }
 
 impl Unit for Syscalls {
     fn event_requests(&self) -> Vec<EventRequest> {
-        EVENTS.iter().zip(&self.filters).map(|(event, filter)| EventRequest::new(*event).only(filter.clone())).collect()
+        let registers = [REGISTERS, 0];
+        let own = EVENTS.iter().zip(&self.filters).zip(registers);
+        let want = |((event, filter), registers): ((&&str, &Option<String>), u64)| EventRequest {
+            registers,
+            ..EventRequest::new(*event).only(filter.clone())
+        };
+        own.map(want).collect()
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        self.calls = Calls::of(event.arch);
+        self.tables = CallTables::of(event.arch);
         let number = Num::of(event.format, "id")?;
         if event.role == 0 {
-            self.enter = Some(number);
+            (self.enter, self.abis) = (Some(number), AbiReader::of(self.tables));
             return Ok(());
         }
         self.than.bind(event.format)?;
@@ -287,8 +283,10 @@ impl Unit for Syscalls {
         self.before.ask(&mut self.chosen, cx);
         self.before.is_told(hit.tid);
         if hit.role == 0 {
-            if let Some(number) = &self.enter {
-                self.open.begin(hit.tid, number.get(hit.raw), hit.time, cx.counts(hit.cpu));
+            if let Some(number) = self.enter.as_ref().map(|number| number.get(hit.raw)) {
+                let call = self.entering(hit, number, cx);
+                self.newborn.remove(&hit.tid);
+                self.open.begin(hit.tid, call, hit.time, cx.counts(hit.cpu));
             }
         } else if let Some((number, result)) = &self.exit {
             let (number, result) = (number.get(hit.raw), result.get(hit.raw));
@@ -305,19 +303,25 @@ impl Unit for Syscalls {
         self.before.ask(&mut self.chosen, cx);
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        match record {
-            Record::Exit(task) => {
-                self.open.take(&task.tid);
-                self.before.is_told(task.tid);
-            }
-            Record::Fork(task) => self.chosen.follow(task),
-            _ => {}
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.open.follow(change, |tid| tid);
+        self.before.follow(change);
+        match change {
+            ThreadChange::Born { tid, .. } => drop(self.newborn.insert(*tid)),
+            ThreadChange::Ended { tid, .. } => drop(self.newborn.remove(tid)),
+            ThreadChange::Exec { from, gone, .. } => gone.iter().chain(from).for_each(|tid| {
+                self.newborn.remove(tid);
+            }),
         }
     }
 
     fn lost(&mut self, _lost: &Lost) {
         self.open.forget();
+        self.newborn.clear();
         self.before.forget();
     }
 
@@ -326,7 +330,7 @@ impl Unit for Syscalls {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let calls = self.calls;
+        let tables = self.tables;
         let chosen =
             at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
         let all = chosen.map_or_else(|| self.rows.values().map(|row| &row.stats).sum(), |row| row.stats.clone());
@@ -338,7 +342,7 @@ impl Unit for Syscalls {
             self.by_thread(at),
             self.slow(at),
             latency::by_powers("Distribution", &all, Measure::Time),
-            self.course.series("Calls over time", at, Measure::Count, 24, |number| calls.name(*number)),
+            self.course.series("Calls over time", at, Measure::Count, 24, |number| tables.name(*number)),
         ];
         panels.extend(containers);
         panels
@@ -349,39 +353,5 @@ impl Unit for Syscalls {
         self.threads.clear();
         self.slowest.clear();
         self.course.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_of_the_machine_that_made_the_calls() {
-        let names = |number| ["x86_64", "aarch64", ""].map(|arch| Calls::of(arch).name(number));
-        assert_eq!(names(0)[..2], ["read", "io_setup"]);
-        assert_eq!(names(221)[..2], ["fadvise64", "execve"]);
-        assert_eq!(names(221)[2], Calls::of(std::env::consts::ARCH).name(221));
-        assert_eq!(names(-1), ["call -1", "call -1", "call -1"].map(str::to_owned));
-    }
-
-    #[test]
-    fn errors_have_names_those_within_the_kernel_too() {
-        for (errno, name) in [
-            (1, "EPERM"),
-            (11, "EAGAIN"),
-            (35, "EDEADLK"),
-            (40, "ELOOP"),
-            (95, "EOPNOTSUPP"),
-            (115, "EINPROGRESS"),
-            (133, "EHWPOISON"),
-            (512, "ERESTARTSYS"),
-            (516, "ERESTART_RESTARTBLOCK"),
-            (0, "0"),
-            (41, "41"),
-            (4095, "4095"),
-        ] {
-            assert_eq!(error_name(errno), name);
-        }
     }
 }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Cell, Measure, Panel, unit};
 use crate::profile::RetainedStack;
 use crate::query::row_order::arrange_by_key;
+use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 
 use super::kit::columns::{by_weight, id, note, right, share, text, time};
 use super::kit::field::Threshold;
@@ -90,14 +91,31 @@ impl ThreadState {
     }
 }
 
+/// The circumstances of a state that a task is in.
 #[derive(Clone, Copy, Debug)]
-struct Now {
-    state: ThreadState,
-    since: u64,
+struct Within {
     /// Whether the CPU that it has, is to have or had last is a chosen one.
     counts: bool,
     /// Where it left the CPU.
     stack: RetainedStack,
+    /// When the end of the task was reported: it runs on up to its last switch, and no longer.
+    ended: Option<u64>,
+}
+
+/// The state that a task is in.
+type Now = OpenSpan<ThreadState, Within>;
+
+impl Within {
+    fn new(counts: bool, stack: RetainedStack) -> Self {
+        Self { counts, stack, ended: None }
+    }
+}
+
+impl Now {
+    /// The time up to which it counts.
+    fn until(&self, now: u64) -> u64 {
+        self.with.ended.map_or(now, |ended| ended.min(now))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -122,14 +140,14 @@ struct TaskState {
     stack: bool,
     only: Vec<ThreadState>,
     than: Threshold,
-    tasks: FxHashMap<i32, Now>,
+    tasks: OpenSpans<i32, ThreadState, Within>,
     rows: FxHashMap<i32, Row>,
     /// Where the CPUs' switches began: who left at the first one had been running.
     began: u64,
     since: u64,
     seen_cpus: FxHashMap<u32, i32>,
     /// Who each CPU was given to last, and when.
-    current: FxHashMap<u32, (i32, u64)>,
+    current: OpenSpans<u32, i32, ()>,
     /// Switches from idle that were not recorded.
     missed: u64,
     blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
@@ -173,39 +191,46 @@ impl TaskState {
         }
         let counts = cx.counts(cpu);
         let before = match to {
-            Some(state) => self.tasks.insert(tid, Now { state, since: hit.time, counts, stack }),
-            None => self.tasks.remove(&tid),
+            Some(state) => self.tasks.replace(tid, state, hit.time, Within::new(counts, stack)),
+            None => self.tasks.take(&tid),
         };
         let first = before.is_none();
         // Until its first record, a task was in the state that this record ends.
         let before = before.unwrap_or(Now {
-            state: self.first_state(tid, to, hit),
+            what: self.first_state(tid, to, hit),
             since: self.began,
-            counts,
-            stack: RetainedStack::NONE,
+            with: Within::new(counts, RetainedStack::NONE),
         });
         // Who waits may be taken by another CPU than the one that it waited for.
-        if !(if before.state == ThreadState::Runnable { counts } else { before.counts }) {
+        if !(if before.what == ThreadState::Runnable { counts } else { before.with.counts }) {
             return;
         }
-        let ns = hit.time.saturating_sub(before.since);
+        let (state, stack, ns) = (before.what, before.with.stack, before.took(hit.time));
         let row = self.rows.entry(tid).or_default();
-        row.spent[before.state as usize] += hit.time.saturating_sub(before.since.max(self.since));
-        if first || !(self.only.is_empty() || self.only.contains(&before.state)) {
+        row.spent[state as usize] += hit.time.saturating_sub(before.since.max(self.since));
+        if first || !(self.only.is_empty() || self.only.contains(&state)) {
             return;
         }
         let above = self.than.is_exceeded(&Sample { tid, ..*hit }, cx.names, ns);
         if above || !self.than.is_set() {
-            let (.., words) = ThreadState::ALL[before.state as usize];
-            cx.find(tid, before.stack, || format!("{words} for {}", unit::duration(ns)));
+            let (.., words) = ThreadState::ALL[state as usize];
+            cx.find(tid, stack, || format!("{words} for {}", unit::duration(ns)));
         }
-        let stats = row.periods.entry(before.state).or_default();
+        let stats = row.periods.entry(state).or_default();
         stats.add_than(ns, above);
-        if before.state.sleeps() {
-            self.blocked.entry((tid, before.state, before.stack)).or_default().add(ns);
+        if state.sleeps() {
+            self.blocked.entry((tid, state, stack)).or_default().add(ns);
         }
-        if before.state != ThreadState::Running && (above || !self.than.is_set()) && self.slowest.takes(ns) {
-            self.slowest.add(ns, Slow { tid, state: before.state, end: hit.time, stack: before.stack });
+        if state != ThreadState::Running && (above || !self.than.is_set()) && self.slowest.takes(ns) {
+            self.slowest.add(ns, Slow { tid, state, end: hit.time, stack });
+        }
+    }
+
+    /// The time of a task in a state ends without a record of its own.
+    fn close(&mut self, tid: i32, now: &Now, until: u64) {
+        if now.with.counts {
+            let row = self.rows.entry(tid).or_default();
+            row.spent[now.what as usize] += until.saturating_sub(now.since.max(self.since));
         }
     }
 
@@ -225,10 +250,10 @@ impl TaskState {
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
         }
-        let before = self.current.insert(hit.cpu, (switch.next, hit.time));
+        let before = self.current.replace(hit.cpu, switch.next, hit.time, ()).map(|run| (run.what, run.since));
         let now = self.tasks.get(&switch.prev).copied();
         if let (Some((0, idle_since)), Some(now)) = (before, now)
-            && now.state == ThreadState::Runnable
+            && now.what == ThreadState::Runnable
         {
             // Guests were seen that do not record every switch from idle. The CPU was free: it ran since it could.
             self.missed += u64::from(cx.counts(hit.cpu));
@@ -243,14 +268,14 @@ impl TaskState {
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
         }
-        let awake = self.tasks.get(&tid).is_some_and(|now| !now.state.sleeps());
+        let awake = self.tasks.get(&tid).is_some_and(|now| !now.what.sleeps());
         if awake {
             return;
         }
-        if hit.role == 2 && !self.tasks.contains_key(&tid) && self.chosen.follows(tid, cx) {
+        if hit.role == 2 && self.tasks.get(&tid).is_none() && self.chosen.follows(tid, cx) {
             // It begins here.
             let (state, stack, counts) = (ThreadState::Runnable, RetainedStack::NONE, cx.counts(cpu));
-            self.tasks.insert(tid, Now { state, since: hit.time, counts, stack });
+            self.tasks.begin(tid, state, hit.time, Within::new(counts, stack));
             if counts {
                 self.rows.entry(tid).or_default();
             }
@@ -262,8 +287,8 @@ impl TaskState {
     /// Time of a thread in each state, up to now.
     fn spent(&self, tid: i32, row: &Row, now: u64) -> [u64; 9] {
         let mut spent = row.spent;
-        if let Some(current) = self.tasks.get(&tid).filter(|current| current.counts) {
-            spent[current.state as usize] += now.saturating_sub(current.since.max(self.since));
+        if let Some(current) = self.tasks.get(&tid).filter(|current| current.with.counts) {
+            spent[current.what as usize] += current.until(now).saturating_sub(current.since.max(self.since));
         }
         spent
     }
@@ -308,11 +333,11 @@ impl TaskState {
     }
 
     fn by_task(&self, at: &Moment<'_>, list: &[(i32, [u64; 9])]) -> Panel {
-        let now = |tid: i32| self.tasks.get(&tid);
-        let so_far = |now: &Now| Cell::Time(at.now.saturating_sub(now.since));
+        let now = |tid: i32| self.tasks.get(&tid).filter(|now| now.with.ended.is_none());
+        let so_far = |now: &Now| Cell::Time(now.took(at.now));
         let sheet = Sheet::of(list.iter().copied(), |(tid, _)| tid as u64)
             .task(at, |(tid, _)| tid)
-            .left("state", "Now", 4, |(tid, _)| text(now(tid).map_or("–", |now| now.state.letter())))
+            .left("state", "Now", 4, |(tid, _)| text(now(tid).map_or("–", |now| now.what.letter())))
             .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
             .right("total_ns", "Known", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
         let sheet = self.with_states(sheet, |(_, spent)| spent);
@@ -350,9 +375,9 @@ impl TaskState {
     fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, ThreadState, RetainedStack, u64, u64)> {
         let mut sums: FxHashMap<(i32, ThreadState, RetainedStack), (u64, u64)> =
             self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();
-        for (tid, now) in self.tasks.iter().filter(|(_, now)| now.counts && now.state.sleeps() && self.shows(now.state))
-        {
-            let entry = sums.entry((*tid, now.state, now.stack)).or_default();
+        let asleep = |now: &Now| now.with.counts && now.what.sleeps() && self.shows(now.what);
+        for (tid, now) in self.tasks.iter().filter(|(_, now)| asleep(now)) {
+            let entry = sums.entry((*tid, now.what, now.with.stack)).or_default();
             *entry = (entry.0 + at.now.saturating_sub(now.since.max(self.since)), entry.1 + 1);
         }
         let mut list: Vec<_> = sums.into_iter().map(|((tid, s, pin), (ns, n))| (tid, s, pin, ns, n)).collect();
@@ -406,7 +431,7 @@ impl Unit for TaskState {
     }
 
     fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
-        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|run| run.what), tid) {
             self.switch(switch, &Sample::came(cpu, tid, time), cx);
         }
     }
@@ -415,16 +440,38 @@ impl Unit for TaskState {
         Some(&mut self.chosen)
     }
 
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
+        match change {
+            // A thread that ended without a last switch may have had the number.
+            ThreadChange::Born { tid, .. } => {
+                let before = self.tasks.take(tid);
+                before.into_iter().for_each(|before| self.close(*tid, &before, before.until(time)));
+            }
+            ThreadChange::Ended { tid, .. } => {
+                self.tasks.newest(tid).into_iter().for_each(|now| now.with.ended = Some(time));
+            }
+            ThreadChange::Exec { pid, from, gone } => {
+                for tid in gone {
+                    self.tasks.take(tid).into_iter().for_each(|now| self.close(*tid, &now, time));
+                }
+                if let Some((from, now)) = from.and_then(|from| Some((from, self.tasks.take(&from)?))) {
+                    // The state goes on under the new number, and counts for each up to and from now.
+                    self.close(from, &now, time);
+                    self.tasks.replace(*pid, now.what, time, now.with);
+                    self.current.rename(&from, *pid);
+                }
+            }
+        }
+    }
+
     fn lost(&mut self, lost: &Lost) {
         // What happened meanwhile is not known: what was known of every task ends where the gap begins.
-        for (tid, now) in self.tasks.drain().filter(|(_, now)| now.counts) {
-            let row = self.rows.entry(tid).or_default();
-            row.spent[now.state as usize] += lost.from.saturating_sub(now.since.max(self.since));
-        }
+        let tasks = std::mem::take(&mut self.tasks);
+        tasks.iter().for_each(|(tid, now)| self.close(*tid, now, now.until(lost.from)));
         self.began = lost.until;
         self.since = self.since.max(lost.until);
         self.seen_cpus.clear();
-        self.current.clear();
+        self.current.forget();
     }
 
     fn loss_text(&self) -> &'static str {
@@ -446,7 +493,7 @@ impl Unit for TaskState {
         self.blocked.clear();
         self.slowest.clear();
         let alive = &self.tasks;
-        self.rows.retain(|tid, _| alive.get(tid).is_some_and(|now| now.counts));
+        self.rows.retain(|tid, _| alive.get(tid).is_some_and(|now| now.with.counts));
         self.rows.values_mut().for_each(|row| *row = Row::default());
     }
 }

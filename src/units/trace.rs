@@ -15,6 +15,7 @@ use super::kit::joint::{self, Sources};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
     Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit,
+    follow_threads,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -218,9 +219,11 @@ impl Unit for Trace {
 
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
         self.sources.side(record, time, cx);
-        if let (Record::Fork(task), Some(chosen)) = (record, &mut self.chosen) {
-            chosen.follow(task);
-        }
+        follow_threads(self, record, time, cx);
+    }
+
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        self.chosen.as_mut()
     }
 
     fn lost(&mut self, lost: &Lost) {

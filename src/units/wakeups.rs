@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use super::kit::columns::{by_weight, id, text, time};
 use super::kit::field::Num;
@@ -165,6 +165,10 @@ impl Unit for Wakeups {
 
     fn lost(&mut self, _lost: &Lost) {
         self.waking.forget();
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        self.waking.follow(change, |tid| tid);
     }
 
     fn chosen(&mut self) -> Option<&mut ThreadChoice> {

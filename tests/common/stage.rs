@@ -7,6 +7,7 @@ use perfprof_tui::event::format::Format;
 use perfprof_tui::panel::{self, Panel, Rows};
 use perfprof_tui::profile::{Frame, NodeId, Profile, RetainedStack};
 use perfprof_tui::record::Record;
+use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
 use perfprof_tui::units::kit::{
     Context, Event, Lost, Moment, Points, Sample, Settings, Spec, ThreadNames, Unit, ViewState,
@@ -129,6 +130,7 @@ impl Stage {
             data_src: 0,
             user: false,
             guest: false,
+            registers: UserState::default(),
             raw: &[],
             stack: RetainedStack::NONE,
         }
@@ -164,6 +166,12 @@ impl Stage {
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
         let mut cx = Context::new(&self.session, &mut self.names, &self.own);
         self.unit.side(record, START + after, &mut cx);
+    }
+
+    /// Gives the session and the unit a record of threads, as a source would.
+    pub fn thread(&mut self, record: &Record<'_>, after: u64) {
+        self.side(record, after);
+        self.session.apply(record, START + after);
     }
 
     /// A record of its own says that a thread came to a CPU.
@@ -207,6 +215,11 @@ impl Stage {
     pub fn until(&mut self, after: u64) -> &mut Self {
         self.now = self.now.max(START + after);
         self
+    }
+
+    /// Panels are to be made.
+    pub fn settle(&mut self) {
+        self.unit.settle(&mut Context::new(&self.session, &mut self.names, &self.own));
     }
 
     pub fn panels(&mut self) -> Vec<Panel> {

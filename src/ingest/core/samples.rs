@@ -41,6 +41,9 @@ impl Core {
         let mut sample = sample;
         let (time, mode) = (sample.time, header.misc & misc::CPUMODE_MASK);
         let live = self.session.origin() == Origin::Live;
+        if sample.tid != sample.pid {
+            self.session.met(sample.pid, sample.tid);
+        }
         // A task that has ended has no number any more, and goes on to its last switch.
         if live
             && sample.tid == -1

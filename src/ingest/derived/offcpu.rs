@@ -2,7 +2,7 @@
 
 use crate::profile::SiteId;
 use crate::record::Sample;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use super::{Finder, Series, SeriesInput, SeriesList, SiteDuration};
 use crate::ingest::switches::Switches;
@@ -47,6 +47,10 @@ impl Series for OffCpu {
 
     fn came(&mut self, tid: i32, time: u64) -> Option<SiteDuration> {
         self.away.take(&tid).map(|away| (away.with, away.took(time)))
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange) {
+        self.away.follow(change, |tid| tid);
     }
 
     fn forget(&mut self, _lost: u64) {

@@ -6,7 +6,7 @@ use crate::event::format::{Field, Format};
 use crate::event::plain;
 use crate::profile::SiteId;
 use crate::record::Sample;
-use crate::record::open_spans::OpenSpans;
+use crate::record::open_spans::{OpenSpans, ThreadChange};
 
 use super::{Finder, Series, SeriesInput, SeriesList, SiteDuration};
 use crate::ingest::tracepoints;
@@ -121,10 +121,12 @@ impl Series for Pairing {
         }
         let (lane, what) = self.lane(&self.fields[usize::from(event == self.end)], sample)?;
         if event == self.end {
-            // A signal's handler returns by rt_sigreturn, whose exit has the number -1.
-            let any = matches!(self.key, Key::Thread(_)) && what[0] as i32 == -1;
-            let begin =
-                if any { self.begun.take(&lane) } else { self.begun.end(&lane, &what).map(|(begin, _)| begin) }?;
+            // A thread is in one call at a time, so that a return ends that one, whatever its number is: a signal's
+            // handler returns by rt_sigreturn with the number -1, and execveat returns with that of execve.
+            let begin = match self.key {
+                Key::Thread(_) => self.begun.take(&lane),
+                _ => self.begun.end(&lane, &what).map(|(begin, _)| begin),
+            }?;
             return Some((begin.with, begin.took(sample.time)));
         }
         match site {
@@ -134,6 +136,12 @@ impl Series for Pairing {
             None => drop(self.begun.end(&lane, &what)),
         }
         None
+    }
+
+    fn thread_changed(&mut self, change: &ThreadChange) {
+        if let Key::Thread(_) = self.key {
+            self.begun.follow(change, |tid| [tid as u64, 0]);
+        }
     }
 
     fn forget(&mut self, _lost: u64) {

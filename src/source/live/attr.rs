@@ -176,6 +176,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     }
     // Hardware that samples loads and stores (`perf mem`) says what they cost and where data came from.
     attr.sample_type |= own.sample_type | common.extras.fields;
+    attr.regs_user |= own.regs_user;
     common.exclude.apply(&mut attr);
     if let Some(filter) = &event.filter {
         attr.set(Flag::ExcludeUser, attr.has(Flag::ExcludeUser) || filter.exclude_user);

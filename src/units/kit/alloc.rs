@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::RetainedStack;
 use crate::query::symbol_stacks::Name;
+use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
 use crate::session::Session;
 
 use super::field::{BoundExpr, Num};
@@ -34,6 +35,24 @@ struct Function {
     /// Which argument is the pointer that is released.
     frees: Option<usize>,
     allocates: bool,
+}
+
+impl Function {
+    /// The level of a function: those of a higher one may call those below.
+    fn level(&self) -> u8 {
+        match self.name {
+            "operator_new_array" => 4,
+            "operator_new" => 3,
+            "realloc" | "calloc" | "memalign" | "aligned_alloc" => 2,
+            "malloc" => 1,
+            _ => 0,
+        }
+    }
+
+    /// True if a function may call another one before it returns.
+    fn calls(&self, other: &Self) -> bool {
+        self.level() > other.level()
+    }
 }
 
 const FUNCTIONS: &[Function] = &[
@@ -126,21 +145,21 @@ enum Fields {
     Return { value: Num },
 }
 
+/// A call of a function that has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    function: usize,
     bytes: u64,
     freed: u64,
     stack: RetainedStack,
 }
 
 /// Reads allocations.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AllocReader {
     roles: Vec<Role>,
     fields: FxHashMap<u16, Fields>,
-    /// Calls that have not returned, by thread, innermost last.
-    pending: FxHashMap<i32, Vec<Pending>>,
+    /// Calls that have not returned, by thread, each with the place of its function.
+    pending: OpenSpans<i32, usize, Pending>,
     library: Option<String>,
     /// That of C++.
     cxx: Option<String>,
@@ -198,7 +217,7 @@ impl AllocReader {
             false
         };
         let pointer = settings.get("key").map(str::to_owned);
-        let (fields, pending) = Default::default();
+        let (fields, pending) = (FxHashMap::default(), OpenSpans::nested());
         Ok(Self { roles, fields, pending, library, cxx, by_process, pointer })
     }
 
@@ -292,31 +311,27 @@ impl AllocReader {
                 let own = &FUNCTIONS[*function];
                 let bytes = own.size.iter().map(|i| arg(*i)).fold(1u64, u64::saturating_mul);
                 let freed = own.frees.map_or(0, arg);
-                let calls = self.pending.entry(hit.tid).or_default();
+                // A call within another one that does not make it: that one has returned unseen, by an exception or
+                // because its return was not recorded.
+                while self.pending.get(&hit.tid).is_some_and(|call| !FUNCTIONS[call.what].calls(own)) {
+                    self.pending.take(&hit.tid);
+                }
                 if !own.allocates {
-                    // munmap inside of free is the library's own affair.
-                    return [if calls.is_empty() { free(freed, hit.stack) } else { None }, None];
+                    // munmap inside of malloc is the library's own affair.
+                    let is_outer = self.pending.get(&hit.tid).is_none();
+                    return [if is_outer { free(freed, hit.stack) } else { None }, None];
                 }
-                if own.cxx.is_some() {
-                    // It calls itself in no other way: the one before was left by an exception.
-                    let before = calls.iter().position(|call| call.function == *function);
-                    calls.truncate(before.unwrap_or(calls.len()));
-                }
-                if calls.len() < 8 {
-                    calls.push(Pending { function: *function, bytes, freed, stack: hit.stack });
-                }
+                self.pending.begin(hit.tid, *function, hit.time, Pending { bytes, freed, stack: hit.stack });
                 [None, None]
             }
             (Fields::Return { value }, Role::Return(function)) => {
                 let address = value.get(hit.raw) as u64;
-                let Some(calls) = self.pending.get_mut(&hit.tid) else { return [None, None] };
-                let Some(at) = calls.iter().rposition(|call| call.function == *function) else { return [None, None] };
-                let call = calls[at];
-                calls.truncate(at);
+                let Some((call, _)) = self.pending.end(&hit.tid, function) else { return [None, None] };
                 // What one function of the library takes from another belongs to the outer one.
-                if at > 0 {
+                if self.pending.get(&hit.tid).is_some() {
                     return [None, None];
                 }
+                let call = call.with;
                 let made = alloc(address, call.bytes, call.stack);
                 let gone = if made.is_some() { free(call.freed, call.stack) } else { None };
                 [gone, made]
@@ -327,7 +342,77 @@ impl AllocReader {
 
     /// Records were lost: calls under way may have returned.
     pub(crate) fn lost(&mut self) {
-        self.pending.clear();
+        self.pending.forget();
+    }
+
+    /// Follows the threads whose calls have not returned.
+    pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {
+        self.pending.follow(change, |tid| tid);
+    }
+}
+
+/// An allocated block, with the time and what is known of it.
+pub(crate) type Block<B> = OpenSpan<(), B>;
+
+/// Blocks that are allocated and not freed yet, by process and address.
+#[derive(Debug)]
+pub(crate) struct Blocks<B> {
+    by_process: FxHashMap<i32, OpenSpans<u64, (), B>>,
+    /// Those of processes that have ended, and whose numbers others have.
+    former: Vec<OpenSpans<u64, (), B>>,
+    len: usize,
+}
+
+/// Blocks that are remembered.
+const MAX_BLOCKS: usize = 8_000_000;
+
+impl<B> Default for Blocks<B> {
+    fn default() -> Self {
+        Self { by_process: FxHashMap::default(), former: Vec::new(), len: 0 }
+    }
+}
+
+impl<B> Blocks<B> {
+    /// True if no more can be remembered.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= MAX_BLOCKS
+    }
+
+    /// A block is allocated; the one that was at its address was freed unseen.
+    pub(crate) fn alloc(&mut self, (pid, address): (i32, u64), time: u64, with: B) -> Option<Block<B>> {
+        let own = self.by_process.entry(pid).or_insert_with(|| OpenSpans::one_by_one().of_most(MAX_BLOCKS));
+        let before = own.replace(address, (), time, with);
+        self.len += usize::from(before.is_none());
+        before
+    }
+
+    /// A block is freed, if it was seen allocated.
+    pub(crate) fn free(&mut self, (pid, address): (i32, u64)) -> Option<Block<B>> {
+        let freed = self.by_process.get_mut(&pid)?.take(&address)?;
+        self.len -= 1;
+        Some(freed)
+    }
+
+    /// All blocks, with those of processes that have ended.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Block<B>> {
+        self.by_process.values().chain(&self.former).flat_map(|own| own.iter().map(|(_, block)| block))
+    }
+
+    /// Follows the processes whose memory it is: the blocks that go with a program that another one replaces. Those of
+    /// a process that has ended stay; the next one with its number has addresses of its own.
+    pub(crate) fn thread_changed(&mut self, change: &ThreadChange) -> Option<OpenSpans<u64, (), B>> {
+        match change {
+            ThreadChange::Born { pid, tid } if pid == tid => {
+                self.former.extend(self.by_process.remove(pid));
+                None
+            }
+            ThreadChange::Exec { pid, .. } => {
+                let gone = self.by_process.remove(pid)?;
+                self.len -= gone.len();
+                Some(gone)
+            }
+            _ => None,
+        }
     }
 }
 

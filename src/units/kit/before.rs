@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::panel::Cell;
+use crate::record::open_spans::ThreadChange;
 use crate::session::BlockedThread;
 
 use super::columns::text;
@@ -33,6 +34,16 @@ impl Before {
     /// A record tells what a thread does now.
     pub(crate) fn is_told(&mut self, tid: i32) {
         self.threads.remove(&tid);
+    }
+
+    /// Follows the threads: one that ends is blocked no more.
+    pub(crate) fn follow(&mut self, change: &ThreadChange) {
+        match change {
+            ThreadChange::Born { tid, .. } | ThreadChange::Ended { tid, .. } => self.is_told(*tid),
+            ThreadChange::Exec { pid, from, gone } => gone.iter().chain(from).chain([pid]).for_each(|tid| {
+                self.threads.remove(tid);
+            }),
+        }
     }
 
     pub(crate) fn threads(&self) -> impl Iterator<Item = &BlockedThread> {

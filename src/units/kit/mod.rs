@@ -42,6 +42,8 @@ use crate::event::format::Format;
 use crate::panel::Panel;
 use crate::profile::RetainedStack;
 use crate::record::Record;
+use crate::record::open_spans::ThreadChange;
+use crate::record::sample::UserState;
 use crate::session::Session;
 
 pub(crate) use alike::Alike;
@@ -125,6 +127,8 @@ pub struct EventRequest {
     pub rate: Option<Rate>,
     /// Whether samples say which address was touched, what that cost and where the data came from.
     pub memory: bool,
+    /// User registers that samples need, as bits of `sample_regs_user`.
+    pub registers: u64,
     /// Whether changes of the kernel's own code are told, too.
     pub text_poke: bool,
     /// The field in which a probe of a function's entry tells the return address.
@@ -202,6 +206,8 @@ pub struct Sample<'a> {
     pub user: bool,
     /// Whether it was in the guest of a virtual machine.
     pub guest: bool,
+    /// The user's registers, where the unit requests some ([`EventRequest::registers`]).
+    pub registers: UserState<'a>,
     /// A tracepoint's fields, laid out as [`Event::format`] has them; empty of other events.
     pub raw: &'a [u8],
     /// Its call chain, where the unit wants it.
@@ -214,7 +220,25 @@ impl Sample<'_> {
         let (role, event) = (usize::MAX, u16::MAX);
         let (ip, addr, period, weight, data_src) = (0, 0, 1, 0, 0);
         let (user, guest, raw, stack) = (false, false, &[][..], RetainedStack::NONE);
-        Self { role, event, time, cpu, pid: -1, tid, ip, addr, period, weight, data_src, user, guest, raw, stack }
+        let (pid, registers) = (-1, UserState::default());
+        Self {
+            role,
+            event,
+            time,
+            cpu,
+            pid,
+            tid,
+            ip,
+            addr,
+            period,
+            weight,
+            data_src,
+            user,
+            guest,
+            registers,
+            raw,
+            stack,
+        }
     }
 }
 
@@ -293,9 +317,8 @@ impl<'a> Context<'a> {
 
     /// Whether a key is of a thread of ours: where what it is computed from names a thread.
     pub(crate) fn is_own_key(&self, expression: &str, key: &RowKey) -> bool {
-        let names_thread = expression.ends_with("tid") || expression.ends_with("pid");
         let tid = if let RowKey::Int(n) = key { i32::try_from(*n).ok() } else { None };
-        names_thread && tid.is_some_and(|tid| self.own.contains(&tid))
+        names_thread(expression) && tid.is_some_and(|tid| self.own.contains(&tid))
     }
 
     /// The name of a thread now.
@@ -320,6 +343,23 @@ impl Debug for dyn Unit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unit").finish_non_exhaustive()
     }
+}
+
+/// True if a key that is computed so names a thread.
+pub(crate) fn names_thread(expression: &str) -> bool {
+    expression.ends_with("tid") || expression.ends_with("pid")
+}
+
+/// Has a unit follow the threads that a record tells of: those that it chooses, and those whose spans are open.
+pub(crate) fn follow_threads(unit: &mut (impl Unit + ?Sized), record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+    if let (Record::Fork(task), Some(chosen)) = (record, unit.chosen()) {
+        chosen.follow(task);
+    }
+    let Some(change) = cx.session.thread_change(record) else { return };
+    if let (ThreadChange::Exec { pid, from: Some(from), .. }, Some(chosen)) = (&change, unit.chosen()) {
+        chosen.renumber(*from, *pid);
+    }
+    unit.thread_changed(&change, time, cx);
 }
 
 /// An analysis unit: takes records in, in order of time, and gives panels out.
@@ -361,18 +401,20 @@ pub trait Unit: Send + Sync {
         false
     }
 
-    /// The threads that it chooses by itself, where those are followed when they fork, and nothing else of
-    /// [`Unit::side`] is of interest.
+    /// The threads that it chooses by itself, which are followed when they fork or get another number.
     fn chosen(&mut self) -> Option<&mut ThreadChoice> {
         None
     }
 
-    /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
-        if let (Record::Fork(task), Some(chosen)) = (record, self.chosen()) {
-            chosen.follow(task);
-        }
+    /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs. A unit that wants some of
+    /// them calls [`follow_threads`], as this does.
+    fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        follow_threads(self, record, time, cx);
     }
+
+    /// A thread begins, ends or gets another number: a unit that pairs what threads begin with what they end has its
+    /// spans follow.
+    fn thread_changed(&mut self, _change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {}
 
     /// A thread has come to a CPU, by a record of its own (`PERF_RECORD_SWITCH_CPU_WIDE`).
     fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}

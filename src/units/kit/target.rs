@@ -65,6 +65,15 @@ impl ThreadChoice {
             self.without.insert(begins.tid);
         }
     }
+
+    /// A thread gets another number: it stays chosen, or left out.
+    pub(crate) fn renumber(&mut self, from: i32, to: i32) {
+        for set in [&mut self.tids, &mut self.without] {
+            if set.remove(&from) {
+                set.insert(to);
+            }
+        }
+    }
 }
 
 /// Threads whose groups are remembered; when there are more, all are asked for anew.

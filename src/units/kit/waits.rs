@@ -153,6 +153,7 @@ mod tests {
             cpu: 0,
             place: place.to_owned(),
             call: Some((202, [0, op])),
+            is_32_bit: false,
         };
         assert!(waits_for_work(&thread('I', true, "worker_thread", 0)));
         assert!(waits_for_work(&thread('S', true, "kcompactd", 0)));

@@ -1,0 +1,283 @@
+//! The names of system calls and errors. Each architecture has a table of numbers for each of its ABIs.
+
+use crate::record::sample::UserState;
+use crate::session::BlockedThread;
+
+/// The ABI by which a call was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Abi {
+    /// That of the kernel's own word size.
+    #[default]
+    Native,
+    /// The 32-bit one of a 64-bit kernel: 32-bit programs, and `int 0x80` in 64-bit ones.
+    Compat,
+}
+
+/// A system call, by its number in the table of an ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Call {
+    pub(super) number: i64,
+    pub(super) abi: Abi,
+}
+
+impl Call {
+    /// The call that a thread is blocked in.
+    pub(super) fn of_blocked(thread: &BlockedThread) -> Option<Self> {
+        let abi = if thread.is_32_bit { Abi::Compat } else { Abi::Native };
+        thread.call.map(|(number, _)| Self { number, abi })
+    }
+}
+
+/// Tells by which ABI calls are made, from the user's registers at their entry.
+#[derive(Debug, Default)]
+pub(super) struct AbiReader {
+    is_x86_64: bool,
+    /// A call was seen whose `rcx` is its return address: the `syscall` instruction leaves it there. CPUs with FRED
+    /// never do, so that another `rcx` says nothing on them.
+    leaves_address: bool,
+}
+
+/// `PERF_SAMPLE_REGS_ABI_*`.
+const REGS_ABI_32: u64 = 1;
+const REGS_ABI_64: u64 = 2;
+/// Places of rcx and rip (arch/x86/include/uapi/asm/perf_regs.h).
+const CX: u32 = 2;
+const IP: u32 = 8;
+
+/// The registers that tell the ABI, as bits of `sample_regs_user`. On Arm the ABI of the registers says
+/// all, and the kernel wants at least one of them to be requested.
+pub(super) const REGISTERS: u64 = if cfg!(target_arch = "x86_64") { 1 << CX | 1 << IP } else { 1 };
+
+impl AbiReader {
+    pub(super) fn of(tables: CallTables) -> Self {
+        Self { is_x86_64: tables == CallTables::X86_64, leaves_address: false }
+    }
+
+    /// The ABI of a call that begins; `None` where its sample has no registers.
+    pub(super) fn read(&mut self, user: &UserState<'_>) -> Option<Abi> {
+        match user.abi {
+            REGS_ABI_32 => Some(Abi::Compat),
+            REGS_ABI_64 => {
+                let pair = user.register(CX).zip(user.register(IP)).filter(|_| self.is_x86_64);
+                let same = pair.is_none_or(|(cx, ip)| cx == ip);
+                self.leaves_address |= pair.is_some() && same;
+                Some(if same || !self.leaves_address { Abi::Native } else { Abi::Compat })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The tables of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CallTables {
+    X86_64,
+    X86,
+    Aarch64,
+    Arm,
+    /// Those of the machine that this program is built for.
+    #[default]
+    Own,
+}
+
+/// The bit that numbers of x32 have in addition (`__X32_SYSCALL_BIT`).
+const X32: i64 = 0x4000_0000;
+/// The first of the calls that x32 has by numbers of its own (arch/x86/entry/syscalls/syscall_64.tbl).
+const X32_FIRST: usize = 512;
+const X32_CALLS: [&str; 36] = [
+    "rt_sigaction",
+    "rt_sigreturn",
+    "ioctl",
+    "readv",
+    "writev",
+    "recvfrom",
+    "sendmsg",
+    "recvmsg",
+    "execve",
+    "ptrace",
+    "rt_sigpending",
+    "rt_sigtimedwait",
+    "rt_sigqueueinfo",
+    "sigaltstack",
+    "timer_create",
+    "mq_notify",
+    "kexec_load",
+    "waitid",
+    "set_robust_list",
+    "get_robust_list",
+    "vmsplice",
+    "move_pages",
+    "preadv",
+    "pwritev",
+    "rt_tgsigqueueinfo",
+    "recvmmsg",
+    "sendmmsg",
+    "process_vm_readv",
+    "process_vm_writev",
+    "setsockopt",
+    "getsockopt",
+    "io_setup",
+    "io_submit",
+    "execveat",
+    "preadv2",
+    "pwritev2",
+];
+
+impl CallTables {
+    /// Those of a machine whose architecture uname calls so; an empty name is this machine's.
+    pub(super) fn of(arch: &str) -> Self {
+        match if arch.is_empty() { std::env::consts::ARCH } else { arch } {
+            "x86_64" => Self::X86_64,
+            "x86" | "i386" | "i486" | "i586" | "i686" => Self::X86,
+            "aarch64" => Self::Aarch64,
+            arch if arch.starts_with("arm") => Self::Arm,
+            _ => Self::Own,
+        }
+    }
+
+    fn known(self, call: Call) -> Option<&'static str> {
+        let at = usize::try_from(call.number).ok()?;
+        match (self, call.abi) {
+            (Self::X86_64, Abi::Native) if call.number & X32 != 0 => {
+                let at = at & !(X32 as usize);
+                let own = at.checked_sub(X32_FIRST).and_then(|at| X32_CALLS.get(at));
+                own.copied().or_else(|| syscalls::x86_64::Sysno::new(at).map(|call| call.name()))
+            }
+            (Self::X86_64, Abi::Native) => syscalls::x86_64::Sysno::new(at).map(|call| call.name()),
+            (Self::X86_64, Abi::Compat) | (Self::X86, _) => syscalls::x86::Sysno::new(at).map(|call| call.name()),
+            (Self::Aarch64, Abi::Native) => syscalls::aarch64::Sysno::new(at).map(|call| call.name()),
+            (Self::Aarch64, Abi::Compat) | (Self::Arm, _) => syscalls::arm::Sysno::new(at).map(|call| call.name()),
+            (Self::Own, Abi::Native) => syscalls::Sysno::new(at).map(|call| call.name()),
+            (Self::Own, Abi::Compat) => None,
+        }
+    }
+
+    /// The name of a call; its number where the table has none.
+    pub(super) fn name(self, call: Call) -> String {
+        self.known(call).map_or_else(|| format!("call {}", call.number), str::to_owned)
+    }
+
+    /// The name of a call's ABI.
+    pub(super) fn abi(self, call: Call) -> &'static str {
+        match (self, call.abi) {
+            (Self::X86_64, Abi::Native) if call.number > 0 && call.number & X32 != 0 => "x32",
+            (Self::X86 | Self::Arm, _) | (_, Abi::Compat) => "32-bit",
+            _ => "64-bit",
+        }
+    }
+
+    /// True if a call makes a thread, in which it returns, too.
+    pub(super) fn makes_thread(self, call: Call) -> bool {
+        self.known(call).is_some_and(|name| matches!(name, "fork" | "vfork" | "clone" | "clone3"))
+    }
+}
+
+/// The name of an error number, as x86, Arm and most others have it; the number itself where it has none.
+pub(super) fn error_name(errno: u32) -> String {
+    let known = syscalls::Errno::new(errno as i32).name();
+    known.map_or_else(|| errno.to_string(), str::to_owned)
+}
+
+/// The name of the call that a thread of this machine is blocked in.
+pub(crate) fn name_of_blocked(thread: &BlockedThread) -> Option<String> {
+    Call::of_blocked(thread).map(|call| CallTables::of("").name(call))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn native(number: i64) -> Call {
+        Call { number, abi: Abi::Native }
+    }
+
+    fn compat(number: i64) -> Call {
+        Call { number, abi: Abi::Compat }
+    }
+
+    #[test]
+    fn numbers_are_of_the_machine_that_made_the_calls() {
+        let names = |number| ["x86_64", "aarch64", ""].map(|arch| CallTables::of(arch).name(native(number)));
+        assert_eq!(names(0)[..2], ["read", "io_setup"]);
+        assert_eq!(names(221)[..2], ["fadvise64", "execve"]);
+        assert_eq!(names(221)[2], CallTables::of(std::env::consts::ARCH).name(native(221)));
+        assert_eq!(names(-1), ["call -1", "call -1", "call -1"].map(str::to_owned));
+    }
+
+    /// Numbers as arch/x86/entry/syscalls/syscall_32.tbl, syscall_64.tbl and arch/arm/tools/syscall.tbl have them.
+    #[test]
+    fn numbers_are_of_the_abi_by_which_calls_were_made() {
+        let x86 = CallTables::of("x86_64");
+        for (number, name32, name64) in [
+            (1, "exit", "write"),
+            (2, "fork", "open"),
+            (11, "execve", "munmap"),
+            (102, "socketcall", "getuid"),
+            (120, "clone", "getresgid"),
+            (168, "poll", "swapoff"),
+            (190, "vfork", "fsetxattr"),
+            (407, "clock_nanosleep_time64", "call 407"),
+            (435, "clone3", "clone3"),
+        ] {
+            assert_eq!(
+                (x86.name(compat(number)), x86.name(native(number))),
+                (name32.into(), name64.into()),
+                "{number}"
+            );
+            assert_eq!(CallTables::of("i686").name(native(number)), name32, "{number}");
+        }
+        let arm = |number| CallTables::of("aarch64").name(compat(number));
+        assert_eq!([1, 2, 168, 436].map(arm), ["exit", "fork", "poll", "close_range"]);
+        assert_eq!([1, 168].map(|n| CallTables::of("armv7l").name(native(n))), ["exit", "poll"]);
+        let x32 = |number| (x86.name(native(X32 | number)), x86.abi(native(X32 | number)));
+        assert_eq!(
+            [0, 512, 520, 545, 547].map(|n| x32(n).0),
+            ["read", "rt_sigaction", "execve", "execveat", "pwritev2"]
+        );
+        assert_eq!((x32(0).1, x86.abi(native(0)), x86.abi(compat(0))), ("x32", "64-bit", "32-bit"));
+        assert!(x86.makes_thread(compat(2)) && x86.makes_thread(compat(435)) && x86.makes_thread(native(57)));
+        assert!(!x86.makes_thread(compat(57)) && !x86.makes_thread(native(2)));
+    }
+
+    #[test]
+    fn registers_tell_the_abi() {
+        let bytes = |cx: u64, ip: u64| [cx.to_le_bytes(), ip.to_le_bytes()].concat();
+        let mut reader = AbiReader::of(CallTables::X86_64);
+        let mut read = |abi, cx, ip| {
+            let regs = bytes(cx, ip);
+            reader.read(&UserState { abi, mask: 1 << CX | 1 << IP, regs: &regs, ..UserState::default() })
+        };
+        assert_eq!(read(0, 0, 0), None);
+        assert_eq!(read(REGS_ABI_32, 5, 7), Some(Abi::Compat));
+        // Until the CPU has shown that it leaves the address, another rcx says nothing.
+        assert_eq!(read(REGS_ABI_64, 5, 7), Some(Abi::Native));
+        assert_eq!(read(REGS_ABI_64, 7, 7), Some(Abi::Native));
+        assert_eq!(read(REGS_ABI_64, 5, 7), Some(Abi::Compat));
+        let few =
+            UserState { abi: REGS_ABI_64, mask: 1 << IP, regs: &[7, 0, 0, 0, 0, 0, 0, 0], ..UserState::default() };
+        assert_eq!(reader.read(&few), Some(Abi::Native));
+        let mut arm = AbiReader::of(CallTables::Aarch64);
+        assert_eq!(arm.read(&UserState { abi: REGS_ABI_32, ..UserState::default() }), Some(Abi::Compat));
+        assert_eq!(arm.read(&few), Some(Abi::Native));
+    }
+
+    #[test]
+    fn errors_have_names_those_within_the_kernel_too() {
+        for (errno, name) in [
+            (1, "EPERM"),
+            (11, "EAGAIN"),
+            (35, "EDEADLK"),
+            (40, "ELOOP"),
+            (95, "EOPNOTSUPP"),
+            (115, "EINPROGRESS"),
+            (133, "EHWPOISON"),
+            (512, "ERESTARTSYS"),
+            (516, "ERESTART_RESTARTBLOCK"),
+            (0, "0"),
+            (41, "41"),
+            (4095, "4095"),
+        ] {
+            assert_eq!(error_name(errno), name);
+        }
+    }
+}

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use crate::panel::unit::{duration, thousands};
 use crate::panel::{Cell, Measure, Panel};
+use crate::record::open_spans::{OpenSpan, OpenSpans};
 use crate::session::Origin;
-use crate::session::machine::{block_device, block_device_of, block_devices};
+use crate::session::machine::{block_device, block_device_of, block_devices, inflight};
 
 use super::kit::columns::{by_weight, id, note, text};
 use super::kit::field::{Num, Text, Threshold};
@@ -20,7 +22,9 @@ pub(super) const SPEC: Spec = Spec {
     help: "A request is followed by its device and sector: get (block_getrq), insert, issue, complete; the time from \
            one stage to the next counts as that pair, and from its first stage to its end as end to end. Flushes \
            without a sector are left out. Requests that complete without having been issued to the driver are \
-           counted by the stages that they had.",
+           counted by the stages that they had. Some kernels do not report every completion (of those that interrupt \
+           an idle CPU): issued requests that the disk does not have any more, by /sys/block/DISK/inflight, count as \
+           never completed; of a recording, those that take longer than a second and ten times the slowest.",
     example: "perfprof-tui blktrace -d sda --than 20ms",
     output: "\
 $ perfprof-tui blktrace --batch --duration 2
@@ -44,6 +48,11 @@ const STAGES: [(&str, &str); 4] = [
 ];
 const COMPLETE: usize = 3;
 const ISSUE: usize = 2;
+/// `block_rq_requeue`: the driver gives a request back, which is issued again.
+const REQUEUE: usize = 4;
+const SECOND: u64 = 1_000_000_000;
+/// The shortest time after which a request may count as never completed, where the disk says that it has fewer.
+const SOONEST: u64 = SECOND / 20;
 /// Requests that may be under way.
 const MAX_OPEN: usize = 1 << 18;
 
@@ -89,23 +98,40 @@ impl Way {
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    stage: usize,
-    since: u64,
     began: u64,
     tid: i32,
     bytes: u64,
     way: Way,
     issued: bool,
+    /// Given back by the driver, so that it is issued once more.
+    requeued: bool,
+    /// The disk does not have it any more, and its completion was not seen.
+    overdue: bool,
     /// Whether it came from a chosen CPU.
     counts: bool,
 }
 
-#[derive(Debug, Default)]
+impl Request {
+    /// True if it is at the disk, as far as anybody knows.
+    fn is_at_disk(&self) -> bool {
+        self.issued && self.counts && !self.overdue
+    }
+}
+
+/// Requests by device and sector, with the stage that they have reached.
+type Open = OpenSpans<(i64, i64), usize, Request>;
+
+#[derive(Debug)]
 struct BlkTrace {
     device: Option<(u32, u32)>,
     than: Threshold,
-    fields: [Option<Fields>; 4],
-    open: FxHashMap<(i64, i64), Request>,
+    fields: [Option<Fields>; 5],
+    open: Open,
+    /// Issued requests of which another one took the place before they were seen to complete.
+    replaced: u64,
+    /// The requests that each disk has, by its own account, where it runs here.
+    inflight: BTreeMap<i64, u64>,
+    now: u64,
     stages: BTreeMap<(usize, usize), Stats>,
     whole: Stats,
     by_task: FxHashMap<(i32, Way), (Stats, u64)>,
@@ -121,12 +147,27 @@ struct BlkTrace {
 impl BlkTrace {
     fn new(settings: &Settings) -> Result<Self, String> {
         let device = settings.get("device").map(device).transpose()?;
+        let (fields, replaced, inflight, now) = Default::default();
+        let (stages, whole, by_task, by_size, by_device) = Default::default();
+        let (names, depth, latencies) = Default::default();
         Ok(Self {
             device,
             than: Threshold::new(settings.than()?),
+            fields,
+            open: OpenSpans::one_by_one().of_most(MAX_OPEN),
+            replaced,
+            inflight,
+            now,
+            stages,
+            whole,
+            by_task,
+            by_size,
+            by_device,
+            names,
+            depth,
             depths: Grid::of_greatest(),
+            latencies,
             slowest: TopN::new(settings.number("keep", 20)? as usize),
-            ..Self::default()
         })
     }
 
@@ -161,7 +202,87 @@ impl BlkTrace {
         self.depths.add(&dev, time, *depth as f64);
     }
 
+    /// The request that reaches a stage, which is over as far as its last one is concerned; `None` where a new one begins.
+    fn reached(&mut self, (dev, sector): (i64, i64), hit: &Sample<'_>, bytes: u64) -> Option<Request> {
+        let OpenSpan { what: stage, since, with: request } = self.open.take(&(dev, sector))?;
+        if stage < hit.role || stage == ISSUE && hit.role == ISSUE && request.requeued {
+            if request.counts {
+                self.stages.entry((stage, hit.role)).or_default().add(hit.time.saturating_sub(since));
+            }
+            return Some(Request { bytes: request.bytes.max(bytes), requeued: false, ..request });
+        }
+        // The old request for this sector was merged with another one, or its completion was not seen.
+        if request.issued && request.counts {
+            self.replaced += 1;
+            self.queue(dev, if request.overdue { 0 } else { -1 }, hit.time);
+        }
+        None
+    }
+
+    /// The driver gives a request back: it is in the queue again, where another one may take it over.
+    fn requeue(&mut self, key: (i64, i64), time: u64) {
+        let Some(request) = self.open.newest(&key).map(|span| &mut span.with) else { return };
+        let was_at_disk = request.is_at_disk();
+        (request.requeued, request.issued, request.overdue) = (true, false, false);
+        if was_at_disk {
+            self.queue(key.0, -1, time);
+        }
+    }
+
+    /// There are more requests than can be remembered: those that are at their disks count as never completed.
+    fn forget(&mut self) {
+        let (at_disk, missing) = self.under_way();
+        self.replaced = missing.saturating_add(at_disk);
+        self.open.forget();
+        self.depth.clear();
+    }
+
+    /// Requests that are at each disk, as far as their records tell, and those that never completed.
+    fn under_way(&self) -> (u64, u64) {
+        let requests = || self.open.iter().map(|(_, span)| &span.with);
+        let overdue = requests().filter(|request| request.issued && request.counts && request.overdue).count() as u64;
+        (requests().filter(|request| request.is_at_disk()).count() as u64, self.replaced + overdue)
+    }
+
+    /// Finds the requests whose completion was not seen: where a disk says what it has, the oldest of those that are
+    /// more; else all that take far longer than any that completed.
+    fn find_overdue(&mut self) {
+        let (now, slowest) = (self.now, self.whole.max.saturating_mul(10));
+        let mut old: BTreeMap<i64, Vec<(u64, i64)>> = BTreeMap::new();
+        let mut at_disk: BTreeMap<i64, u64> = BTreeMap::new();
+        for ((dev, sector), span) in self.open.iter().filter(|(_, span)| span.with.is_at_disk()) {
+            *at_disk.entry(*dev).or_default() += 1;
+            let soonest = if slowest > 0 && self.inflight.contains_key(dev) { SOONEST } else { SECOND };
+            if span.took(now) > slowest.max(soonest) {
+                old.entry(*dev).or_default().push((span.since, *sector));
+            }
+        }
+        for (dev, mut list) in old {
+            let has = self.inflight.get(&dev).copied().unwrap_or(0);
+            let more = at_disk.get(&dev).copied().unwrap_or(0).saturating_sub(has);
+            list.sort_unstable();
+            for (_, sector) in list.into_iter().take(usize::try_from(more).unwrap_or(usize::MAX)) {
+                if let Some(request) = self.open.newest(&(dev, sector)) {
+                    request.with.overdue = true;
+                    self.queue(dev, -1, now);
+                }
+            }
+        }
+    }
+
     fn stage_panel(&self) -> Panel {
+        let (at_disk, missing) = self.under_way();
+        let known = (!self.inflight.is_empty()).then(|| self.inflight.values().sum());
+        let mut words = vec![note(known.unwrap_or(at_disk), "requests are under way")];
+        words.retain(|words| !words.is_empty());
+        if missing > 0 {
+            let issued = self.whole.n.saturating_add(missing).saturating_add(at_disk);
+            words.push(format!(
+                "of {} issued requests {} never completed: completions are missing; figures are of the rest",
+                thousands(issued),
+                thousands(missing)
+            ));
+        }
         let stages = self.stages.iter().map(|((from, to), stats)| {
             let row = id(&(from, to));
             (row, STAGES[*from].1, STAGES[*to].1, stats)
@@ -171,7 +292,7 @@ impl BlkTrace {
             .left("to", "To", 10, |(_, _, to, _)| text(to))
             .latency(self.than.is_set(), |(.., stats)| stats)
             .whole("Stages")
-            .noted(note(self.open.values().filter(|request| request.counts).count() as u64, "requests are under way"))
+            .noted(words.join("; "))
     }
 
     fn tasks(&self, at: &Moment<'_>) -> Panel {
@@ -194,13 +315,14 @@ impl BlkTrace {
     }
 
     fn devices(&self, at: &Moment<'_>) -> Panel {
-        let depth = |dev: &i64| self.depth.get(dev).copied().unwrap_or(0);
+        let counted = |dev: &i64| self.depth.get(dev).map_or(0, |depth| *depth as u64);
+        let depth = |dev: &i64| self.inflight.get(dev).copied().unwrap_or_else(|| counted(dev));
         Sheet::of(&self.by_device, |(key, _)| id(key))
             .left("device", "Device", 10, |((dev, _), _)| text(self.dev_name(*dev)))
             .left("way", "Way", 6, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .right("bytes_s", "A second", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
-            .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev) as u64))
+            .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev)))
             .latency(self.than.is_set(), |(_, (stats, _))| stats)
             .whole("Devices")
     }
@@ -246,7 +368,8 @@ impl Unit for BlkTrace {
             let want = EventRequest::new(*event).only(filter.clone());
             if i < ISSUE { want.optional() } else { want }
         };
-        STAGES.iter().enumerate().map(want).collect()
+        let requeue = EventRequest::new("block:block_rq_requeue").only(filter.clone()).optional();
+        STAGES.iter().enumerate().map(want).chain([requeue]).collect()
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
@@ -275,30 +398,18 @@ impl Unit for BlkTrace {
             self.names.insert(dev, name.unwrap_or_else(|| numbers(dev)));
         }
         let key = (dev, sector);
+        self.now = hit.time;
+        if hit.role == REQUEUE {
+            return self.requeue(key, hit.time);
+        }
         cx.comm(hit.tid);
         let (tid, counts) = (hit.tid, cx.counts(hit.cpu));
-        let fresh =
-            Request { stage: hit.role, since: hit.time, began: hit.time, tid, bytes, way, issued: false, counts };
-        let mut request = match self.open.remove(&key) {
-            Some(request) if request.stage < hit.role || request.stage == ISSUE && hit.role == ISSUE => {
-                let ns = hit.time.saturating_sub(request.since);
-                if request.counts {
-                    self.stages.entry((request.stage, hit.role)).or_default().add(ns);
-                }
-                Request { stage: hit.role, since: hit.time, bytes: request.bytes.max(bytes), ..request }
-            }
-            // A new request for the same sector: the old one was merged or lost.
-            Some(old) => {
-                if old.issued && old.counts {
-                    self.queue(dev, -1, hit.time);
-                }
-                fresh
-            }
-            None => fresh,
-        };
+        let (issued, requeued, overdue) = (false, false, false);
+        let fresh = Request { began: hit.time, tid, bytes, way, issued, requeued, overdue, counts };
+        let mut request = self.reached(key, hit, bytes).unwrap_or(fresh);
         if hit.role == COMPLETE {
             if request.issued && request.counts {
-                self.queue(dev, -1, hit.time);
+                self.queue(dev, if request.overdue { 0 } else { -1 }, hit.time);
                 self.end(request, dev, sector, hit, cx);
             }
             return;
@@ -309,13 +420,22 @@ impl Unit for BlkTrace {
                 self.queue(dev, 1, hit.time);
             }
         }
-        if self.open.len() < MAX_OPEN {
-            self.open.insert(key, request);
+        if self.open.len() >= MAX_OPEN {
+            self.forget();
         }
+        self.open.begin(key, hit.role, hit.time, request);
+    }
+
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        if cx.session.origin() == Origin::Live {
+            let read = |dev: &i64| Some((*dev, inflight((*dev >> 20) as u32, (*dev & MINOR) as u32)?));
+            self.inflight = self.depth.keys().filter_map(read).collect();
+        }
+        self.find_overdue();
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.open.clear();
+        self.open.forget();
         self.depth.clear();
     }
 
@@ -324,9 +444,7 @@ impl Unit for BlkTrace {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let bounds = |power: &u32| {
-            format!("up to {}", crate::panel::unit::duration(1u64.checked_shl(power + 1).unwrap_or(u64::MAX)))
-        };
+        let bounds = |power: &u32| format!("up to {}", duration(1u64.checked_shl(power + 1).unwrap_or(u64::MAX)));
         vec![
             self.stage_panel(),
             self.tasks(at),
@@ -340,6 +458,10 @@ impl Unit for BlkTrace {
     }
 
     fn reset(&mut self, _now: u64) {
+        let overdue: Vec<(i64, i64)> =
+            self.open.iter().filter(|(_, span)| span.with.overdue).map(|(key, _)| *key).collect();
+        overdue.iter().for_each(|key| self.open.close(key));
+        self.replaced = 0;
         self.stages.clear();
         self.whole = Stats::default();
         self.by_task.clear();

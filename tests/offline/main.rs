@@ -18,6 +18,7 @@ mod json;
 mod judges;
 mod listed;
 mod names;
+mod pairing;
 mod perf_options;
 mod perf_prof;
 mod printable;

@@ -20,6 +20,18 @@ pub fn block_device_of(major: u32, minor: u32) -> Option<String> {
     place.file_name()?.to_str().map(str::to_owned)
 }
 
+/// The requests that a disk has and has not completed, by its numbers.
+pub(crate) fn inflight(major: u32, minor: u32) -> Option<u64> {
+    inflight_of(&std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/inflight")).ok()?)
+}
+
+/// Reads and writes (Documentation/block/stat.rst).
+fn inflight_of(text: &str) -> Option<u64> {
+    let mut words = text.split_ascii_whitespace();
+    let (reads, writes): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    reads.checked_add(writes)
+}
+
 /// All of them, in order.
 pub fn block_devices() -> Vec<String> {
     let entries = std::fs::read_dir(CLASS).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();
@@ -31,6 +43,16 @@ pub fn block_devices() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_of_a_disk_are_reads_and_writes() {
+        let max = format!("{} 1", u64::MAX);
+        for (text, sum) in [("       3       14\n", Some(17)), ("0 0", Some(0)), ("3", None), ("", None), (&max, None)]
+        {
+            assert_eq!(inflight_of(text), sum, "{text:?}");
+        }
+        assert_eq!(inflight(u32::MAX, 0), None);
+    }
 
     /// Those that the kernel lists elsewhere, with their numbers.
     #[test]

@@ -6,6 +6,7 @@ pub mod quota;
 pub mod topology;
 
 pub(crate) use crate::kernel::cpus::parse_list as cpu_list;
+pub(crate) use disks::inflight;
 pub use disks::{block_device, block_device_of, block_devices};
 pub use proc::{Matrix, Pressure, Softnet, Stat, Ticks};
 pub use topology::{CpuPlace, Topology};

@@ -5,6 +5,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use super::process::ran;
+
 /// A containerd that keeps everything in a folder of its own, and what runs in it; all ends with it.
 pub struct Pods {
     dir: tempfile::TempDir,
@@ -126,6 +128,16 @@ impl Pods {
             write("cpu.max", format!("{quota} 100000")) || write("cpu.cfs_quota_us", quota.to_string())
         };
         dirs.any(set)
+    }
+
+    /// The time that a container had on the CPUs.
+    pub fn ran(&self, pod: &str, name: &str) -> Duration {
+        let id = self.id(pod, name);
+        let groups = perfprof_tui::kernel::cgroup::trees().into_iter().map(|tree| tree.join("k8s.io").join(&id));
+        let lists = groups.filter_map(|group| std::fs::read_to_string(group.join("cgroup.procs")).ok());
+        // Every hierarchy lists the same processes.
+        let pids = lists.max_by_key(String::len).unwrap_or_default();
+        pids.lines().filter_map(|pid| pid.parse().ok()).map(ran).sum()
     }
 
     /// Ends a container.

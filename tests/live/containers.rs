@@ -1,11 +1,13 @@
 //! Containers by the names that people know: pods of a real containerd, on the live screen and in recordings.
 
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::common::pods::{Does, Pods};
-use crate::common::process::{Gates, Running, events, until};
+use crate::common::process::{Gates, PATIENCE, Running, events, until};
 use crate::common::session::Session;
 use crate::common::{absent, allowed, program, run, skipped};
 
@@ -23,6 +25,22 @@ fn shop() -> Option<Pods> {
         Ok(pods)
     };
     start().map_err(|why: String| skipped(&why)).ok()
+}
+
+/// Runs a command until a line that it prints has some words.
+fn until_says(command: &mut Command, words: &str) {
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().expect("runs"));
+    let lines = BufReader::new(running.0.stdout.take().expect("piped")).lines();
+    let begun = Instant::now();
+    let mut said = String::new();
+    for line in lines.map_while(Result::ok) {
+        if line.contains(words) {
+            return;
+        }
+        said = line;
+        assert!(begun.elapsed() < PATIENCE, "never {words}: {said}");
+    }
+    panic!("{command:?} ended without {words}: {said}");
 }
 
 /// Who burns is found by name at once, also what starts later; one that has ended keeps its name.
@@ -73,8 +91,17 @@ fn recordings_keep_the_names() {
     let [file, list, bare, stream] =
         ["perf.data", "containers.json", "perf.only", "stream"].map(|name| dir.path().join(name));
     let (namespace, wanted) = (pods.namespace.clone(), format!("{}/*", pods.namespace));
-    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "1"]));
     let gates = Gates(dir.path());
+    let waits = format!("{}; {}", gates.here("recorded"), gates.wait("enough"));
+    let mut records = program();
+    records.args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sh", "-c", &waits]);
+    let mut records = Running(records.spawn().expect("runs"));
+    gates.until("recorded");
+    // Of a hundred milliseconds there are fifty samples.
+    let before = pods.ran("cart-7d9", "app");
+    until("it burns", || pods.ran("cart-7d9", "app") > before + Duration::from_millis(200));
+    gates.open("enough");
+    assert!(records.0.wait().expect("ends").success());
     let waits = format!("{}; {}", gates.here("begun"), gates.wait("late"));
     let mut sends = program();
     sends.args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sh", "-c", &waits]);
@@ -84,7 +111,8 @@ fn recordings_keep_the_names() {
     pods.run("late-000", "worker", Does::Burn).expect("runs");
     // Until it is found, and has run, and so was sampled.
     until("it is measured", || events(sends.pid()) > before);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    let before = pods.ran("late-000", "worker");
+    until("it burns", || pods.ran("late-000", "worker") > before + Duration::from_millis(200));
     gates.open("late");
     assert!(sends.0.wait().expect("ends").success());
     pods.end("late-000", "worker");
@@ -199,7 +227,17 @@ fn each_containers_own_files_name_its_functions() {
     session.wait_for_line(&["cart-lib", "cart_spins"]).wait_for_line(&["till-lib", "till_spins"]);
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("two.data");
-    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "1"]));
+    let gates = Gates(dir.path());
+    let waits = format!("{}; {}", gates.here("recorded"), gates.wait("enough"));
+    let mut records = program();
+    records.args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sh", "-c", &waits]);
+    let mut records = Running(records.spawn().expect("runs"));
+    gates.until("recorded");
+    let both = || ["cart-lib", "till-lib"].map(|pod| pods.ran(pod, "app"));
+    let before = both();
+    until("both burn", || both().iter().zip(before).all(|(ran, before)| *ran > before + Duration::from_millis(200)));
+    gates.open("enough");
+    assert!(records.0.wait().expect("ends").success());
     pods.end("cart-lib", "app");
     let gone = build_id(&cart.path().join("lib/libwork.so"));
     drop(cart);
@@ -222,17 +260,16 @@ fn each_containers_own_files_name_its_functions() {
 #[test]
 fn units_add_up_by_container() {
     let Some(pods) = shop() else { return };
-    for (unit, pod, seconds) in [
-        ("rundelay", "cart-7d9/app", "1"),
-        ("task-state", "cart-7d9/app", "1"),
-        ("oncpu", "cart-7d9/app", "1"),
+    for (unit, pod) in [
+        ("rundelay", "cart-7d9/app"),
+        ("task-state", "cart-7d9/app"),
+        ("oncpu", "cart-7d9/app"),
         // It sleeps for a second at a time.
-        ("offcpu", "till-5c2/app", "2.5"),
+        ("offcpu", "till-5c2/app"),
     ] {
-        let args = [unit, "--batch", "--duration", seconds, "--format", "json", "--panel", "Containers"];
-        let out = String::from_utf8(run(program().args(args)).stdout).expect("text");
-        let wanted = format!("{}/{pod}", pods.namespace);
-        assert!(out.contains(&wanted), "{unit}: {out}");
+        let mut command = program();
+        command.args([unit, "--batch", "-i", "0.5", "--format", "json", "--panel", "Containers"]);
+        until_says(&mut command, &format!("{}/{pod}", pods.namespace));
     }
 }
 

@@ -56,7 +56,7 @@ fn trees_in(mountinfo: &str) -> Vec<PathBuf> {
 /// The cgroups of a process, by the trees in which it is not at the root: v2's first, then systemd's, then those of
 /// controllers (cgroups(7)).
 pub fn of_process(pid: i32) -> Vec<String> {
-    fs::read(format!("/proc/{pid}/cgroup")).map(|text| groups_in(&String::from_utf8_lossy(&text))).unwrap_or_default()
+    groups_in(&String::from_utf8_lossy(&super::procfs::cgroups(pid)))
 }
 
 fn groups_in(text: &str) -> Vec<String> {

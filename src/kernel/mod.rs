@@ -48,6 +48,21 @@ pub(crate) fn wall_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Realtime))
 }
 
+/// When the machine was booted, in nanoseconds since the epoch.
+pub(crate) fn boot_wall_ns() -> u64 {
+    wall_ns().saturating_sub(timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)))
+}
+
+/// The number that tells an inode from earlier ones of its number; `None` where the file system has none.
+pub(crate) fn inode_generation(file: &std::fs::File) -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    let mut generation: libc::c_long = 0;
+    // SAFETY: the descriptor is open for the length of the call, and the kernel writes an int or a long to a long that
+    // lives through it.
+    let status = unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETVERSION, &raw mut generation) };
+    (status == 0 && generation != 0).then_some(generation as u64 & u64::from(u32::MAX))
+}
+
 /// Year, month, day, hour, minute and second of the local time at a second since the epoch (localtime_r(3)).
 pub(crate) fn local_time(seconds: i64) -> Option<jiff::civil::DateTime> {
     let mut out = std::mem::MaybeUninit::<libc::tm>::zeroed();

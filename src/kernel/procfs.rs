@@ -26,6 +26,38 @@ pub struct ProcMapping {
     pub(crate) name: Vec<u8>,
 }
 
+/// Reads something of a process by one of its threads: the first thread, or another one where the first has ended
+/// (pthread_exit(3)) and its entry in /proc has neither memory nor files any more.
+fn of_living<T>(pid: i32, read: impl Fn(i32) -> io::Result<T>) -> io::Result<T> {
+    read(pid).or_else(|error| {
+        let others = threads(pid).into_iter().filter(|tid| *tid != pid);
+        others.into_iter().find_map(|tid| read(tid).ok()).ok_or(error)
+    })
+}
+
+/// The whole of a file of /proc/PID that has content as long as the process has memory.
+fn content(pid: i32, file: &str) -> io::Result<Vec<u8>> {
+    of_living(pid, |tid| {
+        let text = fs::read(format!("/proc/{tid}/{file}"))?;
+        if text.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(text) }
+    })
+}
+
+/// The control groups of a process (proc_pid_cgroup(5)); empty when it has gone.
+pub(crate) fn cgroups(pid: i32) -> Vec<u8> {
+    content(pid, "cgroup").unwrap_or_default()
+}
+
+/// When a process was started, in nanoseconds since 1970, to a hundredth of a second.
+pub(crate) fn started(pid: i32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The fields behind the name, of which the first is the third of proc_pid_stat(5).
+    let rest = stat.get(memchr::memrchr(b')', &stat)? + 2..)?;
+    let ticks: u64 = std::str::from_utf8(rest.split(|b| *b == b' ').nth(19)?).ok()?.parse().ok()?;
+    let since_boot = ticks.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))?;
+    super::boot_wall_ns().checked_add(since_boot)
+}
+
 /// The executable mappings of a process, in address order; empty when it has gone.
 pub(crate) fn exec_maps(pid: i32) -> Vec<ProcMapping> {
     let mut maps = maps(pid);
@@ -35,7 +67,7 @@ pub(crate) fn exec_maps(pid: i32) -> Vec<ProcMapping> {
 
 /// All mappings of a process, likewise.
 pub(crate) fn maps(pid: i32) -> Vec<ProcMapping> {
-    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = content(pid, "maps").unwrap_or_default();
     text.split(|&b| b == b'\n').filter_map(parse_maps_line).collect()
 }
 
@@ -144,11 +176,21 @@ fn numbers(dir: &str) -> impl Iterator<Item = i32> + use<> {
     fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
-/// True if processes have the same numbers here as in the kernel's own, outermost, namespace.
+/// What a program without /proc lacks, and the remedy.
+pub(crate) const NOT_MOUNTED: &str = "/proc is not mounted: processes, their files and the kernel's functions have no \
+    names; mount -t proc proc /proc";
+
+/// True if /proc shows processes.
+pub(crate) fn is_mounted() -> bool {
+    fs::symlink_metadata("/proc/self").is_ok()
+}
+
+/// True if processes have the same numbers here as in the kernel's own, outermost, namespace, or nothing says that
+/// they have not, as /proc is not mounted.
 pub(crate) fn sees_all_processes() -> bool {
     // PROC_PID_INIT_INO (include/linux/proc_ns.h).
     const OUTERMOST: &str = "pid:[4026531836]";
-    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == OUTERMOST)
+    fs::read_link("/proc/self/ns/pid").map_or_else(|_| !is_mounted(), |name| name.as_os_str() == OUTERMOST)
 }
 
 /// Our PID namespace as programs in the kernel are told of it, by device and inode; `None` of the outermost, and where
@@ -187,7 +229,7 @@ pub(crate) fn own_number(pid: i32) -> i32 {
 /// # Errors
 /// When it has gone, or may not be looked into.
 pub(crate) fn root(pid: i32) -> io::Result<fs::File> {
-    directory(format!("/proc/{pid}/root"))
+    of_living(pid, |tid| directory(format!("/proc/{tid}/root")))
 }
 
 /// A directory as a place to start from.
@@ -205,8 +247,11 @@ pub fn directory(path: impl AsRef<std::path::Path>) -> io::Result<fs::File> {
 /// When it is mapped no more, or may not be looked at.
 pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
-    let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
-    fs::File::options().read(true).custom_flags(libc::O_PATH).open(path)
+    let open = |tid: i32| {
+        let path = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
+        fs::File::options().read(true).custom_flags(libc::O_PATH).open(path)
+    };
+    of_living(pid, open)
 }
 
 /// The bytes of our own vDSO, which every process of this boot shares.
@@ -348,11 +393,23 @@ fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
 
 /// Up to eight bytes of a process's memory at an address, as a number; `None` where it cannot be read.
 pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
-    use std::os::unix::fs::FileExt;
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
     let mut bytes = [0; 8];
-    memory.read_exact_at(bytes.get_mut(..len.min(8))?, address).ok()?;
+    let len = len.min(8);
+    bytes.get_mut(..len)?.copy_from_slice(&memory(pid, address, len).ok()?);
     Some(u64::from_ne_bytes(bytes))
+}
+
+/// Bytes of a process's memory.
+///
+/// # Errors
+/// When they cannot be read.
+pub(crate) fn memory(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    of_living(pid, |tid| {
+        let mut bytes = vec![0; len];
+        fs::File::open(format!("/proc/{tid}/mem"))?.read_exact_at(&mut bytes, address)?;
+        Ok(bytes)
+    })
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ pub(crate) fn examine() -> Vec<Check> {
     items.extend(hardware::checks(Path::new(pmu::SYSFS), &RealSys));
     items.push(probes(Path::new(pmu::SYSFS)));
     items.push(tracefs(tracepoint::root().map(|_| ())));
-    items.push(processes(procfs::sees_all_processes()));
+    items.push(processes(procfs::is_mounted(), procfs::sees_all_processes()));
     items.push(kernel_names(&rights));
     items.push(bpf(&rights));
     items.push(memory(&rights));
@@ -131,8 +131,12 @@ fn tracefs(root: std::io::Result<()>) -> Check {
 
 /// A container with a namespace of its own is given the numbers of the machine's processes in samples, and cannot ask
 /// for what they are.
-fn processes(all: bool) -> Check {
+fn processes(mounted: bool, all: bool) -> Check {
     match all {
+        _ if !mounted => {
+            let (found, remedy) = procfs::NOT_MOUNTED.split_once("; ").unwrap_or((procfs::NOT_MOUNTED, ""));
+            item("processes", CheckState::Bad, found, remedy)
+        }
         true => good("processes", "those of the whole machine are seen"),
         false => limited(
             "processes",

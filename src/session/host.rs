@@ -1,6 +1,6 @@
 //! One machine of a session: its threads, address spaces, kernel and cgroups, and their history.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -11,6 +11,7 @@ use crate::record::open_spans::ThreadChange;
 
 use super::containers::NamedContainer;
 use super::groups::Groups;
+use super::members::Members;
 use super::space::Space;
 use super::{MapId, SideLog, TaskId};
 
@@ -46,8 +47,11 @@ pub struct Host {
     pub(super) kernel_text: MapId,
     /// Spaces that may still be inside an exec; 0 saves looking.
     pub(super) in_exec: usize,
-    /// Threads that have ended, oldest first.
-    leaving: VecDeque<(u64, TaskRecord)>,
+    pub(super) members: Members,
+    /// Of each process the mappings that stand for newer code at addresses which were used before.
+    pub(super) recoded: FxHashMap<i32, BTreeMap<u64, (u64, MapId)>>,
+    /// Threads that have ended, oldest first, and whether their processes ended with them.
+    leaving: VecDeque<(u64, TaskRecord, bool)>,
     pub(super) groups: Groups,
     pub(crate) log: SideLog,
 }
@@ -63,6 +67,8 @@ impl Host {
             kernel: Space::empty(generation),
             kernel_text,
             in_exec: 0,
+            members: Members::default(),
+            recoded: FxHashMap::default(),
             leaving: VecDeque::new(),
             groups: Groups::default(),
             log: SideLog::default(),
@@ -129,15 +135,17 @@ impl Host {
             self.siblings.entry(task.pid).or_default().insert(task.tid, false);
         }
         // The kernel tears a thread's memory down after this record, and that is sampled too.
-        self.leaving.push_back((time, *task));
-        while self.leaving.front().is_some_and(|(at, _)| at.saturating_add(LINGER_NS) < time) {
-            let Some((_, gone)) = self.leaving.pop_front() else { break };
+        let ends = self.members.leave(task.pid, task.tid);
+        self.leaving.push_back((time, *task, ends));
+        while self.leaving.front().is_some_and(|(at, ..)| at.saturating_add(LINGER_NS) < time) {
+            let Some((_, gone, ends)) = self.leaving.pop_front() else { break };
             self.part(gone.pid, gone.tid);
             if self.threads.get(&gone.tid).is_some_and(|t| t.exited) {
                 self.threads.remove(&gone.tid);
             }
-            if gone.pid == gone.tid && !self.threads.contains_key(&gone.pid) {
+            if ends && !self.threads.contains_key(&gone.pid) {
                 self.spaces.remove(&gone.pid);
+                self.recoded.remove(&gone.pid);
                 self.groups.moved(gone.pid);
             }
             if !self.threads.contains_key(&gone.pid) && !self.spaces.contains_key(&gone.pid) {
@@ -155,5 +163,6 @@ impl Host {
         for space in self.spaces.values().chain([&self.kernel]) {
             space.maps().chain(space.before()).for_each(&mut each);
         }
+        self.recoded.values().flat_map(BTreeMap::values).for_each(|(_, map)| each(*map));
     }
 }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::dso::Dsos;
 use super::host::LINGER_NS;
 use super::maps::Placed;
+use super::members::Members;
 use super::space::Space;
 use super::{MapId, Side};
 
@@ -24,12 +25,13 @@ pub struct Layouts<'a> {
     /// When processes ended, whose number is nobody else's yet: a sample may be told of behind its process's end.
     ended: FxHashMap<i32, u64>,
     leaving: VecDeque<(u64, i32)>,
+    members: Members,
 }
 
 impl<'a> Layouts<'a> {
     pub(crate) fn new(dsos: &'a Dsos) -> Self {
         let (spaces, moved, ended) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
-        Self { dsos, spaces, moved, ended, leaving: VecDeque::new() }
+        Self { dsos, spaces, moved, ended, leaving: VecDeque::new(), members: Members::default() }
     }
 
     /// Follows one fact of a time, as [`super::Session::apply`] did.
@@ -42,10 +44,16 @@ impl<'a> Layouts<'a> {
             }
         }
         match side {
-            Side::Exit(task) if task.pid == task.tid => {
+            Side::Exit(task) if self.members.leave(task.pid, task.tid) => {
                 self.ended.insert(task.pid, time);
                 return self.leaving.push_back((time, task.pid));
             }
+            Side::Fork(fork) if fork.task.pid == fork.task.ppid => self.members.join(fork.task.pid, fork.task.tid),
+            Side::Comm { pid, exec: true, .. } => self.members.begin(*pid),
+            _ => {}
+        }
+        match side {
+            Side::Exit(_) => return,
             _ => _ = self.ended.remove(&side.pid()),
         }
         match side {
@@ -59,6 +67,7 @@ impl<'a> Layouts<'a> {
                 self.spaces.insert(*pid, space);
             }
             Side::Fork(fork) if fork.task.pid != fork.task.ppid => {
+                self.members.begin(fork.task.pid);
                 self.spaces.insert(fork.task.pid, fork.inherited.clone());
             }
             Side::Ran { pid } => {

@@ -43,6 +43,7 @@ impl Session {
             self.here_mut().threads.insert(0, Thread::new(Arc::from("swapper")));
             return;
         }
+        self.here_mut().members.join(pid, tid);
         let live = self.origin == Origin::Live;
         let name = if live { procfs::comm(pid, tid) } else { None };
         let known = || self.told.get(&tid).or_else(|| self.told.get(&pid)).cloned();
@@ -68,6 +69,7 @@ impl Session {
         self.generation += 1;
         let mut space = Space::empty(self.generation);
         self.note(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
+        self.dsos.now = 0;
         for m in if self.data_maps { procfs::maps(pid) } else { procfs::exec_maps(pid) } {
             let file = match m.inode {
                 0 => FileId::None,

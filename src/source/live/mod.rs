@@ -35,7 +35,7 @@ use crate::event::{CallGraph, Event};
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, Fate, HeldCommand, RunningCommand};
 use crate::kernel::sys::{Errno, Sys};
-use crate::kernel::{cgroup, monotonic_ns};
+use crate::kernel::{cgroup, monotonic_ns, procfs};
 use crate::perfdata::EventDesc;
 use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
@@ -215,6 +215,7 @@ impl LiveSource {
     /// Records that a recording begins with: the kernel's mappings, and the cgroups that are there.
     pub(crate) fn preamble(&self, notes: &mut Vec<String>) -> Vec<u8> {
         let mut out = Vec::new();
+        notes.extend((!procfs::is_mounted()).then(|| procfs::NOT_MOUNTED.to_owned()));
         kernel_maps::records(&mut out, &self.info.events, notes);
         let trailer = self.info.events[0].layout().encode_trailer(&SampleId::default());
         if self.attachment.outside.is_some() {

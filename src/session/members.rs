@@ -1,0 +1,64 @@
+//! The threads of each process beside its first one: they keep what it has mapped when the first has ended
+//! (pthread_exit(3) in main).
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The other threads of processes, as far as records tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members(FxHashMap<i32, Others>);
+
+#[derive(Clone, Debug, Default)]
+struct Others {
+    tids: FxHashSet<i32>,
+    /// The first thread has ended.
+    leaderless: bool,
+}
+
+impl Members {
+    /// A process begins, or begins another program: it has its first thread alone.
+    pub(super) fn begin(&mut self, pid: i32) {
+        self.0.remove(&pid);
+    }
+
+    /// A process has a thread.
+    pub(super) fn join(&mut self, pid: i32, tid: i32) {
+        if pid != tid {
+            self.0.entry(pid).or_default().tids.insert(tid);
+        }
+    }
+
+    /// A thread ends. Returns whether its process ends with it.
+    pub(super) fn leave(&mut self, pid: i32, tid: i32) -> bool {
+        let Some(others) = self.0.get_mut(&pid) else { return pid == tid };
+        others.tids.remove(&tid);
+        others.leaderless |= pid == tid;
+        let ends = others.leaderless && others.tids.is_empty();
+        if others.tids.is_empty() {
+            self.0.remove(&pid);
+        }
+        ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_ends_with_its_last_thread() {
+        let mut members = Members::default();
+        assert!(members.leave(5, 5), "a process of one thread");
+        members.join(5, 6);
+        members.join(5, 7);
+        assert_eq!([5, 6, 7].map(|tid| members.leave(5, tid)), [false, false, true]);
+        members.join(5, 6);
+        assert_eq!([6, 5].map(|tid| members.leave(5, tid)), [false, true]);
+        // An unknown thread ends nothing.
+        assert!(!members.leave(5, 9));
+        // A thread that calls exec(3) becomes the first one, whose end was told before.
+        members.join(5, 6);
+        assert!(!members.leave(5, 5));
+        members.begin(5);
+        assert!(members.leave(5, 5) && members.0.is_empty());
+    }
+}

@@ -9,15 +9,16 @@ use anyhow::Context;
 use crate::engine::IntakeOptions;
 use crate::engine::offline::{self, Offline};
 use crate::filter::{Filter, KnownFields};
-use crate::kernel::attr::sample;
+use crate::kernel::attr::{Flag, sample};
 use crate::kernel::privilege;
+use crate::perfdata::EventDesc;
 use crate::query::range;
 use crate::session::hosts::PerHost;
 use crate::source::hosts::SourceHost;
 use crate::source::{Batch, Info, Progress, Source, SourceError, recording};
-use crate::symbols::NameForm;
-use crate::symbols::SymbolOptions;
+use crate::symbols::same_file::{self, RecordedTimes};
 use crate::symbols::shipped::ShippedTables;
+use crate::symbols::{NameForm, SymbolOptions, door};
 
 use super::args::listed::usual_input;
 use super::args::{Recording, SampleSelection, clauses_of_lists};
@@ -119,6 +120,7 @@ pub(crate) fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Resu
     // What is recorded for us brings its names along.
     let complaint = complaint.filter(|_| names_are_needed);
     symbols.given = source.given();
+    symbols.times = recorded_times(source.info(), &paths);
     let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     Ok((Opened { source, symbols, name, _unpacked: unpacked }, complaint))
 }
@@ -156,6 +158,18 @@ impl Opened {
         loaded.notes.iter().for_each(|note| complain(note));
         Ok(loaded)
     }
+}
+
+/// When a recording was made, by what its head and its files say.
+fn recorded_times(info: &Info, paths: &[PathBuf]) -> RecordedTimes {
+    let clock = info.hosts.first().clock();
+    let files = paths.iter().map(|path| door::own(path).ok().and_then(|file| same_file::written(&file)));
+    let until = files.collect::<Option<Vec<u64>>>().and_then(|times| times.into_iter().max());
+    let lead = clock.map(|(wall, at)| wall.wrapping_sub(at) as i64);
+    let is_monotonic =
+        |event: &EventDesc| event.attr.has(Flag::UseClockid) && event.attr.clockid == libc::CLOCK_MONOTONIC;
+    let monotonic = !info.events.is_empty() && info.events.iter().all(is_monotonic);
+    RecordedTimes { lead, begun: clock.map(|(wall, _)| wall), until, monotonic }
 }
 
 /// The sources of a recording's names. The running kernel's names serve only when it is the

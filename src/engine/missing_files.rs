@@ -25,12 +25,14 @@ pub(super) fn words(
     sought: Sought,
     is_here: bool,
 ) -> Vec<String> {
-    let (mut out, mut missing) = (Vec::new(), Vec::new());
+    let (mut out, mut missing, mut unproven) = (Vec::new(), Vec::new(), Vec::new());
     for (dso, why) in problems {
         let dso = session.dsos.get(dso);
         let may_be_had = || dso.kind == DsoKind::File && !is_here && is_program(&dso.path);
         if dso.kind.is_kernel() {
             out.push(format!("{}: {why}", dso.path));
+        } else if why.kind == ProblemKind::Unproven {
+            unproven.push((dso.path.clone(), why));
         } else if !why.is_gone() || sought == Sought::Names && may_be_had() {
             // Where it is missing, names were, and it was said of them.
             missing.push((dso.path.clone(), why));
@@ -38,6 +40,18 @@ pub(super) fn words(
     }
     missing.sort_by_cached_key(|(path, why)| (path.clone(), why.to_string()));
     missing.dedup_by(|a, b| a.0 == b.0);
+    unproven.sort_by_cached_key(|(path, _)| path.clone());
+    match unproven.as_slice() {
+        [] => {}
+        [(path, why)] => out.push(format!("{}: {why}", clean(path))),
+        several => {
+            let mut list: Vec<String> = several.iter().take(NAMED).map(|(path, _)| clean(path).into_owned()).collect();
+            list.extend(several.len().checked_sub(NAMED).filter(|n| *n > 0).map(|n| format!("{n} more")));
+            let words = "files may be other builds than those that were mapped: they have no build id, and were changed \
+                         since or nothing tells when they were mapped";
+            out.push(format!("{} {words}: {}", several.len(), list.join(", ")));
+        }
+    }
     let what = if sought == Sought::Names { "symbols" } else { "lines" };
     // Most reasons begin with the file; the usual one needs no words.
     let named = |(path, why): &(std::sync::Arc<str>, Problem)| match (why.kind, why.build_id) {
@@ -102,6 +116,16 @@ mod tests {
         assert_eq!(said(Sought::Names, false, &files), [format!("/bin/a: {}", gone())]);
         assert!(said(Sought::Names, true, &files).is_empty() && said(Sought::Lines, false, &files).is_empty());
         assert_eq!(said(Sought::Names, true, &[("/bin/a", identified())]), [format!("/bin/a: {}", identified())]);
+    }
+
+    #[test]
+    fn files_that_may_be_others_have_a_line_of_their_own() {
+        let one = ("/bin/a", Problem::unproven());
+        let said_of_one = format!("/bin/a: {}", Problem::unproven());
+        assert_eq!(said(Sought::Names, true, std::slice::from_ref(&one)), [said_of_one]);
+        let lines = said(Sought::Names, false, &[one, ("/bin/b", Problem::unproven()), ("/bin/c", gone())]);
+        assert!(lines.len() == 2 && lines[0].starts_with("2 files may be other builds"), "{lines:?}");
+        assert!(lines[0].ends_with(": /bin/a, /bin/b") && lines[1].starts_with("/bin/c: "), "{lines:?}");
     }
 
     #[test]

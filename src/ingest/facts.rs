@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::kernel::{monotonic_ns, wall_ns};
-use crate::record::in_place::u64_at;
 use crate::record::kinds::types;
 use crate::session::Origin;
 use crate::source::Info;
@@ -47,9 +46,7 @@ impl SessionFacts {
         if self.origin == Origin::Live {
             return wall_ns().saturating_add(start).saturating_sub(monotonic_ns());
         }
-        let data = self.hosts.first().machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
-        let word = |at: usize| u64_at(&data?.1, at);
-        let (Some(wall), Some(clock)) = (word(8), word(16)) else { return 0 };
+        let Some((wall, clock)) = self.hosts.first().clock() else { return 0 };
         wall.wrapping_add(start).wrapping_sub(clock)
     }
 

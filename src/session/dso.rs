@@ -61,6 +61,10 @@ pub struct Dso {
     pub(crate) text: Option<u64>,
     /// The symbol that stands there, by which perf says how far it was moved: `_text`, or `_stext` on AArch64.
     pub(crate) text_symbol: Option<Arc<str>>,
+    /// The time of the first record that mapped it; 0 where it was mapped before the first record.
+    pub(crate) since: u64,
+    /// The end of what was mapped of it, as an offset in the file.
+    pub(crate) extent: u64,
     /// A process that had it mapped, and where: the way to its file through /proc while it lives.
     pub via: Option<(i32, u64, u64)>,
     /// Of anonymous code, the jitdump file that its process has mapped.
@@ -90,6 +94,8 @@ pub struct Dsos {
     build_ids: HashMap<(HostId, Arc<[u8]>, FileId), BuildId>,
     /// jitdump files by the process that has one mapped.
     dumps: HashMap<(HostId, i32), Arc<[u8]>>,
+    /// The time of the record that is followed.
+    pub(super) now: u64,
 }
 
 impl Default for Dsos {
@@ -102,6 +108,7 @@ impl Default for Dsos {
             share: false,
             build_ids: HashMap::new(),
             dumps: HashMap::new(),
+            now: 0,
         };
         for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]", "[truncated]", "[broken]"] {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
@@ -182,13 +189,18 @@ impl Dsos {
             name => (name, map.pgoff),
         };
         let anon_name;
-        let (name, pgoff) = if map.pid > 0 && is_anonymous(name) {
+        // All that a process's JIT writes is one, whatever it is written to.
+        let (name, pgoff, file) = if map.pid > 0 && (is_anonymous(name) || is_written_code(map)) {
             anon_name = format!("/tmp/perf-{}.map", map.pid);
-            (anon_name.as_bytes(), map.start)
+            (anon_name.as_bytes(), map.start, FileId::None)
         } else {
-            (name, pgoff)
+            (name, pgoff, map.file)
         };
-        let dso = self.intern(map.pid, name, map.file, via);
+        let dso = self.intern(map.pid, name, file, via);
+        if self.list[dso.0 as usize].kind == DsoKind::File {
+            let extent = &mut self.list[dso.0 as usize].extent;
+            *extent = (*extent).max(pgoff.saturating_add(map.len));
+        }
         self.join_dump(map.pid, dso);
         if self.list[dso.0 as usize].kind == DsoKind::Kernel && map.pgoff != 0 {
             let symbol = map.name.strip_prefix(b"[kernel.kallsyms]").filter(|symbol| !symbol.is_empty());
@@ -211,6 +223,18 @@ impl Dsos {
         } else if self.list[dso.0 as usize].kind == DsoKind::Anon && self.list[dso.0 as usize].dump.is_none() {
             self.list[dso.0 as usize].dump = self.dumps.get(&(self.host, pid)).cloned();
         }
+    }
+
+    /// The jitdump files that processes have mapped, by host and process.
+    pub(crate) fn dumps(&self) -> impl ExactSizeIterator<Item = (&(HostId, i32), &Arc<[u8]>)> {
+        self.dumps.iter()
+    }
+
+    /// The DSO of a process's code without a file.
+    pub(crate) fn anonymous_of(&self, host: HostId, pid: i32) -> Option<&Dso> {
+        let path = format!("/tmp/perf-{pid}.map");
+        let id = self.ids.get(&(host, path.as_bytes().into(), FileId::None));
+        id.map(|id| self.get(*id))
     }
 
     /// Takes a file's build id from a recording's head, for files that are known and that will be.
@@ -269,6 +293,8 @@ impl Dsos {
                 build_id,
                 text: None,
                 text_symbol: None,
+                since: self.now,
+                extent: 0,
                 via,
                 dump: None,
             });
@@ -286,6 +312,14 @@ fn is_anonymous(name: &[u8]) -> bool {
     const STARTS: [&[u8]; 8] =
         [b"//anon", b"/dev/zero", b"/anon_hugepage", b"[stack", b"/SYSV", b"[heap]", b"[anon:", b"/memfd:doublemapper"];
     name.is_empty() || STARTS.iter().any(|start| name.starts_with(start))
+}
+
+/// True if a file holds code that its process writes while it runs: programs and libraries are mapped so that others do
+/// not see what is written to them.
+fn is_written_code(map: &Mmap<'_>) -> bool {
+    const SHARED: u32 = libc::MAP_SHARED as u32;
+    const EXEC: u32 = libc::PROT_EXEC as u32;
+    map.flags & SHARED != 0 && map.prot & EXEC != 0 && map.name.starts_with(b"/") && !is_jitdump(map.name)
 }
 
 /// `jit-PID.dump`, as the jitdump specification has it.

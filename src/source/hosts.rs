@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::perfdata::build_ids;
+use crate::perfdata::features::bit;
+use crate::record::in_place::u64_at;
 use crate::record::kinds::BuildId;
 use crate::session::hosts::{HostId, PerHost};
 
@@ -25,6 +27,13 @@ impl SourceHost {
     /// A machine of which no more is known than its name.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), ..Self::default() }
+    }
+
+    /// The wall clock in nanoseconds since 1970 and the recording's clock at the same moment, where a recording's head
+    /// has them (CLOCK_DATA in perf.data-file-format.txt).
+    pub(crate) fn clock(&self) -> Option<(u64, u64)> {
+        let (_, data) = self.machine.iter().find(|(bit, _)| *bit == bit::CLOCK_DATA)?;
+        Some((u64_at(data, 8)?, u64_at(data, 16)?))
     }
 
     /// True if its kernel is the one that runs here: by its build id, or where that is not known by its release and

@@ -11,7 +11,8 @@ use object::{Object, ObjectSection};
 use super::bytes::Bytes;
 use super::door::Namers;
 use super::elf::{self, Elf, ElfError, Segments, SymbolSection};
-use super::find_file::FileSearch;
+use super::find_file::{FileSearch, FoundFile};
+use super::go_table::GoTable;
 use super::options::SymbolOptions;
 use super::plt;
 use super::problem::Problem;
@@ -30,6 +31,8 @@ pub struct Image {
     pub segments: Segments,
     /// Who could have written it.
     pub(crate) user: u32,
+    /// Whether it is proven to be the file that was mapped.
+    pub(crate) proven: bool,
     /// What was split off into a file of its own, and where that was found.
     pub(crate) debug: Option<(Bytes, PathBuf)>,
     /// What several debug files share (dwz).
@@ -63,8 +66,9 @@ impl Image {
         let opened =
             FileSearch::new(dso, options).map_err(Problem::from).and_then(|places| Self::found(places, dso, options));
         // In a container that runs still, other files lie at its paths.
-        let inside = |_: &Problem| Self::found(FileSearch::of_survivor(dso, options)?, dso, options).ok();
-        opened.or_else(|why| inside(&why).filter(|image| image.build_id == dso.build_id).ok_or(why))
+        let inside = || Self::found(FileSearch::of_survivor(dso, options)?, dso, options).ok();
+        let is_it = |image: &Self| dso.build_id.is_none_or(|id| image.build_id == Some(id));
+        opened.or_else(|why| inside().filter(is_it).ok_or(why))
     }
 
     fn found(mut places: FileSearch<'_>, dso: &Dso, options: &SymbolOptions) -> Result<Self, Problem> {
@@ -77,21 +81,21 @@ impl Image {
             places.hear(&file);
             return Ok(image.with_debug(places));
         }
-        let mut user = 0;
+        let (mut user, mut proven) = (0, true);
         let bytes = if vdso {
             if !options.is_own_kernel(dso) {
                 return Err("the vDSO of the recorded machine is not here".to_owned().into());
             }
             Bytes::from(procfs::vdso()?)
         } else {
-            let file = places.main()?;
-            user = owner(&file);
+            let FoundFile { file, proven: is_proven } = places.main()?;
+            (user, proven) = (owner(&file), is_proven);
             places.hear(&file);
             Bytes::of(&file)?
         };
-        let image = Self { user, ..Self::of(bytes).map_err(|e| e.to_string())? };
+        let image = Self { user, proven, ..Self::of(bytes).map_err(|e| e.to_string())? };
         match (dso.build_id, image.build_id) {
-            (Some(want), Some(have)) if want != have => Err(Problem::other_build(have, want)),
+            (Some(want), have) if have != Some(want) && !vdso => Err(Problem::other_build(have, want)),
             _ => Ok(image.with_debug(places)),
         }
     }
@@ -101,7 +105,7 @@ impl Image {
         let file = elf::parse(&bytes)?;
         let (build_id, segments) = (elf::build_id(&file), Segments::of(&file));
         let (namers, left_out) = (Namers::default(), Vec::new());
-        Ok(Self { bytes, build_id, segments, user: 0, debug: None, shared: None, left_out, namers })
+        Ok(Self { bytes, build_id, segments, user: 0, proven: true, debug: None, shared: None, left_out, namers })
     }
 
     /// Finds the separate debug file: by build id, else by name and checksum.
@@ -258,6 +262,12 @@ impl Image {
             };
             add(tables, purse.attempt(unpacked))
         });
+        if let Some(go) = GoTable::of(&file, &self.bytes)
+            && add(tables, purse.attempt(|purse| go.symbols(&self.segments, purse)))
+        {
+            add(tables, functions(&self.bytes, SymbolSection::Dynamic, purse));
+            return found("Go's own table of functions".to_owned(), true);
+        }
         match (mini, add(tables, functions(&self.bytes, SymbolSection::Dynamic, purse))) {
             (true, _) => found("MiniDebugInfo".to_owned(), true),
             (_, true) => found("exported functions only (it is stripped)".to_owned(), false),
@@ -277,7 +287,7 @@ const MINI: &str = ".gnu_debugdata";
 
 /// The build id of a file that is mapped, as it lies there now.
 pub(crate) fn build_id(dso: &Dso, options: &SymbolOptions) -> Option<BuildId> {
-    let bytes = Bytes::of(&FileSearch::new(dso, options).ok()?.main().ok()?).ok()?;
+    let bytes = Bytes::of(&FileSearch::new(dso, options).ok()?.main().ok()?.file).ok()?;
     elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
 }
 

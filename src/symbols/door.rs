@@ -91,8 +91,16 @@ pub(crate) enum Refusal {
     Unreadable { path: String, uid: u32 },
     #[error("{path} belongs to user {uid}, so it is not believed")]
     Foreign { path: String, uid: u32 },
+    #[error("{0} is older than its process, so it is of an earlier one of that number")]
+    Older(String),
     #[error("{0} was replaced while it was opened")]
     Replaced(String),
+}
+
+/// True if a file was refused as it is older than its process.
+pub(crate) fn is_older(error: &io::Error) -> bool {
+    let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
+    matches!(refusal, Some(Refusal::Older(_)))
 }
 
 impl From<Refusal> for io::Error {

@@ -5,11 +5,11 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::door::{self, Door, Namers, Purpose};
+use super::door::{self, Door, Namers, Purpose, Refusal};
 use super::options::SymbolOptions;
+use super::same_file::{self, Likeness, Replaced};
 use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 use crate::record::kinds::{BuildId, FileId};
@@ -21,8 +21,25 @@ pub struct FileSearch<'a> {
     dso: &'a Dso,
     options: &'a SymbolOptions,
     door: Door,
-    /// Whether the door is that of a process which had it mapped.
-    inside: bool,
+    inside: Inside,
+}
+
+/// Whether the door is that of a process which had it mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inside {
+    No,
+    /// It is profiled now.
+    Live,
+    /// It was recorded, and lives still, or another one has its number.
+    Survivor,
+}
+
+/// A DSO's file.
+#[derive(Debug)]
+pub(crate) struct FoundFile {
+    pub(crate) file: File,
+    /// Whether it is proven to be the one that was mapped, or will be by its build id.
+    pub(crate) proven: bool,
 }
 
 impl<'a> FileSearch<'a> {
@@ -33,23 +50,31 @@ impl<'a> FileSearch<'a> {
     /// When none of these roots can be looked into.
     pub fn new(dso: &'a Dso, options: &'a SymbolOptions) -> io::Result<Self> {
         if let Some(door) = process_of(dso, options).and_then(|pid| of_process(pid).ok()) {
-            return Ok(Self { dso, options, door, inside: true });
+            return Ok(Self { dso, options, door, inside: Inside::Live });
         }
         let door = match &options.symfs {
             Some(root) => Door::new(procfs::directory(root)?, options.authors.clone()),
             None => Door::here(options.authors.clone())?,
         };
-        Ok(Self { dso, options, door, inside: false })
+        Ok(Self { dso, options, door, inside: Inside::No })
     }
 
-    /// The files that the process of a recording sees, if it lives still: where a container's files are. Whose number
-    /// it was may be another's by now, so only what has the build id is the file.
+    /// The files that the process of a recording sees, if it lives still: where a container's files are, and those
+    /// that were deleted or replaced while it runs. A process that was started later has its number by accident, and
+    /// is asked only for files of a build id.
     pub(crate) fn of_survivor(dso: &'a Dso, options: &'a SymbolOptions) -> Option<Self> {
-        let may = !options.live && options.symfs.is_none() && options.is_own_kernel(dso) && dso.build_id.is_some();
+        let may = !options.live && options.symfs.is_none() && options.is_own_kernel(dso);
         let (pid, ..) = dso.via.filter(|_| may)?;
+        let is_younger = || {
+            let mapped = options.times.wall(dso.since)?;
+            Some(procfs::started(pid)? > mapped.saturating_add(STARTED_WITHIN_NS))
+        };
+        if dso.build_id.is_none() && is_younger().unwrap_or(true) {
+            return None;
+        }
         let mut door = of_process(pid).ok()?;
         door.namers.extend(&options.authors);
-        Some(Self { dso, options, door, inside: false })
+        Some(Self { dso, options, door, inside: Inside::Survivor })
     }
 
     /// Takes in who may have written a file: it has a say in all that is opened from now on.
@@ -66,27 +91,42 @@ impl<'a> FileSearch<'a> {
     ///
     /// # Errors
     /// When it is nowhere, or another file has its name now.
-    pub(crate) fn main(&self) -> io::Result<File> {
-        if let Some((pid, start, end)) = self.dso.via.filter(|_| self.inside)
-            && let Ok(file) = door::mapped(pid, start, end)
-        {
-            return Ok(file);
+    pub(crate) fn main(&self) -> io::Result<FoundFile> {
+        if let Some(file) = self.mapped() {
+            return Ok(FoundFile { file, proven: true });
         }
         let whole = Path::new(OsStr::from_bytes(&self.dso.raw_path));
         // The kernel says ` (deleted)` of files that are, and a file's name may end so.
         self.at(whole).or_else(|error| if self.path() == whole { Err(error) } else { self.at(self.path()) })
     }
 
+    /// The file that a process has mapped where the DSO was: by now it may be another one, as programs that load and
+    /// unload plugins have them at one address in turn.
+    fn mapped(&self) -> Option<File> {
+        let (pid, start, end) = self.dso.via.filter(|_| self.inside != Inside::No)?;
+        let file = door::mapped(pid, start, end).ok()?;
+        // Where a file system shows other numbers in stat than in maps, maps is asked once more.
+        let is_it = same_file::has_inode(&file, &self.dso.file) || is_listed(pid, start, end, &self.dso.file);
+        is_it.then_some(file)
+    }
+
     /// The file at a path, if it is the one that was mapped.
-    fn at(&self, path: &Path) -> io::Result<File> {
+    fn at(&self, path: &Path) -> io::Result<FoundFile> {
         let file = self.door.open(path, Purpose::Code)?;
         // A build id says more than an inode, and is compared once the file is read.
-        let by_inode = self.options.symfs.is_none() && (self.options.live || self.dso.build_id.is_none());
-        if by_inode && !is_same(&file, &self.dso.file) {
-            let words = format!("{} is not the file that was mapped (it was replaced)", path.display());
-            return Err(io::Error::other(words));
+        if self.options.symfs.is_some() || !self.options.live && self.dso.build_id.is_some() {
+            return Ok(FoundFile { file, proven: true });
         }
-        Ok(file)
+        let likeness = match self.options.live {
+            // What is profiled now was mapped from what lies there.
+            true if same_file::has_inode(&file, &self.dso.file) => Likeness::Same,
+            true => Likeness::Other("another inode"),
+            false => same_file::compare(&file, self.dso, self.options.times.wall(self.dso.since)),
+        };
+        match likeness {
+            Likeness::Other(why) => Err(io::Error::other(Replaced(why))),
+            likeness => Ok(FoundFile { file, proven: likeness == Likeness::Same }),
+        }
     }
 
     /// The file that a cache of files by build id has of it: `elf`, `debug` or `vdso`.
@@ -130,6 +170,16 @@ impl<'a> FileSearch<'a> {
         self.door.open(&base.parent()?.join(name), Purpose::Code).ok()
     }
 
+    /// A file that debug information was split off into.
+    pub(crate) fn split(&self, path: &Path) -> Option<File> {
+        self.door.open(path, Purpose::Code).ok()
+    }
+
+    /// Takes in those who had a say in what was read before.
+    pub(crate) fn hear_all(&mut self, namers: &Namers) {
+        self.door.namers.extend(namers);
+    }
+
     /// A source file that debug information names, which these had a say in.
     ///
     /// # Errors
@@ -144,7 +194,29 @@ impl<'a> FileSearch<'a> {
     /// # Errors
     /// As [`Door::believed`].
     pub(crate) fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
-        let Some((pid, ..)) = self.dso.via.filter(|_| self.inside) else { return self.door.believed(path) };
+        let file = self.jit_file(path, dump)?;
+        match self.began().zip(same_file::written(&file)) {
+            Some((began, written)) if !dump && written.saturating_add(OLDER_BY_NS) < began => {
+                Err(Refusal::Older(path.display().to_string()).into())
+            }
+            _ => Ok(file),
+        }
+    }
+
+    /// When the process that has the DSO began, or made room for code; it wrote nothing of that before.
+    fn began(&self) -> Option<u64> {
+        let (pid, ..) = self.dso.via?;
+        match self.inside {
+            Inside::Live => procfs::started(pid),
+            _ if self.options.symfs.is_some() || !self.options.is_own_kernel(self.dso) => None,
+            _ => self.options.times.exact(self.dso.since),
+        }
+    }
+
+    fn jit_file(&self, path: &Path, dump: bool) -> io::Result<File> {
+        let Some((pid, ..)) = self.dso.via.filter(|_| self.inside == Inside::Live) else {
+            return self.door.believed(path);
+        };
         let own = || PathBuf::from(format!("/tmp/perf-{}.map", procfs::own_number(pid)));
         let inside = if dump { path.to_path_buf() } else { own() };
         match self.door.believed(&inside) {
@@ -153,7 +225,8 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    fn path(&self) -> &Path {
+    /// Where the file was.
+    pub(crate) fn path(&self) -> &Path {
         let raw = self.dso.raw_path.strip_suffix(b" (deleted)").unwrap_or(&self.dso.raw_path);
         Path::new(OsStr::from_bytes(raw))
     }
@@ -181,18 +254,18 @@ pub(crate) fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<P
     })
 }
 
-/// Device and inode as the mapping had them. A build id is compared once the file is parsed.
-fn is_same(file: &File, id: &FileId) -> bool {
-    let FileId::Inode { major, minor, inode, .. } = *id else { return true };
-    let Ok(meta) = file.metadata() else { return false };
-    meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
+/// True if a process has the file of these numbers mapped there now, where they are those of maps alone.
+fn is_listed(pid: i32, start: u64, end: u64, id: &FileId) -> bool {
+    let FileId::Inode { major: 0, minor, inode, .. } = *id else { return false };
+    let is_it = |map: &procfs::ProcMapping| (map.start, map.end) == (start, end);
+    let found = procfs::exec_maps(pid).into_iter().find(is_it);
+    found.is_some_and(|map| (map.major, map.minor, map.inode) == (0, minor, inode))
 }
 
-/// Some file systems (btrfs, overlay) show another device in maps than in stat: it must agree only where both
-/// are plain.
-fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
-    stat == mapped || stat.0 == 0 || mapped.0 == 0
-}
+/// A file system's clock may be so much behind.
+const OLDER_BY_NS: u64 = 1_000_000_000;
+/// A process may be told of so much before /proc says that it was started, which counts in hundredths of a second.
+const STARTED_WITHIN_NS: u64 = 50_000_000;
 
 #[cfg(test)]
 pub(crate) mod tests;

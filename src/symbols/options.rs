@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::demangle::NameForm;
 use super::door::Namers;
+use super::same_file::RecordedTimes;
 use super::shipped::ShippedTables;
 use crate::kernel::privilege;
 use crate::session::Dso;
@@ -39,6 +40,8 @@ pub struct SymbolOptions {
     pub given: PerHost<Arc<ShippedTables>>,
     /// Who made the recordings that are read, and so names files; nobody but the kernel does where it is live.
     pub authors: Namers,
+    /// When what is read was recorded; nothing is known of a stream.
+    pub times: RecordedTimes,
     /// Hosts whose kernel is neither the one that runs here nor that of `kallsyms` and `vmlinux`.
     pub strangers: Vec<HostId>,
 }
@@ -97,6 +100,7 @@ impl SymbolOptions {
             budget: BUDGET,
             given: PerHost::default(),
             authors: Namers::default(),
+            times: RecordedTimes::default(),
             strangers: Vec::new(),
         }
     }

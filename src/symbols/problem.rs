@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 
 use super::door::Refusal;
+use super::same_file::Replaced;
 use crate::record::kinds::BuildId;
 
 /// The kinds that are told apart.
@@ -15,6 +16,10 @@ pub enum ProblemKind {
     NoFile,
     /// A file of another build id lies there; the words say which.
     OtherBuild,
+    /// Another file has its place or its inode now, or its content was changed.
+    Replaced,
+    /// It has names, but nothing proves that the file is the one that was mapped.
+    Unproven,
     /// Any other.
     Other,
 }
@@ -32,8 +37,9 @@ pub struct Problem {
 
 impl Problem {
     /// A file of a build id where another was mapped.
-    pub(crate) fn other_build(have: BuildId, want: BuildId) -> Self {
-        let why = format!("the file has build id {have}, but {want} was mapped");
+    pub(crate) fn other_build(have: Option<BuildId>, want: BuildId) -> Self {
+        let have = have.map_or("no build id".to_owned(), |have| format!("build id {have}"));
+        let why = format!("the file has {have}, but {want} was mapped");
         Self { kind: ProblemKind::OtherBuild, ..why.into() }
     }
 
@@ -41,6 +47,13 @@ impl Problem {
     pub(crate) fn of_build(self, id: Option<BuildId>) -> Self {
         let build_id = id.filter(|_| self.kind != ProblemKind::OtherBuild);
         Self { build_id, ..self }
+    }
+
+    /// A file that has names, and may be of another build than the one that was mapped.
+    pub(crate) fn unproven() -> Self {
+        let why =
+            "it may be another build: it has no build id, and was changed since or nothing tells when it was mapped";
+        Self { kind: ProblemKind::Unproven, ..why.to_owned().into() }
     }
 
     /// True if there is no such file here, nor a way to it.
@@ -67,6 +80,7 @@ impl From<io::Error> for Problem {
         let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
         let kind = match refusal {
             Some(Refusal::NotPlain(_) | Refusal::Pseudo(_)) => ProblemKind::NoFile,
+            None if error.get_ref().is_some_and(|inner| inner.is::<Replaced>()) => ProblemKind::Replaced,
             None if error.kind() == io::ErrorKind::NotFound => ProblemKind::Absent,
             _ => ProblemKind::Other,
         };
@@ -99,6 +113,6 @@ mod tests {
             [false; 2]
         );
         let (have, want) = (BuildId::new(&[2]).expect("an id"), BuildId::new(&[3]).expect("an id"));
-        assert_eq!(Problem::other_build(have, want).of_build(id).build_id, None);
+        assert_eq!(Problem::other_build(Some(have), want).of_build(id).build_id, None);
     }
 }

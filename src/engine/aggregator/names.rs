@@ -15,7 +15,7 @@ use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
-use crate::symbols::{NameForm, Problem};
+use crate::symbols::{NameForm, Problem, ProblemKind};
 
 use super::Aggregator;
 use super::answer_clock::MIN_INTERVAL_NS;
@@ -149,14 +149,18 @@ impl Aggregator {
         if !problems.is_empty() || !sources.is_empty() {
             let all = Arc::make_mut(&mut self.names.sources);
             all.extend(sources);
-            all.extend(problems.iter().map(|(path, why)| (path.clone(), format!("none: {why}"))));
+            let lacking = problems.iter().filter(|(_, why)| why.kind != ProblemKind::Unproven);
+            all.extend(lacking.map(|(path, why)| (path.clone(), format!("none: {why}"))));
         }
         if let Some((fetcher, _)) = &self.links.fetcher {
             for (dso, id) in named.stripped.into_iter().filter(|(_, id)| self.names.fetched.insert(*id)) {
                 let _ = fetcher.send((dso, id));
             }
         }
-        problems.into_iter().for_each(|(path, why)| self.note(format!("no names for {path}: {why}")));
+        problems.into_iter().for_each(|(path, why)| {
+            let what = if why.kind == ProblemKind::Unproven { "" } else { "no names for " };
+            self.note(format!("{what}{path}: {why}"));
+        });
         self.fresh_data = true;
         if self.live || self.due.is_young(monotonic_ns()) {
             self.tell_within(MIN_INTERVAL_NS);

@@ -1,6 +1,8 @@
 //! Trees of files, and which of them stands for a DSO.
 
 use super::*;
+use std::os::unix::fs::MetadataExt;
+
 use crate::record::Record;
 use crate::record::kinds::Mmap;
 use crate::session::{Origin, Session};
@@ -41,6 +43,7 @@ pub(crate) fn dso(path: &Path, file: FileId) -> Dso {
 #[test]
 fn another_file_under_the_name_is_told_by_device_and_inode() {
     let file = tempfile::NamedTempFile::new().expect("file");
+    file.as_file().set_len(0x1000).expect("as long as what was mapped");
     let meta = file.as_file().metadata().expect("meta");
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
     let id = |major, inode| FileId::Inode { major, minor, inode, generation: 0 };
@@ -48,7 +51,7 @@ fn another_file_under_the_name_is_told_by_device_and_inode() {
     let main = |id| FileSearch::new(&dso(file.path(), id), &options).expect("places").main().map(|_| ());
     main(id(major, meta.ino())).expect("the file itself");
     let said = main(id(major, meta.ino() + 1)).expect_err("another inode").to_string();
-    assert!(said.contains("is not the file that was mapped"), "{said}");
+    assert_eq!(said, "the file that was mapped was replaced (another inode)");
     // Where one of both devices has no number of its own, only the inode tells.
     main(id(0, meta.ino())).expect("the inode agrees");
     if major != 0 {
@@ -65,7 +68,7 @@ fn devices_agree_where_both_are_plain() {
         ((0, 1), (9, 2), true),
         ((8, 1), (0, 2), true),
     ] {
-        assert_eq!(is_same_device(stat, mapped), same, "{stat:?} {mapped:?}");
+        assert_eq!(same_file::is_same_device(stat, mapped), same, "{stat:?} {mapped:?}");
     }
 }
 
@@ -125,7 +128,7 @@ fn files_below_another_root() {
         tree.write(path);
     }
     let mut places = tree.places();
-    assert_eq!(read(places.main().expect("there")), "/usr/bin/a");
+    assert_eq!(read(places.main().expect("there").file), "/usr/bin/a");
     assert_eq!(places.beside(Path::new("/usr/bin/a"), b"b.dwo").map(read).as_deref(), Some("/usr/bin/b.dwo"));
     assert_eq!(places.beside(Path::new("/usr/bin/a"), b"/src/x.c").map(read).as_deref(), Some("/src/x.c"));
     assert!(places.beside(Path::new("/usr/bin/a"), b"c.dwo").is_none());
@@ -135,7 +138,7 @@ fn files_below_another_root() {
     assert_eq!(places.namers(), &Namers::default());
     // A file that really has such a name.
     tree.write("/usr/bin/a (deleted)");
-    assert_eq!(read(tree.places().main().expect("there")), "/usr/bin/a (deleted)");
+    assert_eq!(read(tree.places().main().expect("there").file), "/usr/bin/a (deleted)");
 }
 
 /// Whoever had a say is asked from then on.
@@ -238,14 +241,18 @@ fn a_process_that_lives_is_asked_for_its_files() {
     assert_eq!(process_of(&dso, &options), Some(pid));
     assert_eq!(process_of(&dso, &SymbolOptions { live: false, ..SymbolOptions::live() }), None);
     assert_eq!(process_of(&dso, &SymbolOptions { symfs: Some("/".into()), ..SymbolOptions::live() }), None);
-    let ino = |file: io::Result<File>| file.and_then(|file| file.metadata()).map(|meta| meta.ino()).ok();
+    let ino = |found: io::Result<FoundFile>| found.and_then(|found| found.file.metadata()).map(|meta| meta.ino()).ok();
     let want = std::fs::metadata(&own).ok().map(|meta| meta.ino());
     let places = FileSearch::new(&dso, &options).expect("places");
-    assert_eq!((places.inside, ino(places.main())), (true, want));
+    assert_eq!((places.inside, ino(places.main())), (Inside::Live, want));
     if rustix::process::geteuid().is_root() {
         // Whatever its name means now.
         let lost = Dso { raw_path: b"/nowhere"[..].into(), ..dso.clone() };
         assert_eq!(ino(FileSearch::new(&lost, &options).expect("places").main()), want);
+        // Unless another file lies there by now, as one that was mapped in its place.
+        let other = FileId::Inode { major: 8, minor: 1, inode: u64::MAX, generation: 0 };
+        let other = Dso { file: other, ..lost };
+        assert!(FileSearch::new(&other, &options).expect("places").main().is_err());
     }
     // Its map is the one of the number that it has itself; what it writes elsewhere is named in full.
     let at = format!("/tmp/perf-{pid}.map");
@@ -259,5 +266,5 @@ fn a_process_that_lives_is_asked_for_its_files() {
     // A process that is gone leaves the files of this machine.
     let gone = Dso { via: Some((i32::MAX, 0, 1)), ..dso.clone() };
     let places = FileSearch::new(&gone, &options).expect("places");
-    assert_eq!((places.inside, ino(places.main())), (false, want));
+    assert_eq!((places.inside, ino(places.main())), (Inside::No, want));
 }

@@ -10,8 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, RowRange, Store};
+use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::door;
+use crate::symbols::{door, same_file};
 
 use super::made::{Id, Job, Made};
 
@@ -104,6 +105,11 @@ impl Files {
             return None;
         }
         let file = door::mapped(pid, map.start, map.end).ok()?;
+        // Since the mappings were listed another file may have come to this place.
+        let listed = FileId::Inode { major: map.major, minor: map.minor, inode: map.inode, generation: 0 };
+        if map.major != 0 && !same_file::has_inode(&file, &listed) {
+            return None;
+        }
         let key = Some(key_of(&file).ok()?);
         if let Some(id) = self.known.get(&key) {
             return Some(*id);

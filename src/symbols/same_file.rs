@@ -1,0 +1,180 @@
+//! Whether a file is the one that was mapped: what device, inode, generation, size and times prove, and what they
+//! disprove. A name from another file is worse than none.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{AtFlags, StatxFlags, statx};
+
+use crate::kernel::inode_generation;
+use crate::record::kinds::FileId;
+use crate::session::Dso;
+
+/// The times of a recording by the wall clock, in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedTimes {
+    /// How far the wall clock was ahead of the recording's clock.
+    pub(crate) lead: Option<i64>,
+    /// The wall clock at a time of the recording; of what was mapped before it nothing else is known.
+    pub(crate) begun: Option<u64>,
+    /// The last change of the recording's file: its records are older.
+    pub(crate) until: Option<u64>,
+    /// Its times are those of CLOCK_MONOTONIC.
+    pub(crate) monotonic: bool,
+}
+
+impl RecordedTimes {
+    /// A time of the recording's clock by the wall clock, or a later one; 0 stands for what was before the recording.
+    pub(crate) fn wall(&self, at: u64) -> Option<u64> {
+        let told = if at == 0 { self.begun } else { self.lead.and_then(|lead| at.checked_add_signed(lead)) };
+        [told, self.until].into_iter().flatten().min()
+    }
+}
+
+impl RecordedTimes {
+    /// A time of the recording by the wall clock, where that is known exactly; 0 stands for no time.
+    pub(crate) fn exact(&self, at: u64) -> Option<u64> {
+        self.lead.filter(|_| at != 0).and_then(|lead| at.checked_add_signed(lead))
+    }
+}
+
+/// The verdict on a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    /// The file is the one that was mapped, as it was then.
+    Same,
+    /// Nothing proves that, and nothing disproves it.
+    Unproven,
+    /// The file is another one, or has other content; why.
+    Other(&'static str),
+}
+
+/// The reason why a file is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the file that was mapped was replaced ({0})")]
+pub(crate) struct Replaced(pub(crate) &'static str);
+
+/// Compares a file with the one that was mapped as a DSO; `mapped` is the wall clock's time of the first mapping, or a
+/// later one.
+pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
+    let Ok(meta) = file.metadata() else { return Likeness::Other("it cannot be looked at") };
+    if !has_inode(file, &dso.file) {
+        return Likeness::Other("another inode");
+    }
+    let recorded = match dso.file {
+        FileId::Inode { generation, .. } => Some(generation).filter(|generation| *generation != 0),
+        _ => None,
+    };
+    if let Some((then, now)) = recorded.zip(inode_generation(file))
+        && then != now
+    {
+        return Likeness::Other("its inode was given to another file");
+    }
+    let page = rustix::param::page_size() as u64;
+    if dso.extent > meta.size().div_ceil(page).saturating_mul(page) {
+        return Likeness::Other("it is shorter");
+    }
+    let Some(mapped) = mapped else { return Likeness::Unproven };
+    if ns(meta.mtime(), meta.mtime_nsec()) > mapped {
+        return Likeness::Other("it was written later");
+    }
+    if born(file).is_some_and(|born| born > mapped) {
+        return Likeness::Other("it was made later");
+    }
+    // Whatever is done to a file, its change time shows it, and nobody can set that.
+    if ns(meta.ctime(), meta.ctime_nsec()) <= mapped { Likeness::Same } else { Likeness::Unproven }
+}
+
+/// True if device and inode are those that a mapping had.
+pub(crate) fn has_inode(file: &File, id: &FileId) -> bool {
+    let FileId::Inode { major, minor, inode, .. } = *id else { return true };
+    let Ok(meta) = file.metadata() else { return false };
+    meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
+}
+
+/// Some file systems (btrfs, overlay) show another device in maps than in stat: it must agree only where both
+/// are plain.
+pub(crate) fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
+    stat == mapped || stat.0 == 0 || mapped.0 == 0
+}
+
+/// When a file was made; `None` where the file system does not say.
+fn born(file: &File) -> Option<u64> {
+    let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let is_known = told.stx_mask & StatxFlags::BTIME.bits() != 0;
+    is_known.then(|| ns(told.stx_btime.tv_sec, i64::from(told.stx_btime.tv_nsec)))
+}
+
+fn ns(seconds: i64, rest: i64) -> u64 {
+    u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(rest.max(0) as u64)
+}
+
+/// The last change of a file's content by the wall clock.
+pub(crate) fn written(file: &File) -> Option<u64> {
+    file.metadata().ok().map(|meta| ns(meta.mtime(), meta.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::find_file::tests::dso;
+    use std::io::Write;
+
+    fn set_written(file: &File, at: u64) {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(at);
+        file.set_times(std::fs::FileTimes::new().set_modified(time)).expect("set");
+    }
+
+    /// A file that holds a page, and the DSO of a recording that had it mapped.
+    fn mapped(generation: u64) -> (tempfile::NamedTempFile, Dso) {
+        let mut file = tempfile::NamedTempFile::new().expect("file");
+        file.write_all(&[1; 4096]).expect("written");
+        let meta = file.as_file().metadata().expect("meta");
+        let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
+        let dso = dso(file.path(), FileId::Inode { major, minor, inode: meta.ino(), generation });
+        (file, dso)
+    }
+
+    #[test]
+    fn times_tell_a_file_that_was_rewritten() {
+        let (file, dso) = mapped(0);
+        let meta = file.as_file().metadata().expect("meta");
+        let changed = ns(meta.ctime(), meta.ctime_nsec());
+        let compare = |at| compare(file.as_file(), &dso, at);
+        assert_eq!((compare(Some(changed)), compare(None)), (Likeness::Same, Likeness::Unproven));
+        assert_eq!(compare(Some(changed - 1)), Likeness::Other("it was written later"));
+        // Written in place, and the time of that set back: nothing is proven any more.
+        set_written(file.as_file(), 1_000_000_000);
+        assert_eq!(compare(Some(u64::MAX)), Likeness::Same);
+        let earlier = compare(Some(2_000_000_000));
+        match born(file.as_file()) {
+            Some(_) => assert_eq!(earlier, Likeness::Other("it was made later")),
+            None => assert_eq!(earlier, Likeness::Unproven),
+        }
+    }
+
+    #[test]
+    fn numbers_tell_another_file_of_the_same_inode() {
+        let (file, dso) = mapped(0);
+        let FileId::Inode { major, minor, inode, .. } = dso.file else { unreachable!("made so") };
+        let with = |generation, extent| {
+            let id = FileId::Inode { major, minor, inode, generation };
+            compare(file.as_file(), &Dso { file: id, extent, ..dso.clone() }, Some(u64::MAX))
+        };
+        assert_eq!((with(0, 4096), with(0, 8192)), (Likeness::Same, Likeness::Other("it is shorter")));
+        if let Some(own) = inode_generation(file.as_file()) {
+            assert_eq!(with(own, 4096), Likeness::Same);
+            assert_eq!(with(own ^ 1, 4096), Likeness::Other("its inode was given to another file"));
+        }
+    }
+
+    #[test]
+    fn the_wall_clock_is_never_earlier_than_it_was() {
+        let times = |lead, begun, until| RecordedTimes { lead, begun, until, monotonic: false };
+        assert_eq!([0, 5].map(|at| times(None, None, None).wall(at)), [None, None]);
+        assert_eq!([0, 5].map(|at| times(None, None, Some(70)).wall(at)), [Some(70), Some(70)]);
+        assert_eq!([0, 5].map(|at| times(Some(100), Some(90), Some(200)).wall(at)), [Some(90), Some(105)]);
+        assert_eq!(times(Some(100), Some(90), Some(80)).wall(5), Some(80));
+        assert_eq!(times(Some(-9), None, None).wall(5), None);
+    }
+}

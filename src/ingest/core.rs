@@ -22,6 +22,7 @@ use crate::units::kit::{Spec, Unit};
 
 use super::IntakeOptions;
 use super::chains::Chains;
+use super::code_changes::CodeChanges;
 use super::decode::{GroupShare, Inputs};
 use super::derived::Derived;
 use super::facts::SessionFacts;
@@ -60,6 +61,8 @@ pub struct Core {
     pub(crate) units: Units,
     /// What the hardware told beside samples, where that is wanted.
     pub(crate) hardware: Option<HardwareLog>,
+    /// Code that JITs put where other code was; of recordings.
+    pub(super) code: Option<CodeChanges>,
     /// Completes call chains, where that is wanted.
     pub(crate) chains: Option<Box<Chains>>,
     /// Samples and losses over the whole session, those that are forgotten among them.
@@ -92,6 +95,7 @@ impl Core {
             texts: Texts::default(),
             units: Units::of(info.arch.clone()),
             hardware: wants.hardware.map(HardwareLog::new),
+            code: None,
             chains: None,
             timeline: Timeline::default(),
             told: SessionFacts::new(info),

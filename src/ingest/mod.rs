@@ -2,6 +2,7 @@
 //! recordings.
 
 mod chains;
+mod code_changes;
 mod core;
 mod decode;
 pub mod derived;
@@ -23,6 +24,7 @@ use crate::session::Origin;
 use crate::source::{Batch, Info, Progress, Source, SourceError};
 
 use chains::Chains;
+use code_changes::CodeChanges;
 
 pub use self::core::Core;
 pub use decode::GroupShare;
@@ -66,6 +68,7 @@ impl Ingest {
     /// texts of tracepoints, by tables of files that are found as `symbols` says.
     pub(crate) fn complete_chains(&mut self, symbols: crate::symbols::SymbolOptions) {
         self.core.tracing.name_functions(symbols.clone());
+        self.core.code = CodeChanges::new(&symbols);
         self.core.chains = Some(Box::new(Chains::new(symbols)));
     }
 

@@ -11,6 +11,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::session::dso::Dsos;
 use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Symbolized;
+use crate::symbols::jit_reuse::untagged;
 use crate::symbols::lines::{InlinedFrame, SourceLine};
 
 use super::index::HashIndex;
@@ -245,7 +246,7 @@ impl Frames {
                 let state = if f.is_symbol { SymState::Known } else { SymState::Bounded };
                 self.known(dso, f.start..f.end, f.name, state)
             }
-            None => self.nameless(dso, at, SymState::Unknown),
+            None => self.nameless(dso, untagged(at), SymState::Unknown),
         };
         self.give(frame, id);
     }

@@ -12,6 +12,7 @@ pub mod machine;
 mod mappings;
 pub(crate) mod maps;
 pub mod marks;
+mod members;
 pub(crate) mod recorder;
 mod running;
 pub(crate) mod space;
@@ -36,6 +37,7 @@ use host::Thread;
 use hosts::{HostId, PerHost};
 pub use log::{Side, SideLog};
 pub use mappings::Mappings;
+use maps::Map;
 pub use maps::{DsoId, MapId, Placed};
 pub use marks::TimeMark;
 use space::Space;
@@ -165,6 +167,7 @@ impl Session {
         if map.prot & 4 == 0 || map.len == 0 {
             return self.data_mmap(map);
         }
+        self.dsos.now = time;
         let id = self.dsos.map(map, self.hosts[self.at].spaces.get(&map.pid));
         let at = self.dsos.placed(id);
         self.note(time, Side::Map { pid: map.pid, tid: map.tid, at, prot: map.prot, flags: map.flags });
@@ -175,7 +178,31 @@ impl Session {
             self.thread(map.tid, map.pid);
             self.hosts[self.at].spaces.entry(map.pid).or_default()
         };
-        space.insert(map.start, map.start.saturating_add(map.len), id, self.generation);
+        let end = map.start.saturating_add(map.len);
+        space.insert(map.start, end, id, self.generation);
+        let Host { spaces, recoded, .. } = &mut self.hosts[self.at];
+        if let (Some(recoded), Some(space)) = (recoded.get_mut(&map.pid), spaces.get_mut(&map.pid)) {
+            // More memory for a JIT leaves its code where it was; what is a file's is none of it any more.
+            let anonymous = self.dsos.of_map(id).kind == DsoKind::Anon;
+            recoded.retain(|start, (to, _)| anonymous || *to <= map.start || *start >= end);
+            for (start, (to, map)) in recoded.range(map.start..end) {
+                space.insert(*start, *to, *map, self.generation);
+            }
+        }
+    }
+
+    /// Newer code, or none, lies at addresses of a JIT from now on. `at` is the first of them in the terms of its DSO.
+    pub(crate) fn recode(&mut self, host: HostId, pid: i32, (start, end): (u64, u64), at: u64) {
+        let Host { spaces, recoded, .. } = &mut self.hosts[host];
+        let Some(space) = spaces.get_mut(&pid) else { return };
+        let Some(dso) = space.find(start).map(|map| self.dsos.map_of(map).dso) else { return };
+        if self.dsos.get(dso).kind != DsoKind::Anon || start >= end {
+            return;
+        }
+        let id = self.dsos.maps.id(Map { start, len: end - start, pgoff: at, dso }, |_, _| true);
+        self.generation += 1;
+        space.insert(start, end, id, self.generation);
+        recoded.entry(pid).or_default().insert(start, (end, id));
     }
 
     fn data_mmap(&mut self, map: &Mmap<'_>) {
@@ -198,6 +225,8 @@ impl Session {
             // A runtime moves a process to its group before that becomes its program.
             self.here_mut().groups.moved(pid);
             self.here_mut().exec(pid, time);
+            self.here_mut().members.begin(pid);
+            self.here_mut().recoded.remove(&pid);
             self.generation += 1;
             let space = Space::after_exec(self.here().spaces.get(&pid), self.generation);
             self.here_mut().in_exec += usize::from(space.is_in_exec());
@@ -221,8 +250,10 @@ impl Session {
         // As perf has it: a name is inherited, and that there is none is not.
         let comm = parent.filter(|comm| !is_unnamed(task.ptid, comm)).unwrap_or_else(|| unnamed(task.tid));
         if task.pid == task.ppid {
+            self.here_mut().members.join(task.pid, task.tid);
             self.note(time, Side::thread(*task));
         } else {
+            self.here_mut().members.begin(task.pid);
             let inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();
             let dsos = &self.dsos;
             self.hosts[self.at].log.fork(time, task, &inherited, |map| dsos.placed(map));

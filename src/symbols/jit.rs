@@ -9,11 +9,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::door;
 use super::find_file::FileSearch;
+use super::guard::guarded;
 use super::jit_functions::JitFunctions;
+use super::jit_reuse::CodeChange;
 use super::jit_slice::{PIECE, VisitBudget, VisitEnd};
 use super::jitdump;
 use super::options::SymbolOptions;
@@ -56,7 +59,11 @@ pub(crate) struct Jit {
     read: u64,
     /// Files that are not there yet are looked for again; one that was refused is not.
     wanted: Vec<(PathBuf, bool)>,
+    /// Why a file of an earlier process is not used, and whether that was told.
+    older: Option<(String, bool)>,
     live: bool,
+    /// Whether samples are of the clock of jitdump files, and were told apart by it.
+    has_times: bool,
     most: usize,
     /// Whose files these are.
     user: Option<u32>,
@@ -64,7 +71,8 @@ pub(crate) struct Jit {
 
 impl Jit {
     /// Of the process of an anonymous DSO, with as many bytes as it may take.
-    pub(crate) fn new(dso: &Dso, live: bool, most: usize) -> Self {
+    pub(crate) fn new(dso: &Dso, options: &SymbolOptions, most: usize) -> Self {
+        let (live, has_times) = (options.live, options.times.monotonic);
         let mut wanted = vec![(PathBuf::from(&*dso.path), false)];
         if let Some(dump) = &dso.dump {
             wanted.push((PathBuf::from(OsStr::from_bytes(dump)), true));
@@ -72,7 +80,8 @@ impl Jit {
         // Who a process belongs to is known before its files are opened.
         let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Identity::of_process(pid).ok());
         let (user, state) = (via.map(|who| who.uid), State::Reading);
-        Self { files: Vec::new(), told: JitFunctions::new(most), state, read: 0, wanted, live, most, user }
+        let (files, told) = (Vec::new(), JitFunctions::new(most));
+        Self { files, told, state, read: 0, wanted, older: None, live, has_times, most, user }
     }
 
     /// Takes note of a jitdump file that turned up later.
@@ -91,8 +100,13 @@ impl Jit {
         self.user.unwrap_or(0)
     }
 
+    /// The function at an address, which carries the generation of its code where records were followed in time.
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
-        self.told.find(addr)
+        match self.live {
+            true => self.told.find_newest(addr),
+            false if self.has_times && !self.told.is_foreign_clock => self.told.find(addr),
+            false => self.told.find_only(addr),
+        }
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -129,7 +143,14 @@ impl Jit {
             Ok(false) => State::Reading,
             Err(_) => State::Done,
         };
-        result.map(|_| ())
+        result?;
+        match &mut self.older {
+            Some((why, told @ false)) => {
+                *told = true;
+                Err(why.clone())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// `true` when all files are read.
@@ -141,6 +162,11 @@ impl Jit {
                     self.files.push(Growing { file, upto: 0, dump });
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => self.wanted.push((path, dump)),
+                // The process may write its own later, and has a jitdump file, perhaps.
+                Err(e) if door::is_older(&e) => {
+                    self.wanted.push((path, dump));
+                    self.older.get_or_insert((e.to_string(), false));
+                }
                 Err(e) => return Err(e.to_string()),
             }
         }
@@ -162,6 +188,20 @@ impl Jit {
         }
         Ok(true)
     }
+}
+
+/// The changes that a recorded process's jitdump file tells of, at addresses that were used before: none where it is
+/// not believed, or its times are of another clock. Names are read again where they are looked up.
+pub(crate) fn changes(dso: &Dso, path: &Path, options: &SymbolOptions) -> Vec<CodeChange> {
+    let (of, at, options) = (dso.clone(), path.to_owned(), options.clone());
+    let read = move || {
+        let file = FileSearch::new(&of, &options).and_then(|places| places.jit(&at, true)).ok()?;
+        let (mut told, mut upto) = (JitFunctions::with_changes(options.budget / 4), 0);
+        // What cannot be read further is told where names are looked up.
+        while jitdump::read_on(&file, &mut upto, &mut told, &mut VisitBudget::default()).ok()? == VisitEnd::Part {}
+        (!told.is_foreign_clock).then(|| told.take_changes())
+    };
+    guarded(read).ok().flatten().unwrap_or_default()
 }
 
 /// Takes in the whole lines that are new of a map file.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::jit_reuse::{CodeChange, Occupied, tagged, untagged};
 use super::table::Symbol;
 
 /// The number of entries in which a covering function is searched backwards.
@@ -34,12 +35,77 @@ pub struct JitFunctions {
     written: usize,
     live: usize,
     most: usize,
+    /// Which of them are where, of those whose times are known.
+    occupied: Occupied,
+    /// What changed at addresses that were used before, where somebody asks.
+    changes: Option<Vec<CodeChange>>,
+    /// Whether those times are of a clock that nothing else is measured by.
+    pub(crate) is_foreign_clock: bool,
 }
 
 impl JitFunctions {
     /// No functions yet, which may take so many bytes.
     pub fn new(most: usize) -> Self {
-        Self { list: BTreeMap::new(), names: Vec::new(), written: 0, live: 0, most: most.min(MOST) }
+        Self {
+            list: BTreeMap::new(),
+            names: Vec::new(),
+            written: 0,
+            live: 0,
+            most: most.min(MOST),
+            occupied: Occupied::default(),
+            changes: None,
+            is_foreign_clock: false,
+        }
+    }
+
+    /// The same, which takes note of changes.
+    pub(crate) fn with_changes(most: usize) -> Self {
+        Self { changes: Some(Vec::new()), ..Self::new(most) }
+    }
+
+    /// The changes at addresses that were used before.
+    pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Adds a function that is there from a time on. `false` when there is no more room.
+    pub(crate) fn load(&mut self, time: u64, start: u64, size: u64, name: &[u8]) -> bool {
+        let end = start.saturating_add(size);
+        if let Some((known, generation)) = self.occupied.beginning(start)
+            && known == end
+            && self.list.get(&tagged(start, generation)).is_some_and(|entry| self.name(*entry) == name)
+        {
+            return true;
+        }
+        let generation = self.change(time, start, end);
+        self.put(tagged(start, generation), size, name)
+    }
+
+    /// Moves a function at a time. `false` when there is no more room.
+    pub(crate) fn relocate(&mut self, time: u64, from: u64, to: u64, size: u64) -> bool {
+        let Some((end, generation)) = self.occupied.beginning(from) else { return true };
+        let Some(entry) = self.list.get(&tagged(from, generation)).copied() else { return true };
+        let name = self.name(entry).to_vec();
+        self.change(time, from, end);
+        self.load(time, to, size, &name)
+    }
+
+    fn change(&mut self, time: u64, start: u64, end: u64) -> u16 {
+        let generation = self.occupied.take(start, end);
+        if let Some(changes) = self.changes.as_mut().filter(|_| generation > 0) {
+            changes.push(CodeChange { time, start, end, generation });
+        }
+        generation
+    }
+
+    /// The newest function at an address.
+    pub(crate) fn find_newest(&self, addr: u64) -> Option<Symbol<'_>> {
+        self.find(tagged(addr, self.occupied.generation(addr)))
+    }
+
+    /// The function at an address where there was never another one.
+    pub(crate) fn find_only(&self, addr: u64) -> Option<Symbol<'_>> {
+        if self.occupied.generation(untagged(addr)) > 0 { None } else { self.find(addr) }
     }
 
     /// Adds a function. `false` when there is no more room.
@@ -68,14 +134,6 @@ impl JitFunctions {
         true
     }
 
-    /// Takes a function out; its end and its name.
-    pub(crate) fn remove(&mut self, start: u64) -> Option<(u64, Vec<u8>)> {
-        let entry = self.list.remove(&start)?;
-        let name = self.name(entry).to_vec();
-        self.live -= name.len();
-        Some((entry.end, name))
-    }
-
     /// The function that holds an address; of those that lie in each other the one that begins last.
     pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let before = self.list.range(..=addr).rev().take(NESTING);
@@ -85,7 +143,7 @@ impl JitFunctions {
 
     /// Bytes of memory that it holds.
     pub(crate) fn memory(&self) -> usize {
-        self.names.iter().map(Vec::capacity).sum::<usize>() + self.list.len() * ENTRY
+        self.names.iter().map(Vec::capacity).sum::<usize>() + (self.list.len() + self.occupied.len()) * ENTRY
     }
 
     fn name(&self, entry: Entry) -> &[u8] {
@@ -145,14 +203,27 @@ mod tests {
         assert!(told.put(0x1000, 0x10, b"first") && told.put(0x1000, 0x20, b"second") && told.put(0x2000, 8, b""));
         let written = told.written;
         assert!(told.put(0x1000, 0x20, b"second") && told.put(0x2000, 9, b"") && told.written == written);
-        assert_eq!(told.remove(0x2000), Some((0x2009, Vec::new())));
+        assert_eq!(told.find(0x2008).map(|s| s.name), Some(&b""[..]));
         assert_eq!(told.find(0x101f).map(|s| s.name), Some(&b"second"[..]));
         assert_eq!(told.find(0x1020), None);
-        assert_eq!(told.remove(0x1000), Some((0x1020, b"second".to_vec())));
-        assert_eq!(told.find(0x1000), None);
-        assert_eq!(told.remove(0x1000), None);
         assert!(told.put(0, 1, &[b'x'; MAX_NAME + 1]));
         assert_eq!(told.find(0).map(|s| s.name.len()), Some(MAX_NAME));
+    }
+
+    #[test]
+    fn code_at_used_addresses_keeps_the_names_of_its_time() {
+        let mut told = JitFunctions::with_changes(1 << 20);
+        assert!(
+            told.load(10, 0x1000, 0x40, b"a") && told.load(20, 0x1000, 0x40, b"b") && told.load(30, 0x1000, 0x40, b"b")
+        );
+        assert!(told.relocate(40, 0x1000, 0x8000, 0x40) && told.relocate(50, 0x5000, 0x6000, 0x40));
+        let change = |time, generation| CodeChange { time, start: 0x1000, end: 0x1040, generation };
+        // What is told twice is no change, and where nothing was before there is nothing to tell apart.
+        assert_eq!(told.take_changes(), [change(20, 1), change(40, 2)]);
+        let at = |generation| told.find(tagged(0x1004, generation)).map(|s| s.name);
+        assert_eq!([0, 1, 2].map(at), [Some(&b"a"[..]), Some(b"b"), None]);
+        assert_eq!([0x1004, 0x8004].map(|at| told.find_newest(at).map(|s| s.name)), [None, Some(&b"b"[..])]);
+        assert_eq!([0x1004, 0x8004].map(|at| told.find_only(at).map(|s| s.name)), [None, Some(&b"b"[..])]);
     }
 
     /// Whoever writes one function over and over again takes no more room than for one.
@@ -227,18 +298,14 @@ mod tests {
         /// Against a plain map, and the counts against what there is.
         #[test]
         fn functions_are_found_as_a_plain_map_has_them(
-            puts in proptest::collection::vec((0u64..60, 0u64..30, 0usize..4, any::<u8>(), 0..4), 0..60),
+            puts in proptest::collection::vec((0u64..60, 0u64..30, 0usize..4, any::<u8>()), 0..60),
         ) {
             let mut told = JitFunctions::new(1 << 20);
             let mut plain: BTreeMap<u64, (u64, Vec<u8>)> = BTreeMap::new();
-            for (start, size, len, byte, what) in puts {
-                if what == 0 {
-                    prop_assert_eq!(told.remove(start), plain.remove(&start));
-                } else {
-                    let name = vec![byte; [0, 1, 7, MAX_NAME][len]];
-                    prop_assert!(told.put(start, size, &name));
-                    plain.insert(start, (start + size, name));
-                }
+            for (start, size, len, byte) in puts {
+                let name = vec![byte; [0, 1, 7, MAX_NAME][len]];
+                prop_assert!(told.put(start, size, &name));
+                plain.insert(start, (start + size, name));
                 prop_assert_eq!(told.live, plain.values().map(|(_, name)| name.len()).sum::<usize>());
                 prop_assert_eq!(told.written, told.names.iter().map(Vec::len).sum::<usize>());
                 let blocks: usize = told.names.iter().map(Vec::capacity).sum();

@@ -12,6 +12,8 @@ use super::jit_slice::{VisitBudget, VisitEnd};
 const MAGIC: u32 = 0x4a69_5444;
 const LOAD: u32 = 0;
 const MOVE: u32 = 1;
+/// The flag of a file whose times are those of the CPU's counter (`JITDUMP_FLAGS_ARCH_TIMESTAMP`).
+const ARCH_TIMESTAMP: u64 = 1;
 /// Header of a record: its type, its size, its time.
 const HEAD: u64 = 16;
 /// The charge of a visit for a record beside its bytes: two reads.
@@ -24,8 +26,9 @@ const RECORD: usize = 64;
 pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
     let len = file.metadata()?.len();
     if *upto == 0 {
-        let Some(size) = header(file, len)? else { return Ok(VisitEnd::All) };
+        let Some((size, flags)) = header(file, len)? else { return Ok(VisitEnd::All) };
         *upto = size;
+        told.is_foreign_clock = flags & ARCH_TIMESTAMP != 0;
     }
     let mut body = [0; 40 + MAX_NAME];
     while upto.saturating_add(HEAD) <= len {
@@ -40,7 +43,7 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut
         }
         let body = &mut body[..(size - HEAD).min((40 + MAX_NAME) as u64) as usize];
         file.read_exact_at(body, *upto + HEAD)?;
-        if !take(kind, body, told) {
+        if !take(kind, u64_at(&head, 8), body, told) {
             return Ok(VisitEnd::Full);
         }
         *upto += size;
@@ -51,8 +54,8 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut
     Ok(VisitEnd::All)
 }
 
-/// The size of the file's header; `None` while it is not there yet.
-fn header(file: &File, len: u64) -> io::Result<Option<u64>> {
+/// The size of the file's header and its flags; `None` while it is not there yet.
+fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     if len < 40 {
         return Ok(None);
     }
@@ -61,25 +64,26 @@ fn header(file: &File, len: u64) -> io::Result<Option<u64>> {
     if u32_at(&head, 0) != MAGIC {
         return Err(io::Error::other("it is no jitdump file of this machine's byte order"));
     }
-    Ok(Some(u64::from(u32_at(&head, 8)).max(40)))
+    Ok(Some((u64::from(u32_at(&head, 8)).max(40), u64_at(&head, 32))))
 }
 
-fn take(kind: u32, body: &[u8], told: &mut JitFunctions) -> bool {
+fn take(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool {
     let word = |i: usize| body.get(8 * i..8 * i + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
     match (kind, word(1), word(2), word(3), word(4)) {
         // pid and tid, where it was made, where it runs, its size, its number; its name; its code.
         (LOAD, Some(_), Some(address), Some(size), Some(_)) => {
             let rest = body.get(40..).unwrap_or_default();
             let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
-            told.put(address, size, name)
+            told.load(time, address, size, name)
         }
         // pid and tid, where it was made, from where, to where, its size.
-        (MOVE, Some(_), Some(from), Some(to), Some(size)) => match told.remove(from) {
-            Some((_, name)) => told.put(to, size, &name),
-            None => true,
-        },
+        (MOVE, Some(_), Some(from), Some(to), Some(size)) => told.relocate(time, from, to, size),
         _ => true,
     }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap_or_default()))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -118,8 +122,10 @@ mod tests {
         assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
         file.write_all(&moved[20..]).expect("rest");
         assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
-        assert!(all.find(0x1000).is_none());
-        assert_eq!(all.find(0x8000).expect("function").name, b"Foo.bar(I)V");
+        assert!(all.find_newest(0x1000).is_none());
+        // Samples that were taken before it was moved keep its name.
+        assert_eq!(all.find(0x1000).expect("function").name, b"Foo.bar(I)V");
+        assert_eq!(all.find_newest(0x8000).expect("function").name, b"Foo.bar(I)V");
         file.write_all(&[0; 16]).expect("damage");
         assert!(read(&file, &mut all).is_err());
     }

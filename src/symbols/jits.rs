@@ -55,14 +55,14 @@ impl Jits {
     }
 
     /// Takes note of a process whose functions are asked for, each of which may take so many bytes.
-    pub(crate) fn follow(&mut self, dso: &Dso, live: bool, most: usize) {
+    pub(crate) fn follow(&mut self, dso: &Dso, options: &SymbolOptions, most: usize) {
         if let Some(until) = self.resting.get(&dso.id) {
             if until.is_none_or(|until| Instant::now() < until) {
                 return;
             }
             self.resting.remove(&dso.id);
         }
-        let fresh = || One { jit: Jit::new(dso, live, most), dso: dso.clone(), visited: 0 };
+        let fresh = || One { jit: Jit::new(dso, options, most), dso: dso.clone(), visited: 0 };
         let one = self.list.entry(dso.id).or_insert_with(fresh);
         if (one.dso.via, &one.dso.dump) != (dso.via, &dso.dump) {
             one.dso = dso.clone();

@@ -18,6 +18,9 @@ impl Core {
             return;
         };
         sample.time = time;
+        if let Some(code) = &mut self.code {
+            code.follow(&mut self.session, time);
+        }
         if !form.layout.is_read() {
             return self.take(form.event, sample, header);
         }

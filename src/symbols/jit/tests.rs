@@ -10,6 +10,10 @@ fn name(told: &JitFunctions, at: u64) -> Option<String> {
     told.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned())
 }
 
+fn recorded() -> SymbolOptions {
+    SymbolOptions { live: false, ..SymbolOptions::live() }
+}
+
 #[test]
 fn lines_and_what_is_none() {
     let mut all = JitFunctions::new(1 << 20);
@@ -130,7 +134,7 @@ impl Stage {
 #[test]
 fn a_file_is_waited_for_and_read_on() {
     let stage = Stage::new();
-    let mut jit = Jit::new(&stage.dso, false, 1 << 20);
+    let mut jit = Jit::new(&stage.dso, &recorded(), 1 << 20);
     assert!(jit.is_due() && jit.is_behind() && jit.user() == 0);
     let before = Instant::now();
     stage.visit(&mut jit, &mut long()).expect("nothing there");
@@ -160,7 +164,7 @@ fn what_is_read_is_looked_at_again_where_it_is_live() {
         (false, State::Reading, true),
         (true, State::Done, false),
     ] {
-        let jit = Jit { state, ..Jit::new(&stage.dso, live, 1 << 20) };
+        let jit = Jit { state, ..Jit::new(&stage.dso, &SymbolOptions { live, ..SymbolOptions::live() }, 1 << 20) };
         assert_eq!(jit.is_due(), is_due, "{live} {state:?}");
     }
 }
@@ -168,7 +172,7 @@ fn what_is_read_is_looked_at_again_where_it_is_live() {
 #[test]
 fn a_dump_that_turns_up_is_followed_once() {
     let mut stage = Stage::new();
-    let mut jit = Jit::new(&stage.dso, false, 1 << 20);
+    let mut jit = Jit::new(&stage.dso, &recorded(), 1 << 20);
     stage.write(b"1000 10 first\n");
     stage.visit(&mut jit, &mut long()).expect("read");
     assert!(jit.wanted.is_empty());
@@ -189,7 +193,7 @@ fn a_dump_that_turns_up_is_followed_once() {
     jit.follow(&stage.dso);
     assert!(jit.wanted.is_empty() && !jit.is_behind());
     // Both are there from the beginning where both are known.
-    let both = Jit::new(&stage.dso, false, 1 << 20);
+    let both = Jit::new(&stage.dso, &recorded(), 1 << 20);
     assert_eq!(both.wanted, [(stage.at("a.map"), false), (path.clone(), true)]);
     let mut done = Jit { state: State::Done, wanted: Vec::new(), ..both };
     done.follow(&stage.dso);
@@ -202,7 +206,7 @@ fn what_is_refused_is_said_once() {
     let target = stage.at("target");
     std::fs::write(&target, b"1000 10 first\n").expect("write");
     std::os::unix::fs::symlink(&target, stage.at("a.map")).expect("link");
-    let mut jit = Jit::new(&stage.dso, true, 1 << 20);
+    let mut jit = Jit::new(&stage.dso, &SymbolOptions::live(), 1 << 20);
     let why = stage.visit(&mut jit, &mut long()).expect_err("a link");
     assert!(why.contains("is a link"), "{why}");
     assert!(!jit.is_due() && !jit.is_behind() && jit.find(0x1000).is_none());
@@ -213,7 +217,7 @@ fn what_is_refused_is_said_once() {
 fn what_is_written_again_and_again_is_read_to_an_end() {
     const MOST: usize = 1 << 18;
     let stage = Stage::new();
-    let mut jit = Jit::new(&stage.dso, false, MOST);
+    let mut jit = Jit::new(&stage.dso, &recorded(), MOST);
     let line = b"1000 10 abcdefg\n";
     stage.write(&line.repeat(8 * MOST / line.len()));
     stage.visit(&mut jit, &mut long()).expect("as much as may be");
@@ -223,7 +227,7 @@ fn what_is_written_again_and_again_is_read_to_an_end() {
     assert_eq!(why, "what its JIT writes is read no further than 2 MB (--memory makes room for more)");
     assert!(!jit.is_due() && jit.find(0x1000).is_some());
     // What there is no room for ends it at once.
-    let mut small = Jit::new(&stage.dso, false, 10);
+    let mut small = Jit::new(&stage.dso, &recorded(), 10);
     let why = stage.visit(&mut small, &mut long()).expect_err("no room");
     assert!(why.contains("no further than 0 MB") && small.memory() == 0, "{why}");
 }
@@ -242,7 +246,7 @@ fn names_are_its_users() {
         chown(stage.at("a.map"), Some(user), None).expect("owner");
         options.authors.add_writers(&door::own(&stage.at("a.map")).expect("file"));
     }
-    let mut jit = Jit::new(&stage.dso, false, 1 << 20);
+    let mut jit = Jit::new(&stage.dso, &recorded(), 1 << 20);
     jit.read_on(&stage.dso, &options, &mut long()).expect("its own");
     assert_eq!(jit.user(), user);
 }

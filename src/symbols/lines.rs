@@ -2,11 +2,12 @@
 //! (DWARF 5, sections 3.3.8 and 6.2). Slower than functions by far, so it is asked only for what is looked
 //! at.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimli::{Dwarf, DwarfSections, EndianSlice, RunTimeEndian, SectionId};
 use object::Object;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use self_cell::self_cell;
 
 use super::bounds::Shape;
@@ -16,10 +17,12 @@ use super::demangle::{NameForm, demangle};
 use super::door::Namers;
 use super::dwarf_cost;
 use super::elf::{self, Segments};
+use super::go_table::GoTable;
 use super::guard::guarded;
 use super::options::{MAX_FILES, SymbolOptions};
 use super::problem::Problem;
 use super::shares::Shares;
+use super::split_dwarf::SplitFiles;
 use crate::kernel::{own_memory, procfs};
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::session::{Dso, DsoId, DsoKind};
@@ -68,6 +71,8 @@ self_cell!(
 struct Sections {
     main: Bytes,
     files: Vec<(DwarfSections<Part>, RunTimeEndian)>,
+    /// What was split off; it is known once the others are loaded.
+    split: Option<SplitFiles>,
 }
 
 impl Sections {
@@ -76,7 +81,7 @@ impl Sections {
     /// # Errors
     /// When there is no room for what is packed, or it is damaged.
     fn new(image: &Image, purse: &mut UnpackBudget) -> Result<Option<Self>, UnpackError> {
-        let mut out = Self { main: image.dwarf().clone(), files: Vec::new() };
+        let mut out = Self { main: image.dwarf().clone(), files: Vec::new(), split: None };
         for bytes in std::iter::once(&out.main).chain(&image.shared) {
             let Ok(file) = elf::parse(bytes) else { return Ok(None) };
             if out.files.is_empty() && file.section_by_name(".debug_info").is_none() {
@@ -110,12 +115,15 @@ impl Sections {
 }
 
 /// Sections that nobody reads: nothing is unpacked for them.
-const UNREAD: [SectionId; 4] =
+pub(super) const UNREAD: [SectionId; 4] =
     [SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro, SectionId::DebugNames];
 
 /// One file's DWARF.
 struct OneFile {
-    parsed: Parsed,
+    /// None where the file has no DWARF.
+    parsed: Option<Parsed>,
+    /// A Go program's own table, for what DWARF does not tell.
+    go: Option<GoTable>,
     segments: Segments,
     namers: Namers,
     /// Interned, since a file has few names for many lines.
@@ -133,34 +141,54 @@ impl OneFile {
         purse: &mut UnpackBudget,
     ) -> Result<(Option<Box<Self>>, u32), UnpackError> {
         let Ok(image) = Image::open(dso, options) else { return Ok((None, 0)) };
-        let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
-        for mut dwarf in sections.dwarfs() {
+        let sections = Sections::new(&image, purse)?;
+        for mut dwarf in sections.iter().flat_map(Sections::dwarfs) {
             dwarf_cost::charge(&mut dwarf, purse)?;
         }
-        let parsed = Parsed::try_new(sections, Sections::context).ok();
+        let sections = sections.map(|mut sections| {
+            // A program that was split has a list of addresses.
+            let is_split = elf::parse(&sections.main).is_ok_and(|file| file.section_by_name(".debug_addr").is_some());
+            let split = |dwarf| SplitFiles::of(dso, options, &image.namers, &dwarf);
+            let split = sections.dwarfs().next().filter(|_| is_split).map(split);
+            sections.split = split;
+            sections
+        });
+        let parsed = sections.and_then(|sections| Parsed::try_new(sections, Sections::context).ok());
+        let of_go = || GoTable::of(&elf::parse(&image.bytes).ok()?, &image.bytes);
+        let go = if parsed.is_none() { of_go() } else { None };
         let Image { segments, namers, user, .. } = image;
-        Ok((parsed.map(|parsed| Box::new(Self { parsed, segments, namers, files: FxHashMap::default() })), user))
+        let is_any = parsed.is_some() || go.is_some();
+        let file = is_any.then(|| Box::new(Self { parsed, go, segments, namers, files: FxHashMap::default() }));
+        Ok((file, user))
+    }
+
+    /// Takes the path of a file that was split off and is not there.
+    fn take_missing(&self) -> Option<PathBuf> {
+        self.parsed.as_ref()?.borrow_owner().split.as_ref()?.take_missing()
     }
 
     /// The functions at an address as linked, innermost first.
     fn places(&mut self, address: u64, form: NameForm) -> Vec<InlinedFrame> {
         let files = &mut self.files;
-        self.parsed.with_dependent(|_, context| {
+        if let Some((name, line)) = self.go.as_ref().and_then(|go| go.place(address)) {
+            let line =
+                line.map(|(file, line)| SourceLine { file: shared(files, &String::from_utf8_lossy(file)), line });
+            return vec![InlinedFrame { function: Some(demangle(name, form).into()), line }];
+        }
+        let Some(parsed) = &self.parsed else { return Vec::new() };
+        parsed.with_dependent(|sections, context| {
             let mut out = Vec::new();
-            let Ok(mut frames) = context.find_frames(address).skip_all_loads() else { return out };
+            let lookup = context.find_frames(address);
+            let frames = match &sections.split {
+                Some(split) => split.complete(lookup),
+                None => lookup.skip_all_loads(),
+            };
+            let Ok(mut frames) = frames else { return out };
             while let Ok(Some(frame)) = frames.next() {
                 let raw = frame.function.as_ref().and_then(|f| f.raw_name().ok());
                 let function = raw.map(|name| demangle(name.as_bytes(), form).into());
                 let line = frame.location.and_then(|at| {
-                    let file = at.file?;
-                    let file = match files.get(file) {
-                        Some(known) => known.clone(),
-                        None => {
-                            let fresh: Arc<str> = file.into();
-                            files.insert(file.to_owned(), fresh.clone());
-                            fresh
-                        }
-                    };
+                    let file = shared(files, at.file?);
                     Some(SourceLine { file, line: at.line.unwrap_or(0) })
                 });
                 out.push(InlinedFrame { function, line });
@@ -173,6 +201,16 @@ impl OneFile {
     }
 }
 
+/// One copy of a file's name for all of its lines.
+fn shared(files: &mut FxHashMap<String, Arc<str>>, file: &str) -> Arc<str> {
+    if let Some(known) = files.get(file) {
+        return known.clone();
+    }
+    let fresh: Arc<str> = file.into();
+    files.insert(file.to_owned(), fresh.clone());
+    fresh
+}
+
 /// Nothing is inlined deeper than this.
 const MAX_DEPTH: usize = 256;
 
@@ -183,6 +221,8 @@ pub struct Lines {
     /// Who holds how much of what had to be unpacked or is known to be taken.
     shares: Shares<DsoId>,
     problems: Vec<(DsoId, Problem)>,
+    /// Files of which something that was split off is missing.
+    incomplete: FxHashSet<DsoId>,
     /// Memory of this process when nothing was parsed yet, all and private, in bytes.
     before: (u64, usize),
     asked: u32,
@@ -203,7 +243,7 @@ impl Lines {
         let shares = Shares::new(options.budget, MAX_FILES / 4);
         let (files, problems) = (FxHashMap::default(), Vec::new());
         let before = (procfs::own_rss(), own_memory::private().unwrap_or(0));
-        Self { options, files, shares, problems, before, asked: 0 }
+        Self { options, files, shares, problems, incomplete: FxHashSet::default(), before, asked: 0 }
     }
 
     /// Takes what went wrong since the last call: files without lines, and why.
@@ -276,6 +316,13 @@ impl Lines {
         });
         match found {
             Ok((file, found)) => {
+                // One that is missing says enough of all of them.
+                if let Some(path) = file.take_missing()
+                    && self.incomplete.insert(dso.id)
+                {
+                    let why = format!("{} is missing or of another build: it has inlined functions", path.display());
+                    self.problems.push((dso.id, why.into()));
+                }
                 self.files.insert(dso.id, Some(file));
                 found
             }
@@ -316,7 +363,7 @@ impl Lines {
     fn keep_budget(&mut self) {
         if procfs::own_rss().saturating_sub(self.before.0) > MAPPED {
             for file in self.files.values().flatten() {
-                file.parsed.borrow_owner().main.rest();
+                file.parsed.iter().for_each(|parsed| parsed.borrow_owner().main.rest());
             }
         }
         // Samples that came meanwhile count, too.

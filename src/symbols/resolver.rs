@@ -12,6 +12,7 @@ use super::guard::guarded;
 use super::jits::{JitVisit, Jits};
 use super::kallsyms::Kallsyms;
 use super::loaded::{LoadedFiles, Symbolized};
+use super::moved_text::MovedText;
 use super::options::{MAX_FILES, SymbolOptions};
 use super::problem::Problem;
 use super::shares::Shares;
@@ -41,6 +42,7 @@ enum Key {
 enum Holder {
     File(Key),
     Jit(DsoId),
+    Moved(DsoId),
 }
 
 /// The chain of name sources. Not shared: one thread owns it.
@@ -53,6 +55,8 @@ pub struct Resolver {
     keys: FxHashMap<DsoId, Option<Key>>,
     files: FxHashMap<Key, LoadedFiles>,
     jits: Jits,
+    /// Text of programs that was moved to memory without a file, by the DSO of that memory.
+    moved: FxHashMap<DsoId, MovedText>,
     /// Who holds how much of the budget.
     shares: Shares<Holder>,
     problems: Vec<(DsoId, Problem)>,
@@ -72,6 +76,7 @@ impl Resolver {
             keys: FxHashMap::default(),
             files: FxHashMap::default(),
             jits: Jits::default(),
+            moved: FxHashMap::default(),
             problems: Vec::new(),
             sources: Vec::new(),
             stripped: Vec::new(),
@@ -193,14 +198,36 @@ impl Resolver {
     fn jitted(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let holder = Holder::Jit(dso.id);
         self.shares.ask(holder);
-        self.jits.follow(dso, self.options.live, self.shares.most() / 2);
+        self.jits.follow(dso, &self.options, self.shares.most() / 2);
         if self.jits.find(dso.id, addr).is_none()
             && let Some(visit) = self.jits.visit(dso.id, &self.options)
         {
             self.visited(visit);
         }
-        let Symbol { start, end, name } = self.jits.find(dso.id, addr)?;
+        let Some(Symbol { start, end, name }) = self.jits.find(dso.id, addr) else { return self.moved(dso, addr) };
         Some(Symbolized { start, end, name: demangle(name, self.options.form).into(), is_symbol: true })
+    }
+
+    /// The function of a program's file, where its text was moved to memory without one.
+    fn moved(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
+        let (form, mut purse) = (self.options.form, self.purse());
+        let moved = self.moved.entry(dso.id).or_default();
+        let found = moved.find(
+            dso,
+            addr,
+            &self.options,
+            |of, options| {
+                let (of, options) = (of.clone(), options.clone());
+                let read = guarded(move || FileRead::of(&of, &options, &mut purse)).ok()?.ok()?;
+                Some((read.names.ok()?.0, read.user))
+            },
+            form,
+        );
+        let (user, memory) = (moved.user(), moved.memory());
+        self.shares.ask(Holder::Moved(dso.id));
+        self.shares.hold(Holder::Moved(dso.id), user, memory);
+        self.make_room();
+        found
     }
 
     /// Takes note of what a visit to a JIT's files brought.
@@ -285,6 +312,7 @@ impl Resolver {
         for holder in self.shares.excess() {
             match holder {
                 Holder::File(key) => drop(self.files.remove(&key)),
+                Holder::Moved(dso) => drop(self.moved.remove(&dso)),
                 Holder::Jit(dso) => self.jits.rest(dso, self.options.live),
             }
         }
@@ -348,7 +376,7 @@ impl Resolver {
         let key = file.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, file.user));
         self.identified.extend(file.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
         self.stripped.extend(file.build_id.filter(|_| !file.whole).map(|id| (dso.id, id)));
-        self.problems.extend(file.problems.into_iter().map(|why| (dso.id, why.into())));
+        self.problems.extend(file.problems.into_iter().map(|why| (dso.id, why)));
         let (loaded, from) = file.names?;
         Ok((key, loaded, file.user, from))
     }
@@ -362,7 +390,7 @@ struct FileRead {
     /// Whether these are all names that it has.
     whole: bool,
     /// What is missing nevertheless.
-    problems: Vec<String>,
+    problems: Vec<Problem>,
     /// Its functions and where they were found, or why it has none.
     names: Result<(LoadedFiles, String), String>,
 }
@@ -377,14 +405,17 @@ impl FileRead {
         let mut problems = Vec::new();
         if image.is_cut() {
             let words = "it was read in part: files that other users can change have a share of the memory (--memory)";
-            problems.push(words.to_owned());
+            problems.push(words.to_owned().into());
+        }
+        if !image.proven {
+            problems.push(Problem::unproven());
         }
         let bounds = options.bounds.then(|| Bounds::of(&image.bytes, &image.segments));
         let names = match functions {
             Ok(Functions { tables, from, .. }) => Ok((tables, from)),
             Err(why) if bounds.is_none() => Err(why.to_string()),
             Err(why) => {
-                problems.push(why.to_string());
+                problems.push(why.to_string().into());
                 Ok((Vec::new(), "none, only where functions start (it is stripped)".to_owned()))
             }
         };

@@ -1,0 +1,118 @@
+//! Text of a program that was moved to memory without a file, as programs do that put themselves into huge pages. Its
+//! file is the one that is mapped around the memory, and that is proven by comparing what is in both.
+
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use super::demangle::NameForm;
+use super::door;
+use super::find_file::FileSearch;
+use super::loaded::{LoadedFiles, Symbolized};
+use super::options::SymbolOptions;
+use super::same_file;
+use crate::kernel::procfs::{self, ProcMapping};
+use crate::record::kinds::FileId;
+use crate::session::{Dso, DsoKind};
+
+/// The longest piece of a function that is compared.
+const COMPARED: u64 = 64 << 10;
+/// The interval of asking a process again where its memory is no program's text.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Files that one process may have moved text of.
+const MAX_FILES: usize = 16;
+
+/// The files around a process's memory that were met.
+#[derive(Debug, Default)]
+pub(super) struct MovedText {
+    files: Vec<(FileId, LoadedFiles, u32)>,
+    asked: Option<Instant>,
+}
+
+/// A mapped file next to memory without one, as if it had that memory, too.
+struct Neighbour {
+    dso: Dso,
+    map: ProcMapping,
+}
+
+impl MovedText {
+    pub(super) fn user(&self) -> u32 {
+        self.files.first().map_or(0, |(.., user)| *user)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.files.iter().map(|(_, loaded, _)| loaded.memory()).sum()
+    }
+
+    /// The function at an address of a process's memory, by the file around it; `read` reads a file's functions.
+    pub(super) fn find(
+        &mut self,
+        dso: &Dso,
+        addr: u64,
+        options: &SymbolOptions,
+        read: impl FnOnce(&Dso, &SymbolOptions) -> Option<(LoadedFiles, u32)>,
+        form: NameForm,
+    ) -> Option<Symbolized> {
+        if self.files.is_empty() && self.asked.is_some_and(|at| at.elapsed() < PATIENCE) {
+            return None;
+        }
+        self.asked = Some(Instant::now());
+        // Of a recording the process that runs now must be the one that was recorded.
+        let (pid, ..) = dso.via.filter(|_| options.live || FileSearch::of_survivor(dso, options).is_some())?;
+        let Neighbour { dso: of, map } = neighbour(pid, addr, dso)?;
+        let bias = map.start.wrapping_sub(map.offset);
+        let known = self.files.iter().position(|(file, ..)| *file == of.file);
+        let at = match known {
+            Some(at) => at,
+            None if self.files.len() < MAX_FILES => {
+                let (loaded, user) = read(&of, options)?;
+                self.files.push((of.file, loaded, user));
+                self.files.len() - 1
+            }
+            None => return None,
+        };
+        let found = self.files.get_mut(at)?.1.find(addr.wrapping_sub(bias), form).ok().flatten()?;
+        is_equal(pid, &map, &of.file, (found.start, found.end), bias).then(|| Symbolized {
+            start: found.start.wrapping_add(bias),
+            end: found.end.wrapping_add(bias),
+            ..found
+        })
+    }
+}
+
+/// The file that is mapped next to memory without one that holds an address, at the distance that its segments have:
+/// below it, or above it.
+fn neighbour(pid: i32, addr: u64, memory: &Dso) -> Option<Neighbour> {
+    let maps = procfs::maps(pid);
+    let at = maps.iter().position(|map| (map.start..map.end).contains(&addr)).filter(|at| maps[*at].inode == 0)?;
+    let below = maps.get(..at)?.iter().rev().find(|map| map.inode != 0);
+    let above = maps.get(at + 1..)?.iter().find(|map| map.inode != 0);
+    let bias = |map: &ProcMapping| map.start.wrapping_sub(map.offset);
+    let is_one =
+        |a: &ProcMapping, b: &ProcMapping| (a.major, a.minor, a.inode, bias(a)) == (b.major, b.minor, b.inode, bias(b));
+    let map = match (below, above) {
+        (Some(below), Some(above)) if is_one(below, above) => below,
+        (Some(below), _) if addr >= bias(below) => below,
+        (_, above) => above?,
+    };
+    let file = FileId::Inode { major: map.major, minor: map.minor, inode: map.inode, generation: 0 };
+    let dso = Dso {
+        kind: DsoKind::File,
+        path: String::from_utf8_lossy(&map.name).into(),
+        raw_path: map.name.as_slice().into(),
+        file,
+        build_id: None,
+        extent: 0,
+        via: Some((pid, map.start, map.end)),
+        ..memory.clone()
+    };
+    Some(Neighbour { dso, map: map.clone() })
+}
+
+/// True if a process's memory holds what a file has of a function.
+fn is_equal(pid: i32, map: &ProcMapping, id: &FileId, (start, end): (u64, u64), bias: u64) -> bool {
+    let len = end.saturating_sub(start).min(COMPARED) as usize;
+    let Ok(file) = door::mapped(pid, map.start, map.end) else { return false };
+    let mut stored = vec![0; len];
+    let is_read = same_file::has_inode(&file, id) && file.read_exact_at(&mut stored, start).is_ok();
+    len > 0 && is_read && procfs::memory(pid, start.wrapping_add(bias), len).is_ok_and(|held| held == stored)
+}

@@ -13,6 +13,7 @@ mod counts;
 mod cpus;
 mod door;
 mod hosts;
+mod identity;
 mod json;
 mod neighbours;
 mod pty;

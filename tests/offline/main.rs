@@ -14,6 +14,7 @@ mod forms;
 mod golden;
 mod hands;
 mod hardware;
+mod identity;
 mod json;
 mod judges;
 mod listed;

@@ -380,3 +380,39 @@ fn damaged_files_end_in_an_answer() {
     let whole = proptest::sample::select(files.to_vec());
     damage::reaching(48, 10, damage::bytes(30, whole), |bytes| exercise(&bytes));
 }
+
+/// The functions at all addresses of `outer`, of a program whose debug information was split off.
+fn split(program: &Path) -> (std::collections::BTreeSet<String>, Vec<String>) {
+    let of = dso(program);
+    let image = Image::open(&of, &recorded()).expect("image");
+    let tables = image.functions(&mut UnpackBudget::new(1 << 28)).expect("functions").tables;
+    let outer =
+        tables.iter().flat_map(|table| table.iter()).find(|symbol| symbol.name == b"outer").expect("there").start;
+    let mut lines = Lines::new(recorded());
+    let found = (outer..outer + 0x30).flat_map(|at| lines.places(&of, at));
+    let names = found.filter_map(|frame| Some(format!("{} {}", frame.function?, frame.line.is_some()))).collect();
+    (names, lines.take_problems().into_iter().map(|(_, why)| why.why).collect())
+}
+
+#[test]
+fn functions_that_were_split_off_are_found() {
+    let whole = ["inner true", "outer true"].map(str::to_owned).into();
+    for name in ["names/split", "names/packed"] {
+        let (found, problems) = split(&data(name));
+        assert_eq!((&found, problems.as_slice()), (&whole, &[][..]), "{name}");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let program = dir.path().join("split");
+    std::fs::copy(data("names/split"), &program).expect("copied");
+    let is_told = |problems: &[String]| problems.len() == 1 && problems[0].starts_with("split.dwo is missing");
+    let (found, problems) = split(&program);
+    assert!(!found.contains("inner true") && is_told(&problems), "{found:?} {problems:?}");
+    // One of another build has another number.
+    let mut unit = std::fs::read(data("names/split.dwo")).expect("there");
+    let number = 0xc2fd_4cea_f632_669au64.to_le_bytes();
+    let at = unit.windows(8).position(|bytes| bytes == number).expect("its number");
+    unit[at] ^= 1;
+    std::fs::write(dir.path().join("split.dwo"), unit).expect("written");
+    let (found, problems) = split(&program);
+    assert!(!found.contains("inner true") && is_told(&problems), "{found:?} {problems:?}");
+}

@@ -1,0 +1,66 @@
+//! Which process, which file: processes whose first thread has ended, programs that were deleted while they run, plugins
+//! that take turns at one address.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::common::process::{Running, has_events, ran, until};
+use crate::common::{allowed, data, our_rows, program, run};
+
+/// Records a process until it has run for so long, and reports its functions: name and samples.
+fn recorded(pid: u32, dir: &Path) -> Vec<(String, u64)> {
+    let (file, gate) = (dir.join("p.data"), dir.join("gate"));
+    let mut record = program();
+    record.args(["record", "-e", "cpu-clock", "-p", &pid.to_string(), "-o"]).arg(&file).args(["--", "sh", "-c"]);
+    record.arg(format!("until [ -e {} ]; do sleep 0.01; done", gate.display())).stderr(Stdio::null());
+    let mut record = Running(record.spawn().expect("starts"));
+    until("events are open", || has_events(record.pid()));
+    let begun = ran(pid);
+    until("the process runs", || ran(pid) > begun + Duration::from_millis(60));
+    std::fs::write(&gate, "").expect("opened");
+    assert!(record.0.wait().expect("ends").success());
+    let output = run(program().args(["report", "--format", "json"]).arg(&file));
+    our_rows(&output.stdout).into_iter().map(|((.., name), count)| (name, count)).collect()
+}
+
+fn samples_of(rows: &[(String, u64)], name: &str) -> u64 {
+    rows.iter().filter(|(function, _)| function == name).map(|(_, count)| count).sum()
+}
+
+/// What is left of a process without its first thread is read by a thread that lives, and a program that was deleted is
+/// read through its process.
+#[test]
+fn a_deleted_program_without_its_first_thread_is_named() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("leaderless");
+    std::fs::copy(data("bin/leaderless"), &path).expect("copied");
+    let child = Running(Command::new(&path).spawn().expect("starts"));
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.pid())).unwrap_or_default();
+    until("the first thread has ended", || stat().contains(") Z "));
+    std::fs::remove_file(&path).expect("removed");
+    let rows = recorded(child.pid(), dir.path());
+    let all: u64 = rows.iter().map(|(_, count)| count).sum();
+    assert!(samples_of(&rows, "work") * 10 > all * 9 && all > 0, "{rows:?}");
+}
+
+/// Each plugin's function is in its own file, whichever is mapped by now where it was.
+#[test]
+fn plugins_that_take_turns_have_their_own_names() {
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("p.data");
+    let mut record = program();
+    record.args(["record", "-e", "cpu-clock", "-F", "1999", "-o"]).arg(&file).arg("--").arg(data("bin/dlchurn"));
+    run(record.arg("400"));
+    let output = run(program().args(["report", "--format", "json"]).arg(&file));
+    let mut plugins = 0;
+    for ((_, dso, name), count) in our_rows(&output.stdout) {
+        let Some(colour) = dso.strip_prefix("libplug_").and_then(|rest| rest.strip_suffix(".so")) else { continue };
+        let is_own = name == "plug_run" || name.strip_suffix("_kernel") == Some(colour);
+        assert!(is_own || name.contains("@plt"), "{count} samples of {name} in {dso}");
+        plugins += count;
+    }
+    assert!(plugins > 0);
+}

@@ -63,7 +63,7 @@ pub struct Dso {
     pub(crate) text_symbol: Option<Arc<str>>,
     /// The time of the first record that mapped it; 0 where it was mapped before the first record.
     pub(crate) since: u64,
-    /// The end of what was mapped of it, as an offset in the file.
+    /// The end of what was mapped of it behind its first segment, as an offset in the file.
     pub(crate) extent: u64,
     /// A process that had it mapped, and where: the way to its file through /proc while it lives.
     pub via: Option<(i32, u64, u64)>,
@@ -197,7 +197,8 @@ impl Dsos {
             (name, pgoff, map.file)
         };
         let dso = self.intern(map.pid, name, file, via);
-        if self.list[dso.0 as usize].kind == DsoKind::File {
+        // For its first segment a loader takes the room of all of them, which may be more than the file has.
+        if self.list[dso.0 as usize].kind == DsoKind::File && pgoff != 0 {
             let extent = &mut self.list[dso.0 as usize].extent;
             *extent = (*extent).max(pgoff.saturating_add(map.len));
         }

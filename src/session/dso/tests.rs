@@ -225,6 +225,29 @@ fn processes_share_what_they_have_of_a_file() {
 }
 
 /// Files of one path, as those of two containers: what is known of one file goes before what is known of the path.
+/// The kernel maps a position-independent program's first segment with room for all others, which is more than its file
+/// has where it ends in memory without content.
+#[test]
+fn the_first_segment_says_nothing_of_a_files_size() {
+    let mut dsos = Dsos::default();
+    let mut extent = |pgoff, len| {
+        let map = Mmap {
+            pid: 5,
+            tid: 5,
+            start: 0x4000 + pgoff,
+            len,
+            pgoff,
+            prot: 5,
+            flags: 2,
+            name: b"/a",
+            ..Mmap::default()
+        };
+        let (dso, _) = dsos.of_record(&map);
+        dsos.get(dso).extent
+    };
+    assert_eq!([extent(0, 0x9000), extent(0x1000, 0x3000), extent(0x2000, 0x1000)], [0, 0x4000, 0x4000]);
+}
+
 #[test]
 fn build_ids_of_files_of_one_path() {
     let ids = [1, 2, 3].map(|byte| BuildId::new(&[byte; 20]).expect("id"));

@@ -15,6 +15,7 @@ use crate::query::annotate::AnnotatedFunction;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::symbols::SymbolOptions;
+use crate::symbols::jit_reuse::CodeChange;
 use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::symbols::{NameForm, Problem, Resolver, Symbolized, code};
 
@@ -68,6 +69,8 @@ pub struct LookedUp {
     pub identified: Vec<(DsoId, BuildId)>,
     /// Those of which more is there that was not read yet.
     pub behind: Vec<DsoId>,
+    /// Code that came to used addresses: samples from now on are of it.
+    pub(crate) changes: Vec<(DsoId, CodeChange)>,
 }
 
 /// Functions and lines that were found, innermost first.
@@ -102,6 +105,8 @@ const PORTION: usize = 512;
 const AT_ONCE: usize = 16;
 /// The interval of reading on in files that are behind.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// The interval of looking for code at used addresses.
+const CODE_PATIENCE: Duration = Duration::from_millis(200);
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Frames that wait for their names, by DSO.
@@ -166,7 +171,7 @@ fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedU
     let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
     let mut behind: Vec<DsoId> = portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
     behind.dedup();
-    LookedUp { epoch, frames, problems, sources, stripped, identified, behind }
+    LookedUp { epoch, frames, problems, sources, stripped, identified, behind, changes: resolver.take_changes() }
 }
 
 /// Starts the threads; what they hold stands in `held`.
@@ -188,6 +193,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
             let patience = match waiting.is_empty() {
                 false => Duration::ZERO,
                 true if resolver.are_behind() => PATIENCE,
+                true if resolver.follows_code() => CODE_PATIENCE,
                 true => IDLE,
             };
             let job = crossbeam_channel::select! {
@@ -197,6 +203,11 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
                         return;
                     }
                     resolver.read_on();
+                    let changes = resolver.take_changes();
+                    let told = LookedUp { epoch: waiting.epoch, changes, ..LookedUp::default() };
+                    if !told.changes.is_empty() && name_tx.send(told).is_err() {
+                        return;
+                    }
                     continue;
                 }
                 recv(job_rx) -> job => match job {

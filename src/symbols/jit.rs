@@ -80,7 +80,8 @@ impl Jit {
         // Who a process belongs to is known before its files are opened.
         let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Identity::of_process(pid).ok());
         let (user, state) = (via.map(|who| who.uid), State::Reading);
-        let (files, told) = (Vec::new(), JitFunctions::new(most));
+        let told = if live { JitFunctions::with_changes(most) } else { JitFunctions::new(most) };
+        let files = Vec::new();
         Self { files, told, state, read: 0, wanted, older: None, live, has_times, most, user }
     }
 
@@ -120,6 +121,16 @@ impl Jit {
             State::Until(at) => self.live && Instant::now() >= at,
             State::Done => false,
         }
+    }
+
+    /// True if its process writes a jitdump file, which tells of code at used addresses.
+    pub(crate) fn follows_code(&self) -> bool {
+        self.live && self.state != State::Done && self.files.iter().any(|file| file.dump)
+    }
+
+    /// Takes what changed at used addresses.
+    pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
+        self.told.take_changes()
     }
 
     /// True if a visit ended before what is there.

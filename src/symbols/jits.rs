@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::jit::Jit;
+use super::jit_reuse::CodeChange;
 use super::jit_slice::VisitBudget;
 use super::options::SymbolOptions;
 use super::table::Symbol;
@@ -36,6 +37,8 @@ pub(crate) struct Jits {
     /// Until when those that gave way are left alone; for a recording, for good.
     resting: FxHashMap<DsoId, Option<Instant>>,
     round: u64,
+    /// Code that came to used addresses of processes that run, as far as nobody took note of it.
+    changes: Vec<(DsoId, CodeChange)>,
 }
 
 /// The outcome of a visit.
@@ -93,6 +96,7 @@ impl Jits {
         while !options.live && one.jit.is_behind() && result.is_ok() {
             result = one.jit.read_on(&one.dso, options, &mut VisitBudget::default());
         }
+        self.changes.extend(one.jit.take_changes().into_iter().map(|change| (dso, change)));
         let user = one.jit.user();
         let now = Instant::now();
         if options.live {
@@ -102,11 +106,24 @@ impl Jits {
         Some(JitVisit { dso, user, memory: one.jit.memory(), result })
     }
 
-    /// Visits what was begun: of those whose turn it is, the one whose visit was longest ago.
+    /// True if a process that runs tells of code at used addresses.
+    pub(crate) fn follow_code(&self) -> bool {
+        self.list.values().any(|one| one.jit.follows_code())
+    }
+
+    /// Takes what changed at used addresses since the last call.
+    pub(crate) fn take_changes(&mut self) -> Vec<(DsoId, CodeChange)> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Visits what was begun, or tells of code at used addresses: of those whose turn it is, the one whose visit was longest ago.
     pub(crate) fn read_on(&mut self, options: &SymbolOptions) -> Option<JitVisit> {
         let now = Instant::now();
         let paused = |user: u32| self.pauses.get(&user).is_some_and(|until| now < *until);
-        let next = self.list.values().filter(|one| one.jit.is_behind() && !paused(one.jit.user()));
+        let next = self.list.values().filter(|one| {
+            let is_wanted = one.jit.is_behind() || one.jit.follows_code() && one.jit.is_due();
+            is_wanted && !paused(one.jit.user())
+        });
         let dso = next.min_by_key(|one| (one.visited, one.dso.id)).map(|one| one.dso.id)?;
         self.visit(dso, options)
     }

@@ -9,6 +9,7 @@ use super::bytes::Bytes;
 use super::debug_image::{Functions, Image};
 use super::demangle::{NameForm, demangle};
 use super::guard::guarded;
+use super::jit_reuse::CodeChange;
 use super::jits::{JitVisit, Jits};
 use super::kallsyms::Kallsyms;
 use super::loaded::{LoadedFiles, Symbolized};
@@ -186,6 +187,16 @@ impl Resolver {
     /// True if [`Self::read_on`] has something to do.
     pub fn are_behind(&self) -> bool {
         self.jits.are_behind()
+    }
+
+    /// True if [`Self::read_on`] may have something to do soon: code at used addresses of processes that run.
+    pub(crate) fn follows_code(&self) -> bool {
+        self.jits.follow_code()
+    }
+
+    /// Takes what changed at used addresses of processes that run, since the last call.
+    pub(crate) fn take_changes(&mut self) -> Vec<(DsoId, CodeChange)> {
+        self.jits.take_changes()
     }
 
     /// Reads a little more of what JITs write.

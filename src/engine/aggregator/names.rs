@@ -15,6 +15,7 @@ use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
+use crate::symbols::jit_reuse::tagged;
 use crate::symbols::{NameForm, Problem, ProblemKind};
 
 use super::Aggregator;
@@ -129,6 +130,12 @@ impl Aggregator {
             named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
         let sources: Vec<(Arc<str>, String)> = named.sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
         named.identified.into_iter().for_each(|(dso, id)| core.session.dsos.identify(dso, id));
+        for (dso, change) in named.changes {
+            let of = core.session.dsos.get(dso);
+            let Some((pid, ..)) = of.via.filter(|_| self.live) else { continue };
+            let (host, at) = (of.host, tagged(change.start, change.generation));
+            core.session.recode(host, pid, (change.start, change.end), at);
+        }
         if named.epoch == core.profile.epoch() {
             if std::mem::replace(&mut self.names.epoch, named.epoch) != named.epoch {
                 self.names.jitted.clear();

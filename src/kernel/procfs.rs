@@ -319,7 +319,7 @@ pub(crate) fn tgid(tid: i32) -> Option<i32> {
 
 /// Our effective capabilities as a bit set (capabilities(7)).
 pub(crate) fn effective_caps() -> u64 {
-    status_number("self", "CapEff", 16).unwrap_or(0)
+    rustix::thread::capabilities(None).map_or(0, |sets| sets.effective.bits())
 }
 
 /// Our seccomp mode: 0 none, 2 filter.

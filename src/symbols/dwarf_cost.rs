@@ -3,9 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use gimli::{AbbreviationsCacheStrategy, Dwarf, EndianSlice, Reader, RunTimeEndian, Section, Unit};
+use gimli::{AbbreviationsCacheStrategy, Dwarf, EndianSlice, Reader, RunTimeEndian, Section, SectionId, Unit};
 
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
+
+/// Sections that nobody reads: nothing is unpacked for them.
+pub(crate) const UNREAD: [SectionId; 4] =
+    [SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro, SectionId::DebugNames];
 
 /// Bytes of a unit, an abbreviation and one of its attributes, a range, a line and a file of the line table; vectors
 /// that double included.

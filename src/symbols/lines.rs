@@ -15,7 +15,7 @@ use super::bytes::{Bytes, Part};
 use super::debug_image::Image;
 use super::demangle::{NameForm, demangle};
 use super::door::Namers;
-use super::dwarf_cost;
+use super::dwarf_cost::{self, UNREAD};
 use super::elf::{self, Segments};
 use super::go_table::GoTable;
 use super::guard::guarded;
@@ -113,10 +113,6 @@ impl Sections {
         Context::from_dwarf(dwarf)
     }
 }
-
-/// Sections that nobody reads: nothing is unpacked for them.
-pub(super) const UNREAD: [SectionId; 4] =
-    [SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro, SectionId::DebugNames];
 
 /// One file's DWARF.
 struct OneFile {

@@ -400,3 +400,29 @@ fn data_is_mapped_where_it_is_asked_for() {
         assert_eq!([at(&s, 1, 0x3800), at(&s, 2, 0x3800)], [found, "[unknown]"]);
     }
 }
+
+/// Newer code of a JIT is told from what was there before, also when its memory grows, and not when a file comes.
+#[test]
+fn newer_code_at_an_address_is_another_mapping() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&map(5, 0x1000, 0x1000, "//anon"), 1);
+    let old = s.user_map(5, 0x1100);
+    let at = 7 << 48 | 0x1100;
+    s.recode(HostId::default(), 5, (0x1100, 0x1140), at);
+    let new = s.user_map(5, 0x1100);
+    let place = |s: &Session, ip| (s.user_map(5, ip), s.dsos.map_of(s.user_map(5, ip)).to_dso(ip));
+    assert_ne!(old, new);
+    assert_eq!(
+        [0x10ff, 0x1100, 0x1105, 0x1140].map(|ip| place(&s, ip)),
+        [(old, 0x10ff), (new, at), (new, at + 5), (old, 0x1140)]
+    );
+    s.apply(&map(5, 0x1000, 0x2000, "//anon"), 2);
+    assert_eq!(place(&s, 0x1105), (new, at + 5));
+    s.apply(&map(5, 0x1000, 0x2000, "/file"), 3);
+    s.apply(&map(5, 0x1000, 0x2000, "//anon"), 4);
+    assert_ne!(s.user_map(5, 0x1105), new);
+    // Nothing is a JIT's in a file.
+    s.apply(&map(5, 0x8000, 0x1000, "/file"), 5);
+    s.recode(HostId::default(), 5, (0x8000, 0x8010), 1 << 48 | 0x8000);
+    assert_eq!(dso(&s, 5, 0x8000), "file");
+}

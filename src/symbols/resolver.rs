@@ -457,6 +457,8 @@ mod tests {
     use crate::session::{Origin, Session};
     use crate::symbols::ProblemKind;
     use crate::symbols::find_file::tests::dso;
+    use crate::symbols::jit_reuse::tagged;
+    use std::sync::Arc;
 
     #[test]
     fn names_of_this_very_process() {
@@ -485,6 +487,48 @@ mod tests {
             assert_eq!((&*dso.raw_path, resolver.resolve(&dso, 0x10)), (name.as_bytes(), None));
             assert_eq!(resolver.take_problems().len(), said, "{}", dso.path);
         }
+    }
+
+    /// A jitdump file that grows: what it tells later is the name of samples from then on.
+    #[test]
+    fn code_at_a_used_address_is_told_while_its_process_runs() {
+        use std::io::Write;
+        let pid = std::process::id() as i32;
+        let mut file = tempfile::NamedTempFile::new().expect("file");
+        let mut head: Vec<u8> = [0x4a69_5444u32, 1, 40, 62, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+        head.resize(40, 0);
+        file.write_all(&head).expect("written");
+        let mut load = |time: u64, name: &str| {
+            let size = 16 + 40 + name.len() as u32 + 1;
+            let words = [time, 0, 0x1000, 0x1000, 0x40, 1].iter().flat_map(|word| word.to_le_bytes());
+            let record = [0, size].iter().flat_map(|word: &u32| word.to_le_bytes()).chain(words);
+            let record: Vec<u8> = record.chain(name.bytes()).chain([0]).collect();
+            file.write_all(&record).expect("written");
+        };
+        load(10, "first");
+        let dump: Arc<[u8]> = file.path().as_os_str().as_encoded_bytes().into();
+        let path = format!("/tmp/perf-none-{pid}.map");
+        let of = dso(Path::new(&path), FileId::None);
+        let of = Dso { kind: DsoKind::Anon, via: Some((pid, 0, 0x10000)), dump: Some(dump), ..of };
+        let mut resolver = Resolver::new(SymbolOptions::live());
+        let name = |resolver: &mut Resolver, at| resolver.resolve(&of, at).map(|found| found.name.to_string());
+        assert_eq!(name(&mut resolver, 0x1004).as_deref(), Some("first"));
+        assert!(resolver.follows_code() && resolver.take_changes().is_empty());
+        load(20, "second");
+        let begun = std::time::Instant::now();
+        let changes = loop {
+            resolver.read_on();
+            let changes = resolver.take_changes();
+            if !changes.is_empty() {
+                break changes;
+            }
+            assert!(begun.elapsed().as_secs() < 60, "never");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        let change = CodeChange { time: 20, start: 0x1000, end: 0x1040, generation: 1 };
+        assert_eq!(changes, [(of.id, change)]);
+        let names = [0x1004, tagged(0x1004, 1)].map(|at| name(&mut resolver, at));
+        assert_eq!(names, [Some("second".to_owned()), Some("second".to_owned())]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::panel::text::clean;
 use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap};
 use crate::session::{MapId, Origin, Session};
+use crate::symbols::ProblemKind;
 use crate::symbols::Resolver;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::debug_image::Image;
@@ -54,6 +55,8 @@ pub(crate) fn run(args: Symbols) -> anyhow::Result<u8> {
         }
     }
     let problems = named.resolver.take_problems().into_iter().chain(named.lines.take_problems());
+    // The user says which file it is.
+    let problems = problems.filter(|(_, why)| why.kind != ProblemKind::Unproven);
     problems.collect::<Vec<_>>().iter().for_each(|(_, why)| super::output::complain(&why.to_string()));
     Ok(0)
 }

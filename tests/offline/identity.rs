@@ -209,7 +209,7 @@ fn a_program_that_was_changed_since_is_not_believed() {
     made.map(10, BASE + 0x1000, 0x1000, 0x1000, id, PRIVATE, &path.to_string_lossy());
     made.samples(20, PID, ALPHA + 4, 7);
     let recording = dir.path().join("a.data");
-    let named = rows(&[("alpha", 7)]);
+    let named = rows(&[("burn_alpha", 7)]);
     let (found, said) = made.report(&recording);
     assert_eq!((found, said.contains("another build") || said.contains("replaced")), (named.clone(), false), "{said}");
     // Its name changed nothing in it, but nothing proves that.
@@ -246,7 +246,7 @@ fn a_process_goes_on_without_its_first_thread() {
     made.task(4, 9_000_000_000, PID + 2);
     made.samples(9_000_000_100, PID + 1, ALPHA + 4, 3);
     let (found, said) = made.report(&dir.path().join("a.data"));
-    assert_eq!(found, rows(&[("alpha", 3)]), "{said}");
+    assert_eq!(found, rows(&[("burn_alpha", 3)]), "{said}");
 }
 
 /// A file in /tmp that goes with the test.

@@ -9,6 +9,9 @@ use std::path::Path;
 use crate::kernel::privilege;
 use crate::lang::nearest_hint;
 
+use crate::source::live::by_name::NamedProcesses;
+use crate::ui::view::units::state::quoted;
+
 use super::perf_commands::{self, Meant};
 use super::spelling::{self, Named};
 use super::{usage, usdt};
@@ -61,13 +64,13 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
         None => {}
     }
     if text == "help" || parser.find_subcommand(text).is_some() {
-        return Ok(of_command(with_command_first(words, at, None), parser));
+        return of_command(with_command_first(words, at, None), parser);
     }
     if let Some(instead) = perf_commands::instead_of_program(text, &words[at + 1..]) {
         anyhow::bail!(instead);
     }
-    if is_program(&word) {
-        return Ok(marked(words, at));
+    if let Some(how) = how_instead(&words, at) {
+        return Err(usage(how));
     }
     if is_recording(&word) {
         return Ok(with_command_first(words, at, Some("open")));
@@ -83,39 +86,62 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
     )))
 }
 
-/// Marks where the program begins that a command runs, as perf's own do: by the first word that is no option's. Where
-/// that may be a recording as well, what it is decides.
-fn of_command(words: Vec<OsString>, parser: &clap::Command) -> Vec<OsString> {
+/// Marks where the program begins that a command of perf's runs: by the first word that is no option's. Commands that
+/// read recordings take a program after `--` only.
+fn of_command(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
     let (own, mut from) = command_of(&words, parser);
     if from == 1 {
-        return words;
+        return Ok(words);
     }
     let has = |id: &str| own.get_arguments().find(|arg| arg.get_id() == id);
     let reads = has("files").is_some();
     let mut words = if reads { files_first(words, from, own) } else { words };
     if !has("cmd").is_some_and(clap::Arg::is_last_set) {
-        return words;
+        return Ok(words);
     }
     if has("describe").is_some()
         && let Some(at) = first_word(&words, from, own).filter(|at| words[*at] == "help")
     {
         words.truncate(at);
         words.push("--describe".into());
-        return words;
+        return Ok(words);
     }
     if own.get_name() == "usdt"
         && first_word(&words, from, own).is_some_and(|at| usdt::VERBS.iter().any(|verb| words[at] == *verb))
     {
-        return words;
+        return Ok(words);
     }
     while let Some(at) = first_word(&words, from, own) {
-        if !reads || is_program(&words[at]) {
+        if !reads {
             words = marked(words, at);
             break;
         }
+        if let Some(how) = how_instead(&words, at) {
+            return Err(usage(how));
+        }
         from = at + 1;
     }
-    words
+    Ok(words)
+}
+
+/// The ways to look at what runs by the name of a bare word, or to start it; `None` of a word that names no program.
+fn how_instead(words: &[OsString], at: usize) -> Option<String> {
+    let word = words.get(at)?;
+    let text = word.to_string_lossy();
+    let is_recording = Path::new(word).is_file() || Path::new(word).join("data").exists();
+    let named = if is_recording { None } else { NamedProcesses::find(&text) };
+    let own: Vec<_> = words[1..at].iter().map(|word| word.to_string_lossy()).collect();
+    let rest: Vec<_> = words[at..].iter().map(|word| word.to_string_lossy()).collect();
+    let own = ["perfprof-tui"].into_iter().chain(own.iter().map(AsRef::as_ref));
+    if let Some(named) = named {
+        let line = quoted(own.chain(["-p", &named.list()]));
+        return Some(format!("{named}; -- {text} starts another\n{line}"));
+    }
+    if perf_commands::instead(&text).is_some() || !is_program(word) {
+        return None;
+    }
+    let line = quoted(own.chain(["--"]).chain(rest.iter().map(AsRef::as_ref)));
+    Some(format!("{text} does not run; a command is started after --\n{line}"))
 }
 
 /// Puts the word behind an option before it, where the option can do without one and the word names a file.
@@ -257,17 +283,16 @@ mod tests {
                 "p record -e cycles --call-graph dwarf no-such-program",
                 "p record -e cycles --call-graph dwarf -- no-such-program",
             ),
-            ("p -F 99 sleep 1", "p -F 99 -- sleep 1"),
-            ("p rundelay sleep 1", "p rundelay -- sleep 1"),
+            ("p stat -e cs sleep 1", "p stat -e cs -- sleep 1"),
+            ("p rundelay -- sleep 1", "p rundelay -- sleep 1"),
             ("p rundelay x.data", "p rundelay x.data"),
             ("p --symbols /bin/sh", "p symbols /bin/sh"),
             ("p usdt list /bin/sh", "p usdt list /bin/sh"),
             ("p trace -e sched:sched_switch help", "p trace -e sched:sched_switch --describe"),
-            ("p profile --irqs_disabled sleep 1", "p profile --irqs_disabled -- sleep 1"),
-            ("p unit stat -e cs sleep 1", "p unit stat -e cs -- sleep 1"),
+            ("p profile --irqs_disabled -- sleep 1", "p profile --irqs_disabled -- sleep 1"),
             ("p report -g Cargo.toml --stdio", "p report Cargo.toml -g --stdio"),
             ("p top -p 7 -g", "p -p 7 -g"),
-            ("p -g top sleep 1", "p -g -- sleep 1"),
+            ("p -g top -- sleep 1", "p -g -- sleep 1"),
             ("p top -e cs", "p top -e cs"),
             ("p report -g caller Cargo.toml", "p report -g caller Cargo.toml"),
             ("p record --call dwarf --no-inh ls --call x", "p record --call-graph dwarf --no-inherit -- ls --call x"),
@@ -285,8 +310,45 @@ mod tests {
         assert!(arranged("p sched latency").expect_err("no command").contains("rundelay"));
         assert!(arranged("p irq-off --than 10ms").expect_err("no unit").contains("hrtimer"));
         assert!(arranged("p expr -e a:b x").expect_err("no unit").contains("perf-prof expr"));
-        assert_eq!(arranged("p expr 1 + 1").as_deref(), Ok("p -- expr 1 + 1"));
+        assert!(arranged("p expr 1 + 1").expect_err("no unit").contains("perf-prof expr"));
         assert!(arranged("p trace ls").expect_err("no command").contains("syscalls"));
         assert!(arranged("p rundely").expect_err("no command").contains("rundelay"));
+    }
+
+    #[test]
+    fn a_bare_word_starts_nothing_and_says_what_runs_by_it() {
+        for (typed, line) in [
+            ("p factor 1", "perfprof-tui -- factor 1"),
+            ("p -F 99 factor 1", "perfprof-tui -F 99 -- factor 1"),
+            ("p top factor", "perfprof-tui -- factor"),
+            ("p offcpu factor 12", "perfprof-tui offcpu -- factor 12"),
+            ("p -g offcpu -D factor", "perfprof-tui offcpu -g -D -- factor"),
+            ("p unit stat -e cs factor", "perfprof-tui unit stat -e cs -- factor"),
+            ("p profile --irqs_disabled /bin/factor", "perfprof-tui profile --irqs_disabled -- /bin/factor"),
+        ] {
+            let how = arranged(typed).expect_err(typed);
+            assert!(how.ends_with(&format!(" does not run; a command is started after --\n{line}")), "{how}");
+        }
+        // Whatever runs these tests is there by its name, twice where it runs twice.
+        let own = std::process::id() as i32;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = child.id().to_string();
+        while crate::kernel::procfs::comm(child.id() as i32, child.id() as i32).is_none_or(|name| name != b"sleep") {
+            std::thread::yield_now();
+        }
+        for (typed, begins) in [
+            ("p sleep", "perfprof-tui -p "),
+            ("p top sleep", "perfprof-tui -p "),
+            ("p offcpu sleep 1", "perfprof-tui offcpu -p "),
+        ] {
+            let how = arranged(typed).expect_err(typed);
+            let (first, line) = how.split_once('\n').expect("two lines");
+            assert!(first.starts_with("sleep runs as ") && first.ends_with("; -- sleep starts another"), "{how}");
+            let pids = line.trim().strip_prefix(begins).expect("the line to type");
+            assert!(pids.split(',').any(|one| one == pid) && !pids.contains(&own.to_string()), "{how}");
+        }
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert_eq!(arranged("p record sleep 1").as_deref(), Ok("p record -- sleep 1"));
     }
 }

@@ -56,9 +56,9 @@ pub(crate) fn run(mut args: Record) -> anyhow::Result<u8> {
     let (started, stop) = source_config::begin(&args, output)?;
     let mut source = started.source;
     let fate = source.fate();
-    let info = source.info().clone();
+    let info = source.info();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    let mut recorder = Recorder::start(info, &args, &named, source.command_pid()).map_err(|error| {
+    let mut recorder = Recorder::start(&source, &args, &named).map_err(|error| {
         let named = error.downcast_ref::<std::io::Error>().map(|io| unwritten(args.target(), io));
         named.map_or(error, anyhow::Error::msg)
     })?;
@@ -109,8 +109,6 @@ struct Recorder<'a> {
     args: &'a Record,
     info: Info,
     ids: RecordedIds,
-    /// The command that is recorded.
-    command: Option<i32>,
     writer: RecordSink,
     series: FileSeries,
     /// Tables of functions that go with a stream.
@@ -128,11 +126,12 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn start(mut info: Info, args: &'a Record, named: &[NamedContainer], command: Option<i32>) -> anyhow::Result<Self> {
+    fn start(source: &LiveSource, args: &'a Record, named: &[NamedContainer]) -> anyhow::Result<Self> {
+        let mut info = source.info().clone();
         let series = FileSeries::of(args)?;
         let ids = RecordedIds::new(&mut info.events, args.is_streamed());
         let mut writer = RecordSink::open(args, &info, named)?;
-        let session = running(args, &info, command);
+        let session = running(source.processes(), &info);
         writer.records(&told(&session, &info))?;
         let is_file = matches!(writer, RecordSink::File(_));
         let identities = (is_file && !args.more.no_buildid).then(|| Identities::new(session.dsos.clone()));
@@ -143,7 +142,6 @@ impl<'a> Recorder<'a> {
             args,
             info,
             ids,
-            command,
             writer,
             series,
             tables,
@@ -196,7 +194,7 @@ impl<'a> Recorder<'a> {
             complain(&format!("wrote {}", path.display()));
         }
         self.writer = RecordSink::open(self.args, &self.info, &named)?;
-        let session = running(self.args, &self.info, self.command);
+        let session = running(source.processes(), &self.info);
         self.writer.records(&source.preamble(&mut Vec::new()))?;
         self.writer.records(&told(&session, &self.info))?;
         self.identities = self.identities.is_some().then(|| Identities::new(session.dsos.clone()));
@@ -276,27 +274,10 @@ impl<'a> Recorder<'a> {
 }
 
 /// The processes that run already, as far as they are recorded.
-fn running(args: &Record, info: &Info, command: Option<i32>) -> Session {
-    let sampling = &args.sampling;
+fn running(chosen: Option<Vec<i32>>, info: &Info) -> Session {
     let mut session = Session::new(Origin::Live);
     session.data_maps = info.events.iter().any(|event| event.attr.stack_user > 0);
-    let chosen: Vec<i32> = [&sampling.pids, &sampling.tids]
-        .into_iter()
-        .flatten()
-        .flat_map(|t| t.split(','))
-        .filter_map(|t| t.trim().parse().ok())
-        .filter_map(procfs::tgid)
-        .collect();
-    let others = sampling.all
-        || [&sampling.cpus, &sampling.user, &sampling.cgroup, &sampling.container, &sampling.pod]
-            .iter()
-            .any(|o| o.is_some());
-    let pids = match (chosen.is_empty(), command) {
-        (false, _) => chosen,
-        (true, Some(pid)) if !others => vec![pid],
-        _ => procfs::processes(),
-    };
-    for pid in pids {
+    for pid in chosen.unwrap_or_else(procfs::processes) {
         for tid in procfs::threads(pid) {
             session.task(pid, tid);
         }
@@ -342,7 +323,7 @@ mod tests {
         let log = sys.log.clone();
         let count = |what: &str| log.lock().iter().filter(|line| line.starts_with(what)).count();
         let mut source = LiveSource::start(config, Box::new(sys), rights).expect("started");
-        let mut recorder = Recorder::start(source.info().clone(), &args, &[], None).expect("a file");
+        let mut recorder = Recorder::start(&source, &args, &[]).expect("a file");
         let (open, stop) = (count("open"), AtomicBool::new(false));
         let cpus = source.info().n_cpus;
         std::thread::scope(|scope| {

@@ -247,11 +247,7 @@ fn sampled(s: &Sampling) -> anyhow::Result<Vec<Event>> {
 
 /// A list of process or thread ids.
 pub(crate) fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
-    let one = |word: &str| {
-        let id = word.trim().parse::<i32>().ok().filter(|id| *id > 0);
-        id.ok_or_else(|| usage(format!("{option} {text}: {word} is not a process id")))
-    };
-    text.split(',').map(one).collect()
+    Target::ids(text).map_err(|why| usage(format!("{option} {text}: {why}")))
 }
 
 fn target(s: &Sampling) -> anyhow::Result<Target> {

@@ -79,7 +79,7 @@ pub(crate) fn start(
     let cpus = args.settings.cpus().map_err(Usage)?;
     let target = Target::or_command(target, cpus.is_some(), command.as_ref());
     if target.begins_with_exec(command.as_ref(), Duration::ZERO) {
-        args.settings.tasks = target.tasks();
+        args.settings.tasks = target.tasks(None);
         args.settings.processes = args.settings.tasks.clone();
     }
     let unit = made(spec, args)?;

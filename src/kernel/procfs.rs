@@ -153,11 +153,41 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
     found
 }
 
+/// Fields of /proc/PID/stat (proc_pid_stat(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) state: u8,
+    /// The process that started it, or that took it over.
+    pub(crate) parent: i32,
+    /// When it started, in clock ticks since boot: distinguishes processes that have the same number in turn.
+    pub(crate) start: u64,
+}
+
+/// Reads the stat file of a process or thread; `None` when it has gone.
+pub(crate) fn stat(tid: i32) -> Option<Stat> {
+    parse_stat(&fs::read(format!("/proc/{tid}/stat")).ok()?)
+}
+
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    // The name before it may hold spaces and brackets.
+    let rest = text.get(memchr::memrchr(b')', text)? + 1..)?;
+    let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let parent = fields.next()?.parse().ok()?;
+    // Fields 3 and 4 are read; the start is field 22.
+    let start = fields.nth(17)?.parse().ok()?;
+    Some(Stat { state, parent, start })
+}
+
 /// True if a thread still runs: it is there, and no zombie that waits to be asked for its status.
 pub(crate) fn is_running(tid: i32) -> bool {
-    let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
-    let state = memchr::memrchr(b')', &stat).and_then(|at| stat.get(at + 2)).copied();
-    state.is_some_and(|s| !matches!(s, b'Z' | b'X' | b'x'))
+    stat(tid).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X' | b'x'))
+}
+
+/// The base name of the file that a process runs; `None` of kernel threads, and of processes that we may not look into.
+pub(crate) fn exe_name(pid: i32) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
 }
 
 /// All processes, in order of pid.
@@ -429,6 +459,17 @@ mod tests {
         for bad in [&b""[..], b"zz", b"1-2 r", b"1-2 r-xp q 0:0 1", b"\xff\xfe-1 r-xp 0 0:0 1"] {
             assert_eq!(parse_maps_line(bad), None);
         }
+    }
+
+    #[test]
+    fn stat_lines() {
+        let tail = "S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 99 1";
+        let stat = |name: &str| parse_stat(format!("42 ({name}) {tail}").as_bytes());
+        let read = Some(Stat { state: b'S', parent: 1, start: 12345 });
+        assert_eq!([stat("x"), stat("a) Z 9 (b"), stat("tmux: server")], [read; 3]);
+        assert_eq!(["", "42 (x)", "42 (x) S", "42 (x) S 1 7"].map(|text| parse_stat(text.as_bytes())), [None; 4]);
+        let own = super::stat(std::process::id() as i32).expect("own");
+        assert_eq!(Some(own.parent), parent(std::process::id() as i32));
     }
 
     #[test]

@@ -170,6 +170,7 @@ pub struct RunningCommand {
 const FAREWELL: Duration = Duration::from_secs(5);
 
 impl RunningCommand {
+    #[cfg(test)]
     pub(crate) fn pid(&self) -> i32 {
         self.child.id() as i32
     }

@@ -319,6 +319,9 @@ impl Session {
             return id;
         }
         let comm = self.thread(tid, pid).comm.clone();
+        if self.origin == Origin::Live && pid > 0 {
+            self.thread(pid, pid);
+        }
         let first = self.here().threads.get(&pid).map(|first| &first.comm).filter(|name| !is_unnamed(pid, name));
         let program = first.unwrap_or(&comm).clone();
         let group = self.group_of(pid, cgroup);

@@ -45,6 +45,10 @@ impl Session {
         }
         self.here_mut().members.join(pid, tid);
         let live = self.origin == Origin::Live;
+        // The process goes by its first thread, and is told before its others.
+        if live && tid != pid && pid > 0 && !self.here().threads.contains_key(&pid) {
+            self.adopt(pid, pid);
+        }
         let name = if live { procfs::comm(pid, tid) } else { None };
         let known = || self.told.get(&tid).or_else(|| self.told.get(&pid)).cloned();
         let comm = match name {

@@ -56,6 +56,14 @@ pub(crate) struct OpenEvent {
     pub(crate) cpu: u32,
     pub(crate) who: EventTarget,
     pub(crate) id: u64,
+    /// The time since which children of the task inherit it.
+    pub(crate) since: u64,
+}
+
+impl OpenEvent {
+    pub(super) fn now(fd: OwnedFd, event: Option<u16>, cpu: u32, who: EventTarget, id: u64) -> Self {
+        Self { fd, event, cpu, who, id, since: crate::kernel::monotonic_ns() }
+    }
 }
 
 /// An id of an event, with what its records are read by.
@@ -163,7 +171,7 @@ impl Attachment {
             self.redirect(&fd, cpu)?;
             self.report_owner(&fd);
             self.enable(&fd);
-            self.opened.push(OpenEvent { fd, event: None, cpu, who, id: 0 });
+            self.opened.push(OpenEvent::now(fd, None, cpu, who, 0));
             self.listen(cpu, pid)?;
         }
         let all: Vec<usize> = (0..self.slots.len()).collect();
@@ -288,7 +296,7 @@ impl Attachment {
                     }
                     self.borrowed.learn(i, id, &attr);
                     self.fresh_ids.push(fresh(id, i as u16, &attr));
-                    self.opened.push(OpenEvent { fd, event: Some(i as u16), cpu, who, id });
+                    self.opened.push(OpenEvent::now(fd, Some(i as u16), cpu, who, id));
                     return Ok(Some(self.opened.len() - 1));
                 }
                 Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(None),

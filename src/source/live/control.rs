@@ -10,6 +10,7 @@ use super::attach::ByCpu;
 use super::containers::Scanner;
 use super::describe::desc;
 use super::event_slot::Slot;
+use super::family::Family;
 use super::target::Target;
 use super::{LiveSource, OpenError, attr, stack_walks};
 
@@ -214,10 +215,11 @@ impl LiveSource {
     /// Opens the events of some slots anew, then closes the old ones.
     pub(super) fn reopen(&mut self, which: &[usize]) -> Result<(), OpenError> {
         if self.target.is_tasks() {
-            self.known_tasks = self.target.tasks();
+            self.known_tasks = self.tasks();
         }
         let whos = self.whos();
         let handover = self.attachment.reopen(which, &whos)?;
+        self.settle_later();
         if !handover.new.is_empty() {
             self.handovers.push(handover);
         }
@@ -244,7 +246,10 @@ impl LiveSource {
             return Err("this user may sample its own tasks only: end, and start again with -p".to_owned());
         }
         let cgroups = target.open_cgroups().map_err(|error| line(&error))?;
-        let need = target.tasks().len().max(1) * self.attachment.rings.len() * self.attachment.slots.len();
+        let mut family = Family::default();
+        let need = target.tasks(self.inherit.then_some(&mut family)).len().max(1)
+            * self.attachment.rings.len()
+            * self.attachment.slots.len();
         OpenError::room_for(need, self.attachment.opened.len() + 64).map_err(|error| line(&error))?;
         let common = self.attachment.common;
         let tasks = target.is_tasks();
@@ -252,8 +257,11 @@ impl LiveSource {
             all if all.is_empty() => "the whole machine".to_owned(),
             some => some,
         };
-        let before =
-            (std::mem::replace(&mut self.target, target), std::mem::replace(&mut self.attachment.cgroups, cgroups));
+        let before = (
+            std::mem::replace(&mut self.target, target),
+            std::mem::replace(&mut self.attachment.cgroups, cgroups),
+            std::mem::replace(&mut self.family, family),
+        );
         self.attachment.common.inherit = self.inherit && tasks;
         self.attachment.common.tasks = tasks;
         self.attachment.common.enable_on_exec = false;
@@ -262,7 +270,7 @@ impl LiveSource {
         }
         let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
         if let Err(error) = self.reopen(&all) {
-            (self.target, self.attachment.cgroups) = before;
+            (self.target, self.attachment.cgroups, self.family) = before;
             self.attachment.common = common;
             return Err(line(&error));
         }

@@ -12,6 +12,7 @@ use crate::kernel::sys::{Counts, Errno, Ioctl, Sys};
 use super::attr::Exclude;
 use super::capture;
 use super::error::OpenError;
+use super::family::Family;
 use super::target::Target;
 
 /// The choice of what is counted.
@@ -98,7 +99,8 @@ impl Counters {
     fn places(&mut self, groups: &[OwnedFd]) -> Vec<(i32, i32, Option<usize>, CountedOn)> {
         let cpus = self.config.cpus.iter();
         if self.config.target.is_tasks() {
-            let tasks = self.config.target.tasks();
+            let mut family = Family::default();
+            let tasks = self.config.target.tasks(self.config.inherit.then_some(&mut family));
             let comm = |tid: i32| {
                 let name = procfs::tgid(tid).and_then(|pid| procfs::comm(pid, tid)).unwrap_or_default();
                 (tid, String::from_utf8_lossy(&name).into_owned())

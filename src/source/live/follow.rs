@@ -71,7 +71,7 @@ impl LiveSource {
         if !matches!(self.target, Target::User { .. }) {
             return;
         }
-        let now = self.target.tasks();
+        let now = self.tasks();
         let fresh: Vec<i32> = now
             .iter()
             .copied()
@@ -137,6 +137,9 @@ impl LiveSource {
         for cpu in open.iter().filter(|cpu| !wanted.contains(cpu)) {
             self.close_cpu(*cpu, batch);
             batch.notes.push(format!("CPU {cpu} went offline"));
+        }
+        if self.target.is_tasks() {
+            self.known_tasks = self.tasks();
         }
         let whos = self.whos();
         for cpu in wanted.iter().filter(|cpu| !open.contains(cpu)) {

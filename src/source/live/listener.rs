@@ -38,7 +38,7 @@ impl Attachment {
             Err(errno) => return Err(OpenError::open("dummy", &attr, errno, &self.rights)),
             Ok(fd) => {
                 self.redirect(&fd, cpu)?;
-                self.opened.push(OpenEvent { fd, event: None, cpu, who: EventTarget::Task(pid), id: 0 });
+                self.opened.push(OpenEvent::now(fd, None, cpu, EventTarget::Task(pid), 0));
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 pub(crate) mod attach;
 pub mod attr;
 mod borrowed;
+pub(crate) mod by_name;
 mod capture;
 pub mod containers;
 mod control;
@@ -11,6 +12,7 @@ pub(crate) mod counters;
 mod describe;
 pub mod error;
 mod event_slot;
+mod family;
 mod follow;
 pub(crate) mod kernel_maps;
 mod listener;
@@ -18,6 +20,7 @@ mod outside;
 pub(crate) mod overhead;
 pub(crate) mod probes;
 mod rounds;
+mod settle;
 mod shared_events;
 mod stack_walks;
 mod strings;
@@ -45,8 +48,10 @@ use attach::Attachment;
 use attr::{CommonAttrs, Exclude, Rate};
 use describe::info;
 pub(crate) use error::OpenError;
+use family::Family;
 pub(crate) use follow::can_be_sampled;
 use rounds::{COUNT_NS, FIRST_TICKS_NS};
+use settle::Settling;
 use stack_walks::StackWalks;
 pub use stack_walks::tables_of;
 pub use target::Target;
@@ -95,6 +100,10 @@ pub struct LiveSource {
     /// The chosen CPUs; all that are online when `None`.
     chosen: Option<Vec<u32>>,
     known_tasks: Vec<i32>,
+    /// The processes of the target with those that descend from them.
+    family: Family,
+    /// What has to be known of tasks that began while events were opened on others.
+    settling: Option<Settling>,
     child: Option<RunningCommand>,
     /// The command runs beside who is measured, and says no more than how long at most.
     is_beside: bool,
@@ -167,6 +176,8 @@ impl LiveSource {
             target,
             chosen: config.cpus,
             known_tasks: Vec::new(),
+            family: Family::default(),
+            settling: None,
             child: None,
             is_beside,
             held: config.command,
@@ -230,11 +241,6 @@ impl LiveSource {
         out
     }
 
-    /// The process id of the command, when there is one.
-    pub(crate) fn command_pid(&self) -> Option<i32> {
-        self.held.as_ref().map(HeldCommand::pid).or_else(|| self.child.as_ref().map(RunningCommand::pid))
-    }
-
     /// How the command will have ended, which a source that has gone is not asked for; none ends well.
     pub(crate) fn fate(&self) -> Fate {
         let held = self.held.as_ref().map(HeldCommand::fate);
@@ -248,7 +254,7 @@ impl LiveSource {
 
     fn open_all(&mut self) -> Result<(), OpenError> {
         let cpus = self.wanted_cpus()?;
-        self.known_tasks = self.target.tasks();
+        self.known_tasks = self.tasks();
         let whos = self.whos();
         // Each dummy has one beside it that listens to the kernel's code.
         let dummies = 2 * if self.attachment.by_task { whos.len() } else { 1 };
@@ -264,6 +270,7 @@ impl LiveSource {
             };
             return Err(OpenError::new(self.target.label(), "sampled", reason, ""));
         }
+        self.settle_later();
         Ok(())
     }
 
@@ -307,6 +314,7 @@ impl LiveSource {
         if now >= self.next_counts {
             self.read_counts(batch);
         }
+        self.settle(batch);
         if now < self.next_housekeeping {
             return;
         }

@@ -84,6 +84,9 @@ impl LiveSource {
             passes.drain(*cpu, ring, &mut self.read, &mut batch.bytes);
         }
         self.drained = batch.bytes.len() - had;
+        if let Some(settling) = &mut self.settling {
+            settling.read(&batch.bytes[had..]);
+        }
         if self.attachment.walks.as_mut().is_some_and(|walks| walks.pairs.has_asked()) {
             self.next_tick = self.next_tick.min(self.round_start + ASKED_TICK_NS);
         }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::kernel::spawn::HeldCommand;
 use crate::kernel::{cgroup, procfs};
 
+use super::by_name::NamedProcesses;
 use super::containers::{ContainerChanges, Scanner};
 use super::error::{OpenError, nearest_or};
+use super::family::Family;
 use super::wanted::{Group, Wanted};
 
 /// The tasks or cgroups that are sampled.
@@ -16,7 +18,7 @@ use super::wanted::{Group, Wanted};
 pub enum Target {
     /// All tasks, by events on each CPU.
     System,
-    /// Processes with all their threads, by their ids.
+    /// Processes with all their threads, by their ids, and those that descend from them unless that is not wanted.
     Processes(Vec<i32>),
     /// Single threads, by their ids.
     Threads(Vec<i32>),
@@ -50,6 +52,19 @@ impl Target {
     pub(crate) fn begins_with_exec(&self, command: Option<&HeldCommand>, delay: Duration) -> bool {
         let alone = |held: &HeldCommand| *self == Self::Processes(vec![held.pid()]);
         delay.is_zero() && command.is_some_and(alone)
+    }
+
+    /// Reads a list of process or thread ids. The error answers a name with the ids of what runs by it.
+    pub(crate) fn ids(list: &str) -> Result<Vec<i32>, String> {
+        let one = |word: &str| {
+            let word = word.trim();
+            let id = word.parse::<i32>().ok().filter(|id| *id > 0);
+            id.ok_or_else(|| match NamedProcesses::find(word) {
+                Some(named) => named.to_string(),
+                None => format!("{word} is not a process id, and no process of that name runs"),
+            })
+        };
+        list.split(',').map(one).collect()
     }
 
     /// The processes of `-p`; the error names the one that is not there.
@@ -135,16 +150,15 @@ impl Target {
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let text = text.trim();
         let (kind, rest) = text.split_once(char::is_whitespace).map_or((text, ""), |(kind, rest)| (kind, rest.trim()));
-        let numbers = |list: &str| -> Option<Vec<i32>> {
-            list.split(',').map(|n| n.trim().parse().ok().filter(|n| *n > 0)).collect()
-        };
-        let wrong = || OpenError::new(format!("{text:?}"), "sampled", "it is no list of ids", "e.g. pid 12,34");
+        let wrong = |why: String| OpenError::new(format!("{text:?}"), "sampled", why, "e.g. pid 12,34");
         match (kind, rest) {
             ("all" | "", "") => Ok(Self::System),
-            (list, "") if let Some(list) = numbers(list) => Self::processes(&list),
+            (list, "") if list.bytes().all(|c| c.is_ascii_digit() || c == b',') => {
+                Self::processes(&Self::ids(list).map_err(wrong)?)
+            }
             (name, "") | ("comm", name) => Self::named(name),
-            ("pid", list) => Self::processes(&numbers(list).ok_or_else(wrong)?),
-            ("tid", list) => Self::threads(&numbers(list).ok_or_else(wrong)?),
+            ("pid", list) => Self::processes(&Self::ids(list).map_err(wrong)?),
+            ("tid", list) => Self::threads(&Self::ids(list).map_err(wrong)?),
             ("user", name) => Self::user(name),
             ("cgroup", name) => Self::cgroups(name),
             ("container", name) => Self::containers(Wanted::container(name)?),
@@ -194,13 +208,15 @@ impl Target {
         }
     }
 
-    /// The threads to open events on now; empty for targets that are not tasks.
-    pub(crate) fn tasks(&self) -> Vec<i32> {
-        let mut tids: Vec<i32> = match self {
-            Self::System | Self::Cgroups(_) | Self::Containers(..) => Vec::new(),
-            Self::Threads(tids) => tids.clone(),
-            Self::Processes(pids) => pids.iter().flat_map(|pid| procfs::threads(*pid)).collect(),
-            Self::User { uid, .. } => procfs::processes()
+    /// The threads to open events on now; empty for targets that are not tasks. Of processes also those of the `family`,
+    /// which is brought up to date.
+    pub(crate) fn tasks(&self, family: Option<&mut Family>) -> Vec<i32> {
+        let mut tids: Vec<i32> = match (self, family) {
+            (Self::System | Self::Cgroups(_) | Self::Containers(..), _) => Vec::new(),
+            (Self::Threads(tids), _) => tids.clone(),
+            (Self::Processes(pids), None) => pids.iter().flat_map(|pid| procfs::threads(*pid)).collect(),
+            (Self::Processes(pids), Some(family)) => family.look(pids).into_iter().flat_map(procfs::threads).collect(),
+            (Self::User { uid, .. }, _) => procfs::processes()
                 .into_iter()
                 .filter(|pid| procfs::uid(*pid) == Some(*uid))
                 .flat_map(procfs::threads)
@@ -270,12 +286,12 @@ mod tests {
         assert_eq!(Target::parse("all"), Ok(Target::System));
         assert_eq!(Target::parse(&format!("pid {me}")), Target::parse(&me.to_string()));
         for (bad, words) in
-            [("pid x", "no list"), ("comm no-such-comm-here", "no thread"), ("what is this", "no target")]
+            [("pid x", "not a process id"), ("comm no-such-comm-here", "no thread"), ("what is this", "no target")]
         {
             assert!(Target::parse(bad).expect_err(bad).to_string().contains(words), "{bad}");
         }
         let target = Target::processes(&[me]).expect("me");
-        assert!(target.tasks().contains(&me) && !target.is_gone());
+        assert!(target.tasks(None).contains(&me) && !target.is_gone());
     }
 
     #[test]

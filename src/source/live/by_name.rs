@@ -1,0 +1,97 @@
+//! Running processes by the names that people call them.
+
+use std::collections::BTreeMap;
+
+use crate::kernel::procfs;
+
+/// Bytes of a name that the kernel keeps (TASK_COMM_LEN in include/linux/sched.h, without the zero).
+const COMM_BYTES: usize = 15;
+/// Process ids that a message lists.
+const LISTED: usize = 8;
+
+/// Processes that a word names, by their first thread's name or by the file that they run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NamedProcesses {
+    word: String,
+    /// In order, with the parent of each.
+    pids: BTreeMap<i32, i32>,
+}
+
+impl NamedProcesses {
+    /// Those that run; `None` where the word names none. This program is not among them.
+    pub(crate) fn find(word: &str) -> Option<Self> {
+        let own = std::process::id() as i32;
+        let is_called = |pid: i32| {
+            let comm = procfs::comm(pid, pid).unwrap_or_default();
+            is_comm(word, &comm) || procfs::exe_name(pid).is_some_and(|name| name == word)
+        };
+        let list = procfs::processes_as_listed().filter(|pid| *pid != own && is_called(*pid));
+        let pids: BTreeMap<i32, i32> =
+            list.filter(|pid| procfs::is_running(*pid)).map(|pid| (pid, procfs::parent(pid).unwrap_or(0))).collect();
+        (!word.is_empty() && !pids.is_empty()).then(|| Self { word: word.to_owned(), pids })
+    }
+
+    /// The value for `-p` that chooses them. Of many only those that descend from no other one: the others belong to
+    /// them.
+    pub(crate) fn list(&self) -> String {
+        let is_root = |parent: &i32| self.pids.len() <= LISTED || !self.pids.contains_key(parent);
+        let pids = self.pids.iter().filter(|(_, parent)| is_root(parent)).map(|(pid, _)| pid.to_string());
+        pids.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// `nginx runs as 29169, 29171: -p 29169,29171`.
+impl std::fmt::Display for NamedProcesses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown: Vec<String> = self.pids.keys().take(LISTED).map(i32::to_string).collect();
+        write!(f, "{} runs as {}", self.word, shown.join(", "))?;
+        if self.pids.len() > LISTED {
+            write!(f, " and {} more", self.pids.len() - LISTED)?;
+        }
+        write!(f, ": -p {}", self.list())
+    }
+}
+
+/// Whether a thread's name is a word, as far as the kernel keeps it.
+fn is_comm(word: &str, comm: &[u8]) -> bool {
+    let word = word.as_bytes();
+    comm == &word[..word.len().min(COMM_BYTES)] && !comm.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(pids: &[(i32, i32)]) -> NamedProcesses {
+        NamedProcesses { word: "nginx".into(), pids: pids.iter().copied().collect() }
+    }
+
+    #[test]
+    fn a_word_is_answered_with_the_processes_that_it_names() {
+        assert_eq!(named(&[(29169, 1), (29171, 29169)]).to_string(), "nginx runs as 29169, 29171: -p 29169,29171");
+        let many: Vec<(i32, i32)> = [(10, 1), (50, 1)].into_iter().chain((11..20).map(|pid| (pid, 10))).collect();
+        let text = named(&many).to_string();
+        assert_eq!(text, "nginx runs as 10, 11, 12, 13, 14, 15, 16, 17 and 3 more: -p 10,50");
+    }
+
+    #[test]
+    fn names_are_compared_as_far_as_the_kernel_keeps_them() {
+        assert!(is_comm("a-very-long-program-name", b"a-very-long-pro") && is_comm("java", b"java"));
+        assert!(!is_comm("java", b"javac") && !is_comm("a-very-long-pro", b"a-very-long-pr") && !is_comm("", b""));
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_file_also_where_it_calls_itself_otherwise() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = child.id() as i32;
+        while procfs::comm(pid, pid).is_none_or(|name| name != b"sleep") {
+            std::thread::yield_now();
+        }
+        let found = NamedProcesses::find("sleep").expect("one runs");
+        assert!(found.pids.contains_key(&pid) && found.list().contains(&pid.to_string()));
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert_eq!(NamedProcesses::find("no-such-program-runs"), None);
+        assert_eq!(NamedProcesses::find(""), None);
+    }
+}

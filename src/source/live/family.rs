@@ -1,0 +1,71 @@
+//! The processes of a target with those that descend from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kernel::procfs::{self, Stat};
+
+/// Processes by their numbers, with the times at which they started.
+///
+/// A process stays in the family when its parent ends and another process takes it over; the time tells whether its
+/// number has gone to a process that does not belong to the family.
+#[derive(Debug, Default)]
+pub(crate) struct Family {
+    members: BTreeMap<i32, u64>,
+}
+
+impl Family {
+    /// The family of some processes as it is now, in order of pid. This program does not descend from any target: the
+    /// shell that it was started from may be one.
+    pub(crate) fn look(&mut self, named: &[i32]) -> Vec<i32> {
+        let all = procfs::processes_as_listed().filter_map(|pid| Some((pid, procfs::stat(pid)?)));
+        self.found(named, std::process::id() as i32, all.collect())
+    }
+
+    fn found(&mut self, named: &[i32], own: i32, mut all: BTreeMap<i32, Stat>) -> Vec<i32> {
+        if !named.contains(&own) {
+            all.remove(&own);
+        }
+        let is_known = |pid: &i32, stat: &Stat| self.members.get(pid) == Some(&stat.start);
+        let roots = all.iter().filter(|(pid, stat)| named.contains(pid) || is_known(pid, stat)).map(|(pid, _)| *pid);
+        let mut members: BTreeSet<i32> = roots.collect();
+        let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        all.iter().for_each(|(pid, stat)| children.entry(stat.parent).or_default().push(*pid));
+        let mut due: Vec<i32> = members.iter().copied().collect();
+        while let Some(pid) = due.pop() {
+            let fresh = children.get(&pid).into_iter().flatten().filter(|child| members.insert(**child));
+            due.extend(fresh);
+        }
+        self.members = members.iter().filter_map(|pid| Some((*pid, all.get(pid)?.start))).collect();
+        members.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (pid, parent, start) of each process.
+    fn tree(list: &[(i32, i32, u64)]) -> BTreeMap<i32, Stat> {
+        list.iter().map(|(pid, parent, start)| (*pid, Stat { state: b'S', parent: *parent, start: *start })).collect()
+    }
+
+    #[test]
+    fn a_family_is_those_that_descend_but_for_this_program() {
+        let all = [(1, 0, 0), (10, 1, 5), (11, 10, 6), (12, 11, 7), (20, 1, 5), (9, 12, 8), (30, 11, 9), (31, 30, 9)];
+        let mut family = Family::default();
+        assert_eq!(family.found(&[10], 30, tree(&all)), [9, 10, 11, 12]);
+        assert_eq!(Family::default().found(&[10, 20, 30], 30, tree(&all)), [9, 10, 11, 12, 20, 30, 31]);
+        assert_eq!(Family::default().found(&[99], 30, tree(&all)), [] as [i32; 0]);
+        // Two that are each other's parent come to an end, too.
+        assert_eq!(Family::default().found(&[1], 9, tree(&[(1, 2, 0), (2, 1, 0)])), [1, 2]);
+    }
+
+    #[test]
+    fn an_orphan_stays_and_whoever_gets_its_number_does_not() {
+        let mut family = Family::default();
+        family.found(&[10], 0, tree(&[(10, 1, 5), (11, 10, 6), (12, 11, 7)]));
+        // 10 and 11 have ended; 12 has a child.
+        assert_eq!(family.found(&[10], 0, tree(&[(12, 1, 7), (13, 12, 8)])), [12, 13]);
+        assert_eq!(family.found(&[10], 0, tree(&[(12, 1, 99), (13, 1, 8)])), [13]);
+    }
+}

@@ -134,8 +134,8 @@ fn how_instead(words: &[OsString], at: usize) -> Option<String> {
     let rest: Vec<_> = words[at..].iter().map(|word| word.to_string_lossy()).collect();
     let own = ["perfprof-tui"].into_iter().chain(own.iter().map(AsRef::as_ref));
     if let Some(named) = named {
-        let line = quoted(own.chain(["-p", &named.list()]));
-        return Some(format!("{named}; -- {text} starts another\n{line}"));
+        let (line, list) = (quoted(own.chain(["-p"])), named.list());
+        return Some(format!("{named}; -- {text} starts another\n{line} {list}"));
     }
     if perf_commands::instead(&text).is_some() || !is_program(word) {
         return None;

@@ -7,7 +7,6 @@ use anyhow::Context;
 use crate::event::{CallGraph, Event, Rate};
 use crate::ingest::unit_events::{shared, shown};
 use crate::kernel::limits::Rights;
-use crate::kernel::procfs;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::source::live::attr::Exclude;
@@ -15,7 +14,7 @@ use crate::source::live::containers::Scanner;
 use crate::source::live::{LiveConfig, LiveSource, Target, can_be_sampled, tables_of};
 use crate::source::{Control, Source};
 use crate::units;
-use crate::units::kit::{Settings, Spec, Unit, scope, target};
+use crate::units::kit::{Sees, Settings, Spec, Unit, scope, target};
 
 use super::args::unit_args::UnitArgs;
 use super::{Usage, source_config, usage};
@@ -41,15 +40,12 @@ pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
 pub(crate) fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
     if let Some(pids) = &args.pids {
         let pids = source_config::ids(pids, "-p")?;
-        args.settings.tasks = pids.iter().flat_map(|pid| procfs::threads(*pid)).chain(pids.iter().copied()).collect();
-        args.settings.tasks.sort_unstable();
-        args.settings.tasks.dedup();
-        args.settings.processes = pids.clone();
+        args.settings.target = Target::Processes(pids.clone());
         return Ok(args.files.is_empty().then(|| Target::processes(&pids)).transpose()?);
     }
     if let Some(tids) = &args.tids {
         let tids = source_config::ids(tids, "-t")?;
-        args.settings.tasks = tids.clone();
+        args.settings.target = Target::Threads(tids.clone());
         return Ok(args.files.is_empty().then(|| Target::threads(&tids)).transpose()?);
     }
     Ok(None)
@@ -79,8 +75,7 @@ pub(crate) fn start(
     let cpus = args.settings.cpus().map_err(Usage)?;
     let target = Target::or_command(target, cpus.is_some(), command.as_ref());
     if target.begins_with_exec(command.as_ref(), Duration::ZERO) {
-        args.settings.tasks = target.tasks(None);
-        args.settings.processes = args.settings.tasks.clone();
+        args.settings.target = target.clone();
     }
     let unit = made(spec, args)?;
     let wants = unit.event_requests();
@@ -92,10 +87,11 @@ pub(crate) fn start(
             shown(&want.event)
         )));
     }
-    let mut wanted = shared(&wants).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+    let sees_all = spec.sees == Sees::Machine || unit.must_see_all();
+    let mut wanted = shared(&wants, sees_all).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     let mut events = std::mem::take(&mut wanted.events);
     if events.is_empty() {
-        events.push(Event::dummy());
+        events.push(Event { machine_wide: sees_all, ..Event::dummy() });
     }
     let is_across = spec.across.is_some() || unit.is_across();
     if let Some(cpus) = cpus.as_ref().filter(|_| is_across) {
@@ -119,7 +115,7 @@ pub(crate) fn start(
         inherit: true,
         pages: Some(pages),
         delay: Duration::ZERO,
-        target: if spec.whole || unit.must_see_all() { Target::System } else { target },
+        target,
         cpus: cpus.filter(|_| !is_across),
         command,
         force: true,

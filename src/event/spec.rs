@@ -64,6 +64,8 @@ pub struct Event {
     pub(crate) cpus: Option<Vec<u32>>,
     /// Whether analysis units alone want it: its samples are not kept.
     pub(crate) for_units: bool,
+    /// Whether it is measured on the whole machine also where a target was chosen: units need it so that see all.
+    pub(crate) machine_wide: bool,
     /// Whether it is sampled as precisely as a number of `p` says, or not at all; `P` is the most that there is.
     pub(crate) exact_precision: bool,
 }

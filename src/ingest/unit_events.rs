@@ -45,10 +45,11 @@ fn matches(pattern: &str, name: &str) -> bool {
     part(systems, system) && part(events, event)
 }
 
-/// The kernel's events for a unit's requests: each event once, with what all want of it.
-pub fn shared(wants: &[EventRequest]) -> Result<SharedEvents, String> {
+/// The kernel's events for a unit's requests: each event once, with what all want of it. A unit that must see all has
+/// them measured on the whole machine, whatever the target is.
+pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents, String> {
     let places = LookupPaths::system();
-    let mut out = SharedEvents::default();
+    let mut out = SharedEvents { machine_wide, ..SharedEvents::default() };
     let mut seen: Vec<&str> = Vec::new();
     for want in wants {
         if seen.contains(&want.event.as_str()) {
@@ -73,6 +74,7 @@ pub fn shared(wants: &[EventRequest]) -> Result<SharedEvents, String> {
         };
         for event in &mut events {
             prepare(event, want, stack);
+            event.machine_wide = machine_wide;
             // What the kernel cannot decide is decided when the record is there.
             if event.tracepoint.is_some() && filter.is_some() {
                 let _ = capture::set(event, filter.as_deref(), &places);

@@ -191,7 +191,9 @@ impl Units {
                     continue;
                 }
             }
-            running.unit.record(&hit, &mut Context { points: points.as_mut(), ..Context::new(session, names, own) });
+            let task = Some((sample.pid, sample.tid));
+            let context = Context { points: points.as_mut(), task, ..Context::new(session, names, own) };
+            running.unit.record(&hit, &mut { context });
         }
     }
 

@@ -18,14 +18,16 @@ use super::{MapId, SideLog, TaskId};
 #[derive(Debug)]
 pub(super) struct Thread {
     pub(crate) comm: Arc<str>,
+    /// Its process; 0 where that is not known.
+    pub(crate) pid: i32,
     /// The task that it is now, and in which cgroup.
     pub(crate) task: Option<(u64, TaskId)>,
     pub(crate) exited: bool,
 }
 
 impl Thread {
-    pub(crate) fn new(comm: Arc<str>) -> Self {
-        Self { comm, task: None, exited: false }
+    pub(crate) fn new(comm: Arc<str>, pid: i32) -> Self {
+        Self { comm, pid, task: None, exited: false }
     }
 }
 
@@ -41,6 +43,8 @@ pub struct Host {
     /// The threads of each process without its first one, and whether each still runs: samples may come of one whose
     /// end was reported.
     siblings: FxHashMap<i32, FxHashMap<i32, bool>>,
+    /// The process that started each process, as records tell.
+    pub(super) parents: FxHashMap<i32, i32>,
     pub(super) spaces: FxHashMap<i32, Space>,
     pub(super) kernel: Space,
     /// What holds kernel addresses outside modules.
@@ -63,6 +67,7 @@ impl Host {
             name,
             threads: FxHashMap::default(),
             siblings: FxHashMap::default(),
+            parents: FxHashMap::default(),
             spaces: FxHashMap::default(),
             kernel: Space::empty(generation),
             kernel_text,
@@ -146,6 +151,7 @@ impl Host {
             if ends && !self.threads.contains_key(&gone.pid) {
                 self.spaces.remove(&gone.pid);
                 self.recoded.remove(&gone.pid);
+                self.parents.remove(&gone.pid);
                 self.groups.moved(gone.pid);
             }
             if !self.threads.contains_key(&gone.pid) && !self.spaces.contains_key(&gone.pid) {

@@ -234,7 +234,7 @@ impl Session {
         }
         self.note(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
         self.here_mut().meet(pid, tid);
-        self.here_mut().threads.insert(tid, Thread::new(comm));
+        self.here_mut().threads.insert(tid, Thread::new(comm, pid));
     }
 
     fn fork(&mut self, task: &TaskRecord, time: u64) {
@@ -254,6 +254,7 @@ impl Session {
             self.note(time, Side::thread(*task));
         } else {
             self.here_mut().members.begin(task.pid);
+            self.here_mut().parents.insert(task.pid, task.ppid);
             let inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();
             let dsos = &self.dsos;
             self.hosts[self.at].log.fork(time, task, &inherited, |map| dsos.placed(map));
@@ -265,7 +266,7 @@ impl Session {
             }
         }
         self.here_mut().meet(task.pid, task.tid);
-        self.here_mut().threads.insert(task.tid, Thread::new(comm));
+        self.here_mut().threads.insert(task.tid, Thread::new(comm, task.pid));
     }
 
     fn exit(&mut self, task: &TaskRecord, time: u64) {
@@ -288,7 +289,7 @@ impl Session {
         if !self.here().threads.contains_key(&tid) {
             self.adopt(tid, pid);
         }
-        self.here_mut().threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid)))
+        self.here_mut().threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid), pid))
     }
 
     /// A process was seen at a time, in user mode or in a system call that `chain` tells of. What it runs may prove

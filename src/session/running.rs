@@ -32,7 +32,8 @@ impl Session {
         }
         let comm = self.intern(name);
         if known == Some(true) {
-            self.here_mut().threads.insert(tid, Thread::new(comm.clone()));
+            let pid = self.here().threads.get(&tid).map_or(0, |thread| thread.pid);
+            self.here_mut().threads.insert(tid, Thread::new(comm.clone(), pid));
         }
         self.told.insert(tid, comm);
     }
@@ -40,7 +41,7 @@ impl Session {
     /// Takes up a thread that was there before the first record.
     pub(super) fn adopt(&mut self, tid: i32, pid: i32) {
         if tid == 0 {
-            self.here_mut().threads.insert(0, Thread::new(Arc::from("swapper")));
+            self.here_mut().threads.insert(0, Thread::new(Arc::from("swapper"), 0));
             return;
         }
         self.here_mut().members.join(pid, tid);
@@ -66,7 +67,7 @@ impl Session {
         if live {
             self.note(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
         }
-        self.here_mut().threads.insert(tid, Thread::new(comm));
+        self.here_mut().threads.insert(tid, Thread::new(comm, pid));
     }
 
     fn adopt_space(&mut self, pid: i32, comm: &Arc<str>) {
@@ -116,6 +117,26 @@ impl Session {
     /// A number in a running process's memory; `None` of a recording, or where it cannot be read.
     pub(crate) fn peek(&self, pid: i32, address: u64, len: usize) -> Option<u64> {
         (self.origin == Origin::Live).then(|| procfs::peek(pid, address, len)).flatten()
+    }
+
+    /// The process of a thread; of a running machine one that no record told of is asked for.
+    pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
+        let told = self.here().threads.get(&tid).map(|thread| thread.pid).filter(|pid| *pid > 0);
+        told.or_else(|| (self.origin == Origin::Live && tid > 0).then(|| procfs::tgid(tid)).flatten())
+    }
+
+    /// Whether a process is one of some, or descends from one.
+    pub(crate) fn descends(&self, pid: i32, from: &[i32]) -> bool {
+        /// Generations that are looked through: records may claim that a process descends from itself.
+        const MAX_DEPTH: usize = 256;
+        let ask = |pid: i32| (self.origin == Origin::Live).then(|| procfs::parent(pid)).flatten();
+        let parent = |pid: &i32| self.here().parents.get(pid).copied().or_else(|| ask(*pid)).filter(|pid| *pid > 0);
+        std::iter::successors(Some(pid), parent).take(MAX_DEPTH).any(|pid| from.contains(&pid))
+    }
+
+    /// The user of a running process; `None` of a recording, which does not tell.
+    pub(crate) fn user_of(&self, pid: i32) -> Option<u32> {
+        (self.origin == Origin::Live).then(|| procfs::uid(pid)).flatten()
     }
 
     /// The C library of a running process, or of this one where 0 is asked for.

@@ -426,3 +426,38 @@ fn newer_code_at_an_address_is_another_mapping() {
     s.recode(HostId::default(), 5, (0x8000, 0x8010), 1 << 48 | 0x8000);
     assert_eq!(dso(&s, 5, 0x8000), "file");
 }
+
+/// A process that was there before goes by its first thread's name, whichever of its threads is met first.
+#[test]
+fn a_program_is_called_by_its_first_thread_also_where_another_is_met_first() {
+    let (named, name_it) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    let work = move || {
+        named.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
+        let _ = ends.recv();
+    };
+    let thread = std::thread::Builder::new().name("a worker".into()).spawn(work).expect("a thread");
+    let (pid, tid) = (std::process::id() as i32, name_it.recv().expect("told"));
+    let mut s = Session::new(Origin::Live);
+    let worker = s.task(pid, tid);
+    let own = procfs::comm(pid, pid).expect("our name");
+    let task = &s.tasks()[worker.0 as usize];
+    assert_eq!((&*task.comm, task.program.as_bytes()), ("a worker", &own[..]));
+    assert_eq!((s.process_of(tid), s.descends(pid, &[pid])), (Some(pid), true));
+    let first = s.task(pid, pid);
+    assert_eq!(s.tasks()[first.0 as usize].program, s.tasks()[worker.0 as usize].program, "one tower");
+    drop(end);
+    thread.join().expect("ended");
+}
+
+#[test]
+fn descent_is_followed_by_records_and_ends_in_circles() {
+    let mut s = Session::new(Origin::Recorded);
+    let fork = |s: &mut Session, pid: i32, ppid: i32| {
+        s.apply(&Record::Fork(TaskRecord { pid, ppid, tid: pid, ptid: ppid, time: 1 }), 1);
+    };
+    [(11, 10), (12, 11), (20, 1), (31, 30), (30, 31)].iter().for_each(|(pid, ppid)| fork(&mut s, *pid, *ppid));
+    let from_10 = [10, 11, 12, 20, 30, 31].map(|pid| s.descends(pid, &[10]));
+    assert_eq!(from_10, [true, true, true, false, false, false]);
+    assert!(s.descends(12, &[99, 11]) && !s.descends(12, &[]));
+}

@@ -47,6 +47,10 @@ pub struct Info {
     pub cpus: String,
     /// The command or target in words, for the header.
     pub target: String,
+    /// The target, of a running source.
+    pub whom: live::Target,
+    /// Whether what its processes start does not belong to it.
+    pub alone: bool,
     /// What the user should know of how it was opened, a sentence each.
     pub notes: Vec<String>,
     /// What the head of a recording says, for the Info screen.
@@ -272,6 +276,8 @@ pub struct CpuCount {
 /// Events for analysis units, which others may measure already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedEvents {
+    /// Whether they are measured on the whole machine also where a target was chosen.
+    pub(crate) machine_wide: bool,
     pub(crate) events: Vec<Event>,
     /// Those that may not be there on this machine.
     pub(crate) optional: Vec<Event>,
@@ -292,6 +298,10 @@ pub struct SamplingState {
     pub cpus: String,
     /// The command or target in words.
     pub target: String,
+    /// As [`Info::whom`].
+    pub whom: live::Target,
+    /// As [`Info::alone`].
+    pub alone: bool,
     /// As [`Info::states`].
     pub events: Vec<EventState>,
 }
@@ -304,6 +314,8 @@ impl From<&Info> for SamplingState {
             n_cpus: info.n_cpus,
             cpus: info.cpus.clone(),
             target: info.target.clone(),
+            whom: info.whom.clone(),
+            alone: info.alone,
             events: info.states.clone(),
         }
     }

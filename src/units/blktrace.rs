@@ -13,7 +13,8 @@ use crate::session::machine::{block_device, block_device_of, block_devices, infl
 use super::kit::columns::{by_weight, id, note, text};
 use super::kit::field::{Num, Text, Threshold};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, TopN,
+    Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -34,7 +35,7 @@ get     complete        7  24.8 µs  1.01 µs  3.54 µs  3.36 µs  7.10 µ…
 insert  issue     239,813   1.43 s   451 ns  5.98 µs  5.70 µs  11.1 µ…
 insert  complete        4  20.3 µs   315 ns  5.07 µs  3.74 µs  8.46 µ…",
     options: &["device", "than", "keep"],
-    whole: true,
+    sees: Sees::Machine,
     across: Some("requests that came from the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(BlkTrace::new(settings)?)),
@@ -107,7 +108,7 @@ struct Request {
     requeued: bool,
     /// The disk does not have it any more, and its completion was not seen.
     overdue: bool,
-    /// Whether it came from a chosen CPU.
+    /// Whether it came from a chosen CPU, and from the target.
     counts: bool,
 }
 
@@ -123,6 +124,7 @@ type Open = OpenSpans<(i64, i64), usize, Request>;
 
 #[derive(Debug)]
 struct BlkTrace {
+    chosen: ThreadChoice,
     device: Option<(u32, u32)>,
     than: Threshold,
     fields: [Option<Fields>; 5],
@@ -151,6 +153,7 @@ impl BlkTrace {
         let (stages, whole, by_task, by_size, by_device) = Default::default();
         let (names, depth, latencies) = Default::default();
         Ok(Self {
+            chosen: ThreadChoice::of(settings)?,
             device,
             than: Threshold::new(settings.than()?),
             fields,
@@ -403,7 +406,7 @@ impl Unit for BlkTrace {
             return self.requeue(key, hit.time);
         }
         cx.comm(hit.tid);
-        let (tid, counts) = (hit.tid, cx.counts(hit.cpu));
+        let (tid, counts) = (hit.tid, cx.counts(hit.cpu) && self.chosen.has(hit.tid, cx));
         let (issued, requeued, overdue) = (false, false, false);
         let fresh = Request { began: hit.time, tid, bytes, way, issued, requeued, overdue, counts };
         let mut request = self.reached(key, hit, bytes).unwrap_or(fresh);
@@ -432,6 +435,10 @@ impl Unit for BlkTrace {
             self.inflight = self.depth.keys().filter_map(read).collect();
         }
         self.find_overdue();
+    }
+
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn lost(&mut self, _lost: &Lost) {

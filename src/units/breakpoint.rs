@@ -10,7 +10,7 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{by_weight, id, text};
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
+use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
@@ -22,7 +22,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui breakpoint -e mem:0x404040/4:w -p 1234",
     output: "",
     options: &["event", "comm", "pids", "tids", "addresses"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: None,
     make: |settings| Ok(Box::new(Breakpoint::new(settings)?)),

@@ -6,7 +6,7 @@ use crate::panel::{Align, Body, Cell, Measure, Panel};
 use super::kit::columns::{named, text};
 use super::kit::counts::Counts;
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Settings, Sheet, Spec, Unit};
+use super::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Sees, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "stat",
@@ -21,7 +21,7 @@ Event                Count  A second  Course
 sched:sched_switch   3,881    3709.7  █▃
 page-faults         72,445   69246.6  █▄",
     options: &["event", "per-cpu"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(EventStat::new(settings)?)),

@@ -6,7 +6,7 @@ use crate::panel::{Cell, Panel};
 
 use super::kit::columns::by_weight;
 use super::kit::field::Num;
-use super::kit::{Context, Event, EventRequest, Moment, Sample, Sheet, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Moment, Sample, Sees, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "forks",
@@ -18,7 +18,7 @@ $ perfprof-tui forks --batch -n 1
 Comm        TID  Forks  Last child
 forkexec  28266    698       28967",
     options: &[],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: Some(1.0),
     make: |_settings| Ok(Box::new(Forks::default())),

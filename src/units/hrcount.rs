@@ -7,7 +7,7 @@ use crate::panel::{Body, Cell, Measure, Panel};
 
 use super::kit::columns::{id, text};
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Context, EventRequest, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency};
+use super::kit::{Context, EventRequest, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, Unit, latency};
 
 pub(super) const SPEC: Spec = Spec {
     name: "hrcount",
@@ -22,7 +22,7 @@ Event              CPU  Events  Min  Mean  p50  p95  p99  Max  Bursts…
 irq:softirq_entry    0     604    0     0    0    1   22   36      11…
 irq:softirq_entry    1   9,667    0     9   11   21   27   31       1…",
     options: &["event", "period"],
-    whole: true,
+    sees: Sees::Cpus,
     across: None,
     interval: None,
     make: |settings| Ok(Box::new(HrCount::new(settings)?)),

@@ -13,7 +13,9 @@ use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{by_weight, id, named, text, time};
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{Alike, Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, TopN, Unit};
+use super::kit::{
+    Alike, Context, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, TopN, Unit,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "hrtimer",
@@ -31,7 +33,7 @@ Windows  Longest  sched_switch  Task                           Where
       7  1.00 ms             2  spinner-27684                  spin_f…
       5  1.00 ms             4  spinner-27683                  spin_f…",
     options: &["event", "period", "frequency", "when", "than", "stack", "keep", "addresses"],
-    whole: true,
+    sees: Sees::Machine,
     across: None,
     interval: None,
     make: |settings| Ok(Box::new(HrTimer::new(settings)?)),
@@ -39,6 +41,7 @@ Windows  Longest  sched_switch  Task                           Where
 
 #[derive(Debug)]
 struct HrTimer {
+    chosen: ThreadChoice,
     selected: Vec<SelectedEvent>,
     rate: Rate,
     when: Option<Expr>,
@@ -118,13 +121,14 @@ impl HrTimer {
         let (stack, alike) = (settings.has("stack"), Alike::of(settings));
         let longest = TopN::new(settings.number("keep", 20)? as usize);
         let (open, windows, held, map) = Default::default();
-        Ok(Self { selected, rate, when, names, than, stack, open, windows, held, longest, map, alike })
+        let chosen = ThreadChoice::of(settings)?;
+        Ok(Self { chosen, selected, rate, when, names, than, stack, open, windows, held, longest, map, alike })
     }
 
     fn fires(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let none = vec![0; self.selected.len()];
         let Some(before) = self.open.replace(hit.cpu, (), hit.time, none) else { return };
-        if cx.own.contains(&hit.tid) {
+        if !self.chosen.has(hit.tid, cx) {
             return;
         }
         let (period, counts) = (before.took(hit.time), before.with);
@@ -158,6 +162,10 @@ fn short(selected: &SelectedEvent) -> &str {
 }
 
 impl Unit for HrTimer {
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         let mut wants =
             vec![EventRequest { rate: Some(self.rate), ..EventRequest::new("cpu-clock") }.with_stack(self.stack)];

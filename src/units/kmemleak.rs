@@ -12,7 +12,7 @@ use crate::record::open_spans::{OpenSpans, ThreadChange};
 use super::kit::alloc::{self, AllocEvent, AllocReader, Blocks};
 use super::kit::columns::{by_weight, id, text, time};
 use super::kit::{
-    Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
+    Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -33,7 +33,7 @@ Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
   4.1 MB  49.2 %    4,034  4.03 s    1.0 MB      4,034      0  ▇▇▇▇▇▇…
   2.9 MB  35.1 %      180  4.03 s  715.1 kB        180      0  ▄▅▅▅▅▅…",
     options: &["alloc", "free", "library", "age", "pids", "stack", "addresses"],
-    whole: false,
+    sees: Sees::Target,
     across: Some("what was allocated on the chosen ones, wherever it was freed"),
     interval: None,
     make: |settings| Ok(Box::new(KmemLeak::new(settings)?)),

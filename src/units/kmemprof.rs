@@ -12,7 +12,7 @@ use crate::record::open_spans::ThreadChange;
 use super::kit::alloc::{AllocEvent, AllocReader, Blocks};
 use super::kit::columns::{by_weight, id, text, time};
 use super::kit::{
-    Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, Unit, latency,
+    Alike, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -29,7 +29,7 @@ $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
   1.9 MB  19.7 %  3,622  927.2 kB   512 B  3,622        0 B    1.74 µ…
 147.5 kB   1.6 %     36   73.7 kB  4.1 kB      0  +147.5 kB         …",
     options: &["alloc", "free", "event", "key", "library", "pids", "stack", "addresses"],
-    whole: false,
+    sees: Sees::Target,
     across: Some("what was allocated on the chosen ones, wherever it was freed"),
     interval: Some(1.0),
     make: |settings| Ok(Box::new(KmemProf::new(settings)?)),

@@ -11,8 +11,8 @@ use crate::record::open_spans::{OpenSpans, ThreadChange};
 use super::kit::columns::{by_weight, id, share, text};
 use super::kit::field::{Num, Threshold};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit,
-    latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, TopN,
+    Unit, latency,
 };
 
 /// The words of a unit of KVM that saw nothing at all.
@@ -28,7 +28,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui kvm-exit --than 100us",
     output: "",
     options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
-    whole: false,
+    sees: Sees::Target,
     across: Some("exits whose guest was entered again on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(KvmExit::new(settings)?)),

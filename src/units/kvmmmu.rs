@@ -8,7 +8,7 @@ use crate::record::open_spans::OpenSpans;
 
 use super::kit::columns::{id, note, text};
 use super::kit::field::Num;
-use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit};
 use super::kvm_exit::NO_GUEST;
 
 pub(super) const SPEC: Spec = Spec {
@@ -19,10 +19,10 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui kvmmmu --spte",
     output: "",
     options: &["spte"],
-    whole: true,
+    sees: Sees::Machine,
     across: Some("pages that were made on the chosen ones"),
     interval: None,
-    make: |settings| Ok(Box::new(KvmMmu::new(settings))),
+    make: |settings| Ok(Box::new(KvmMmu::new(settings)?)),
 };
 
 /// Pages that are followed.
@@ -55,6 +55,7 @@ struct Count {
 #[derive(Debug, Default)]
 struct KvmMmu {
     spte: bool,
+    chosen: ThreadChoice,
     fields: [Option<Fields>; 3],
     /// By generation, guest frame and role.
     pages: OpenSpans<(u64, u64, u32), (), Page>,
@@ -66,9 +67,10 @@ struct KvmMmu {
 }
 
 impl KvmMmu {
-    fn new(settings: &Settings) -> Self {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let chosen = ThreadChoice::of(settings)?;
         let pages = OpenSpans::one_by_one().of_most(MAX_PAGES);
-        Self { spte: settings.has("spte"), course: Grid::of_greatest(), pages, ..Self::default() }
+        Ok(Self { chosen, spte: settings.has("spte"), course: Grid::of_greatest(), pages, ..Self::default() })
     }
 
     fn live(&mut self, level: u8, by: i64, time: u64) {
@@ -109,9 +111,10 @@ impl Unit for KvmMmu {
         let (generation, gfn, role) =
             (number(&fields.generation), fields.gfn.get(hit.raw) as u64, number(&fields.role) as u32);
         let key = (generation, gfn, role);
+        let is_chosen = cx.counts(hit.cpu) && self.chosen.has(hit.tid, cx);
         match hit.role {
             0 => {
-                let counts = cx.counts(hit.cpu);
+                let counts = is_chosen;
                 let made = number(&fields.created) != 0 || fields.created.is_none();
                 if counts {
                     let count = self.counts.entry((generation, level_of(role))).or_default();
@@ -130,7 +133,7 @@ impl Unit for KvmMmu {
             }
             1 => {
                 let page = self.pages.take(&key);
-                if !page.map_or(cx.counts(hit.cpu), |page| page.with.counts) {
+                if !page.map_or(is_chosen, |page| page.with.counts) {
                     return;
                 }
                 self.counts.entry((generation, level_of(role))).or_default().zapped += 1;
@@ -139,7 +142,7 @@ impl Unit for KvmMmu {
                     None => self.unknown += 1,
                 }
             }
-            _ if !cx.counts(hit.cpu) => {}
+            _ if !is_chosen => {}
             _ => {
                 let level = number(&fields.level) as u8;
                 self.counts.entry((0, level)).or_default().entries += 1;
@@ -152,6 +155,10 @@ impl Unit for KvmMmu {
                 }
             }
         }
+    }
+
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn loss_text(&self) -> &'static str {

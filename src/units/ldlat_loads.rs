@@ -1,7 +1,7 @@
 //! `ldlat-loads`: where loads get their data from and what they cost: cache levels, functions, cache lines.
 
-use super::kit::Spec;
 use super::kit::memory::Accesses;
+use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "ldlat-loads",
@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui ldlat-loads -p 1234",
     output: "",
     options: &["latency", "addresses"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: None,
     make: |settings| {

@@ -1,7 +1,7 @@
 //! `ldlat-stores`: where stores go and which functions make them: cache levels, cache lines.
 
-use super::kit::Spec;
 use super::kit::memory::Accesses;
+use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "ldlat-stores",
@@ -11,7 +11,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui ldlat-stores -p 1234",
     output: "",
     options: &["addresses"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: None,
     make: |settings| Ok(Box::new(Accesses::of("cpu/mem-stores/P|~mem-stores".to_owned(), settings))),

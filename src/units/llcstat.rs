@@ -1,7 +1,7 @@
 //! `llcstat`: how often the last-level cache has what is asked of it, by CPU.
 
-use super::kit::Spec;
 use super::kit::counted::{Ratio, ratios};
+use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "llcstat",
@@ -12,7 +12,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui llcstat -i 1",
     output: "",
     options: &[],
-    whole: true,
+    sees: Sees::Cpus,
     across: None,
     interval: Some(1.0),
     make: |_| Ok(ratios(EVENTS, RATIOS)),

@@ -6,7 +6,7 @@ use crate::panel::{Body, Cell, Panel};
 use crate::record::Record;
 
 use super::kit::columns::text;
-use super::kit::{Context, EventRequest, Moment, Settings, Sheet, Spec, Unit};
+use super::kit::{Context, EventRequest, Moment, Sees, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "misc",
@@ -17,7 +17,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui misc",
     output: "",
     options: &["keep"],
-    whole: true,
+    sees: Sees::Machine,
     across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Misc::new(settings)?)),

@@ -20,8 +20,8 @@ use super::kit::columns::{by_weight, id, text};
 use super::kit::joint::{self, SourceRole, Sources};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Settings,
-    Sheet, Spec, Stats, TopN, Unit, follow_threads, latency, names_thread,
+    Alike, BoundExpr, Context, Detail, Event, EventRequest, Finding, Grid, Lost, Moment, RowKey, Sample, Sees,
+    Settings, Sheet, Spec, Stats, ThreadChoice, TopN, Unit, follow_threads, latency, names_thread,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -53,7 +53,7 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
         "frequency",
         "addresses",
     ],
-    whole: true,
+    sees: Sees::Machine,
     across: Some("pairs that ended on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
@@ -103,6 +103,7 @@ struct MultiTrace {
     bindings: FxHashMap<usize, Bindings>,
     /// By key: the step that has begun.
     open: OpenSpans<RowKey, usize, Seen>,
+    chosen: ThreadChoice,
     /// The chosen CPUs.
     cpus: Option<Vec<u32>>,
     pairs: BTreeMap<(u16, u16), Stats>,
@@ -150,6 +151,7 @@ impl MultiTrace {
             only_than: settings.has("only-than"),
             cycle,
             recent: Recent::of(Detail::of(settings)?),
+            chosen: ThreadChoice::of(settings)?,
             cpus: settings.cpus()?,
             per_thread: settings.has("per-thread"),
             slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
@@ -174,8 +176,7 @@ impl MultiTrace {
         if self.only_than && !above {
             return;
         }
-        let expression = self.roles[hit.role].selected.get("key").unwrap_or(&self.key);
-        if cx.is_own_key(expression, key) {
+        if !self.is_chosen(&first, seen, key, hit.role, cx) {
             return;
         }
         let pair = (first.event, seen.event);
@@ -193,6 +194,16 @@ impl MultiTrace {
         if (self.than.is_none() || above) && self.slowest.takes(ns) {
             let slow = self.recent.between(first, seen, key);
             self.slowest.add(ns, slow);
+        }
+    }
+
+    /// Whether a pair is of the target: the thread that its key names, else one of those that its events hit.
+    fn is_chosen(&mut self, first: &Seen, seen: &Seen, key: &RowKey, role: usize, cx: &mut Context<'_>) -> bool {
+        let expression = self.roles[role].selected.get("key").unwrap_or(&self.key);
+        match key.thread(expression) {
+            Some(tid) => self.chosen.has(tid, cx),
+            None if self.chosen.is_narrow() => self.chosen.has(seen.tid, cx) || self.chosen.has(first.tid, cx),
+            None => true,
         }
     }
 
@@ -318,6 +329,8 @@ impl Unit for MultiTrace {
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
+        // The record says whose thread it is, which may have to be known when another ends the pair.
+        self.chosen.has(hit.tid, cx);
         if let Some(source) = self.roles[hit.role].selected.source() {
             return self.context(source, hit, cx);
         }
@@ -359,6 +372,10 @@ impl Unit for MultiTrace {
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
         self.sources.side(record, time, cx);
         follow_threads(self, record, time, cx);
+    }
+
+    fn chosen(&mut self) -> Option<&mut ThreadChoice> {
+        Some(&mut self.chosen)
     }
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {

@@ -12,8 +12,8 @@ use crate::record::open_spans::{OpenSpans, ThreadChange};
 use super::kit::columns::{note, share, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
-    names_thread,
+    BoundExpr, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
+    latency, names_thread,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -32,7 +32,7 @@ $ perfprof-tui nested-trace --batch --duration 1 \\
     68  407 µs  657 ns  5.98 µs  5.31 µs  14.2 µs  21.2 µs  21.5 µs…
     84  311 µs  390 ns  3.70 µs  3.36 µs  8.00 µs  19.2 µs  19.3 µs…",
     options: &["event", "key", "than", "keep"],
-    whole: true,
+    sees: Sees::Cpus,
     across: Some("what ended on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(Nested::new(settings)?)),

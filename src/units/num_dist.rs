@@ -9,7 +9,8 @@ use crate::panel::{Body, Cell, Measure, Panel};
 use super::kit::columns::{by_weight, id, note, text};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Settings, Sheet, Spec, Stats, TopN, Unit, latency,
+    BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Sees, Settings, Sheet, Spec, Stats, TopN, Unit,
+    latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -25,7 +26,7 @@ Event                             Key              Calls        Total…
 sched:sched_stat_runtime runtime  opt cgu.0          425  897,023,967…
 sched:sched_stat_runtime runtime  shortjob         1,564  350,505,389…",
     options: &["event", "num", "key", "than", "keep"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: None,
     make: |settings| Ok(Box::new(NumDist::new(settings)?)),

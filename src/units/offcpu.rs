@@ -20,7 +20,7 @@ use super::kit::columns::{by_weight, id, share, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::waits::waits_for_work;
 use super::kit::{
-    Alike, Before, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
+    Alike, Before, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
     ThreadChoice, Unit, Waits,
 };
 
@@ -44,7 +44,7 @@ Blocked    Share  of it D  Times     Mean      Max  Who     Woken by …
  1.62 s  100.0 %              34  47.6 ms  68.0 ms  worker  log-flush…
  279 ms                       46  6.06 ms  6.08 ms          pt 28.2 %…",
     options: &["comm", "pids", "tids", "frequency", "addresses"],
-    whole: true,
+    sees: Sees::Machine,
     across: Some("sleep that began on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
@@ -188,11 +188,11 @@ impl OffCpu {
         for ((tid, stack, waker, by), (stats, uninterruptible)) in &blocked {
             let for_work = self.is_for_work(at, *stack, *uninterruptible > 0);
             idlers.extend(for_work.then_some(*tid));
-            let name = (at.comm(*tid), self.slept_in.line(at, *stack));
+            let name = (at.program(*tid), self.slept_in.line(at, *stack));
             let site = if for_work { &mut idle } else { &mut held }.entry(name).or_default();
             site.blocked.merge(stats);
             site.uninterruptible += uninterruptible;
-            site.wakers.entry((at.comm(*waker), self.alike.line(at, *by))).or_default().merge(stats);
+            site.wakers.entry((at.program(*waker), self.alike.line(at, *by))).or_default().merge(stats);
         }
         self.blocked = blocked;
         let longest_first = |all: BTreeMap<SiteName, Site>, for_work: bool| {
@@ -299,7 +299,7 @@ impl OffCpu {
     fn places(&self, at: &Moment<'_>) -> BTreeMap<Named, Stats> {
         let mut all: BTreeMap<Named, Stats> = BTreeMap::new();
         for ((tid, stack, waker, by), (stats, _)) in &self.blocked {
-            all.entry((at.comm(*tid), *stack, at.comm(*waker), *by)).or_default().merge(stats);
+            all.entry((at.program(*tid), *stack, at.program(*waker), *by)).or_default().merge(stats);
         }
         all
     }
@@ -319,7 +319,7 @@ impl OffCpu {
             blocked.push(one);
         }
         for ((tid, pin), ns) in &self.hot {
-            let mut hot: Stack = at.stack(at.comm(*tid), *pin, *ns, 1);
+            let mut hot: Stack = at.stack(at.program(*tid), *pin, *ns, 1);
             hot.frames.insert(1, word("on CPU"));
             both.push(hot);
         }

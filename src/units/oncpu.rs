@@ -13,8 +13,8 @@ use super::kit::columns::{by_weight, id, note, share, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
 use super::kit::settings::is_number_list;
 use super::kit::{
-    BoundExpr, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
-    ThreadChoice, Unit, latency,
+    BoundExpr, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec,
+    Stats, ThreadChoice, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -31,7 +31,7 @@ spinner          27684   290 ms    27.8 %    66   3.69 ms  4.02 ms  4…
 spinner          27693   246 ms    23.6 %    74   3.33 ms  4.01 ms  4…
 spinner          27694   245 ms    23.5 %    83   2.95 ms  4.92 ms  4…",
     options: &["comm", "pids", "tids", "only-comm", "prio"],
-    whole: true,
+    sees: Sees::Machine,
     across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(OnCpu::new(settings)?)),

@@ -12,7 +12,7 @@ use crate::record::Record;
 
 use super::kit::columns::{by_weight, id, left, right, text};
 use super::kit::{
-    Alike, Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit, follow_threads,
+    Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit, follow_threads,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -27,7 +27,7 @@ $ perfprof-tui page-faults --batch --duration 1
 418,454  69.3 %  418,454      0  faultstorm-28107  touch_hot < __libc…
 139,400  23.1 %  139,400      0  faultstorm-28107  touch_cold < __lib…",
     options: &["comm", "pids", "tids", "addresses"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: None,
     make: |settings| Ok(Box::new(PageFaults::new(settings)?)),

@@ -4,7 +4,7 @@ use crate::panel::{Align, Body, Cell, Measure, Panel};
 
 use super::kit::columns::named;
 use super::kit::counted::Counted;
-use super::kit::{Moment, Spec};
+use super::kit::{Moment, Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "percpu-stat",
@@ -19,7 +19,7 @@ CPU  switches  migrations  minflt  majflt  irqs  softirqs  hrtimers…
   1     179.4         0.0    38.3     0.0   0.0    8575.4     272.5…
 all  102219.3         0.0    38.3     0.0   0.0    8609.0     521.7…",
     options: &["syscalls"],
-    whole: true,
+    sees: Sees::Cpus,
     across: None,
     interval: Some(1.0),
     make: |settings| {

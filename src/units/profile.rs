@@ -11,7 +11,7 @@ use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
 
 use super::kit::columns::{by_weight, id, share, text};
-use super::kit::{Context, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit};
+use super::kit::{Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "profile",
@@ -25,7 +25,7 @@ $ perfprof-tui profile --percent 50 --batch --duration 3
 19.9 %      792    40.3 %  [kernel.kallsyms]                    exc_p…
  6.3 %      251    34.9 %  faultstorm                           touch…",
     options: &["frequency", "percent", "comm", "pids", "tids", "stack", "prio", "sched_policy"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: None,
     make: |settings| Ok(Box::new(Profile::new(settings)?)),

@@ -16,8 +16,8 @@ use super::kit::columns::{by_weight, note, text, time};
 use super::kit::field::Threshold;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
-    TopN, Unit, latency,
+    ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
+    ThreadChoice, TopN, Unit, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -50,7 +50,7 @@ spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
         "frequency",
         "addresses",
     ],
-    whole: true,
+    sees: Sees::Machine,
     across: Some("waits that ended on the chosen ones"),
     interval: None,
     make: |settings| match meanwhile::asked(settings)? {

@@ -18,7 +18,7 @@ use super::kit::columns::{by_weight, id, note, share, text};
 use super::kit::field::{Num, Threshold};
 use super::kit::select;
 use super::kit::{
-    Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats,
+    Before, ByContainer, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
     ThreadChoice, TopN, Unit, latency,
 };
 
@@ -41,7 +41,7 @@ futex               44   3.45 s  50.1 ms  82.2 ms  50.1 ms   499 ms…
 sched_yield    142,205   503 ms   262 ns  3.54 µs   291 ns   387 ns…
 getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
     options: &["event", "than", "lower", "comm", "pids", "tids", "per-thread", "keep"],
-    whole: false,
+    sees: Sees::Target,
     across: Some("calls that returned on the chosen ones"),
     interval: None,
     make: |settings| Ok(Box::new(Syscalls::new(settings)?)),

@@ -14,8 +14,8 @@ use super::kit::columns::{by_weight, id, note, right, share, text, time};
 use super::kit::field::Threshold;
 use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
-    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice,
-    TopN, Unit, containers,
+    Alike, ByContainer, Context, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats,
+    ThreadChoice, TopN, Unit, containers,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -32,7 +32,7 @@ spinner  27683  RD   4.00 ms  2.05 s   503 ms  24.6 %  1.54 s  75.4 %
 spinner  27684  RD   12.0 ms  2.05 s   500 ms  24.5 %  1.55 s  75.5 %
 spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
     options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep", "addresses"],
-    whole: true,
+    sees: Sees::Machine,
     across: Some("running on the chosen ones, waiting that ended on them, and sleep that began on them"),
     interval: None,
     make: |settings| Ok(Box::new(TaskState::new(settings)?)),

@@ -1,7 +1,7 @@
 //! `tlbstat`: how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU.
 
-use super::kit::Spec;
 use super::kit::counted::{Ratio, ratios};
+use super::kit::{Sees, Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "tlbstat",
@@ -11,7 +11,7 @@ pub(super) const SPEC: Spec = Spec {
     example: "perfprof-tui tlbstat -i 1",
     output: "",
     options: &[],
-    whole: true,
+    sees: Sees::Cpus,
     across: None,
     interval: Some(1.0),
     make: |_| Ok(ratios(EVENTS, RATIOS)),

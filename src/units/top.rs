@@ -7,7 +7,7 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{by_weight, id, named, text};
 use super::kit::select::{self, SelectedEvent};
-use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Settings, Sheet, Spec, Unit};
+use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample, Sees, Settings, Sheet, Spec, Unit};
 
 pub(super) const SPEC: Spec = Spec {
     name: "top",
@@ -22,7 +22,7 @@ comm             raw_syscalls:sys_enter  A second   Share  Since start
 memfd:sealed-91                     360     360.0  42.2 %          360
 grep                                141     141.0  16.5 %          141",
     options: &["event", "stack", "key", "only-comm", "sum", "by"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Top::new(settings)?)),

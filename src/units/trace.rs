@@ -14,7 +14,7 @@ use super::kit::columns::{by_weight, note, text};
 use super::kit::joint::{self, Sources};
 use super::kit::select::{self, SelectedEvent};
 use super::kit::{
-    Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit,
+    Context, Event, EventRequest, Finding, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit,
     follow_threads,
 };
 
@@ -34,7 +34,7 @@ $ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1
 0.017233    1  cat   11075  syscalls:sys_enter_openat  openat(dfd: CW…
 0.018461    0  sed   11076  syscalls:sys_enter_openat  openat(dfd: CW…",
     options: &["event", "stack", "keep", "frequency"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Trace::new(settings)?)),
@@ -198,6 +198,7 @@ impl Unit for Trace {
             return;
         };
         match self.sources.take(source, hit, cx) {
+            None if self.chosen.as_mut().is_some_and(|chosen| !chosen.has(hit.tid, cx)) => {}
             None => self.add(hit, None),
             Some(list) => list.iter().for_each(|found| self.add_found(Sources::number(source.source), found, hit, cx)),
         }

@@ -11,7 +11,7 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{by_weight, text};
 use super::kit::{
-    Alike, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Sheet, Spec, ThreadChoice, Unit,
+    Alike, Context, Event, EventRequest, Grid, Moment, Sample, Sees, Settings, Sheet, Spec, ThreadChoice, Unit,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -29,7 +29,7 @@ labsrv:request__done    990     953.3  █████████████�
 labsrv:request__start   990     953.3  █▇▇▇▇▇▇▇█▇▇█▇▇▇▇█▇▇▇▇▇█▇▇▇▇▇▇▇…
 labsrv:gc                 4       3.9  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁…",
     options: &["usdt", "stack", "comm", "pids", "tids", "keep", "addresses"],
-    whole: false,
+    sees: Sees::Target,
     across: None,
     interval: Some(1.0),
     make: |settings| Ok(Box::new(UsdtUnit::new(settings)?)),

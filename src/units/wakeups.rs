@@ -13,7 +13,8 @@ use super::kit::columns::{by_weight, id, text, time};
 use super::kit::field::Num;
 use super::kit::sched::{self, SchedEvent, SchedReader};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Sheet, Spec, Stats, ThreadChoice, Unit, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
+    latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -29,7 +30,7 @@ swapper-0        interrupt  worker-27759          133     127.3  44.8…
 swapper-0        interrupt  worker-27763          123     117.7  41.4…
 swapper-0        interrupt  worker-27760           11      10.5   3.7…",
     options: &["stack", "comm", "pids", "tids"],
-    whole: true,
+    sees: Sees::Machine,
     across: Some("wake-ups that were made on the chosen ones, wherever the woken ran"),
     interval: Some(1.0),
     make: |settings| Ok(Box::new(Wakeups::new(settings)?)),

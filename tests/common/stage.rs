@@ -1,6 +1,6 @@
 //! A stage for an analysis unit: records of our own making, whose truth is known, in; panels out.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use perfprof_tui::event::format::Format;
@@ -9,6 +9,7 @@ use perfprof_tui::profile::{Frame, NodeId, Profile, RetainedStack};
 use perfprof_tui::record::Record;
 use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
+use perfprof_tui::source::live::Target;
 use perfprof_tui::units::kit::{
     Context, Event, Lost, Moment, Points, Sample, Settings, Spec, ThreadNames, Unit, ViewState,
 };
@@ -45,6 +46,16 @@ pub const START: u64 = 1_000_000_000;
 thread_local! {
     /// Options that every unit of the moment has besides its own.
     static MORE: Cell<&'static [&'static str]> = const { Cell::new(&[]) };
+    /// The target of every unit of the moment.
+    static TARGET: RefCell<Target> = const { RefCell::new(Target::System) };
+}
+
+/// Tells stories of a target.
+pub fn with_target<T>(target: Target, tell: impl FnOnce() -> T) -> T {
+    TARGET.set(target);
+    let told = tell();
+    TARGET.take();
+    told
 }
 
 /// Tells stories whose units have some options more.
@@ -58,7 +69,8 @@ pub fn with_options<T>(words: &'static [&'static str], tell: impl FnOnce() -> T)
 /// Options as they are typed after a unit's name.
 pub fn settings(spec: &Spec, words: &[&str]) -> Settings {
     let words: Vec<String> = words.iter().chain(MORE.get()).map(|word| (*word).to_owned()).collect();
-    Settings::parse(&words, spec.options).unwrap_or_else(|why| panic!("{}: {why}", spec.name))
+    let settings = Settings::parse(&words, spec.options).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
+    settings.within(&TARGET.with_borrow(Target::clone), false)
 }
 
 impl Stage {
@@ -158,7 +170,7 @@ impl Stage {
         let twin = self.twins.get(&hit.stack).copied().filter(|_| self.hits.is_multiple_of(2));
         let hit = Sample { stack: twin.unwrap_or(hit.stack), ..hit };
         let common = Context::new(&self.session, &mut self.names, &self.own);
-        let mut cx = Context { points: Some(&mut self.points), ..common };
+        let mut cx = Context { points: Some(&mut self.points), task: Some((hit.pid, hit.tid)), ..common };
         self.unit.record(&Sample { raw: &raw, ..hit }, &mut cx);
     }
 

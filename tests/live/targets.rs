@@ -228,3 +228,104 @@ fn the_screen_shows_who_was_chosen_beside_a_command() {
     session.keys("q");
     assert!(session.end().success());
 }
+
+/// A process that sleeps while a child burns that it has started before.
+fn with_child(dir: &Path, name: &str, then: &str) -> Running {
+    let shell = dir.join(name);
+    std::fs::copy("/bin/sh", &shell).expect("copied");
+    let burns = format!("{} -c 'while :; do :; done' & echo $! > {}", shell.display(), dir.join("child").display());
+    let parent = Running(Command::new("sh").args(["-c", &format!("{burns}; {then}wait")]).spawn().expect("it runs"));
+    let comm = || {
+        let pid = std::fs::read_to_string(dir.join("child")).ok()?;
+        std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).ok()
+    };
+    until("the child burns", || comm().is_some_and(|comm| comm.trim() == name));
+    parent
+}
+
+/// Ends the child of a parent, too.
+struct Child<'a>(&'a Path);
+
+impl Drop for Child<'_> {
+    fn drop(&mut self) {
+        let pid = std::fs::read_to_string(self.0.join("child")).unwrap_or_default();
+        let _ = Command::new("kill").arg(pid.trim()).status();
+    }
+}
+
+#[test]
+fn children_that_ran_before_belong_to_their_parent_unless_it_is_measured_alone() {
+    needs!(allowed());
+    const BELOW: &str = "burns-below";
+    let dir = tempfile::tempdir().expect("a folder");
+    let parent = with_child(dir.path(), BELOW, "");
+    let _child = Child(dir.path());
+    let pid = parent.pid().to_string();
+    let file = dir.path().join("x.data");
+    let record = |options: &[&str]| {
+        let mut command = program();
+        command.args(["record", "-q", "-F", "499", "-e", "cpu-clock", "-p", &pid]).args(options).arg("-o").arg(&file);
+        run(command.args(["--", "sleep", "0.3"]));
+        samples(&file, BELOW)
+    };
+    assert!(record(&[]) > 5, "the child's samples");
+    if installed("perf") {
+        let out = run(Command::new("perf").args(["script", "-F", "comm,sym", "-i"]).arg(&file).stdin(Stdio::null()));
+        assert!(String::from_utf8_lossy(&out.stdout).contains(BELOW), "perf reads its name");
+    }
+    assert_eq!(record(&["--no-inherit"]), 0);
+    let count = |options: &[&str]| -> f64 {
+        let mut command = program();
+        command.args(["stat", "-x", ",", "-e", "task-clock", "-p", &pid]).args(options).args(["--", "sleep", "0.2"]);
+        let out = run(&mut command);
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        text.split(',').next().and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("{text}"))
+    };
+    assert!(count(&[]) > 10.0 && count(&["-i"]) < 5.0);
+    let out = run(program().args(["profile", "--batch", "-p", &pid, "--duration", "0.3"]));
+    assert!(String::from_utf8_lossy(&out.stdout).contains(BELOW));
+}
+
+/// A unit that is started on the screen shows its session's target, though it measures the whole machine.
+#[test]
+fn a_unit_on_the_screen_keeps_to_the_target() {
+    needs!(allowed() && traced());
+    const BELOW: &str = "burns-here";
+    let dir = tempfile::tempdir().expect("a folder");
+    let parent = with_child(dir.path(), BELOW, &format!("{} 60 & ", "sleep"));
+    let _child = Child(dir.path());
+    let stranger = dir.path().join("asleep-elsewhere");
+    std::fs::copy("/bin/sleep", &stranger).expect("copied");
+    let _stranger = Running(Command::new(&stranger).arg("60").spawn().expect("it runs"));
+    let pid = parent.pid().to_string();
+    let mut session = Session::start(&["-p", &pid, "-s", "comm"], 50, 160);
+    session.wait_for_line(&["%", BELOW]);
+    session.keys(":unit offcpu\r");
+    session.wait_for("Under way");
+    session.wait_for_line(&["since before", "sleep", "nanosleep"]);
+    assert!(!session.text().contains("asleep-elsewhere"), "{}", session.text());
+    session.keys("q");
+    assert!(session.end().success());
+}
+
+/// Pairs are of the target, though either of their events may hit others.
+#[test]
+fn pairs_of_events_are_of_the_target() {
+    needs!(allowed() && traced());
+    let dir = tempfile::tempdir().expect("a folder");
+    let parent = with_child(dir.path(), "burns-paired", "");
+    let _child = Child(dir.path());
+    let out = run(program()
+        .args(["multi-trace", "-e", "sched:sched_switch//key=prev_pid/", "-e", "sched:sched_switch//key=next_pid/"])
+        .args(["--per-thread", "-p", &parent.pid().to_string(), "--batch", "--duration", "0.4", "--format", "json"]));
+    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).expect("json");
+    let panels = answer["panels"].as_array().expect("panels");
+    let pids: Vec<String> = [parent.pid().to_string()]
+        .into_iter()
+        .chain([std::fs::read_to_string(dir.path().join("child")).expect("its pid").trim().to_owned()])
+        .collect();
+    let slowest = panels.iter().find(|panel| panel["title"] == "Slowest").expect("a panel");
+    for row in slowest["rows"].as_array().expect("rows") {
+        assert!(pids.contains(&row["key"].as_str().map_or_else(|| row["key"].to_string(), str::to_owned)), "{row}");
+    }
+}

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::common::scenes::{MS, SWITCH, US, counted, scene, sched, switch, wake};
-use crate::common::stage::{START, Stage, cell, number, rows, with_options};
+use crate::common::stage::{START, Stage, cell, number, rows, with_options, with_target};
 use crate::common::{self, data, program, run};
 use perfprof_tui::panel::{Body, Cell, Panel};
+use perfprof_tui::source::live::Target;
+use perfprof_tui::source::live::wanted::Wanted;
 use perfprof_tui::units::UNITS;
-use perfprof_tui::units::kit::Sample;
+use perfprof_tui::units::kit::{Sample, Sees};
 
 fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
     let found = panels.iter().find(|panel| panel.title.starts_with(title));
@@ -51,12 +53,90 @@ fn what_units_count_is_of_the_chosen_cpus() {
         if spec.name == "misc" {
             continue;
         }
-        for panel in with_options(&["-C", "4095"], || scene(spec.name).panels()) {
-            for cell in panel.rows().iter().flat_map(|rows| rows.table.rows.iter().flatten()) {
-                let is_figure =
-                    !matches!(cell, Cell::Text(_) | Cell::Id(_) | Cell::Course(_) | Cell::All | Cell::Empty);
-                let is_none = cell.raw().parse().is_ok_and(|n: f64| n == 0.0);
-                assert!(!is_figure || is_none, "{}: {cell:?}: {}", spec.name, panel.to_text());
+        assert_eq!(
+            figures(&with_options(&["-C", "4095"], || scene(spec.name).panels())),
+            [] as [String; 0],
+            "{}",
+            spec.name
+        );
+    }
+}
+
+/// The figures that panels have, but for zeros, with their panels; stacks of flame graphs, lines and maps are figures.
+fn figures(panels: &[Panel]) -> Vec<String> {
+    let mut out = Vec::new();
+    for panel in panels {
+        let cells = panel.rows().into_iter().flat_map(|rows| rows.table.rows.iter().flatten());
+        let is_figure = |cell: &&Cell| {
+            let is_none = cell.raw().parse().is_ok_and(|n: f64| n == 0.0);
+            let is_label = matches!(cell, Cell::Text(_) | Cell::Id(_) | Cell::Course(_) | Cell::All | Cell::Empty);
+            !is_label && !is_none
+        };
+        out.extend(cells.filter(is_figure).map(|cell| format!("{}: {cell:?}", panel.title)));
+        if panel.rows().is_none() && !panel.is_empty() {
+            out.push(format!("{}: {}", panel.title, panel.to_text()));
+        }
+    }
+    out
+}
+
+/// Every kind of target is obeyed by every unit in every panel: one that nothing belongs to has no figures, one that all
+/// belongs to has those of no target. Whoever adds a unit has its story tried here.
+#[test]
+fn what_units_show_is_of_the_target_of_every_kind() {
+    let everyone: Vec<i32> = (0..10_000).collect();
+    let group = |name: &str| Target::Cgroups(vec![(name.to_owned(), name.into())]);
+    let container = Wanted::container("nothing-of-the-scene").expect("a name");
+    let of_nobody = [
+        Target::Threads(vec![99_999]),
+        Target::Processes(vec![99_999]),
+        Target::User { name: "nobody".into(), uid: 65_534 },
+        group("no/such/group"),
+        Target::Containers(Box::new(container), Vec::new()),
+    ];
+    for spec in UNITS {
+        let name = spec.name;
+        let all = scene(name).text();
+        // The kernel counts for them what their events are opened on; what misc tells of is of no thread.
+        let is_counted = scene(name).unit.event_requests().iter().any(|want| want.counted);
+        if is_counted {
+            assert_ne!(spec.sees, Sees::Machine, "{name}: nothing but the kernel can say whose counts they are");
+        }
+        if is_counted || name == "misc" {
+            continue;
+        }
+        for target in &of_nobody {
+            let panels = with_target(target.clone(), || scene(name).panels());
+            assert_eq!(figures(&panels), [] as [String; 0], "{name}: {target:?}");
+        }
+        for words in [&["--cgroups", "no/such"][..], &["--container", "nothing"], &["--pod", "no/thing"]] {
+            let panels = with_options(words, || scene(name).panels());
+            assert_eq!(figures(&panels), [] as [String; 0], "{name}: {words:?}");
+        }
+        if spec.options.contains(&"comm") {
+            let panels = with_options(&["--comm", "nobody-has-it"], || scene(name).panels());
+            assert_eq!(figures(&panels), [] as [String; 0], "{name}: --comm");
+        }
+        for target in [Target::Threads(everyone.clone()), Target::Processes(everyone.clone())] {
+            assert_eq!(with_target(target, || scene(name).text()), all, "{name}: everyone");
+        }
+    }
+}
+
+/// Of two tasks that wait and wake each other, one is the target: no figure is of the other one.
+#[test]
+fn units_that_see_all_show_one_task_of_two() {
+    for spec in UNITS.iter().filter(|spec| spec.sees == Sees::Machine) {
+        let rows_of = |panels: &[Panel], name: &str| -> usize {
+            let texts = panels.iter().filter_map(Panel::rows).flat_map(|rows| &rows.table.rows);
+            let is_named = |row: &&Vec<Cell>| row.first().is_some_and(|cell| cell.text() == name);
+            texts.filter(is_named).count()
+        };
+        let all = scene(spec.name).panels();
+        for target in [Target::Threads(vec![20]), Target::Processes(vec![20])] {
+            let panels = with_target(target, || scene(spec.name).panels());
+            if rows_of(&all, "victim") > 0 {
+                assert!(rows_of(&panels, "victim") > 0 && rows_of(&panels, "hog") == 0, "{}", spec.name);
             }
         }
     }

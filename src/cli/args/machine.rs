@@ -23,7 +23,8 @@ pub(crate) struct Stat {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpus: Option<String>,
-    /// These processes and what they start
+    /// These processes and all that descend from them, now and later. perf's -p leaves out children that run already;
+    /// -i leaves out all of them
     #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "cpus", "tids"])]
     pub(crate) pids: Option<String>,
     /// Only these threads
@@ -50,7 +51,7 @@ pub(crate) struct Stat {
     /// Leave user code out
     #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
     pub(crate) exclude_user: bool,
-    /// Do not follow threads and processes that the target starts
+    /// Without processes that descend from the target, and threads that it starts
     #[arg(short = 'i', long = "no-inherit")]
     pub(crate) no_inherit: bool,
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -73,7 +73,8 @@ pub(crate) struct Sampling {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpus: Option<String>,
-    /// These processes and what they start
+    /// These processes and all that descend from them, now and later. perf's -p leaves out children that run already;
+    /// -i leaves out all of them
     #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["tids", "user", "cgroup", "container", "pod"])]
     pub(crate) pids: Option<String>,
     /// Only these threads
@@ -103,7 +104,7 @@ pub(crate) struct Sampling {
     /// Leave the idle task out, with the softirqs and interrupts on top of it
     #[arg(long)]
     pub(crate) exclude_idle: bool,
-    /// Do not follow threads and processes that the target starts
+    /// Without processes that descend from the target, and threads that it starts
     #[arg(short = 'i', long = "no-inherit")]
     pub(crate) no_inherit: bool,
     /// Data pages of each CPU's ring buffer, a power of two (or 512K, 4M)

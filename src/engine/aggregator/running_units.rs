@@ -7,7 +7,7 @@ use crate::ingest::unit_events::shared;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
 use crate::units;
-use crate::units::kit::{Settings, Spec, ViewState};
+use crate::units::kit::{Sees, Settings, Spec, ViewState};
 
 use super::Aggregator;
 
@@ -66,11 +66,13 @@ impl Aggregator {
     }
 
     fn start_unit(&mut self, spec: &'static Spec, settings: &Settings) -> Result<String, String> {
-        let unit = units::make(spec, settings).map_err(|why| format!("{}: {why}", spec.name))?;
+        let settings = settings.within(&self.facts.whom, self.facts.alone);
+        let unit = units::make(spec, &settings).map_err(|why| format!("{}: {why}", spec.name))?;
+        let sees_all = spec.sees == Sees::Machine || unit.must_see_all();
         if let Some(why) = self.out_of_sight(spec, unit.is_across()) {
             return Err(format!("{}: {why}; perfprof-tui {} -C {} does", spec.name, spec.name, self.facts.cpus));
         }
-        let shared = shared(&unit.event_requests()).map_err(|why| format!("{}: {why}", spec.name))?;
+        let shared = shared(&unit.event_requests(), sees_all).map_err(|why| format!("{}: {why}", spec.name))?;
         let core = self.ingest.core_mut();
         self.units.chosen = Some(core.start_unit(spec, unit, monotonic_ns())?);
         core.bind_all_units();

@@ -8,7 +8,7 @@ use crate::event::format::Format;
 use crate::event::plain;
 use crate::ingest::unit_events::{is_named, is_pattern, shown};
 use crate::units::kit::field::Num;
-use crate::units::kit::{BoundExpr, Event as Bindable, Spec, Unit, ViewState};
+use crate::units::kit::{BoundExpr, Event as Bindable, Sees, Spec, Unit, ViewState};
 
 use super::{MAX_UNITS, Role, Running, Units};
 
@@ -23,7 +23,7 @@ impl Units {
         let running = Running {
             id: self.next_id,
             spec,
-            whole: spec.whole || unit.must_see_all(),
+            whole: spec.sees != Sees::Target || unit.must_see_all(),
             unit,
             roles,
             look: ViewState { rows: 200, ..ViewState::default() },

@@ -47,6 +47,11 @@ pub(crate) enum EventTarget {
     Cgroup(usize),
 }
 
+impl EventTarget {
+    /// All tasks.
+    pub(crate) const ALL: Self = Self::Task(-1);
+}
+
 /// One open event.
 #[derive(Debug)]
 pub(crate) struct OpenEvent {
@@ -85,6 +90,8 @@ pub(crate) struct Attachment {
     pub(crate) cgroups: Vec<OwnedFd>,
     /// Whether side-band comes from events on the tasks, not on the CPUs.
     pub(crate) by_task: bool,
+    /// Whether a target was chosen, which events are opened on unless they are of the whole machine.
+    pub(crate) is_narrow: bool,
     /// Ids that have not been reported yet.
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
@@ -118,6 +125,7 @@ impl Attachment {
             opened: Vec::new(),
             cgroups: Vec::new(),
             by_task,
+            is_narrow: false,
             fresh_ids: Vec::new(),
             notes: Vec::new(),
             walks: None,
@@ -206,11 +214,16 @@ impl Attachment {
         opened
     }
 
+    /// Whether an event is opened on a task or cgroup, or on all tasks: those of the whole machine are on all alone.
+    fn is_for(&self, slot: usize, who: EventTarget) -> bool {
+        !self.is_narrow || self.slots[slot].event.machine_wide == (who == EventTarget::ALL)
+    }
+
     /// Opens some of the events; the ring must be there.
     pub(crate) fn open_slots(&mut self, which: &[usize], cpu: u32, who: EventTarget) -> Result<bool, OpenError> {
         let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
         for i in which.iter().copied() {
-            if !self.slots[i].wants(cpu) {
+            if !self.slots[i].wants(cpu) || !self.is_for(i, who) {
                 continue;
             }
             let group = self.slots[i].event.group;

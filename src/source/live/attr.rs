@@ -184,7 +184,8 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     }
     attr.read_format |= group_format(event);
     // The kernel does not add up for samples what children count (perf_event_alloc in kernel/events/core.c).
-    attr.set(Flag::Inherit, common.tasks && event.inherits(common.inherit) && !event.is_read());
+    let is_followed = common.tasks && !event.machine_wide;
+    attr.set(Flag::Inherit, is_followed && event.inherits(common.inherit) && !event.is_read());
     attr.set(Flag::InheritStat, common.extras.thread_counts && attr.has(Flag::Inherit));
     let branches = match own.branch_sample_type {
         0 if has_branches(event) => common.extras.branches,

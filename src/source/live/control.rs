@@ -264,6 +264,7 @@ impl LiveSource {
         );
         self.attachment.common.inherit = self.inherit && tasks;
         self.attachment.common.tasks = tasks;
+        self.attachment.is_narrow = self.target != Target::System;
         self.attachment.common.enable_on_exec = false;
         if self.attachment.by_task {
             self.own_rings().map_err(|error| line(&error))?;
@@ -272,13 +273,14 @@ impl LiveSource {
         if let Err(error) = self.reopen(&all) {
             (self.target, self.attachment.cgroups, self.family) = before;
             self.attachment.common = common;
+            self.attachment.is_narrow = self.target != Target::System;
             return Err(line(&error));
         }
         Ok(format!("sampling {words} from now on"))
     }
 
     /// Puts rings of the CPUs in place of those that belong to tasks.
-    fn own_rings(&mut self) -> Result<(), OpenError> {
+    pub(super) fn own_rings(&mut self) -> Result<(), OpenError> {
         let mut batch = Batch::default();
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
         for cpu in &cpus {

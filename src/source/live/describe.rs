@@ -21,7 +21,7 @@ pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
     EventDesc { name: a.slots[i].name(&a.common), attr, ids: own.map(|fresh| fresh.id).collect() }
 }
 
-pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {
+pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, inherit: bool, start: u64) -> Info {
     let uname = rustix::system::uname();
     Info {
         hosts: SourceHost {
@@ -37,6 +37,8 @@ pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, s
         n_cpus: a.rings.len(),
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
         target: target.label(),
+        whom: target.clone(),
+        alone: !inherit,
         ..Info::new(Origin::Live)
     }
 }

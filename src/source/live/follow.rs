@@ -6,6 +6,7 @@ use crate::kernel::{cgroup, cpus, procfs};
 use crate::source::Batch;
 
 use super::attach::EventTarget;
+use super::event_slot::Slot;
 use super::{LiveSource, OpenError, Target, containers};
 
 fn online() -> Result<Vec<u32>, OpenError> {
@@ -31,8 +32,15 @@ impl LiveSource {
     }
 
     pub(super) fn whos(&self) -> Vec<EventTarget> {
+        let is_open = |slot: &Slot| slot.is_open() && slot.event.machine_wide;
+        let sees_all = self.attachment.is_narrow && self.attachment.slots.iter().any(is_open);
+        let chosen = self.chosen_whos();
+        sees_all.then_some(EventTarget::ALL).into_iter().chain(chosen).collect()
+    }
+
+    fn chosen_whos(&self) -> Vec<EventTarget> {
         match &self.target {
-            Target::System => vec![EventTarget::Task(-1)],
+            Target::System => vec![EventTarget::ALL],
             Target::Cgroups(groups) => (0..groups.len()).map(EventTarget::Cgroup).collect(),
             Target::Containers(_, groups) => {
                 (0..groups.len()).filter(|at| groups[*at].is_some()).map(EventTarget::Cgroup).collect()
@@ -59,7 +67,8 @@ impl LiveSource {
     /// True if the tasks of all events have ended, with those that inherited them: what an ended process has started is
     /// sampled on, as perf has it.
     pub(super) fn is_hung_up(&self) -> bool {
-        let fds = self.attachment.opened.iter().map(|open| PollFd::new(&open.fd, PollFlags::empty()));
+        let of_target = self.attachment.opened.iter().filter(|open| open.who != EventTarget::ALL);
+        let fds = of_target.map(|open| PollFd::new(&open.fd, PollFlags::empty()));
         let mut fds: Vec<PollFd<'_>> = fds.collect();
         let ready = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         ready.is_err() || fds.iter().all(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR))

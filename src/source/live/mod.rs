@@ -48,6 +48,7 @@ use attach::Attachment;
 use attr::{CommonAttrs, Exclude, Rate};
 use describe::info;
 pub(crate) use error::OpenError;
+use event_slot::Slot;
 use family::Family;
 pub(crate) use follow::can_be_sampled;
 use rounds::{COUNT_NS, FIRST_TICKS_NS};
@@ -145,6 +146,7 @@ impl LiveSource {
         limits::raise_files();
         let target = config.target;
         let (chains, walks, note) = stack_walks::for_events(&config.events, config.chains, config.tables)?;
+        let sees_all = config.events.iter().any(|event| event.machine_wide);
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
         let common = CommonAttrs {
             rate: config.rate,
@@ -156,10 +158,11 @@ impl LiveSource {
             watermark: (pages * rustix::param::page_size() / 2) as u32,
             cgroups: config.cgroups,
             extras: config.extras,
-            enable_on_exec: target.begins_with_exec(config.command.as_ref(), config.delay),
+            enable_on_exec: !sees_all && target.begins_with_exec(config.command.as_ref(), config.delay),
         };
-        let mut attachment =
-            Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, target.is_tasks());
+        let by_task = target.is_tasks() && !sees_all;
+        let mut attachment = Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, by_task);
+        attachment.is_narrow = target != Target::System;
         attachment.walks = walks;
         attachment.notes.extend(note);
         attachment.cgroups = target.open_cgroups()?;
@@ -171,7 +174,7 @@ impl LiveSource {
         let start = monotonic_ns();
         let is_beside = config.command.as_ref().is_some_and(|held| target != Target::Processes(vec![held.pid()]));
         let mut source = Self {
-            info: info(&attachment, &target, &config.cpus, start),
+            info: info(&attachment, &target, &config.cpus, config.inherit, start),
             attachment,
             target,
             chosen: config.cpus,
@@ -204,7 +207,7 @@ impl LiveSource {
             stopping: None,
         };
         source.open_all()?;
-        source.info = info(&source.attachment, &source.target, &source.chosen, start);
+        source.info = info(&source.attachment, &source.target, &source.chosen, source.inherit, start);
         let left = probes::left_over().len();
         if left > 0 {
             let note = format!("{left} probes are left of a session that was killed: perfprof-tui probe --clean");
@@ -258,7 +261,9 @@ impl LiveSource {
         let whos = self.whos();
         // Each dummy has one beside it that listens to the kernel's code.
         let dummies = 2 * if self.attachment.by_task { whos.len() } else { 1 };
-        let need = cpus.len() * (self.attachment.slots.len() * whos.len().max(1) + dummies) + 32;
+        let (wide, bound): (Vec<&Slot>, Vec<&Slot>) =
+            self.attachment.slots.iter().partition(|slot| slot.event.machine_wide);
+        let need = cpus.len() * (wide.len() + bound.len() * whos.len().max(1) + dummies) + 32;
         OpenError::room_for(need, 0)?;
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
@@ -328,7 +333,7 @@ impl LiveSource {
     }
 
     fn changed(&self) -> SamplingState {
-        (&info(&self.attachment, &self.target, &self.chosen, self.info.start)).into()
+        (&info(&self.attachment, &self.target, &self.chosen, self.inherit, self.info.start)).into()
     }
 
     /// Whether the target is over, and how.
@@ -340,10 +345,17 @@ impl LiveSource {
             return Some(format!("the command {}", spawn::describe(status).0));
         }
         let counts = self.child.is_none() || self.is_beside;
-        if self.ticks.is_multiple_of(5) && self.held.is_none() && counts && self.target.is_gone() && self.is_hung_up() {
+        if self.ticks.is_multiple_of(5) && self.held.is_none() && counts && self.is_gone() {
             return Some(format!("{} has ended", self.target.label()));
         }
         None
+    }
+}
+
+impl LiveSource {
+    /// Whether none of the target's tasks is left, nor any that descends from them.
+    fn is_gone(&mut self) -> bool {
+        self.target.is_gone() && self.is_hung_up() && !self.tasks().into_iter().any(procfs::is_running)
     }
 }
 

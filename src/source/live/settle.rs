@@ -130,7 +130,9 @@ impl Attachment {
 
     /// The events that are measured on a CPU.
     fn wanted_on(&self, cpu: u32) -> Vec<usize> {
-        (0..self.slots.len()).filter(|slot| self.slots[*slot].wants(cpu)).collect()
+        (0..self.slots.len())
+            .filter(|slot| self.slots[*slot].wants(cpu) && !self.slots[*slot].event.machine_wide)
+            .collect()
     }
 
     /// The events that a task has neither of its own nor inherited on a CPU.

@@ -25,12 +25,19 @@ impl LiveSource {
             match self.probes.add(text) {
                 Ok(name) => {
                     let mut made = parse(&name, &LookupPaths::system()).map_err(|fault| fault.line())?;
-                    made.iter_mut().for_each(|event| (event.no_chains, event.for_units) = (!stack, true));
+                    made.iter_mut().for_each(|event| {
+                        (event.no_chains, event.for_units, event.machine_wide) = (!stack, true, shared.machine_wide);
+                    });
                     events.append(&mut made);
                 }
                 Err(why) if *optional => self.attachment.notes.push(told(why)),
                 Err(why) => return Err(told(why)),
             }
+        }
+        if shared.machine_wide && self.attachment.by_task {
+            // The side-band records of all tasks are needed as well.
+            let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
+            self.own_rings().and_then(|()| self.reopen(&all)).map_err(|error| line(&error))?;
         }
         let (mut missed, mut fresh) = (Vec::new(), Vec::new());
         let optional = shared.optional.iter().map(|event| (event.clone(), true));
@@ -57,7 +64,9 @@ impl LiveSource {
     fn join(&mut self, at: usize, wanted: &Event) -> Result<Option<String>, String> {
         let slot = &mut self.attachment.slots[at];
         if !slot.event.for_units {
-            return Ok(missed(slot, wanted, &self.attachment.common));
+            let narrow = wanted.machine_wide && !slot.event.machine_wide && self.attachment.is_narrow;
+            let words = || format!("{} is measured of the target only: the unit gets no more than that", wanted.name);
+            return Ok(missed(slot, wanted, &self.attachment.common).or_else(|| narrow.then(words)));
         }
         let joined = joined(&slot.event, wanted);
         if joined != slot.event {
@@ -95,6 +104,7 @@ impl LiveSource {
 fn joined(own: &Event, wanted: &Event) -> Event {
     let mut out = own.clone();
     out.no_chains &= wanted.no_chains;
+    out.machine_wide |= wanted.machine_wide;
     out.attr.sample_type |= wanted.attr.sample_type;
     if own.filter != wanted.filter {
         out.filter = None;

@@ -14,9 +14,10 @@ use super::family::Family;
 use super::wanted::{Group, Wanted};
 
 /// The tasks or cgroups that are sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Target {
     /// All tasks, by events on each CPU.
+    #[default]
     System,
     /// Processes with all their threads, by their ids, and those that descend from them unless that is not wanted.
     Processes(Vec<i32>),

@@ -187,7 +187,7 @@ impl AllocReader {
         if allocs.is_empty() != frees.is_empty() {
             return Err("--alloc and --free go together".to_owned());
         }
-        let user = settings.has("library") || !settings.processes.is_empty();
+        let user = settings.has("library") || !settings.processes().is_empty();
         let mut roles: Vec<Role> = Vec::new();
         let (mut library, mut cxx) = (None, None);
         let by_process = if !allocs.is_empty() {
@@ -195,7 +195,7 @@ impl AllocReader {
             roles.extend(frees.into_iter().map(Role::Free));
             user
         } else if user {
-            let first = settings.processes.first().copied().unwrap_or(0);
+            let first = settings.processes().first().copied().unwrap_or(0);
             // A command that was not started yet has the library of this program, or the system's where this one has
             // none.
             let found = settings.get("library").map(str::to_owned);

@@ -4,7 +4,7 @@
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
-use super::{Context, Event, EventRequest, Lost, Sample, Settings, Spec, Unit, scope, settings};
+use super::{Context, Event, EventRequest, Lost, Sample, Sees, Settings, Spec, Unit, scope, settings};
 
 /// Something that a unit found, as an event among those of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,11 @@ impl Source {
     /// What it finds while it is told of something.
     fn finds(&mut self, cx: &mut Context<'_>, tell: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) -> Vec<Finding> {
         let mut found = Vec::new();
-        let Context { session, names, own, .. } = cx;
-        tell(&mut *self.unit, &mut Context { found: Some(&mut found), ..Context::new(session, names, own) });
+        let Context { session, names, own, task, .. } = cx;
+        tell(
+            &mut *self.unit,
+            &mut Context { found: Some(&mut found), task: *task, ..Context::new(session, names, own) },
+        );
         found
     }
 }
@@ -58,8 +61,7 @@ impl Sources {
         let words = shlex::split(typed).ok_or_else(|| format!("{name}/{typed}/: a quote is not closed"))?;
         let mut settings = Settings::parse(&words, spec.options).map_err(|why| format!("{name}: {why}"))?;
         let takes = |option: &&&str| [spec.options, settings::SHARED].iter().any(|list| list.contains(*option));
-        settings.tasks.clone_from(&of.tasks);
-        settings.processes.clone_from(&of.processes);
+        (settings.target, settings.alone) = (of.target.clone(), of.alone);
         for shared in ["frequency", "stack", "comm", "cpu"].iter().filter(|option| takes(option)) {
             if let Some(value) = of.get(shared).filter(|_| !settings.has(shared)) {
                 settings.set(shared, value)?;
@@ -72,7 +74,7 @@ impl Sources {
             return Err(format!("{name}: it counts, and has no single events for others"));
         }
         let source = self.0.len();
-        self.0.push(Source { name, unit, whole: spec.whole, across: spec.across.is_some() });
+        self.0.push(Source { name, unit, whole: spec.sees == Sees::Machine, across: spec.across.is_some() });
         Ok(requests.into_iter().enumerate().map(|(role, want)| (SourceRole { source, role }, want)).collect())
     }
 

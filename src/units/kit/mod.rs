@@ -64,6 +64,18 @@ pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
 pub(crate) use waits::Waits;
 
+/// The records that a unit needs where a target was chosen; [`scope`] gives it those and no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sees {
+    /// Those of the target's threads. Without a target those of all threads but this program's.
+    Target,
+    /// The same, and without a target those of this program, too: its figures are of CPUs.
+    Cpus,
+    /// Those of the whole machine, as other threads' records tell of the target's. The unit asks its [`ThreadChoice`]
+    /// which figures are the target's.
+    Machine,
+}
+
 /// A unit's description, of which the command line, the palette and the manual's page are made.
 pub struct Spec {
     /// The word that it is asked for by, on command lines and in JSON.
@@ -79,8 +91,8 @@ pub struct Spec {
     pub output: &'static str,
     /// Which of [`settings::OPTIONS`] it takes.
     pub options: &'static [&'static str],
-    /// Whether it must see the whole machine: targets narrow what it shows then, not what is measured.
-    pub whole: bool,
+    /// The records that it needs where a target was chosen.
+    pub sees: Sees,
     /// What counts of the CPUs that `-C` chooses, where the unit puts records of several CPUs together: a task that
     /// wakes on one may run on another. All CPUs are measured then, as without `-C` and at the same cost: which of two
     /// halves is missing no record of the chosen ones tells, and to leave out what they do not see would leave out what
@@ -281,6 +293,8 @@ pub struct Context<'a> {
     pub names: &'a mut ThreadNames,
     /// The threads of this program, or of the one that recorded, which are nobody's figures.
     pub own: &'a FxHashSet<i32>,
+    /// The process and the thread that the record is of, where it says them.
+    pub task: Option<(i32, i32)>,
     /// The CPUs that are chosen, where records of all come.
     pub cpus: Option<&'a [u32]>,
     /// Whether points of time and latency are wanted.
@@ -292,7 +306,7 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// What there is of any record: all CPUs count, and neither points nor findings are wanted.
     pub fn new(session: &'a Session, names: &'a mut ThreadNames, own: &'a FxHashSet<i32>) -> Self {
-        Self { session, names, own, cpus: None, points: None, found: None }
+        Self { session, names, own, task: None, cpus: None, points: None, found: None }
     }
 
     /// Whether what is found on a CPU counts: a unit that puts records of several CPUs together asks for it where it
@@ -315,10 +329,15 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The process of a thread, as far as it is known.
+    pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
+        let own = self.task.filter(|(pid, of)| *of == tid && *pid > 0);
+        own.map(|(pid, _)| pid).or_else(|| self.session.process_of(tid))
+    }
+
     /// Whether a key is of a thread of ours: where what it is computed from names a thread.
     pub(crate) fn is_own_key(&self, expression: &str, key: &RowKey) -> bool {
-        let tid = if let RowKey::Int(n) = key { i32::try_from(*n).ok() } else { None };
-        names_thread(expression) && tid.is_some_and(|tid| self.own.contains(&tid))
+        key.thread(expression).is_some_and(|tid| self.own.contains(&tid))
     }
 
     /// The name of a thread now.
@@ -352,13 +371,10 @@ pub(crate) fn names_thread(expression: &str) -> bool {
 
 /// Has a unit follow the threads that a record tells of: those that it chooses, and those whose spans are open.
 pub(crate) fn follow_threads(unit: &mut (impl Unit + ?Sized), record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
-    if let (Record::Fork(task), Some(chosen)) = (record, unit.chosen()) {
-        chosen.follow(task);
+    if let Some(chosen) = unit.chosen() {
+        chosen.side(record, cx);
     }
     let Some(change) = cx.session.thread_change(record) else { return };
-    if let (ThreadChange::Exec { pid, from: Some(from), .. }, Some(chosen)) = (&change, unit.chosen()) {
-        chosen.renumber(*from, *pid);
-    }
     unit.thread_changed(&change, time, cx);
 }
 

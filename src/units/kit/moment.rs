@@ -51,10 +51,17 @@ impl Moment<'_> {
         self.names.known(self.session, tid)
     }
 
+    /// The name of a thread's process, which is that of its first thread; the thread's own where no process is known.
+    pub fn program(&self, tid: i32) -> Arc<str> {
+        let first = self.session.process_of(tid).filter(|pid| *pid != tid);
+        let name = first.map(|pid| (pid, self.comm(pid))).filter(|(pid, name)| !is_number_of(*pid, name));
+        name.map_or_else(|| self.comm(tid), |(_, name)| name)
+    }
+
     /// `comm-tid`; `:tid` alone of a thread that nothing names.
     pub fn task(&self, tid: i32) -> Arc<str> {
         let comm = self.comm(tid);
-        if comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid)) {
+        if is_number_of(tid, &comm) {
             return comm;
         }
         format!("{comm}-{tid}").into()
@@ -114,7 +121,7 @@ impl Moment<'_> {
     }
 
     /// A flame graph of what threads weigh in their stacks, as (thread, stack, weight, how many things that is);
-    /// threads of one name are one.
+    /// threads of one program are one.
     pub fn flame(
         &self,
         title: &str,
@@ -123,10 +130,15 @@ impl Moment<'_> {
     ) -> Panel {
         let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), (u64, u64)> = BTreeMap::new();
         for (tid, pin, weight, count) in stacks {
-            let sums = by_comm.entry((self.comm(tid), pin)).or_default();
+            let sums = by_comm.entry((self.program(tid), pin)).or_default();
             *sums = (sums.0 + weight, sums.1 + count);
         }
         let stacks = by_comm.into_iter().map(|((comm, pin), (weight, count))| self.stack(comm, pin, weight, count));
         Panel::flame(title, measure, stacks.collect())
     }
+}
+
+/// Whether a thread is called by its number, as nothing names it.
+fn is_number_of(tid: i32, comm: &str) -> bool {
+    comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid))
 }

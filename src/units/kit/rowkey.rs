@@ -22,6 +22,12 @@ pub(crate) enum RowKey {
 const LARGEST_ID: i128 = 1 << 32;
 
 impl RowKey {
+    /// The thread that it is the number of, where the expression that it is computed from names threads.
+    pub(crate) fn thread(&self, expression: &str) -> Option<i32> {
+        let Self::Int(n) = self else { return None };
+        i32::try_from(*n).ok().filter(|_| super::names_thread(expression))
+    }
+
     pub(crate) fn of(value: &Value<'_>) -> Self {
         match value {
             Value::Int(n) => Self::Int(*n),

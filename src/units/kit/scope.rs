@@ -7,15 +7,15 @@ use crate::panel::Panel;
 use crate::record::Record;
 
 use super::settings::{DECIDED_LIVE, OF_TASKS, is_number_list, samples_tasks};
-use super::target::{GroupChoice, excluded};
-use super::{Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::target::{ThreadChoice, excluded};
+use super::{Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Spec, Unit};
 
 /// The settings with what stands for another option spelled as that.
 pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
     let mut out = settings.clone();
     if settings.has("perins") {
         let has = |name: &str| spec.options.contains(&name);
-        let by_thread = has("per-thread") && (!has("per-cpu") || !settings.tasks.is_empty());
+        let by_thread = has("per-thread") && (!has("per-cpu") || settings.target.is_tasks());
         let name = ["per-thread", "per-cpu"].into_iter().find(|name| has(name) && (*name == "per-thread") == by_thread);
         name.into_iter().for_each(|name| drop(out.set(name, "")));
     }
@@ -24,11 +24,11 @@ pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
 
 /// The unit as the options leave it.
 pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> Result<Box<dyn Unit>, String> {
-    let scope = Scope::of(spec, settings)?;
+    let whole = spec.sees == Sees::Machine || unit.must_see_all();
+    let scope = Scope::of(spec, settings, whole)?;
     if !scope.narrows() {
         return Ok(unit);
     }
-    let whole = spec.whole || unit.must_see_all();
     let across = spec.across.is_some() || unit.is_across();
     let wants_guests = scope.host && unit.event_requests().iter().any(may_be_sampled);
     Ok(Box::new(Scoped { unit, scope, whole, across, wants_guests, traced: FxHashSet::default() }))
@@ -48,6 +48,9 @@ pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<
             "{name}: {list}: no effect here. It chooses among samples of what runs; this unit is told of events, \
              which -e EVENT/FILTER/ and --comm choose from"
         ));
+    }
+    if spec.name == "misc" && settings.has_choice() {
+        out.push(format!("{name}: the target has no effect here. What changes in the kernel belongs to no thread"));
     }
     if settings.has("perins") && !["per-thread", "per-cpu"].iter().any(|name| spec.options.contains(name)) {
         out.push(format!("{name}: --perins: no effect here. Its rows are divided in one way only"));
@@ -77,7 +80,8 @@ struct Scope {
     guest: bool,
     host: bool,
     pids: Vec<i32>,
-    groups: Option<GroupChoice>,
+    /// The threads whose records the unit is given, unless it needs those of all.
+    choice: Option<ThreadChoice>,
     cpus: Option<Vec<u32>>,
     /// How many more events are wanted.
     left: Option<u64>,
@@ -86,7 +90,7 @@ struct Scope {
 }
 
 impl Scope {
-    fn of(spec: &Spec, settings: &Settings) -> Result<Self, String> {
+    fn of(spec: &Spec, settings: &Settings, whole: bool) -> Result<Self, String> {
         let pids = excluded(settings)?;
         let mut clauses = Vec::new();
         for (name, word) in [("irqs_disabled", "irqs_off"), ("tif_need_resched", "need_resched")] {
@@ -129,7 +133,7 @@ impl Scope {
             guest,
             host,
             pids,
-            groups: GroupChoice::of(settings)?,
+            choice: (settings.has_choice() && !whole).then(|| ThreadChoice::of(settings)).transpose()?,
             cpus: settings.cpus()?,
             left,
             capture,
@@ -139,7 +143,7 @@ impl Scope {
     fn narrows(&self) -> bool {
         self.guest
             || self.host
-            || self.groups.is_some()
+            || self.choice.is_some()
             || self.cpus.is_some()
             || self.left.is_some()
             || self.capture.is_some()
@@ -173,12 +177,12 @@ impl Scoped {
 
     /// Tells the unit something, with the CPUs that count.
     fn tell(&mut self, cx: &mut Context<'_>, told: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) {
-        let Context { session, names, own, cpus, points, found } = cx;
+        let Context { session, names, own, task, cpus, points, found } = cx;
         let (cpus, points, found) = (self.scope.cpus.as_deref().or(*cpus), points.as_deref_mut(), found.as_deref_mut());
-        told(&mut *self.unit, &mut Context { session, names, own, cpus, points, found });
+        told(&mut *self.unit, &mut Context { session, names, own, task: *task, cpus, points, found });
     }
 
-    fn takes(&mut self, hit: &Sample<'_>, cx: &Context<'_>) -> bool {
+    fn takes(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> bool {
         if !self.is_on(hit.cpu) {
             return false;
         }
@@ -188,8 +192,7 @@ impl Scoped {
             || !(if hit.user { scope.user } else { scope.kernel } || if hit.guest { scope.guest } else { scope.host });
         by_mode
             && (self.whole
-                || !scope.pids.contains(&hit.pid)
-                    && scope.groups.as_mut().is_none_or(|groups| groups.has(hit.tid, cx.session)))
+                || !scope.pids.contains(&hit.pid) && scope.choice.as_mut().is_none_or(|choice| choice.has(hit.tid, cx)))
     }
 }
 
@@ -240,6 +243,9 @@ impl Unit for Scoped {
     }
 
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
+        if let Some(choice) = &mut self.scope.choice {
+            choice.side(record, cx);
+        }
         self.tell(cx, |unit, cx| unit.side(record, time, cx));
     }
 

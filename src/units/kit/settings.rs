@@ -4,6 +4,7 @@ use crate::filter::expr::Expr;
 use crate::lang::nearest;
 use crate::lang::quantity::{self, QuantityError};
 use crate::session::machine::cpu_list;
+use crate::source::live::Target;
 
 use super::{Spec, field};
 
@@ -160,10 +161,10 @@ const OF_RINGS: &[(&str, bool)] = &[("--watermark", true), ("-m", true), ("--mma
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: Vec<(&'static str, String)>,
-    /// The threads of the target, where the unit narrows itself.
-    pub tasks: Vec<i32>,
-    /// The processes among them, for what is told by process.
-    pub processes: Vec<i32>,
+    /// The target: those whose figures are wanted.
+    pub target: Target,
+    /// Whether descendants of the target's processes do not belong to it.
+    pub alone: bool,
     /// The units that may stand among events.
     pub units: &'static [&'static Spec],
 }
@@ -233,9 +234,26 @@ impl Settings {
         }
     }
 
+    /// The processes that were chosen by their numbers.
+    pub(crate) fn processes(&self) -> &[i32] {
+        if let Target::Processes(pids) = &self.target { pids } else { &[] }
+    }
+
+    /// Whether the figures of some threads are wanted rather than all.
+    pub(crate) fn has_choice(&self) -> bool {
+        self.target != Target::System
+            || ["comm", "cgroups", "container", "pod", "exclude_pid"].iter().any(|name| self.has(name))
+    }
+
+    /// The same in a session that has a target itself, which a target of its own goes before.
+    pub fn within(&self, session: &Target, alone: bool) -> Self {
+        let own = self.target != Target::System || ["cgroups", "container", "pod"].iter().any(|name| self.has(name));
+        if own { self.clone() } else { Self { target: session.clone(), alone, ..self.clone() } }
+    }
+
     /// The same, of the whole machine.
     pub(crate) fn of_all(&self) -> Self {
-        Self { tasks: Vec::new(), processes: Vec::new(), ..self.without(&["cpu"]) }
+        Self { target: Target::System, ..self.without(&["cpu"]) }
     }
 
     /// The same without some options.

@@ -3,16 +3,28 @@
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::record::Record;
 use crate::record::kinds::Task;
+use crate::record::open_spans::ThreadChange;
 use crate::session::{Origin, Session, threads_of};
+use crate::source::live::Target;
 use crate::source::live::wanted::Wanted;
 
 use super::{Context, Settings};
 
-/// A choice of threads; all of them where nothing was chosen.
+/// Threads about which it is remembered whether they belong to the target; when there are more, those that do not are
+/// asked about again.
+const MAX_KNOWN: usize = 1 << 17;
+
+/// The decision which threads belong to the target: the only place that takes it. A unit that is given the records of
+/// the target has it taken by [`scope`](super::scope), one that needs those of the whole machine asks it.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadChoice {
-    tids: FxHashSet<i32>,
+    target: Target,
+    /// Whether what the target's threads start does not belong to it.
+    alone: bool,
+    /// What was decided, by thread: one that has ended need not be asked about again.
+    known: FxHashMap<i32, bool>,
     comms: Option<GlobSet>,
     groups: Option<GroupChoice>,
     /// Those that are left out.
@@ -30,11 +42,18 @@ impl ThreadChoice {
         });
         let without = excluded(settings)?.into_iter().flat_map(|pid| [pid].into_iter().chain(threads_of(pid)));
         Ok(Self {
-            tids: settings.tasks.iter().copied().collect(),
+            target: settings.target.clone(),
+            alone: settings.alone,
+            known: FxHashMap::default(),
             comms: comms.transpose()?,
             groups: GroupChoice::of(settings)?,
             without: without.collect(),
         })
+    }
+
+    /// Whether not all threads are wanted.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.target != Target::System || self.comms.is_some() || self.groups.is_some() || !self.without.is_empty()
     }
 
     /// Whether a thread is among them, and is one: idle tasks have one number, and so have those outside our PID
@@ -45,33 +64,76 @@ impl ThreadChoice {
 
     /// Whether a thread is among them. Those of this program are only where they are named.
     pub(crate) fn has(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
-        (if self.tids.is_empty() { !cx.own.contains(&tid) } else { self.tids.contains(&tid) })
+        self.is_of_target(tid, cx)
             && !self.without.contains(&tid)
             && self.comms.as_ref().is_none_or(|comms| comms.is_match(&*cx.comm(tid)))
             && self.groups.as_mut().is_none_or(|groups| groups.has(tid, cx.session))
     }
 
     /// Whether a thread is one of this program's that was not named.
-    pub(crate) fn is_unasked(&self, tid: i32, cx: &Context<'_>) -> bool {
-        cx.own.contains(&tid) && !self.tids.contains(&tid)
+    pub(crate) fn is_unasked(&mut self, tid: i32, cx: &Context<'_>) -> bool {
+        cx.own.contains(&tid) && !self.is_of_target(tid, cx)
     }
 
-    /// A child of one of them is one of them; of a process that is left out, its threads are.
-    pub(crate) fn follow(&mut self, begins: &Task) {
-        if self.tids.contains(&begins.ptid) {
-            self.tids.insert(begins.tid);
+    fn is_of_target(&mut self, tid: i32, cx: &Context<'_>) -> bool {
+        if let Some(known) = self.known.get(&tid) {
+            return *known;
         }
-        if begins.pid == begins.ppid && self.without.contains(&begins.ptid) {
+        let found = match &self.target {
+            Target::System | Target::Cgroups(_) | Target::Containers(..) => return !cx.own.contains(&tid),
+            Target::Threads(tids) => Some(tids.contains(&tid)),
+            Target::Processes(pids) if pids.contains(&tid) => Some(true),
+            Target::Processes(pids) => cx.process_of(tid).map(|pid| {
+                // The shell that started this program may be the target.
+                pids.contains(&pid) || !self.alone && !cx.own.contains(&tid) && cx.session.descends(pid, pids)
+            }),
+            Target::User { uid, .. } => {
+                cx.process_of(tid).map(|pid| !cx.own.contains(&tid) && cx.session.user_of(pid) == Some(*uid))
+            }
+        };
+        if self.known.len() >= MAX_KNOWN {
+            self.known.retain(|_, is_chosen| *is_chosen);
+        }
+        // A record may tell yet whose thread it is.
+        self.known.extend(found.map(|is_chosen| (tid, is_chosen)));
+        found.unwrap_or(false)
+    }
+
+    /// What one of them starts is one of them; of a process that is left out, its threads are.
+    pub(crate) fn follow(&mut self, begins: &Task) {
+        let is_thread = begins.pid == begins.ppid;
+        let parent = match &self.target {
+            Target::Threads(tids) => Some(tids.contains(&begins.ptid) || self.known.get(&begins.ptid) == Some(&true)),
+            _ => self.known.get(&begins.ptid).copied(),
+        };
+        // The number may have been another's before.
+        self.known.remove(&begins.tid);
+        if parent == Some(true) && (is_thread || !self.alone) {
+            self.known.insert(begins.tid, true);
+        }
+        if is_thread && self.without.contains(&begins.ptid) {
             self.without.insert(begins.tid);
         }
     }
 
     /// A thread gets another number: it stays chosen, or left out.
     pub(crate) fn renumber(&mut self, from: i32, to: i32) {
-        for set in [&mut self.tids, &mut self.without] {
-            if set.remove(&from) {
-                set.insert(to);
-            }
+        let named = matches!(&self.target, Target::Threads(tids) if tids.contains(&from)).then_some(true);
+        if let Some(is_chosen) = self.known.insert(from, false).or(named) {
+            self.known.insert(to, is_chosen);
+        }
+        if self.without.remove(&from) {
+            self.without.insert(to);
+        }
+    }
+
+    /// Follows the threads that a record tells of.
+    pub(super) fn side(&mut self, record: &Record<'_>, cx: &Context<'_>) {
+        if let Record::Fork(begins) = record {
+            self.follow(begins);
+        }
+        if let Some(ThreadChange::Exec { pid, from: Some(from), .. }) = cx.session.thread_change(record) {
+            self.renumber(from, pid);
         }
     }
 }
@@ -92,8 +154,16 @@ pub(crate) struct GroupChoice {
 impl GroupChoice {
     /// Those of `--cgroups`, `--container` and `--pod`, if any.
     pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, String> {
-        let globs = settings.get("cgroups").map(globs_of).transpose()?;
-        let wanted = wanted(settings)?;
+        let session = match &settings.target {
+            Target::Cgroups(groups) => Some(groups.iter().map(|(name, _)| globset::escape(name)).collect::<Vec<_>>()),
+            _ => None,
+        };
+        let globs = settings.get("cgroups").map(str::to_owned).or(session.map(|names| names.join(",")));
+        let globs = globs.as_deref().map(globs_of).transpose()?;
+        let mut wanted = wanted(settings)?;
+        if let Target::Containers(session, _) = &settings.target {
+            wanted.push((**session).clone());
+        }
         let is_some = globs.is_some() || !wanted.is_empty();
         Ok(is_some.then(|| Self { globs, wanted, known: FxHashMap::default(), names: 0 }))
     }

@@ -27,7 +27,6 @@ impl Task {
                 out.push_str(&format!(" && ({})", list.join(" || ")));
             }
         };
-        any(settings.tasks.iter().map(|task| format!("{tid} == {task}")).collect());
         let names = settings.get("comm").into_iter().flat_map(|list| list.split(','));
         any(names.map(|name| format!("{comm} ~ \"{}\"", name.trim().replace(['"', '\\'], "?"))).collect());
         out

@@ -7,7 +7,7 @@ use crate::kernel::monotonic_ns;
 use crate::source::live::attr;
 use crate::source::{CountReading, Counts, CpuCount};
 
-use super::{Attachment, OpenEvent};
+use super::{Attachment, EventTarget, OpenEvent};
 
 /// Counts by slot and CPU.
 pub(crate) type ByCpu = BTreeMap<(usize, u32), u64>;
@@ -17,7 +17,7 @@ impl Attachment {
         let group = open.event.map_or(0, |i| attr::group_format(&self.slots[usize::from(i)].event));
         let format = self.owner_attr().read_format | group;
         let mut counts = self.sys.counts(open.fd.as_fd(), format, open.id).unwrap_or_default();
-        if self.common.tasks {
+        if self.common.tasks && open.who != EventTarget::ALL {
             // A task's event waits on every CPU but the one that the task is on.
             counts.enabled_ns /= self.rings.len().max(1) as u64;
         }

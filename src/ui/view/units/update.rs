@@ -5,6 +5,7 @@ use crate::lang::nearest;
 use crate::panel::{Body, Panel};
 use crate::query::flame::layout::Flame;
 use crate::query::search::pattern;
+use crate::source::live::Target;
 use crate::ui::app::{App, Effect};
 use crate::ui::commands::general;
 use crate::ui::tab::Tab;
@@ -240,17 +241,9 @@ pub(crate) fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
         format!("no unit is called {name}; nearest: {}", near.join(", "))
     })?;
     let mut settings = Settings::parse(rest, spec.options).map_err(|why| format!("{}: {why}", spec.name))?;
-    for (name, processes) in [("pids", true), ("tids", false)] {
-        let list =
-            settings.get(name).map(|text| text.split(',').map(|id| id.trim().parse()).collect::<Result<Vec<i32>, _>>());
-        let list = list.transpose().map_err(|_| format!("--{name}: expected ids of tasks"))?;
-        for id in list.into_iter().flatten() {
-            settings.tasks.push(id);
-            if processes {
-                settings.processes.push(id);
-                settings.tasks.extend(crate::session::threads_of(id));
-            }
-        }
+    for (name, target) in [("pids", Target::Processes as fn(Vec<i32>) -> Target), ("tids", Target::Threads)] {
+        let ids = settings.get(name).map(Target::ids).transpose().map_err(|why| format!("--{name}: {why}"))?;
+        settings.target = ids.map_or(settings.target, target);
     }
     // What is wrong with them is said while it is typed.
     units::make(spec, &settings).map_err(|why| format!("{}: {why}", spec.name))?;

@@ -64,7 +64,9 @@ impl LiveSource {
     fn join(&mut self, at: usize, wanted: &Event) -> Result<Option<String>, String> {
         let slot = &mut self.attachment.slots[at];
         if !slot.event.for_units {
-            let narrow = wanted.machine_wide && !slot.event.machine_wide && self.attachment.is_narrow;
+            // A clock samples what runs, which of the target is enough.
+            let sees_all = wanted.machine_wide && wanted.tracepoint.is_some();
+            let narrow = sees_all && !slot.event.machine_wide && self.attachment.is_narrow;
             let words = || format!("{} is measured of the target only: the unit gets no more than that", wanted.name);
             return Ok(missed(slot, wanted, &self.attachment.common).or_else(|| narrow.then(words)));
         }

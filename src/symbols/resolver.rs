@@ -498,15 +498,16 @@ mod tests {
         let mut head: Vec<u8> = [0x4a69_5444u32, 1, 40, 62, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
         head.resize(40, 0);
         file.write_all(&head).expect("written");
+        let dump: Arc<[u8]> = file.path().as_os_str().as_encoded_bytes().into();
         let mut load = |time: u64, name: &str| {
             let size = 16 + 40 + name.len() as u32 + 1;
-            let words = [time, 0, 0x1000, 0x1000, 0x40, 1].iter().flat_map(|word| word.to_le_bytes());
-            let record = [0, size].iter().flat_map(|word: &u32| word.to_le_bytes()).chain(words);
-            let record: Vec<u8> = record.chain(name.bytes()).chain([0]).collect();
+            let mut record: Vec<u8> = [0, size].iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+            let words = [time, 0, 0x1000, 0x1000, 0x40, 1];
+            record.extend(words.iter().flat_map(|word: &u64| word.to_le_bytes()));
+            record.extend(name.bytes().chain([0]));
             file.write_all(&record).expect("written");
         };
         load(10, "first");
-        let dump: Arc<[u8]> = file.path().as_os_str().as_encoded_bytes().into();
         let path = format!("/tmp/perf-none-{pid}.map");
         let of = dso(Path::new(&path), FileId::None);
         let of = Dso { kind: DsoKind::Anon, via: Some((pid, 0, 0x10000)), dump: Some(dump), ..of };

@@ -354,10 +354,11 @@ impl Unit for MultiTrace {
             {
                 self.pair(open.with, &seen, &key, hit, cx);
             }
-            if begins && self.open.len() < MAX_OPEN {
-                if let Some(before) = self.open.replace(key, step, seen.time, seen.clone()) {
-                    *self.unpaired.entry(before.with.event).or_default() += u64::from(cx.counts(before.with.cpu));
-                }
+            if begins
+                && self.open.len() < MAX_OPEN
+                && let Some(before) = self.open.replace(key, step, seen.time, seen.clone())
+            {
+                *self.unpaired.entry(before.with.event).or_default() += u64::from(cx.counts(before.with.cpu));
             }
         }
         self.recent.remember(seen);

@@ -328,13 +328,14 @@ impl Unit for RunDelay {
         }
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
-            // Who is woken while it still has its CPU does not wait.
-            Some(SchedEvent::Wakeup(wakeup)) if !self.runs_on(wakeup.cpu, wakeup.tid) => {
-                if self.waiting.get(&wakeup.tid).is_none() {
+            // A task that is woken while it has its CPU, or waits for one, begins no wait.
+            Some(SchedEvent::Wakeup(wakeup)) => {
+                let begins = !self.runs_on(wakeup.cpu, wakeup.tid) && self.waiting.get(&wakeup.tid).is_none();
+                if begins {
                     self.waiting.begin(wakeup.tid, Why::Wakeup, hit.time, ());
                 }
             }
-            _ => {}
+            None => {}
         }
     }
 

@@ -157,6 +157,7 @@ impl Series for Pairing {
 mod tests {
     use rustc_hash::FxHashMap;
 
+    use super::*;
     use crate::ingest::replay;
     use crate::ingest::replay::whole;
 
@@ -197,5 +198,45 @@ mod tests {
         .expect("replays");
         assert!(by_hand.0 > 50, "{by_hand:?}");
         assert_eq!(sum, by_hand);
+    }
+
+    /// Calls of threads whose numbers change and come again, and returns with other numbers than their calls.
+    #[test]
+    fn calls_follow_their_threads() {
+        let field = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+                     \tfield:long id;\toffset:8;\tsize:8;\tsigned:1;\n";
+        let text = format!("name: sys\nID: 1\nformat:\n{field}\nprint fmt: \"\"\n");
+        let id = Format::parse("raw_syscalls", &text, false).expect("a format").field("id").expect("a field").clone();
+        let pairing = || Pairing {
+            begin: 0,
+            end: 1,
+            key: Key::Thread(&["id"]),
+            fields: [vec![id.clone()], vec![id.clone()]],
+            big: false,
+            name: "syscall-time".to_owned(),
+            begun: OpenSpans::one_by_one(),
+        };
+        let call = |pairing: &mut Pairing, event: u16, tid: i32, number: i64, time: u64| {
+            let raw = [[0; 8], number.to_le_bytes()].concat();
+            let sample = Sample { tid, time, raw: &raw, ..Sample::default() };
+            pairing.sample(event, &sample, Some(SiteId(0))).map(|(_, ns)| ns)
+        };
+        let exec = ThreadChange::Exec { pid: 10, from: Some(11), gone: Vec::new() };
+        let mut one = pairing();
+        assert_eq!(call(&mut one, 1, 11, 59, 5), None, "a return alone");
+        call(&mut one, 0, 11, 322, 10);
+        one.thread_changed(&exec);
+        assert_eq!(call(&mut one, 1, 10, 59, 17), Some(7), "execveat returns as execve, with another number");
+        call(&mut one, 0, 11, 0, 20);
+        one.thread_changed(&ThreadChange::Ended { pid: 11, tid: 11 });
+        assert_eq!(call(&mut one, 1, 11, 0, 25), None, "another thread of the number");
+        call(&mut one, 0, 11, 0, 30);
+        call(&mut one, 0, 11, 1, 40);
+        assert_eq!(call(&mut one, 1, 11, 1, 43), Some(3), "the first one's return was not seen");
+        call(&mut one, 0, 11, 15, 50);
+        assert_eq!(call(&mut one, 1, 11, -1, 52), Some(2), "a signal's handler");
+        call(&mut one, 0, 11, 0, 60);
+        one.forget(1);
+        assert_eq!(call(&mut one, 1, 11, 0, 70), None, "records were lost");
     }
 }

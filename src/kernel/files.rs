@@ -41,6 +41,8 @@ pub struct NewFile {
 struct Place {
     folder: OwnedFd,
     name: OsString,
+    /// The name that the user gave, which a link may have led on to another.
+    asked: OsString,
     temporary: OsString,
     /// The temporary file as the user can find it.
     shown: PathBuf,
@@ -54,17 +56,28 @@ impl NewFile {
 
     /// A new file with a mode, less the umask.
     pub(crate) fn with_mode(target: &Path, mode: u32) -> io::Result<Self> {
-        let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        if target.is_dir() {
-            return Err(Errno::ISDIR.into());
+        let name_of = |path: &Path| path.file_name().map(OsStr::to_owned).ok_or(Errno::INVAL);
+        let asked = name_of(target)?;
+        let mut target = target.to_owned();
+        for _ in 0..MOST_LINKS {
+            if target.is_dir() {
+                return Err(Errno::ISDIR.into());
+            }
+            if is_written_directly(&target) {
+                let file = File::options().write(true).truncate(true).open(&target)?;
+                return Ok(Self { file, place: None });
+            }
+            let above = target.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if let Some(next) = followed(&target)? {
+                target = above.join(next);
+                continue;
+            }
+            let folder = openat(CWD, above, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            let mut new = Self::begin(folder, above, &name_of(&target)?, mode)?;
+            new.place.iter_mut().for_each(|place| place.asked.clone_from(&asked));
+            return Ok(new);
         }
-        if is_written_directly(target) {
-            let file = File::options().write(true).truncate(true).open(target)?;
-            return Ok(Self { file, place: None });
-        }
-        let above = target.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = openat(CWD, above, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Self::begin(folder, above, name, mode)
+        Err(Errno::LOOP.into())
     }
 
     fn begin(folder: OwnedFd, above: &Path, name: &OsStr, mode: u32) -> io::Result<Self> {
@@ -75,7 +88,7 @@ impl NewFile {
             match openat(&folder, &temporary, flags, Mode::from_raw_mode(mode)) {
                 Ok(fd) => {
                     let shown = above.join(&temporary);
-                    let place = Place { folder, name: name.to_owned(), temporary, shown };
+                    let place = Place { folder, name: name.to_owned(), asked: name.to_owned(), temporary, shown };
                     return Ok(Self { file: fd.into(), place: Some(place) });
                 }
                 Err(Errno::EXIST) => {}
@@ -115,9 +128,9 @@ impl NewFile {
         put().map_err(|error| io::Error::new(error.kind(), format!("{error}; it is kept as {}", place.shown.display())))
     }
 
-    /// Gives it another name in the same folder.
+    /// Gives it another name in the same folder; the one that the user gave stays where its link leads.
     pub(crate) fn call(&mut self, name: &OsStr) {
-        if let Some(place) = &mut self.place {
+        if let Some(place) = self.place.as_mut().filter(|place| place.asked != name) {
             place.name = name.to_owned();
         }
     }
@@ -150,6 +163,26 @@ impl Drop for NewFile {
             let _ = unlinkat(&place.folder, &place.temporary, AtFlags::empty());
         }
     }
+}
+
+/// The links that may lead from one to another, as the kernel has it (MAXSYMLINKS).
+const MOST_LINKS: usize = 40;
+
+/// Returns where a link leads whose owner we trust; `None` for a name that is not a link. A file in the link's place
+/// would be on another file system than the user chose.
+///
+/// # Errors
+/// A link of another user could lead to any file that we may write.
+fn followed(name: &Path) -> io::Result<Option<PathBuf>> {
+    let meta = match std::fs::symlink_metadata(name) {
+        Ok(meta) if meta.is_symlink() => meta,
+        _ => return Ok(None),
+    };
+    if !trusted().contains(&meta.uid()) {
+        let why = "it is a link of another user, which is not followed; remove it, or name the file that it leads to";
+        return Err(io::Error::other(why));
+    }
+    std::fs::read_link(name).map(Some)
 }
 
 /// True if a name is a device's, a pipe's or a descriptor's, by somebody whom we trust: what others planted is
@@ -295,14 +328,61 @@ mod tests {
     }
 
     #[test]
+    fn links_of_ours_lead_to_the_file_and_stay() {
+        let dir = tempfile::tempdir().expect("dir");
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("big")).expect("made");
+        // Relative to the link's own folder, by way of another link, to a file that is there or not.
+        symlink("big/second", at("first")).expect("linked");
+        symlink(at("big/p.data"), at("big/second")).expect("linked");
+        for text in ["one", "two"] {
+            let mut new = NewFile::create(&at("first")).expect("created");
+            new.write_all(text.as_bytes()).expect("written");
+            new.call(OsStr::new("first"));
+            new.commit_beside_old().expect("put");
+            assert_eq!(std::fs::read_to_string(at("big/p.data")).expect("there"), text);
+        }
+        assert_eq!(listed(&at("big")), ["p.data", "p.data.old", "second"]);
+        assert!(["first", "big/second"].iter().all(|name| at(name).is_symlink()));
+        // Parts of a series stand beside it under names of their own.
+        let mut part = NewFile::create(&at("first")).expect("created");
+        part.call(OsStr::new("first.1"));
+        part.commit().expect("put");
+        assert_eq!(listed(&at("big")), ["first.1", "p.data", "p.data.old", "second"]);
+        symlink("round", at("round")).expect("linked");
+        assert_eq!(written(&at("round")).expect_err("a circle").raw_os_error(), Some(libc::ELOOP));
+        symlink("nowhere/p.data", at("lost")).expect("linked");
+        assert_eq!(written(&at("lost")).expect_err("no folder").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_link_of_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("dir");
+        let (victim, target, own) = (dir.path().join("victim"), dir.path().join("p.data"), dir.path().join("own"));
+        std::fs::write(&victim, "kept").expect("written");
+        symlink(&victim, &target).expect("planted");
+        std::os::unix::fs::lchown(&target, Some(12_345), None).expect("given away");
+        // A link of ours that leads to it is of no help.
+        symlink(&target, &own).expect("linked");
+        for name in [&target, &own] {
+            let why = written(name).expect_err("not followed").to_string();
+            assert!(why.contains("a link of another user") && why.contains("remove it"), "{why}");
+        }
+        assert_eq!(std::fs::read_to_string(&victim).expect("there"), "kept");
+        assert!(target.is_symlink());
+    }
+
+    #[test]
     fn a_planted_link_is_replaced_and_not_followed() {
         let dir = tempfile::tempdir().expect("dir");
         let (victim, target) = (dir.path().join("victim"), dir.path().join("perf.data"));
         std::fs::write(&victim, "kept").expect("written");
-        symlink(&victim, &target).expect("planted");
         let mut new = NewFile::create(&target).expect("created");
         new.write_all(b"new").expect("written");
-        // Planted again while it is written, and where the old one goes.
+        // Planted while it is written, and where the old one goes.
         symlink(&victim, dir.path().join("perf.data.old")).expect("planted");
         new.commit_beside_old().expect("put");
         assert_eq!(std::fs::read_to_string(&victim).expect("there"), "kept");
@@ -354,10 +434,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        // A stranger's link or pipe is not where we write.
-        std::os::unix::fs::lchown(&link, Some(12_345), None).expect("given away");
-        written(&link).expect("written");
-        assert!(std::fs::symlink_metadata(&link).expect("there").is_file());
+        // A stranger's pipe is not where we write.
         let pipe = dir.path().join("pipe");
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(CWD, &pipe, fifo, Mode::from_raw_mode(0o666), 0).expect("made");

@@ -286,22 +286,49 @@ fn wait(
             return Ok(fate.code(false));
         }
         if signal != 0 || args.count.is_some_and(|n| round > n) {
-            child.as_mut().map_or(Ok(()), |child| end_of(child, signal))?;
-            return Ok(fate.code(true));
+            if let Some(child) = child {
+                end_of(child, end.as_ref(), signal, stop)?;
+            }
+            // Like perf, the program ends with the signal's code where the command outlives it.
+            let last = stop.load(Ordering::Relaxed) as u8;
+            return Ok(fate.running().map_or_else(|| fate.code(true), |_| 128 + last));
         }
         let left = interval.map_or(PATIENCE, |i| (i * round).saturating_sub(started.elapsed()).min(PATIENCE));
         rest(end.as_ref(), left);
     }
 }
 
-/// Waits for the command's end. A Ctrl-C of the terminal has reached it by itself, other signals end only us unless
-/// they are passed on.
-fn end_of(child: &mut RunningCommand, signal: i32) -> std::io::Result<()> {
-    if let Some(signal) = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::INT) {
+/// Waits for the command's end. A Ctrl-C of the terminal has reached it as well, other signals are passed on. A
+/// stopped command is ended, as is one that still runs when a second signal comes or, but for Ctrl-C, the time is over.
+fn end_of(child: &mut RunningCommand, end: Option<&OwnedFd>, signal: i32, stop: &AtomicUsize) -> std::io::Result<()> {
+    let passed_on = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::INT);
+    if let Some(signal) = passed_on {
         child.signal(signal);
     }
-    child.wait()
+    let begun = Instant::now();
+    let mut until = passed_on.map(|_| begun + spawn::FAREWELL);
+    stop.store(0, Ordering::Relaxed);
+    while child.ended()?.is_none() {
+        if until.is_some_and(|until| Instant::now() >= until) || stop.load(Ordering::Relaxed) != 0 {
+            child.end();
+            break;
+        }
+        if child.is_stopped() {
+            // It heeds the signal as soon as it is continued.
+            child.signal(Signal::from_named_raw(signal).unwrap_or(Signal::TERM));
+            child.signal(Signal::CONT);
+            until = Some(until.unwrap_or(begun + HEED));
+        }
+        rest(end, PATIENCE);
+    }
+    if signal != 0 {
+        stop.store(signal as usize, Ordering::Relaxed);
+    }
+    Ok(())
 }
+
+/// The time in which a command that was stopped heeds a signal.
+const HEED: Duration = Duration::from_secs(1);
 
 /// The longest time until a signal is seen.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::Access;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
 use rustix::stdio::stderr;
 
 use super::privilege;
@@ -80,6 +80,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     let gate_raw = gate.as_raw_fd();
     let hold = move || {
         super::own_memory::leave_children_as_they_are();
+        super::limits::leave_children_their_files();
         // The child's copy of the write end must go, or the read below would never see its end.
         // SAFETY: only this forked child's descriptor table is touched, and nothing in the child
         // uses that descriptor again.
@@ -93,7 +94,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
             _ => unsafe { libc::_exit(0) },
         }
     };
-    // SAFETY: between fork and exec the closure makes only prctl, close, getpid, write and read calls,
+    // SAFETY: between fork and exec the closure makes only prctl, setrlimit, close, getpid, write and read calls,
     // all async-signal-safe, and does not allocate.
     unsafe { cmd.pre_exec(hold) };
     let spawning = crate::kernel::thread("spawn", move || cmd.spawn())?;
@@ -101,7 +102,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
         4 => {
             let (program, pid) = (program.clone(), i32::from_le_bytes(pid));
-            Ok(HeldCommand { program, pid, gate, spawning, fate: Fate::default() })
+            Ok(HeldCommand { program, pid, gate, spawning, fate: Fate::of(pid) })
         }
         _ => match spawning.join() {
             Ok(Err(error)) => Err(named(program, error)),
@@ -167,7 +168,7 @@ pub struct RunningCommand {
 }
 
 /// The time that a command has to end when it is told to; one that does not heed that is left to itself.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
 impl RunningCommand {
     #[cfg(test)]
@@ -188,7 +189,8 @@ impl RunningCommand {
         Ok(ended)
     }
 
-    /// Waits until it ends by itself, or by a signal that was passed on to it.
+    /// Waits until it ends by itself.
+    #[cfg(test)]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         self.fate.is(self.child.wait()?, false);
         Ok(())
@@ -199,12 +201,18 @@ impl RunningCommand {
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
+    /// Returns whether a signal has stopped it: it heeds no other one until it is continued.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let how = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), how), Ok(Some(_)))
+    }
+
     /// A descriptor that is readable when it has ended.
     pub(crate) fn end_fd(&self) -> Option<OwnedFd> {
         pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).ok()
     }
 
-    /// Has it end, where it runs still, as perf does: by SIGTERM.
+    /// Has it end, where it runs still, as perf does: by SIGTERM. A stopped command is continued, so that it can.
     pub(crate) fn end(&mut self) {
         if !matches!(self.ended(), Ok(None)) {
             return;
@@ -214,6 +222,9 @@ impl RunningCommand {
         while Instant::now() < until {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return self.fate.is(status, true);
+            }
+            if self.is_stopped() {
+                self.signal(Signal::CONT);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -228,17 +239,30 @@ impl Drop for RunningCommand {
 
 /// How a command ended, for those who say so when its owner is gone.
 #[derive(Clone, Debug, Default)]
-pub struct Fate(Arc<OnceLock<(ExitStatus, bool)>>);
+pub struct Fate {
+    /// The command's process; 0 where there is no command.
+    pid: i32,
+    ended: Arc<OnceLock<(ExitStatus, bool)>>,
+}
 
 impl Fate {
+    fn of(pid: i32) -> Self {
+        Self { pid, ended: Arc::default() }
+    }
+
     fn is(&self, status: ExitStatus, told: bool) {
-        let _ = self.0.set((status, told));
+        let _ = self.ended.set((status, told));
+    }
+
+    /// Returns the process of a command that has not ended yet.
+    pub(crate) fn running(&self) -> Option<i32> {
+        (self.pid > 0 && self.ended.get().is_none()).then_some(self.pid)
     }
 
     /// The exit code of what ran the command: the command's own, as a shell has it. A command that was told to end as
     /// no more was to be measured did not fail; where a signal `interrupted` the measurement, both were.
     pub(crate) fn code(&self, interrupted: bool) -> u8 {
-        match self.0.get() {
+        match self.ended.get() {
             Some((status, told)) if !told || interrupted => describe(*status).1 as u8,
             _ => 0,
         }
@@ -292,6 +316,16 @@ mod tests {
         drop(command);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
         assert_eq!([false, true].map(|interrupted| fate.code(interrupted)), [0, 143]);
+        // It cannot heed a signal while it is stopped.
+        let (fate, command) = start("kill -STOP $$; exec sleep 60");
+        while !command.is_stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (pid, began) = (command.pid(), Instant::now());
+        assert_eq!(fate.running(), Some(pid));
+        drop(command);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists() && began.elapsed() < FAREWELL);
+        assert_eq!((fate.code(true), fate.running()), (143, None));
         // It may end in its own way.
         let (fate, command) = start("trap 'exit 3' TERM; while :; do sleep 0.05; done");
         std::thread::sleep(Duration::from_millis(200));

@@ -44,6 +44,18 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Waits until a process has ended.
+pub fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("wait") {
+            return status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// How many events of the kernel a process has open.
 pub fn events(pid: u32) -> usize {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::common::process::{ended, until};
 use crate::common::{allowed, program, run};
 
 /// Times of a run stand among events; a run has what a shell is to do before and after it, and 0 of them never end.
@@ -51,6 +52,24 @@ fn runs_have_times_and_what_stands_beside_them() {
     assert!(runs() >= 3, "{} runs", runs());
     run(Command::new("kill").args(["-INT", &child.id().to_string()]));
     assert!(child.wait().expect("it ends").code().is_some());
+}
+
+/// A command that has stopped itself heeds no signal but SIGKILL until it is continued.
+#[test]
+fn a_stopped_command_does_not_keep_it() {
+    needs!(allowed());
+    for (command, signal, code) in [("stat", "-TERM", 143), ("stat", "-INT", 130), ("record", "-TERM", 143)] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let script = "echo $$ > pid; kill -STOP $$; exec sleep 60";
+        let mut ours = program();
+        ours.current_dir(dir.path()).args([command, "-o", "out", "-e", "cpu-clock", "--", "sh", "-c", script]);
+        let mut ours = ours.spawn().expect("it runs");
+        let pid = || std::fs::read_to_string(dir.path().join("pid")).unwrap_or_default().trim().to_owned();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid())).unwrap_or_default();
+        until("the command is stopped", || state().contains(") T "));
+        run(Command::new("kill").args([signal, &ours.id().to_string()]));
+        assert_eq!((ended(&mut ours).code(), state()), (Some(code), String::new()), "{command} {signal}");
+    }
 }
 
 #[test]

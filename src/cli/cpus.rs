@@ -12,6 +12,7 @@ use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::engine::host::HostWatch;
 use crate::engine::softirqs::Tracer;
 use crate::engine::{Engine, Options, Request};
+use crate::kernel::cpus::format_list;
 use crate::kernel::host::Roots;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
@@ -22,7 +23,7 @@ use crate::symbols::SymbolOptions;
 
 use super::args::{Cpus, Format};
 use super::config;
-use super::output::{complain, print, print_json_line, timed_csv};
+use super::output::{complain, print, print_csv, print_json_line, timed_csv};
 use super::signals;
 use super::source_config::{self, cpu_list, points};
 use super::usage;
@@ -49,6 +50,8 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
     let mut sampler = Sampler::start();
     let mut found = Vec::new();
     let mut said = Vec::new();
+    let mut offline = Offline::default();
+    offline.changes(&first, chosen.as_deref()).iter().for_each(|change| complain(change));
     let mut printed = 0;
     while args.count.is_none_or(|count| printed < count) {
         if !wait(&mut reader, interval, &stop) {
@@ -61,6 +64,7 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
                 said.push(note.clone());
             }
         }
+        offline.changes(&view, chosen.as_deref()).iter().for_each(|change| complain(change));
         let times = tracer.as_ref().and_then(Tracer::times);
         let facts = FindingInput {
             host: Some(&view),
@@ -85,6 +89,29 @@ pub(crate) fn run(args: Cpus) -> anyhow::Result<u8> {
         printed += 1;
     }
     Ok(0)
+}
+
+/// The CPUs that are offline.
+#[derive(Debug, Default)]
+struct Offline(Vec<u32>);
+
+impl Offline {
+    /// Returns sentences about chosen CPUs that went offline or came back since the last view.
+    fn changes(&mut self, view: &HostView, chosen: Option<&[u32]>) -> Vec<String> {
+        let rows = view.rows.iter().filter(|row| !row.online).map(|row| row.cpu);
+        let now: Vec<u32> = rows.filter(|cpu| chosen.is_none_or(|list| list.contains(cpu))).collect();
+        let before = std::mem::replace(&mut self.0, now.clone());
+        let only =
+            |list: &[u32], not: &[u32]| -> Vec<u32> { list.iter().filter(|cpu| !not.contains(cpu)).copied().collect() };
+        let sentence = |cpus: Vec<u32>, one: &str, many: &str| match cpus.as_slice() {
+            [] => None,
+            [cpu] => Some(format!("CPU {cpu} {one}")),
+            _ => Some(format!("CPUs {} {many}", format_list(&cpus))),
+        };
+        let went = sentence(only(&now, &before), "is offline", "are offline");
+        let came = sentence(only(&before, &now), "is online again", "are online again");
+        went.into_iter().chain(came).collect()
+    }
 }
 
 /// Samples a second of each CPU.
@@ -215,7 +242,7 @@ fn show(
             out.push('\n');
             print(&out)?;
         }
-        Format::Csv => print(&timed_csv(&table, &format!("{seconds:.3}"), first))?,
+        Format::Csv => print_csv(&timed_csv(&table, &format!("{seconds:.3}"), first))?,
         Format::Json => {
             let found: Vec<_> = found
                 .iter()
@@ -240,4 +267,24 @@ fn show(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::sampler::CpuRow;
+
+    #[test]
+    fn cpus_that_go_and_come_are_reported_once() {
+        let view = |offline: &[u32]| {
+            let row = |cpu| CpuRow { cpu, online: !offline.contains(&cpu), ..CpuRow::default() };
+            HostView { rows: (0..5).map(row).collect(), ..HostView::default() }
+        };
+        let mut offline = Offline::default();
+        let mut changes = |list: &[u32]| offline.changes(&view(list), Some(&[0, 1, 2, 3]));
+        assert_eq!(changes(&[4]), [""; 0], "CPU 4 was not chosen");
+        assert_eq!(changes(&[1, 4]), ["CPU 1 is offline"]);
+        assert_eq!(changes(&[1]), [""; 0]);
+        assert_eq!(changes(&[0, 2, 3]), ["CPUs 0,2-3 are offline", "CPU 1 is online again"]);
+    }
 }

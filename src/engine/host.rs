@@ -122,6 +122,7 @@ impl HostWatch {
             self.read_seldom();
         }
         self.cuts += 1;
+        self.follow_hotplug();
         let slow = &mut self.slow;
         read_matrix(&mut self.softirqs_file, &mut slow.softirqs);
         slow.interrupts.cpus.clear();
@@ -154,6 +155,19 @@ impl HostWatch {
         (100.0 * cpu.saturating_sub(cpu_then) as f64 / at.saturating_sub(then).max(1) as f64) as f32
     }
 
+    /// Reads the topology and /proc/stat again where CPUs went offline or came online since the last time.
+    fn follow_hotplug(&mut self) {
+        let is_same = |cpus: &[u32]| cpus.len() == self.stat.cpus.len();
+        if is_same(&self.cpus.topology().online) {
+            return;
+        }
+        if Topology::online(&self.roots.sys) != self.cpus.topology().online {
+            self.cpus.set_topology(Topology::read(&self.roots.sys));
+            self.find_ksoftirqd();
+            self.tick();
+        }
+    }
+
     fn notes(&mut self, view: &HostView) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         let (shown, online) = (self.stat.cpus.len(), self.cpus.topology().online.len());
@@ -170,8 +184,7 @@ impl HostWatch {
 
     fn read_seldom(&mut self) {
         self.quotas.find();
-        let fits = self.stat.cpus.len() == self.cpus.topology().online.len();
-        if self.cuts > 0 && (self.cuts.is_multiple_of(TOPOLOGY) || !fits) {
+        if self.cuts > 0 && self.cuts.is_multiple_of(TOPOLOGY) {
             self.cpus.set_topology(Topology::read(&self.roots.sys));
             self.find_ksoftirqd();
         }
@@ -371,5 +384,27 @@ mod tests {
         std::fs::write(dir.path().join("stat"), "cpu  1 2 3 4\ncpu0 1 2 3 4\n").expect("write");
         let notes = HostWatch::new(roots).cut().notes;
         assert!(notes[0].contains("1 of 8 CPUs"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_cpu_that_goes_offline_is_not_taken_for_a_container() {
+        let dir = tempfile::tempdir().expect("dir");
+        let roots = Roots { proc: dir.path().into(), sys: dir.path().into() };
+        std::fs::create_dir_all(dir.path().join("devices/system/cpu")).expect("made");
+        let online = |list: &str, cpus: &[u32]| {
+            let lines: String = cpus.iter().map(|cpu| format!("cpu{cpu} 1 2 3 4 5 6 7 8 0 0\n")).collect();
+            std::fs::write(dir.path().join("stat"), format!("cpu  1 2 3 4\n{lines}")).expect("written");
+            std::fs::write(dir.path().join("devices/system/cpu/online"), list).expect("written");
+            std::fs::write(dir.path().join("devices/system/cpu/present"), "0-1").expect("written");
+        };
+        online("0-1", &[0, 1]);
+        let mut reader = HostWatch::new(roots);
+        for (list, cpus) in [("0-1", &[0, 1][..]), ("0", &[0]), ("0-1", &[0, 1])] {
+            online(list, cpus);
+            let view = reader.cut();
+            let offline: Vec<u32> = view.rows.iter().filter(|row| !row.online).map(|row| row.cpu).collect();
+            let about_cpus = view.notes.iter().find(|note| note.contains("CPUs"));
+            assert_eq!((offline.len(), about_cpus), (2 - cpus.len(), None), "{list}");
+        }
     }
 }

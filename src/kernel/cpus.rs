@@ -35,16 +35,41 @@ pub(crate) fn format_list(cpus: &[u32]) -> String {
     out
 }
 
-/// The CPUs that are online now.
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+const STAT: &str = "/proc/stat";
+
+/// The CPUs that are online now: those that /sys lists, else those of /proc/stat, else those that may run this thread.
+///
+/// # Errors
+/// When none of the three is there.
 pub fn online() -> io::Result<Vec<u32>> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-    parse_list(&text).map_err(io::Error::other)
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let some = |cpus: Vec<u32>| (!cpus.is_empty()).then_some(cpus);
+    let found = some(parse_list(&read(ONLINE)).unwrap_or_default())
+        .or_else(|| some(of_stat(&read(STAT))))
+        .or_else(|| some(allowed()));
+    found.ok_or_else(|| io::Error::other(format!("neither {ONLINE} nor {STAT} lists CPUs")))
+}
+
+/// The CPUs that have a line in /proc/stat, which are those that are online (proc_stat(5)).
+fn of_stat(text: &str) -> Vec<u32> {
+    let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
+    text.lines().filter_map(number).collect()
+}
+
+/// The CPUs that may run this thread.
+fn allowed() -> Vec<u32> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
 /// The number of CPUs that the machine could have, for perf.data's NRCPUS.
 pub(crate) fn possible() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    parse_list(&text).map_or(1, |cpus| cpus.len().max(1))
+    let listed = parse_list(&text).map_or(0, |cpus| cpus.len());
+    let highest = || online().ok().and_then(|cpus| cpus.last().copied()).unwrap_or_default();
+    if listed > 0 { listed } else { highest() as usize + 1 }
 }
 
 #[cfg(test)]
@@ -60,5 +85,14 @@ mod tests {
         assert_eq!(parse_list("0-4294967295"), Err("0-4294967295".to_owned()));
         assert_eq!(format_list(&[0, 1, 2, 3, 32]), "0-3,32");
         assert_eq!(format_list(&[7]), "7");
+    }
+
+    #[test]
+    fn cpus_are_found_without_sys() {
+        let online = online().expect("CPUs");
+        assert_eq!(of_stat(&std::fs::read_to_string(STAT).expect("proc")), online);
+        assert_eq!(of_stat("cpu  1 2\ncpu0 1 2\ncpu17 1 2\ncpux 3\nintr 9 cpu4\n"), [0, 17]);
+        assert!(!allowed().is_empty() && allowed().iter().all(|cpu| online.contains(cpu)));
+        assert!(possible() >= online.len());
     }
 }

@@ -146,9 +146,12 @@ pub(crate) fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
     }
 }
 
-/// The threads of a process, in order of tid.
+/// The threads of a process, in order of tid. Without procfs only its first thread is known.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let mut found: Vec<i32> = numbers(&format!("/proc/{pid}/task")).collect();
+    if found.is_empty() && !is_mounted() && exists(pid) {
+        found.push(pid);
+    }
     found.sort_unstable();
     found
 }
@@ -179,8 +182,23 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     Some(Stat { state, parent, start })
 }
 
+/// True if procfs is mounted.
+fn is_mounted() -> bool {
+    std::path::Path::new("/proc/self").exists()
+}
+
+/// True if the kernel knows a task of this number, whoever's it is.
+fn exists(tid: i32) -> bool {
+    let task = rustix::process::Pid::from_raw(tid).filter(|_| tid > 0);
+    let asked = task.map(rustix::process::test_kill_process);
+    matches!(asked, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
+}
+
 /// True if a thread still runs: it is there, and no zombie that waits to be asked for its status.
 pub(crate) fn is_running(tid: i32) -> bool {
+    if !is_mounted() {
+        return exists(tid);
+    }
     stat(tid).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X' | b'x'))
 }
 

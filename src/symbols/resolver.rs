@@ -353,7 +353,8 @@ impl Resolver {
         }
         let cached = || find_file::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
         let path = self.options.kallsyms(dso).map(Path::to_owned).or_else(cached);
-        match path.map(|path| Kallsyms::read(&path)) {
+        let named = |path: &Path, e| format!("the kernel's symbols cannot be read from {}: {e}", path.display());
+        match path.map(|path| Kallsyms::read(&path).map_err(|e| named(&path, e))) {
             Some(Ok(kernel)) if kernel.restricted => {
                 let why = match self.options.kallsyms.as_deref() {
                     Some(path) if path != Path::new("/proc/kallsyms") => {
@@ -368,8 +369,8 @@ impl Resolver {
                 LoadedFiles::new(Vec::new())
             }
             Some(Ok(kernel)) => moved(kernel.table, kernel.text, dso),
-            Some(Err(e)) => {
-                self.problems.push((dso.id, format!("the kernel's symbols cannot be read: {e}").into()));
+            Some(Err(why)) => {
+                self.problems.push((dso.id, why.into()));
                 LoadedFiles::new(Vec::new())
             }
             None => LoadedFiles::new(Vec::new()),

@@ -35,7 +35,7 @@ impl Topology {
             let text = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
             parse_list(&text).unwrap_or_default()
         };
-        let (online, present) = (list("online"), list("present"));
+        let (online, present) = (Self::online(sys), list("present"));
         let offline = present.iter().filter(|cpu| !online.contains(cpu)).copied().collect();
         let last = online.iter().chain(&present).max().map_or(0, |cpu| *cpu as usize + 1);
         let mut places: Vec<CpuPlace> = (0..last).map(|cpu| place(&dir.join(format!("cpu{cpu}/topology")))).collect();
@@ -47,6 +47,12 @@ impl Topology {
             }
         }
         Self { online, offline, isolated: list("isolated"), nohz_full: list("nohz_full"), places }
+    }
+
+    /// Reads which CPUs are online.
+    pub(crate) fn online(sys: &Path) -> Vec<u32> {
+        let text = std::fs::read_to_string(sys.join("devices/system/cpu/online")).unwrap_or_default();
+        parse_list(&text).unwrap_or_default()
     }
 
     pub(crate) fn place(&self, cpu: u32) -> CpuPlace {

@@ -1,10 +1,11 @@
 //! Colours and theme of a session: what was asked for, what is configured, what the terminal is.
 
+use crate::panel::charset::Charset;
 use crate::ui::term;
 use crate::ui::theme::{Depth, Themes};
 
 use super::args::View;
-use super::output::complain;
+use super::output::{charset, complain};
 use super::{Usage, config, usage};
 
 /// Chooses the themes of a session and the name of the first: `auto` for what suits the terminal.
@@ -13,7 +14,8 @@ pub(crate) fn choose(view: &View) -> anyhow::Result<(Themes, String)> {
     let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
     let depth = depth.unwrap_or_else(Depth::detect);
     term::own_colors();
-    let themes = config::themes(depth);
+    let mut themes = config::themes(depth);
+    themes.charset = if view.ascii { Charset::Ascii } else { charset() };
     let names = || themes.names().collect::<Vec<_>>().join(", ");
     let none = |name: &str| format!("no theme is called {name}: there are auto, {}", names());
     // What is typed must be right; a configuration never keeps the program from working.

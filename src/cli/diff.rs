@@ -19,7 +19,7 @@ use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 use super::args::{Compute, Diff, DiffFormat, OrderSide, PerArg, Recording};
 use super::chosen::{chosen_events, foremost, keys_of, say_foremost};
 use super::open;
-use super::output::{self, complain, print, print_json, texts};
+use super::output::{self, complain, print, print_csv, print_json, texts};
 use super::usage;
 
 /// A recording and the event of it that is compared.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: Diff) -> anyhow::Result<u8> {
                 "per": per.unit_label(), "test": "two-proportion z, 95 %", "rows": list });
             print_json(&all)?;
         }
-        DiffFormat::Csv => print(&table(&rows, &keys, &shape).to_csv())?,
+        DiffFormat::Csv => print_csv(&table(&rows, &keys, &shape).to_csv())?,
         DiffFormat::Text if args.separator.is_some() => {
             let separator = args.separator.as_deref().unwrap_or_default();
             print(&table(&rows, &keys, &shape).to_separated(separator))?;

@@ -3,11 +3,14 @@
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
 use crate::kernel::files::{NewFile, open_named, unwritten};
+use crate::kernel::privilege;
 use crate::panel::Table;
+use crate::panel::charset::Charset;
 use crate::panel::printable::{EscapeForm, Printable};
 
 use super::args::Format;
@@ -23,9 +26,29 @@ pub(crate) fn binary() -> BufWriter<Stdout> {
     BufWriter::with_capacity(1 << 16, io::stdout())
 }
 
-/// Writes text to standard output.
+static CHARSET: OnceLock<Charset> = OnceLock::new();
+
+/// Sets the characters that the user's terminal shows, where the configuration names them.
+pub(crate) fn choose_charset(ascii: Option<bool>) {
+    if let Some(ascii) = ascii {
+        let _ = CHARSET.set(if ascii { Charset::Ascii } else { Charset::Utf8 });
+    }
+}
+
+/// The characters that the user's terminal shows.
+pub(crate) fn charset() -> Charset {
+    let of_locale = || Charset::of_locale(|name| privilege::variable(name)?.into_string().ok());
+    CHARSET.get().copied().unwrap_or_else(of_locale)
+}
+
+/// Writes text for people to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     TableOutput::Out.write(text)
+}
+
+/// Writes CSV, which is UTF-8 whatever the locale, to standard output.
+pub(crate) fn print_csv(text: &str) -> anyhow::Result<()> {
+    TableOutput::Out.write_as(EscapeForm::Text, Charset::Utf8, text)
 }
 
 /// Where a command's table goes: perf's tables are on standard error, beside what the measured command prints.
@@ -53,17 +76,17 @@ impl TableOutput {
 
     /// Writes text.
     pub(crate) fn write(&mut self, text: &str) -> anyhow::Result<()> {
-        self.write_as(EscapeForm::Text, text)
+        self.write_as(EscapeForm::Text, charset(), text)
     }
 
     /// Writes JSON as one line of many.
     pub(crate) fn write_json_line(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
-        self.write_as(EscapeForm::Json, &(serde_json::to_string(value)? + "\n"))
+        self.write_as(EscapeForm::Json, Charset::Utf8, &(serde_json::to_string(value)? + "\n"))
     }
 
-    fn write_as(&mut self, form: EscapeForm, text: &str) -> anyhow::Result<()> {
+    fn write_as(&mut self, form: EscapeForm, charset: Charset, text: &str) -> anyhow::Result<()> {
         let write = |out: &mut dyn Write| -> io::Result<()> {
-            let mut out = Printable::new(form, out);
+            let mut out = Printable::with_charset(form, charset, out);
             out.write_all(text.as_bytes())?;
             out.finish()
         };
@@ -80,7 +103,7 @@ impl TableOutput {
 
 /// Writes JSON for people, too.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    TableOutput::Out.write_as(EscapeForm::Json, &(serde_json::to_string_pretty(value)? + "\n"))
+    TableOutput::Out.write_as(EscapeForm::Json, Charset::Utf8, &(serde_json::to_string_pretty(value)? + "\n"))
 }
 
 /// Writes JSON as one line of many.
@@ -92,7 +115,7 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
 pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Text => print(&table.to_text()),
-        Format::Csv => print(&table.to_csv()),
+        Format::Csv => print_csv(&table.to_csv()),
         Format::Json => print_json(&table.to_json()),
     }
 }
@@ -101,7 +124,7 @@ pub(crate) fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
 pub(crate) fn print_events_csv(mut tables: Vec<(&str, Table)>) -> anyhow::Result<()> {
     let table = if tables.len() == 1 { tables.pop().map(|(_, table)| table) } else { None };
     let several = |tables: Vec<_>| (!tables.is_empty()).then(|| Table::of_events(tables));
-    table.or_else(|| several(tables)).map_or(Ok(()), |table| print(&table.to_csv()))
+    table.or_else(|| several(tables)).map_or(Ok(()), |table| print_csv(&table.to_csv()))
 }
 
 /// A table as CSV, one of many: each row after the time, and the heading with the first of them.
@@ -114,13 +137,31 @@ pub(crate) fn timed_csv(table: &Table, time: &str, first: bool) -> String {
     out
 }
 
-/// True if somebody sits at a terminal, on both sides.
+/// True if somebody sits at a terminal that can show a screen, on both sides.
 pub(crate) fn has_terminal() -> bool {
-    io::stdout().is_terminal() && io::stdin().is_terminal()
+    io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb()
+}
+
+/// True for a terminal that only prints lines: it can neither place nor clear anything.
+fn is_dumb() -> bool {
+    privilege::variable("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Refuses a screen on a terminal that only prints lines.
+pub(crate) fn need_cursor() -> Result<(), Usage> {
+    match is_dumb() {
+        false => Ok(()),
+        true => Err(Usage(
+            "TERM is dumb: this terminal cannot show a screen\nperfprof-tui record, report, stat and `UNIT --batch` print \
+             lines; where it is another terminal, set TERM, e.g. TERM=xterm"
+                .to_owned(),
+        )),
+    }
 }
 
 /// Refuses a screen without a terminal, with what does the same without one.
 pub(crate) fn need_terminal(instead: &str) -> Result<(), Usage> {
+    need_cursor()?;
     match has_terminal() {
         true => Ok(()),
         false => Err(Usage(format!("this needs a terminal; without one use `perfprof-tui {instead}`"))),
@@ -154,7 +195,7 @@ pub(crate) fn file(
 /// Writes what went wrong, or is worth knowing, to standard error. Lines after the first are below it, so that no name
 /// with a line's end in it says something in our name.
 pub(crate) fn complain(text: &str) {
-    let mut err = Printable::new(EscapeForm::Text, io::stderr().lock());
+    let mut err = Printable::with_charset(EscapeForm::Text, charset(), io::stderr().lock());
     let mut head = "perfprof-tui: ";
     for line in text.trim_end().lines() {
         let _ = writeln!(err, "{head}{line}");
@@ -165,8 +206,11 @@ pub(crate) fn complain(text: &str) {
 /// Prints what clap says: help as it is made, and refusals, which repeat what was typed, as text.
 pub(crate) fn print_usage(error: &clap::Error) {
     if error.use_stderr() {
-        let mut err = Printable::new(EscapeForm::Text, io::stderr().lock());
+        let mut err = Printable::with_charset(EscapeForm::Text, charset(), io::stderr().lock());
         let _ = write!(err, "{}", error.render());
+    } else if charset() == Charset::Ascii {
+        let mut out = Printable::with_charset(EscapeForm::Text, charset(), io::stdout().lock());
+        let _ = write!(out, "{}", error.render());
     } else {
         let _ = error.print();
     }

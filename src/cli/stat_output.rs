@@ -11,7 +11,7 @@ use crate::session::machine::topology::Topology;
 use crate::source::live::counters::{CountedOn, Counters};
 
 use super::args::{Format, Stat};
-use super::output::{TableOutput, complain, print, print_json, print_json_line, timed_csv};
+use super::output::{TableOutput, complain, print_csv, print_json, print_json_line, timed_csv};
 
 /// A run's figures by place.
 pub(super) type CounterRun = BTreeMap<(usize, CountedOn), CounterValue>;
@@ -162,7 +162,7 @@ impl<'a> Report<'a> {
         let table = self.table(&places, seconds);
         match self.args.format {
             Format::Text => self.out.write(&format!("{time:.3} s\n{}\n", table.to_text())),
-            Format::Csv => print(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head))),
+            Format::Csv => print_csv(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head))),
             Format::Json => {
                 let line = serde_json::json!({ "time": time, "seconds": seconds, "counters": table.to_json() });
                 print_json_line(&line)
@@ -210,7 +210,7 @@ impl<'a> Report<'a> {
                 said.into_iter().for_each(|why| complain(&format!("not supported: {why}")));
                 Ok(())
             }
-            Format::Csv => print(&table.to_csv()),
+            Format::Csv => print_csv(&table.to_csv()),
             Format::Json => print_json(&serde_json::json!({
                 "wall": wall_ns() as f64 / 1e9,
                 "runs": self.runs.len(),

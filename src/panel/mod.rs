@@ -2,6 +2,7 @@
 //! panels, so a figure looks the same wherever it is read.
 
 pub mod call_chains;
+pub mod charset;
 pub mod heatmap;
 pub mod histogram;
 pub mod listing;

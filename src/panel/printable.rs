@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::charset::{self, Charset};
 use super::text::printable;
 
 /// The form in which control characters are written.
@@ -19,6 +20,7 @@ pub enum EscapeForm {
 pub struct Printable<W: Write> {
     out: W,
     form: EscapeForm,
+    charset: Charset,
     /// The start of a character, or a CR, whose rest comes with the next write.
     rest: Vec<u8>,
 }
@@ -26,7 +28,12 @@ pub struct Printable<W: Write> {
 impl<W: Write> Printable<W> {
     /// A sink that passes on to `out`.
     pub fn new(form: EscapeForm, out: W) -> Self {
-        Self { out, form, rest: Vec::new() }
+        Self::with_charset(form, Charset::Utf8, out)
+    }
+
+    /// The same for people whose terminal shows these characters.
+    pub(crate) fn with_charset(form: EscapeForm, charset: Charset, out: W) -> Self {
+        Self { out, form, charset, rest: Vec::new() }
     }
 
     /// Writes what waits for a rest that never came, and flushes.
@@ -60,6 +67,11 @@ impl<W: Write> Printable<W> {
                     c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}")));
                 }
             }
+        }
+        if self.charset == Charset::Ascii {
+            let mut ascii = String::with_capacity(shown.len());
+            shown.chars().for_each(|c| charset::push(&mut ascii, c));
+            shown = ascii;
         }
         self.out.write_all(shown.as_bytes())
     }
@@ -128,6 +140,19 @@ mod tests {
             through(EscapeForm::Text, &[b"\xff\x1b\xe2\x82", b"\xac\r", b"\n\r", b"x\xe2"]),
             "\u{fffd}␛€\r\n␍x\u{fffd}"
         );
+    }
+
+    #[test]
+    fn people_without_utf8_get_ascii() {
+        let through = |charset| {
+            let mut out = Vec::new();
+            Printable::with_charset(EscapeForm::Text, charset, &mut out)
+                .write_all("a…\t3 µs → é語\u{1b}\r\n".as_bytes())
+                .expect("written");
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(through(Charset::Utf8), "a…\t3 µs → é語␛\r\n");
+        assert_eq!(through(Charset::Ascii), "a~\t3 us > e\\u{8a9e}\\u{241b}\r\n");
     }
 
     proptest! {

@@ -8,6 +8,7 @@ use crate::cpu::softirq::HandlerTimes;
 use crate::cpu::table::CpuFacts;
 use crate::event::{Rate, RunState, plain};
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
+use crate::panel::charset::Charset;
 use crate::query::answer::Meter;
 use crate::query::cpus::CpuAnswer;
 use crate::query::{Answer, Partner};
@@ -42,6 +43,8 @@ pub struct Context {
     pub(crate) invocation: Vec<String>,
     /// Whether there are colours enough for two rows of a map in one cell.
     pub fine: bool,
+    /// The characters that the terminal shows.
+    pub charset: Charset,
     /// Whether the link to the terminal is slow: then there are two frames a second at most.
     pub(crate) slow: bool,
     /// What is written to the terminal, while that is shown.

@@ -113,7 +113,7 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
             Popup::Annotate(_) => NOT_ANNOTATED,
         };
         let one = |(key, word, code): &(&str, &'static str, KeyCode)| Hint {
-            key: (*key).to_owned(),
+            key: scene.context.charset.key_names(key).into_owned(),
             word,
             press: HintAction::Key(*code),
         };
@@ -136,7 +136,9 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
 fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<Hint> {
     let row = match press {
         HintAction::Command(row) => row,
-        HintAction::Chord(begun) => return Some(Hint { key: shown(begun), word, press }),
+        HintAction::Chord(begun) => {
+            return Some(Hint { key: scene.context.charset.key_names(&shown(begun)).into_owned(), word, press });
+        }
         HintAction::Key(_) => return None,
     };
     let mut key = shown(scene.context.keymap.key_of(row)?);
@@ -147,7 +149,7 @@ fn hint(scene: Scene<'_>, press: HintAction, mut word: &'static str) -> Option<H
     } else if row.is(&top::commands::TOGGLE) && scene.selection.rows.direction == Direction::Callees {
         word = "callees";
     }
-    Some(Hint { key, word, press })
+    Some(Hint { key: scene.context.charset.key_names(&key).into_owned(), word, press })
 }
 
 /// The hints that fit into a line, with their places; help is among them however narrow it is.

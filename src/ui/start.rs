@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::panel::charset::Charset;
 use crate::panel::top::Field;
 use crate::symbols::NameForm;
 use crate::ui::context::SavedFilters;
@@ -44,6 +45,8 @@ pub struct Start {
     pub tour: bool,
     /// Whether the link to the terminal is slow.
     pub slow: bool,
+    /// The characters that the terminal shows.
+    pub charset: Charset,
 }
 
 impl Default for Start {
@@ -66,6 +69,7 @@ impl Default for Start {
             keymap: Keymap::default(),
             tour: false,
             slow: false,
+            charset: Charset::Utf8,
         }
     }
 }

@@ -10,6 +10,7 @@ use perfprof_tui::engine::offline::{self, Offline};
 use perfprof_tui::engine::view::View;
 use perfprof_tui::event::catalogue::{CatalogueEvent, EventKind};
 use perfprof_tui::event::{EventState, Rate, RunState};
+use perfprof_tui::panel::charset::Charset;
 use perfprof_tui::query::annotate::{self, AnnotatedFunction};
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::{Memory, MemoryShare, Meter};
@@ -270,7 +271,15 @@ impl Harness {
 
     /// The same in so many colours.
     pub fn buffer_in(&self, depth: Depth) -> ratatui::buffer::Buffer {
-        render(&self.app, &Theme::new(depth), self.size.0, self.size.1)
+        let mut theme = Theme::new(depth);
+        theme.charset = self.app.context.charset;
+        render(&self.app, &theme, self.size.0, self.size.1)
+    }
+
+    /// On a terminal that shows plain ASCII only.
+    pub fn in_ascii(mut self) -> Self {
+        (self.app.context.charset, self.app.context.fine) = (Charset::Ascii, false);
+        self
     }
 
     /// The screen as text.

@@ -26,9 +26,15 @@ pub fn program() -> Command {
 /// What of the environment a program under test keeps: what finds its tools; and a home of its own, without anybody's
 /// configuration and without what perf keeps there of programs that it recorded.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
-    let kept = ["PATH", "TMPDIR", "LANG"].iter();
+    let kept = ["PATH", "TMPDIR"].iter();
     let kept = kept.filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-    let own = [("HOME", welcomed()), ("XDG_CONFIG_HOME", "/nonexistent".to_owned()), ("XDG_STATE_HOME", welcomed())];
+    // Whatever the locale of who runs the tests, there are all characters.
+    let own = [
+        ("LC_ALL", "C.UTF-8".to_owned()),
+        ("HOME", welcomed()),
+        ("XDG_CONFIG_HOME", "/nonexistent".to_owned()),
+        ("XDG_STATE_HOME", welcomed()),
+    ];
     kept.chain(own.map(|(name, value)| (name.to_owned(), value)))
 }
 

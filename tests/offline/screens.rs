@@ -19,6 +19,23 @@ fn the_founding_incident_at_each_size() {
     }
 }
 
+/// Boxes, bars, maps, arrows, keys and popups: no byte beyond ASCII leaves, whatever is drawn.
+#[test]
+fn a_terminal_without_utf8_gets_ascii() {
+    for (width, height) in [(80, 24), (160, 40)] {
+        for keys in ["", "<ret>", "2", "3", "4", "5", "6", "?", ":fil", "l", "C", "r", "fcomm == \u{e9}", "M"] {
+            let screen = incident(width, height).in_ascii();
+            let buffer = screen.keys(keys).buffer();
+            let beyond: Vec<&str> = buffer.content.iter().map(|cell| cell.symbol()).filter(|s| !s.is_ascii()).collect();
+            assert_eq!(beyond, [""; 0], "{keys}");
+            let unknown = buffer.content.iter().filter(|cell| cell.symbol() == "?").count();
+            assert!(unknown <= 3, "{unknown} characters of ours have no stand-in at {keys}");
+        }
+    }
+    insta::assert_snapshot!("ascii-top", incident(100, 24).in_ascii().text());
+    insta::assert_snapshot!("ascii-flame", incident(100, 24).in_ascii().keys("2").text());
+}
+
 #[test]
 fn who_called_the_hot_leaf() {
     insta::assert_snapshot!(incident(100, 24).keys("<ret>").text());

@@ -50,6 +50,9 @@ pub(crate) struct View {
     /// Colours: true, 256, 16, none, or auto: from the terminal
     #[arg(long, value_name = "DEPTH")]
     pub(crate) color: Option<String>,
+    /// Draw with plain ASCII characters [default: where the locale has no UTF-8]
+    #[arg(long)]
+    pub(crate) ascii: bool,
     /// For slow links: two frames a second at most (found by itself when the terminal lags)
     #[arg(long)]
     pub(crate) slow: bool,

@@ -13,7 +13,7 @@ use crate::ui::theme::Depth;
 use super::{Config, OptionDefault};
 
 /// The keys of the top level.
-const TOP: &[&str] = &["theme", "color", "mouse", "columns", "options", "keys", "filters", "thresholds"];
+const TOP: &[&str] = &["theme", "color", "mouse", "ascii", "columns", "options", "keys", "filters", "thresholds"];
 
 struct ConfigReader<'a> {
     text: &'a str,
@@ -68,6 +68,9 @@ impl ConfigReader<'_> {
                 }
                 "mouse" => {
                     self.config.mouse = self.expected("mouse", value, value.get_ref().as_bool(), "true or false")
+                }
+                "ascii" => {
+                    self.config.ascii = self.expected("ascii", value, value.get_ref().as_bool(), "true or false")
                 }
                 "columns" => self.columns(value),
                 "options" => self.options(value),
@@ -248,7 +251,7 @@ mod tests {
     #[test]
     fn all_that_can_be_configured() {
         let config = Config::parse(
-            "theme = 'nord'\ncolor = '256'\nmouse = false\ncolumns = ['self', 'comm', 'sym']\n\
+            "theme = 'nord'\ncolor = '256'\nmouse = false\nascii = true\ncolumns = ['self', 'comm', 'sym']\n\
              [options]\nfreq = 499\ncall-graph = 'dwarf'\nevent = ['cpu-clock', 'page-faults']\n[options.record]\nquiet = true\n\
              [keys.all]\nctrl-t = 'time'\n[keys.flame]\nx = { run = 'chains', when = 'live' }\n\
              [filters]\nweb = 'comm == nginx'\n[thresholds]\nhot = 10\nwarm = 1.5\ncpu = 7\n",
@@ -258,7 +261,7 @@ mod tests {
             (config.theme.as_deref(), config.mouse, config.hot, config.warm),
             (Some("nord"), Some(false), Some(10.0), Some(1.5))
         );
-        assert_eq!(config.columns.as_ref().map(Vec::len), Some(3));
+        assert_eq!((config.ascii, config.columns.as_ref().map(Vec::len)), (Some(true), Some(3)));
         let mut options: Vec<(Option<&str>, &str, usize)> =
             config.options.iter().map(|o| (o.command.as_deref(), o.name.as_str(), o.values.len())).collect();
         options.sort_unstable();

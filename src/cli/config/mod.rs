@@ -36,6 +36,8 @@ pub struct Config {
     pub(crate) theme: Option<String>,
     pub(crate) color: Option<String>,
     pub(crate) mouse: Option<bool>,
+    /// Whether only plain ASCII is written for people; as the locale has it when `None`.
+    pub(crate) ascii: Option<bool>,
     pub(crate) columns: Option<Vec<Field>>,
     /// From which share on, in percent, rows are hot and warm.
     pub(crate) hot: Option<f64>,

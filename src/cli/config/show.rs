@@ -5,7 +5,8 @@ use std::fmt::Write;
 use clap::Command;
 
 use crate::cli::args;
-use crate::cli::output::{complain, print};
+use crate::cli::output::{charset, complain, print};
+use crate::panel::charset::Charset;
 use crate::panel::top::Field;
 use crate::ui::theme::{SCOPES, Themes};
 
@@ -54,6 +55,8 @@ fn text(config: &Config) -> String {
     line(&mut out, config.theme.is_some(), format!("theme = {}", quoted(config.theme.as_deref().unwrap_or("auto"))));
     line(&mut out, config.color.is_some(), format!("color = {}", quoted(config.color.as_deref().unwrap_or("auto"))));
     line(&mut out, config.mouse.is_some(), format!("mouse = {}", config.mouse.unwrap_or(true)));
+    let ascii = config.ascii.unwrap_or_else(|| charset() == Charset::Ascii);
+    line(&mut out, config.ascii.is_some(), format!("ascii = {ascii}"));
     let columns: Vec<String> =
         config.columns.as_deref().unwrap_or(Field::FIRST).iter().map(|field| quoted(&column_name(*field))).collect();
     line(&mut out, config.columns.is_some(), format!("columns = [{}]", columns.join(", ")));

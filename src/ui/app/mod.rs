@@ -102,6 +102,7 @@ impl App {
                 saved: start.saved,
                 invocation: start.invocation,
                 fine: true,
+                charset: start.charset,
                 slow: start.slow,
                 bytes_a_second: None,
             },

@@ -3,6 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use crate::panel::charset::{Charset, in_cell};
 use crate::ui::draw::{footer, header, layout, popups, tour};
 use crate::ui::scene::{MIN, Scene};
 use crate::ui::tab::Tab;
@@ -10,7 +11,7 @@ use crate::ui::theme::Theme;
 use crate::ui::view::{Views, cpus, events, flame, time, top, units};
 use crate::ui::widget::{self, Canvas};
 
-/// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
+/// Draws the whole screen, in the characters that the terminal shows. Returns where its cursor belongs, if anywhere.
 pub(crate) fn draw(
     scene: Scene<'_>,
     views: &Views,
@@ -18,6 +19,17 @@ pub(crate) fn draw(
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<(u16, u16)> {
+    let cursor = draw_all(scene, views, theme, area, buffer);
+    if theme.charset == Charset::Ascii {
+        let beyond = buffer.content.iter_mut().filter(|cell| !cell.symbol().is_ascii());
+        for (cell, first) in beyond.filter_map(|cell| cell.symbol().chars().next().map(|first| (cell, first))) {
+            cell.set_char(in_cell(first));
+        }
+    }
+    cursor
+}
+
+fn draw_all(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     let on = &mut Canvas { theme, area, buffer };
     on.buffer.set_style(area, theme.ground);
     if area.width < MIN.0 || area.height < MIN.1 {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use ratatui::style::{Color, Modifier, Style};
 
+use crate::panel::charset::Charset;
 use crate::query::diff::Verdict;
 use crate::query::flame::Class;
 use crate::session::DsoKind;
@@ -69,6 +70,7 @@ macro_rules! theme {
                     ipc: between(of("flame.softirq"), of("diff.same"), of("diff.shrank")),
                     shades: BLOCKS.map(of).into_iter().chain([of("diff.same")]).map(shades).collect(),
                     fine: matches!(depth, Depth::True | Depth::Ansi256),
+                    charset: Charset::Utf8,
                     hot_from: Themes::HOT,
                     warm_from: Themes::WARM,
                 };
@@ -123,6 +125,8 @@ theme! {
         shades: Vec<[Style; 3]>,
         /// Whether there are colours enough for edges inside a cell.
         pub fine: bool,
+        /// The characters that the terminal shows.
+        pub charset: Charset,
         hot_from: f64,
         warm_from: f64,
     }
@@ -268,6 +272,8 @@ impl Theme {
 pub struct Themes {
     list: BTreeMap<String, ThemeFile>,
     pub(crate) depth: Depth,
+    /// The characters that the terminal shows.
+    pub charset: Charset,
     hot: f64,
     warm: f64,
 }
@@ -283,9 +289,15 @@ impl Themes {
         Self {
             list: BUILT_IN.iter().map(|(name, text)| ((*name).to_owned(), file(text))).collect(),
             depth,
+            charset: Charset::Utf8,
             hot: Self::HOT,
             warm: Self::WARM,
         }
+    }
+
+    /// Whether there are colours, and characters, enough for edges inside a cell.
+    pub(crate) fn are_fine(&self) -> bool {
+        matches!(self.depth, Depth::True | Depth::Ansi256) && self.charset == Charset::Utf8
     }
 
     /// Sets from which shares in percent on rows are hot and warm.
@@ -304,7 +316,8 @@ impl Themes {
 
     pub(crate) fn get(&self, name: &str) -> Option<Theme> {
         let theme = self.list.get(name).map(|file| Theme::of(file, self.depth))?;
-        Some(Theme { hot_from: self.hot, warm_from: self.warm, ..theme })
+        let (charset, fine) = (self.charset, self.are_fine());
+        Some(Theme { hot_from: self.hot, warm_from: self.warm, charset, fine, ..theme })
     }
 }
 

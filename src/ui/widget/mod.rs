@@ -51,6 +51,7 @@ impl Canvas<'_> {
         }
         let room = usize::from(area.width - x);
         let text = clean(text);
+        let text = self.theme.charset.key_names(&text);
         let text = fit_end(&text, room);
         let (end, _) = self.buffer.set_stringn(area.x + x, area.y + y, text.as_ref(), room, style);
         end - area.x - x

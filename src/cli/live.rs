@@ -3,7 +3,6 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Parser;
@@ -12,14 +11,13 @@ use crossbeam_channel::unbounded;
 use crate::engine::{Engine, IntakeOptions, Options};
 use crate::filter::KnownFields;
 use crate::ingest::tracepoints;
-use crate::kernel::spawn::Output;
+use crate::kernel::spawn::{Fate, Output};
 use crate::panel::top::Field;
 use crate::query::{ColumnKey, range};
 use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::NameForm;
 use crate::symbols::SymbolOptions;
-use crate::ui::theme::Depth;
 use crate::ui::{App, Effect, Start, run as interface, term};
 use crate::units::kit::{Settings, Spec};
 
@@ -28,7 +26,7 @@ use super::args::{Args, Command, Live, NameArgs, Open, View};
 use super::driver::SessionDriver;
 use super::flight_recorder;
 use super::open::{self, Opened, filter_of};
-use super::output::{complain, need_terminal};
+use super::output::{complain, need_cursor, need_terminal};
 use super::report::keys_of;
 use super::source_config::engine_options;
 use super::{Usage, usage};
@@ -78,7 +76,7 @@ pub(crate) fn run(mut args: Live) -> anyhow::Result<u8> {
         ..engine_options(symbols, kept.memory)
     };
     let files = Files { baseline: args.view.baseline.clone(), ..Files::default() };
-    session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files)?;
+    session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files, &fate)?;
     Ok(fate.code(false))
 }
 
@@ -136,7 +134,7 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     let apart = opened.source.info().hosts.several().any(|host| host.shift.is_none());
     let absent = || opened.source.info().notes.first().filter(|_| flows).cloned();
     let warning = apart.then(|| CLOCKS.to_owned()).or_else(absent);
-    session(opened.source, options, view, start, warning, files)
+    session(opened.source, options, view, start, warning, files, &Fate::default())
 }
 
 /// A unit's screen on the running machine.
@@ -152,7 +150,7 @@ pub(crate) fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8
         ..engine_options(SymbolOptions::of_user(), flight_recorder::kept(&live.keeping)?.memory)
     };
     let files = Files { names: args.names, unit: Some((spec, args.settings)), ..Files::default() };
-    session(Box::new(source), options, &live.view, start, None, files)?;
+    session(Box::new(source), options, &live.view, start, None, files, &fate)?;
     Ok(fate.code(false))
 }
 
@@ -175,6 +173,7 @@ pub(crate) fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::
 }
 
 fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
+    need_cursor()?;
     filter_of(view.filter.as_deref(), KnownFields::Any)?;
     if let Some(time) = &view.time {
         let list = range::parse(time, 0, 1).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
@@ -247,20 +246,22 @@ fn session(
     mut start: Start,
     warning: Option<String>,
     files: Files,
+    fate: &Fate,
 ) -> anyhow::Result<u8> {
     let (themes, theme) = appearance::choose(view)?;
+    start.charset = themes.charset;
     if source.info().origin == Origin::Live || !source.info().events.is_empty() {
         filter_of(view.filter.as_deref(), KnownFields::These(&tracepoints::first_fields(source.info())))?;
     }
     let (outside_tx, outside) = unbounded();
-    signals::watch_signals(outside_tx.clone())?;
+    let watch = signals::ScreenWatch::start(outside_tx.clone())?;
     if source.info().hosts.are_many() && view.sort.is_none() {
         let at = start.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
         start.columns.insert(at, Field::Key(ColumnKey::Host));
     }
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
-    app.context.fine = matches!(themes.depth, Depth::True | Depth::Ansi256);
+    app.context.fine = themes.are_fine();
     app.context.themes = themes.names().map(str::to_owned).collect();
     app.frame.theme = theme;
     if config::get().mouse == Some(false) {
@@ -273,7 +274,6 @@ fn session(
     }
     term::restore_on_panic();
     term::enter()?;
-    let watched = signals::watch_hangup();
     let mut outer = SessionDriver {
         outside: outside_tx,
         name: view.output.clone(),
@@ -289,9 +289,10 @@ fn session(
     }
     let result = interface::run(&mut app, &themes, &engine, &outside, &mut outer);
     term::leave();
-    watched.store(true, Ordering::Relaxed);
+    watch.left();
     let ended = engine.answer().ended.clone();
-    engine.stop();
+    signals::farewell(fate, || engine.stop());
+    drop(watch);
     if let Some(text) = ended.filter(|t| t.starts_with("the command")) {
         complain(&text);
     }

@@ -1,7 +1,8 @@
 //! The watch for a terminal that goes away. crossterm's reader spins when its pty vanishes, and a
-//! profiler left by a dropped ssh must not burn a core: whoever sees the hang-up ends the process.
+//! profiler left by a dropped ssh must not burn a core: the hang-up ends the process, in order.
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{Action, QueueSelector, tcflow, tcflush};
 use rustix::time::Timespec;
 
 /// Blocks until the terminal on standard output hangs up; `false` when there is none to watch, or
@@ -21,6 +22,18 @@ pub(crate) fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
         }
     }
     false
+}
+
+/// Throws away what the terminal on standard output has not taken, and lets it go on where it was stopped (Ctrl-S).
+pub(crate) fn discard_output() {
+    let tty = rustix::stdio::stdout();
+    let _ = tcflow(tty, Action::OOn);
+    let _ = tcflush(tty, QueueSelector::OFlush);
+}
+
+/// Writes last words to standard error, without memory of the allocator.
+pub(crate) fn report(text: &[u8]) {
+    let _ = rustix::io::write(rustix::stdio::stderr(), text);
 }
 
 /// Ends the process at once, without destructors: the terminal they would restore is gone.

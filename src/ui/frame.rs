@@ -12,6 +12,18 @@ pub enum Level {
     Error,
 }
 
+/// The most columns and rows, and the most cells, of a terminal that are drawn: more than the largest displays show
+/// with the smallest fonts. Memory follows this, not whatever size a terminal claims to have.
+const MOST: (u16, u16) = (1000, 500);
+const MOST_CELLS: u32 = 200_000;
+
+/// The part of a terminal that is drawn, from its upper left corner.
+pub(crate) fn drawn_part(width: u16, height: u16) -> (u16, u16) {
+    let width = width.min(MOST.0);
+    let fits = MOST_CELLS / u32::from(width.max(1));
+    (width, height.min(MOST.1).min(u16::try_from(fits).unwrap_or(u16::MAX)))
+}
+
 /// The frame of the screens.
 #[derive(Debug, Default)]
 pub struct Surroundings {
@@ -42,5 +54,21 @@ impl Surroundings {
     pub(crate) fn new(theme: String, tour: bool) -> Self {
         let tour = tour.then_some(0);
         Self { size: (80, 24), mouse: true, timeline: true, theme, tour, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_of_any_size_is_drawn_within_bounds() {
+        for usual in [(80, 24), (0, 0), (1, 1), (960, 200), (640, 300), (24, 500)] {
+            assert_eq!(drawn_part(usual.0, usual.1), usual);
+        }
+        for absurd in [(65_535, 24), (2000, 2000), (80, 65_535), (65_535, 65_535), (1000, 400)] {
+            let (width, height) = drawn_part(absurd.0, absurd.1);
+            assert!(u32::from(width) * u32::from(height) <= MOST_CELLS && width > 0 && height >= 24, "{absurd:?}");
+        }
     }
 }

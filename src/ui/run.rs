@@ -71,8 +71,8 @@ pub(crate) fn run(
     driver: &mut dyn Driver,
 ) -> io::Result<()> {
     let mut screen = term::screen()?;
-    let size = screen.size()?;
-    app.resize(size.width, size.height);
+    let (width, height) = term::size()?;
+    app.resize(width, height);
     let by_itself = app.frame.theme == "auto";
     let mut asked = TermQuery::ask();
     let all = asked.as_mut().is_none_or(|asked| asked.listen(PATIENCE));
@@ -81,6 +81,7 @@ pub(crate) fn run(
     let (inputs, late) = read_inputs(asked.filter(|_| !all))?;
     let mut dirty = true;
     let mut theme = Theme::new(themes.depth);
+    theme.charset = themes.charset;
     let mut shown = String::new();
     let mut pace = FramePacer::start();
     let mut urgency = engine.urgency();
@@ -143,7 +144,7 @@ fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts)
 fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receiver<TermFacts>)> {
     let (sender, inputs) = unbounded();
     let (tell, late) = unbounded();
-    std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+    let read = move || {
         if let Some(mut asked) = asked {
             let until = Instant::now() + LATEST;
             while !asked.listen(LISTEN) && Instant::now() < until {
@@ -159,7 +160,8 @@ fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receive
                 return;
             }
         }
-    })?;
+    };
+    std::thread::Builder::new().name("input".to_owned()).spawn(read)?;
     Ok((inputs, late))
 }
 
@@ -201,8 +203,8 @@ fn take_outside(app: &mut App, screen: &mut Screen, what: OutsideEvent) -> io::R
 /// Takes the terminal again after something else had it.
 fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
     term::enter()?;
-    let size = screen.size()?;
-    app.resize(size.width, size.height);
+    let (width, height) = term::size()?;
+    app.resize(width, height);
     screen.clear()
 }
 

@@ -15,6 +15,7 @@ use rustix::time::Timespec;
 
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::symbols::guard;
+use crate::ui::frame::drawn_part;
 use crate::ui::paint::Painter;
 
 /// True if the terminal is ours at the moment.
@@ -85,9 +86,7 @@ pub(crate) fn copy(text: &str) -> io::Result<()> {
 
 /// Gives the terminal back when a panic ends the program, before its message is printed.
 pub(crate) fn restore_on_panic() {
-    guard::before_the_end(|| {
-        leave();
-    });
+    guard::before_the_end(leave);
 }
 
 fn write_all(bytes: &[u8]) -> io::Result<()> {
@@ -136,10 +135,20 @@ pub(crate) struct QuietBackend {
 /// A terminal that writes whole frames.
 pub(crate) type Screen = Terminal<QuietBackend>;
 
+/// The size of the terminal as it says.
+pub(crate) fn size() -> io::Result<(u16, u16)> {
+    crossterm::terminal::size()
+}
+
+fn drawn(size: Size) -> Size {
+    let (width, height) = drawn_part(size.width, size.height);
+    Size { width, height }
+}
+
 /// A terminal on standard output.
 pub(crate) fn screen() -> io::Result<Screen> {
     let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
-    let painter = Painter::empty(inner.size()?);
+    let painter = Painter::empty(drawn(inner.size()?));
     Terminal::new(QuietBackend { inner, painter, cursor: Position::ORIGIN, cursor_shown: false })
 }
 
@@ -156,7 +165,10 @@ impl Backend for QuietBackend {
 
     fn show_cursor(&mut self) -> io::Result<()> {
         self.cursor_shown = true;
-        self.inner.show_cursor()
+        // ratatui reports a failure on standard error when it is dropped, and panics where that is the same terminal,
+        // gone; the next frame fails as well.
+        let _ = self.inner.show_cursor();
+        Ok(())
     }
 
     fn get_cursor_position(&mut self) -> io::Result<Position> {
@@ -174,12 +186,12 @@ impl Backend for QuietBackend {
 
     /// Whatever of it: the interface draws all of the screen, and so clears all of it.
     fn clear_region(&mut self, _kind: ClearType) -> io::Result<()> {
-        self.painter = Painter::empty(self.inner.size()?);
+        self.painter = Painter::empty(self.size()?);
         self.inner.clear_region(ClearType::All)
     }
 
     fn size(&self) -> io::Result<Size> {
-        self.inner.size()
+        self.inner.size().map(drawn)
     }
 
     fn window_size(&mut self) -> io::Result<WindowSize> {

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::common;
+use crate::common::process::{ended, until};
 use crate::common::session::{PATIENCE, Session, Work, cells, instead_of_ssh};
 use crate::common::{allowed, data, traced};
 
@@ -32,8 +33,97 @@ fn a_recording_is_walked_filtered_and_left() {
 }
 
 #[test]
+fn a_locale_without_utf8_gets_ascii() {
+    let file = data("ipvs-cpu32.data").display().to_string();
+    let no_color = ("NO_COLOR", "1");
+    for (args, env) in [
+        (&["open", &file][..], &[("LC_ALL", "C"), no_color][..]),
+        (&["open", &file], &[("LC_ALL", "de_DE.ISO-8859-1"), ("TERM", "vt220")]),
+        (&["open", &file, "--ascii"], &[("LC_ALL", "C.UTF-8")]),
+    ] {
+        let mut session = Session::start_in(args, 24, 100, env);
+        session.wait_for("Symbol");
+        session.keys("2").wait_for("[2 ");
+        session.keys("3").wait_for("[3 ");
+        session.keys("q");
+        assert_eq!(session.end().code(), Some(0));
+        assert!(session.bytes().is_ascii(), "{env:?}");
+    }
+    let mut dumb = Session::start_in(&["open", &file], 24, 100, &[("TERM", "dumb")]);
+    assert_eq!(dumb.end().code(), Some(2));
+    dumb.wait_for("this terminal cannot show a screen");
+}
+
+/// The program in a terminal whose other side does not read, as a link that is stuck.
+fn unread(args: &[&str], rows: u16, cols: u16) -> (pty_process::blocking::Pty, std::process::Child) {
+    let (pty, pts) = pty_process::blocking::open().expect("pty");
+    pty.resize(pty_process::Size::new(rows, cols)).expect("size");
+    let program = env!("CARGO_BIN_EXE_perfprof-tui");
+    let command = pty_process::blocking::Command::new("env").args(["--default-signal=HUP", program]).args(args);
+    let command = command.env_clear().envs(common::environment()).env("TERM", "xterm");
+    let child = command.spawn(pts).expect("spawn");
+    (pty, child)
+}
+
+/// The most memory that a process ever had, in MB.
+fn peak(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).expect("a process") / 1024
+}
+
+#[test]
+fn a_terminal_of_any_size_is_drawn_and_left() {
+    let file = data("ipvs-cpu32.data").display().to_string();
+    for (rows, cols) in [(24, 65_535), (65_535, 80), (65_535, 65_535)] {
+        let (mut pty, mut child) = unread(&["open", &file], rows, cols);
+        // The first frame is on its way when the terminal has more than questions to read.
+        let mut read = 0;
+        while read < 4096 {
+            let mut bytes = [0; 4096];
+            read += std::io::Read::read(&mut pty, &mut bytes).expect("read");
+        }
+        assert!(peak(child.id()) < 300, "{} MB at {cols}x{rows}", peak(child.id()));
+        common::run(std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]));
+        assert_eq!(ended(&mut child).code(), Some(0), "{cols}x{rows}");
+    }
+}
+
+/// Ctrl-S, or a link that is stuck: what is written waits for ever, and the end does not.
+#[test]
+fn a_stopped_terminal_does_not_keep_it() {
+    let mut session = open(24, 80);
+    let terminal = std::fs::File::open(format!("/proc/{}/fd/1", session.child.id())).expect("its terminal");
+    rustix::termios::tcflow(&terminal, rustix::termios::Action::OOff).expect("stopped");
+    session.keys("2").signal("-TERM");
+    assert_eq!(session.end().code(), Some(0));
+}
+
+/// A terminal window that is closed, a dropped ssh.
+#[test]
+fn a_terminal_that_goes_takes_the_probes_with_it() {
+    needs!(allowed(), common::has(common::Nature::Uprobes));
+    let probes = |pid: u32| {
+        let list = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
+        list.lines().filter(|line| line.contains(&format!("perfprof_{pid}/"))).count()
+    };
+    let own = std::process::id().to_string();
+    let (mut pty, mut child) = unread(&["kmemleak", "-p", &own], 24, 80);
+    let pid = child.id();
+    until("it has probes", || probes(pid) > 2);
+    // The screen is there.
+    let mut bytes = [0; 4096];
+    while !bytes.windows(6).any(|part| part == b"\x1b[?25l") {
+        std::io::Read::read(&mut pty, &mut bytes).expect("read");
+    }
+    drop(pty);
+    ended(&mut child);
+    assert_eq!(probes(pid), 0);
+}
+
+#[test]
 fn signals_end_it_cleanly() {
-    for signal in ["-INT", "-TERM", "-HUP"] {
+    for signal in ["-INT", "-TERM", "-HUP", "-QUIT"] {
         let mut session = open(24, 80);
         session.signal(signal);
         assert_eq!(session.end().code(), Some(0), "{signal}");

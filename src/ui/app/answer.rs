@@ -10,13 +10,19 @@ use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::commands::table;
 use crate::ui::draw::layout;
+use crate::ui::frame::drawn_part;
 use crate::ui::tab::Tab;
 use crate::ui::view::time::state::usual;
 
 impl App {
     /// The size of the terminal.
     pub fn resize(&mut self, width: u16, height: u16) {
-        self.frame.size = (width, height);
+        let drawn = drawn_part(width, height);
+        if drawn != (width, height) {
+            let (columns, rows) = drawn;
+            self.say(format!("the terminal says that it is {width}×{height}: {columns}×{rows} of it are drawn"));
+        }
+        self.frame.size = drawn;
         self.views.top.height = layout::table_height(self.scene());
         let answer = self.context.answer.clone();
         if answer.view.flame.is_none() && answer.view.heat.is_none() {

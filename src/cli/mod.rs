@@ -63,7 +63,7 @@ pub use error::Usage;
 use error::code;
 pub(crate) use error::usage;
 
-use crate::kernel::{own_memory, privilege};
+use crate::kernel::{limits, own_memory, privilege};
 use crate::symbols::guard;
 
 /// Parses the arguments, runs the command, prints what went wrong.
@@ -74,7 +74,12 @@ pub fn main() -> ExitCode {
         output::complain(&error.to_string());
         return ExitCode::FAILURE;
     }
+    limits::with_usual_stack(run)
+}
+
+fn run() -> ExitCode {
     let config = config::get();
+    output::choose_charset(config.ascii);
     let words: Vec<_> = std::env::args_os().collect();
     let command = help::of(&words, config::apply(args::called_by(&words), &config.options));
     let words = match entry::arranged(words, &command) {

@@ -262,10 +262,9 @@ impl Engine {
             is_bounded: whole.is_bounded(),
             most_waiting: whole.waiting(),
         };
-        let mut threads = vec![
-            crate::kernel::thread("source", move || feeder.run())?,
-            crate::kernel::thread("profile", move || worker.run())?,
-        ];
+        let profile = crate::kernel::thread("profile", move || worker.run())?;
+        // A source whose thread cannot be started is dropped here, with its probes and its command.
+        let mut threads = vec![crate::kernel::thread("source", move || feeder.run())?, profile];
         if let (Some(watched), Some(host)) = (watched, &host) {
             let links = trigger_watch::TriggerLinks {
                 host: host.shared(),

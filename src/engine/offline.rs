@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::filter::TraceField;
-use crate::kernel::own_memory;
+use crate::kernel::{own_memory, scoped_thread};
 use crate::perfdata::apart;
 use crate::profile::FrameId;
 use crate::query::Data;
@@ -87,15 +88,15 @@ fn load_into(
     std::thread::scope(|scope| {
         // Tables are read and names made readable while samples still come; they stay in the resolver.
         let resolver = &mut resolver;
-        scope.spawn(move || {
+        scoped_thread(scope, "names", move || {
             for some in wanted {
                 resolver.prepare(some.iter().map(|(dso, at)| (&**dso, *at)));
                 for (dso, at) in some.iter().filter(|(dso, _)| dso.kind != DsoKind::File) {
                     resolver.resolve(dso, *at);
                 }
             }
-        });
-        let reader = scope.spawn(move || -> Result<(), SourceError> {
+        })?;
+        let reader = scoped_thread(scope, "reader", move || -> Result<(), SourceError> {
             loop {
                 let mut batch = Batch { bytes: empty.try_recv().unwrap_or_default(), ..Batch::default() };
                 let step = source.next(&mut batch)?;
@@ -103,7 +104,7 @@ fn load_into(
                     return Ok(());
                 }
             }
-        });
+        })?;
         for mut batch in full {
             notes.append(&mut batch.notes);
             unread += batch.unread;
@@ -251,9 +252,15 @@ fn find_lines(ingest: &mut Ingest, symbols: SymbolOptions, notes: &mut Vec<Strin
     };
     type Looked = (Vec<Vec<InlinedFrame>>, Vec<(DsoId, Problem)>);
     let parts: Vec<Looked> = std::thread::scope(|scope| {
-        let parts: Vec<_> = same.chunks(share).map(|part| (part.len(), scope.spawn(move || look(part)))).collect();
+        let start = |part| scoped_thread(scope, "lines", move || look(part));
+        let parts: Vec<_> = same.chunks(share).map(|part| (part, start(part))).collect();
         let nothing = |n| (vec![Vec::new(); n], Vec::new());
-        parts.into_iter().map(|(n, part)| part.join().unwrap_or_else(|_| nothing(n))).collect()
+        let looked = |(part, thread): (&[_], std::io::Result<ScopedJoinHandle<'_, Looked>>)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|_| nothing(part.len())),
+            // A part that no thread can be started for is done here.
+            Err(_) => look(part),
+        };
+        parts.into_iter().map(looked).collect()
     });
     let (found, mut problems): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     // Two threads may have met one file.

@@ -1,9 +1,11 @@
 //! The priority of a thread that others wait for: above what runs beside it for a part of each second, so that it does
 //! not starve; and as it came beyond that, so that nothing starves beside it.
 
+use std::thread::ScopedJoinHandle;
+
 use rustix::process::{getpriority_process, setpriority_process};
 
-use crate::kernel::{monotonic_ns, sched, thread_cpu_ns};
+use crate::kernel::{monotonic_ns, sched, scoped_thread, thread_cpu_ns};
 
 const SECOND: u64 = 1_000_000_000;
 /// The niceness by which others stand behind who is waited for: about nine times the weight of an ordinary thread
@@ -89,8 +91,9 @@ impl Urgency {
 
 /// Whether a thread of this process may be served before all ordinary ones with a priority; why not.
 pub fn may_be_realtime(priority: i32) -> std::io::Result<()> {
-    let tried = std::thread::scope(|scope| scope.spawn(|| sched::set_realtime(Some(priority))).join());
-    tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tries it did not end well")))
+    let attempt = || sched::set_realtime(Some(priority));
+    let tried = std::thread::scope(|scope| scoped_thread(scope, "urgency", attempt).map(ScopedJoinHandle::join));
+    tried?.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tries it did not end well")))
 }
 
 fn own() -> i32 {

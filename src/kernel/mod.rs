@@ -17,7 +17,7 @@ pub mod host;
 pub mod identity;
 pub mod limits;
 pub(crate) mod mapped;
-pub(crate) mod own_memory;
+pub mod own_memory;
 pub mod privilege;
 pub mod procfs;
 mod read_file;
@@ -31,11 +31,32 @@ pub(crate) mod tty;
 pub mod walk;
 
 /// Starts a thread that is seen by this name.
+///
+/// # Errors
+/// When a limit forbids it; the error names the thread and the limits.
 pub(crate) fn thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<std::thread::JoinHandle<T>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| not_started(name, &error))
+}
+
+/// Starts a thread of a scope that is seen by this name.
+///
+/// # Errors
+/// Those of [`thread`].
+pub(crate) fn scoped_thread<'scope, T: Send + 'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> std::io::Result<std::thread::ScopedJoinHandle<'scope, T>> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+    started.map_err(|error| not_started(name, &error))
+}
+
+fn not_started(name: &str, error: &std::io::Error) -> std::io::Error {
+    let remedy = "raise the limit on processes (ulimit -u, a cgroup's pids.max) or on address space (ulimit -v)";
+    std::io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; {remedy}"))
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, the clock of every event that we open.

@@ -1,14 +1,122 @@
 //! The program's own memory: how much of it is private, and how soon what was freed is the machine's again.
 
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
 use std::ffi::{c_int, c_long};
+use std::fmt::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use mimalloc::MiMalloc;
+use rustix::process::{Resource, getrlimit};
 
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 
 use super::{procfs, read_file};
 
-// The allocator, which main.rs makes the program's.
-use mimalloc as _;
+/// The program's allocator: mimalloc, but that the end of memory is reported with what to do about it.
+///
+/// Profiles come and go by the megabyte on one thread, and names on others: glibc's allocator keeps what was freed in
+/// between, and spends a seventh of a busy profile's time on joining it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocator;
+
+impl Allocator {
+    fn checked(block: *mut u8, size: usize) -> *mut u8 {
+        if block.is_null() && !FALLIBLE.get() {
+            end_without_memory(size);
+        }
+        block
+    }
+}
+
+// SAFETY: each call goes to mimalloc's as it came, and its block is handed on.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        Self::checked(unsafe { MiMalloc.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        Self::checked(unsafe { MiMalloc.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        Self::checked(unsafe { MiMalloc.realloc(block, layout, size) }, size)
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        unsafe { MiMalloc.dealloc(block, layout) }
+    }
+}
+
+thread_local! {
+    /// Whether this thread asks for memory that it can do without.
+    static FALLIBLE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Asks for memory that the caller can do without, as `try_reserve` does.
+pub(crate) fn fallible<R>(ask: impl FnOnce() -> R) -> R {
+    let before = FALLIBLE.replace(true);
+    let answer = ask();
+    FALLIBLE.set(before);
+    answer
+}
+
+/// What is to be done before the program ends for want of memory.
+static LAST: OnceLock<fn()> = OnceLock::new();
+
+/// Has something done first when there is no more memory.
+pub(crate) fn before_the_end(last: fn()) {
+    let _ = LAST.set(last);
+}
+
+/// Ends the program: what asked for memory cannot go on without it.
+fn end_without_memory(size: usize) -> ! {
+    static ENDING: AtomicBool = AtomicBool::new(false);
+    if !ENDING.swap(true, Ordering::SeqCst) {
+        // What that allocates has small blocks left; where it has not, the second call comes here.
+        LAST.get().into_iter().for_each(|last| last());
+    }
+    let mut text = Fixed::default();
+    let limit = getrlimit(Resource::As).current;
+    let _ = write!(text, "perfprof-tui: out of memory: {} KiB cannot be allocated\n", size.div_ceil(1024));
+    let _ = match limit {
+        Some(limit) => write!(text, "{INDENT}the address space is limited to {} MiB: raise ulimit -v\n", limit >> 20),
+        None => write!(text, "{INDENT}choose a lower --memory, or end what holds the machine's memory\n"),
+    };
+    super::tty::report(&text.bytes[..text.len]);
+    super::tty::exit_now(1)
+}
+
+/// Messages' lines after the first are below it.
+const INDENT: &str = "              ";
+
+/// A text that takes no memory of the allocator; what does not fit is cut.
+#[derive(Debug)]
+struct Fixed {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl Default for Fixed {
+    fn default() -> Self {
+        Self { bytes: [0; 256], len: 0 }
+    }
+}
+
+impl Write for Fixed {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = &mut self.bytes[self.len..];
+        let fits = text.len().min(room.len());
+        room[..fits].copy_from_slice(&text.as_bytes()[..fits]);
+        self.len += fits;
+        Ok(())
+    }
+}
 
 // SAFETY: both are as mimalloc.h of the linked version has them.
 unsafe extern "C" {

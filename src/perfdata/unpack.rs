@@ -6,6 +6,8 @@ use std::io::Read;
 
 use object::{CompressionFormat, ObjectSection};
 
+use crate::kernel::own_memory::fallible;
+
 /// Memory that unpacking may take for itself meanwhile: the dictionaries of `xz -9` and of `zstd -19`, and at least
 /// that of `xz -6`, which distributions use.
 const WINDOW: usize = 64 << 20;
@@ -101,7 +103,7 @@ pub(crate) fn section<'d>(
     purse.take(name, packed.uncompressed_size)?;
     let size = usize::try_from(packed.uncompressed_size).map_err(|e| damaged(&e))?;
     let mut out = Vec::new();
-    out.try_reserve_exact(size).map_err(|e| damaged(&e))?;
+    fallible(|| out.try_reserve_exact(size)).map_err(|e| damaged(&e))?;
     match packed.format {
         CompressionFormat::Zlib => {
             let mut inflate = flate2::Decompress::new(true);
@@ -148,7 +150,7 @@ fn drain(what: &str, mut from: impl Read, purse: &mut UnpackBudget) -> Result<Ve
         if out.len() == out.capacity() {
             let more = out.len().max(STEP).min(purse.left().max(1));
             purse.take(what, more as u64)?;
-            out.try_reserve_exact(more).map_err(|e| damaged(what, &e))?;
+            fallible(|| out.try_reserve_exact(more)).map_err(|e| damaged(what, &e))?;
         }
         let room = out.capacity() - out.len();
         let n = from.by_ref().take(room as u64).read_to_end(&mut out).map_err(|e| damaged(what, &e))?;

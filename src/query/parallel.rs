@@ -3,6 +3,8 @@
 use std::num::NonZero;
 use std::thread;
 
+use crate::kernel::scoped_thread;
+
 /// Threads at most: others have work, too.
 const MOST: usize = 4;
 
@@ -14,9 +16,15 @@ pub fn shared<P: Sync, R: Send>(parts: &[P], units: usize, each: usize, work: im
     let mut runs = parts.chunks(parts.len().div_ceil(threads).max(1));
     let first = runs.next().unwrap_or_default();
     thread::scope(|scope| {
-        let others: Vec<_> = runs.map(|run| scope.spawn(|| work(run))).collect();
+        // A run that no thread can be started for is done here.
+        let work = &work;
+        let start = |run| scoped_thread(scope, "query", move || work(run)).map_err(|_| run);
+        let others: Vec<_> = runs.map(start).collect();
         let mut done = vec![work(first)];
-        done.extend(others.into_iter().filter_map(|other| other.join().ok()));
+        done.extend(others.into_iter().filter_map(|other| match other {
+            Ok(thread) => thread.join().ok(),
+            Err(run) => Some(work(run)),
+        }));
         done
     })
 }

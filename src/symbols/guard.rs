@@ -106,9 +106,10 @@ fn is_inside() -> bool {
 /// What is to be done before a panic's message is printed, which ends the program.
 static LAST: OnceLock<fn()> = OnceLock::new();
 
-/// Has something done first when a panic ends the program, which is a failure of a command then and not a crash.
+/// Has something done first when a panic, or the end of memory, ends the program, which is a failure of a command then and not a crash.
 pub(crate) fn before_the_end(last: fn()) {
     let _ = LAST.set(last);
+    own_memory::before_the_end(last);
 }
 
 /// Has every panic outside of a fence end the program, whatever thread it is in: no part of it goes on without another.

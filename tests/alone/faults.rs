@@ -316,6 +316,64 @@ fn tracefs_is_not_there() {
     assert!(output.status.success(), "{}", text(&output));
 }
 
+/// A container without /sys: what is read there has another source, or the message names what is missing.
+#[test]
+fn sysfs_is_not_there() {
+    let _alone = alone();
+    needs!(allowed());
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("x.data");
+    let inside = |args: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c"]).arg(format!("mount -t tmpfs none /sys && exec {PROGRAM} {args}"));
+        command.env_clear().envs(environment()).output()
+    };
+    let Ok(output) = inside(&format!("record -q -a -e cpu-clock -o {} -- sleep 0.1", file.display())) else {
+        return skipped("no unshare on this machine");
+    };
+    if ["unshare:", "mount:"].iter().any(|word| text(&output).contains(word)) {
+        return skipped("this user may not mount");
+    }
+    assert!(output.status.success() && file.exists(), "{}", text(&output));
+    for args in ["stat -a -e cpu-clock -- true", "cpus -n 1 -i 0.1", "profile --batch --duration 0.1"] {
+        let output = inside(args).expect("ran");
+        assert!(output.status.success(), "{args}: {}", text(&output));
+    }
+    let doctor = String::from_utf8_lossy(&inside("doctor").expect("ran").stdout).into_owned();
+    assert!(doctor.contains("/sys/bus/event_source/devices is not there"), "{doctor}");
+    assert!(!doctor.contains("neither kprobes nor uprobes"), "{doctor}");
+}
+
+/// Whatever the limit, a command succeeds or says what it lacks; it never aborts.
+#[test]
+fn limits_on_memory_and_stack_are_reported() {
+    let file = data("ipvs-cpu32.data");
+    let under = |limit: &str| {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit {limit} && exec {PROGRAM} report {}", file.display()));
+        command.env_clear().envs(environment()).output().expect("ran")
+    };
+    let mut refused = 0;
+    for megabytes in (16..=160).rev().step_by(16) {
+        let output = under(&format!("-v {}", megabytes << 10));
+        let said = text(&output);
+        match output.status.code() {
+            Some(0) => {}
+            Some(1) if said.starts_with("perfprof-tui: out of memory") => {
+                assert!(said.contains("raise ulimit -v"), "{said}");
+                refused += 1;
+            }
+            Some(1) => assert!(said.contains("ulimit -v"), "{megabytes} MB: {said}"),
+            // Not even its libraries fit.
+            Some(127) => break,
+            other => panic!("{other:?} at {megabytes} MB: {said}"),
+        }
+    }
+    assert!(refused > 0, "no limit was low enough");
+    let output = under("-s 128");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 #[test]
 fn no_descriptors_are_left() {
     let _alone = alone();

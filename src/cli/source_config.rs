@@ -330,4 +330,21 @@ mod tests {
         assert_eq!(pages("512K").ok(), Some((512 << 10) / rustix::param::page_size()));
         assert!(pages("0").is_err() && pages("x").is_err() && pages("1.5").is_err());
     }
+
+    /// perf's fingers type -a before what narrows it.
+    #[test]
+    fn the_whole_machine_is_narrowed() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            sampling: Sampling,
+        }
+        for narrowed in [["-G", "web"], ["--container", "web"], ["--pod", "shop/web"], ["-u", "root"]] {
+            let words = [&["x", "-a"], &narrowed[..]].concat();
+            let line = <Line as clap::Parser>::try_parse_from(&words);
+            assert!(line.is_ok_and(|line| line.sampling.all), "{narrowed:?}");
+        }
+        let root = Sampling { user: Some("root".to_owned()), all: true, ..crate::cli::config::live_args().sampling };
+        assert!(matches!(target(&root), Ok(Target::User { uid: 0, .. })));
+    }
 }

@@ -1,6 +1,7 @@
 //! The limits of this user and this machine: capabilities, sysctls, descriptor and memory limits.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -20,10 +21,14 @@ pub struct Rights {
     pub(crate) kptr_restrict: i64,
     pub(crate) max_sample_rate: i64,
     pub(crate) mlock_kb: i64,
-    /// Effective capabilities of this process, a bit each by their numbers (capabilities(7)).
+    /// Effective capabilities of this process that count on the machine, a bit each by their numbers (capabilities(7)).
+    /// A process in a user namespace of its own has none of them: the kernel checks all that sampling needs against
+    /// the first user namespace.
     pub caps: u64,
     /// Whether this user is root, whose capabilities somebody else took: who started the container.
     pub is_root: bool,
+    /// Whether the process is in a user namespace of its own: rootless containers, unprivileged LXD, bubblewrap.
+    pub is_namespaced: bool,
     pub(crate) seccomp: u64,
     /// The errno of the null probe when the system call is blocked.
     pub blocked: Option<Errno>,
@@ -45,6 +50,7 @@ impl Rights {
             mlock_kb: 516,
             caps,
             is_root: false,
+            is_namespaced: false,
             seccomp: 0,
             blocked: None,
             shut_out: false,
@@ -56,13 +62,15 @@ impl Rights {
 impl Rights {
     /// Reads them from the running system.
     pub fn read() -> Self {
+        let is_namespaced = !in_first_user_namespace();
         Self {
             paranoid: procfs::sysctl("kernel/perf_event_paranoid").unwrap_or(2),
             kptr_restrict: procfs::sysctl("kernel/kptr_restrict").unwrap_or(1),
             max_sample_rate: procfs::sysctl("kernel/perf_event_max_sample_rate").unwrap_or(100_000),
             mlock_kb: procfs::sysctl("kernel/perf_event_mlock_kb").unwrap_or(516),
-            caps: procfs::effective_caps(),
+            caps: counting_caps(procfs::effective_caps(), is_namespaced),
             is_root: rustix::process::geteuid().is_root(),
+            is_namespaced,
             seccomp: procfs::seccomp_mode(),
             blocked: sys::probe().err(),
             shut_out: matches!(sys::own_code(), Err(Errno::ACCESS | Errno::PERM)),
@@ -107,6 +115,24 @@ impl Rights {
     }
 }
 
+/// The inode of the first user namespace (`USER_NS_INIT_INO` in linux/nsfs.h).
+const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// Returns whether capabilities of this process count on the machine. Without /proc the kernel's answer to an event of
+/// a whole CPU decides.
+fn in_first_user_namespace() -> bool {
+    match rustix::fs::stat("/proc/self/ns/user") {
+        Ok(stat) => stat.st_ino == FIRST_USER_NAMESPACE,
+        // A kernel without user namespaces has no such file.
+        Err(_) if Path::new("/proc/self/ns").is_dir() => true,
+        Err(_) => sys::whole_cpu().is_ok(),
+    }
+}
+
+fn counting_caps(effective: u64, is_namespaced: bool) -> u64 {
+    if is_namespaced { 0 } else { effective }
+}
+
 /// The machine's memory in bytes.
 pub(crate) fn memory() -> u64 {
     let info = rustix::system::sysinfo();
@@ -141,11 +167,58 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
 /// The limit from which on there is none: the kernel writes the greatest number of whole pages.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Raises the soft limit of open files to the hard one. Returns the soft one as it is then.
-pub(crate) fn raise_files() -> u64 {
+/// The limit of open files that this process began with, which the commands that it starts get again.
+static FIRST_FILES: OnceLock<Rlimit> = OnceLock::new();
+
+/// Raises the soft limit of open files to the hard one, and both where more are needed and this user may
+/// (CAP_SYS_RESOURCE). Returns the soft one as it is then.
+pub(crate) fn raise_files(need: u64) -> u64 {
+    let first = *FIRST_FILES.get_or_init(|| getrlimit(Resource::Nofile));
+    let maximum = getrlimit(Resource::Nofile).maximum.or(first.maximum);
+    if maximum.is_some_and(|maximum| need > maximum) {
+        let more = Some(need.min(most_files()));
+        // Without the right to it, the hard limit is what there is.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: more, maximum: more });
+    }
     let maximum = getrlimit(Resource::Nofile).maximum;
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// The most files that any process may have open (fs.nr_open).
+pub(crate) fn most_files() -> u64 {
+    procfs::sysctl("fs/nr_open").and_then(|most| u64::try_from(most).ok()).unwrap_or(1 << 20)
+}
+
+/// Gives a command that is started the limit of open files that it would have without us. Safe between fork and exec.
+pub(super) fn leave_children_their_files() {
+    if let Some(first) = FIRST_FILES.get() {
+        let _ = setrlimit(Resource::Nofile, *first);
+    }
+}
+
+/// Bytes of stack that the command line's thread may need.
+const STACK: u64 = 4 << 20;
+
+/// Runs work on a stack of usual size, where the limit on this thread's own is smaller (ulimit -s).
+pub(crate) fn with_usual_stack<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    if getrlimit(Resource::Stack).current.is_none_or(|limit| limit >= STACK) {
+        return work();
+    }
+    let mut work = Some(work);
+    let mut result = None;
+    std::thread::scope(|scope| {
+        let (work, result) = (&mut work, &mut result);
+        let run = move || *result = work.take().map(|work| work());
+        // Without a thread the small stack may do.
+        let _ = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK as usize).spawn_scoped(scope, run);
+    });
+    match (result, work) {
+        (Some(result), _) => result,
+        (None, Some(work)) => work(),
+        // The thread ended without a result: it panicked, which ends the program.
+        (None, None) => super::tty::exit_now(1),
+    }
 }
 
 /// The locked-memory limit in bytes.
@@ -177,6 +250,20 @@ mod tests {
         assert_eq!((limit("4:cpu:/a\n3:memory:/gone\n"), limit("")), (None, None));
         write("memory/x/memory.limit_in_bytes", "1000\n");
         assert_eq!(limit("4:hugetlb,memory:/x\n0::/a\n"), Some(1000));
+    }
+
+    #[test]
+    fn capabilities_of_a_user_namespace_do_not_count() {
+        let root =
+            |is_namespaced| Rights { is_namespaced, ..Rights::staged(2, counting_caps(u64::MAX, is_namespaced)) };
+        assert!(root(false).privileged() && root(false).kernel_names());
+        let inside = root(true);
+        assert!(!inside.privileged() && !inside.kernel() && !inside.system_wide() && !inside.kernel_names());
+        // The process that runs the tests is in the one that its own file says.
+        let own = std::fs::read_link("/proc/self/ns/user").expect("a namespace");
+        assert_eq!(in_first_user_namespace(), own.to_string_lossy() == "user:[4026531837]");
+        let status = std::fs::read_to_string("/proc/self/status").expect("status");
+        assert!(status.contains(&format!("CapEff:\t{:016x}\n", procfs::effective_caps())), "{status}");
     }
 
     #[test]

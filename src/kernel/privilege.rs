@@ -46,6 +46,7 @@ pub fn setcap() -> String {
 pub(crate) fn obtain(rights: &Rights) -> String {
     let names = WANTED.map(|one| one.name.trim_start_matches("cap_").to_uppercase());
     match rights.is_root {
+        _ if rights.is_namespaced => "Run as root of the machine, outside of this user namespace".to_owned(),
         true => format!(
             "Docker, Podman: --cap-add {}; a pod: securityContext.capabilities.add: [{}]",
             names.join(" --cap-add "),
@@ -55,10 +56,18 @@ pub(crate) fn obtain(rights: &Rights) -> String {
     }
 }
 
+/// The clause that says which capability is missing, and why root in a user namespace lacks it, too.
+pub(crate) fn lacks(rights: &Rights, capability: &str) -> String {
+    match rights.is_namespaced {
+        true => format!("{capability} does not count in a user namespace (rootless container, bubblewrap)"),
+        false => format!("this user has no {capability}"),
+    }
+}
+
 /// The reason why /proc/kallsyms shows no addresses, and the remedy (`kallsyms_show_value` in kernel/ksyms_common.c).
 pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
     let restrict = rights.kptr_restrict;
-    let or = |sysctl: &str| match rights.is_root {
+    let or = |sysctl: &str| match rights.is_root || rights.is_namespaced {
         true => format!("{}; or {sysctl} on the host", obtain(rights)),
         false => format!("Run as root, or {sysctl}, or {}", setcap()),
     };
@@ -72,7 +81,7 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
             "sysctl kernel.kptr_restrict=1, and run as root".to_owned(),
         ),
         1 => (
-            format!("kernel.kptr_restrict is {restrict} and this user has no CAP_SYSLOG"),
+            format!("kernel.kptr_restrict is {restrict} and {}", lacks(rights, "CAP_SYSLOG")),
             or("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"),
         ),
         _ => (

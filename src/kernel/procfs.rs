@@ -182,11 +182,6 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     Some(Stat { state, parent, start })
 }
 
-/// True if procfs is mounted.
-fn is_mounted() -> bool {
-    std::path::Path::new("/proc/self").exists()
-}
-
 /// True if the kernel knows a task of this number, whoever's it is.
 fn exists(tid: i32) -> bool {
     let task = rustix::process::Pid::from_raw(tid).filter(|_| tid > 0);

@@ -184,6 +184,12 @@ pub(crate) fn own_code() -> Result<(), Errno> {
     RealSys.open(&attr, 0, -1, None, None).map(drop)
 }
 
+/// Returns whether the kernel grants an event of a whole CPU, kernel code included.
+pub(crate) fn whole_cpu() -> Result<(), Errno> {
+    let attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() };
+    RealSys.open(&attr, -1, 0, None, None).map(drop)
+}
+
 fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

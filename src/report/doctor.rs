@@ -57,8 +57,7 @@ pub(crate) fn examine() -> Vec<Check> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);
     items.push(capabilities(&rights, privilege::given_up()));
-    items.extend(hardware::checks(Path::new(pmu::SYSFS), &RealSys));
-    items.push(probes(Path::new(pmu::SYSFS)));
+    items.extend(devices(Path::new(pmu::SYSFS)));
     items.push(tracefs(tracepoint::root().map(|_| ())));
     items.push(processes(procfs::is_mounted(), procfs::sees_all_processes()));
     items.push(kernel_names(&rights));
@@ -97,6 +96,17 @@ pub(crate) fn rights_items(rights: &Rights) -> Vec<Check> {
         "sampling rate",
         format!("up to {} Hz (kernel.perf_event_max_sample_rate)", rights.max_sample_rate),
     ));
+    items
+}
+
+/// The items of PMUs and probes, which a sysfs tree lists.
+fn devices(root: &Path) -> Vec<Check> {
+    if !root.is_dir() {
+        let found = format!("{} is not there: which PMUs and probes this kernel has is not known", root.display());
+        return vec![item("PMUs and probes", CheckState::Bad, found, "mount -t sysfs sysfs /sys")];
+    }
+    let mut items = hardware::checks(root, &RealSys);
+    items.push(probes(root));
     items
 }
 
@@ -200,7 +210,7 @@ fn memory(rights: &Rights) -> Check {
 }
 
 fn files() -> Check {
-    let soft = limits::raise_files();
+    let soft = limits::raise_files(0);
     let cpus = crate::kernel::cpus::online().map_or(1, |c| c.len()) as u64;
     let events = soft.saturating_sub(32) / (2 * cpus);
     let found = format!("{soft}: enough to follow {events} threads on {cpus} CPUs");
@@ -283,6 +293,9 @@ mod tests {
             tracefs(Err(std::io::ErrorKind::NotFound.into())).remedy,
             "mount -t tracefs nodev /sys/kernel/tracing"
         );
-        assert_eq!(probes(Path::new("/nowhere")).state, CheckState::Bad);
+        let kernel = tempfile::tempdir().expect("dir");
+        assert_eq!(probes(kernel.path()).found, "this kernel has neither kprobes nor uprobes");
+        let unknown = devices(Path::new("/nowhere"));
+        assert!(unknown.len() == 1 && unknown[0].found.starts_with("/nowhere is not there"), "{unknown:?}");
     }
 }

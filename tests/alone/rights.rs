@@ -250,3 +250,65 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
         assert!(count(&program, &file, "kernel || user") > 0);
     }
 }
+
+/// Root in a user namespace of its own (rootless Podman, LXD, bubblewrap) has the rights of an ordinary user.
+#[test]
+fn root_in_a_user_namespace_samples_user_code() {
+    let _alone = alone();
+    needs!(allowed(), installed("unshare"));
+    let level = std::fs::read_to_string(PARANOID).unwrap_or_default();
+    if level.trim() != "2" {
+        return skipped("kernel.perf_event_paranoid is not 2");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let program = Path::new(env!("CARGO_BIN_EXE_perfprof-tui"));
+    let inside = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["-U", "-r"]).arg(program).args(args).current_dir(dir.path());
+        command.env("XDG_CONFIG_HOME", "/nonexistent").env("LC_ALL", "C.UTF-8").output().expect("ran")
+    };
+    let busy = ["--", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"];
+    for event in [&["-e", "cpu-clock"][..], &["-e", "cpu-clock:u"], &[]] {
+        let output = inside(&[&["record", "-F", "999", "-o", "x.data"], event, &busy].concat());
+        if text(&output).contains("unshare:") {
+            return skipped("there are no user namespaces here");
+        }
+        assert!(output.status.success(), "{event:?}: {}", text(&output));
+        let file = dir.path().join("x.data");
+        assert!(count(program, &file, "user") > 10 && count(program, &file, "kernel") == 0, "{event:?}");
+    }
+    let output = inside(&[&["stat", "-e", "page-faults"], &busy[..]].concat());
+    assert!(output.status.success() && text(&output).contains("page-faults:u"), "{}", text(&output));
+    let doctor = String::from_utf8_lossy(&inside(&["doctor"]).stdout).into_owned();
+    let has = |state: &str, name: &str| doctor.lines().any(|line| line.starts_with(&format!("{state:8} {name}")));
+    assert!(has("missing", "whole machine") && has("limited", "kernel code") && has("limited", "BPF"), "{doctor}");
+    assert!(!doctor.contains("--cap-add") && !doctor.contains("setcap"), "no remedy that does not help: {doctor}");
+}
+
+/// More threads than the limit on open files has room for, by events on each and dummies beside them.
+#[test]
+fn many_threads_are_sampled_with_few_descriptors() {
+    let _alone = alone();
+    needs!(allowed(), is_root(), installed("setpriv"));
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let stopped = std::sync::Arc::new(std::sync::Mutex::new(stopped));
+    let threads: Vec<_> = (0..100)
+        .map(|_| {
+            let stopped = stopped.clone();
+            std::thread::spawn(move || drop(stopped.lock().map(|stopped| stopped.recv())))
+        })
+        .collect();
+    let dir = tempfile::tempdir().expect("dir");
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // Room for an event of each thread on each CPU, and not for three.
+    let most = cpus * 160 + 64;
+    let line = format!(
+        "ulimit -n {most} && exec setpriv --bounding-set=-sys_resource {} record -q -e cpu-clock -p {} -o x.data -- sleep 0.1",
+        env!("CARGO_BIN_EXE_perfprof-tui"),
+        std::process::id()
+    );
+    let output = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().expect("ran");
+    drop(stop);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    assert!(output.status.success() && dir.path().join("x.data").exists(), "{}", text(&output));
+}

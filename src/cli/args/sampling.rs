@@ -67,7 +67,7 @@ pub(crate) struct Sampling {
     /// branches) or none. A stack whose next caller would be where no code is ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) call_graph: String,
-    /// The whole machine (the default without a target)
+    /// The whole machine (the default without a target); -u, -G, --container and --pod narrow it
     #[arg(short = 'a', long = "all-cpus")]
     pub(crate) all: bool,
     /// Only these CPUs, e.g. 0-3,32
@@ -81,16 +81,16 @@ pub(crate) struct Sampling {
     #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["user", "cgroup", "container", "pod"])]
     pub(crate) tids: Option<String>,
     /// All processes of a user
-    #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["all", "cgroup", "container", "pod"])]
+    #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["cgroup", "container", "pod"])]
     pub(crate) user: Option<String>,
     /// A cgroup by its path below the tree's root, or a glob of several
     #[arg(short = 'G', long, value_name = "NAME")]
     pub(crate) cgroup: Option<String>,
     /// A container by its name, the beginning of its id, or a glob; those that start later are sampled, too
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["all", "cgroup", "pod"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["cgroup", "pod"])]
     pub(crate) container: Option<String>,
     /// A pod, as [NAMESPACE/]NAME, or globs of them
-    #[arg(long, value_name = "POD", conflicts_with_all = ["all", "cgroup"])]
+    #[arg(long, value_name = "POD", conflicts_with = "cgroup")]
     pub(crate) pod: Option<String>,
     /// Leave kernel code out
     #[arg(long, visible_alias = "all-user")]

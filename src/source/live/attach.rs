@@ -365,8 +365,9 @@ impl Attachment {
     fn user_only(&mut self) {
         self.common.exclude.kernel = true;
         self.notes.push(format!(
-            "user code only: kernel.perf_event_paranoid is {} (run as root to see the kernel)",
-            self.rights.paranoid
+            "user code only: kernel.perf_event_paranoid is {} (run as root{} to see the kernel)",
+            self.rights.paranoid,
+            if self.rights.is_namespaced { " of the machine" } else { "" }
         ));
     }
 

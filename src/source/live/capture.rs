@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::event::spec::{Capture, LookupPaths};
 use crate::event::{Event, filter_error};
 use crate::kernel::bpf_calls::LoadError;
-use crate::kernel::privilege::setcap;
+use crate::kernel::limits::Rights;
+use crate::kernel::privilege::obtain;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::Program as Walk;
 
@@ -22,7 +23,7 @@ fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str
 pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, String) {
     match error.errno {
         Errno::PERM | Errno::ACCESS if error.log.is_empty() => {
-            ("BPF programs are not allowed to this user".to_owned(), format!("Run as root, or {}; {no_bpf}", setcap()))
+            ("BPF programs are not allowed to this user".to_owned(), format!("{}; {no_bpf}", obtain(&Rights::read())))
         }
         Errno::NOSYS => ("this kernel has no BPF".to_owned(), no_bpf.to_owned()),
         errno if error.log.is_empty() => (format!("the kernel says {errno}"), String::new()),
@@ -146,7 +147,7 @@ mod tests {
         let event = Event { filter: Some(filter), ..Event::cpu_clock() };
         let verifier = LoadError { errno: Errno::INVAL, log: "R1 is bad".into() };
         for (error, words) in [
-            (Errno::PERM.into(), "cap_bpf"),
+            (Errno::PERM.into(), "BPF programs are not allowed"),
             (Errno::NOSYS.into(), "has no BPF"),
             (verifier, "verifier says R1 is bad"),
             (Errno::NOMEM.into(), "the kernel says"),

@@ -144,7 +144,8 @@ impl Counters {
                     self.config.events.iter_mut().for_each(|event| event.name = event.user_only());
                     let level = self.rights.paranoid;
                     self.note = Some(format!(
-                        "user code only: kernel.perf_event_paranoid is {level} (run as root to count the kernel)"
+                        "user code only: kernel.perf_event_paranoid is {level} (run as root{} to count the kernel)",
+                        if self.rights.is_namespaced { " of the machine" } else { "" }
                     ));
                 }
                 Err(errno) => {

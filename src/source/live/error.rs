@@ -4,8 +4,8 @@
 use crate::event::plain;
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
 use crate::kernel::cpus;
-use crate::kernel::limits::{Rights, raise_files};
-use crate::kernel::privilege::{obtain, setcap};
+use crate::kernel::limits::{Rights, most_files, raise_files};
+use crate::kernel::privilege::{lacks, obtain, setcap};
 use crate::kernel::sys::Errno;
 use crate::lang::nearest;
 
@@ -131,17 +131,21 @@ impl OpenError {
     /// Fails where so many file descriptors, and some beside them, are more than the limit allows, which is raised as
     /// far as that goes.
     pub(crate) fn room_for(need: usize, beside: usize) -> Result<(), Self> {
-        let limit = raise_files();
+        let limit = raise_files((need + beside) as u64);
         if (need + beside) as u64 <= limit {
             return Ok(());
         }
+        let raise = match need as u64 > most_files() {
+            true => format!("sysctl fs.nr_open={need}"),
+            false => {
+                format!("Raise the hard limit (ulimit -Hn {need} as root; Docker, Podman: --ulimit nofile={need})")
+            }
+        };
         Err(Self::new(
             "this many events",
             "opened",
             format!("{need} file descriptors are needed and {limit} are allowed"),
-            format!(
-                "Raise the hard limit (ulimit -Hn {need} as root), or choose fewer CPUs (-C) or threads, or sample system-wide and filter the view."
-            ),
+            format!("{raise}, or choose fewer CPUs (-C) or threads, or sample system-wide and filter the view."),
         ))
     }
 
@@ -188,8 +192,8 @@ pub fn refusal(rights: &Rights) -> (String, String) {
         );
     }
     (
-        format!("kernel.perf_event_paranoid is {} and this user has no CAP_PERFMON", rights.paranoid),
-        match rights.is_root {
+        format!("kernel.perf_event_paranoid is {} and {}", rights.paranoid, lacks(rights, "CAP_PERFMON")),
+        match rights.is_root || rights.is_namespaced {
             true => format!("{}; or sysctl kernel.perf_event_paranoid=-1 on the host.", obtain(rights)),
             false => format!("Run as root, or sysctl kernel.perf_event_paranoid=-1, or {}", setcap()),
         },

@@ -143,7 +143,7 @@ pub struct LiveSource {
 impl LiveSource {
     /// Opens everything; sampling begins with the first [`Source::next`].
     pub fn start(mut config: LiveConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
-        limits::raise_files();
+        limits::raise_files(0);
         let target = config.target;
         let (chains, walks, note) = stack_walks::for_events(&config.events, config.chains, config.tables)?;
         let sees_all = config.events.iter().any(|event| event.machine_wide);
@@ -260,11 +260,18 @@ impl LiveSource {
         self.known_tasks = self.tasks();
         let whos = self.whos();
         // Each dummy has one beside it that listens to the kernel's code.
-        let dummies = 2 * if self.attachment.by_task { whos.len() } else { 1 };
         let (wide, bound): (Vec<&Slot>, Vec<&Slot>) =
             self.attachment.slots.iter().partition(|slot| slot.event.machine_wide);
-        let need = cpus.len() * (wide.len() + bound.len() * whos.len().max(1) + dummies) + 32;
-        OpenError::room_for(need, 0)?;
+        let events = wide.len() + bound.len() * whos.len().max(1);
+        let need = |dummies: usize| cpus.len() * (events + 2 * dummies) + 32;
+        if self.attachment.by_task
+            && self.attachment.rights.system_wide()
+            && OpenError::room_for(need(whos.len()), 0).is_err()
+        {
+            // A dummy of each CPU hears of all tasks, and is one instead of one for each thread.
+            self.attachment.by_task = false;
+        }
+        OpenError::room_for(need(if self.attachment.by_task { whos.len() } else { 1 }), 0)?;
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
         }

@@ -111,12 +111,7 @@ impl Reader {
                 b"_etext" => known.end = Some(address),
                 _ => {}
             }
-            let binding = match kind {
-                b'W' | b'w' => Binding::Weak,
-                b'T' | b'D' | b'B' => Binding::Global,
-                b't' | b'd' | b'b' => Binding::Local,
-                _ => continue,
-            };
+            let Some(binding) = binding_of(kind) else { continue };
             self.table.push(Raw { start: address, size: 0, name, binding });
         }
     }
@@ -126,6 +121,18 @@ impl Reader {
             self.known.table = self.table.finish();
         }
         self.known
+    }
+}
+
+/// The binding of a symbol by its letter (nm(1)); `None` where its address is none of code that may run: read-only
+/// data, absolute values, undefined symbols. Every other letter is a name, whatever compilers come up with: kernels
+/// with Rust have `u`, `N` and `1`, and without that symbol its samples would go to the one before it.
+fn binding_of(kind: u8) -> Option<Binding> {
+    match kind {
+        b'R' | b'r' | b'A' | b'a' | b'U' => None,
+        b'W' | b'w' | b'V' | b'v' => Some(Binding::Weak),
+        kind if kind.is_ascii_lowercase() => Some(Binding::Local),
+        _ => Some(Binding::Global),
     }
 }
 
@@ -206,7 +213,7 @@ mod tests {
         for line in text.lines() {
             let mut words = line.split_whitespace();
             let (address, kind, name) = (words.next().expect("address"), words.next().expect("kind"), words.next());
-            if "tTwWdDbB".contains(kind) {
+            if !"rRaAU".contains(kind) {
                 plain.insert(u64::from_str_radix(address, 16).expect("address"), name.expect("name").as_bytes());
             }
         }
@@ -221,6 +228,21 @@ mod tests {
         let names: usize = plain.values().map(|name| name.len() + 1).sum();
         let (held, most) = (known.table.memory(), 9 * plain.len() + names * 101 / 100 + (1 << 16));
         assert!(held < most, "{held} bytes for {} functions whose names have {names}", plain.len());
+    }
+
+    /// Samples of a symbol with a letter that is not known would be those of the symbol before it.
+    #[test]
+    fn every_letter_of_code_names_its_symbol() {
+        let letters = "tTwWdDbBuliNnVvICGgSs1?-";
+        let line = |(at, kind): (usize, char)| format!("{:016x} {kind} symbol_{at}\n", 0xffff_ffff_8100_0000 + at * 16);
+        let text: String = letters.chars().enumerate().map(line).collect();
+        let known = Kallsyms::parse(text.as_bytes());
+        for (at, kind) in letters.chars().enumerate() {
+            let found = known.table.find(0xffff_ffff_8100_0004 + at as u64 * 16).map(|s| s.name.to_vec());
+            assert_eq!(found, Some(format!("symbol_{at}").into_bytes()), "{kind}");
+        }
+        let known = Kallsyms::parse(b"ffffffff81000000 T code\nffffffff81000010 r data\nffffffff81000020 a absolute\n");
+        assert_eq!(known.table.find(0xffffffff81000024).map(|s| s.name), Some(&b"code"[..]));
     }
 
     #[test]

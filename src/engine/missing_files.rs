@@ -29,7 +29,7 @@ pub(super) fn words(
     for (dso, why) in problems {
         let dso = session.dsos.get(dso);
         let may_be_had = || dso.kind == DsoKind::File && !is_here && is_program(&dso.path);
-        if dso.kind.is_kernel() {
+        if dso.kind.is_kernel() || why.kind == ProblemKind::Partial {
             out.push(format!("{}: {why}", dso.path));
         } else if why.kind == ProblemKind::Unproven {
             unproven.push((dso.path.clone(), why));

@@ -36,6 +36,9 @@ struct Growing {
     /// Bytes that were taken in.
     upto: u64,
     dump: bool,
+    /// Its size at the last visit, and at the one that took its last line in.
+    seen: u64,
+    tail: u64,
 }
 
 /// The work that is left for a process.
@@ -65,6 +68,8 @@ pub(crate) struct Jit {
     /// Whether samples are of the clock of jitdump files, and were told apart by it.
     has_times: bool,
     most: usize,
+    /// Whether the user was told of entries that were left out.
+    told_left_out: bool,
     /// Whose files these are.
     user: Option<u32>,
 }
@@ -81,8 +86,8 @@ impl Jit {
         let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Identity::of_process(pid).ok());
         let (user, state) = (via.map(|who| who.uid), State::Reading);
         let told = if live { JitFunctions::with_changes(most) } else { JitFunctions::new(most) };
-        let files = Vec::new();
-        Self { files, told, state, read: 0, wanted, older: None, live, has_times, most, user }
+        let (files, older, told_left_out) = (Vec::new(), None, false);
+        Self { files, told, state, read: 0, wanted, older, live, has_times, most, told_left_out, user }
     }
 
     /// Takes note of a jitdump file that turned up later.
@@ -99,6 +104,14 @@ impl Jit {
 
     pub(crate) fn user(&self) -> u32 {
         self.user.unwrap_or(0)
+    }
+
+    /// Returns, once, in words how many entries were left out of what was read.
+    pub(crate) fn take_left_out(&mut self) -> Option<String> {
+        let left_out = &self.told.left_out;
+        let is_due = !self.told_left_out && !self.is_behind() && left_out.entries > 0;
+        self.told_left_out |= is_due;
+        is_due.then(|| self.told.left_out.to_string())
     }
 
     /// The function at an address, which carries the generation of its code where records were followed in time.
@@ -170,7 +183,7 @@ impl Jit {
             match FileSearch::new(dso, options).and_then(|places| places.jit(&path, dump)) {
                 Ok(file) => {
                     self.user = self.user.or(file.metadata().map(|meta| meta.uid()).ok());
-                    self.files.push(Growing { file, upto: 0, dump });
+                    self.files.push(Growing { file, upto: 0, dump, seen: 0, tail: 0 });
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => self.wanted.push((path, dump)),
                 // The process may write its own later, and has a jitdump file, perhaps.
@@ -182,11 +195,18 @@ impl Jit {
             }
         }
         let limit = READ_FOR_KEPT * self.most as u64;
-        for Growing { file, upto, dump } in &mut self.files {
+        for Growing { file, upto, dump, seen, tail } in &mut self.files {
             let read = if *dump { jitdump::read_on } else { read_map };
             let (before, left) = (*upto, slice.bytes);
             let how = read(file, upto, &mut self.told, slice).map_err(|e| e.to_string())?;
             self.read += (left - slice.bytes) as u64;
+            let size = file.metadata().map_or(0, |meta| meta.len());
+            // Live, a line without an end is one that is being written, until nothing came to it for a while.
+            let is_whole = !self.live || std::mem::replace(seen, size) == size;
+            if how == VisitEnd::All && !*dump && size > *upto && size != *tail && is_whole {
+                *tail = size;
+                take_last_line(file, *upto, &mut self.told).map_err(|e| e.to_string())?;
+            }
             if how == VisitEnd::Full || self.read > limit {
                 return Err(format!(
                     "what its JIT writes is read no further than {} MB (--memory makes room for more)",
@@ -246,14 +266,32 @@ pub fn read_map(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mu
 }
 
 fn take_lines(text: &[u8], told: &mut JitFunctions) -> bool {
-    text.split(|b| *b == b'\n').all(|line| {
-        let mut parts = line.splitn(3, |b| *b == b' ');
-        let mut hex =
-            || u64::from_str_radix(std::str::from_utf8(parts.next()?).ok()?.trim_start_matches("0x"), 16).ok();
-        let (Some(start), Some(size)) = (hex(), hex()) else { return true };
-        let Some(name) = parts.next().map(<[u8]>::trim_ascii_end).filter(|n| !n.is_empty()) else { return true };
-        told.put(start, size, name)
+    let lines = text.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    lines.into_iter().all(|line| match entry(line) {
+        Some((start, size, name)) => told.put(start, size, name),
+        None => {
+            told.left_out.add(line);
+            true
+        }
     })
+}
+
+/// The address, size and name of a line. A function whose size its JIT does not know has its first byte: perf finds it
+/// there, too.
+fn entry(line: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let mut parts = line.splitn(3, |b| *b == b' ');
+    let mut hex = || u64::from_str_radix(std::str::from_utf8(parts.next()?).ok()?.trim_start_matches("0x"), 16).ok();
+    let (start, size) = (hex()?, hex()?);
+    let name = parts.next().map(<[u8]>::trim_ascii_end).filter(|name| !name.is_empty())?;
+    Some((start, size.max(1), name))
+}
+
+/// Takes in a map's last line, to which no more comes, though it has no end.
+fn take_last_line(file: &File, from: u64, told: &mut JitFunctions) -> io::Result<()> {
+    let mut line = vec![0; PIECE];
+    let n = file.read_at(&mut line, from)?;
+    take_lines(&line[..n], told);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -26,9 +26,48 @@ struct Entry {
     len: u16,
 }
 
+/// The longest function that is believed: whole code caches are no larger than twice that.
+const MOST_CODE: u64 = 1 << 30;
+
+/// The end of a function; `None` where it is longer than code can be or would end behind the last address.
+fn end_of(start: u64, size: u64) -> Option<u64> {
+    start.checked_add(size).filter(|_| size <= MOST_CODE)
+}
+
+/// Entries of JITs' files that were left out.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOut {
+    pub(crate) entries: u64,
+    /// The beginning of the first.
+    first: String,
+}
+
+impl LeftOut {
+    /// Takes note of an entry.
+    pub(crate) fn add(&mut self, entry: &[u8]) {
+        if self.entries == 0 {
+            self.first = String::from_utf8_lossy(&entry[..entry.len().min(60)]).into_owned();
+        }
+        self.entries += 1;
+    }
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} entries of its JIT were left out: no hexadecimal address and size of at most 1 GiB, then a name; \
+             the first begins \"{}\"",
+            self.entries, self.first
+        )
+    }
+}
+
 /// Functions by address; a later one takes an earlier one's place.
 #[derive(Debug)]
 pub struct JitFunctions {
+    /// What is no function.
+    pub(crate) left_out: LeftOut,
     list: BTreeMap<u64, Entry>,
     names: Vec<Vec<u8>>,
     /// Bytes of names, and of those that are still somebody's.
@@ -47,6 +86,7 @@ impl JitFunctions {
     /// No functions yet, which may take so many bytes.
     pub fn new(most: usize) -> Self {
         Self {
+            left_out: LeftOut::default(),
             list: BTreeMap::new(),
             names: Vec::new(),
             written: 0,
@@ -70,7 +110,7 @@ impl JitFunctions {
 
     /// Adds a function that is there from a time on. `false` when there is no more room.
     pub(crate) fn load(&mut self, time: u64, start: u64, size: u64, name: &[u8]) -> bool {
-        let end = start.saturating_add(size);
+        let Some(end) = end_of(start, size) else { return self.leave_out(start, size, name) };
         if let Some((known, generation)) = self.occupied.beginning(start)
             && known == end
             && self.list.get(&tagged(start, generation)).is_some_and(|entry| self.name(*entry) == name)
@@ -108,10 +148,11 @@ impl JitFunctions {
         if self.occupied.generation(untagged(addr)) > 0 { None } else { self.find(addr) }
     }
 
-    /// Adds a function. `false` when there is no more room.
+    /// Adds a function, unless it is longer than code can be or ends behind the last address: such an entry is counted
+    /// as left out. `false` when there is no more room.
     pub(crate) fn put(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
         let name = &name[..name.len().min(MAX_NAME)];
-        let end = start.saturating_add(size);
+        let Some(end) = end_of(start, size) else { return self.leave_out(start, size, name) };
         match self.list.get(&start).copied() {
             Some(old) if self.name(old) == name => {
                 self.list.insert(start, Entry { end, ..old });
@@ -131,6 +172,13 @@ impl JitFunctions {
         }
         let entry = self.write(end, name);
         self.list.insert(start, entry);
+        true
+    }
+
+    /// Counts an entry that is no function; there is still room for others.
+    fn leave_out(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
+        let name = &name[..name.len().min(MAX_NAME)];
+        self.left_out.add(format!("{start:x} {size:x} {}", String::from_utf8_lossy(name)).as_bytes());
         true
     }
 
@@ -247,6 +295,18 @@ mod tests {
             assert!(told.memory() <= 1 << 20 && taken * (ENTRY + len) > (1 << 20) * 3 / 4, "{len}: {taken}");
             assert_eq!(told.find(16 * 5 + 3).map(|s| s.name.len()), Some(len));
         }
+    }
+
+    #[test]
+    fn absurd_functions_name_nothing_and_are_counted() {
+        let mut told = JitFunctions::new(1 << 20);
+        for (start, size) in [(0x1000, u64::MAX), (0, 1 << 63), (u64::MAX - 8, 16), (0x1000, MOST_CODE + 1)] {
+            assert!(told.put(start, size, b"evil"));
+        }
+        assert!(told.put(0x1000, MOST_CODE, b"large") && told.put(u64::MAX - 8, 8, b"last"));
+        assert_eq!([0, 0xfff, 1 << 40, u64::MAX - 9].map(|at| told.find(at).is_some()), [false; 4]);
+        assert_eq!((told.find(0x1000).map(|s| s.name), told.left_out.entries), (Some(&b"large"[..]), 4));
+        assert!(told.left_out.to_string().ends_with("the first begins \"1000 ffffffffffffffff evil\""));
     }
 
     /// Long names, one after the other in place of each other: figures by hand.

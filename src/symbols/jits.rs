@@ -49,6 +49,8 @@ pub(crate) struct JitVisit {
     /// Bytes that it holds now.
     pub(crate) memory: usize,
     pub(crate) result: Result<(), String>,
+    /// How many entries were left out of what was read, in words.
+    pub(crate) left_out: Option<String>,
 }
 
 impl Jits {
@@ -103,7 +105,8 @@ impl Jits {
             self.pauses.retain(|_, until| *until > now);
             self.pauses.insert(user, now + PAUSE * (now - from));
         }
-        Some(JitVisit { dso, user, memory: one.jit.memory(), result })
+        let left_out = one.jit.take_left_out();
+        Some(JitVisit { dso, user, memory: one.jit.memory(), result, left_out })
     }
 
     /// True if a process that runs tells of code at used addresses.

@@ -20,6 +20,8 @@ pub enum ProblemKind {
     Replaced,
     /// It has names, but nothing proves that the file is the one that was mapped.
     Unproven,
+    /// Names were read but for some.
+    Partial,
     /// Any other.
     Other,
 }
@@ -41,6 +43,11 @@ impl Problem {
         let have = have.map_or("no build id".to_owned(), |have| format!("build id {have}"));
         let why = format!("the file has {have}, but {want} was mapped");
         Self { kind: ProblemKind::OtherBuild, ..why.into() }
+    }
+
+    /// Names that were read but for some.
+    pub(crate) fn partial(why: String) -> Self {
+        Self { kind: ProblemKind::Partial, ..why.into() }
     }
 
     /// The same, with the build id of the file that is missing; where one is told already, that is it.

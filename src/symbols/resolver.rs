@@ -245,6 +245,7 @@ impl Resolver {
     fn visited(&mut self, visit: JitVisit) {
         self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
         self.problems.extend(visit.result.err().map(|why| (visit.dso, why.into())));
+        self.problems.extend(visit.left_out.map(|why| (visit.dso, Problem::partial(why))));
         self.make_room();
     }
 

@@ -83,6 +83,43 @@ fn a_slice_ends_with_its_bytes_and_with_its_time() {
     assert!(!VisitBudget { bytes: 10, until: before }.take(1));
 }
 
+#[test]
+fn lines_that_are_no_functions_are_counted_and_told_once() {
+    let stage = Stage::new();
+    stage.write(b"1000 10 good\nzz 10 f\n2000 ffffffffffffffff all\n\n3000 0 stub\n4000 10  \n5000 10 last");
+    let mut jit = Jit::new(&stage.dso, false, 1 << 20);
+    stage.visit(&mut jit, &mut long()).expect("read");
+    let name = |at: u64| jit.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned());
+    // A size of 0 is a byte: perf finds it by its address, too. No line names what others do not.
+    assert_eq!([0x1000, 0x3000, 0x500f].map(name), ["good", "stub", "last"].map(|name| Some(name.to_owned())));
+    assert_eq!([0x2000, 0x3001, 0x4000, 1 << 40].map(name), [const { None }; 4]);
+    let said = jit.take_left_out().expect("told");
+    assert!(said.starts_with("3 entries of its JIT were left out") && said.ends_with("\"zz 10 f\""), "{said}");
+    assert_eq!(jit.take_left_out(), None);
+}
+
+/// Live, a line without an end is one that is being written.
+#[test]
+fn the_last_line_is_taken_when_no_more_comes_to_it() {
+    let mut stage = Stage::new();
+    stage.options = SymbolOptions { authors: stage.options.authors.clone(), ..stage.options };
+    stage.write(b"1000 10 first\n2000 10 half");
+    let mut jit = Jit::new(&stage.dso, true, 1 << 20);
+    let visit = |jit: &mut Jit| stage.visit(jit, &mut long()).expect("read");
+    visit(&mut jit);
+    assert!(jit.find(0x1000).is_some() && jit.find(0x2000).is_none());
+    visit(&mut jit);
+    assert_eq!(jit.find(0x2000).map(|s| s.name), Some(&b"half"[..]));
+    stage.write(b"1000 10 first\n2000 10 half and whole\n3000 1");
+    visit(&mut jit);
+    assert_eq!(jit.find(0x2000).map(|s| s.name), Some(&b"half and whole"[..]));
+    // What is cut short is no function, and is told of when nothing comes to it.
+    assert_eq!(jit.take_left_out(), None);
+    visit(&mut jit);
+    visit(&mut jit);
+    assert!(jit.take_left_out().is_some_and(|said| said.starts_with("1 entries")), "once");
+}
+
 /// A visit that may take as long as it likes.
 fn long() -> VisitBudget {
     VisitBudget { bytes: usize::MAX, until: Instant::now() + Duration::from_secs(600) }

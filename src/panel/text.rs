@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Replaces what a terminal could obey or be confused by: C0 and C1 controls by their pictures,
-/// bidirectional and other invisible format characters by U+FFFD.
+/// bidirectional and other invisible format characters by U+FFFD, and so noncharacters, which XML forbids
+/// (w3.org/TR/xml, "Char").
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) || !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
@@ -24,7 +25,10 @@ pub fn printable(c: char) -> Option<char> {
 }
 
 fn is_unsafe(c: char) -> bool {
+    // The last two characters of each plane are none.
+    let is_noncharacter = c as u32 & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}');
     c.is_control()
+        || is_noncharacter
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
@@ -168,6 +172,10 @@ mod tests {
         assert_eq!(wrap("busy 10.5 %, and 3 ms", 9), ["busy", "10.5 %,", "and 3 ms"]);
         assert_eq!(wrap("all the % of it", 7), ["all the", "% of it"]);
         assert_eq!(clean("a\x1b[31m\u{9b}\u{202e}"), "a␛[31m\u{fffd}\u{fffd}");
+        assert_eq!(
+            clean("a\u{fffe}\u{ffff}\u{fdd0}\u{1fffe}\u{10ffff}\u{fffd}ö"),
+            "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}ö"
+        );
     }
 
     #[test]

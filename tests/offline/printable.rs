@@ -16,8 +16,8 @@ use perfprof_tui::record::SampleId;
 use perfprof_tui::record::kinds::{Mmap, encode, encode_cgroup, encode_comm, misc, types};
 use prost::Message;
 
-/// ESC, BEL, CR, DEL, a C1 control, a bidirectional override, and a line that says what is not so.
-const EVIL: &str = "\u{1b}[31m\u{7}\r\u{7f}\u{9b}2J\u{202e}x\u{1}";
+/// ESC, BEL, CR, DEL, a C1 control, a bidirectional override, what XML forbids, and a line that says what is not so.
+const EVIL: &str = "\u{1b}[31m\u{7}\r\u{7f}\u{9b}2J\u{202e}x\u{1}\u{fffe}\u{ffff}";
 const FORGED: &str = "FORGED";
 const COMM: &str = "a\u{1b}c\r\nFORGED";
 

@@ -11,6 +11,7 @@ use super::containers::Scanner;
 use super::describe::desc;
 use super::event_slot::Slot;
 use super::family::Family;
+use super::follow::CpuChange;
 use super::target::Target;
 use super::{LiveSource, OpenError, attr, stack_walks};
 
@@ -373,9 +374,10 @@ impl LiveSource {
             return Err(line(&error));
         }
         let mut batch = Batch::default();
-        self.follow_cpus(&mut batch);
-        // That CPUs come and go is what was asked for.
-        self.attachment.notes.extend(batch.notes.into_iter().filter(|n| !n.contains("line")));
+        let changes = self.follow_cpus(&mut batch);
+        // CPUs come and go because the user chose them: only failures are news.
+        self.attachment.notes.extend(changes.iter().filter(|change| change.is_failure()).map(CpuChange::note));
+        self.attachment.notes.append(&mut batch.notes);
         self.first.append(&mut batch.bytes);
         Ok(format!("sampling CPU {} now", cpus::format_list(list)))
     }

@@ -24,6 +24,30 @@ pub(crate) fn can_be_sampled(chosen: &[u32]) -> Result<(), OpenError> {
     Err(OpenError::new(format!("CPU {cpu}"), "sampled", "it is not online", remedy))
 }
 
+/// A change of the sampled CPUs.
+#[derive(Debug)]
+pub(super) enum CpuChange {
+    Offline(u32),
+    Online(u32),
+    /// A CPU came, and its events cannot be opened.
+    Failed(OpenError),
+}
+
+impl CpuChange {
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+
+    /// Returns the change in words.
+    pub(super) fn note(&self) -> String {
+        match self {
+            Self::Offline(cpu) => format!("CPU {cpu} went offline"),
+            Self::Online(cpu) => format!("CPU {cpu} came online"),
+            Self::Failed(error) => error.to_string().replace('\n', " "),
+        }
+    }
+}
+
 impl LiveSource {
     pub(super) fn wanted_cpus(&self) -> Result<Vec<u32>, OpenError> {
         let Some(chosen) = &self.chosen else { return online() };
@@ -135,32 +159,33 @@ impl LiveSource {
         self.attachment.common.inherit && (followed(pid) || procfs::parent(pid).is_some_and(followed))
     }
 
-    pub(super) fn follow_cpus(&mut self, batch: &mut Batch) {
-        let Ok(online) = cpus::online() else { return };
+    /// Closes events of CPUs that went and opens those of CPUs that came; returns what changed.
+    pub(super) fn follow_cpus(&mut self, batch: &mut Batch) -> Vec<CpuChange> {
+        let mut changes = Vec::new();
+        let Ok(online) = cpus::online() else { return changes };
         let wanted: Vec<u32> =
             online.into_iter().filter(|cpu| self.chosen.as_ref().is_none_or(|c| c.contains(cpu))).collect();
         let open: Vec<u32> = self.attachment.rings.keys().copied().collect();
         if wanted == open {
-            return;
+            return changes;
         }
         for cpu in open.iter().filter(|cpu| !wanted.contains(cpu)) {
             self.close_cpu(*cpu, batch);
-            batch.notes.push(format!("CPU {cpu} went offline"));
+            changes.push(CpuChange::Offline(*cpu));
         }
         if self.target.is_tasks() {
             self.known_tasks = self.tasks();
         }
         let whos = self.whos();
         for cpu in wanted.iter().filter(|cpu| !open.contains(cpu)) {
-            match self.open_cpu(*cpu, &whos) {
-                Ok(()) => batch.notes.push(format!("CPU {cpu} came online")),
-                Err(error) => batch.notes.push(error.to_string().replace('\n', " ")),
-            }
+            let opened = self.open_cpu(*cpu, &whos);
+            changes.push(opened.map_or_else(CpuChange::Failed, |()| CpuChange::Online(*cpu)));
         }
         if self.enable_at.is_none() {
             self.attachment.enable_all();
         }
         batch.changed = Some(self.changed());
+        changes
     }
 
     pub(super) fn close_cpu(&mut self, cpu: u32, batch: &mut Batch) {
@@ -171,5 +196,21 @@ impl LiveSource {
         if let Some(mut closed) = self.attachment.close_cpu(cpu) {
             self.attachment.passes(self.round_start).1.drain(cpu, &mut closed, &mut self.read, &mut batch.bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A failure's words may hold those of a change.
+    #[test]
+    fn failures_of_cpus_are_told_from_their_changes_by_type() {
+        let failed = OpenError::new("CPU 1", "sampled", "the pipeline went offline", "");
+        let changes = [CpuChange::Offline(1), CpuChange::Online(2), CpuChange::Failed(failed)];
+        assert_eq!(changes.each_ref().map(CpuChange::is_failure), [false, false, true]);
+        let notes = changes.each_ref().map(CpuChange::note);
+        assert_eq!(notes[..2], ["CPU 1 went offline", "CPU 2 came online"]);
+        assert!(notes[2].contains("the pipeline went offline") && !notes[2].contains('\n'), "{}", notes[2]);
     }
 }

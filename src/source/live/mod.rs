@@ -50,6 +50,7 @@ use describe::info;
 pub(crate) use error::OpenError;
 use event_slot::Slot;
 use family::Family;
+use follow::CpuChange;
 pub(crate) use follow::can_be_sampled;
 use rounds::{COUNT_NS, FIRST_TICKS_NS};
 use settle::Settling;
@@ -336,7 +337,8 @@ impl LiveSource {
         batch.walked = self.attachment.walks.as_mut().and_then(StackWalks::tell);
         self.hold_back(by_cpu, batch);
         self.follow_tasks(batch);
-        self.follow_cpus(batch);
+        let changes = self.follow_cpus(batch);
+        batch.notes.extend(changes.iter().map(CpuChange::note));
     }
 
     fn changed(&self) -> SamplingState {

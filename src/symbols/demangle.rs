@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 
 use super::guard::guarded;
+use repair::Repair;
+
+mod repair;
 
 /// Names longer than this stay mangled.
 const MAX: usize = 4096;
@@ -55,9 +58,21 @@ pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
 }
 
 /// True if a name may be one that has a readable form.
-pub(super) fn is_mangled(raw: &[u8]) -> bool {
-    [&b"_Z"[..], b"__Z", b"_R", b"__R"].iter().any(|start| raw.starts_with(start))
+pub(crate) fn is_mangled(raw: &[u8]) -> bool {
+    let starts = [&b"_Z"[..], b"__Z", b"_R", b"__R", b"___Z"];
+    let is = |raw: &[u8]| starts.iter().any(|start| raw.starts_with(start));
+    is(raw) || raw.starts_with(b"_GLOBAL__") && GLOBALS.iter().any(|(mark, _)| raw.strip_prefix(*mark).is_some_and(is))
 }
+
+/// What runs before and after main for the variables of a file, which a name in it stands for.
+const GLOBALS: [(&[u8], &str); 4] = [
+    (b"_GLOBAL__sub_I_", CONSTRUCTORS),
+    (b"_GLOBAL__I_", CONSTRUCTORS),
+    (b"_GLOBAL__sub_D_", DESTRUCTORS),
+    (b"_GLOBAL__D_", DESTRUCTORS),
+];
+const CONSTRUCTORS: &str = "global constructors keyed to ";
+const DESTRUCTORS: &str = "global destructors keyed to ";
 
 /// `None` where it is no mangled name, or one that its reader fails at.
 fn readable(mangled: String, form: NameForm) -> Option<String> {
@@ -72,26 +87,72 @@ fn rust(text: &str) -> Option<String> {
 }
 
 fn cpp(text: &str, form: NameForm) -> Option<String> {
+    let (what, name) = target(text)?;
+    if !repair::is_misread(&name)
+        && let Some(read) = printed(what, &name, form)
+    {
+        return read;
+    }
+    let ways = repair::ways(&name);
+    ways.iter().find_map(|way| printed(what, &way.name, form).map(|name| Some(repaired(name?, way, form))))?
+}
+
+/// What a name is beside a function, and the mangled name of the function.
+fn target(text: &str) -> Option<(&'static str, Cow<'_, str>)> {
+    let global =
+        GLOBALS.iter().find_map(|(mark, what)| Some((*what, text.strip_prefix(std::str::from_utf8(mark).ok()?)?)));
+    if let Some((what, name)) = global {
+        return Some((what, name.into()));
+    }
+    // Blocks of Objective-C and of clang's C, with their number.
+    let block = text.strip_prefix("___Z").and_then(|name| name.rsplit_once("_block_invoke"));
+    if let Some((name, number)) = block {
+        let is_number = number.trim_start_matches('_').bytes().all(|c| c.is_ascii_digit());
+        return is_number.then(|| ("invocation function for block in ", format!("_Z{name}").into()));
+    }
     if !text.starts_with("_Z") && !text.starts_with("__Z") {
         return None;
     }
-    let parse = cpp_demangle::ParseOptions::default().recursion_limit(256);
-    let (what, name) = match text.trim_start_matches('_').strip_prefix("ZT").and_then(thunk) {
+    let special = text.trim_start_matches('_');
+    if let Some(alias) = special.strip_prefix("ZGA") {
+        return Some(("hidden alias for ", format!("_Z{alias}").into()));
+    }
+    if let Some(module) = special.strip_prefix("ZGI").filter(|module| module.starts_with('W')) {
+        return Some(("initializer for module ", format!("_Z{module}4self").into()));
+    }
+    Some(match special.strip_prefix("ZT").and_then(thunk) {
         Some((what, target)) => (what, format!("_Z{target}").into()),
         None => ("", Cow::Borrowed(text)),
+    })
+}
+
+/// A readable name that was made of one written another way.
+fn repaired(name: String, way: &Repair, form: NameForm) -> String {
+    let name = repair::restored(name);
+    let name = match name.split_once("for module self@") {
+        Some((what, module)) => format!("{what}for module {module}"),
+        None => name,
     };
+    if way.lacks_parameters && form == NameForm::Full { name + "(…)" } else { name }
+}
+
+/// A name as the library reads it; `None` where it does not, nothing where it would be too long.
+fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
+    let parse = cpp_demangle::ParseOptions::default().recursion_limit(256);
     let symbol = cpp_demangle::Symbol::new_with_options(name.as_bytes(), &parse).ok()?;
     let options = cpp_demangle::DemangleOptions::new();
     let options = if form == NameForm::Full { options } else { options.no_params().no_return_type() };
     let mut out = Limited { text: what.to_owned(), parts: 0 };
-    symbol.structured_demangle(&mut out, &options).ok()?;
+    if symbol.structured_demangle(&mut out, &options).is_err() {
+        return Some(None);
+    }
     let name = out.text;
     // The library writes a comma before an empty parameter pack.
     let mut name = if name.contains(", >") { name.replace(", >", ">") } else { name };
     if form != NameForm::Full {
         name.truncate(unqualified(&name).len());
     }
-    Some(if name.contains(')') { with_suffixes(&name) } else { name })
+    Some(Some(if name.contains(')') { with_suffixes(&name) } else { name }))
 }
 
 /// What a thunk is, and the mangled name of the function that it leads to: the library has words of its own for them.
@@ -302,6 +363,38 @@ mod tests {
             ("_ZThn16_N1a1bD0Ev", "non-virtual thunk to a::b::~b"),
             ("_ZTv0_n24_NK1X1fEv", "virtual thunk to X::f"),
             ("_ZTch0_v0_n24_N1X1fEv", "covariant return thunk to X::f"),
+            // What c++filt reads and the library does not.
+            ("_ZN2mmW3modW4part1fIiEET_S3_", "mm::f@mod.part<int>"),
+            ("_ZN2mmW3modW4part1S1hEv", "mm::S@mod.part::h"),
+            ("_ZW3modW4part4userv", "user@mod.part"),
+            ("_ZGIW3modW4part", "initializer for module mod.part"),
+            ("_ZN3app2unIXtlNS_1UEdi1aLi1EEEEEiv", "app::un<app::U{1}>"),
+            ("_ZN3app1DD5Ev", "app::D::~D"),
+            ("_ZNSaIiEC5Ev", "std::allocator<int>::allocator"),
+            ("_ZN3fooawEv", "foo::operator co_await"),
+            ("_Zli3_kmy", "operator\"\" _km"),
+            ("_ZN3appli3_kmEy", "app::operator\"\" _km"),
+            ("_ZZN3foo3barEvENKUlTyT_E_clIiEEDaS0_", "foo::bar()::{lambda(auto:1)#1}::operator()<int>"),
+            ("_Z1gITkSt8integraliEvT_", "g<int>"),
+            ("_ZN3foo1fINS_1TEEEvT_Q4testIS1_E", "foo::f<foo::T>"),
+            (
+                "_ZSt4swapIiENSt9enable_ifIXsrSt6__and_IJSt6__not_ISt15__is_tuple_likeIT_EESt21is_move_constructibleIS4_\
+                 ESt18is_move_assignableIS4_EEE5valueEvE4typeERS4_SE_",
+                "std::swap<int>",
+            ),
+            ("_GLOBAL__sub_I__ZN3foo3barEi", "global constructors keyed to foo::bar"),
+            ("_GLOBAL__D__ZN3foo3barEi", "global destructors keyed to foo::bar"),
+            ("_GLOBAL__sub_I_main.cpp", "_GLOBAL__sub_I_main.cpp"),
+            ("_ZGA1fv", "hidden alias for f"),
+            ("___Z3foov_block_invoke_2", "invocation function for block in foo"),
+            ("___Z3foov_block_invoke_x", "___Z3foov_block_invoke_x"),
+            // What compilers put behind names.
+            ("_ZN3foo3barEi.part.0.isra.1.constprop.2.cold", "foo::bar"),
+            ("_ZN3foo3barEi.llvm.1234567890", "foo::bar"),
+            ("_ZN3foo3barB5cxx11Ev", "foo::bar[abi:cxx11]"),
+            ("_RNCNvCsgStHSCytQ6I_7mycrate4main0B3_", "mycrate::main::{closure#0}"),
+            ("_RNvCs1234_7mycrate3foo.llvm.123", "mycrate::foo"),
+            ("_Z3fooGARBAGE", "_Z3fooGARBAGE"),
             ("_ZThn8_", "_ZThn8_"),
             ("_ZTh", "_ZTh"),
             ("_ZTcv0_", "_ZTcv0_"),
@@ -418,6 +511,11 @@ mod tests {
             "_ZNSt3mapISsSt6vectorIcSaIcEESt4lessISsEE4findERKSs",
             "_ZlsRSoRK5Money",
             "_ZThn16_N1a1bD0Ev",
+            "_ZW3modW4part1fIiEET_S3_",
+            "_ZN3foo1fINS_1TEEEvT_Q4testIS1_E",
+            "_GLOBAL__sub_I__ZN3appli3_kmEy",
+            "___Z3foov_block_invoke_2",
+            "_ZGIW3modW4part",
         ];
         damage::reaching(512, 15, damage::texts(NAMES), |name| {
             for form in [NameForm::Short, NameForm::Full] {

@@ -1,0 +1,197 @@
+//! C++ names that the library does not read: what it lacks of them is written another way, or left out.
+//!
+//! The library knows no modules, no `operator co_await`, no template parameters of lambdas, no constraints, no fields
+//! of unions in arguments, no unified constructors, and no members of classes in the expression of a return type, as
+//! GCC writes them. Names of functions come before most of that.
+
+/// Prefixes of names that stand for what the library cannot write; [`restored`] puts it back.
+const MODULE: &str = "__pf_module_";
+const PARTITION: &str = "__pf_partition_";
+const LITERAL: &str = "__pf_literal_";
+const AWAIT: &str = "__pf_await_";
+
+/// Ends of a name at which its parameters are left out, one after the other.
+const TRIALS: usize = 32;
+
+/// A name written another way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repair {
+    pub(super) name: String,
+    /// Whether parameters of the function were left out.
+    pub(super) lacks_parameters: bool,
+}
+
+/// True if the library reads a name wrongly, and not only not at all: of a literal's operator.
+pub(super) fn is_misread(name: &str) -> bool {
+    let has_literal = |(at, _): (usize, &str)| name[at + 2..].starts_with(|c: char| c.is_ascii_digit());
+    name.is_ascii() && name.match_indices("li").any(has_literal)
+}
+
+/// Other ways to write a name, the most faithful first.
+pub(super) fn ways(name: &str) -> Vec<Repair> {
+    if !name.is_ascii() {
+        return Vec::new();
+    }
+    let whole = |name: String| Repair { name, lacks_parameters: false };
+    let (rewritten, is_bare) = rewritten(name);
+    let named = if is_bare { nested(&rewritten) } else { vec![rewritten] };
+    let mut out: Vec<Repair> = named.iter().cloned().map(whole).collect();
+    for name in &named {
+        // A constraint stands at the end.
+        out.extend(before(name, "Q").map(|end| whole(name[..end].to_owned())));
+    }
+    for name in &named {
+        // A return type with an expression that names a member of a class: the function's own name ends before it.
+        let ends = before(name, "E").map(|at| at + 1).filter(|end| name[*end..].contains("sr"));
+        out.extend(ends.map(|end| Repair { name: name[..end].to_owned(), lacks_parameters: true }));
+    }
+    out
+}
+
+/// The last places of a letter.
+fn before<'a>(name: &'a str, letter: &'a str) -> impl Iterator<Item = usize> + 'a {
+    name.rmatch_indices(letter).take(TRIALS).map(|(at, _)| at).filter(|at| *at > 3)
+}
+
+/// The number and the name that a text begins with, and what is behind.
+fn source_name(text: &str) -> Option<(&str, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let length: usize = text.get(..digits)?.parse().ok()?;
+    let rest = &text[digits..];
+    Some((rest.get(..length)?, rest.get(length..)?))
+}
+
+/// A name by parts, each of which is written another way where the library does not know it; and whether it is that of
+/// a module's function without a namespace, which must become a nested one.
+fn rewritten(name: &str) -> (String, bool) {
+    let mut out = String::with_capacity(name.len() + 32);
+    let put = |out: &mut String, prefix: &str, name: &str| {
+        out.push_str(&format!("{}{prefix}{name}", prefix.len() + name.len()));
+    };
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        if let Some((own, behind)) = source_name(rest) {
+            put(&mut out, "", own);
+            rest = behind;
+            continue;
+        }
+        let named = |mark: &str| rest.strip_prefix(mark).and_then(source_name);
+        let in_lambda = out.ends_with("Ul") || out.ends_with("UlT_");
+        if let Some((own, behind)) = named("WP") {
+            put(&mut out, PARTITION, own);
+            rest = behind;
+        } else if let Some((own, behind)) = named("W") {
+            put(&mut out, MODULE, own);
+            rest = behind;
+        } else if let Some((own, behind)) = named("li") {
+            put(&mut out, LITERAL, own);
+            rest = behind;
+        } else if let Some((_, behind)) = named("di").or_else(|| named("Tk")).or_else(|| named("TkSt")) {
+            // The field of a union that is set; the concept of a parameter.
+            rest = behind;
+        } else if rest.starts_with("awE") || rest.starts_with("awI") {
+            put(&mut out, AWAIT, "");
+            rest = &rest[2..];
+        } else if in_lambda && ["Ty", "Tn", "Tp"].iter().any(|mark| rest.starts_with(mark)) {
+            rest = &rest[2..];
+        } else if let Some(kind) = ["C4", "C5", "D4", "D5"].iter().find(|kind| rest.starts_with(**kind)) {
+            out.push_str(&format!("{}1", &kind[..1]));
+            rest = &rest[2..];
+        } else if rest.starts_with("CI4") || rest.starts_with("CI5") {
+            out.push_str("CI1");
+            rest = &rest[3..];
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    (out, name.strip_prefix("_ZW").is_some_and(|rest| rest.starts_with(|c: char| c == 'P' || c.is_ascii_digit())))
+}
+
+/// A name that begins with its module, as a nested one: it ends behind the function's own name, or behind one of the
+/// ends of its template's arguments.
+fn nested(name: &str) -> Vec<String> {
+    let Some(parts) = name.strip_prefix("_Z") else { return Vec::new() };
+    let mut rest = parts;
+    while let Some((own, behind)) = source_name(rest) {
+        rest = behind;
+        if !own.starts_with(MODULE) && !own.starts_with(PARTITION) {
+            break;
+        }
+    }
+    let at = parts.len() - rest.len();
+    let ends: Vec<usize> = match rest.starts_with('I') {
+        true => rest.match_indices('E').take(TRIALS).map(|(end, _)| at + end + 1).collect(),
+        false => vec![at],
+    };
+    ends.into_iter().map(|end| format!("_ZN{}E{}", &parts[..end], &parts[end..])).collect()
+}
+
+/// A readable name with what was written another way: `mm::f@mod.part`, `operator"" _km`.
+pub(super) fn restored(name: String) -> String {
+    if !name.contains("__pf_") {
+        return name;
+    }
+    let is_own = |c: char| c.is_alphanumeric() || "_~$".contains(c);
+    let name = name.replace(AWAIT, "operator co_await").replace(LITERAL, "operator\"\" ");
+    let (mut out, mut module) = (String::new(), String::new());
+    let mut rest = name.as_str();
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_own(c)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        let part = word.strip_prefix(MODULE).map(|part| (part, ".")).or(word.strip_prefix(PARTITION).map(|p| (p, ":")));
+        match part {
+            Some((part, mark)) => {
+                module.push_str(if module.is_empty() { "@" } else { mark });
+                module.push_str(part);
+                rest = behind.strip_prefix("::").unwrap_or(behind);
+            }
+            None => {
+                out.push_str(word);
+                if !word.is_empty() {
+                    out.push_str(&std::mem::take(&mut module));
+                }
+                let mark = behind.chars().next();
+                out.extend(mark);
+                rest = &behind[mark.map_or(0, char::len_utf8)..];
+            }
+        }
+    }
+    out + &module
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_written_another_way() {
+        for (name, want) in [
+            ("_ZN2mmW3modW4part1S1hEv", "_ZN2mm15__pf_module_mod16__pf_module_part1S1hEv"),
+            ("_ZN1AC5Ev", "_ZN1AC1Ev"),
+            ("_ZN2C5D5Ev", "_ZN2C5D1Ev"),
+            ("_Z3fooILi1EEvv", "_Z3fooILi1EEvv"),
+            ("_ZNK3fooUlTyT_E_clIiEEDaS0_", "_ZNK3fooUlT_E_clIiEEDaS0_"),
+            ("_Z99short", "_Z99short"),
+            ("_Z1fITkSt8integraliEvT_", "_Z1fIiEvT_"),
+        ] {
+            assert_eq!(rewritten(name).0, want);
+        }
+        assert_eq!(nested("_Z15__pf_module_mod4userv"), ["_ZN15__pf_module_mod4userEv"]);
+        assert!(ways("_Zü").is_empty() && ways("").len() == 1 && ways("_Z").len() == 1);
+    }
+
+    #[test]
+    fn what_was_written_another_way_is_put_back() {
+        for (name, want) in [
+            ("f(int)", "f(int)"),
+            ("mm::__pf_module_mod::__pf_module_part::S::h()", "mm::S@mod.part::h()"),
+            ("__pf_module_a::__pf_partition_b::f(x)", "f@a:b(x)"),
+            ("__pf_literal__km(unsigned long long)", "operator\"\" _km(unsigned long long)"),
+            ("foo::__pf_await_()", "foo::operator co_await()"),
+            ("__pf_module_", "@"),
+        ] {
+            assert_eq!(restored(name.to_owned()), want);
+        }
+    }
+}

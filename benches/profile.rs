@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
 use perfprof_tui::panel::top::Field;
+use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
 use perfprof_tui::query::answer::{self, ViewAnswer};
 use perfprof_tui::query::heat::{HeatBy, HeatSpec};
@@ -202,7 +203,7 @@ fn generate(nodes: usize) -> (Session, Profile) {
     let mut random = Random(42);
     let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
     // For maps by duration.
-    profile.set_durations(0);
+    profile.learn_event(0, &EventDesc::derived("off-cpu"));
     let comms =
         ["nginx", "java", "postgres", "node", "python3", "kworker", "swapper", "redis-server", "envoy", "mysqld"];
     for (pid, comm) in (1000..).zip(comms) {

@@ -186,7 +186,8 @@ fn print_events(loaded: &Offline, name: &str, shape: &ReportShape<'_>) -> anyhow
             Format::Json => {
                 let chains = shape.chains.map(|spec| rows.chain_objects(&spec, shape));
                 let chains = shape.chains.zip(chains.as_ref());
-                let event = json::EventPart { name: &loaded.event_names[event], lost: rows.lost, chains };
+                let unit = loaded.data().unit(event);
+                let event = json::EventPart { name: &loaded.event_names[event], unit, lost: rows.lost, chains };
                 objects.push(event.value(&rows.table(), &rows.columns.keys, shape.limit));
             }
             Format::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),

@@ -3,6 +3,7 @@
 use crate::engine::IntakeOptions;
 use crate::ingest::hardware::HardwareWords;
 use crate::kernel::attr::sample;
+use crate::perfdata::EventUnit;
 use crate::perfdata::features::bit;
 use crate::query::filter_eval::FilterEvaluator;
 use crate::report::hardware::{HardwareKey, HardwareRows, KEYS, Key, NeededField, usual};
@@ -136,10 +137,11 @@ impl HardwareReport {
             let (name, total) = (&loaded.event_names[event], rows.total);
             match args.format {
                 Format::Csv => tables.push((name.as_str(), table)),
-                Format::Json => events.push(json::event(name, &total, lost, table.to_json())),
+                Format::Json => events.push(json::event(name, EventUnit::Count, &total, lost, table.to_json())),
                 Format::Text => {
                     let what = if self.words == HardwareWords::Branches { "branches" } else { "samples" };
-                    print(&format!("{}{}\n", json::event_line(name, what, &total, lost), table.to_text()))?;
+                    let line = json::event_line(name, what, EventUnit::Count, &total, lost);
+                    print(&format!("{line}{}\n", table.to_text()))?;
                 }
             }
         }

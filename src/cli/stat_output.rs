@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::kernel::{children_cpu_ns, wall_ns};
 use crate::panel::{Cell, Table, unit};
+use crate::perfdata::EventUnit;
 use crate::query::row_order::arrange_by_key;
 use crate::report::counters::{self, CountedPlace, Counter, CounterValue, Mean};
 use crate::session::machine::topology::Topology;
@@ -133,6 +134,7 @@ impl<'a> Report<'a> {
         };
         let counter = |event: usize, of: &str| Counter {
             name: counters.events()[event].name.clone(),
+            unit: if counters.events()[event].is_clock() { EventUnit::Nanoseconds } else { EventUnit::Count },
             values: runs.iter().filter_map(|run| sum(run, event, of)).collect(),
             refused: counters.refused[event].clone(),
         };

@@ -141,6 +141,7 @@ impl Events {
             }
             EventInfo {
                 name: self.names[i].clone(),
+                unit: descs.get(i).map(EventDesc::unit).unwrap_or_default(),
                 total: row.total,
                 lost: ledger.lost_of(i),
                 note: meter.as_ref().and_then(|m| match &m.state.run {
@@ -217,8 +218,11 @@ mod tests {
 
     #[test]
     fn what_is_made_of_a_part_of_others_says_so() {
+        use crate::perfdata::EventUnit;
+
         let info = |name: &str, meter| EventInfo {
             name: name.to_owned(),
+            unit: EventUnit::Count,
             total: Acc::default(),
             lost: 0,
             note: None,

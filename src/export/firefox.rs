@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp,
-    SamplingInterval, StackHandle, ThreadHandle, Timestamp,
+    SamplingInterval, StackHandle, ThreadHandle, Timestamp, WeightType,
 };
 use hashbrown::HashMap;
 
 use crate::panel::printable::EscapeForm;
+use crate::perfdata::EventUnit;
 use crate::profile::NodeId;
 use crate::query::Data;
 use crate::query::symbol_stacks::{SymbolStacks, samples};
@@ -103,6 +104,15 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
         stacks: HashMap::new(),
     };
     let mut before: HashMap<ThreadHandle, u64> = HashMap::new();
+    let mut carried: HashMap<ThreadHandle, u64> = HashMap::new();
+    let unit = data.unit(input.event);
+    let are_durations = unit.is_time() && data.profile.has_durations(input.event as u16);
+    // Weights are whole numbers: of milliseconds, or of a text's counts.
+    let weights = match unit {
+        EventUnit::Nanoseconds if are_durations => Some((WeightType::TracingMs, 1_000_000)),
+        EventUnit::Decimal(decimals) => Some((WeightType::Samples, 10u64.saturating_pow(decimals.into()))),
+        _ => None,
+    };
     samples(data, input.filter.clone(), |row| {
         if usize::from(row.event) != input.event {
             return;
@@ -113,8 +123,21 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
         let stack = b.stack(thread, b.named.node_of[site.stack.0 as usize]);
         let time = row.time.saturating_sub(b.data.start);
         let since = time.saturating_sub(before.insert(thread, time).unwrap_or(time));
-        let cpu = CpuDelta::from_nanos(since.min(row.period));
-        b.out.add_sample(thread, Timestamp::from_nanos_since_reference(time), stack, cpu, 1);
+        let ran = match input.frequency {
+            _ if are_durations => 0,
+            _ if unit.is_time() => row.period,
+            hz => 1_000_000_000u64.checked_div(hz).unwrap_or(0),
+        };
+        let weight = weights.as_ref().map_or(1, |(kind, one)| {
+            // The rest of a sample goes to the thread's next.
+            let left = carried.entry(thread).or_default();
+            let sum = left.saturating_add(row.period);
+            *left = sum % one;
+            b.out.set_thread_samples_weight_type(thread, kind.clone());
+            i32::try_from(sum / one).unwrap_or(i32::MAX)
+        });
+        let cpu = CpuDelta::from_nanos(since.min(ran));
+        b.out.add_sample(thread, Timestamp::from_nanos_since_reference(time), stack, cpu, weight);
     });
     serde_json::to_writer(&mut *out, &b.out)?;
     out.flush()

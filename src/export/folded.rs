@@ -98,7 +98,10 @@ fn tidy(name: &str) -> Cow<'_, str> {
 }
 
 fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
-    lines(input.data, input.event, input.filter.clone(), input.annotate, |line, n| writeln!(out, "{line} {n}"))
+    let unit = input.data.unit(input.event);
+    lines(input.data, input.event, input.filter.clone(), input.annotate, |line, n| {
+        writeln!(out, "{line} {}", unit.written(n))
+    })
 }
 
 #[cfg(test)]

@@ -150,7 +150,8 @@ fn build(input: &ExportInput<'_>) -> ProfilesData {
         (Sample { stack_index, attribute_indices: tables.labels(sample), ..Sample::default() }, sample.value.clone())
     };
     let samples: Vec<(Sample, Vec<i64>)> = from.sample.iter().map(sample).collect();
-    let is_clock = tables.out.string_table[from.sample_type[1].unit as usize] == "nanoseconds";
+    // Times off the CPU are no time of the CPU.
+    let is_clock = input.data.unit(input.event).is_time() && !input.data.profile.has_durations(input.event as u16);
     let of = |kind: &pprof::ValueType| ValueType { type_strindex: place(kind.kind), unit_strindex: place(kind.unit) };
     // As OpenTelemetry's own profiler says it, by which stores know a profile of the CPUs' time.
     let mut period_type = of(&from.sample_type[1]);

@@ -169,8 +169,8 @@ pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     };
     b.string("");
     let name = data.events[event].split(':').next().unwrap_or_default().to_owned();
-    let unit = if name.contains("clock") { "nanoseconds" } else { "count" };
-    let (samples, count, name, unit) = (b.string("samples"), b.string("count"), b.string(&name), b.string(unit));
+    let unit = data.unit(event).name();
+    let (samples, count, name, unit) = (b.string("samples"), b.string("count"), b.string(&name), b.string(&unit));
     b.out.sample_type = vec![ValueType { kind: samples, unit: count }, ValueType { kind: name, unit }];
     b.out.period_type = Some(ValueType { kind: name, unit });
     b.out.period = input.period as i64;

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use crate::panel::printable::EscapeForm;
+use crate::perfdata::EventUnit;
 use crate::profile::NodeId;
 use crate::query::symbol_stacks::{SymbolStacks, samples};
 use crate::session::TaskId;
@@ -38,7 +39,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
             _ => stacks.push((node, row.period)),
         }
     });
-    let unit = if data.events[event].contains("clock") { "nanoseconds" } else { "none" };
+    let unit = data.unit(event);
     out.write_all(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":")?;
     serde_json::to_writer(&mut *out, concat!("perfprof-tui ", env!("CARGO_PKG_VERSION")))?;
     out.write_all(b",\"name\":")?;
@@ -56,18 +57,20 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-fn one(name: &str, unit: &str, stacks: &Stacks, named: &SymbolStacks, out: &mut dyn Write) -> io::Result<()> {
+fn one(name: &str, unit: EventUnit, stacks: &Stacks, named: &SymbolStacks, out: &mut dyn Write) -> io::Result<()> {
+    // Of the format's units only one is ours.
+    let word = if unit.is_time() { "nanoseconds" } else { "none" };
     let total = stacks.iter().fold(0u64, |sum, (_, period)| sum.saturating_add(*period));
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
     serde_json::to_writer(&mut *out, name)?;
-    write!(out, ",\"unit\":\"{unit}\",\"startValue\":0,\"endValue\":{total},\"samples\":[")?;
+    write!(out, ",\"unit\":\"{word}\",\"startValue\":0,\"endValue\":{},\"samples\":[", unit.written(total))?;
     list(out, stacks, |(node, _), out| {
         let mut frames: Vec<u32> = named.trie.walk(*node).map(|f| f.0).collect();
         frames.reverse();
         Ok(serde_json::to_writer(out, &frames)?)
     })?;
     out.write_all(b"],\"weights\":[")?;
-    list(out, stacks, |(_, period), out| write!(out, "{period}"))?;
+    list(out, stacks, |(_, period), out| write!(out, "{}", unit.written(*period)))?;
     out.write_all(b"]}")
 }
 

@@ -50,11 +50,7 @@ impl Tracing {
 
     /// Makes the fields of an event known to the profile.
     pub(crate) fn learn(&self, event: usize, desc: &EventDesc, profile: &mut Profile) {
-        // The scheduler's statistics count their delay as their period (`__perf_count` in
-        // include/trace/events/sched.h).
-        if desc.name.starts_with("sched:sched_stat_") {
-            profile.set_durations(event as u16);
-        }
+        profile.learn_event(event as u16, desc);
         let has_raw = |desc: &EventDesc| desc.attr.sample_type & sample::RAW != 0;
         if let Some(format) = Some(desc).filter(|_| self.wants.fields).and_then(|desc| self.format(desc, has_raw)) {
             profile.set_format(event as u16, format);

@@ -14,7 +14,11 @@ pub(crate) mod topology;
 pub mod unpack;
 pub mod write;
 
-use crate::kernel::attr::{Attr, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT};
+use std::borrow::Cow;
+
+use crate::kernel::attr::{
+    Attr, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample,
+};
 use crate::record::Layout;
 
 /// Magic of version 2, little endian.
@@ -43,6 +47,46 @@ pub struct EventDesc {
 
 /// The kind of events that no kernel has.
 const DERIVED: u32 = u32::MAX;
+/// The kind of the event of folded stacks; its config is the number of decimals that their counts have.
+const DECIMAL: u32 = u32::MAX - 1;
+
+/// The unit of an event's periods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EventUnit {
+    /// Hits, cycles, instructions: whatever the event counts.
+    #[default]
+    Count,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Counts of a text with so many decimals: a period of 1 is 10^-n of the count in the file.
+    Decimal(u8),
+}
+
+impl EventUnit {
+    /// Returns true if periods are times.
+    pub(crate) fn is_time(self) -> bool {
+        self == Self::Nanoseconds
+    }
+
+    /// Returns its name, as pprof and JSON have it.
+    pub(crate) fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Count | Self::Decimal(0) => "count".into(),
+            Self::Nanoseconds => "nanoseconds".into(),
+            Self::Decimal(decimals) => format!("count/{}", 10u64.saturating_pow(decimals.into())).into(),
+        }
+    }
+
+    /// Returns a period as the file that it is from writes it.
+    pub(crate) fn written(self, period: u64) -> String {
+        let Self::Decimal(decimals) = self else { return period.to_string() };
+        let scale = 10u64.saturating_pow(decimals.into());
+        let fraction = format!("{:0width$}", period % scale, width = usize::from(decimals));
+        let fraction = fraction.trim_end_matches('0');
+        let dot = if fraction.is_empty() { "" } else { "." };
+        format!("{}{dot}{fraction}", period / scale)
+    }
+}
 
 impl EventDesc {
     /// An event that is made of the samples of others.
@@ -50,8 +94,42 @@ impl EventDesc {
         Self { name: name.to_owned(), attr: Attr { kind: DERIVED, ..Attr::default() }, ids: Vec::new() }
     }
 
+    /// The event of folded stacks whose counts have so many decimals.
+    pub(crate) fn folded(name: &str, decimals: u8) -> Self {
+        let attr = Attr { kind: DECIMAL, config: decimals.into(), ..Attr::default() };
+        Self { name: name.to_owned(), attr, ids: Vec::new() }
+    }
+
     pub(crate) fn is_derived(&self) -> bool {
         self.attr.kind == DERIVED
+    }
+
+    /// Returns true if it is perf's event of times off the CPU (`perf record --off-cpu`), which a BPF program writes.
+    pub(crate) fn is_off_cpu(&self) -> bool {
+        self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_BPF_OUTPUT && self.name == "offcpu-time"
+    }
+
+    /// Returns true if its samples carry the values of a time off the CPU as raw data: perf from 6.16 on.
+    pub(crate) fn has_raw_off_cpu(&self) -> bool {
+        self.is_off_cpu() && self.attr.sample_type & sample::RAW != 0
+    }
+
+    /// Returns true if each sample's period is how long one thing took.
+    pub(crate) fn has_durations(&self) -> bool {
+        // The scheduler's statistics count their delay as their period (`__perf_count` in
+        // include/trace/events/sched.h).
+        let is_statistic = self.attr.kind == TYPE_TRACEPOINT && self.name.starts_with("sched:sched_stat_");
+        self.is_derived() || self.is_off_cpu() || is_statistic
+    }
+
+    /// Returns the unit of its periods.
+    pub fn unit(&self) -> EventUnit {
+        match (self.attr.kind, self.attr.config) {
+            (TYPE_SOFTWARE, SW_CPU_CLOCK | SW_TASK_CLOCK) => EventUnit::Nanoseconds,
+            (DECIMAL, decimals) => EventUnit::Decimal(decimals.min(19) as u8),
+            _ if self.has_durations() => EventUnit::Nanoseconds,
+            _ => EventUnit::Count,
+        }
     }
 
     /// True if it never has samples, and is there for other records.
@@ -121,6 +199,34 @@ mod tests {
         assert_eq!(dummies.map(|(kind, config)| event(kind, config).is_dummy()), [true, false, false]);
         let made = EventDesc::derived("blocked");
         assert_eq!((&*made.name, made.is_clock(), made.is_derived()), ("blocked", false, true));
+    }
+
+    #[test]
+    fn the_unit_is_the_events_and_not_a_word_in_its_name() {
+        let event = |name: &str, kind, config| EventDesc {
+            name: name.into(),
+            attr: Attr { kind, config, ..Attr::default() },
+            ids: Vec::new(),
+        };
+        for (event, unit) in [
+            (event("cpu-clock", TYPE_SOFTWARE, SW_CPU_CLOCK), EventUnit::Nanoseconds),
+            (event("mine", TYPE_SOFTWARE, SW_TASK_CLOCK), EventUnit::Nanoseconds),
+            (event("offcpu-time", TYPE_SOFTWARE, SW_BPF_OUTPUT), EventUnit::Nanoseconds),
+            (event("bpf-output", TYPE_SOFTWARE, SW_BPF_OUTPUT), EventUnit::Count),
+            (event("syscalls:sys_enter_clock_nanosleep", TYPE_TRACEPOINT, 0), EventUnit::Count),
+            (event("power:clock_enable", TYPE_TRACEPOINT, 1), EventUnit::Count),
+            (event("sched:sched_stat_sleep", TYPE_TRACEPOINT, 1), EventUnit::Nanoseconds),
+            (event("uncore_imc_0/clockticks/", 23, 0), EventUnit::Count),
+            (event("cycles", TYPE_HARDWARE, 0), EventUnit::Count),
+            (EventDesc::derived("off-cpu"), EventUnit::Nanoseconds),
+            (EventDesc::folded("samples", 3), EventUnit::Decimal(3)),
+        ] {
+            assert_eq!(event.unit(), unit, "{}", event.name);
+        }
+        let written = |decimals, period| EventUnit::Decimal(decimals).written(period);
+        assert_eq!((written(0, 12), EventUnit::Decimal(0).name()), ("12".into(), "count".into()));
+        assert_eq!((written(3, 4), written(1, 25), written(2, 300)), ("0.004".into(), "2.5".into(), "3".into()));
+        assert_eq!((EventUnit::Count.written(7), written(19, u64::MAX)), ("7".into(), "1.8446744073709551615".into()));
     }
 
     #[test]

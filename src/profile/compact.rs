@@ -16,7 +16,7 @@ impl Profile {
     pub fn clear(&mut self, session: &mut Session) {
         self.evicted = self.end();
         self.sealed.clear();
-        self.raw_bytes = 0;
+        (self.raw_bytes, self.weights) = (0, 0);
         self.current = Chunk::default();
         self.compact(session);
     }

@@ -22,6 +22,10 @@ pub struct Ledger {
     pub(crate) queue_full: u64,
     /// Records that could not be decoded.
     pub malformed: u64,
+    /// Samples whose user's call chain was deferred and never came.
+    pub(crate) unjoined: u64,
+    /// Samples whose weight was cut, as sums of more than 64 bits are not counted.
+    pub(crate) cut_weights: u64,
     /// Samples dropped on purpose: the profiler's own.
     pub(crate) own: u64,
     /// Samples given up for the memory budget, oldest first.

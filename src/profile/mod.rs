@@ -40,6 +40,7 @@ use chain::{Chain, fingerprint};
 use stack_cache::StackCache;
 
 use crate::event::format::Format;
+use crate::perfdata::{EventDesc, EventUnit};
 use crate::record::Sample;
 use crate::session::dso::Dsos;
 use crate::session::{Session, TaskId};
@@ -94,12 +95,14 @@ pub struct Profile {
     births: renames::FirstSeenLog,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
-    /// Events whose periods are nanoseconds that something took.
-    durations: Vec<u16>,
+    /// By event the unit of its periods, and whether each is how long one thing took.
+    units: FxHashMap<u16, (EventUnit, bool)>,
     /// What the fields of tracepoints are, by event.
     formats: FxHashMap<u16, Arc<Format>>,
     /// Bytes that sealed chunks have beside their rows.
     raw_bytes: usize,
+    /// The sum of the weights of all samples that are kept.
+    weights: u64,
 }
 
 impl Profile {
@@ -119,6 +122,7 @@ impl Profile {
 
     /// Adds one sample whose site is known: for sources that carry names instead of addresses.
     pub fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
+        let weight = self.bounded(weight);
         self.current.push(time, site, weight, cpu, event);
         if self.current.len() == CHUNK {
             self.seal();
@@ -127,11 +131,21 @@ impl Profile {
 
     /// Adds a sample with a tracepoint's raw bytes; its fields must be known by [`Self::set_format`].
     pub(crate) fn push_raw(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16, raw: &[u8]) {
+        let weight = self.bounded(weight);
         self.current.push(time, site, weight, cpu, event);
         self.current.push_raw(raw);
         if self.current.len() == CHUNK {
             self.seal();
         }
+    }
+
+    /// Returns as much of a weight as all sums have room for: none of them is ever larger than 64 bits hold.
+    fn bounded(&mut self, weight: u64) -> u64 {
+        let room = u64::MAX - self.weights;
+        self.ledger.cut_weights += u64::from(weight > room);
+        let weight = weight.min(room);
+        self.weights += weight;
+        weight
     }
 
     fn seal(&mut self) {
@@ -141,13 +155,19 @@ impl Profile {
         self.sealed.push_back(Arc::new(chunk));
     }
 
-    /// Makes known that an event's periods are nanoseconds that something took.
-    pub fn set_durations(&mut self, event: u16) {
-        self.durations.push(event);
+    /// Makes known what an event's periods are.
+    pub fn learn_event(&mut self, event: u16, desc: &EventDesc) {
+        self.units.insert(event, (desc.unit(), desc.has_durations()));
     }
 
+    /// Returns true if each period of an event is how long one thing took.
     pub(crate) fn has_durations(&self, event: u16) -> bool {
-        self.durations.contains(&event)
+        self.units.get(&event).is_some_and(|(_, durations)| *durations)
+    }
+
+    /// Returns the unit of an event's periods.
+    pub fn unit(&self, event: u16) -> EventUnit {
+        self.units.get(&event).map(|(unit, _)| *unit).unwrap_or_default()
     }
 
     /// Makes a tracepoint's fields known.
@@ -329,6 +349,7 @@ impl Profile {
             self.losses.forget(newest);
         }
         self.raw_bytes -= chunk.raw_memory();
+        self.weights = chunk.weight.iter().fold(self.weights, |left, weight| left.saturating_sub(*weight));
         self.ledger.evicted += chunk.len() as u64;
         Some(chunk)
     }

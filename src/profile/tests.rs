@@ -316,8 +316,24 @@ fn what_a_tracepoint_says_is_kept_where_its_fields_are_known() {
     let (chunk, _) = p.between(0, 4).next().expect("a chunk");
     assert_eq!([0, 1, 2, 3].map(|row| chunk.raw(row)), [&b""[..], b"efgh", b"", b"ijkl"]);
     assert!(p.format(1).is_some() && p.format(0).is_none());
-    p.set_durations(7);
+    p.learn_event(7, &crate::perfdata::EventDesc::derived("off-cpu"));
     assert!(p.has_durations(7) && !p.has_durations(1));
+}
+
+/// Sums of more than 64 bits would be less than their parts.
+#[test]
+fn weights_are_cut_where_their_sum_has_no_room() {
+    let mut p = Profile::default();
+    let site = SiteId(0);
+    for weight in [u64::MAX - 10, 7, 7, 7] {
+        p.push(1, site, weight, 0, 0);
+    }
+    let (chunk, _) = p.between(0, 4).next().expect("a chunk");
+    assert_eq!((chunk.weight.clone(), p.ledger.cut_weights), (vec![u64::MAX - 10, 7, 3, 0], 2));
+    let mut session = Session::new(Origin::Recorded);
+    p.clear(&mut session);
+    p.push(1, site, 5, 0, 0);
+    assert_eq!((p.ledger.cut_weights, p.weights), (2, 5));
 }
 
 #[test]

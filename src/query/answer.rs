@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::EventState;
+use crate::perfdata::EventUnit;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::session::{DsoKind, TimeMark};
@@ -113,6 +114,8 @@ impl TopLine {
 pub struct EventInfo {
     /// The name with modifiers; of two that are equal the second one has a number.
     pub name: String,
+    /// The unit of its periods and counts.
+    pub unit: EventUnit,
     /// Samples that came since the start or the last clearing.
     pub total: Acc,
     /// Samples that the kernel had no room for.

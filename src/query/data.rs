@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::perfdata::EventUnit;
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
@@ -32,6 +33,11 @@ impl<'a> Data<'a> {
 }
 
 impl Data<'_> {
+    /// Returns the unit of an event's periods.
+    pub(crate) fn unit(&self, event: usize) -> EventUnit {
+        self.profile.unit(event as u16)
+    }
+
     /// The text of a tracepoint's sample.
     pub(crate) fn trace(&self, id: u32) -> Arc<str> {
         self.profile.sites.traces().get(id as usize).cloned().unwrap_or_default()

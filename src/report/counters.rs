@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::event::plain;
 use crate::panel::unit::{percent, short};
 use crate::panel::{Cell, Column, Table};
+use crate::perfdata::EventUnit;
 
 /// A counter's value in one run, or in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,6 +71,8 @@ impl Mean {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter {
     pub(crate) name: String,
+    /// Of its values.
+    pub(crate) unit: EventUnit,
     /// In each run.
     pub(crate) values: Vec<CounterValue>,
     /// Why it is not counted.
@@ -84,7 +87,7 @@ impl Counter {
     }
 
     pub(crate) fn is_clock(&self) -> bool {
-        matches!(plain(&self.name), "task-clock" | "cpu-clock")
+        self.unit.is_time()
     }
 
     /// Which of the times of a run it stands for.
@@ -278,7 +281,8 @@ mod tests {
             enabled_ns: *enabled_ns,
             running_ns: *running_ns,
         };
-        Counter { name: name.into(), values: runs.iter().map(value).collect(), refused: None }
+        let unit = if name.ends_with("-clock") { EventUnit::Nanoseconds } else { EventUnit::Count };
+        Counter { name: name.into(), unit, values: runs.iter().map(value).collect(), refused: None }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::panel::call_chains::{ChainForm, ChainSpec};
 use crate::panel::text::clean;
 use crate::panel::top::{Field, TopTable};
 use crate::panel::unit::thousands;
+use crate::perfdata::EventUnit;
 use crate::profile::{Acc, SymId};
 use crate::query::heaviest_chain::HeavyTree;
 use crate::query::{ColumnKey, Data, Direction, Top, column};
@@ -17,6 +18,7 @@ pub(crate) type ChainsByRow<R> = FxHashMap<(u32, u32), R>;
 /// What the rows of one event have beside their columns.
 pub(crate) struct EventPart<'a> {
     pub(crate) name: &'a str,
+    pub(crate) unit: EventUnit,
     pub(crate) lost: u64,
     /// The chains of rows that have some.
     pub(crate) chains: Option<(ChainSpec, &'a ChainsByRow<Value>)>,
@@ -27,7 +29,7 @@ impl EventPart<'_> {
     pub(crate) fn value(&self, table: &TopTable<'_>, keys: &[ColumnKey], limit: usize) -> Value {
         let top = table.top;
         let rows: Vec<Value> = top.rows.iter().take(limit).map(|row| self.row(table, row, keys)).collect();
-        event(self.name, &top.total, self.lost, rows)
+        event(self.name, self.unit, &top.total, self.lost, rows)
     }
 
     fn row(&self, table: &TopTable<'_>, row: &crate::query::TopRow, keys: &[ColumnKey]) -> Value {
@@ -115,14 +117,17 @@ pub(super) fn round(percent: f64) -> f64 {
 }
 
 /// One event's part of a report, of any sort of rows.
-pub(crate) fn event(name: &str, total: &Acc, lost: u64, rows: Vec<Value>) -> Value {
-    json!({ "name": name, "samples": total.samples, "period": total.period, "lost": lost, "rows": rows })
+pub(crate) fn event(name: &str, unit: EventUnit, total: &Acc, lost: u64, rows: Vec<Value>) -> Value {
+    let (samples, period) = (total.samples, total.period);
+    json!({ "name": name, "unit": unit.name(), "samples": samples, "period": period, "lost": lost, "rows": rows })
 }
 
 /// The line of text before an event's table; `what` is counted in it.
-pub(crate) fn event_line(name: &str, what: &str, total: &Acc, lost: u64) -> String {
+pub(crate) fn event_line(name: &str, what: &str, unit: EventUnit, total: &Acc, lost: u64) -> String {
     let [samples, period, lost] = [total.samples, total.period, lost].map(thousands);
-    format!("# event {}: {samples} {what}, period {period}, lost {lost}\n", clean(name))
+    let is_part = matches!(unit, EventUnit::Decimal(1..));
+    let unit = if is_part { format!(" ({})", unit.name()) } else { String::new() };
+    format!("# event {}: {samples} {what}, period {period}{unit}, lost {lost}\n", clean(name))
 }
 
 /// The whole report.

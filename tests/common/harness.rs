@@ -164,6 +164,7 @@ impl Harness {
         };
         let events = (0..).zip(&self.loaded.event_names).map(|(i, name)| EventInfo {
             name: name.clone(),
+            unit: core.profile.unit(i as u16),
             total: total(i),
             lost: 0,
             note: None,

@@ -15,7 +15,7 @@ fn export(to: &str, args: &[&str]) -> Vec<u8> {
 
 const SAMPLES: usize = 329;
 
-/// A protobuf message by field number, wire types 0 and 2 only (protobuf.dev, "Encoding").
+/// A protobuf message by field number, wire types 0 and 2, and 1 stepped over (protobuf.dev, "Encoding").
 #[derive(Default)]
 struct Message {
     numbers: BTreeMap<u64, Vec<u64>>,
@@ -42,6 +42,8 @@ impl Message {
             let key = varint(&mut bytes);
             match key & 7 {
                 0 => message.numbers.entry(key >> 3).or_default().push(varint(&mut bytes)),
+                // Numbers of eight bytes.
+                1 => bytes = &bytes[8..],
                 2 => {
                     let n = varint(&mut bytes) as usize;
                     message.bytes.entry(key >> 3).or_default().push(bytes[..n].to_vec());
@@ -248,4 +250,57 @@ fn what_changed_between_two_recordings() {
     let alone = program().current_dir(elsewhere.path()).arg("diff").arg(spin).output().expect("runs");
     assert_eq!(alone.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&alone.stderr).contains("perf.data: No such file"), "{alone:?}");
+}
+
+/// The unit of a recording's event in the formats that tell it: pprof, OTLP and speedscope, and what a pprof sample has.
+fn units(file: &std::path::Path, event: &str) -> [String; 3] {
+    let export = |to: &str| run(program().args(["export", "-o", "-", "--to", to, "--event", event]).arg(file)).stdout;
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&export("pprof")[..]).read_to_end(&mut bytes).expect("gzip");
+    let pprof = Message::read(&bytes);
+    let strings = |message: &Message, field: u64| -> Vec<String> {
+        message.bytes[&field].iter().map(|text| String::from_utf8(text.clone()).expect("UTF-8")).collect()
+    };
+    let unit = &strings(&pprof, 6)[pprof.messages(1)[1].number(2) as usize];
+    // ProfilesData: resource_profiles, scope_profiles, profiles; each has one sample type.
+    let otlp = Message::read(&export("otlp"));
+    let profiles = otlp.messages(1)[0].messages(2)[0].messages(2);
+    let dictionary = &otlp.messages(2)[0];
+    let in_otlp = &strings(dictionary, 5)[profiles[1].messages(1)[0].number(2) as usize];
+    let scope: serde_json::Value = serde_json::from_slice(&export("speedscope")).expect("json");
+    [unit.clone(), in_otlp.clone(), scope["profiles"][0]["unit"].as_str().expect("unit").to_owned()]
+}
+
+/// A name that has "clock" in it says nothing of its event's unit.
+#[test]
+fn units_are_the_events_and_not_their_names() {
+    let dir = tempfile::tempdir().expect("dir");
+    assert_eq!(units(&data("switches.data"), "off-cpu"), ["nanoseconds"; 3]);
+    assert_eq!(units(&data("fp-sysmix.data"), "cpu-clock"), ["nanoseconds"; 3]);
+    let text = dir.path().join("text");
+    for (event, period, unit) in [
+        ("syscalls:sys_enter_clock_nanosleep", "", ["count", "count", "none"]),
+        ("power:clock_enable", "", ["count", "count", "none"]),
+        ("uncore_imc_0/clockticks/", "77 ", ["count", "count", "none"]),
+        ("task-clock:u", "77 ", ["nanoseconds"; 3]),
+        ("offcpu-time", "77 ", ["nanoseconds"; 3]),
+    ] {
+        let lines = format!("a 1 [000] 1.5: {period}{event}: \n\t401000 main (/bin/a)\n\n").repeat(2);
+        std::fs::write(&text, lines).expect("written");
+        assert_eq!(units(&text, event), unit, "{event}");
+    }
+}
+
+/// Firefox has whole milliseconds: what is left of one sleep goes to the next.
+#[test]
+fn firefox_weighs_sleeps_by_milliseconds() {
+    let dir = tempfile::tempdir().expect("dir");
+    let text = dir.path().join("text");
+    let sample = |time: u64| format!("a 1 [000] {time}.5: 700000 offcpu-time: \n\t401000 main (/bin/a)\n\n");
+    std::fs::write(&text, (1..=10).map(sample).collect::<String>()).expect("written");
+    let file = run(program().args(["export", "-o", "-", "--to", "firefox"]).arg(&text)).stdout;
+    let file: serde_json::Value = serde_json::from_slice(&file).expect("json");
+    let samples = &file["threads"][0]["samples"];
+    let sum: u64 = samples["weight"].as_array().expect("weights").iter().map(|w| w.as_u64().expect("a weight")).sum();
+    assert_eq!((samples["weightType"].as_str(), sum), (Some("tracing-ms"), 7));
 }

@@ -11,6 +11,7 @@ use crate::filter::Filter;
 use crate::panel;
 use crate::panel::call_chains::{ChainForm, ChainSpec};
 use crate::panel::top::{Field, TopTable};
+use crate::perfdata::EventUnit;
 use crate::profile::Acc;
 use crate::query::chains::TreeKind;
 use crate::query::heaviest_chain::{HeavyTree, HeavyTrees};
@@ -93,6 +94,7 @@ impl Patterns {
 pub(super) struct EventRows<'a> {
     data: Data<'a>,
     name: &'a str,
+    unit: EventUnit,
     top: Top,
     pub(super) columns: Columns,
     fields: Vec<Field>,
@@ -157,7 +159,8 @@ impl<'a> EventRows<'a> {
         };
         let lost = loaded.ingest.core().profile.ledger.lost_of(event);
         let format = data.profile.format(event as u16).cloned();
-        let mut out = Self { data, name: &loaded.event_names[event], top, columns, fields, modes, whole, lost, format };
+        let (name, unit) = (&*loaded.event_names[event], data.unit(event));
+        let mut out = Self { data, name, unit, top, columns, fields, modes, whole, lost, format };
         out.choose(shape);
         out
     }
@@ -265,7 +268,7 @@ impl<'a> EventRows<'a> {
         if shape.is_perfs_text() {
             return self.print_as_perf(shape);
         }
-        print(&json::event_line(self.name, "samples", &self.top.total, self.lost))?;
+        print(&json::event_line(self.name, "samples", self.unit, &self.top.total, self.lost))?;
         if shape.args.hierarchy {
             let least = shape.args.percent_limit;
             print(&panel::tree::hierarchy(self.data, &self.top, &self.columns.keys, least, &self.whole))?;

@@ -63,8 +63,9 @@ impl Core {
             self.switches = Switches::among(&self.events, tracing, origin);
         }
         for name in self.derived[self.session.at()].find(&self.events, tracing, origin) {
-            self.profile.set_durations(self.events.len() as u16);
-            self.events.push(EventDesc::derived(&name));
+            let event = EventDesc::derived(&name);
+            self.profile.learn_event(self.events.len() as u16, &event);
+            self.events.push(event);
         }
     }
 

@@ -138,10 +138,9 @@ impl App {
         let Some(info) = self.context.answer.events.get(event).filter(|info| info.meter.is_some()) else {
             return self.refuse(&general::CAPTURE, "this has no source to be cut at: Esc, then f filters the view");
         };
-        let name = plain(&info.name);
-        let subject = match tracepoints::format(&self.context.info, name) {
+        let subject = match tracepoints::format(&self.context.info, plain(&info.name)) {
             Some(format) => Subject::Tracepoint(Box::new(format)),
-            None => Subject::Sampling { clock: matches!(name, "cpu-clock" | "task-clock") },
+            None => Subject::Sampling { clock: info.unit.is_time() },
         };
         let text = info.filter.clone().unwrap_or_default();
         self.frame.prompt = Prompt::about(&general::CAPTURE, text, subject, &self.context);

@@ -29,7 +29,7 @@ fn mapped(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, kept: Option<Arc<Fi
         staged.profile.push(START + time, site, *weight, *cpu, 0);
     }
     if durations {
-        staged.profile.set_durations(0);
+        staged.profile.learn_event(0, &crate::perfdata::EventDesc::derived("off-cpu"));
     }
     asked(&staged, 0, spec, kept, u64::MAX, &mut SiteLanes::default())
 }

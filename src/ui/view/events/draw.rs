@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ratatui::style::Style;
 
+use crate::event::CallGraph;
 use crate::event::catalogue::EventKind;
-use crate::event::{CallGraph, plain};
 use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, width, wrap};
 use crate::panel::unit::{duration, percent, short, thousands};
@@ -212,9 +212,8 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
             let (text, style) = state(theme, meter);
             (fit_end(&text, room).into_owned(), style)
         }
-        // Clocks count nanoseconds.
-        (EventColumn::Rate, Some(m)) if is_clock(info) => (duration(m.rate as u64), theme.text),
-        (EventColumn::Count, Some(m)) if is_clock(info) => (duration(m.count), theme.text),
+        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (duration(m.rate as u64), theme.text),
+        (EventColumn::Count, Some(m)) if info.unit.is_time() => (duration(m.count), theme.text),
         (EventColumn::Rate, Some(m)) => number(m.rate),
         (EventColumn::Sampled, Some(m)) => number(m.sampled),
         (EventColumn::Count, Some(m)) => number(m.count as f64),
@@ -225,10 +224,6 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
         },
         (EventColumn::History, Some(m)) => (history(m, room), theme.bar),
     }
-}
-
-fn is_clock(event: &EventInfo) -> bool {
-    matches!(plain(&event.name), "cpu-clock" | "task-clock")
 }
 
 /// The rate of an event, in words.
@@ -346,7 +341,7 @@ fn event_line(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Sty
         other => format!("with call chains by {}", other.spelling()),
     };
     let samples = thousands(event.total.samples);
-    let counted = match is_clock(event) {
+    let counted = match event.unit.is_time() {
         true => format!("{} counted", duration(meter.count)),
         false => format!("{} hits", thousands(meter.count)),
     };

@@ -1,28 +1,57 @@
 //! Samples of texts: their frames are names, and each line is a stack.
 
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::frames::TextPlace;
 use crate::profile::{FrameId, NodeId, Profile, Site, SiteId, TraceId};
 use crate::session::Session;
 use crate::source::{NamedFrame, NamedSample};
+use crate::symbols::NameForm;
+use crate::symbols::demangle::{demangle, is_mangled};
 
 /// The names of a text that have come.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// The frame of each named frame.
-    named: Vec<FrameId>,
-    /// The last stack: the profile's epoch then, its frames root first and their nodes.
-    last: (u64, Vec<(u32, NodeId)>),
+    names: Vec<NamedFrame>,
+    /// The frame of each name that a stack has had since frames were numbered last.
+    frames: Vec<Option<FrameId>>,
+    /// The frame of each function by name and DSO, where addresses do not tell its frames apart.
+    functions: FxHashMap<(Arc<str>, Arc<str>), FrameId>,
+    /// How mangled names are shown.
+    form: NameForm,
+    /// Whether addresses tell frames of one function apart.
+    by_address: bool,
+    /// Whether samples have the words of their tracepoints.
+    traces: bool,
+    /// The profile's epoch that frames and nodes are of.
+    epoch: u64,
+    /// The last stack: its frames root first and their nodes.
+    last: Vec<(u32, NodeId)>,
 }
 
 impl Texts {
-    /// A name that samples will have in their stacks.
-    pub(crate) fn name(&mut self, name: &NamedFrame, session: &mut Session, profile: &mut Profile) {
-        let dso = session.dsos.named(&name.dso, name.kind);
-        let frame = profile.frames.intern_named(self.named.len() as u64);
-        match name.ip {
-            Some(ip) => profile.frames.set_unknown(frame, &dso, ip),
-            None => profile.frames.set_named(frame, &dso, name.name.clone()),
+    /// Sets how mangled names are shown, whether addresses tell frames apart, and whether samples have their words.
+    pub(crate) fn show(&mut self, form: NameForm, by_address: bool, traces: bool) {
+        (self.form, self.by_address, self.traces) = (form, by_address, traces);
+    }
+
+    /// Takes in a name that samples will have in their stacks.
+    pub(crate) fn name(&mut self, name: NamedFrame) {
+        self.names.push(name);
+        self.frames.push(None);
+    }
+
+    /// Shows mangled names in another form.
+    pub(crate) fn rename(&mut self, form: NameForm, session: &mut Session, profile: &mut Profile) {
+        self.form = form;
+        self.follow(profile);
+        for (name, frame) in self.names.iter().zip(&self.frames) {
+            let Some(frame) = frame.filter(|_| is_mangled(name.name.as_bytes())) else { continue };
+            let dso = session.dsos.named(&name.dso, name.kind);
+            profile.frames.set_named(frame, &dso, shown(&name.name, form));
         }
-        self.named.push(frame);
     }
 
     /// The site of a sample.
@@ -34,24 +63,67 @@ impl Texts {
         profile: &mut Profile,
     ) -> SiteId {
         let task = session.named_task(sample.pid, sample.tid, &sample.comm);
-        let stack = self.stack(frames, profile);
-        profile.sites.intern(Site { task, stack, trace: TraceId::default() })
+        let stack = self.stack(frames, session, profile);
+        let trace = sample.trace.as_ref().filter(|_| self.traces);
+        let trace = trace.map_or(TraceId::default(), |words| profile.sites.trace(words));
+        profile.sites.intern(Site { task, stack, trace })
+    }
+
+    /// Forgets frames and nodes whose numbers mean others by now.
+    fn follow(&mut self, profile: &Profile) {
+        if self.epoch != profile.epoch() {
+            self.epoch = profile.epoch();
+            self.last.clear();
+            self.functions.clear();
+            self.frames.fill(None);
+        }
     }
 
     /// The stack of named frames, leaf first, from where it leaves the one before it.
-    fn stack(&mut self, frames: &[u32], profile: &mut Profile) -> NodeId {
-        let last = &mut self.last;
-        if last.0 != profile.epoch() {
-            *last = (profile.epoch(), Vec::new());
-        }
-        let same = last.1.iter().zip(frames.iter().rev()).take_while(|((a, _), b)| a == *b).count();
-        last.1.truncate(same);
-        let mut node = last.1.last().map_or(NodeId::ROOT, |(_, node)| *node);
+    fn stack(&mut self, frames: &[u32], session: &mut Session, profile: &mut Profile) -> NodeId {
+        self.follow(profile);
+        let same = self.last.iter().zip(frames.iter().rev()).take_while(|((a, _), b)| a == *b).count();
+        self.last.truncate(same);
+        let mut node = self.last.last().map_or(NodeId::ROOT, |(_, node)| *node);
         for id in frames.iter().rev().skip(same) {
-            let Some(frame) = self.named.get(*id as usize) else { continue };
-            node = profile.trie.child(node, *frame);
-            last.1.push((*id, node));
+            let Some(frame) = self.frame(*id as usize, session, profile) else { continue };
+            node = profile.trie.child(node, frame);
+            self.last.push((*id, node));
         }
         node
     }
+
+    /// The frame of a name, which is new where no stack has had it.
+    fn frame(&mut self, id: usize, session: &mut Session, profile: &mut Profile) -> Option<FrameId> {
+        let name = self.names.get(id)?;
+        if let Some(known) = self.frames[id] {
+            return Some(known);
+        }
+        let is_apart = self.by_address || name.is_unknown;
+        let function = (name.name.clone(), name.dso.clone());
+        if let Some(known) = self.functions.get(&function).filter(|_| !is_apart) {
+            self.frames[id] = Some(*known);
+            return Some(*known);
+        }
+        let dso = session.dsos.named(&name.dso, name.kind);
+        let frame = profile.frames.intern_named(id as u64);
+        if self.by_address {
+            profile.frames.set_text_place(frame, TextPlace { ip: name.ip, offset: name.offset });
+        }
+        if name.is_unknown {
+            profile.frames.set_unknown(frame, &dso, name.ip);
+        } else {
+            profile.frames.set_named(frame, &dso, shown(&name.name, self.form));
+        }
+        if !is_apart {
+            self.functions.insert(function, frame);
+        }
+        self.frames[id] = Some(frame);
+        Some(frame)
+    }
+}
+
+/// Returns a name as it is shown.
+fn shown(name: &Arc<str>, form: NameForm) -> Arc<str> {
+    if is_mangled(name.as_bytes()) { demangle(name.as_bytes(), form).into() } else { name.clone() }
 }

@@ -147,6 +147,15 @@ pub struct Frames {
     hide_inlined: bool,
     /// Whether functions of the same name and file name are one, wherever they begin.
     by_name: bool,
+    /// Where texts have their frames.
+    texts: FxHashMap<u32, TextPlace>,
+}
+
+/// The address of a frame as a text has it, and how far behind its function's start that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TextPlace {
+    pub(crate) ip: u64,
+    pub(crate) offset: Option<u64>,
 }
 
 /// The end of the name of an inlined function, as in perf's call chains.
@@ -254,6 +263,16 @@ impl Frames {
     /// A frame that is a name of a text, by the name's number.
     pub(crate) fn intern_named(&mut self, number: u64) -> FrameId {
         self.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: number })
+    }
+
+    /// Makes known where a text has a frame.
+    pub(crate) fn set_text_place(&mut self, frame: FrameId, place: TextPlace) {
+        self.texts.insert(frame.0, place);
+    }
+
+    /// Returns where a text has a frame; `None` for frames of recordings, and where addresses are not kept.
+    pub(crate) fn text_place(&self, frame: FrameId) -> Option<TextPlace> {
+        self.texts.get(&frame.0).copied()
     }
 
     /// Gives a frame of a text its address, for want of a name.
@@ -442,6 +461,7 @@ impl Frames {
         self.index.renumber(|frame| kept.number(frame), |frame| FxBuildHasher.hash_one(list[frame as usize]));
         self.inlined = renumbered(std::mem::take(&mut self.inlined), kept);
         self.lines = renumbered(std::mem::take(&mut self.lines), kept);
+        self.texts = renumbered(std::mem::take(&mut self.texts), kept);
         let lined = &self.lined;
         self.lined = kept.iter().map_while(|frame| lined.get(frame as usize).copied()).collect();
         self.keep_syms();

@@ -199,8 +199,19 @@ pub struct NamedFrame {
     /// Path of the DSO, or its bracketed name.
     pub(crate) dso: Arc<str>,
     pub(crate) kind: DsoKind,
-    /// The address of a frame whose function is unknown.
-    pub(crate) ip: Option<u64>,
+    /// The address as the text has it; 0 where it has none.
+    pub(crate) ip: u64,
+    /// How far behind the function's start that is, where the text says so.
+    pub(crate) offset: Option<u64>,
+    /// Whether the text has no function for the address.
+    pub(crate) is_unknown: bool,
+}
+
+impl NamedFrame {
+    /// A frame of which nothing but its name and DSO is known.
+    pub(crate) fn named(name: &str, dso: &str, kind: DsoKind) -> Self {
+        Self { name: name.into(), dso: dso.into(), kind, ip: 0, offset: None, is_unknown: false }
+    }
 }
 
 /// A sample whose frames are names.
@@ -218,6 +229,8 @@ pub struct NamedSample {
     pub(crate) frames: std::ops::Range<u32>,
     /// Nothing more belongs to it.
     pub(crate) closed: bool,
+    /// The words of a tracepoint's fields.
+    pub(crate) trace: Option<Arc<str>>,
 }
 
 impl Batch {

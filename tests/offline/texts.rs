@@ -180,3 +180,85 @@ fn a_text_of_which_most_is_lost_is_no_success() {
         }
     }
 }
+
+const SCRIPT: &str = "\
+prog   100/101  [003]     1.000000:          1 sched:sched_switch: prev_comm=prog ==> next_comm=my app: x 5
+\tffffffff81000100 __schedule+0x10 ([kernel.kallsyms])
+\t          401000 _ZN3foo3barEi+0x1 (/b (deleted))
+
+prog   100/101  [001]     3.000000:     250000 cpu-clock:u:      401000 f+0x1 (/b)
+prog   100/101  [001]     4.500000:     250000 cpu-clock:u:      401010 f+0x11 (/b)
+";
+
+/// Addresses, offsets, times, CPUs and the fields of tracepoints are the text's, and names are as elsewhere.
+#[test]
+fn script_of_a_text_prints_what_the_text_has() {
+    let dir = tempfile::tempdir().expect("dir");
+    let text = dir.path().join("text");
+    std::fs::write(&text, SCRIPT).expect("written");
+    let printed = |args: &[&str]| {
+        let output = run(program().arg("script").args(args).arg(&text));
+        assert!(output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let words =
+        |text: &str| text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+    assert_eq!(
+        words(&printed(&[])),
+        [
+            "prog 101 [003] 1.000000: sched:sched_switch: prev_comm=prog ==> next_comm=my app: x 5",
+            "ffffffff81000100 __schedule+0x10 ([kernel.kallsyms])",
+            "401000 foo::bar+0x1 (/b (deleted))",
+            "",
+            "prog 101 [001] 3.000000: 250000 cpu-clock:u: 401000 f+0x1 (/b)",
+            "prog 101 [001] 4.500000: 250000 cpu-clock:u: 401010 f+0x11 (/b)",
+        ]
+    );
+    assert_eq!(words(&printed(&["-F", "comm,time"])), ["prog 1.000000:", "prog 3.000000:", "prog 4.500000:"]);
+    assert!(printed(&["--no-demangle"]).contains("_ZN3foo3barEi+0x1"));
+    // Addresses of one function are one row of a table, and its events have their kinds' units.
+    let report = run(program().args(["report", "--format", "json", "-s", "sym"]).arg(&text)).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&report).expect("json");
+    let events = json["events"].as_array().expect("events");
+    let told = |event: &serde_json::Value| (event["name"].clone(), event["unit"].clone(), event["period"].clone());
+    assert_eq!(told(&events[0]), ("sched:sched_switch".into(), "count".into(), 1.into()));
+    assert_eq!(told(&events[1]), ("cpu-clock:u".into(), "nanoseconds".into(), 500_000.into()));
+    assert_eq!((events[1]["rows"].as_array().map(Vec::len), &events[1]["rows"][0]["sym"]), (Some(1), &"f".into()));
+}
+
+/// Fractions are neither rounded line by line nor lost on the way through; two counts are two events.
+#[test]
+fn folded_stacks_with_fractions_and_two_counts() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("in.folded");
+    let output = |text: &str, words: &[&str]| {
+        std::fs::write(&file, text).expect("written");
+        let output = run(program().args(words).arg(&file));
+        (String::from_utf8(output.stdout).expect("UTF-8"), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    let shares = |text: &str| {
+        let json: serde_json::Value =
+            serde_json::from_str(&output(text, &["report", "--format", "json", "-s", "sym"]).0).expect("json");
+        let events = json["events"].as_array().expect("events").clone();
+        let rows = |event: &serde_json::Value| -> Vec<(String, f64)> {
+            let rows = event["rows"].as_array().expect("rows").iter();
+            rows.map(|row| (row["sym"].as_str().expect("sym").to_owned(), row["self_pct"].as_f64().expect("share")))
+                .collect()
+        };
+        events.iter().map(|event| (event["unit"].as_str().expect("unit").to_owned(), rows(event))).collect::<Vec<_>>()
+    };
+    let row = |sym: &str, share: f64| (sym.to_owned(), share);
+    assert_eq!(shares(&"a;b 0.004\n".repeat(1000)), [("count/1000".to_owned(), vec![row("b", 100.0)])]);
+    let quarters = "a;b 0.4\na;c 0.6\na;d 1.4\na;e 2.5\n";
+    let want = vec![row("e", 51.0204), row("d", 28.5714), row("c", 12.2449), row("b", 8.1633)];
+    assert_eq!(shares(quarters), [("count/10".to_owned(), want)]);
+    assert_eq!(output(quarters, &["export", "--to", "folded", "-o", "-"]).0, quarters);
+    let two = shares("a;b 10 12\na;c 30 4\n");
+    assert_eq!(two[0].1, [row("c", 75.0), row("b", 25.0)]);
+    assert_eq!(two[1].1, [row("b", 75.0), row("c", 25.0)]);
+    // Sums of more than 64 bits are cut, and said to be.
+    let (text, said) = output("a;b 18446744073709551615\na;c 1\n", &["report", "-s", "sym"]);
+    assert!(text.contains("period 18,446,744,073,709,551,615") && said.contains("more than 2^64"), "{text}{said}");
+    let (_, said) = output("what is this\na;b 1\na;c 2\n", &["report"]);
+    assert!(said.contains("1 lines are not understood and were left out, the first is line 1"), "{said}");
+}

@@ -221,6 +221,7 @@ impl Aggregator {
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
         let _ = self.links.symbolizer.line_jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        self.ingest.core_mut().rename_texts(form);
         self.ingest.core_mut().profile.frames.rename();
         self.names.looked = None;
         self.seek_names();

@@ -18,13 +18,18 @@ pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String 
     let map = data.session.dsos.map_of(one.map);
     let sym = data.profile.frames.sym(data.profile.frames.sym_of(frame));
     let dso = data.session.dsos.get(sym.dso);
-    if sym.kind == DsoKind::Cut {
+    let text_place = data.profile.frames.text_place(frame);
+    if sym.kind == DsoKind::Cut && text_place.is_none() {
         return CUT.to_owned();
     }
     let is_file = matches!(sym.kind, DsoKind::File | DsoKind::Vdso);
     let ip = one.ip.wrapping_sub(u64::from(shape.way == AddressForm::Call && one.caller && !sym.kind.is_kernel()));
     let at = map.to_dso(ip);
-    let shown = if shape.way != AddressForm::Sampled && is_file { at } else { ip };
+    let shown = match text_place {
+        Some(place) => place.ip,
+        None if shape.way != AddressForm::Sampled && is_file => at,
+        None => ip,
+    };
     // Of BPF programs the record that told of them has the bounds.
     let start = if sym.kind == DsoKind::Bpf { map.start } else { sym.start };
     let mut out = String::new();
@@ -38,8 +43,9 @@ pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String 
         match sym.function.as_ref().filter(|_| sym.state != SymState::Bounded) {
             Some(name) => {
                 out.push_str(&clean(name));
-                if shape.set.has("symoff") {
-                    out.push_str(&format!("+{:#x}", at.wrapping_sub(start)));
+                let offset = text_place.map_or(Some(at.wrapping_sub(start)), |place| place.offset);
+                if let Some(offset) = offset.filter(|_| shape.set.has("symoff")) {
+                    out.push_str(&format!("+{offset:#x}"));
                 }
             }
             None => out.push_str("[unknown]"),

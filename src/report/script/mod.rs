@@ -365,7 +365,8 @@ pub(crate) fn time_of_day(wall: u64) -> String {
 fn shape(event: &EventDesc, set: FieldSet, width: usize, hide_chains: bool) -> Shape {
     let carries = |bit: u64| event.attr.sample_type & bit != 0;
     // What is derived from samples has their stacks.
-    let chain = (carries(sample::CALLCHAIN) || event.is_derived()) && !hide_chains;
+    let has_chain = carries(sample::CALLCHAIN) || event.is_derived() || event.has_raw_off_cpu();
+    let chain = has_chain && !hide_chains;
     let way = match chain {
         false => AddressForm::Sampled,
         true if carries(sample::STACK_USER) => AddressForm::Call,

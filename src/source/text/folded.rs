@@ -7,6 +7,7 @@ use crate::session::DsoKind;
 use crate::source::{Batch, NamedFrame, NamedSample};
 
 use super::TextNames;
+use super::counts::{CountForm, Period};
 
 /// Marks at the end of a frame (FlameGraph, stackcollapse-perf.pl `--kernel --jit --inline`).
 const MARKS: &[(&[u8], &str, DsoKind)] = &[
@@ -16,22 +17,19 @@ const MARKS: &[(&[u8], &str, DsoKind)] = &[
     (b"_[w]", "[waker]", DsoKind::Unknown),
 ];
 
-/// A line's stack and its count.
-pub(crate) fn split(line: &[u8]) -> Option<(&[u8], u64)> {
-    let line = line.trim_ascii_end();
-    let at = memchr::memrchr(b' ', line)?;
-    let text = std::str::from_utf8(&line[at + 1..]).ok()?;
-    let count = text.parse::<u64>().ok().or_else(|| {
-        // Some writers weigh by fractions (milliseconds, bytes a second).
-        text.parse::<f64>().ok().filter(|c| c.is_finite() && *c >= 0.0).map(|c| c.round() as u64)
-    })?;
-    let stack = line[..at].trim_ascii_end();
-    (!stack.is_empty()).then_some((stack, count))
+/// What a line was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoldedLine {
+    /// A stack, and whether one of its counts is not exactly its period.
+    Stack {
+        is_inexact: bool,
+    },
+    Other,
 }
 
-/// Takes in a line; `false` when it is none.
-pub(crate) fn line(text: &[u8], names: &mut TextNames, batch: &mut Batch) -> bool {
-    let Some((stack, period)) = split(text) else { return false };
+/// Takes in a line of a file that counts so.
+pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &mut Batch) -> FoldedLine {
+    let Some((stack, counts)) = form.split(text) else { return FoldedLine::Other };
     let (time, stack) = timestamp(stack);
     let end = memchr::memchr(b';', stack).unwrap_or(stack.len());
     let comm = names.comm(&stack[..end]);
@@ -40,8 +38,25 @@ pub(crate) fn line(text: &[u8], names: &mut TextNames, batch: &mut Batch) -> boo
     frames(&stack[end..], names, batch);
     batch.stack_frames[from..].reverse();
     let frames = from as u32..batch.stack_frames.len() as u32;
-    batch.stacks.push(NamedSample { comm, pid, tid: pid, cpu: 0, time, period, event: 0, frames, closed: true });
-    true
+    let mut is_inexact = false;
+    for (event, count) in (0..).zip(counts) {
+        // What only one of two profiles has, has no sample in the other.
+        if form.has_two && count.is_zero() {
+            continue;
+        }
+        let Period { period, is_inexact: is_rounded } = count.period(form.decimals);
+        is_inexact |= is_rounded;
+        let (comm, frames) = (comm.clone(), frames.clone());
+        let sample =
+            NamedSample { comm, pid, tid: pid, cpu: 0, time, period, event, frames, closed: true, trace: None };
+        batch.stacks.push(sample);
+    }
+    FoldedLine::Stack { is_inexact }
+}
+
+/// True if a line says when its stack was.
+pub(crate) fn has_time(text: &[u8], form: CountForm) -> bool {
+    form.split(text).is_some_and(|(stack, _)| timestamp(stack).0 > 0)
 }
 
 /// The frames of `;root;…;leaf`. Lines stand in order in most files, so that a stack begins as the
@@ -83,7 +98,7 @@ fn describe(part: &[u8]) -> NamedFrame {
         Some((mark, dso, kind)) => (&part[..part.len() - mark.len()], *dso, *kind),
         None => (part, "[unknown]", DsoKind::Unknown),
     };
-    NamedFrame { name: String::from_utf8_lossy(name).into(), dso: dso.into(), kind, ip: None }
+    NamedFrame::named(&String::from_utf8_lossy(name), dso, kind)
 }
 
 /// A leading date and time, each as a frame of its own, or seconds with a fraction; in nanoseconds.
@@ -129,13 +144,6 @@ fn clock(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_and_what_is_no_line() {
-        assert_eq!(split(b"a;b c 12"), Some((&b"a;b c"[..], 12)));
-        assert_eq!(split(b"a;b 1.6"), Some((&b"a;b"[..], 2)));
-        assert_eq!((split(b"12"), split(b"a;b"), split(b" 7"), split(b"a -1")), (None, None, None, None));
-    }
 
     #[test]
     fn times() {

@@ -1,18 +1,20 @@
 //! Profiles as text: `perf script` output and folded stacks. They carry names instead of addresses.
 
+pub(crate) mod counts;
 pub(crate) mod folded;
 pub(crate) mod script;
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::kernel::attr::Attr;
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
 use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
+use counts::CountForm;
+use folded::FoldedLine;
 
 /// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,10 @@ pub enum Format {
 const BATCH: usize = 2048;
 /// Lines of a foreign file that are looked at.
 const LINES: usize = 50;
+/// A file may begin with it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Bytes of folded stacks that are read before the first stack is taken, as all of its lines decide how a file counts.
+const AHEAD: u64 = 8 << 20;
 /// A longer line is damage.
 const MAX_LINE: usize = 1 << 20;
 
@@ -36,14 +42,29 @@ pub fn sniff(head: &[u8]) -> Option<Format> {
         return None;
     }
     let end = memchr::memrchr(b'\n', head).unwrap_or(head.len());
-    let lines = || head[..end].split(|b| *b == b'\n').filter(|l| !l.is_empty() && l[0] != b'#').take(LINES);
-    if is_script(lines()) {
+    if is_script(lines_of(&head[..end]).take(LINES)) {
         return Some(Format::Script);
     }
-    let (good, all) = lines().fold((0, 0), |(g, n), l| (g + usize::from(folded::split(l).is_some()), n + 1));
-    // One line that ends with a number proves little, so a stack or a second line must show too.
-    let shape = lines().any(|l| l.contains(&b';')) || all > 1;
-    (good > 0 && good * 10 >= all * 9 && shape).then_some(Format::Folded)
+    is_folded(lines_of(&head[..end])).then_some(Format::Folded)
+}
+
+/// The lines of a text that are neither empty nor comments.
+fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    text.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty() && line[0] != b'#')
+}
+
+/// True if most lines are stacks with counts. A line that ends with a number proves little: stacks of several frames
+/// must show, or nearly all lines end so.
+fn is_folded<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let (mut good, mut stacks, mut all) = (0, 0, 0);
+    for line in lines {
+        all += 1;
+        let Some((stack, _)) = counts::split(line) else { continue };
+        good += 1;
+        stacks += usize::from(stack.contains(&b';'));
+    }
+    2 * stacks > all || (good > 0 && good * 10 >= all * 9 && (stacks > 0 || all > 1))
 }
 
 /// True if a line has a time and what stands around it, or frames stand behind tabs.
@@ -82,6 +103,12 @@ pub struct TextSource {
     /// Whether frames have proved that a line of so few fields is a sample here.
     is_bare: bool,
     names: TextNames,
+    /// How folded stacks count.
+    counts: CountForm,
+    /// Stacks whose periods are not exactly their counts.
+    inexact: u64,
+    /// What went wrong behind what was read ahead.
+    failed: Option<io::Error>,
     stopped: bool,
 }
 
@@ -108,34 +135,21 @@ impl TextNames {
         self.comms.entry_ref(name).or_insert_with(|| String::from_utf8_lossy(name).into()).clone()
     }
 
-    /// The index of an event; a new one is put into the batch.
-    pub(crate) fn event(&mut self, name: &[u8], batch: &mut Batch) -> u16 {
+    /// The index of an event; a new one is described by `describe` and put into the batch.
+    pub(crate) fn event(&mut self, name: &[u8], batch: &mut Batch, describe: impl FnOnce(&str) -> EventDesc) -> u16 {
         let id = self.events.len() as u16;
         *self.events.entry_ref(name).or_insert_with(|| {
-            batch.events.push(event(&String::from_utf8_lossy(name)));
+            batch.events.push(describe(&String::from_utf8_lossy(name)));
             id
         })
     }
 }
 
-fn event(name: &str) -> EventDesc {
-    let attr = Attr { sample_type: crate::kernel::attr::sample::CALLCHAIN, ..Attr::default() };
-    EventDesc { name: name.to_owned(), attr, ids: Vec::new() }
-}
-
 impl TextSource {
     /// `size` is that of the whole text, 0 when unknown.
     pub fn new(name: String, format: Format, reader: Box<dyn BufRead + Send>, size: u64) -> Self {
-        let what = match format {
-            Format::Script => "text of perf script",
-            Format::Folded => "folded stacks: the counts in the file are the periods here, and each line is one sample",
-        };
         let mut source = Self {
-            info: Info {
-                target: name.clone(),
-                facts: vec![("format".into(), what.into())],
-                ..Info::new(Origin::Recorded)
-            },
+            info: Info { target: name.clone(), ..Info::new(Origin::Recorded) },
             name,
             format,
             reader,
@@ -147,23 +161,45 @@ impl TextSource {
             first_bad: None,
             is_bare: false,
             names: TextNames::default(),
+            counts: CountForm::default(),
+            inexact: 0,
+            failed: None,
             stopped: false,
         };
-        if format == Format::Folded {
-            source.names.events.insert(b"samples"[..].into(), 0);
-            source.info.events.push(event("samples"));
-        }
+        let what = match format {
+            Format::Script => "text of perf script".to_owned(),
+            Format::Folded => source.look_ahead(),
+        };
+        source.info.facts.push(("format".into(), what));
         source
     }
 
+    /// Finds out how folded stacks count; says so in words.
+    fn look_ahead(&mut self) -> String {
+        let mut reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        let mut ahead = Vec::new();
+        self.failed = Read::take(&mut reader, AHEAD).read_to_end(&mut ahead).err();
+        let is_whole = (ahead.len() as u64) < AHEAD;
+        let end = if is_whole { ahead.len() } else { memchr::memrchr(b'\n', &ahead).unwrap_or(ahead.len()) };
+        let lines = || lines_of(&ahead[..end]);
+        self.counts = CountForm::of(lines());
+        let has_times = lines().take(LINES).any(|line| folded::has_time(line, self.counts));
+        self.info.events = self.counts.events(has_times);
+        self.reader = Box::new(io::Cursor::new(ahead).chain(reader));
+        self.counts.words()
+    }
+
     /// Reads the next line without its end into `self.line`; `false` at the end.
-    fn read_line(&mut self) -> std::io::Result<bool> {
+    fn read_line(&mut self) -> io::Result<bool> {
         self.line.clear();
-        let n = std::io::Read::take(&mut self.reader, MAX_LINE as u64).read_until(b'\n', &mut self.line)?;
+        let n = Read::take(&mut self.reader, MAX_LINE as u64).read_until(b'\n', &mut self.line)?;
         self.done += n as u64;
         self.number += 1;
         while self.line.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
             self.line.pop();
+        }
+        if self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK) {
+            self.line.drain(..BYTE_ORDER_MARK.len());
         }
         Ok(n > 0)
     }
@@ -173,21 +209,24 @@ impl TextSource {
         self.first_bad.get_or_insert(number);
     }
 
-    fn folded(&mut self, batch: &mut Batch) -> std::io::Result<bool> {
+    fn folded(&mut self, batch: &mut Batch) -> io::Result<bool> {
         while batch.stacks.len() < BATCH {
             if !self.read_line()? {
-                return Ok(false);
+                return self.failed.take().map_or(Ok(false), Err);
             }
             let line = std::mem::take(&mut self.line);
-            if !line.is_empty() && line[0] != b'#' && !folded::line(&line, &mut self.names, batch) {
-                self.bad_line(self.number);
+            if !line.trim_ascii().is_empty() && line[0] != b'#' {
+                match folded::line(&line, self.counts, &mut self.names, batch) {
+                    FoldedLine::Stack { is_inexact } => self.inexact += u64::from(is_inexact),
+                    FoldedLine::Other => self.bad_line(self.number),
+                }
             }
             self.line = line;
         }
         Ok(true)
     }
 
-    fn script(&mut self, batch: &mut Batch) -> std::io::Result<bool> {
+    fn script(&mut self, batch: &mut Batch) -> io::Result<bool> {
         let mut open: Option<Open> = None;
         let mut after = After::Nothing;
         // Samples are not cut by batches: a full batch ends with an empty line.
@@ -341,6 +380,13 @@ impl Source for TextSource {
                 .notes
                 .push(format!("{} lines are not understood and were left out, the first is line {line}", self.bad));
         }
+        if self.inexact > 0 {
+            batch.notes.push(format!(
+                "the counts of {} stacks were rounded to {} decimals or cut to 64 bits: the beginning of the file did \
+                 not need more",
+                self.inexact, self.counts.decimals
+            ));
+        }
         batch.complete_until = Some(u64::MAX);
         Ok(Progress::End(format!("end of {}", self.name)))
     }
@@ -439,6 +485,40 @@ a 1  1.6: cycles:
         assert_eq!(got[0].4, [lost, "h@/a", lost, "g@/a", lost, "f@[kernel.kallsyms]"]);
         // What stands in no parentheses may be anywhere.
         assert_eq!(got[1].4, [lost, lost, "[unknown]@/a", "g@/a"]);
+    }
+
+    #[test]
+    fn fractions_are_summed_exactly_and_two_counts_are_two_events() {
+        let periods = |text: &str| read(text).iter().map(|s| (s.1, s.2)).collect::<Vec<_>>();
+        assert_eq!(periods(&"a;b 0.004\n".repeat(1000)).iter().map(|(_, period)| period).sum::<u64>(), 4000);
+        assert_eq!(periods("a;b 0.4\na;c 0.6\na;d 1.4\na;e 2.5\n"), [(0, 4), (0, 6), (0, 14), (0, 25)]);
+        assert_eq!(periods("a;b 10 12\na;c 0 3\na;d 7 0\n"), [(0, 10), (1, 12), (1, 3), (0, 7)]);
+        assert_eq!(read("a;b 10 12\n")[0].4, ["b@[unknown]"]);
+        let odd = "\u{feff}# a comment\r\na;b\t1e3  \r\nmain;worker 1 2.5e-1\r\n   \r\nm;x y +4\r\n";
+        let got = read(odd);
+        assert_eq!(got.iter().map(|s| s.2).collect::<Vec<_>>(), [100_000, 25, 400]);
+        assert_eq!(
+            got.iter().map(|s| &*s.4[0]).collect::<Vec<_>>(),
+            ["b@[unknown]", "worker 1@[unknown]", "x y@[unknown]"]
+        );
+        assert_eq!(periods("a;b 99999999999999999999\na;c 1\n"), [(0, u64::MAX), (0, 1)]);
+    }
+
+    #[test]
+    fn a_bad_line_does_not_refuse_a_file() {
+        for bad in ["not a stack\n", "WARNING: something\nwas -1 here\n", "a;b\n"] {
+            for good in ["a;b 1\n", "a;b 1\na;c 2\n", "a;b 1\na;c 2\na;d 3\n"] {
+                let lines = bad.lines().count();
+                let text = format!("{bad}{}", good.repeat(1 + lines));
+                assert_eq!(read(&text).len(), good.lines().count() * (1 + lines), "{text}");
+            }
+        }
+        let reader = Box::new(std::io::Cursor::new(b"oops\na;b 1\na;c 1\n".to_vec()));
+        let mut source = TextSource::new("t".into(), Format::Folded, reader, 0);
+        let mut batch = Batch::default();
+        source.next(&mut batch).expect("reads");
+        assert_eq!((batch.unread, batch.stacks.len()), (1, 2));
+        assert!(batch.notes[0].contains("the first is line 1"), "{:?}", batch.notes);
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! `perf script` text, with whatever fields it was printed (perf-script(1), `-F`): a line for each sample, and where
 //! there are call chains the frames below it, leaf first, each behind a tab.
 
+use crate::event::plain;
+use crate::kernel::attr::{
+    Attr, SW_BPF_OUTPUT, SW_DUMMY, TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample as field,
+};
+use crate::perfdata::EventDesc;
 use crate::session::DsoKind;
 use crate::source::{Batch, NamedFrame, NamedSample};
 
@@ -13,7 +18,8 @@ pub(crate) struct Header<'a> {
     /// -1 where the line has none.
     pub(crate) pid: i32,
     pub(crate) tid: i32,
-    pub(crate) cpu: u32,
+    /// `None` where the line has none.
+    pub(crate) cpu: Option<u32>,
     /// Nanoseconds; 0 where the line has none.
     pub(crate) time: u64,
     /// 1 where the line has none.
@@ -22,6 +28,8 @@ pub(crate) struct Header<'a> {
     pub(crate) event: &'a [u8],
     /// The frame on the same line, for samples without a call chain.
     pub(crate) frame: Option<&'a [u8]>,
+    /// What is behind the event of a tracepoint: its fields as words.
+    pub(crate) trace: &'a [u8],
     /// So few fields that only frames below prove it a sample.
     pub(crate) is_bare: bool,
 }
@@ -117,7 +125,7 @@ fn timed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
         // `-F time,…` or `-F comm,time,…`.
         None => {
             let t = (0..list.len()).find(is_time)?;
-            (t, (t, -1, -1, 0))
+            (t, (t, -1, -1, None))
         }
     };
     let comm = line[..list[at].0].trim_ascii();
@@ -160,8 +168,18 @@ fn aligned(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// A line that says nothing.
-const BARE: Header<'_> =
-    Header { comm: &[], pid: -1, tid: -1, cpu: 0, time: 0, period: 1, event: &[], frame: None, is_bare: true };
+const BARE: Header<'_> = Header {
+    comm: &[],
+    pid: -1,
+    tid: -1,
+    cpu: None,
+    time: 0,
+    period: 1,
+    event: &[],
+    frame: None,
+    trace: &[],
+    is_bare: true,
+};
 
 /// Columns of a period.
 const PERIOD: usize = 10;
@@ -179,7 +197,7 @@ fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Heade
     let (header, is_understood) = after(line, list, next, false);
     let (pid, tid) = task.unwrap_or((-1, -1));
     let is_bare = cpu.is_none() && header.frame.is_none() && !is_event(header.event);
-    (Header { pid, tid, cpu: cpu.unwrap_or(0), is_bare, ..header }, is_understood || cpu.is_some())
+    (Header { pid, tid, cpu, is_bare, ..header }, is_understood || cpu.is_some())
 }
 
 /// True if a name can only be an event's: a tracepoint's, or one that perf has.
@@ -215,6 +233,9 @@ fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_tim
         header.event = event;
         next = list.iter().position(|word| word.0 >= end).unwrap_or(list.len());
         header.frame = frame_from(line, list, next);
+        if header.frame.is_none() && is_tracepoint(&String::from_utf8_lossy(event)) {
+            header.trace = line[end..].trim_ascii();
+        }
     }
     let is_understood = next >= list.len() || header.frame.is_some() || is_event(header.event);
     (header, is_understood)
@@ -251,7 +272,7 @@ fn cpu(word: &[u8]) -> Option<u32> {
 }
 
 /// The word of `pid` or `pid/tid` before the time, its numbers, and the CPU.
-fn ids(before: &[(usize, &[u8])]) -> Option<(usize, i32, i32, u32)> {
+fn ids(before: &[(usize, &[u8])]) -> Option<(usize, i32, i32, Option<u32>)> {
     let mut last = before.len().checked_sub(1)?;
     // Before the time there may be flags (`-F +misc`).
     if cpu(before[last].1).is_none() && task(before[last].1).is_none() {
@@ -262,7 +283,7 @@ fn ids(before: &[(usize, &[u8])]) -> Option<(usize, i32, i32, u32)> {
         last = last.checked_sub(1)?;
     }
     let (pid, tid) = task(before[last].1)?;
-    Some((last, pid, tid, on.unwrap_or(0)))
+    Some((last, pid, tid, on))
 }
 
 /// The event's name and where it ends. Names of events with terms may hold spaces.
@@ -284,22 +305,52 @@ fn is_frame(text: &[u8]) -> bool {
 /// The sample that a first line begins.
 pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     let from = batch.stack_frames.len() as u32;
+    let trace = (!header.trace.is_empty()).then(|| String::from_utf8_lossy(header.trace).into());
     if let Some(frame) = header.frame.and_then(frame) {
         let id = frame.id(names, batch);
         batch.stack_frames.push(id);
     }
     let frames = from..batch.stack_frames.len() as u32;
+    let name = if header.event.is_empty() { NAMELESS } else { header.event };
     NamedSample {
         comm: names.comm(header.comm),
         pid: header.pid,
         tid: header.tid,
-        cpu: header.cpu,
+        cpu: header.cpu.unwrap_or(0),
         time: header.time,
         period: header.period,
-        event: names.event(if header.event.is_empty() { NAMELESS } else { header.event }, batch),
+        event: names.event(name, batch, |name| describe_event(name, header)),
         frames,
         closed: header.frame.is_some(),
+        trace,
     }
+}
+
+/// True if a name is that of a tracepoint: its system's and its own.
+fn is_tracepoint(name: &str) -> bool {
+    let name = plain(name);
+    name.split_once(':').is_some_and(|(system, own)| !system.is_empty() && !own.is_empty() && !name.contains('/'))
+}
+
+/// The description of an event by its name and by the fields of its first sample.
+fn describe_event(name: &str, first: &Header<'_>) -> EventDesc {
+    let (kind, config) = match crate::event::names::find(plain(name)) {
+        // Names of times, which no sample is of, are other names of the dummy.
+        Some((kind, config)) if (kind, config) != (TYPE_SOFTWARE, SW_DUMMY) => (kind, config),
+        _ if is_tracepoint(name) => (TYPE_TRACEPOINT, u64::MAX),
+        _ if name == "offcpu-time" => (TYPE_SOFTWARE, SW_BPF_OUTPUT),
+        _ => (TYPE_HARDWARE, 0),
+    };
+    let fields = [
+        (field::IP, true),
+        (field::TID, first.tid >= 0),
+        (field::TIME, first.time > 0),
+        (field::CPU, first.cpu.is_some()),
+        // A frame on the line itself is the whole stack.
+        (field::CALLCHAIN, first.frame.is_none()),
+    ];
+    let sample_type = fields.iter().filter(|(_, has)| *has).fold(0, |all, (field, _)| all | field);
+    EventDesc { name: name.to_owned(), attr: Attr { kind, config, sample_type, ..Attr::default() }, ids: Vec::new() }
 }
 
 /// The event of texts that name none.
@@ -317,17 +368,24 @@ pub(crate) struct ScriptFrame<'a> {
     text: &'a [u8],
     ip: u64,
     name: &'a [u8],
+    /// How far behind its function's start it is.
+    offset: Option<u64>,
     /// What stands in parentheses.
     dso: Option<&'a [u8]>,
 }
 
 const UNKNOWN: &[u8] = b"[unknown]";
 
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    text.and_then(|text| u64::from_str_radix(text, 16).ok())
+}
+
 /// Reads a frame's line; `None` when it is none.
 pub(crate) fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
     let text = line.trim_ascii();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
-    let ip = u64::from_str_radix(std::str::from_utf8(&text[..end]).ok()?, 16).ok()?;
+    let ip = hexadecimal(&text[..end])?;
     let rest = text[end..].trim_ascii();
     let (name, dso) = match matching_paren(rest) {
         Some(open) => (rest[..open].trim_ascii(), Some(&rest[open + 1..rest.len() - 1])),
@@ -335,11 +393,9 @@ pub(crate) fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
     };
     let name = if name.is_empty() { UNKNOWN } else { name };
     let plus = name.windows(3).rposition(|w| w == b"+0x");
-    let name = match plus {
-        Some(at) if name[at + 3..].iter().all(u8::is_ascii_hexdigit) => &name[..at],
-        _ => name,
-    };
-    Some(ScriptFrame { text, ip, name, dso })
+    let offset = plus.and_then(|at| hexadecimal(&name[at + 3..]));
+    let name = plus.filter(|_| offset.is_some()).map_or(name, |at| &name[..at]);
+    Some(ScriptFrame { text, ip, name, offset, dso })
 }
 
 impl ScriptFrame<'_> {
@@ -355,22 +411,14 @@ impl ScriptFrame<'_> {
     /// Takes it in.
     pub(crate) fn id(&self, names: &mut TextNames, batch: &mut Batch) -> u32 {
         let dso = self.dso.unwrap_or(if self.is_user() { UNKNOWN } else { b"[kernel.kallsyms]" });
-        if self.name == UNKNOWN {
-            // Unknown addresses are told apart, as perf does.
-            return names.frame(self.text, batch, || describe(self.name, dso, self.ip, true));
-        }
-        let mut key = Vec::with_capacity(self.name.len() + dso.len() + 1);
-        key.extend_from_slice(self.name);
-        key.push(0);
-        key.extend_from_slice(dso);
-        names.frame(&key, batch, || describe(self.name, dso, self.ip, false))
+        names.frame(self.text, batch, || describe(self, dso))
     }
 }
 
 /// The frame that stands for each caller where no code is.
 pub(crate) fn nowhere(names: &mut TextNames, batch: &mut Batch) -> u32 {
     let name = String::from_utf8_lossy(UNKNOWN);
-    names.frame(b"", batch, || NamedFrame { name: (&*name).into(), dso: (&*name).into(), kind: DsoKind::Cut, ip: None })
+    names.frame(b"", batch, || NamedFrame::named(&name, &name, DsoKind::Cut))
 }
 
 /// The first address of kernels of 64 bits.
@@ -396,7 +444,7 @@ fn matching_paren(text: &[u8]) -> Option<usize> {
     None
 }
 
-fn describe(name: &[u8], dso: &[u8], ip: u64, unknown: bool) -> NamedFrame {
+fn describe(frame: &ScriptFrame<'_>, dso: &[u8]) -> NamedFrame {
     let dso = String::from_utf8_lossy(dso);
     let kind = match &*dso {
         "[kernel.kallsyms]" | "[kernel]" | "[kernel.vmlinux]" => DsoKind::Kernel,
@@ -404,12 +452,17 @@ fn describe(name: &[u8], dso: &[u8], ip: u64, unknown: bool) -> NamedFrame {
         "[guest.kernel.kallsyms]" => DsoKind::Guest,
         d if d.starts_with("bpf_prog_") => DsoKind::Bpf,
         d if d.ends_with(".ko") || d.contains(".ko.") => DsoKind::Module,
-        d if d.starts_with('[') && ip >= KERNEL => DsoKind::Module,
+        d if d.starts_with('[') && frame.ip >= KERNEL => DsoKind::Module,
         d if d.starts_with("/tmp/perf-") && d.ends_with(".map") => DsoKind::Anon,
         d if d.starts_with('/') => DsoKind::File,
         _ => DsoKind::Unknown,
     };
-    NamedFrame { name: String::from_utf8_lossy(name).into(), dso: dso.into(), kind, ip: unknown.then_some(ip) }
+    NamedFrame {
+        ip: frame.ip,
+        offset: frame.offset,
+        is_unknown: frame.name == UNKNOWN,
+        ..NamedFrame::named(&String::from_utf8_lossy(frame.name), &dso, kind)
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ fn header(text: &[u8]) -> Option<Header<'_>> {
 #[test]
 fn comms_of_any_shape() {
     let h = header(b"a 1 [b] 12/13 [002] 7.000001: 99 cycles: ").expect("header");
-    assert_eq!((h.comm, h.pid, h.tid, h.cpu, h.time, h.period), (&b"a 1 [b]"[..], 12, 13, 2, 7_000_001_000, 99));
+    assert_eq!((h.comm, h.pid, h.tid, h.cpu, h.time, h.period), (&b"a 1 [b]"[..], 12, 13, Some(2), 7_000_001_000, 99));
     let h = header(b"spin-nofp 11118  2918.902178462:  1   page-faults/call-graph=fp/: ").expect("header");
     assert_eq!((h.event, h.period), (&b"page-faults/call-graph=fp/"[..], 1));
     assert_eq!(header(b"hello 12 world"), None);
@@ -123,4 +123,34 @@ fn a_deleted_file_keeps_its_parentheses() {
     assert_eq!(known.id(&mut names, &mut batch), 0);
     assert_eq!((&*batch.names[0].name, &*batch.names[0].dso), ("f(int)", "/tmp/a (deleted)"));
     assert_eq!(frame(b"\tnonsense"), None);
+}
+
+#[test]
+fn events_are_what_their_names_and_first_samples_say() {
+    use crate::perfdata::EventUnit;
+    let of = |text: &'static str| {
+        let header = header(text.as_bytes()).expect("a sample");
+        describe_event(std::str::from_utf8(header.event).expect("text"), &header)
+    };
+    let clock = of("prog 100/101 [003] 3.0: 250000 cpu-clock:u: 401000 f+0x1 (/b)");
+    assert_eq!((clock.attr.kind, clock.unit()), (TYPE_SOFTWARE, EventUnit::Nanoseconds));
+    assert_eq!(clock.attr.sample_type, field::IP | field::TID | field::TIME | field::CPU);
+    let point = of("prog 100 syscalls:sys_enter_clock_nanosleep: which_clock: 0x1");
+    assert_eq!((point.attr.kind, point.unit()), (TYPE_TRACEPOINT, EventUnit::Count));
+    assert_eq!(point.attr.sample_type, field::IP | field::TID | field::CALLCHAIN);
+    assert_eq!(of("a 1 2.5: 7 uncore_imc_0/clockticks/: ").unit(), EventUnit::Count);
+    assert_eq!(of("a 1 2.5: 7 offcpu-time: ").unit(), EventUnit::Nanoseconds);
+    assert!(!of("a 1 2.5: 7 duration_time: ").is_dummy());
+}
+
+#[test]
+fn the_words_of_a_tracepoint_are_kept() {
+    let trace =
+        |text: &'static str| String::from_utf8_lossy(header(text.as_bytes()).expect("a sample").trace).into_owned();
+    assert_eq!(
+        trace("prog 1 [000] 1.5: 1 sched:sched_switch: prev_comm=a ==> next_comm=my app: x 5"),
+        "prev_comm=a ==> next_comm=my app: x 5"
+    );
+    assert_eq!(trace("prog 1 [000] 1.5: 1 sched:sched_switch: "), "");
+    assert_eq!(trace("prog 1 [000] 1.5: 250000 cpu-clock:u: 401000 f+0x1 (/b)"), "");
 }

@@ -1,0 +1,254 @@
+//! The counts behind folded stacks: whole numbers, fractions, powers of ten; one for each stack, or two as difffolded.pl
+//! of FlameGraph writes them.
+
+use crate::kernel::attr::sample;
+use crate::perfdata::EventDesc;
+
+/// More decimals than a count of any writer means.
+const MOST_DECIMALS: u8 = 12;
+/// Digits of a count that are read; the others only say how large it is.
+const MOST_DIGITS: u32 = 36;
+/// The sum of the counts that are known when the decimals are chosen: so much is left for those to come.
+const MOST_SUM: f64 = 1e18;
+
+/// A count: so many times a power of ten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    digits: u128,
+    power: i32,
+}
+
+/// A count as a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Period {
+    pub(crate) period: u64,
+    /// Whether more than a millionth of the count was rounded off, or it is larger than a period can be.
+    pub(crate) is_inexact: bool,
+}
+
+impl Count {
+    /// Reads `12`, `0.004`, `.5`, `1.5e-3`; `None` for anything else, such as a negative number.
+    pub(crate) fn parse(word: &[u8]) -> Option<Self> {
+        let at = word.iter().position(|b| matches!(b, b'e' | b'E')).unwrap_or(word.len());
+        let (number, power) = word.split_at(at);
+        let mut count = Self { digits: 0, power: if power.is_empty() { 0 } else { integer(&power[1..])? } };
+        let mut taken = 0;
+        let mut dot = false;
+        let mut any = false;
+        for byte in number.strip_prefix(b"+").unwrap_or(number) {
+            match byte {
+                b'0'..=b'9' if taken < MOST_DIGITS => {
+                    count.digits = count.digits * 10 + u128::from(byte - b'0');
+                    taken += u32::from(count.digits > 0);
+                    count.power = count.power.saturating_sub(i32::from(dot));
+                }
+                b'0'..=b'9' => count.power = count.power.saturating_add(i32::from(!dot)),
+                b'.' if !dot => dot = true,
+                _ => return None,
+            }
+            any |= byte.is_ascii_digit();
+        }
+        while count.digits > 0 && count.digits.is_multiple_of(10) {
+            (count.digits, count.power) = (count.digits / 10, count.power.saturating_add(1));
+        }
+        any.then_some(count)
+    }
+
+    /// The decimals that it is written with.
+    fn decimals(&self) -> u8 {
+        if self.digits == 0 { 0 } else { u8::try_from(-self.power.clamp(-255, 0)).unwrap_or(u8::MAX) }
+    }
+
+    fn value(&self) -> f64 {
+        self.digits as f64 * 10f64.powi(self.power)
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.digits == 0
+    }
+
+    /// The count in units of so many decimals, rounded to the nearest and no larger than a period can be.
+    pub(crate) fn period(&self, decimals: u8) -> Period {
+        let shift = self.power.saturating_add(decimals.into());
+        let by = 10u128.checked_pow(shift.unsigned_abs());
+        if self.digits == 0 {
+            return Period { period: 0, is_inexact: false };
+        }
+        if shift >= 0 {
+            let exact = by.and_then(|by| self.digits.checked_mul(by)).and_then(|exact| u64::try_from(exact).ok());
+            return Period { period: exact.unwrap_or(u64::MAX), is_inexact: exact.is_none() };
+        }
+        let Some(by) = by else { return Period { period: 0, is_inexact: true } };
+        let (whole, rest) = (self.digits / by, self.digits % by);
+        let up = rest >= by - rest;
+        let lost = if up { by - rest } else { rest };
+        let period = u64::try_from(whole + u128::from(up));
+        let is_inexact = period.is_err() || lost.saturating_mul(1_000_000) > self.digits;
+        Period { period: period.unwrap_or(u64::MAX), is_inexact }
+    }
+}
+
+fn integer(bytes: &[u8]) -> Option<i32> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// The last word of a line, and what is before it.
+fn last_word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = line.trim_ascii_end();
+    let at = line.iter().rposition(|b| matches!(b, b' ' | b'\t'))?;
+    let before = line[..at].trim_ascii_end();
+    (!before.is_empty()).then_some((before, &line[at + 1..]))
+}
+
+/// A line's stack and its count.
+pub(crate) fn split(line: &[u8]) -> Option<(&[u8], Count)> {
+    let (stack, word) = last_word(line)?;
+    Some((stack, Count::parse(word)?))
+}
+
+/// How a file counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CountForm {
+    /// Whether each stack has two counts.
+    pub(crate) has_two: bool,
+    /// Decimals of a count that are kept.
+    pub(crate) decimals: u8,
+}
+
+impl CountForm {
+    /// The form of some lines. All of them have two counts, or none has: the name of a function may end with a number.
+    pub(crate) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
+        let (mut ones, mut twos, mut stacks, mut decimals, mut sum) = (0u64, 0u64, false, 0, 0.0);
+        for line in lines {
+            let Some((rest, last)) = split(line) else { continue };
+            ones += 1;
+            let first = split(rest).filter(|(stack, _)| !stack.is_empty());
+            twos += u64::from(first.is_some());
+            stacks |= first.is_some_and(|(stack, _)| stack.contains(&b';'));
+            decimals = decimals.max(last.decimals()).max(first.map_or(0, |(_, count)| count.decimals()));
+            sum += last.value() + first.map_or(0.0, |(_, count)| count.value());
+        }
+        let has_two = ones > 0 && ones == twos && stacks;
+        let mut decimals = decimals.min(MOST_DECIMALS);
+        while decimals > 0 && sum * 10f64.powi(decimals.into()) > MOST_SUM {
+            decimals -= 1;
+        }
+        Self { has_two, decimals }
+    }
+
+    /// The stack of a line and its counts: two of the same where there is one.
+    pub(crate) fn split(self, line: &[u8]) -> Option<(&[u8], Vec<Count>)> {
+        let (rest, last) = split(line)?;
+        if !self.has_two {
+            return Some((rest, vec![last]));
+        }
+        let (stack, first) = split(rest)?;
+        Some((stack, vec![first, last]))
+    }
+
+    /// The events of the file, one for each count of a stack.
+    pub(crate) fn events(self, has_times: bool) -> Vec<EventDesc> {
+        let names: &[&str] = if self.has_two { &["old", "new"] } else { &["samples"] };
+        let one = |name: &&str| {
+            let mut event = EventDesc::folded(name, self.decimals);
+            event.attr.sample_type = sample::CALLCHAIN | if has_times { sample::TIME } else { 0 };
+            event
+        };
+        names.iter().map(one).collect()
+    }
+
+    /// The form in words.
+    pub(crate) fn words(self) -> String {
+        let mut words = String::from("folded stacks: the counts in the file are the periods here");
+        if self.has_two {
+            words += ", the first of each line those of the event old, the second those of new";
+        } else {
+            words += ", and each line is one sample";
+        }
+        if self.decimals > 0 {
+            words += &format!("; a period of 1 is a count of 10^-{}", self.decimals);
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(word: &str) -> Option<f64> {
+        Count::parse(word.as_bytes()).map(|count| count.value())
+    }
+
+    #[test]
+    fn numbers_as_writers_have_them() {
+        for (word, want) in [
+            ("12", 12.0),
+            ("0.004", 0.004),
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("+7", 7.0),
+            ("1e3", 1000.0),
+            ("1.5E-3", 0.0015),
+            ("2e+02", 200.0),
+            ("0", 0.0),
+            ("000.100", 0.1),
+        ] {
+            let got = count(word).unwrap_or_else(|| panic!("{word}"));
+            assert!((got - want).abs() < 1e-12 * want.max(1.0), "{word}: {got}");
+        }
+        for word in ["", "-1", ".", "e5", "1e", "1.2.3", "inf", "NaN", "0x10", "1_000", "1,5", "12a", "+"] {
+            assert_eq!(count(word), None, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn periods_are_exact_or_say_so() {
+        let period = |word: &str, decimals| {
+            let Period { period, is_inexact } = Count::parse(word.as_bytes()).expect("a count").period(decimals);
+            (period, is_inexact)
+        };
+        assert_eq!((period("0.004", 3), period("0.0041", 3), period("1.6", 0)), ((4, false), (4, true), (2, true)));
+        assert_eq!((period("12", 3), period("1e3", 0), period("0", 9)), ((12_000, false), (1000, false), (0, false)));
+        assert_eq!(period("18446744073709551615", 0), (u64::MAX, false));
+        assert_eq!((period("18446744073709551616", 0), period("1e300", 0)), ((u64::MAX, true), (u64::MAX, true)));
+        assert_eq!((period("1e-300", 12), period("1e2147483647", 12)), ((0, true), (u64::MAX, true)));
+        // Digits behind what any writer means are nothing to speak of.
+        assert_eq!(period("33.333333333333336", 12), (33_333_333_333_333, false));
+        let long = "9".repeat(300);
+        assert_eq!((period(&long, 0), period(&format!("0.{long}"), 3)), ((u64::MAX, true), (1000, false)));
+    }
+
+    fn form(lines: &[&str]) -> (bool, u8) {
+        let form = CountForm::of(lines.iter().map(|line| line.as_bytes()));
+        (form.has_two, form.decimals)
+    }
+
+    #[test]
+    fn a_files_lines_say_how_it_counts() {
+        assert_eq!(form(&["a;b 1", "a;c 2"]), (false, 0));
+        assert_eq!(form(&["a;b 0.4", "a;c 2.5", "a;d 1e-3"]), (false, 3));
+        assert_eq!(form(&["a;b 10 12", "a;c 0 3\r", "a;b\t1\t2  "]), (true, 0));
+        assert_eq!(form(&["a;b 0.5 12.25"]), (true, 2));
+        // Names that end with numbers are names.
+        assert_eq!(form(&["main;worker 1 5", "main;idle 7"]), (false, 0));
+        assert_eq!(form(&["worker 1 5", "worker 2 7"]), (false, 0));
+        assert_eq!(form(&[]), (false, 0));
+        // Large counts leave less room for decimals.
+        assert_eq!(form(&["a;b 1000000000000000.001"]), (false, 3));
+        assert_eq!(form(&["a;b 1000000000000000000.001"]), (false, 0));
+    }
+
+    #[test]
+    fn lines_are_split_at_blanks_and_tabs() {
+        let one = CountForm::default();
+        let stack =
+            |line: &'static str| one.split(line.as_bytes()).map(|(stack, _)| std::str::from_utf8(stack).expect("text"));
+        assert_eq!(stack("a;b c 12"), Some("a;b c"));
+        assert_eq!(stack("a;b\t12 \r"), Some("a;b"));
+        assert_eq!([stack("12"), stack("a;b"), stack(" 7"), stack("a -1")], [None; 4]);
+        let two = CountForm { has_two: true, decimals: 0 };
+        assert_eq!(two.split(b"a;b 10 12").map(|(stack, counts)| (stack, counts.len())), Some((&b"a;b"[..], 2)));
+        assert_eq!(two.split(b"a;b 10"), None);
+    }
+}

@@ -144,7 +144,7 @@ fn take_all(
                 work.cut(core, end);
             }
             work.done.take().transpose()?;
-            work.notes.extend(core.told.complaints(core.profile.ledger.malformed));
+            work.notes.extend(core.told.complaints(&core.profile.ledger));
             return Ok(once(take(&mut work.notes)));
         }
     }

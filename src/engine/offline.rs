@@ -119,7 +119,7 @@ fn load_into(
     })?;
     // A source that broke off has never said that it is complete.
     ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
-    notes.extend(ingest.core().told.complaints(ingest.core().profile.ledger.malformed));
+    notes.extend(ingest.core().told.complaints(&ingest.core().profile.ledger));
     let damaged = !notes.is_empty();
     ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
     name_prepared(ingest.core_mut(), &mut resolver, &mut notes, true);

@@ -18,6 +18,7 @@ use crate::record::{Header, Layout, Record, Sample};
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::{Host, Origin, Session, TimeMark, containers, marks, recorder, threads_of};
 use crate::source::{Batch, Info};
+use crate::symbols::NameForm;
 use crate::units::kit::{Spec, Unit};
 
 use super::IntakeOptions;
@@ -56,7 +57,7 @@ pub struct Core {
     /// Switches that name the threads of a running machine.
     switches: Option<Switches>,
     /// What is known of a text's names.
-    texts: Texts,
+    pub(super) texts: Texts,
     /// Analysis units.
     pub(crate) units: Units,
     /// What the hardware told beside samples, where that is wanted.
@@ -71,6 +72,8 @@ pub struct Core {
     pub start: u64,
     /// What the source says of itself.
     pub told: SessionFacts,
+    /// The newest time of a sample.
+    newest: u64,
     /// The task that ended last on each CPU.
     exited: FxHashMap<u32, (i32, i32)>,
     /// Whether tasks that there are got containers of other names.
@@ -100,6 +103,7 @@ impl Core {
             timeline: Timeline::default(),
             told: SessionFacts::new(info),
             start: info.start,
+            newest: 0,
             exited: FxHashMap::default(),
             renamed_containers: false,
         };
@@ -158,7 +162,7 @@ impl Core {
             self.renamed_containers |= self.session.name_containers(list);
         }
         for name in batch.names.drain(..) {
-            self.texts.name(&name, &mut self.session, &mut self.profile);
+            self.texts.name(name);
         }
         for sample in batch.stacks.drain(..) {
             let range = sample.frames.start as usize..sample.frames.end as usize;
@@ -330,6 +334,11 @@ impl Core {
             return Err(SEVERAL_HOSTS.to_owned());
         }
         self.units.start(spec, unit, now)
+    }
+
+    /// Shows mangled names of a text in another form.
+    pub(crate) fn rename_texts(&mut self, form: NameForm) {
+        self.texts.rename(form, &mut self.session, &mut self.profile);
     }
 
     /// The data that queries read, with names of the events.

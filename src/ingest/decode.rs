@@ -9,6 +9,7 @@ use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
 use crate::record::in_place::u64_at;
 use crate::record::kinds::types;
+use crate::record::off_cpu;
 use crate::record::sample::Reading;
 use crate::record::{Header, Layout, Sample};
 use crate::source::{FreshId, Handover, Info};
@@ -127,6 +128,8 @@ pub(crate) struct SampleForm {
     pub(crate) event: u16,
     /// What a sample stands for that does not say.
     pub(crate) period: u64,
+    /// Whether a sample's values are in its raw data: times off the CPU.
+    pub(crate) is_off_cpu: bool,
 }
 
 impl Decoder {
@@ -146,7 +149,8 @@ impl Decoder {
         let own = self.forms.len() as u16;
         self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
         let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
-        self.forms.push(SampleForm { layout, inherit: desc.attr.has(Flag::Inherit), event, period });
+        let (inherit, is_off_cpu) = (desc.attr.has(Flag::Inherit), desc.has_raw_off_cpu());
+        self.forms.push(SampleForm { layout, inherit, event, period, is_off_cpu });
         self.events.push(event);
     }
 
@@ -185,6 +189,9 @@ impl Decoder {
     pub(crate) fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(SampleForm, Sample<'a>)> {
         let form = self.form_of(header, body);
         let mut sample = form.layout.sample(header, body).ok()?;
+        if form.is_off_cpu {
+            sample = off_cpu::unpack(sample)?;
+        }
         if sample.period == 0 {
             sample.period = form.period;
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::kernel::{monotonic_ns, wall_ns};
+use crate::profile::Ledger;
 use crate::record::kinds::types;
 use crate::session::Origin;
 use crate::source::Info;
@@ -51,10 +52,23 @@ impl SessionFacts {
     }
 
     /// The faults of the records so far, in words.
-    pub(crate) fn complaints(&self, malformed: u64) -> Vec<String> {
+    pub(crate) fn complaints(&self, ledger: &Ledger) -> Vec<String> {
         let mut out = Vec::new();
+        let malformed = ledger.malformed;
         if malformed > 0 {
             out.push(format!("{malformed} records could not be decoded and were left out"));
+        }
+        if ledger.unjoined > 0 {
+            out.push(format!(
+                "{} samples lack their callers in user code: the kernel deferred them, and they are not in the recording",
+                ledger.unjoined
+            ));
+        }
+        if ledger.cut_weights > 0 {
+            out.push(format!(
+                "the periods of {} samples were cut: all periods together are more than 2^64, the most that is counted",
+                ledger.cut_weights
+            ));
         }
         let sum =
             |which: &dyn Fn(u32) -> bool| self.kinds.iter().filter(|(k, _)| which(**k)).map(|(_, n)| *n).sum::<u64>();

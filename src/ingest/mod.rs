@@ -5,6 +5,7 @@ mod chains;
 mod code_changes;
 mod core;
 mod decode;
+mod deferred;
 pub mod derived;
 mod facts;
 pub(crate) mod hardware;
@@ -19,12 +20,14 @@ pub(crate) mod unit_events;
 pub(crate) mod unit_feed;
 
 use crate::record::kinds::{split, types};
+use crate::record::off_cpu::NO_TIME;
 use crate::record::order::Orderer;
 use crate::session::Origin;
 use crate::source::{Batch, Info, Progress, Source, SourceError};
 
 use chains::Chains;
 use code_changes::CodeChanges;
+use deferred::Deferred;
 
 pub use self::core::Core;
 pub use decode::GroupShare;
@@ -40,6 +43,8 @@ pub struct Ingest {
     spare: Vec<Vec<u8>>,
     rounds: Vec<Round>,
     recorded: bool,
+    wants: IntakeOptions,
+    deferred: Deferred,
 }
 
 /// The time up to which an input of a recording is complete: at a FINISHED_ROUND, up to the
@@ -51,9 +56,20 @@ struct Round {
     at_last_round: u64,
 }
 
+impl Round {
+    /// Takes note of a record's time, where it has one.
+    fn meet(&mut self, time: u64) {
+        if time < NO_TIME {
+            self.newest = self.newest.max(time);
+        }
+    }
+}
+
 impl Ingest {
     pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: IntakeOptions) -> Self {
         let core = Core::new(info, own_pid, wants);
+        let mut deferred = Deferred::default();
+        deferred.know(&info.events);
         Self {
             orderer: Orderer::default(),
             index: Vec::new(),
@@ -61,12 +77,15 @@ impl Ingest {
             rounds: vec![Round::default(); core.inputs.len()],
             core,
             recorded: info.origin == Origin::Recorded,
+            wants,
+            deferred,
         }
     }
 
     /// Has call chains completed from copies of stacks and from branches, and the kernel's functions named in the
     /// texts of tracepoints, by tables of files that are found as `symbols` says.
     pub(crate) fn complete_chains(&mut self, symbols: crate::symbols::SymbolOptions) {
+        self.core.texts.show(symbols.form, self.wants.addresses, self.wants.traces);
         self.core.tracing.name_functions(symbols.clone());
         self.core.code = CodeChanges::new(&symbols);
         self.core.chains = Some(Box::new(Chains::new(symbols)));
@@ -97,7 +116,14 @@ impl Ingest {
 
     /// Takes in a batch's records and applies those that are due.
     pub(crate) fn feed(&mut self, batch: &mut Batch) {
-        self.feed_to(batch, Core::apply);
+        let is_end = batch.complete_until == Some(u64::MAX);
+        let mut deferred = std::mem::take(&mut self.deferred);
+        deferred.know(&batch.events);
+        self.feed_to(batch, |core, input, time, record| deferred.take(core, input, time, record));
+        if is_end {
+            deferred.finish(&mut self.core);
+        }
+        self.deferred = deferred;
     }
 
     /// Takes in a batch's records and hands those that are due, in order of time, to `apply` with
@@ -152,7 +178,7 @@ impl Ingest {
             };
             if header.kind < types::USER_START {
                 let time = self.core.told.hosts.common_time(input, decoder.time(header, body));
-                round.newest = round.newest.max(time);
+                round.meet(time);
                 self.index.push((time, at));
             } else {
                 self.core.told.count(header.kind);

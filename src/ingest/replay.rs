@@ -132,7 +132,7 @@ impl Ingest {
                 0
             };
             let round = &mut self.rounds[input];
-            round.newest = round.newest.max(time);
+            round.meet(time);
             let offset = place.of(at);
             if is_kernels && time != 0 && order == RecordOrder::Time {
                 waiting.push(WaitingRecord { time, input, at: offset, bytes: own.to_vec() });

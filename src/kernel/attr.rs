@@ -119,6 +119,8 @@ pub enum Flag {
     Cgroup = 32,
     TextPoke = 33,
     BuildId = 34,
+    DeferCallchain = 38,
+    DeferOutput = 39,
 }
 
 /// An event's kernel configuration. Field names follow the header; unions are one field each.

@@ -95,6 +95,9 @@ const FLAGS: &[(u32, &str)] = &[
     (34, "build_id"),
     (35, "inherit_thread"),
     (36, "remove_on_exec"),
+    (37, "sigtrap"),
+    (38, "defer_callchain"),
+    (39, "defer_output"),
 ];
 
 fn bits(word: u64, names: &[(u32, &str)]) -> String {

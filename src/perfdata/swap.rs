@@ -75,7 +75,12 @@ fn numbers(kind: u32, with_build_id: bool) -> &'static [(usize, usize)] {
         types::COMM | types::SWITCH_CPU_WIDE | types::ITRACE_START => &[(2, 4)],
         types::FORK | types::EXIT => &[(4, 4), (1, 8)],
         types::READ | types::NAMESPACES => &[(2, 4), (ALL, 8)],
-        types::LOST | types::LOST_SAMPLES | types::THROTTLE | types::UNTHROTTLE | types::AUX => &[(ALL, 8)],
+        types::LOST
+        | types::LOST_SAMPLES
+        | types::THROTTLE
+        | types::UNTHROTTLE
+        | types::AUX
+        | types::CALLCHAIN_DEFERRED => &[(ALL, 8)],
         types::KSYMBOL => &[(1, 8), (1, 4), (2, 2)],
         types::BPF_EVENT => &[(2, 2), (1, 4)],
         types::CGROUP => &[(1, 8)],

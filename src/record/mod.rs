@@ -5,6 +5,7 @@
 pub mod hardware;
 pub(crate) mod in_place;
 pub mod kinds;
+pub(crate) mod off_cpu;
 pub(crate) mod open_spans;
 pub(crate) mod order;
 pub(crate) mod rare;

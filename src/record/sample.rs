@@ -42,6 +42,8 @@ pub(super) mod bit {
 pub(crate) const CONTEXT_MAX: u64 = -4095i64 as u64;
 pub(crate) const CONTEXT_KERNEL: u64 = -128i64 as u64;
 pub(crate) const CONTEXT_USER: u64 = -512i64 as u64;
+/// What follows is no address but a cookie, by which a later record brings the user's part.
+pub(crate) const CONTEXT_USER_DEFERRED: u64 = -640i64 as u64;
 pub(crate) const CONTEXT_GUEST: u64 = -2048i64 as u64;
 pub(crate) const CONTEXT_GUEST_KERNEL: u64 = -2176i64 as u64;
 pub(crate) const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
@@ -84,8 +86,11 @@ pub struct Sample<'a> {
     pub cpu: u32,
     /// 0 when the event has a fixed period and does not carry it.
     pub period: u64,
-    /// Raw call chain, eight bytes a word, leaf first, context markers included.
+    /// Raw call chain, eight bytes a word, leaf first, context markers included, but without what says that the user's
+    /// part is deferred.
     pub chain: &'a [u8],
+    /// The cookie by which a later record brings the user's part of the chain.
+    pub deferred: Option<u64>,
     /// Raw tracepoint data.
     pub raw: &'a [u8],
     /// The id of the task's cgroup; 0 when it is not told.
@@ -151,6 +156,32 @@ impl Sample<'_> {
     /// The words of the call chain.
     pub(crate) fn chain(&self) -> impl Iterator<Item = u64> + '_ {
         u64s(self.chain)
+    }
+}
+
+/// A call chain without the marker and the cookie at its end that stand for a user's part to come. Among a user's own
+/// words, which a walk without frame pointers finds, no number is a marker.
+fn without_cookie(chain: &[u8]) -> (&[u8], Option<u64>) {
+    let Some((head, end)) = chain.split_last_chunk::<16>() else { return (chain, None) };
+    let [marker, cookie] = [&end[..8], &end[8..]].map(|word| u64_at(word, 0).unwrap_or_default());
+    let is_deferred = marker == CONTEXT_USER_DEFERRED && !u64s(head).any(|word| word == CONTEXT_USER);
+    if is_deferred { (head, Some(cookie)) } else { (chain, None) }
+}
+
+/// A record of a call chain that was deferred (`PERF_RECORD_CALLCHAIN_DEFERRED`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeferredChain<'a> {
+    pub(crate) cookie: u64,
+    /// The user's part, its marker first.
+    pub(crate) words: &'a [u8],
+}
+
+impl<'a> DeferredChain<'a> {
+    /// Reads its body; `None` where that is cut short.
+    pub(crate) fn read(body: &'a [u8]) -> Option<Self> {
+        let (cookie, count) = (u64_at(body, 0)?, usize::try_from(u64_at(body, 8)?).ok()?);
+        let words = body.get(16..count.checked_mul(8)?.checked_add(16)?)?;
+        Some(Self { cookie, words })
     }
 }
 
@@ -255,7 +286,7 @@ impl Layout {
         if self.has(bit::CALLCHAIN) {
             let n = c.u64("call chain length")?;
             let bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(8)).unwrap_or(usize::MAX);
-            s.chain = c.take(bytes, "call chain")?;
+            (s.chain, s.deferred) = without_cookie(c.take(bytes, "call chain")?);
             if !self.has(bit::IP) {
                 s.ip = u64s(s.chain).find(|word| *word < CONTEXT_MAX).unwrap_or_default();
             }

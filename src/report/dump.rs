@@ -8,7 +8,7 @@ use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
 use crate::record::hardware::branches;
 use crate::record::kinds::{misc, types};
-use crate::record::sample::{UserState, u64s};
+use crate::record::sample::{CONTEXT_USER_DEFERRED, UserState, u64s};
 use crate::record::{Layout, Sample, registers};
 use crate::session::MapId;
 
@@ -110,8 +110,10 @@ impl Dump {
         let carries = |bit: u64| layout.sample_type & bit != 0;
         let rare = layout.rare(sample.tail, regs_intr).unwrap_or_default();
         if carries(sample::CALLCHAIN) {
-            let _ = writeln!(out, "... FP chain: nr:{}", sample.chain().count());
-            sample.chain().enumerate().for_each(|(i, word)| _ = writeln!(out, "..... {i:2}: {word:016x}"));
+            let deferred = sample.deferred.map(|cookie| [CONTEXT_USER_DEFERRED, cookie]);
+            let words: Vec<u64> = sample.chain().chain(deferred.into_iter().flatten()).collect();
+            let _ = writeln!(out, "... FP chain: nr:{}", words.len());
+            words.iter().enumerate().for_each(|(i, word)| _ = writeln!(out, "..... {i:2}: {word:016x}"));
         }
         if carries(sample::BRANCH_STACK) {
             branch_stack(sample.branches, out);

@@ -2,6 +2,7 @@
 
 use crate::profile::{SiteId, TraceId};
 use crate::record::kinds::misc;
+use crate::record::off_cpu::NO_TIME;
 use crate::record::{Header, Sample};
 use crate::session::Origin;
 
@@ -17,10 +18,14 @@ impl Core {
             self.profile.ledger.malformed += 1;
             return;
         };
-        sample.time = time;
+        sample.time = self.known_time(time);
         if let Some(code) = &mut self.code {
-            code.follow(&mut self.session, time);
+            code.follow(&mut self.session, sample.time);
         }
+        if form.is_off_cpu {
+            self.place_off_cpu(&mut sample);
+        }
+        self.profile.ledger.unjoined += u64::from(sample.deferred.is_some());
         if !form.layout.is_read() {
             return self.take(form.event, sample, header);
         }
@@ -30,6 +35,25 @@ impl Core {
                 Some(event) => self.take(event, Sample { id, period, ..sample }, header),
                 None => self.profile.ledger.malformed += 1,
             }
+        }
+    }
+
+    /// The time of a record, or of the newest before it where it has none: perf's times off the CPU that have
+    /// accumulated come last, and are of no moment.
+    fn known_time(&mut self, time: u64) -> u64 {
+        if time < NO_TIME {
+            self.newest = self.newest.max(time);
+            return time;
+        }
+        self.newest
+    }
+
+    /// Turns a sample's process and thread around where only the thread is known as a process: perf 6.16 writes them in
+    /// the one order in its BPF program, in the other by itself, and reads the latter.
+    fn place_off_cpu(&self, sample: &mut Sample<'_>) {
+        let is_process = |pid: i32| self.session.places(pid).knows_user();
+        if sample.pid != sample.tid && !is_process(sample.pid) && is_process(sample.tid) {
+            (sample.pid, sample.tid) = (sample.tid, sample.pid);
         }
     }
 
@@ -119,5 +143,60 @@ impl Core {
         derived[session.at()].came(tid, time, profile.epoch(), |own, (left, ns)| {
             profile.push(time, left, ns.max(1), cpu as u16, own);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::{Ingest, IntakeOptions};
+    use crate::kernel::attr::{Attr, Flag, SW_BPF_OUTPUT, TYPE_SOFTWARE, sample};
+    use crate::perfdata::EventDesc;
+    use crate::record::kinds::tests::bytes;
+    use crate::record::kinds::{Mmap, encode, encode_comm, types};
+    use crate::record::sample::CONTEXT_USER;
+    use crate::source::{Batch, Info};
+
+    /// A time off the CPU as perf 6.16 writes it: nothing but the time is in the sample's own fields.
+    fn off_cpu(out: &mut Vec<u8>, time: u64, task: u64, period: u64) {
+        let raw = bytes(&[task, period, 3, CONTEXT_USER, 0x40_0200, 0x40_0300, 9]);
+        let body = [bytes(&[0, 0, time, 1]), (raw.len() as u32).to_le_bytes().to_vec(), raw, vec![0; 4]].concat();
+        encode(out, types::SAMPLE, misc::KERNEL, |out| out.extend(body)).expect("fits");
+    }
+
+    /// What accumulated below the threshold has no time, and processes and threads stand in either order.
+    #[test]
+    fn times_off_the_cpu_are_of_their_threads() {
+        let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_BPF_OUTPUT, ..Attr::default() };
+        attr.sample_type = sample::IP | sample::TID | sample::TIME | sample::PERIOD | sample::RAW;
+        attr.set(Flag::SampleIdAll, true);
+        let event = EventDesc { name: "offcpu-time".into(), attr, ids: Vec::new() };
+        let trailer = bytes(&[201 << 32 | 200, 1]);
+        let mut records = Vec::new();
+        encode_comm(&mut records, 200, 201, false, b"sleeper", &trailer).expect("fits");
+        let map = Mmap { pid: 200, tid: 200, start: 0x40_0000, len: 0x1000, prot: 5, name: b"/a", ..Mmap::default() };
+        map.encode(&mut records, &trailer).expect("fits");
+        off_cpu(&mut records, 1000, 201 << 32 | 200, 500);
+        // As its BPF program writes it: the thread first.
+        off_cpu(&mut records, 2000, 200 << 32 | 201, 600);
+        off_cpu(&mut records, NO_TIME + 1, 201 << 32 | 200, 700);
+        let info = Info { events: vec![event], ..Info::new(Origin::Recorded) };
+        let mut ingest = Ingest::new(&info, None, IntakeOptions { addresses: true, ..IntakeOptions::default() });
+        ingest.feed(&mut Batch { bytes: records, complete_until: Some(u64::MAX), ..Batch::default() });
+        let (core, mut got) = (ingest.core(), Vec::new());
+        for (chunk, range) in core.profile.between(0, u64::MAX) {
+            for row in range {
+                let site = core.profile.sites.all()[chunk.site[row] as usize];
+                let task = &core.session.tasks()[site.task.0 as usize];
+                let ips: Vec<u64> = core.profile.trie.walk(site.stack).map(|f| core.profile.frames.get(f).ip).collect();
+                assert_eq!(
+                    (task.pid, task.tid, &*task.comm, &*ips),
+                    (200, 201, "sleeper", &[0x40_0200, 0x40_0300][..])
+                );
+                got.push((chunk.time[row], chunk.weight[row]));
+            }
+        }
+        assert_eq!((got, core.profile.ledger.malformed), (vec![(1000, 500), (2000, 600), (2000, 700)], 0));
+        assert!(core.profile.has_durations(0) && core.profile.unit(0).is_time());
     }
 }

@@ -1,0 +1,141 @@
+//! User call chains that the kernel walks when a thread returns to user code (`defer_callchain`, from 6.19 on). A
+//! sample's chain ends with a cookie for them; a later record has the cookie and the chain. From the first such sample
+//! on records wait, in their order, until the sample is whole.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use crate::kernel::attr::Flag;
+use crate::perfdata::EventDesc;
+use crate::record::kinds::{encode, split, types};
+use crate::record::sample::DeferredChain;
+use crate::session::hosts::HostId;
+
+use super::Core;
+
+/// Bytes of records that wait at most: beyond these the oldest sample goes on without its user chain.
+const ROOM: usize = 64 << 20;
+
+/// The machine and the cookie that a chain is known by.
+type Cookie = (HostId, u64);
+
+/// A record that waits.
+#[derive(Debug)]
+struct Held {
+    input: usize,
+    time: u64,
+    bytes: Vec<u8>,
+    /// The chain that it lacks.
+    lacks: Option<Cookie>,
+}
+
+/// The records that wait for deferred chains.
+#[derive(Debug)]
+pub(crate) struct Deferred {
+    /// Whether any event defers chains.
+    is_used: bool,
+    held: VecDeque<Held>,
+    /// The number of the first record that is held.
+    first: u64,
+    /// The numbers of the samples that lack a chain.
+    open: FxHashMap<Cookie, Vec<u64>>,
+    bytes: usize,
+    room: usize,
+}
+
+impl Default for Deferred {
+    fn default() -> Self {
+        let (held, open) = (VecDeque::new(), FxHashMap::default());
+        Self { is_used: false, held, first: 0, open, bytes: 0, room: ROOM }
+    }
+}
+
+impl Deferred {
+    /// Takes note of events.
+    pub(crate) fn know(&mut self, events: &[EventDesc]) {
+        let defers = |event: &EventDesc| event.attr.has(Flag::DeferCallchain) || event.attr.has(Flag::DeferOutput);
+        self.is_used |= events.iter().any(defers);
+    }
+
+    /// Takes the next record in order of time, and applies those that are due.
+    pub(crate) fn take(&mut self, core: &mut Core, input: usize, time: u64, record: &[u8]) {
+        if !self.is_used {
+            return core.apply(input, time, record);
+        }
+        let Ok(Some((header, body, _))) = split(record) else { return };
+        let machine = core.told.hosts.of_input(input);
+        let lacks = match header.kind {
+            types::CALLCHAIN_DEFERRED => {
+                if let Some(chain) = DeferredChain::read(body) {
+                    self.join(core, (machine, chain.cookie), chain.words);
+                }
+                None
+            }
+            types::SAMPLE => {
+                let sample = core.decode(input, header, body).and_then(|(_, sample)| sample.deferred);
+                sample.map(|cookie| (machine, cookie))
+            }
+            _ => None,
+        };
+        if self.held.is_empty() && lacks.is_none() {
+            return core.apply(input, time, record);
+        }
+        if let Some(cookie) = lacks {
+            self.open.entry(cookie).or_default().push(self.first + self.held.len() as u64);
+        }
+        self.bytes += usize::from(header.size);
+        self.held.push_back(Held { input, time, bytes: record[..usize::from(header.size)].to_vec(), lacks });
+        self.release(core, self.room);
+    }
+
+    /// Applies all that waits: nothing more comes.
+    pub(crate) fn finish(&mut self, core: &mut Core) {
+        self.release(core, 0);
+    }
+
+    /// Gives the samples that have a cookie their user chain.
+    fn join(&mut self, core: &mut Core, cookie: Cookie, user: &[u8]) {
+        for number in self.open.remove(&cookie).unwrap_or_default() {
+            let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+            let Some(held) = at.and_then(|at| self.held.get_mut(at)) else { continue };
+            held.lacks = None;
+            if let Some(whole) = joined(core, held, user) {
+                self.bytes = self.bytes + whole.len() - held.bytes.len();
+                held.bytes = whole;
+            }
+        }
+        self.release(core, self.room);
+    }
+
+    /// Applies records from the oldest on, as long as they are whole or have no room.
+    fn release(&mut self, core: &mut Core, room: usize) {
+        while let Some(held) = self.held.pop_front_if(|held| held.lacks.is_none() || self.bytes > room) {
+            self.first += 1;
+            self.bytes -= held.bytes.len();
+            if let Some(numbers) = held.lacks.and_then(|cookie| self.open.get_mut(&cookie)) {
+                numbers.retain(|number| *number >= self.first);
+            }
+            core.apply(held.input, held.time, &held.bytes);
+        }
+    }
+}
+
+/// The record of a sample with its user chain in the place of the cookie; `None` where it would be too long.
+fn joined(core: &Core, held: &Held, user: &[u8]) -> Option<Vec<u8>> {
+    let (header, body, _) = split(&held.bytes).ok()??;
+    let (_, sample) = core.decode(held.input, header, body)?;
+    // The chain is a part of the body, behind the number of its words.
+    let start = sample.chain.as_ptr().addr().checked_sub(body.as_ptr().addr())?;
+    let words = body.get(start.checked_sub(8)?..start)?.try_into().map(u64::from_le_bytes).ok()?;
+    let behind = start.checked_add(usize::try_from(words).ok()?.checked_mul(8)?)?;
+    let kept = sample.chain;
+    let count = ((kept.len() + user.len()) / 8) as u64;
+    let parts = [body.get(..start - 8)?, &count.to_le_bytes(), kept, user, body.get(behind..)?];
+    let mut out = Vec::new();
+    encode(&mut out, header.kind, header.misc, |out| parts.iter().for_each(|part| out.extend_from_slice(part)))?;
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests;

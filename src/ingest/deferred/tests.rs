@@ -1,0 +1,97 @@
+//! Chains that come late, never, or damaged.
+
+use super::*;
+use crate::ingest::{Ingest, IntakeOptions};
+use crate::kernel::attr::{Attr, TYPE_SOFTWARE, sample};
+use crate::record::kinds::misc;
+use crate::record::kinds::tests::bytes;
+use crate::record::sample::{CONTEXT_KERNEL, CONTEXT_USER, CONTEXT_USER_DEFERRED};
+use crate::session::Origin;
+use crate::source::{Batch, Info};
+
+const KERNEL: u64 = 0xffff_ffff_8100_0100;
+
+fn event() -> EventDesc {
+    let mut attr = Attr { kind: TYPE_SOFTWARE, ..Attr::default() };
+    attr.sample_type = sample::IP | sample::TID | sample::TIME | sample::CALLCHAIN | sample::RAW;
+    attr.set(Flag::DeferCallchain, true);
+    attr.set(Flag::SampleIdAll, true);
+    EventDesc { name: "cpu-clock".into(), attr, ids: Vec::new() }
+}
+
+/// A sample with some raw data behind its chain.
+fn sampled(out: &mut Vec<u8>, time: u64, chain: &[u64]) {
+    let head = bytes(&[KERNEL, 7 << 32 | 7, time, chain.len() as u64]);
+    let parts = [head, bytes(chain), vec![4, 0, 0, 0, 1, 2, 3, 4]];
+    encode(out, types::SAMPLE, misc::KERNEL, |out| out.extend(parts.concat())).expect("fits");
+}
+
+fn came(out: &mut Vec<u8>, time: u64, cookie: u64, words: &[u64]) {
+    let body = [bytes(&[cookie, words.len() as u64]), bytes(words), bytes(&[7 << 32 | 7, time])].concat();
+    encode(out, types::CALLCHAIN_DEFERRED, misc::USER, |out| out.extend(body)).expect("fits");
+}
+
+/// The stacks of the samples, leaf first, in the order in which they were taken in; how many lack a part.
+fn taken(records: &[u8], room: usize) -> (Vec<(u64, Vec<u64>)>, u64) {
+    let info = Info { events: vec![event()], ..Info::new(Origin::Recorded) };
+    let mut ingest = Ingest::new(&info, None, IntakeOptions { addresses: true, ..IntakeOptions::default() });
+    ingest.deferred.room = room;
+    let mut batch = Batch { bytes: records.to_vec(), complete_until: Some(u64::MAX), ..Batch::default() };
+    ingest.feed(&mut batch);
+    let profile = &ingest.core().profile;
+    let mut out = Vec::new();
+    for (chunk, range) in profile.between(0, u64::MAX) {
+        for row in range {
+            let stack = profile.sites.all()[chunk.site[row] as usize].stack;
+            let ips = profile.trie.walk(stack).map(|frame| profile.frames.get(frame).ip).collect();
+            out.push((chunk.time[row], ips));
+        }
+    }
+    (out, profile.ledger.unjoined)
+}
+
+#[test]
+fn a_sample_gets_the_chain_that_its_cookie_brings() {
+    let mut records = Vec::new();
+    let lacking = |cookie| [CONTEXT_KERNEL, KERNEL, KERNEL + 0x100, CONTEXT_USER_DEFERRED, cookie];
+    sampled(&mut records, 10, &lacking(1));
+    // Two samples of one entry into the kernel have one cookie, and another thread's are in between.
+    sampled(&mut records, 11, &lacking(2));
+    sampled(&mut records, 12, &lacking(1));
+    sampled(&mut records, 13, &[CONTEXT_KERNEL, KERNEL, CONTEXT_USER, 0x500]);
+    came(&mut records, 14, 1, &[CONTEXT_USER, 0x200, 0x300]);
+    came(&mut records, 15, 9, &[CONTEXT_USER, 0x900]);
+    sampled(&mut records, 16, &lacking(3));
+    let whole = vec![KERNEL, KERNEL + 0x100, 0x200, 0x300];
+    let cut = vec![KERNEL, KERNEL + 0x100];
+    let want =
+        vec![(10, whole.clone()), (11, cut.clone()), (12, whole.clone()), (13, vec![KERNEL, 0x500]), (16, cut.clone())];
+    assert_eq!(taken(&records, ROOM), (want.clone(), 2));
+    // Without room the oldest go on as they are; the order stays.
+    let (hurried, lacks) = taken(&records, 0);
+    assert_eq!(hurried.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [10, 11, 12, 13, 16]);
+    assert_eq!((hurried[0].1.clone(), lacks), (cut, 4));
+}
+
+#[test]
+fn damaged_chains_are_no_chains() {
+    let lacking = [CONTEXT_KERNEL, KERNEL, CONTEXT_USER_DEFERRED, 1];
+    for body in [vec![], bytes(&[1]), bytes(&[1, 5, CONTEXT_USER]), bytes(&[1, u64::MAX]), bytes(&[1, 1 << 61])] {
+        let mut records = Vec::new();
+        sampled(&mut records, 10, &lacking);
+        encode(&mut records, types::CALLCHAIN_DEFERRED, misc::USER, |out| out.extend(&body)).expect("fits");
+        assert_eq!(taken(&records, ROOM), (vec![(10, vec![KERNEL])], 1), "{body:?}");
+    }
+    // A chain that makes a record too long for its header stays away.
+    let mut records = Vec::new();
+    let long: Vec<u64> =
+        lacking[..2].iter().copied().chain((0..4100).map(|i| KERNEL + i)).chain([CONTEXT_USER_DEFERRED, 1]).collect();
+    sampled(&mut records, 10, &long);
+    came(&mut records, 11, 1, &vec![0x200; 4096]);
+    let (stacks, lacks) = taken(&records, ROOM);
+    assert_eq!((stacks.len(), lacks), (1, 1));
+    // Among a user's words the number is an address like any other that a walk finds.
+    let mut records = Vec::new();
+    sampled(&mut records, 10, &[CONTEXT_USER, 0x200, CONTEXT_USER_DEFERRED, 1]);
+    assert_eq!(taken(&records, ROOM).1, 0);
+}

@@ -87,7 +87,7 @@ fn a_slice_ends_with_its_bytes_and_with_its_time() {
 fn lines_that_are_no_functions_are_counted_and_told_once() {
     let stage = Stage::new();
     stage.write(b"1000 10 good\nzz 10 f\n2000 ffffffffffffffff all\n\n3000 0 stub\n4000 10  \n5000 10 last");
-    let mut jit = Jit::new(&stage.dso, false, 1 << 20);
+    let mut jit = Jit::new(&stage.dso, &recorded(), 1 << 20);
     stage.visit(&mut jit, &mut long()).expect("read");
     let name = |at: u64| jit.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned());
     // A size of 0 is a byte: perf finds it by its address, too. No line names what others do not.
@@ -101,10 +101,9 @@ fn lines_that_are_no_functions_are_counted_and_told_once() {
 /// Live, a line without an end is one that is being written.
 #[test]
 fn the_last_line_is_taken_when_no_more_comes_to_it() {
-    let mut stage = Stage::new();
-    stage.options = SymbolOptions { authors: stage.options.authors.clone(), ..stage.options };
+    let stage = Stage::new();
     stage.write(b"1000 10 first\n2000 10 half");
-    let mut jit = Jit::new(&stage.dso, true, 1 << 20);
+    let mut jit = Jit::new(&stage.dso, &SymbolOptions::live(), 1 << 20);
     let visit = |jit: &mut Jit| stage.visit(jit, &mut long()).expect("read");
     visit(&mut jit);
     assert!(jit.find(0x1000).is_some() && jit.find(0x2000).is_none());

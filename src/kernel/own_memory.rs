@@ -83,10 +83,10 @@ fn end_without_memory(size: usize) -> ! {
     }
     let mut text = Fixed::default();
     let limit = getrlimit(Resource::As).current;
-    let _ = write!(text, "perfprof-tui: out of memory: {} KiB cannot be allocated\n", size.div_ceil(1024));
+    let _ = writeln!(text, "perfprof-tui: out of memory: {} KiB cannot be allocated", size.div_ceil(1024));
     let _ = match limit {
-        Some(limit) => write!(text, "{INDENT}the address space is limited to {} MiB: raise ulimit -v\n", limit >> 20),
-        None => write!(text, "{INDENT}choose a lower --memory, or end what holds the machine's memory\n"),
+        Some(limit) => writeln!(text, "{INDENT}the address space is limited to {} MiB: raise ulimit -v", limit >> 20),
+        None => writeln!(text, "{INDENT}choose a lower --memory, or end what holds the machine's memory"),
     };
     super::tty::report(&text.bytes[..text.len]);
     super::tty::exit_now(1)

@@ -347,6 +347,7 @@ fn sysfs_is_not_there() {
 /// Whatever the limit, a command succeeds or says what it lacks; it never aborts.
 #[test]
 fn limits_on_memory_and_stack_are_reported() {
+    let _alone = alone();
     let file = data("ipvs-cpu32.data");
     let under = |limit: &str| {
         let mut command = Command::new("sh");

@@ -8,6 +8,7 @@ use super::procfs;
 /// A thread that has no CPU and does not want one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedThread {
+    pub(crate) pid: i32,
     pub(crate) tid: i32,
     pub(crate) comm: Vec<u8>,
     /// `S`, `D`, `I`…, as `ps` has it.
@@ -45,7 +46,7 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
     let place = Some(words("wchan")).filter(|place| place != "0").unwrap_or_default();
     let line = if is_of_kernel { String::new() } else { words("syscall") };
     let (call, is_32_bit) = (call(&line), is_32_bit(&line));
-    Some(BlockedThread { tid, comm, state, is_of_kernel, cpu, place, call, is_32_bit })
+    Some(BlockedThread { pid, tid, comm, state, is_of_kernel, cpu, place, call, is_32_bit })
 }
 
 /// Name, state, flags and last CPU of a line of /proc/PID/stat: the name may hold anything, parentheses too.

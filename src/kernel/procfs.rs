@@ -355,6 +355,13 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
     status_number(&pid.to_string(), "PPid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
+/// The file that a process runs, by device and inode.
+pub(crate) fn executable(pid: i32) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
 /// The process that a thread belongs to.
 pub(crate) fn tgid(tid: i32) -> Option<i32> {
     status_number(&tid.to_string(), "Tgid", 10).and_then(|v| i32::try_from(v).ok())

@@ -20,7 +20,7 @@ pub mod unit;
 pub use heatmap::Heatmap;
 pub use histogram::Histogram;
 pub use measure::Measure;
-pub use rows::Rows;
+pub use rows::{Rest, Rows};
 pub use series::Series;
 pub use stacks::Stacks;
 pub use table::{Align, Cell, Column, Table};

@@ -7,6 +7,7 @@ use crate::profile::Acc;
 use crate::query::flame::FlameTree;
 use crate::query::row_order::{arrange, arrange_by_key};
 use crate::query::symbol_stacks::Name;
+use crate::session::DsoKind;
 
 /// The frame between a stack and another that stands on it upside down.
 pub const DIVIDER: &str = "--";
@@ -19,6 +20,15 @@ pub struct Stack {
     pub(crate) weight: u64,
     /// How many things that is.
     pub count: u64,
+}
+
+impl Stack {
+    /// A stack of a thread, with how long and how often something was there.
+    pub(crate) fn of(comm: Arc<str>, functions: Vec<Name>, stats: (u64, u64)) -> Self {
+        let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
+        frames.extend(functions);
+        Self { frames, weight: stats.0, count: stats.1 }
+    }
 }
 
 /// Stacks, the heaviest first.

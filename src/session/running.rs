@@ -109,6 +109,21 @@ impl Session {
         procfs::maps(pid).into_iter().map(|map| (map.start, map.end, name(&map.name))).collect()
     }
 
+    /// The parent of a process; of a running machine one that no record told of is asked for.
+    pub(crate) fn parent_of(&self, pid: i32) -> Option<i32> {
+        let ask = || (self.origin == Origin::Live).then(|| procfs::parent(pid)).flatten();
+        self.here().parents.get(&pid).copied().or_else(ask).filter(|pid| *pid > 0)
+    }
+
+    /// Whether two processes run one program: by the files, where both can be asked, else by the names.
+    pub(crate) fn run_one_program(&self, pid: i32, other: i32) -> bool {
+        let file = |pid| (self.origin == Origin::Live).then(|| procfs::executable(pid)).flatten();
+        match (file(pid), file(other)) {
+            (Some(a), Some(b)) => a == b,
+            _ => self.comm_of(pid).is_some_and(|comm| self.comm_of(other) == Some(comm)),
+        }
+    }
+
     /// The threads that are blocked now; none of a recording.
     pub(crate) fn blocked(&self) -> Vec<BlockedThread> {
         if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() }
@@ -129,9 +144,7 @@ impl Session {
     pub(crate) fn descends(&self, pid: i32, from: &[i32]) -> bool {
         /// Generations that are looked through: records may claim that a process descends from itself.
         const MAX_DEPTH: usize = 256;
-        let ask = |pid: i32| (self.origin == Origin::Live).then(|| procfs::parent(pid)).flatten();
-        let parent = |pid: &i32| self.here().parents.get(pid).copied().or_else(|| ask(*pid)).filter(|pid| *pid > 0);
-        std::iter::successors(Some(pid), parent).take(MAX_DEPTH).any(|pid| from.contains(&pid))
+        std::iter::successors(Some(pid), |pid| self.parent_of(*pid)).take(MAX_DEPTH).any(|pid| from.contains(&pid))
     }
 
     /// The user of a running process; `None` of a recording, which does not tell.

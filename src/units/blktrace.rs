@@ -8,9 +8,10 @@ use crate::panel::unit::{duration, thousands};
 use crate::panel::{Cell, Measure, Panel};
 use crate::record::open_spans::{OpenSpan, OpenSpans};
 use crate::session::Origin;
-use crate::session::machine::{block_device, block_device_of, block_devices, inflight};
+use crate::session::machine::{block_device, block_devices, inflight};
 
 use super::kit::columns::{by_weight, id, note, text};
+use super::kit::disks::{DiskNames, numbers};
 use super::kit::field::{Num, Text, Threshold};
 use super::kit::{
     Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, TopN,
@@ -139,7 +140,7 @@ struct BlkTrace {
     by_task: FxHashMap<(i32, Way), (Stats, u64)>,
     by_size: BTreeMap<(u32, Way), Stats>,
     by_device: BTreeMap<(i64, Way), (Stats, u64)>,
-    names: BTreeMap<i64, String>,
+    names: DiskNames,
     depth: BTreeMap<i64, i64>,
     depths: Grid<i64>,
     latencies: Grid<u32>,
@@ -192,11 +193,6 @@ impl BlkTrace {
         if (above || !self.than.is_set()) && self.slowest.takes(ns) {
             self.slowest.add(ns, (request, dev, sector, hit.time));
         }
-    }
-
-    /// What a device is called on the machine that runs, else its numbers.
-    fn dev_name(&self, dev: i64) -> String {
-        self.names.get(&dev).cloned().unwrap_or_else(|| numbers(dev))
     }
 
     fn queue(&mut self, dev: i64, by: i64, time: u64) {
@@ -321,7 +317,7 @@ impl BlkTrace {
         let counted = |dev: &i64| self.depth.get(dev).map_or(0, |depth| *depth as u64);
         let depth = |dev: &i64| self.inflight.get(dev).copied().unwrap_or_else(|| counted(dev));
         Sheet::of(&self.by_device, |(key, _)| id(key))
-            .left("device", "Device", 10, |((dev, _), _)| text(self.dev_name(*dev)))
+            .left("device", "Device", 10, |((dev, _), _)| text(self.names.name(*dev)))
             .left("way", "Way", 6, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .right("bytes_s", "A second", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
@@ -335,20 +331,12 @@ impl BlkTrace {
             .right("time_ns", "At", 9, |(.., (_, _, _, time))| Cell::Time(at.after(*time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .left("task", "Who asked", 22, |(.., (request, ..))| text(at.task(request.tid)))
-            .left("device", "Device", 8, |(.., (_, dev, ..))| text(self.dev_name(*dev)))
+            .left("device", "Device", 8, |(.., (_, dev, ..))| text(self.names.name(*dev)))
             .right("sector", "Sector", 14, |(.., (_, _, sector, _))| Cell::Id(*sector))
             .right("bytes", "Bytes", 9, |(.., (request, ..))| Cell::Bytes(request.bytes))
             .left("way", "Way", 6, |(.., (request, ..))| text(request.way.label()))
             .whole("Slowest")
     }
-}
-
-/// The bits of a device number, as tracepoints have it, that are its minor (MKDEV in include/linux/kdev_t.h).
-const MINOR: i64 = 0xf_ffff;
-
-/// `MAJOR:MINOR`.
-fn numbers(dev: i64) -> String {
-    format!("{}:{}", dev >> 20, dev & MINOR)
 }
 
 /// A device as it was named.
@@ -396,10 +384,7 @@ impl Unit for BlkTrace {
         }
         let bytes = fields.sectors.get(hit.raw).max(0) as u64 * 512;
         let way = Way::of(fields.rwbs.as_ref().map_or(&[], |rwbs| rwbs.bytes(hit.raw)), bytes);
-        if cx.session.origin() == Origin::Live && !self.names.contains_key(&dev) {
-            let name = block_device_of((dev >> 20) as u32, (dev & MINOR) as u32);
-            self.names.insert(dev, name.unwrap_or_else(|| numbers(dev)));
-        }
+        self.names.meet(dev, cx.session);
         let key = (dev, sector);
         self.now = hit.time;
         if hit.role == REQUEUE {
@@ -431,7 +416,10 @@ impl Unit for BlkTrace {
 
     fn settle(&mut self, cx: &mut Context<'_>) {
         if cx.session.origin() == Origin::Live {
-            let read = |dev: &i64| Some((*dev, inflight((*dev >> 20) as u32, (*dev & MINOR) as u32)?));
+            let read = |dev: &i64| {
+                let (major, minor) = numbers(*dev);
+                Some((*dev, inflight(major, minor)?))
+            };
             self.inflight = self.depth.keys().filter_map(read).collect();
         }
         self.find_overdue();
@@ -460,7 +448,7 @@ impl Unit for BlkTrace {
             self.sizes(),
             latency::by_powers("End to end", &self.whole, Measure::Time),
             self.latencies.heatmap("Latency by time", at, Measure::Count, 40, bounds),
-            self.depths.series("Queue depth", at, Measure::Count, 16, |dev| self.dev_name(*dev)),
+            self.depths.series("Queue depth", at, Measure::Count, 16, |dev| self.names.name(*dev).to_string()),
         ]
     }
 

@@ -264,7 +264,7 @@ impl TaskState {
         self.turn(switch.next, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, hit, cx);
     }
 
-    fn wakeup(&mut self, sched::Wakeup { tid, cpu }: sched::Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
+    fn wakeup(&mut self, sched::Wakeup { tid, cpu, .. }: sched::Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
         }

@@ -7,28 +7,30 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Cell, Measure, Panel};
 use crate::profile::RetainedStack;
+use crate::query::symbol_stacks::Name;
 use crate::record::open_spans::{OpenSpans, ThreadChange};
+use crate::session::DsoKind;
 
 use super::kit::columns::{by_weight, id, text, time};
-use super::kit::field::Num;
-use super::kit::sched::{self, SchedEvent, SchedReader};
+use super::kit::sched::{self, SchedEvent, SchedReader, WakeContext, Wakeup};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
-    latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, Unit, Waker,
+    WakerReader, WakerStacks, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
     name: "wakeups",
     about: "who wakes whom: how often, out of which context, and how long until they run",
-    help: "The waker is the task that ran on the CPU of the wake-up; out of an interrupt or a softirq it only stood \
-           there, and the context says so (from common_flags). With -g, wake-ups by the waker's stack.",
+    help: "The waker is who caused the wake-up: a thread or, where the record's common_flags name an interrupt or a \
+           softirq, that one and never the thread that it interrupted. A disk has its name. With -g, wake-ups by the \
+           waker's stack, which tells timers and the network from other interrupts.",
     example: "perfprof-tui wakeups --comm 'nginx*' -g",
     output: "\
 $ perfprof-tui wakeups --batch -i 1 -n 1
 Waker            Out of     Wakes               Times  A second   Sha…
-swapper-0        interrupt  worker-27759          133     127.3  44.8…
-swapper-0        interrupt  worker-27763          123     117.7  41.4…
-swapper-0        interrupt  worker-27760           11      10.5   3.7…",
+interrupt        interrupt  worker-27759          133     127.3  44.8…
+interrupt        interrupt  worker-27763          123     117.7  41.4…
+interrupt        interrupt  worker-27760           11      10.5   3.7…",
     options: &["stack", "comm", "pids", "tids"],
     sees: Sees::Machine,
     across: Some("wake-ups that were made on the chosen ones, wherever the woken ran"),
@@ -36,48 +38,31 @@ swapper-0        interrupt  worker-27760           11      10.5   3.7…",
     make: |settings| Ok(Box::new(Wakeups::new(settings)?)),
 };
 
-/// Bits of `common_flags` (TRACE_FLAG_* in include/linux/trace_events.h).
-const HARDIRQ: i64 = 0x08;
-const SOFTIRQ: i64 = 0x10;
-const NMI: i64 = 0x40;
 const MAX_PAIRS: usize = 1 << 17;
+const DISK: usize = 3;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum WakeContext {
-    Task,
-    Softirq,
-    Irq,
-}
-
-impl WakeContext {
-    fn of(flags: i64) -> Self {
-        match flags {
-            flags if flags & (HARDIRQ | NMI) != 0 => Self::Irq,
-            flags if flags & SOFTIRQ != 0 => Self::Softirq,
-            _ => Self::Task,
-        }
-    }
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Task => "task",
-            Self::Softirq => "softirq",
-            Self::Irq => "interrupt",
-        }
-    }
-}
+/// A waker, whom it wakes, and with `-g` its stack.
+type Pair = (Waker, i32, RetainedStack);
 
 #[derive(Debug, Default)]
 struct Wakeups {
     reader: SchedReader,
-    flags: [Option<Num>; 3],
+    wakers: WakerReader,
+    causes: WakerStacks,
     chosen: ThreadChoice,
     stack: bool,
-    pairs: FxHashMap<(i32, i32, WakeContext), Stats>,
-    waking: OpenSpans<i32, (), (i32, i32, WakeContext)>,
-    stacks: FxHashMap<(i32, i32, RetainedStack), u64>,
-    course: Grid<i32>,
+    pairs: FxHashMap<Pair, Stats>,
+    waking: OpenSpans<i32, (), Pair>,
+    course: Grid<Waker>,
     total: u64,
+}
+
+/// Wake-ups as they are shown: by the waker's name, its context and whom it wakes.
+type Row = (Arc<str>, WakeContext, i32);
+
+/// Wake-ups count when they are seen; until the task runs there is no time.
+fn seen(stats: &Stats) -> u64 {
+    stats.n + stats.than
 }
 
 impl Wakeups {
@@ -85,13 +70,29 @@ impl Wakeups {
         Ok(Self { chosen: ThreadChoice::of(settings)?, stack: settings.has("stack"), ..Self::default() })
     }
 
-    fn table(&self, at: &Moment<'_>) -> Panel {
-        // Wake-ups count when they are seen; until the task runs there is no time.
-        let seen = |stats: &Stats| stats.n + stats.than;
-        Sheet::of(by_weight(&self.pairs, |stats| seen(stats)), |(key, _)| id(key))
-            .left("waker", "Waker", 24, |((waker, ..), _)| text(at.task(*waker)))
-            .left("context", "Out of", 10, |((.., context), _)| text(context.label()))
-            .left("woken", "Wakes", 24, |((_, woken, _), _)| text(at.task(*woken)))
+    /// A waker in words, by its stack too.
+    fn waker(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack, by_comm: bool) -> Arc<str> {
+        let cause = self.causes.cause(at, waker, stack);
+        self.wakers.words(at, cause, |at, tid| if by_comm { at.comm(tid) } else { at.task(tid) })
+    }
+
+    /// Pairs with the waker in words.
+    fn named<K: Ord>(&mut self, at: &Moment<'_>, by_comm: bool, key: impl Fn(Arc<str>, &Pair) -> K) -> BTreeMap<K, Stats> {
+        let pairs = std::mem::take(&mut self.pairs);
+        let mut all: BTreeMap<K, Stats> = BTreeMap::new();
+        for (pair, stats) in &pairs {
+            let (waker, _, stack) = *pair;
+            all.entry(key(self.waker(at, waker, stack, by_comm), pair)).or_default().merge(stats);
+        }
+        self.pairs = pairs;
+        all
+    }
+
+    fn table(&self, at: &Moment<'_>, rows: &BTreeMap<Row, Stats>) -> Panel {
+        Sheet::of(by_weight(rows, |stats| seen(stats)), |(key, _)| id(key))
+            .left("waker", "Waker", 24, |((waker, ..), _)| text(waker.clone()))
+            .left("context", "Out of", 10, |((_, context, _), _)| text(context.label()))
+            .left("woken", "Wakes", 24, |((.., woken), _)| text(at.task(*woken)))
             .right("times", "Times", 9, |(_, stats)| Cell::Count(seen(stats)))
             .right("rate", "A second", 10, |(_, stats)| Cell::Number(seen(stats) as f64 / at.seconds()))
             .share(|(_, stats)| seen(stats), self.total)
@@ -101,56 +102,78 @@ impl Wakeups {
             .panel("Who wakes whom")
     }
 
-    fn by_comm(&self, at: &Moment<'_>) -> Panel {
-        let mut all: BTreeMap<(Arc<str>, Arc<str>), u64> = BTreeMap::new();
-        for ((waker, woken, _), stats) in &self.pairs {
-            *all.entry((at.comm(*waker), at.comm(*woken))).or_default() += stats.n + stats.than;
-        }
-        Sheet::of(by_weight(&all, |n| **n), |(key, _)| id(key))
+    fn by_comm(&self, rows: &BTreeMap<(Arc<str>, Arc<str>), Stats>) -> Panel {
+        Sheet::of(by_weight(rows, |stats| seen(stats)), |(key, _)| id(key))
             .left("waker", "Waker", 20, |((waker, _), _)| text(waker.clone()))
             .left("woken", "Wakes", 20, |((_, woken), _)| text(woken.clone()))
-            .right("times", "Times", 10, |(_, n)| Cell::Count(*n))
-            .share(|(_, n)| *n, self.total)
+            .right("times", "Times", 10, |(_, stats)| Cell::Count(seen(stats)))
+            .share(|(_, stats)| seen(stats), self.total)
             .panel("By name")
+    }
+
+    fn graph(&mut self, at: &Moment<'_>) -> Panel {
+        let pairs: Vec<(Pair, u64)> = self.pairs.iter().map(|(pair, stats)| (*pair, seen(stats))).collect();
+        let one = |((waker, woken, pin), n): (Pair, u64)| {
+            let mut stack = at.stack(self.waker(at, waker, pin, true), pin, n, n);
+            let name = format!("→ {}", at.comm(woken)).into();
+            stack.frames.push(Name { text: name, kind: DsoKind::Unknown, dso: "".into() });
+            stack
+        };
+        Panel::flame("Stacks of wakers", Measure::Count, pairs.into_iter().map(one).collect())
+    }
+
+    fn woken(&mut self, wakeup: Wakeup, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        let waker = self.wakers.waker(wakeup, hit);
+        let by = waker.tid();
+        let ours = self.chosen.has(wakeup.tid, cx) || by.is_some_and(|by| self.chosen.has(by, cx));
+        let unasked = [Some(wakeup.tid), by].into_iter().flatten().any(|tid| self.chosen.is_unasked(tid, cx));
+        if !ours || unasked || !cx.counts(hit.cpu) {
+            return;
+        }
+        cx.comm(hit.tid);
+        let key = (waker, wakeup.tid, hit.stack);
+        if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
+            return;
+        }
+        // Those that have not run yet are counted in `than`.
+        self.pairs.entry(key).or_default().than += 1;
+        self.waking.begin(wakeup.tid, (), hit.time, key);
+        self.course.add(&waker.without_stack(), hit.time, 1.0);
+        self.total += 1;
     }
 }
 
 impl Unit for Wakeups {
     fn event_requests(&self) -> Vec<EventRequest> {
-        let mut wants = sched::wants(self.stack);
+        let mut wants = sched::wants_wakers(self.stack);
         wants[0].stack = false;
+        wants.push(WakerReader::request());
         wants
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        self.flags[event.role] = Num::of(event.format, "common_flags").ok();
+        match event.role {
+            DISK => {
+                self.wakers.bind_disk(event);
+                return Ok(());
+            }
+            1 => self.wakers.bind_wake(event),
+            _ => {}
+        }
         self.reader.bind(event.role, event.format)
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if hit.role == DISK {
+            return self.wakers.complete(hit, cx);
+        }
+        if self.wakers.is_repeated(hit) {
+            return;
+        }
         match self.reader.read(hit, cx.names) {
-            Some(SchedEvent::Wakeup(wakeup)) => {
-                let ours = self.chosen.has(wakeup.tid, cx) || self.chosen.has(hit.tid, cx);
-                let unasked = [wakeup.tid, hit.tid].iter().any(|tid| self.chosen.is_unasked(*tid, cx));
-                if !ours || unasked || !cx.counts(hit.cpu) {
-                    return;
-                }
-                cx.comm(hit.tid);
-                let flags = self.flags[hit.role].as_ref().map_or(0, |flags| flags.get(hit.raw));
-                let key = (hit.tid, wakeup.tid, WakeContext::of(flags));
-                if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
-                    return;
-                }
-                // Those that have not run yet are counted aside, in `than`.
-                self.pairs.entry(key).or_default().than += 1;
-                self.waking.begin(wakeup.tid, (), hit.time, key);
-                self.course.add(&hit.tid, hit.time, 1.0);
-                self.total += 1;
-                if hit.stack != RetainedStack::NONE {
-                    *self.stacks.entry((hit.tid, wakeup.tid, hit.stack)).or_default() += 1;
-                }
-            }
+            Some(SchedEvent::Wakeup(wakeup)) => self.woken(wakeup, hit, cx),
             Some(SchedEvent::Switch(switch)) => {
+                self.wakers.switch(hit.cpu);
                 if let Some(waking) = self.waking.take(&switch.next)
                     && let Some(stats) = self.pairs.get_mut(&waking.with).filter(|stats| stats.than > 0)
                 {
@@ -182,25 +205,17 @@ impl Unit for Wakeups {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let all = self.pairs.values().sum();
+        let rows = self.named(at, false, |waker, (of, woken, _)| (waker, of.context(), *woken));
+        let names = self.named(at, true, |waker, (_, woken, _)| (waker, at.comm(*woken)));
+        let course = |waker: &Waker| self.wakers.words(at, waker.cause(), |at, tid| at.task(tid)).to_string();
         let mut panels = vec![
-            self.table(at),
-            self.by_comm(at),
+            self.table(at, &rows),
+            self.by_comm(&names),
             latency::by_powers("From wake-up to running", &all, Measure::Time),
-            self.course.heatmap("Wake-ups by waker and time", at, Measure::Count, 24, |tid| at.task(*tid).to_string()),
+            self.course.heatmap("Wake-ups by waker and time", at, Measure::Count, 24, course),
         ];
         if self.stack {
-            let one = |((waker, woken, pin), n): (&(i32, i32, RetainedStack), &u64)| {
-                let mut stack = at.stack(at.comm(*waker), *pin, *n, *n);
-                let name = format!("→ {}", at.comm(*woken)).into();
-                stack.frames.push(crate::query::symbol_stacks::Name {
-                    text: name,
-                    kind: crate::session::DsoKind::Unknown,
-                    dso: "".into(),
-                });
-                stack
-            };
-            let stacks = self.stacks.iter().map(one).collect();
-            panels.push(Panel::flame("Stacks of wakers", Measure::Count, stacks));
+            panels.push(self.graph(at));
         }
         panels
     }
@@ -208,7 +223,6 @@ impl Unit for Wakeups {
     fn reset(&mut self, _now: u64) {
         self.pairs.clear();
         self.waking.forget();
-        self.stacks.clear();
         self.course.clear();
         self.total = 0;
     }

@@ -32,6 +32,8 @@ pub struct Stage {
     pub own: FxHashSet<i32>,
     formats: Vec<Option<Arc<Format>>>,
     pub look: ViewState,
+    /// The `common_flags` of the next hits.
+    pub flags: u8,
     pub now: u64,
     pub since: u64,
     pub points: Points,
@@ -89,6 +91,7 @@ impl Stage {
             own: FxHashSet::default(),
             formats,
             look: ViewState { rows: 100, ..ViewState::default() },
+            flags: 0,
             now: START,
             since: START,
             points: Points::default(),
@@ -114,6 +117,13 @@ impl Stage {
         let format = Arc::new(Format::parse(system, &text, false).expect("format"));
         self.formats[role] = Some(format.clone());
         let event = Event { role, number: role as u16, name, format: Some(&format), arch: "" };
+        self.unit.bind(&event).unwrap_or_else(|why| panic!("{why}"));
+        self
+    }
+
+    /// The event of a role is there a second time, under another name and number.
+    pub fn second(&mut self, role: usize, name: &str, number: u16) -> &mut Self {
+        let event = Event { role, number, name, format: self.formats[role].as_ref(), arch: "" };
         self.unit.bind(&event).unwrap_or_else(|why| panic!("{why}"));
         self
     }
@@ -154,7 +164,7 @@ impl Stage {
             // The unit does not want it.
             return;
         }
-        let mut raw = vec![0; 8];
+        let mut raw = vec![0, 0, self.flags, 0, 0, 0, 0, 0];
         if let Some(format) = &self.formats[hit.role] {
             for (field, value) in format.fields.iter().filter(|f| !f.name.starts_with("common_")).zip(values) {
                 let mut bytes = match value {
@@ -201,7 +211,7 @@ impl Stage {
         self.names.learn(tid, comm.as_bytes());
     }
 
-    /// A stack of functions, root first; those of the kernel end in `_[k]`.
+    /// A stack of functions, root first; those of the kernel end in `_[k]`, and `[broken]` is where a stack is broken.
     pub fn stack(&mut self, functions: &[&str]) -> RetainedStack {
         let stack = self.stack_at(functions, 0);
         let twin = self.stack_at(functions, 1 << 63);
@@ -212,11 +222,15 @@ impl Stage {
     fn stack_at(&mut self, functions: &[&str], base: u64) -> RetainedStack {
         let app = self.session.dsos.named("/usr/bin/app", DsoKind::File);
         let kernel = self.session.dsos.named("[kernel.kallsyms]", DsoKind::Kernel);
+        let cut = self.session.dsos.named("[broken]", DsoKind::Cut);
         let mut node = NodeId::ROOT;
         for function in functions {
             let number = function.bytes().fold(7u64, |n, b| n.wrapping_mul(31).wrapping_add(u64::from(b)));
             let frame = self.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: base ^ number });
-            let (name, dso) = function.strip_suffix("_[k]").map_or((*function, &app), |name| (name, &kernel));
+            let (name, dso) = match function.strip_suffix("_[k]") {
+                Some(name) => (name, &kernel),
+                None => (*function, if *function == "[broken]" { &cut } else { &app }),
+            };
             self.profile.frames.set_named(frame, dso, name.into());
             node = self.profile.trie.child(node, frame);
         }

@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -580,12 +581,18 @@ fn what_blocked_before_is_under_way() {
     let one = answer(&["offcpu", "--duration", "0.5"]);
     let panels = one["panels"].as_array().expect("panels");
     let under_way = panels.iter().find(|panel| panel["title"] == "Under way").expect("a panel");
-    let held = under_way["rows"].as_array().expect("rows").iter().find(|row| tid(row) == Some(pids[0]));
-    let held = held.expect("who reads");
-    assert!(held["since"] == "since before" && held["stack"].as_str().is_some_and(|s| s.ends_with("read")), "{held}");
-    let idle = under_way["rest"]["rows"].as_array().expect("rows").iter().find(|row| tid(row) == Some(pids[1]));
-    assert_eq!(idle.expect("who sleeps")["since"], "since before");
+    // Nothing has ended their waits for as long as we look.
+    let idle = under_way["rest"]["rows"].as_array().expect("rows");
+    for (pid, ends) in pids.iter().zip(["read", "clock_nanosleep"]) {
+        let row = idle.iter().find(|row| tid(row) == Some(*pid)).expect("who sleeps");
+        assert!(row["since"] == "since before" && row["stack"].as_str().is_some_and(|s| s.ends_with(ends)), "{row}");
+    }
     assert!(under_way["rest"]["sum"]["stack"].as_str().is_some_and(|words| words.starts_with("waiting for work: ")));
+    // Their sleep is part of all time asleep.
+    let blocked = panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel");
+    let shares = blocked["rows"].as_array().expect("rows").iter().chain([&blocked["rest"]["sum"]]);
+    let sum: f64 = shares.filter_map(|row| row["share_pct"].as_f64()).sum();
+    assert!((sum - 100.0).abs() < 0.1, "{sum}");
     let one = answer(&["syscalls", "--duration", "0.5"]);
     let calls: Vec<&Value> = rows(&one, "Under way").iter().filter(|row| row["since"] == "since before").collect();
     let call =
@@ -596,6 +603,55 @@ fn what_blocked_before_is_under_way() {
     let row = &rows(&one, "Under way")[0];
     assert_eq!((tid(row), row["call"].as_str()), (Some(pids[1]), Some("clock_nanosleep")));
     drop(reads.0.stdin.take());
+}
+
+/// A thread that waits for a lock does not wait for work: another thread of its program ends the wait, however long
+/// that one sleeps or writes to the disk meanwhile. A thread that naps by a timer does.
+#[test]
+fn a_wait_for_a_lock_is_no_wait_for_work() {
+    needs!(traced());
+    let (lock, stop) = (Mutex::new(()), AtomicBool::new(false));
+    let file = tempfile::tempfile().expect("a file");
+    let goes_on = || !stop.load(Ordering::Relaxed);
+    let napper = || {
+        while goes_on() {
+            std::thread::sleep(Duration::from_millis(5))
+        }
+    };
+    let waiter = || {
+        while goes_on() {
+            drop(lock.lock())
+        }
+    };
+    let holder = || {
+        while goes_on() {
+            let held = lock.lock();
+            (&file).write_all(&[1; 4096]).and_then(|()| file.sync_all()).expect("written");
+            std::thread::sleep(Duration::from_millis(5));
+            drop(held);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let one = std::thread::scope(|scope| {
+        let start = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        start("held-holder").spawn_scoped(scope, holder).expect("starts");
+        start("held-waiter").spawn_scoped(scope, waiter).expect("starts");
+        start("held-napper").spawn_scoped(scope, napper).expect("starts");
+        let one = answer(&["offcpu", "--comm", "held-*", "--duration", "0.7"]);
+        stop.store(true, Ordering::Relaxed);
+        one
+    });
+    let panels = one["panels"].as_array().expect("panels");
+    let blocked = panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel");
+    let begins = |row: &Value, column: &str, start: &str| row[column].as_str().is_some_and(|it| it.starts_with(start));
+    let first = &blocked["rows"][0];
+    assert!(begins(first, "class", "not known: ") && begins(first, "wakers", "held-holder"), "{blocked}");
+    let idle = blocked["rest"]["rows"].as_array().expect("rows");
+    assert!(idle.iter().all(|row| begins(row, "wakers", "timer") || begins(row, "wakers", "nobody yet")), "{blocked}");
+    assert!(idle.iter().any(|row| begins(row, "stack", "clock_nanosleep")), "{blocked}");
+    let rows = blocked["rows"].as_array().expect("rows").iter().chain([&blocked["rest"]["sum"]]);
+    let sum: f64 = rows.filter_map(|row| row["share_pct"].as_f64()).sum();
+    assert!((sum - 100.0).abs() < 0.1, "{sum}: {blocked}");
 }
 
 fn libc_number(call: &str) -> i32 {

@@ -34,4 +34,5 @@ mod texts;
 mod time;
 mod unit_screens;
 mod units;
+mod waits;
 mod ways;

@@ -7,7 +7,7 @@ use crate::common::scenes::scene;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
-use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rows};
+use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
 use perfprof_tui::query::{Answer, ColumnKey};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::Info;
@@ -276,7 +276,8 @@ fn the_rest_of_a_table_is_opened_and_folded() {
     {
         rows.push(id, cells);
     }
-    let panel = Panel::new("Blocked", Body::Table(Rows { rest: Some(1), ..rows }));
+    let rest = Rest { row: 1, after: 1, is_largest: false };
+    let panel = Panel::new("Blocked", Body::Table(Rows { rest: Some(rest), ..rows }));
     app.set_units(Arc::new(vec![UnitAnswer { panels: vec![panel], ..answer("offcpu") }]));
     let shown = |app: &App| drawn(app);
     assert!(shown(&app).contains("▸ waiting for work: 2 threads") && !shown(&app).contains("idle one"));

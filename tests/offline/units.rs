@@ -487,57 +487,6 @@ fn blocked_by_stack_and_waker() {
     );
 }
 
-/// What waits for work of its own comes last, as one row; what holds somebody up comes first, however short.
-#[test]
-fn waits_for_work_are_one_row_at_the_end() {
-    use crate::common::stage::Value::{N, T};
-    let mut stage = sched("offcpu", &[]);
-    let wakes = stage.stack(&["main", "signal"]);
-    let waits: [(i64, &str, &[&str]); 4] = [
-        (31, "redis", &["main", "aeMain", "epoll_wait", "do_syscall_64_[k]", "ep_poll_[k]", "schedule_[k]"]),
-        (32, "kworker", &["ret_from_fork_[k]", "kthread_[k]", "worker_thread_[k]", "schedule_[k]"]),
-        (33, "pool", &["start_thread", "pthread_cond_wait", "do_futex_[k]", "futex_wait_[k]", "schedule_[k]"]),
-        (34, "client", &["main", "pthread_mutex_lock", "do_futex_[k]", "futex_wait_[k]", "schedule_[k]"]),
-    ];
-    for (tid, comm, functions) in waits {
-        let stack = stage.stack(functions);
-        let leave = Sample { tid: tid as i32, stack, ..stage.hit(0, MS) };
-        stage.give(leave, &[T(comm), N(tid), N(1), T("hog"), N(10)]);
-        let took = if comm == "client" { MS } else { 100 * MS };
-        let wake = Sample { tid: 10, stack: wakes, ..stage.hit(1, MS + took) };
-        stage.give(wake, &[T(comm), N(tid), N(0)]);
-    }
-    let panels = stage.panels();
-    let blocked = of(&panels, "Blocked");
-    assert_eq!((text(blocked, 0, "comm"), number(blocked, 0, "share_pct")), ("client".into(), 100.0));
-    assert_eq!((text(blocked, 1, "stack"), number(blocked, 1, "times")), ("waiting for work: 3 threads".into(), 3.0));
-    let printed = blocked.to_text();
-    assert_eq!(printed.lines().count(), 4, "{printed}");
-    assert!(printed.trim_end().ends_with("waiting for work: 3 threads"), "{printed}");
-    // Who they are is told by how long they waited.
-    assert_eq!(text(blocked, 1, "comm"), "kworker 33.3 %, pool 33.3 %, 1 more");
-    let folded: Vec<String> = (2..5).map(|row| text(blocked, row, "comm")).collect();
-    assert_eq!(folded, ["kworker", "pool", "redis"]);
-    // Who ended them is asked of what held somebody up, unless a row is chosen.
-    assert_eq!(number(of(&panels, "Wakers"), 0, "blocked_ns"), 1e6);
-    let rest = rows(blocked).ids[1];
-    stage.look.selected = vec![Some(rest)];
-    let panels = stage.panels();
-    assert_eq!(number(of(&panels, "Wakers of what waits for work"), 0, "blocked_ns"), 3e8);
-    // What is blocked still is under way, in the same order.
-    for (tid, comm, functions) in [waits[0], waits[3]] {
-        let stack = stage.stack(functions);
-        let leave = Sample { tid: tid as i32, stack, ..stage.hit(0, 200 * MS) };
-        stage.give(leave, &[T(comm), N(tid), N(1), T("hog"), N(10)]);
-    }
-    stage.until(260 * MS);
-    let panels = stage.panels();
-    let under_way = of(&panels, "Under way");
-    assert_eq!((text(under_way, 0, "comm"), number(under_way, 0, "so_far_ns")), ("client".into(), 6e7));
-    assert_eq!(text(under_way, 1, "stack"), "waiting for work: 1 thread");
-    assert_eq!(text(under_way, 2, "comm"), "redis");
-}
-
 /// Threads of this program are in no figure of what was not asked for them.
 #[test]
 fn our_own_threads_are_nobodys_figures() {

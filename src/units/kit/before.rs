@@ -31,6 +31,11 @@ impl Before {
         }
     }
 
+    /// Hands them over, to a unit that follows them itself.
+    pub(crate) fn take(&mut self) -> Vec<BlockedThread> {
+        std::mem::take(&mut self.threads).into_values().collect()
+    }
+
     /// A record tells what a thread does now.
     pub(crate) fn is_told(&mut self, tid: i32) {
         self.threads.remove(&tid);

@@ -78,6 +78,7 @@ impl Stats {
 
     /// Adds another's values.
     pub(crate) fn merge(&mut self, other: &Self) {
+        self.than += other.than;
         if other.n == 0 {
             return;
         }
@@ -85,7 +86,6 @@ impl Stats {
         self.max = self.max.max(other.max);
         self.n += other.n;
         self.sum = self.sum.saturating_add(other.sum);
-        self.than += other.than;
         other.buckets.iter().for_each(|(bucket, n)| self.put(*bucket, *n));
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod containers;
 pub(crate) mod counted;
 pub(crate) mod counts;
 pub(crate) mod detail;
+pub(crate) mod disks;
 pub(crate) mod field;
 pub(crate) mod grid;
 pub(crate) mod histogram;
@@ -21,6 +22,7 @@ pub(crate) mod memory;
 pub mod moment;
 pub mod names;
 pub mod points;
+pub(crate) mod programs;
 pub(crate) mod rowkey;
 pub(crate) mod sched;
 pub mod scope;
@@ -31,6 +33,7 @@ pub(crate) mod sleep;
 pub(crate) mod target;
 pub(crate) mod top_n;
 pub(crate) mod waits;
+pub(crate) mod wakers;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -57,12 +60,13 @@ pub use joint::Finding;
 pub use moment::Moment;
 pub use names::ThreadNames;
 pub use points::Points;
+pub(crate) use programs::Programs;
 pub(crate) use rowkey::RowKey;
 pub use settings::{Opt, Settings};
 pub(crate) use sheet::Sheet;
 pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
-pub(crate) use waits::Waits;
+pub(crate) use wakers::{Waker, WakerReader, WakerStacks};
 
 /// The records that a unit needs where a target was chosen; [`scope`] gives it those and no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,9 +115,7 @@ impl Moment<'_> {
 
     /// A thread's stack for a flame graph.
     pub fn stack(&self, comm: Arc<str>, pin: RetainedStack, weight: u64, count: u64) -> Stack {
-        let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
-        frames.extend(self.frames(pin));
-        Stack { frames, weight, count }
+        Stack::of(comm, self.frames(pin), (weight, count))
     }
 
     /// A flame graph of what threads weigh in their stacks, as (thread, stack, weight, how many things that is);

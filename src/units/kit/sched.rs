@@ -11,6 +11,8 @@ use super::{EventRequest, Sample, ThreadNames};
 pub(crate) const SWITCH: &str = "sched:sched_switch";
 /// `perf sched record` has sched_waking in place of sched_wakeup.
 pub(crate) const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
+/// The record that the waker makes, where it is recorded: see [`wants_wakers`].
+pub(crate) const WAKING: &str = "sched:sched_waking";
 pub(crate) const WAKEUP_NEW: &str = "sched:sched_wakeup_new";
 
 /// Switches and wake-ups, in this order.
@@ -20,6 +22,14 @@ pub(crate) fn wants(stack: bool) -> Vec<EventRequest> {
         EventRequest::new(WAKEUP).with_stack(stack),
         EventRequest::new(WAKEUP_NEW).with_stack(stack).optional(),
     ]
+}
+
+/// The same for units that name wakers. The kernel lets the CPU that gets a task finish its wake-up: sched_wakeup is
+/// recorded there then, on whatever that CPU was doing. sched_waking is recorded where the waker runs.
+pub(crate) fn wants_wakers(stack: bool) -> Vec<EventRequest> {
+    let mut wants = wants(stack);
+    wants[1].event = format!("{WAKING}|sched:sched_wakeup");
+    wants
 }
 
 /// Bits of `prev_state` as the tracepoint reports them on kernels since 4.14 (`__trace_sched_switch_state`).
@@ -54,11 +64,45 @@ impl Switch {
     }
 }
 
+/// Bits of `common_flags` (TRACE_FLAG_* in include/linux/trace_events.h).
+const HARDIRQ: i64 = 0x08;
+const SOFTIRQ: i64 = 0x10;
+const NMI: i64 = 0x40;
+
+/// The context in which a record was made, by its `common_flags`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum WakeContext {
+    #[default]
+    Task,
+    Softirq,
+    Irq,
+}
+
+impl WakeContext {
+    pub(crate) fn of(flags: i64) -> Self {
+        match flags {
+            flags if flags & (HARDIRQ | NMI) != 0 => Self::Irq,
+            flags if flags & SOFTIRQ != 0 => Self::Softirq,
+            _ => Self::Task,
+        }
+    }
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Softirq => "softirq",
+            Self::Irq => "interrupt",
+        }
+    }
+}
+
 /// A task was made runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wakeup {
     pub(crate) tid: i32,
     pub(crate) cpu: u32,
+    /// The context of the waker.
+    pub(crate) context: WakeContext,
 }
 
 /// A decoded hit.
@@ -81,6 +125,7 @@ struct SwitchFields {
 struct WakeupFields {
     pid: Num,
     cpu: Option<Num>,
+    flags: Option<Num>,
     comm: Option<Text>,
 }
 
@@ -107,6 +152,7 @@ impl SchedReader {
             *slot = Some(WakeupFields {
                 pid: Num::of(format, "pid")?,
                 cpu: Num::of(format, "target_cpu").ok(),
+                flags: Num::of(format, "common_flags").ok(),
                 comm: Text::of(format, "comm").ok(),
             });
         }
@@ -137,6 +183,26 @@ impl SchedReader {
             names.meet(tid, comm.bytes(hit.raw));
         }
         let cpu = fields.cpu.as_ref().map_or(hit.cpu, |cpu| cpu.get(hit.raw) as u32);
-        Some(SchedEvent::Wakeup(Wakeup { tid, cpu }))
+        let context = fields.flags.as_ref().map_or(WakeContext::Task, |flags| WakeContext::of(flags.get(hit.raw)));
+        Some(SchedEvent::Wakeup(Wakeup { tid, cpu, context }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_tell_the_context() {
+        for (flags, expected) in [
+            (0, WakeContext::Task),
+            (0x01, WakeContext::Task),
+            (0x10, WakeContext::Softirq),
+            (0x08, WakeContext::Irq),
+            (0x18, WakeContext::Irq),
+            (0x40, WakeContext::Irq),
+        ] {
+            assert_eq!(WakeContext::of(flags), expected, "{flags:#x}");
+        }
     }
 }

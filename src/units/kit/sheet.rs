@@ -1,6 +1,6 @@
 //! A table as its columns: each says what it is called and what its cell is, of the thing that a row is of.
 
-use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
+use crate::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
 
 use super::columns::{MOST_ROWS, share, text};
 use super::{Moment, Stats, latency};
@@ -116,11 +116,12 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         Panel::new(title, Body::Table(Rows { more, ..self.rows() }))
     }
 
-    /// The first rows of what may be very many, then one that stands for all after it: the `rest`th of the things.
-    pub(crate) fn folded_panel(mut self, title: impl Into<String>, rest: usize) -> Panel {
-        let more = rest.saturating_sub(MOST_ROWS);
-        self.things.drain(rest - more..rest);
-        let rest = Some(rest - more).filter(|rest| *rest < self.things.len());
+    /// The first rows of what may be very many, then one that stands for all after it.
+    pub(crate) fn folded_panel(mut self, title: impl Into<String>, rest: Rest) -> Panel {
+        let more = rest.row.saturating_sub(MOST_ROWS);
+        self.things.drain(rest.row - more..rest.row);
+        let row = rest.row - more;
+        let rest = Some(Rest { row, after: rest.after.min(row), ..rest }).filter(|_| row < self.things.len());
         self.things.truncate(2 * MOST_ROWS);
         Panel::new(title, Body::Table(Rows { more, rest, ..self.rows() }))
     }

@@ -1,5 +1,7 @@
 //! Stacks that sleep, as one sees them who knows the program: the kernel's scheduler is the same in all.
 
+use std::sync::Arc;
+
 use crate::query::symbol_stacks::Name;
 use crate::session::DsoKind;
 
@@ -26,11 +28,7 @@ pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
         out.extend_from_slice(kernel);
         return out;
     }
-    let called = |name: &Name| CALLS.iter().find_map(|start| name.text.strip_prefix(start)).map(str::to_owned);
-    let enters = |name: &&Name| ENTERS.iter().any(|start| name.text.starts_with(start));
-    let call = kernel.iter().find_map(|name| Some(Name { text: called(name)?.into(), ..name.clone() }));
-    let is_call = call.is_some();
-    let served = call.or_else(|| kernel.iter().find(|name| !enters(name)).cloned());
+    let (served, is_call) = served_by(kernel);
     let waits = kernel.last().filter(|name| {
         served.as_ref().is_none_or(|served| {
             let says = |word: &str| word.len() >= TELLING && name.text.contains(word);
@@ -39,6 +37,25 @@ pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
     });
     out.extend(served.iter().chain(waits).cloned());
     out
+}
+
+/// A system call's name, by the function that serves it.
+fn called(name: &Name) -> Option<&str> {
+    CALLS.iter().find_map(|start| name.text.strip_prefix(start))
+}
+
+/// The system call that the kernel's part of a stack serves, or what else it does; and whether it is a call.
+fn served_by(kernel: &[Name]) -> (Option<Name>, bool) {
+    let enters = |name: &&Name| ENTERS.iter().any(|start| name.text.starts_with(start));
+    let call = kernel.iter().find_map(|name| Some(Name { text: called(name)?.into(), ..name.clone() }));
+    let is_call = call.is_some();
+    (call.or_else(|| kernel.iter().find(|name| !enters(name)).cloned()), is_call)
+}
+
+/// The system call in which a stack sleeps, or else the first function of the kernel in it.
+pub(crate) fn served(frames: &[Name]) -> Arc<str> {
+    let from = frames.iter().rposition(|name| !name.kind.is_kernel()).map_or(0, |at| at + 1);
+    served_by(&frames[from..]).0.map(|name| name.text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,166 +1,196 @@
-//! What a blocked thread waits for, by its stack: work of its own, as an idle pool does, or something that holds up the
-//! work that it has.
+//! Classes of waits: a blocked thread waits for work, or something holds up the work that it has. The end of a wait
+//! decides, never a name in its stack.
 
-use crate::profile::RetainedStack;
-use crate::query::symbol_stacks::Name;
-use crate::session::{BlockedThread, DsoKind};
+use crate::session::BlockedThread;
 
-use super::Moment;
-use super::alike::ByStack;
+use super::sched::state;
+use super::wakers::Cause;
 
-/// Stacks, and whether those who stand in them wait for work.
-#[derive(Debug, Default)]
-pub(crate) struct Waits(ByStack<bool>);
+/// The state in which a thread leaves its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Sleep {
+    /// S.
+    Interruptible,
+    /// D.
+    Uninterruptible,
+    /// I: a thread of the kernel without work.
+    Idle,
+    /// Stopped, traced or parked.
+    Stopped,
+}
 
-impl Waits {
-    /// Whether an interruptible sleep in a stack is one for work. Where the stack does not tell, it is not.
-    pub(crate) fn are_for_work(&mut self, at: &Moment<'_>, stack: RetainedStack) -> bool {
-        self.0.get(at, stack, || is_for_work(&at.frames(stack)))
+impl Sleep {
+    /// By `prev_state` of a switch; `None` where the thread wants to run on, or ends.
+    pub(crate) fn of(bits: i64) -> Option<Self> {
+        match bits {
+            bits if bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0 => None,
+            bits if bits & state::IDLE != 0 => Some(Self::Idle),
+            bits if bits & state::UNINTERRUPTIBLE != 0 => Some(Self::Uninterruptible),
+            bits if bits & (state::STOPPED | state::TRACED | state::PARKED) != 0 => Some(Self::Stopped),
+            _ => Some(Self::Interruptible),
+        }
+    }
+
+    /// By the letter in /proc.
+    pub(crate) fn of_thread(thread: &BlockedThread) -> Self {
+        match thread.state {
+            'D' => Self::Uninterruptible,
+            'I' => Self::Idle,
+            'T' | 't' | 'P' => Self::Stopped,
+            _ => Self::Interruptible,
+        }
     }
 }
 
-/// Functions of the kernel in which a thread sleeps until a time, or until any of the things that it serves is ready.
-const OWN: &[&str] = &[
-    "do_nanosleep",
-    "hrtimer_nanosleep",
-    "ep_poll",
-    "do_epoll_wait",
-    "do_epoll_pwait",
-    "do_sys_poll",
-    "do_poll",
-    "poll_schedule_timeout",
-    "do_select",
-    "core_sys_select",
-    "do_sigtimedwait",
-    "sigsuspend",
-    "sys_pause",
-    "__x64_sys_pause",
-    "io_cqring_wait",
-    "inet_csk_accept",
-    "unix_accept",
-    "timerfd_read",
-    "timerfd_read_iter",
-    "eventfd_read",
-    "signalfd_read",
-    "signalfd_read_iter",
-    "inotify_read",
-    "fanotify_read",
-];
+/// The end of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// Nothing yet, or nothing that is recorded.
+    Open,
+    Timer,
+    /// Data or a connection from outside of the program.
+    Message,
+    /// A thread of the same program.
+    OwnProgram,
+    /// A disk, another program that sent nothing, or what is not known.
+    Other,
+}
 
-/// Functions of the kernel that wait for a word of memory to change.
-const FUTEX: &[&str] = &["futex_wait", "__futex_wait", "futex_wait_queue", "futex_wait_queue_me", "futex_do_wait"];
-/// Those of the kernel's own threads, in which these begin.
-const KERNEL_THREADS: &[&str] = &["kthread", "ret_from_fork", "ret_from_fork_asm"];
-/// Callers of a wait for a word of memory that may say that it is a lock's.
-const CALLERS: usize = 4;
-
-/// By the functions of a stack, the outermost first.
-fn is_for_work(frames: &[Name]) -> bool {
-    let of_kernel = |name: &&Name| matches!(name.kind, DsoKind::Kernel | DsoKind::Module);
-    let is = |name: &Name, list: &[&str]| list.contains(&name.text.split('.').next().unwrap_or_default());
-    let mut kernel = frames.iter().rev().take_while(of_kernel).peekable();
-    if kernel.peek().is_none() {
-        return false;
-    }
-    let kernel: Vec<&Name> = kernel.collect();
-    if kernel.iter().any(|name| is(name, OWN)) {
-        return true;
-    }
-    let mut callers =
-        frames[..frames.len() - kernel.len()].iter().rev().take(CALLERS).map(|name| &*name.text).peekable();
-    match callers.peek() {
-        None => kernel.iter().any(|name| is(name, KERNEL_THREADS)),
-        // Who waits has no name: it may be a lock.
-        Some(first) if first.starts_with(['[', '0']) => false,
-        Some(_) => kernel.iter().any(|name| is(name, FUTEX)) && !callers.any(is_of_lock),
+impl WaitEnd {
+    /// Of a wait that ended; `is_own` if the waker, where it is a thread, is of the program that waited.
+    pub(crate) fn of(cause: Cause, is_own: bool) -> Self {
+        match cause {
+            Cause::Task { .. } if is_own => Self::OwnProgram,
+            Cause::Task { sends: true, .. } | Cause::Network { sends: true } => Self::Message,
+            Cause::Timer => Self::Timer,
+            Cause::Unrecorded => Self::Open,
+            Cause::Task { .. }
+            | Cause::Network { .. }
+            | Cause::Disk(_)
+            | Cause::Context(_)
+            | Cause::OtherCpu
+            | Cause::Untold => Self::Other,
+        }
     }
 }
 
-/// Whether a function is one that takes a lock, by its name: neither a clock's nor one that blocks or unlocks.
-fn is_of_lock(name: &str) -> bool {
-    let name = name.to_lowercase();
-    name.match_indices("lock").any(|(at, _)| !name[..at].ends_with(['b', 'c']) && !name[..at].ends_with("un"))
+/// The class of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum WaitClass {
+    /// It held work up.
+    Held,
+    /// A lock, or a queue with work from another thread of the program: nobody knows.
+    EachOther,
+    /// The same, and the place is not known either.
+    Broken,
+    /// The thread had nothing to do.
+    Work,
 }
 
-/// The operation of futex(2) with which condition variables, semaphores and joins wait; those of locks are others.
-const WAIT_BITSET: u64 = 9;
-const OPERATION: u64 = 0x7f;
+/// The place of a wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitPlace {
+    /// Whether a thread of the same program ended any wait there.
+    pub(crate) has_own_wakers: bool,
+    /// Whether its stack is broken, or not known.
+    pub(crate) is_broken: bool,
+}
 
-/// Whether a thread that was blocked before anybody looked waits for work: by where it sleeps, and by what it called.
-pub(crate) fn waits_for_work(thread: &BlockedThread) -> bool {
-    let place = thread.place.split('.').next().unwrap_or_default();
-    match (thread.state, thread.is_of_kernel) {
-        ('I', _) | ('S', true) => true,
-        ('S', false) if FUTEX.contains(&place) => thread.call.is_some_and(|(_, [_, op])| op & OPERATION == WAIT_BITSET),
-        ('S', false) => OWN.contains(&place),
-        _ => false,
+impl WaitClass {
+    /// Of a wait. A timer may end a wait for a lock that the thread takes up again at once, and a wait that nothing has
+    /// ended yet may be one for a lock: where any wait of the place was ended by the program itself, neither is idle.
+    pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
+        let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
+        match (sleep, end) {
+            (Sleep::Uninterruptible | Sleep::Stopped, _) => Self::Held,
+            (Sleep::Idle, _) => Self::Work,
+            // The kernel's threads wait for locks and disks uninterruptibly.
+            (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
+            (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.has_own_wakers => each_other,
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer | WaitEnd::Message) => Self::Work,
+            (Sleep::Interruptible, WaitEnd::Other) => Self::Held,
+        }
+    }
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Held => "held up",
+            Self::EachOther => "not known: woken by each other",
+            Self::Broken => "not known: stack is broken",
+            Self::Work => "waiting for work",
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::sched::WakeContext;
     use super::*;
 
-    /// The innermost first, as it is read; those of the kernel end in `_[k]`.
-    fn of(stack: &str) -> bool {
-        let name = |word: &str| {
-            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
-            Name { text: text.into(), kind, dso: "".into() }
-        };
-        is_for_work(&stack.rsplit(" < ").map(name).collect::<Vec<_>>())
+    const S: Sleep = Sleep::Interruptible;
+    const ALONE: WaitPlace = WaitPlace { has_own_wakers: false, is_broken: false };
+    const SHARED: WaitPlace = WaitPlace { has_own_wakers: true, is_broken: false };
+
+    fn class(sleep: Sleep, end: WaitEnd, place: WaitPlace) -> WaitClass {
+        WaitClass::of(sleep, false, end, place)
     }
 
     #[test]
-    fn timers_polls_and_threads_of_the_kernel_wait_for_work() {
-        for stack in [
-            "schedule_[k] < worker_thread_[k] < kthread_[k] < ret_from_fork_[k]",
-            "schedule_[k] < smpboot_thread_fn_[k] < kthread_[k] < ret_from_fork_[k] < ret_from_fork_asm_[k]",
-            "schedule_[k] < do_nanosleep_[k] < do_syscall_64_[k] < clock_nanosleep < main",
-            "schedule_[k] < ep_poll.constprop.0_[k] < do_syscall_64_[k] < epoll_wait < aeProcessEvents",
-            "schedule_[k] < do_sys_poll_[k] < [libc.so.6]",
-            "schedule_[k] < futex_wait_queue_[k] < futex_wait_[k] < pthread_cond_wait < bioProcessBackgroundJobs",
-            "schedule_[k] < futex_wait_[k] < runtime.futex < runtime.notesleep < runtime.mPark",
-            "schedule_[k] < futex_wait_[k] < syscall < park < tokio::block_on",
-        ] {
-            assert!(of(stack), "{stack}");
+    fn what_comes_from_outside_is_work() {
+        for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message] {
+            assert_eq!(class(S, end, ALONE), WaitClass::Work, "{end:?}");
         }
+        assert_eq!(class(S, WaitEnd::Message, SHARED), WaitClass::Work);
+        assert_eq!(class(S, WaitEnd::Other, ALONE), WaitClass::Held);
     }
 
     #[test]
-    fn locks_disks_and_pipes_hold_work_up() {
-        for stack in [
-            "schedule_[k] < io_schedule_[k] < folio_wait_bit_[k] < do_syscall_64_[k] < read < main",
-            "schedule_[k] < pipe_read_[k] < do_syscall_64_[k] < read < main",
-            "schedule_[k] < futex_wait_[k] < __lll_lock_wait < pthread_mutex_lock < main",
-            "schedule_[k] < futex_wait_[k] < runtime.futex < runtime.futexsleep < runtime.lock2",
-            "schedule_[k] < futex_wait_[k] < syscall < std::sys::sync::mutex::futex::Mutex::lock_contended",
-            "schedule_[k] < futex_wait_[k] < 0x000000000008a1c0 < main",
-            "schedule_[k] < futex_wait_[k] < [libc.so.6] < main",
-            "do_poll < main",
-            "",
-        ] {
-            assert!(!of(stack), "{stack}");
+    fn a_wait_that_the_program_ends_is_never_work() {
+        assert_eq!(class(S, WaitEnd::OwnProgram, ALONE), WaitClass::EachOther);
+        // A thread that waits for a lock with a timeout takes the wait up again: CPython's take_gil, PostgreSQL's deadlock check.
+        assert_eq!(class(S, WaitEnd::Timer, SHARED), WaitClass::EachOther);
+        assert_eq!(class(S, WaitEnd::Open, SHARED), WaitClass::EachOther);
+        let broken = WaitPlace { is_broken: true, ..SHARED };
+        assert_eq!(class(S, WaitEnd::Timer, broken), WaitClass::Broken);
+        assert_eq!(class(S, WaitEnd::OwnProgram, broken), WaitClass::Broken);
+    }
+
+    #[test]
+    fn the_state_goes_before_what_ends_it() {
+        let all = [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message, WaitEnd::OwnProgram, WaitEnd::Other];
+        for end in all {
+            assert_eq!(class(Sleep::Uninterruptible, end, ALONE), WaitClass::Held, "{end:?}");
+            assert_eq!(class(Sleep::Stopped, end, ALONE), WaitClass::Held, "{end:?}");
+            assert_eq!(class(Sleep::Idle, end, SHARED), WaitClass::Work, "{end:?}");
+            assert_eq!(WaitClass::of(S, true, end, SHARED), WaitClass::Work, "a thread of the kernel: {end:?}");
         }
+        let states = [0, 0x100, 0x10, 0x20, 1, 2, 4, 8, 0x40, 0x80, 0x82];
+        let of = states.map(Sleep::of);
+        assert_eq!(of[..4], [None; 4]);
+        assert_eq!(of[4..6], [Some(S), Some(Sleep::Uninterruptible)]);
+        assert_eq!(of[6..9], [Some(Sleep::Stopped); 3]);
+        assert_eq!(of[9..], [Some(Sleep::Idle); 2]);
     }
 
     #[test]
-    fn what_blocked_before_is_told_apart_by_what_it_called() {
-        let thread = |state, is_of_kernel, place: &str, op| BlockedThread {
-            tid: 1,
-            comm: Vec::new(),
-            state,
-            is_of_kernel,
-            cpu: 0,
-            place: place.to_owned(),
-            call: Some((202, [0, op])),
-            is_32_bit: false,
-        };
-        assert!(waits_for_work(&thread('I', true, "worker_thread", 0)));
-        assert!(waits_for_work(&thread('S', true, "kcompactd", 0)));
-        assert!(waits_for_work(&thread('S', false, "do_epoll_wait", 0)));
-        assert!(waits_for_work(&thread('S', false, "futex_wait_queue", 0x189)));
-        assert!(!waits_for_work(&thread('S', false, "futex_wait_queue", 0x80)), "a lock");
-        assert!(!waits_for_work(&thread('D', true, "io_schedule", 0)));
-        assert!(!waits_for_work(&thread('S', false, "pipe_read", 0)));
+    fn a_waker_is_who_caused_it() {
+        let task = |sends| Cause::Task { tid: 7, sends };
+        for (cause, is_own, end) in [
+            (task(true), true, WaitEnd::OwnProgram),
+            (task(false), true, WaitEnd::OwnProgram),
+            (task(true), false, WaitEnd::Message),
+            (task(false), false, WaitEnd::Other),
+            (Cause::Network { sends: true }, true, WaitEnd::Message),
+            (Cause::Network { sends: false }, true, WaitEnd::Other),
+            (Cause::Timer, true, WaitEnd::Timer),
+            (Cause::Disk(None), true, WaitEnd::Other),
+            (Cause::Unrecorded, false, WaitEnd::Open),
+            (Cause::OtherCpu, false, WaitEnd::Other),
+            (Cause::Context(WakeContext::Irq), false, WaitEnd::Other),
+            (Cause::Untold, false, WaitEnd::Other),
+        ] {
+            assert_eq!(WaitEnd::of(cause, is_own), end, "{cause:?} {is_own}");
+        }
     }
 }

@@ -87,17 +87,19 @@ fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
             out
         }
         Body::Table(_) => {
-            let mut order: Vec<usize> = (0..rows.rest.unwrap_or(rows.ids.len())).collect();
+            // A filter looks for rows that are folded, too.
+            let open = view.has_rest_open || view.filter.is_some();
+            let Some(rest) = rows.rest.filter(|_| view.order.is_some()) else {
+                let mut order = rows.in_order(open);
+                sort(rows, view, &mut order, |row| *row);
+                return order;
+            };
+            let mut order: Vec<usize> = (0..rest.row).collect();
             sort(rows, view, &mut order, |row| *row);
-            let mut rest: Vec<usize> = (order.len() + 1..rows.ids.len()).collect();
-            // What a filter looks for may be there.
-            if view.has_rest_open || view.filter.is_some() {
-                sort(rows, view, &mut rest, |row| *row);
-            } else {
-                rest.clear();
-            }
-            order.extend(rows.rest);
-            order.extend(rest);
+            let mut folded: Vec<usize> = if open { (rest.row + 1..rows.ids.len()).collect() } else { Vec::new() };
+            sort(rows, view, &mut folded, |row| *row);
+            order.push(rest.row);
+            order.extend(folded);
             order
         }
         _ => (0..rows.ids.len()).collect(),
@@ -149,7 +151,7 @@ pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>)
         .rows
         .iter()
         .enumerate()
-        .filter(|(i, _)| rows.depth.get(*i).is_none_or(|d| *d == 0) && rows.rest.is_none_or(|rest| *i < rest))
+        .filter(|(i, _)| rows.depth.get(*i).is_none_or(|d| *d == 0) && rows.rest.is_none_or(|rest| *i < rest.row))
         .map(|p| p.1)
         .collect();
     let holds = |(column, turned): (usize, bool)| {
@@ -179,6 +181,7 @@ pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::panel::Rest;
 
     fn of(cells: &[(u16, &str, u64, u64)]) -> Rows {
         let column = |name| crate::panel::Column::new(name, name, crate::panel::Align::Left, 0);
@@ -222,7 +225,8 @@ mod tests {
     #[test]
     fn the_rest_of_a_table_stays_at_its_end() {
         let rows = of(&[(0, "a", 1, 0), (0, "b", 2, 0), (0, "rest", 9, 0), (0, "c", 4, 0), (0, "d", 5, 0)]);
-        let rows = Rows { rest: Some(2), depth: Vec::new(), ..rows };
+        let rest = Rest { row: 2, after: 2, is_largest: false };
+        let rows = Rows { rest: Some(rest), depth: Vec::new(), ..rows };
         let body = Body::Table(rows.clone());
         let mut view = PanelView { order: Some((1, false)), ..PanelView::default() };
         assert_eq!(visible(&body, &rows, &view), [1, 0, 2]);

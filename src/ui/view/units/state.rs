@@ -162,7 +162,7 @@ impl UnitsScreen {
     pub(crate) fn turn_rest(&mut self) -> bool {
         let is_rest = |(panel, view): (&Panel, &PanelView)| {
             let rows = panel.rows()?;
-            Some(view.selected == Some(*rows.ids.get(rows.rest?)?))
+            Some(view.selected == Some(*rows.ids.get(rows.rest?.row)?))
         };
         let on_it = self.panel().and_then(is_rest) == Some(true);
         if let Some(view) = self.panel_view_mut().filter(|_| on_it) {

@@ -186,7 +186,7 @@ impl UnitTable<'_> {
             let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
             let place = &mut on.part(Rect { width: (span.x + span.cells).min(on.area.width), ..on.area });
             let theme = place.theme;
-            let style = if self.rows.rest.is_some_and(|rest| row >= rest) { theme.dim } else { style_of(cell, theme) };
+            let style = if self.rows.is_dim(row) { theme.dim } else { style_of(cell, theme) };
             place.put(span.x + pad as u16, 0, &text, style);
             if let (Cell::Percent(share), true) = (cell, span.bar > 1) {
                 let bar = eighths(share / 100.0, usize::from(span.bar - 1));
@@ -200,7 +200,7 @@ impl UnitTable<'_> {
     fn cell_text(&self, row: usize, column: usize) -> String {
         let rows = self.rows;
         let text = rows.table.rows[row][column].text();
-        if rows.rest == Some(row) && column + 1 == rows.table.columns.len() {
+        if rows.rest.is_some_and(|rest| rest.row == row) && column + 1 == rows.table.columns.len() {
             return format!("{} {text}", if self.view.has_rest_open { "▾" } else { "▸" });
         }
         if !matches!(self.panel.body, Body::Tree(_)) || column + 1 != rows.table.columns.len() {

@@ -1,0 +1,87 @@
+//! Programs: a process and those that it forked without starting another program, such as a server and its workers.
+
+use rustc_hash::FxHashMap;
+
+use crate::record::open_spans::ThreadChange;
+use crate::session::Session;
+
+/// Processes that are remembered; when there are more, all are asked for again.
+const MAX: usize = 1 << 17;
+/// The longest chain of parents that is followed.
+const DEEPEST: usize = 64;
+
+/// The first process of each process' program.
+#[derive(Debug, Default)]
+pub(crate) struct Programs(FxHashMap<i32, i32>);
+
+impl Programs {
+    /// Follows processes that begin, or that start another program.
+    pub(crate) fn follow(&mut self, change: &ThreadChange) {
+        match change {
+            ThreadChange::Born { pid, tid } if pid == tid => _ = self.0.remove(pid),
+            ThreadChange::Exec { pid, .. } => _ = self.0.remove(pid),
+            ThreadChange::Born { .. } | ThreadChange::Ended { .. } => {}
+        }
+    }
+
+    /// The first process of a process' program; `None` where the record does not tell the process.
+    pub(crate) fn root(&mut self, pid: i32, session: &Session) -> Option<i32> {
+        if pid <= 0 {
+            return None;
+        }
+        if let Some(root) = self.0.get(&pid) {
+            return Some(*root);
+        }
+        let mut root = pid;
+        for _ in 0..DEEPEST {
+            match session.parent_of(root).filter(|parent| session.run_one_program(root, *parent)) {
+                Some(parent) => root = parent,
+                None => break,
+            }
+        }
+        if self.0.len() >= MAX {
+            self.0.clear();
+        }
+        self.0.insert(pid, root);
+        Some(root)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use crate::record::kinds::Task;
+    use crate::session::Origin;
+
+    #[test]
+    fn a_server_and_its_workers_are_one_program() {
+        let mut session = Session::new(Origin::Recorded);
+        let mut programs = Programs::default();
+        let comm = |pid, exec, name: &'static [u8]| Record::Comm { pid, tid: pid, exec, name };
+        let fork = |pid, ppid| Record::Fork(Task { pid, ppid, tid: pid, ptid: ppid, time: 0 });
+        // As perf writes what was there before: names and parents.
+        let records = [
+            comm(1, false, b"systemd"),
+            comm(10, false, b"postgres"),
+            fork(10, 1),
+            comm(10, false, b"postgres"),
+            fork(11, 10),
+            comm(11, false, b"postgres"),
+            fork(12, 11),
+            fork(13, 10),
+            comm(13, true, b"sh"),
+        ];
+        for record in &records {
+            session.apply(record, 1);
+        }
+        assert_eq!([1, 10, 11, 12, 13].map(|pid| programs.root(pid, &session)), [1, 10, 10, 10, 13].map(Some));
+        assert_eq!([0, -1].map(|pid| programs.root(pid, &session)), [None, None]);
+        // A number that comes again is another process.
+        for record in [fork(12, 13), comm(12, true, b"postgres")] {
+            session.thread_change(&record).iter().for_each(|change| programs.follow(change));
+            session.apply(&record, 2);
+        }
+        assert_eq!(programs.root(12, &session), Some(12));
+    }
+}

@@ -1,0 +1,242 @@
+//! The waits of an interval, with what they count as: all panels are made from one list.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::panel::text::BELOW;
+use crate::profile::RetainedStack;
+use crate::query::symbol_stacks::Name;
+use crate::session::{BlockedThread, DsoKind};
+use crate::units::kit::alike::ByStack;
+use crate::units::kit::sleep;
+use crate::units::kit::waits::{Sleep, WaitClass, WaitEnd, WaitPlace};
+use crate::units::kit::wakers::Cause;
+use crate::units::kit::{Moment, Stats, Waker};
+
+use super::{Away, OffCpu};
+
+/// The blocked task and its place, by names; a waker likewise.
+pub(super) type SiteName = (Arc<str>, Arc<str>);
+
+/// Where a thread sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Spot {
+    Stack(RetainedStack),
+    /// As /proc told it, by its number among such.
+    Told(usize),
+}
+
+/// A thread that sleeps in a spot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sleeper {
+    pub(super) spot: Spot,
+    sleep: Sleep,
+    program: Option<i32>,
+    is_of_kernel: bool,
+}
+
+impl From<Away> for Sleeper {
+    fn from(away: Away) -> Self {
+        let Away { spot, sleep, program, is_of_kernel, is_before: _ } = away;
+        Self { spot, sleep, program, is_of_kernel }
+    }
+}
+
+/// A sleeper and the waker that ended its sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) tid: i32,
+    pub(super) away: Sleeper,
+    pub(super) waker: Waker,
+    /// Whether the waker's thread is one of the same program.
+    pub(super) is_own: bool,
+    pub(super) by: RetainedStack,
+}
+
+/// A wait that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderWay {
+    pub(super) ns: u64,
+    pub(super) is_before: bool,
+}
+
+/// Waits of a thread in one spot that one waker ended, or one that goes on.
+#[derive(Debug)]
+pub(super) struct Wait {
+    pub(super) tid: i32,
+    pub(super) comm: Arc<str>,
+    pub(super) spot: Spot,
+    pub(super) line: Arc<str>,
+    pub(super) sleep: Sleep,
+    pub(super) class: WaitClass,
+    /// The waker's name, and its stack in words where it is a thread.
+    pub(super) waker: SiteName,
+    /// The stack of a waker that is a thread.
+    pub(super) by: Option<RetainedStack>,
+    /// The part of it that is in the interval.
+    pub(super) stats: Stats,
+    pub(super) under_way: Option<UnderWay>,
+}
+
+/// Facts about the spot of a sleep.
+#[derive(Clone, Debug, Default)]
+struct SpotFacts {
+    /// The system call, or the kernel's function where it is none.
+    call: Arc<str>,
+    is_broken: bool,
+    /// Whether it has functions of the kernel only.
+    is_of_kernel: bool,
+}
+
+/// Spots that /proc told, and what is known of stacks.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    told: Vec<[Arc<str>; 2]>,
+    facts: ByStack<SpotFacts>,
+}
+
+/// Spots that /proc told are as many as its threads, read once.
+const MOST_TOLD: usize = 1 << 16;
+
+impl Places {
+    /// The spot of a thread that slept before the first record.
+    pub(super) fn told(&mut self, thread: &BlockedThread) -> Spot {
+        let call = crate::units::syscalls::name_of_blocked(thread).unwrap_or_default();
+        let spot = [thread.place.as_str().into(), call.into()];
+        let known = self.told.iter().position(|known| *known == spot);
+        if known.is_none() && self.told.len() < MOST_TOLD {
+            self.told.push(spot);
+        }
+        Spot::Told(known.unwrap_or(self.told.len() - 1))
+    }
+
+    /// The functions of a spot, root first.
+    pub(super) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<Name> {
+        match spot {
+            Spot::Stack(stack) => at.frames(stack),
+            Spot::Told(told) => {
+                let kernel = |text: &Arc<str>| Name { text: text.clone(), kind: DsoKind::Kernel, dso: "".into() };
+                self.words(told).rev().map(kernel).collect()
+            }
+        }
+    }
+
+    /// The innermost first.
+    fn words(&self, told: usize) -> impl DoubleEndedIterator<Item = &Arc<str>> {
+        self.told.get(told).into_iter().flatten().filter(|word| !word.is_empty())
+    }
+
+    fn line(&self, told: usize) -> Arc<str> {
+        let words: Vec<&str> = self.words(told).map(|word| &**word).collect();
+        if words.is_empty() { "–".into() } else { words.join(BELOW).into() }
+    }
+
+    fn facts(&mut self, at: &Moment<'_>, spot: Spot) -> SpotFacts {
+        match spot {
+            Spot::Stack(stack) => self.facts.get(at, stack, || {
+                let frames = at.frames(stack);
+                // A library without frame pointers may end a stack at its first function, and look whole.
+                let user = frames.iter().filter(|name| !name.kind.is_kernel()).count();
+                let is_cut = frames.first().is_none_or(|name| name.kind == DsoKind::Cut);
+                let is_of_kernel = user == 0 && !frames.is_empty();
+                SpotFacts { call: sleep::served(&frames), is_broken: is_cut || user == 1, is_of_kernel }
+            }),
+            Spot::Told(told) => {
+                let call = self.words(told).next_back().cloned().unwrap_or_default();
+                SpotFacts { call, is_broken: false, is_of_kernel: true }
+            }
+        }
+    }
+}
+
+/// A place in which waits are judged together: of a program where its functions are known, else of a thread.
+type Judged = (i32, Arc<str>);
+
+/// A wait before it is judged.
+struct Raw {
+    tid: i32,
+    sleeper: Sleeper,
+    line: Arc<str>,
+    judged: Judged,
+    is_broken: bool,
+    is_of_kernel: bool,
+    end: WaitEnd,
+    waker: SiteName,
+    by: Option<RetainedStack>,
+    stats: Stats,
+    under_way: Option<UnderWay>,
+}
+
+impl OffCpu {
+    /// All waits of the interval, those under way up to now.
+    pub(super) fn waits(&mut self, at: &Moment<'_>) -> Vec<Wait> {
+        let mut raw: Vec<Raw> = Vec::with_capacity(self.blocked.len() + self.away.len());
+        let blocked = std::mem::take(&mut self.blocked);
+        raw.extend(blocked.iter().map(|(place, stats)| self.ended(at, place, stats)));
+        self.blocked = blocked;
+        let away: Vec<(i32, u64, Away)> = self.away.iter().map(|(tid, span)| (*tid, span.since, span.with)).collect();
+        raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, tid, since, away)));
+        // /proc is read some time after the first record: the thread may have been elsewhere before.
+        let tells = |wait: &&Raw| wait.end == WaitEnd::OwnProgram && matches!(wait.sleeper.spot, Spot::Stack(_));
+        let own: FxHashSet<Judged> = raw.iter().filter(tells).map(|wait| wait.judged.clone()).collect();
+        raw.into_iter().map(|wait| wait.judge(at, &own)).collect()
+    }
+
+    /// A wait without its end.
+    fn raw(&mut self, at: &Moment<'_>, tid: i32, sleeper: Sleeper) -> Raw {
+        let facts = self.places.facts(at, sleeper.spot);
+        let line = match sleeper.spot {
+            Spot::Stack(stack) => self.slept_in.line(at, stack),
+            Spot::Told(told) => self.places.line(told),
+        };
+        // Numbers of threads are those of no program: a minus tells them apart.
+        let is_told = matches!(sleeper.spot, Spot::Told(_));
+        let judged = match sleeper.program.filter(|_| !facts.is_broken && !is_told) {
+            Some(program) => (program, line.clone()),
+            None => (-tid, facts.call),
+        };
+        let is_of_kernel = sleeper.is_of_kernel && facts.is_of_kernel;
+        let waker = ("nobody yet".into(), "".into());
+        let (is_broken, end) = (facts.is_broken, WaitEnd::Open);
+        let (by, stats, under_way) = (None, Stats::default(), None);
+        Raw { tid, sleeper, line, judged, is_broken, is_of_kernel, end, waker, by, stats, under_way }
+    }
+
+    fn ended(&mut self, at: &Moment<'_>, place: &Place, stats: &Stats) -> Raw {
+        let cause = self.causes.cause(at, place.waker, place.by);
+        let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
+        let stack = by.map(|by| self.alike.line(at, by)).unwrap_or_default();
+        // Of a thread of the same program its own name tells more than the program's.
+        let task = |at: &Moment<'_>, tid| if place.is_own { at.comm(tid) } else { at.program(tid) };
+        let waker = (self.wakers.words(at, cause, task), stack);
+        let end = WaitEnd::of(cause, place.is_own);
+        Raw { end, waker, by, stats: stats.clone(), ..self.raw(at, place.tid, place.away) }
+    }
+
+    fn open(&mut self, at: &Moment<'_>, tid: i32, since: u64, away: Away) -> Raw {
+        let since_looking = if away.is_before { at.start.min(since) } else { since };
+        let under_way = UnderWay { ns: at.now.saturating_sub(since_looking), is_before: away.is_before };
+        let mut stats = Stats::default();
+        stats.add(at.now.saturating_sub(since_looking.max(at.since)));
+        Raw { stats, under_way: Some(under_way), ..self.raw(at, tid, away.into()) }
+    }
+}
+
+impl Raw {
+    fn judge(self, at: &Moment<'_>, own: &FxHashSet<Judged>) -> Wait {
+        let place = WaitPlace { has_own_wakers: own.contains(&self.judged), is_broken: self.is_broken };
+        Wait {
+            tid: self.tid,
+            comm: at.program(self.tid),
+            spot: self.sleeper.spot,
+            line: self.line,
+            sleep: self.sleeper.sleep,
+            class: WaitClass::of(self.sleeper.sleep, self.is_of_kernel, self.end, place),
+            waker: self.waker,
+            by: self.by,
+            stats: self.stats,
+            under_way: self.under_way,
+        }
+    }
+}

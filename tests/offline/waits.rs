@@ -1,0 +1,344 @@
+//! Classes of waits: the end of a wait decides, never a word in its stack.
+
+use perfprof_tui::panel::{Body, Panel};
+use perfprof_tui::units::kit::Sample;
+
+use crate::common::scenes::{MS, sched};
+use crate::common::stage::{Stage, Value, cell, number, rows};
+
+/// Bits of `common_flags`.
+const HARDIRQ: u8 = 0x08;
+const SOFTIRQ: u8 = 0x10;
+
+/// A thread and its process.
+type Thread = (i32, i32, &'static str);
+
+const SERVER: Thread = (30, 3, "server");
+const WORKER: Thread = (31, 3, "worker");
+const CLIENT: Thread = (40, 4, "client");
+
+const LOCK: &[&str] = &["main", "mutex_lock", "__x64_sys_futex_[k]", "futex_do_wait_[k]", "schedule_[k]"];
+const POLL: &[&str] = &["main", "serve", "__x64_sys_epoll_wait_[k]", "ep_poll_[k]", "schedule_[k]"];
+const READ: &[&str] = &["main", "load", "__x64_sys_read_[k]", "folio_wait_bit_[k]", "io_schedule_[k]"];
+const UNLOCK: &[&str] = &["main", "mutex_unlock", "__x64_sys_futex_[k]", "futex_wake_[k]", "try_to_wake_up_[k]"];
+const SEND: &[&str] = &[
+    "main",
+    "reply",
+    "__x64_sys_sendto_[k]",
+    "unix_stream_sendmsg_[k]",
+    "sock_def_readable_[k]",
+    "try_to_wake_up_[k]",
+];
+const TIMER: &[&str] =
+    &["main", "spin", "asm_sysvec_apic_timer_interrupt_[k]", "hrtimer_interrupt_[k]", "hrtimer_wakeup_[k]"];
+const PACKET: &[&str] = &[
+    "main",
+    "spin",
+    "asm_common_interrupt_[k]",
+    "__irq_exit_rcu_[k]",
+    "handle_softirqs_[k]",
+    "net_rx_action_[k]",
+    "tcp_rcv_established_[k]",
+    "sock_def_readable_[k]",
+];
+const LOOPBACK: &[&str] = &[
+    "main",
+    "ask",
+    "__x64_sys_sendto_[k]",
+    "tcp_sendmsg_[k]",
+    "__local_bh_enable_ip_[k]",
+    "do_softirq.part.0_[k]",
+    "handle_softirqs_[k]",
+    "net_rx_action_[k]",
+    "process_backlog_[k]",
+    "sock_def_readable_[k]",
+];
+const DISK: &[&str] = &[
+    "main",
+    "spin",
+    "asm_common_interrupt_[k]",
+    "__irq_exit_rcu_[k]",
+    "handle_softirqs_[k]",
+    "blk_done_softirq_[k]",
+    "blk_update_request_[k]",
+    "bio_endio_[k]",
+];
+
+fn stage() -> Stage {
+    let mut stage = sched("offcpu", &[]);
+    stage.plain(3, "cpu-clock");
+    stage.event(4, "block:block_rq_complete", &["unsigned int dev", "unsigned long sector"], "\"\"");
+    stage
+}
+
+/// A thread falls asleep.
+fn sleeps(stage: &mut Stage, at: u64, (tid, pid, comm): Thread, state: i64, functions: &[&str]) {
+    use Value::{N, T};
+    stage.flags = 0;
+    let hit = Sample { tid, pid, stack: stage.stack(functions), ..stage.hit(0, at) };
+    stage.give(hit, &[T(comm), N(tid.into()), N(state), T("swapper"), N(0)]);
+}
+
+/// A record of a wake-up, with the thread that has the CPU.
+fn wakes(stage: &mut Stage, at: u64, on: Thread, flags: u8, functions: &[&str], woken: Thread) {
+    stage.flags = flags;
+    stage.call(on.0, on.2);
+    let hit = Sample { tid: on.0, pid: on.1, stack: stage.stack(functions), ..stage.hit(1, at) };
+    stage.give(hit, &[Value::T(woken.2), Value::N(woken.0.into()), Value::N(0)]);
+}
+
+/// A request of the disk 254:0 completes.
+fn completes(stage: &mut Stage, at: u64) {
+    stage.flags = SOFTIRQ;
+    let hit = stage.hit(4, at);
+    stage.give(hit, &[Value::N(254 << 20), Value::N(8)]);
+}
+
+fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
+    panels.iter().find(|panel| panel.title.starts_with(title)).unwrap_or_else(|| panic!("no panel {title}"))
+}
+
+fn text(panel: &Panel, row: usize, column: &str) -> String {
+    cell(panel, row, column).text()
+}
+
+/// One sleep of the server in a spot, and one record that ends it: who is named, and what it counts as.
+fn ended(state: i64, functions: &[&str], end: impl FnOnce(&mut Stage, u64)) -> (String, String) {
+    let mut stage = stage();
+    sleeps(&mut stage, MS, SERVER, state, functions);
+    end(&mut stage, 101 * MS);
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    assert_eq!(number(blocked, 0, "blocked_ns"), 100.0 * MS as f64);
+    (text(blocked, 0, "wakers"), text(blocked, 0, "class"))
+}
+
+const WORK: &str = "waiting for work";
+const EACH_OTHER: &str = "not known: woken by each other";
+const BROKEN: &str = "not known: stack is broken";
+const HELD: &str = "held up";
+
+/// The same stack is idle or not by what ends the wait; a lock's name in it has no say, nor has that of a poll.
+#[test]
+fn what_ends_a_wait_decides() {
+    for functions in [LOCK, POLL] {
+        let by = |on, flags, stack: &'static [&'static str]| {
+            ended(1, functions, |stage, at| wakes(stage, at, on, flags, stack, SERVER))
+        };
+        let is = |waker: &str, class: &str| (waker.to_owned(), class.to_owned());
+        // The worker is interrupted: it is not the waker.
+        assert_eq!(by(WORKER, HARDIRQ, TIMER), is("timer", WORK));
+        assert_eq!(by(WORKER, SOFTIRQ, PACKET), is("network, softirq", WORK));
+        assert_eq!(by(CLIENT, SOFTIRQ, LOOPBACK), is("client", WORK));
+        assert_eq!(by(CLIENT, 0, SEND), is("client", WORK));
+        assert_eq!(by(CLIENT, 0, UNLOCK), is("client", HELD));
+        assert_eq!(by(WORKER, 0, UNLOCK), is("worker", EACH_OTHER));
+        assert_eq!(by(WORKER, 0, SEND), is("worker", EACH_OTHER));
+        assert_eq!(by(WORKER, SOFTIRQ, LOOPBACK), is("worker", EACH_OTHER));
+        assert_eq!(by(WORKER, HARDIRQ, &["main", "0xffffffff81000000_[k]"]), is("interrupt", HELD));
+    }
+}
+
+#[test]
+fn a_disk_is_named_by_its_last_request() {
+    let with = |request: Option<u64>| {
+        ended(2, READ, |stage, at| {
+            request.into_iter().for_each(|before| completes(stage, at - before));
+            wakes(stage, at, CLIENT, SOFTIRQ, DISK, SERVER);
+        })
+    };
+    assert_eq!(with(Some(MS / 100)), ("254:0, interrupt".to_owned(), HELD.to_owned()));
+    assert_eq!(with(Some(50 * MS)), ("disk, interrupt".to_owned(), HELD.to_owned()));
+    assert_eq!(with(None), ("disk, interrupt".to_owned(), HELD.to_owned()));
+}
+
+/// Uninterruptible sleep holds up whatever ends it, and whatever is stopped is not idle.
+#[test]
+fn the_state_of_a_sleep_goes_first() {
+    for state in [2, 4, 8] {
+        let (_, class) = ended(state, POLL, |stage, at| wakes(stage, at, WORKER, HARDIRQ, TIMER, SERVER));
+        assert_eq!(class, HELD, "{state}");
+    }
+    let (_, class) = ended(0x80, POLL, |stage, at| wakes(stage, at, WORKER, 0, UNLOCK, SERVER));
+    assert_eq!(class, WORK, "I");
+}
+
+/// A wait for a lock with a timeout: timers end most of its parts, and its holder the last one.
+#[test]
+fn timers_in_a_lock_do_not_make_it_idle() {
+    let mut stage = stage();
+    for round in 0..10 {
+        let at = 5 * round * MS;
+        sleeps(&mut stage, at, SERVER, 1, LOCK);
+        wakes(&mut stage, at + 5 * MS - 1, WORKER, HARDIRQ, TIMER, SERVER);
+    }
+    // Until then it may be a thread that looks for work now and then.
+    assert_eq!(text(of(&stage.panels(), "Blocked"), 0, "class"), WORK);
+    sleeps(&mut stage, 50 * MS, SERVER, 1, LOCK);
+    wakes(&mut stage, 51 * MS, WORKER, 0, UNLOCK, SERVER);
+    // Another thread of the program is there still; one elsewhere, and one of another program, are not concerned.
+    sleeps(&mut stage, 51 * MS, WORKER, 1, LOCK);
+    sleeps(&mut stage, 51 * MS, (32, 3, "poller"), 1, POLL);
+    sleeps(&mut stage, 51 * MS, CLIENT, 1, LOCK);
+    stage.until(100 * MS);
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    let row = |at: usize| (text(blocked, at, "comm"), text(blocked, at, "class"), text(blocked, at, "wakers"));
+    assert_eq!(row(0).0, "server");
+    assert_eq!(row(0).1, EACH_OTHER);
+    assert_eq!(row(0).2, "timer 98.0 %, worker 2.0 %");
+    assert_eq!(row(1), ("worker".into(), EACH_OTHER.into(), "nobody yet".into()));
+    assert_eq!(text(blocked, 2, "stack"), "waiting for work: 2 threads");
+    assert_eq!(rows(blocked).rest.map(|rest| rest.row), Some(2));
+}
+
+/// Where stacks are broken, a lock and a queue look the same: one wait that the program ended leaves no verdict.
+#[test]
+fn broken_stacks_have_no_verdict() {
+    let mut stage = stage();
+    let broken = ["[broken]", "__x64_sys_futex_[k]", "futex_do_wait_[k]", "schedule_[k]"];
+    sleeps(&mut stage, 0, SERVER, 1, &broken);
+    wakes(&mut stage, 50 * MS, WORKER, HARDIRQ, TIMER, SERVER);
+    sleeps(&mut stage, 51 * MS, SERVER, 1, &["[broken]", "wait", "__x64_sys_futex_[k]", "schedule_[k]"]);
+    wakes(&mut stage, 60 * MS, WORKER, 0, UNLOCK, SERVER);
+    // A thread whose waits come to their ends from outside only.
+    sleeps(&mut stage, 0, WORKER, 1, &broken);
+    wakes(&mut stage, 60 * MS, SERVER, HARDIRQ, TIMER, WORKER);
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    let class = |at: usize| (text(blocked, at, "comm"), text(blocked, at, "class"));
+    assert_eq!(class(0), ("server".into(), BROKEN.into()));
+    assert_eq!(class(1), ("server".into(), BROKEN.into()));
+    assert_eq!(
+        (text(blocked, 2, "stack"), text(blocked, 3, "comm")),
+        ("waiting for work: 1 thread".into(), "worker".into())
+    );
+}
+
+/// Shares are of all time asleep: the fold has one, all add up, and the flame graph has the same figures.
+#[test]
+fn shares_add_up_and_the_graph_agrees() {
+    let mut stage = stage();
+    let idle: [(Thread, &[&str]); 3] = [((60, 6, "redis"), POLL), ((61, 6, "pool"), LOCK), ((62, 6, "cron"), LOCK)];
+    for (thread, functions) in idle {
+        sleeps(&mut stage, 0, thread, 1, functions);
+    }
+    wakes(&mut stage, 50 * MS, CLIENT, SOFTIRQ, PACKET, idle[0].0);
+    wakes(&mut stage, 100 * MS, CLIENT, HARDIRQ, TIMER, idle[1].0);
+    sleeps(&mut stage, 0, SERVER, 1, LOCK);
+    wakes(&mut stage, 40 * MS, WORKER, 0, UNLOCK, SERVER);
+    sleeps(&mut stage, 40 * MS, SERVER, 2, READ);
+    wakes(&mut stage, 50 * MS, WORKER, SOFTIRQ, DISK, SERVER);
+    stage.until(100 * MS);
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    let rest = rows(blocked).rest.expect("a rest");
+    let shares: Vec<f64> = (0..=rest.row).map(|row| number(blocked, row, "share_pct")).collect();
+    assert_eq!(shares.iter().sum::<f64>().round(), 100.0);
+    // Waits that may have held work up come first; the row with the most time is not dim.
+    assert_eq!((text(blocked, 0, "class"), text(blocked, 1, "class")), (EACH_OTHER.into(), HELD.into()));
+    assert_eq!((rest.row, rest.after, rest.is_largest), (2, 2, true));
+    assert_eq!(number(blocked, 2, "blocked_ns"), 250.0 * MS as f64);
+    assert_eq!(text(blocked, 2, "comm"), "cron 40.0 %, pool 40.0 %, 1 more");
+    let Body::Flame(graph) = &of(&panels, "Blocked and woken").body else { panic!("no graph") };
+    let folded = graph.folded("");
+    let sum = |start: &str| -> u64 {
+        let own = folded.lines().filter(|line| line.starts_with(start));
+        own.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    assert_eq!((sum("waiting for work;"), sum("")), (250 * MS, 300 * MS));
+    assert_eq!(sum("server;main;mutex_lock"), 40 * MS);
+    let wakers = of(&panels, "Wakers");
+    assert_eq!((text(wakers, 0, "waker"), number(wakers, 0, "blocked_ns")), ("worker".into(), 40.0 * MS as f64));
+    // Those of the fold, where that is chosen.
+    stage.look.selected = vec![Some(rows(blocked).ids[rest.row])];
+    let panels = stage.panels();
+    assert_eq!(number(of(&panels, "Wakers of what waits for work"), 0, "blocked_ns"), 100.0 * MS as f64);
+}
+
+/// Where next to nothing held anybody up, what waits for work comes first.
+#[test]
+fn an_idle_program_shows_that_it_waits_for_work() {
+    let mut stage = stage();
+    sleeps(&mut stage, 0, SERVER, 1, POLL);
+    sleeps(&mut stage, 0, WORKER, 1, LOCK);
+    wakes(&mut stage, MS, SERVER, 0, UNLOCK, WORKER);
+    stage.until(1000 * MS);
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    let printed = blocked.to_text();
+    let rows: Vec<&str> = printed.lines().skip(2).collect();
+    assert!(rows[0].ends_with("waiting for work: 1 thread") && rows[1].contains("mutex_lock"), "{printed}");
+    assert_eq!(rows.len(), 2, "{printed}");
+}
+
+/// A thread that is still blocked counts up to now, in each interval with its part.
+#[test]
+fn a_wait_that_has_not_ended_counts_up_to_now() {
+    let mut stage = stage();
+    sleeps(&mut stage, 0, SERVER, 2, READ);
+    stage.until(30 * MS);
+    let figure =
+        |stage: &mut Stage, title: &str, column: &str| number(of(&stage.panels(), title), 0, column) / MS as f64;
+    assert_eq!(
+        (figure(&mut stage, "Blocked", "blocked_ns"), figure(&mut stage, "Under way", "so_far_ns")),
+        (30.0, 30.0)
+    );
+    stage.reset();
+    stage.until(50 * MS);
+    assert_eq!(
+        (figure(&mut stage, "Blocked", "blocked_ns"), figure(&mut stage, "Under way", "so_far_ns")),
+        (20.0, 50.0)
+    );
+    wakes(&mut stage, 60 * MS, WORKER, SOFTIRQ, DISK, SERVER);
+    let panels = stage.panels();
+    assert_eq!(number(of(&panels, "Blocked"), 0, "blocked_ns"), 30.0 * MS as f64);
+    assert!(rows(of(&panels, "Under way")).ids.is_empty());
+}
+
+/// Recordings may have both records of a wake-up: the one that the waker made counts.
+#[test]
+fn a_wake_up_is_counted_once() {
+    for unit in ["offcpu", "wakeups"] {
+        let mut stage = sched(unit, &[]);
+        stage.second(1, "sched:sched_waking", 77);
+        sleeps(&mut stage, 0, SERVER, 1, LOCK);
+        // The CPU that gets the thread finishes its wake-up; the other record came first.
+        for (event, by, at) in [(77, WORKER, 10), (1, CLIENT, 11)] {
+            stage.call(by.0, by.2);
+            let hit = Sample { event, tid: by.0, pid: by.1, ..stage.hit(1, at * MS) };
+            stage.give(hit, &[Value::T("server"), Value::N(30), Value::N(0)]);
+        }
+        let panels = stage.panels();
+        let (panel, waker) = if unit == "offcpu" { ("Blocked", "wakers") } else { ("Who wakes", "waker") };
+        let panel = of(&panels, panel);
+        assert!(text(panel, 0, waker).starts_with("worker"), "{unit}");
+        assert_eq!((rows(panel).ids.len(), number(panel, 0, "times")), (1, 1.0), "{unit}");
+    }
+}
+
+/// An interrupt is one waker, whatever task it interrupts.
+#[test]
+fn interrupts_are_one_waker_whoever_they_interrupt() {
+    let mut stage = sched("wakeups", &["-g"]);
+    stage.event(3, "block:block_rq_complete", &["unsigned int dev"], "\"\"");
+    for on in 100..110 {
+        let neighbour: Thread = (on, on, "neighbour");
+        let at = u64::from(on as u32) * 10 * MS;
+        wakes(&mut stage, at, neighbour, HARDIRQ, TIMER, SERVER);
+        wakes(&mut stage, at + MS, neighbour, SOFTIRQ, PACKET, SERVER);
+        stage.flags = SOFTIRQ;
+        let hit = stage.hit(3, at + 2 * MS);
+        stage.give(hit, &[Value::N(254 << 20)]);
+        wakes(&mut stage, at + 2 * MS, neighbour, SOFTIRQ, DISK, SERVER);
+    }
+    let panels = stage.panels();
+    let pairs = of(&panels, "Who wakes whom");
+    let row = |at: usize| (text(pairs, at, "waker"), text(pairs, at, "context"), number(pairs, at, "times"));
+    assert_eq!(
+        [row(0), row(1), row(2)],
+        [("254:0, interrupt", "softirq"), ("network, softirq", "softirq"), ("timer", "interrupt")]
+            .map(|(waker, context)| (waker.to_owned(), context.to_owned(), 10.0))
+    );
+    assert_eq!(rows(pairs).ids.len(), 3);
+}

@@ -13,8 +13,8 @@ use crate::record::open_spans::{OpenSpans, ThreadChange};
 use super::kit::sched::{self, SchedEvent, SchedReader, Wakeup};
 use super::kit::waits::{Sleep, WaitClass};
 use super::kit::{
-    Alike, Before, ByContainer, Context, Event, EventRequest, Lost, Moment, Programs, Sample, Sees, Settings, Spec, Stats,
-    ThreadChoice, Unit, Waker, WakerReader, WakerStacks,
+    Alike, Before, ByContainer, Context, Event, EventRequest, Lost, Moment, Programs, Sample, Sees, Settings, Spec,
+    Stats, ThreadChoice, Unit, Waker, WakerReader, WakerStacks,
 };
 use waits::{Place, Spot};
 

@@ -14,8 +14,8 @@ use crate::session::DsoKind;
 use super::kit::columns::{by_weight, id, text, time};
 use super::kit::sched::{self, SchedEvent, SchedReader, WakeContext, Wakeup};
 use super::kit::{
-    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, Unit, Waker,
-    WakerReader, WakerStacks, latency,
+    Context, Event, EventRequest, Grid, Lost, Moment, Sample, Sees, Settings, Sheet, Spec, Stats, ThreadChoice, Unit,
+    Waker, WakerReader, WakerStacks, latency,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -77,7 +77,12 @@ impl Wakeups {
     }
 
     /// Pairs with the waker in words.
-    fn named<K: Ord>(&mut self, at: &Moment<'_>, by_comm: bool, key: impl Fn(Arc<str>, &Pair) -> K) -> BTreeMap<K, Stats> {
+    fn named<K: Ord>(
+        &mut self,
+        at: &Moment<'_>,
+        by_comm: bool,
+        key: impl Fn(Arc<str>, &Pair) -> K,
+    ) -> BTreeMap<K, Stats> {
         let pairs = std::mem::take(&mut self.pairs);
         let mut all: BTreeMap<K, Stats> = BTreeMap::new();
         for (pair, stats) in &pairs {

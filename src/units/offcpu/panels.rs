@@ -99,7 +99,9 @@ impl OffCpu {
         let (idle, held): (Vec<SiteRow>, Vec<SiteRow>) =
             by_class.into_iter().map(row).partition(|(_, _, class, _)| *class == WaitClass::Work);
         let [mut list, idle] = [held, idle].map(|mut list| {
-            arrange(&mut list, |a, b| b.3.blocked.sum.cmp(&a.3.blocked.sum).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2))));
+            arrange(&mut list, |a, b| {
+                b.3.blocked.sum.cmp(&a.3.blocked.sum).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2)))
+            });
             list
         });
         let row = list.len();
@@ -144,8 +146,7 @@ impl OffCpu {
 
     /// The threads that are blocked now, the longest first; those that wait for work come last.
     pub(super) fn under_way(waits: &[Wait]) -> Panel {
-        let mut list: Vec<(&Wait, UnderWay)> =
-            waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
+        let mut list: Vec<(&Wait, UnderWay)> = waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
         let is_work = |wait: &Wait| wait.class == WaitClass::Work;
         arrange(&mut list, |(a, so_far_a), (b, so_far_b)| {
             (is_work(a), so_far_b.ns, a.tid).cmp(&(is_work(b), so_far_a.ns, b.tid))
@@ -196,7 +197,8 @@ impl OffCpu {
         let word = |text: &str| Name { text: text.into(), kind: DsoKind::Unknown, dso: "".into() };
         let (mut blocked, mut both) = (Vec::new(), Vec::new());
         for wait in waits {
-            let mut one = Stack::of(wait.comm.clone(), self.places.frames(at, wait.spot), (wait.stats.sum, wait.stats.n));
+            let mut one =
+                Stack::of(wait.comm.clone(), self.places.frames(at, wait.spot), (wait.stats.sum, wait.stats.n));
             let mut cold = one.clone();
             cold.frames.insert(1, word("off CPU"));
             if wait.class == WaitClass::Work {

@@ -14,6 +14,7 @@ use rustix::thread::{
 };
 
 use super::limits::{CAP_BPF, CAP_PERFMON, CAP_SYSLOG, Rights};
+use super::procfs;
 
 /// A capability that sampling wants, which opens nobody's files (capabilities(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,9 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
         false => format!("Run as root, or {sysctl}, or {}", setcap()),
     };
     match restrict {
+        _ if !procfs::is_mounted() => {
+            ("/proc, which has kernel addresses, is not mounted".to_owned(), "mount -t proc proc /proc".to_owned())
+        }
         _ if rights.kernel_names() => (
             "kernel addresses are hidden, although this user may see them on a machine of its own".to_owned(),
             "Run as root outside of the container.".to_owned(),

@@ -57,6 +57,14 @@ pub(crate) struct GoTable {
     base: usize,
 }
 
+/// A place in a program's source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GoPlace<'a> {
+    pub(crate) function: &'a [u8],
+    /// The file and the line, where they are known.
+    pub(crate) line: Option<(&'a [u8], u32)>,
+}
+
 impl GoTable {
     /// The table of a file, if it is a Go program's. One without sections is searched for it.
     pub(crate) fn of(file: &Elf<'_>, bytes: &Bytes) -> Option<Self> {
@@ -190,7 +198,7 @@ impl GoTable {
     }
 
     /// The function, the file and the line of an address as linked.
-    pub(crate) fn place(&self, address: u64) -> Option<(&[u8], Option<(&[u8], u32)>)> {
+    pub(crate) fn place(&self, address: u64) -> Option<GoPlace<'_>> {
         let (mut low, mut high) = (0, self.functions);
         if address >= self.end()? {
             return None;
@@ -202,7 +210,7 @@ impl GoTable {
         }
         let (start, function) = self.entry(low.checked_sub(1)?)?;
         let name = self.text_at(self.names, self.described(function, 0)?);
-        Some((name, self.line(function, address.wrapping_sub(start))))
+        Some(GoPlace { function: name, line: self.line(function, address.wrapping_sub(start)) })
     }
 
     fn line(&self, function: usize, into: u64) -> Option<(&[u8], u32)> {

@@ -17,7 +17,7 @@ use super::demangle::{NameForm, demangle};
 use super::door::Namers;
 use super::dwarf_cost::{self, UNREAD};
 use super::elf::{self, Segments};
-use super::go_table::GoTable;
+use super::go_table::{GoPlace, GoTable};
 use super::guard::guarded;
 use super::options::{MAX_FILES, SymbolOptions};
 use super::problem::Problem;
@@ -166,10 +166,10 @@ impl OneFile {
     /// The functions at an address as linked, innermost first.
     fn places(&mut self, address: u64, form: NameForm) -> Vec<InlinedFrame> {
         let files = &mut self.files;
-        if let Some((name, line)) = self.go.as_ref().and_then(|go| go.place(address)) {
+        if let Some(GoPlace { function, line }) = self.go.as_ref().and_then(|go| go.place(address)) {
             let line =
                 line.map(|(file, line)| SourceLine { file: shared(files, &String::from_utf8_lossy(file)), line });
-            return vec![InlinedFrame { function: Some(demangle(name, form).into()), line }];
+            return vec![InlinedFrame { function: Some(demangle(function, form).into()), line }];
         }
         let Some(parsed) = &self.parsed else { return Vec::new() };
         parsed.with_dependent(|sections, context| {

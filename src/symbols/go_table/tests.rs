@@ -104,9 +104,9 @@ fn functions_and_lines_of_each_layout() {
         let (main, hot) = (Some((0, 0x40, &b"main.main"[..])), Some((0x40, 0x90, &b"main.hot"[..])));
         assert_eq!([0, 0x3f, 0x40, 0x8f, 0x90].map(of), [main, main, hot, hot, None], "{layout:?}");
         let place = |at: u64| table.place(TEXT + at);
-        let name = |at: u64| place(at).map(|(name, _)| name);
+        let name = |at: u64| place(at).map(|place| place.function);
         assert_eq!([0, 0x41, 0x90].map(name), [Some(&b"main.main"[..]), Some(b"main.hot"), None], "{layout:?}");
-        let line = |at: u64| place(at).and_then(|(_, line)| line);
+        let line = |at: u64| place(at).and_then(|place| place.line);
         let told = layout != Layout::Go12;
         let want = |line: u32| told.then_some((&b"/src/hot.go"[..], line));
         assert_eq!([0x40, 0x4f, 0x50, 0x8f].map(line), [7, 7, 9, 9].map(want), "{layout:?}");

@@ -97,8 +97,13 @@ impl Gates<'_> {
         std::fs::write(self.file(name), "").expect("written");
     }
 
+    /// True once a command is here.
+    pub fn is_here(&self, name: &str) -> bool {
+        self.0.join(name).exists()
+    }
+
     /// Waits until a command is here.
     pub fn until(&self, name: &str) {
-        until(name, || self.0.join(name).exists());
+        until(name, || self.is_here(name));
     }
 }

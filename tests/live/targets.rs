@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::common::process::{Gates, Running, events, ran, until};
 use crate::common::session::Session;
@@ -14,8 +15,8 @@ use crate::common::{allowed, installed, is_root, program, run, skipped, traced};
 const BUSY: &str = "busy-beside";
 /// Whose it is where that may be chosen: nobody else's.
 const USER: u32 = 61_234;
-/// The command, which is busy for a while.
-const COMMAND: [&str; 3] = ["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; sleep 0.3"];
+/// How long the busy process runs on a CPU while a recording lasts.
+const SHARE: Duration = Duration::from_millis(60);
 
 /// A busy process in a group of its own, where one can be made.
 struct Scene {
@@ -71,21 +72,52 @@ impl Scene {
         targets
     }
 
-    /// Records with some options of either program; without a command until it is told to end.
-    fn record(&self, mut recorder: Command, options: &[String], command: &[&str]) -> PathBuf {
+    /// Waits until the busy process has run for its share, however many others want the CPUs.
+    fn runs(&self) {
+        let then = ran(self.busy.pid());
+        until("it has run", || ran(self.busy.pid()) > then + SHARE);
+    }
+
+    /// Runs a program with a command that is busy for a while and ends once the busy process has run next to it.
+    fn beside_a_command(&self, mut program: Command) -> std::process::Output {
+        let gates = tempfile::tempdir().expect("a folder");
+        let gates = Gates(gates.path());
+        let command = format!(
+            "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; {}; {}",
+            gates.here("begun"),
+            gates.wait("ended")
+        );
+        program.args(["--", "sh", "-c", &command]);
+        std::thread::scope(|scope| {
+            let output = scope.spawn(move || run(&mut program));
+            until("the command has begun", || gates.is_here("begun") || output.is_finished());
+            self.runs();
+            gates.open("ended");
+            output.join().expect("it ran")
+        })
+    }
+
+    /// Starts a recording with either program and some options.
+    fn recorder(&self, mut program: Command, options: &[String]) -> (Command, PathBuf) {
         let file = self.dir.path().join("x.data");
-        recorder.args(["record", "-q", "-e", "cpu-clock", "-o"]).arg(&file).args(options);
-        recorder.arg("--").args(command).stdout(Stdio::null());
-        if command.is_empty() {
-            let recorder = recorder.spawn().expect("it runs");
-            let pid = recorder.id().to_string();
-            until("it measures", || crate::common::process::has_events(recorder.id()));
-            std::thread::sleep(std::time::Duration::from_millis(400));
-            run(Command::new("kill").args(["-INT", &pid]));
-            assert!(Running(recorder).0.wait().expect("it ends").success(), "{options:?}");
-        } else {
-            run(&mut recorder);
-        }
+        program.args(["record", "-q", "-e", "cpu-clock", "-o"]).arg(&file).args(options).stdout(Stdio::null());
+        (program, file)
+    }
+
+    /// Records without a command until the busy process has run.
+    fn record_alone(&self, options: &[String]) -> PathBuf {
+        let (mut recorder, file) = self.recorder(program(), options);
+        let mut recorder = Running(recorder.spawn().expect("it runs"));
+        until("it measures", || crate::common::process::has_events(recorder.pid()));
+        self.runs();
+        run(Command::new("kill").args(["-INT", &recorder.pid().to_string()]));
+        assert!(recorder.0.wait().expect("it ends").success(), "{options:?}");
+        file
+    }
+
+    fn record_beside_a_command(&self, program: Command, options: &[String]) -> PathBuf {
+        let (recorder, file) = self.recorder(program, options);
+        self.beside_a_command(recorder);
         file
     }
 }
@@ -119,15 +151,15 @@ fn who_was_chosen_is_recorded_beside_a_command() {
     let scene = Scene::set();
     let mut faults = Vec::new();
     for (options, chosen) in scene.targets() {
-        let alone = samples(&scene.record(program(), &options, &[]), BUSY);
-        let file = scene.record(program(), &options, &COMMAND);
+        let alone = samples(&scene.record_alone(&options), BUSY);
+        let file = scene.record_beside_a_command(program(), &options);
         let (busy, command) = (samples(&file, BUSY), samples(&file, "sh"));
         if alone == 0 || (busy > 0) != chosen || !chosen && command == 0 {
             faults.push(format!("{options:?}: {alone} samples alone, {busy} and {command} beside a command"));
         }
         if installed("perf") {
             let own = begins_with_exec(&file);
-            let perf = begins_with_exec(&scene.record(Command::new("perf"), &options, &COMMAND));
+            let perf = begins_with_exec(&scene.record_beside_a_command(Command::new("perf"), &options));
             if own != perf {
                 faults.push(format!("{options:?}: begins with the exec: {own}, of perf {perf}"));
             }
@@ -145,8 +177,8 @@ fn other_events_begin_beside_a_command_too() {
     let file = scene.dir.path().join("x.data");
     for options in [["-e", "sched:sched_stat_runtime"], ["--call-graph", "fp"], ["-e", "task-clock"]] {
         let mut command = program();
-        command.args(["record", "-q", "-p", &pid, "-o"]).arg(&file).args(options).args(["--", "sleep", "0.5"]);
-        run(&mut command);
+        command.args(["record", "-q", "-p", &pid, "-o"]).arg(&file).args(options);
+        scene.beside_a_command(command);
         assert!(samples(&file, BUSY) > 0, "{options:?}");
     }
 }
@@ -177,7 +209,7 @@ fn the_events_of_a_process_that_comes_later_are_told_apart() {
             of_user("sh", &["-c", "while :; do i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; sleep 0.01; done"]);
         until("it is measured", || events(recorder.pid()) > before);
         let then = ran(later.pid());
-        until("it has run", || ran(later.pid()) > then + std::time::Duration::from_millis(200));
+        until("it has run", || ran(later.pid()) > then + SHARE);
         gates.open("ended");
         assert!(recorder.0.wait().expect("it ends").success());
         let mut readers = vec![program()];
@@ -209,7 +241,9 @@ fn units_measure_who_was_chosen_beside_a_command() {
             continue;
         }
         let options = options.iter().map(|word| word.replace("-G", "--cgroups"));
-        let out = run(program().args(["profile", "--batch"]).args(options.clone()).arg("--").args(COMMAND));
+        let mut unit = program();
+        unit.args(["profile", "--batch"]).args(options.clone());
+        let out = scene.beside_a_command(unit);
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         if text.contains(BUSY) != chosen || !text.contains('%') {
             faults.push(format!("{:?}: {text}", options.collect::<Vec<_>>()));

@@ -225,13 +225,13 @@ impl WakePath {
         let first = |list: &[&str]| kernel.iter().position(|name| list.contains(name));
         let innermost = [TIMERS, DISKS, NETWORK, OTHER_CPU].map(first);
         let at = innermost.iter().flatten().min();
-        let source = at.and_then(|at| {
+        let source = at.map(|at| {
             let is = |place: usize| innermost[place] == Some(*at);
             match () {
-                () if is(0) => Some(Source::Timer),
-                () if is(1) => Some(Source::Disk),
-                () if is(2) => Some(Source::Network { local: is_local(&kernel[*at..]) }),
-                () => Some(Source::OtherCpu),
+                () if is(0) => Source::Timer,
+                () if is(1) => Source::Disk,
+                () if is(2) => Source::Network { local: is_local(&kernel[*at..]) },
+                () => Source::OtherCpu,
             }
         });
         let makes_room = first(MAKES_ROOM).is_some();

@@ -26,7 +26,7 @@ pub(super) const SPEC: Spec = Spec {
            without a sector are left out. Requests that complete without having been issued to the driver are \
            counted by the stages that they had. Some kernels do not report every completion (of those that interrupt \
            an idle CPU): issued requests that the disk does not have any more, by /sys/block/DISK/inflight, count as \
-           never completed; of a recording, those that take longer than a second and ten times the slowest.",
+           never completed; of a recording, those that take ten times as long as the slowest one that completed.",
     example: "perfprof-tui blktrace -d sda --than 20ms",
     output: "\
 $ perfprof-tui blktrace --batch --duration 2
@@ -53,7 +53,7 @@ const ISSUE: usize = 2;
 /// `block_rq_requeue`: the driver gives a request back, which is issued again.
 const REQUEUE: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// The shortest time after which a request may count as never completed, where the disk says that it has fewer.
+/// The shortest time after which a request may count as never completed, where others were seen to complete.
 const SOONEST: u64 = SECOND / 20;
 /// Requests that may be under way.
 const MAX_OPEN: usize = 1 << 18;
@@ -114,6 +114,11 @@ struct Request {
 }
 
 impl Request {
+    /// True if its sector tells it from others. All flushes have the same one, and several may be under way.
+    fn has_place(&self) -> bool {
+        self.bytes > 0
+    }
+
     /// True if it is at the disk, as far as anybody knows.
     fn is_at_disk(&self) -> bool {
         self.issued && self.counts && !self.overdue
@@ -212,7 +217,7 @@ impl BlkTrace {
         }
         // The old request for this sector was merged with another one, or its completion was not seen.
         if request.issued && request.counts {
-            self.replaced += 1;
+            self.replaced += u64::from(request.has_place());
             self.queue(dev, if request.overdue { 0 } else { -1 }, hit.time);
         }
         None
@@ -239,7 +244,8 @@ impl BlkTrace {
     /// Requests that are at each disk, as far as their records tell, and those that never completed.
     fn under_way(&self) -> (u64, u64) {
         let requests = || self.open.iter().map(|(_, span)| &span.with);
-        let overdue = requests().filter(|request| request.issued && request.counts && request.overdue).count() as u64;
+        let is_missing = |request: &&Request| request.overdue && request.issued && request.counts && request.has_place();
+        let overdue = requests().filter(is_missing).count() as u64;
         (requests().filter(|request| request.is_at_disk()).count() as u64, self.replaced + overdue)
     }
 
@@ -251,7 +257,7 @@ impl BlkTrace {
         let mut at_disk: BTreeMap<i64, u64> = BTreeMap::new();
         for ((dev, sector), span) in self.open.iter().filter(|(_, span)| span.with.is_at_disk()) {
             *at_disk.entry(*dev).or_default() += 1;
-            let soonest = if slowest > 0 && self.inflight.contains_key(dev) { SOONEST } else { SECOND };
+            let soonest = if slowest > 0 { SOONEST } else { SECOND };
             if span.took(now) > slowest.max(soonest) {
                 old.entry(*dev).or_default().push((span.since, *sector));
             }

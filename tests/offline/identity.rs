@@ -2,6 +2,7 @@
 //! by record.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,14 +51,15 @@ impl Made {
         self.event.layout().encode_trailer(&id)
     }
 
-    fn map(&mut self, time: u64, start: u64, len: u64, pgoff: u64, file: FileId, flags: u32, name: &str) {
+    fn map(&mut self, time: u64, code: Range<u64>, pgoff: u64, file: FileId, flags: u32, name: &str) {
+        let (start, len) = (code.start, code.end - code.start);
         let map = Mmap { pid: PID, tid: PID, start, len, pgoff, file, prot: 5, flags, name: name.as_bytes() };
         let trailer = self.trailer(PID, time);
         map.encode(&mut self.out, &trailer).expect("fits");
     }
 
     fn anonymous(&mut self, time: u64, len: u64) {
-        self.map(time, CODE, len, 0, FileId::None, PRIVATE, "//anon");
+        self.map(time, CODE..CODE + len, 0, FileId::None, PRIVATE, "//anon");
     }
 
     /// A thread begins (7, FORK) or ends (4, EXIT).
@@ -168,7 +170,7 @@ fn a_jits_address_has_the_name_of_its_time() {
     let dump = Dump::new().load(1000, first, "func_a").load(2000, first, "func_b").load(1000, second, "moved");
     let dump = dump.moved(2500, second, third).load(1000, CODE + 0x400, "alone").write(dir.path());
     let mut made = Made::new();
-    made.map(910, BASE, 0x1000, 0, FileId::None, PRIVATE, &dump.to_string_lossy());
+    made.map(910, BASE..BASE + 0x1000, 0, FileId::None, PRIVATE, &dump.to_string_lossy());
     made.anonymous(920, 0x10000);
     made.samples(1500, PID, first + 4, 10);
     made.samples(1600, PID, second + 4, 3);
@@ -206,7 +208,7 @@ fn a_program_that_was_changed_since_is_not_believed() {
     let dir = tempfile::tempdir().expect("dir");
     let (path, id) = spin(dir.path());
     let mut made = Made::new();
-    made.map(10, BASE + 0x1000, 0x1000, 0x1000, id, PRIVATE, &path.to_string_lossy());
+    made.map(10, BASE + 0x1000..BASE + 0x2000, 0x1000, id, PRIVATE, &path.to_string_lossy());
     made.samples(20, PID, ALPHA + 4, 7);
     let recording = dir.path().join("a.data");
     let named = rows(&[("burn_alpha", 7)]);
@@ -237,7 +239,7 @@ fn a_process_goes_on_without_its_first_thread() {
     let dir = tempfile::tempdir().expect("dir");
     let (path, id) = spin(dir.path());
     let mut made = Made::new();
-    made.map(10, BASE + 0x1000, 0x1000, 0x1000, id, PRIVATE, &path.to_string_lossy());
+    made.map(10, BASE + 0x1000..BASE + 0x2000, 0x1000, id, PRIVATE, &path.to_string_lossy());
     made.task(7, 20, PID + 1);
     made.task(7, 21, PID + 2);
     made.task(4, 30, PID);
@@ -275,7 +277,7 @@ fn a_map_is_of_its_process_alone_and_of_all_its_code() {
     let mut made = Made::new();
     made.anonymous(1_000, 0x1000);
     // A file that others see what is written to, deleted or not.
-    made.map(1_001, BASE, 0x1000, 0, FileId::None, SHARED, "/memfd:jit-cache (deleted)");
+    made.map(1_001, BASE..BASE + 0x1000, 0, FileId::None, SHARED, "/memfd:jit-cache (deleted)");
     made.samples(2_000, PID, CODE + 4, 3);
     made.samples(2_100, PID, BASE + 4, 2);
     let named = rows(&[("jitted", 3), ("written", 2)]);

@@ -7,13 +7,14 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::engine::{IntakeOptions, offline};
 use perfprof_tui::export::folded;
-use perfprof_tui::query::range;
+use perfprof_tui::query::time_range::{TimeRange, Timeline};
 use perfprof_tui::source::text::{self, TextSource};
 use perfprof_tui::symbols::SymbolOptions;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = range::parse(text, 10, 1_000_000);
+        let on = Timeline::new((10, 1_000_000), 1_795_692_720_000_000_000, 10);
+        let _ = TimeRange::parse(text).map(|list| list.iter().map(|range| range.resolve(&on)).count());
     }
     let Some(format) = text::sniff(bytes) else { return };
     let reader = Box::new(Cursor::new(bytes.to_vec()));

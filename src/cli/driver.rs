@@ -18,7 +18,7 @@ use crate::units::kit::{Settings, Spec};
 
 use super::args::{NameArgs, Recording};
 use super::export::save_again;
-use super::snapshot::{free_name, save};
+use super::snapshot::{free_name, save, save_figures};
 use super::{open, output, signals};
 
 /// Does the interface's work with files, beside the running session.
@@ -50,6 +50,8 @@ impl Driver for SessionDriver {
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
         let path = path.or_else(|| self.name.clone()).unwrap_or_else(|| free_name(Path::new(""), "perfprof-"));
         let (reply, moments) = crossbeam_channel::bounded(1);
+        let (figures_reply, figures) = crossbeam_channel::bounded(1);
+        engine.send(Request::UnitFigures(figures_reply));
         let recording = self.recording.clone();
         if recording.is_none() {
             engine.send(Request::Save(reply));
@@ -61,6 +63,7 @@ impl Driver for SessionDriver {
             .iter()
             .map(|mark| TimeMark { at: mark.at.saturating_add(answer.start), ..mark.clone() })
             .collect();
+        let start = (answer.wall_start, answer.start);
         let work = move || {
             let saved = match recording {
                 Some(files) => save_again(&files, &path, range, &marks),
@@ -69,6 +72,11 @@ impl Driver for SessionDriver {
                     Err(_) => Err("the session has ended".to_owned()),
                 },
             };
+            let figures = figures.recv().unwrap_or_default();
+            let saved = saved.and_then(|samples| {
+                let units = save_figures(&figures, &path, start)?;
+                Ok(if units.is_empty() { samples } else { format!("saved {units}; {samples}") })
+            });
             let _ = outside.send(OutsideEvent::Saved(saved));
         };
         self.beside("save", work);

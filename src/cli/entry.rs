@@ -7,14 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::kernel::privilege;
-use crate::lang::nearest_hint;
-
 use crate::source::live::by_name::NamedProcesses;
 use crate::ui::view::units::state::quoted;
 
 use super::perf_commands::{self, Meant};
 use super::spelling::{self, Named};
-use super::{usage, usdt};
+use super::{answers, usage, usdt};
 
 /// The words as the parser takes them; what cannot be meant is said.
 pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<OsString>> {
@@ -80,10 +78,7 @@ fn placed(words: Vec<OsString>, parser: &clap::Command) -> anyhow::Result<Vec<Os
         anyhow::bail!(instead);
     }
     let names = parser.get_subcommands().map(clap::Command::get_name);
-    let hint = nearest_hint(&typed, names.filter(|name| !name.is_empty()));
-    Err(usage(format!(
-        "no command, no file and no program is called {typed}{hint}\nperfprof-tui --help lists the commands"
-    )))
+    Err(usage(answers::about(&typed, names.filter(|name| !name.is_empty()))))
 }
 
 /// Marks where the program begins that a command of perf's runs: by the first word that is no option's. Commands that

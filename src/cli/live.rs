@@ -13,7 +13,8 @@ use crate::filter::KnownFields;
 use crate::ingest::tracepoints;
 use crate::kernel::spawn::{Fate, Output};
 use crate::panel::top::Field;
-use crate::query::{ColumnKey, range};
+use crate::query::ColumnKey;
+use crate::query::time_range::TimeRange;
 use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::NameForm;
@@ -176,7 +177,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     need_cursor()?;
     filter_of(view.filter.as_deref(), KnownFields::Any)?;
     if let Some(time) = &view.time {
-        let list = range::parse(time, 0, 1).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
+        let list = TimeRange::parse(time).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
         if list.len() != 1 {
             return Err(usage(format!("--time {time}: one range at a time")));
         }

@@ -2,6 +2,7 @@
 //! only folder that prints, and the only one that sees both engine and screen.
 
 pub(crate) mod annotate;
+mod answers;
 mod appearance;
 mod archive;
 pub mod args;

@@ -12,7 +12,7 @@ use crate::filter::{Filter, KnownFields};
 use crate::kernel::attr::{Flag, sample};
 use crate::kernel::privilege;
 use crate::perfdata::EventDesc;
-use crate::query::range;
+use crate::query::time_range::{RangeError, TimeRange, Timeline};
 use crate::session::hosts::PerHost;
 use crate::source::hosts::SourceHost;
 use crate::source::{Batch, Info, Progress, Source, SourceError, recording};
@@ -219,7 +219,8 @@ pub(crate) fn filter_of(text: Option<&str>, known: KnownFields<'_>) -> anyhow::R
 impl SampleSelection {
     /// Finds what is wrong with them before anything is read; which fields there are is not known yet.
     pub(crate) fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
-        self.parse(KnownFields::Any, 0, (0, 1))
+        let clause = self.time.as_deref().map(|time| TimeRange::parse(time).map(|_| "time >= 0".to_owned()));
+        self.parse(KnownFields::Any, clause.transpose())
     }
 
     /// All options as one filter for a recording.
@@ -230,19 +231,23 @@ impl SampleSelection {
             return Err(usage("--cpu: the recording does not say on which CPUs its samples were"));
         }
         let span = core.profile.span().unwrap_or((core.start, core.start));
-        self.parse(KnownFields::These(&loaded.fields()), core.start, span)
+        let on = Timeline::new(span, core.told.wall_start(core.start), core.start);
+        let clause = self.time.as_deref().map(|time| time_clause(time, core.start, &on));
+        self.parse(KnownFields::These(&loaded.fields()), clause.transpose())
     }
 
-    /// `span` is the time of the first and last sample, `start` the session's start, from which filters count.
-    fn parse(&self, known: KnownFields<'_>, start: u64, span: (u64, u64)) -> anyhow::Result<Option<Arc<Filter>>> {
+    /// Joins all options; `time` is the clause of `--time`.
+    fn parse(
+        &self,
+        known: KnownFields<'_>,
+        time: Result<Option<String>, RangeError>,
+    ) -> anyhow::Result<Option<Arc<Filter>>> {
         let mut clauses: Vec<String> = clauses_of_lists([&self.comms, &self.dsos, &self.symbols]).collect();
         for (field, list) in [("pid", &self.pid), ("tid", &self.tid), ("cpu", &self.cpu)] {
             clauses.extend(list.as_ref().map(|list| format!("{field} in {list}")));
         }
-        if let Some(time) = &self.time {
-            let clause = time_clause(time, start, span.0, span.1);
-            clauses.push(clause.map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?);
-        }
+        let typed = self.time.as_deref().unwrap_or_default();
+        clauses.extend(time.map_err(|wrong| Usage(format!("--time {typed}: {wrong}")))?);
         if clauses.is_empty() {
             return filter_of(self.filter.as_deref(), known);
         }
@@ -258,13 +263,14 @@ impl SampleSelection {
     }
 }
 
-/// perf's time ranges in the filter language, which counts from the start of the session in nanoseconds.
-fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Result<String, range::RangeError> {
-    let one = |(from, to): (u64, u64)| {
-        format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start))
+/// Ranges of time in the filter language, which counts from the start of the session in nanoseconds.
+fn time_clause(text: &str, start: u64, on: &Timeline) -> Result<String, RangeError> {
+    let one = |range: &TimeRange| {
+        let (from, to) = range.resolve(on)?;
+        Ok(format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start)))
     };
-    let list: Vec<String> = range::parse(text, first, last)?.into_iter().map(one).collect();
-    Ok(format!("({})", list.join(" || ")))
+    let list: Result<Vec<String>, RangeError> = TimeRange::parse(text)?.iter().map(one).collect();
+    Ok(format!("({})", list?.join(" || ")))
 }
 
 #[cfg(test)]
@@ -273,12 +279,14 @@ mod tests {
 
     #[test]
     fn time_ranges_in_perf_spelling() {
-        let clause = |text| time_clause(text, 1_000, 2_000, 12_000);
+        let clause = |text| time_clause(text, 1_000, &Timeline::new((2_000, 12_000), 0, 0));
         assert_eq!(clause("10%-20%").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
         assert_eq!(clause("10%/2").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
         assert_eq!(clause("0.000003,").as_deref(), Ok("((time >= 2000ns && time <= 11000ns))"));
-        for bad in ["x", "5%", "10%/0", "1-2"] {
-            assert_eq!(clause(bad), Err(range::RangeError::NoRange), "{bad}");
+        assert_eq!(clause("-8us,-3us").as_deref(), Ok("((time >= 3000ns && time <= 8000ns))"));
+        for bad in ["x", "5%", "10%/0"] {
+            assert_eq!(clause(bad), Err(RangeError::NoRange), "{bad}");
         }
+        assert_eq!(clause("14:03"), Err(RangeError::NoTimeOfDay));
     }
 }

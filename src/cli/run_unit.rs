@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::engine::headless::{self, IntervalFigures};
 use crate::event::CallGraph;
 use crate::event::spec::LookupPaths;
@@ -19,6 +17,7 @@ use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::spawn::Fate;
 use crate::panel::printable::{EscapeForm, Printable};
 use crate::panel::{Body, Panel};
+use crate::report::unit_figures::{json, stamp, text};
 use crate::source::Source;
 use crate::symbols::SymbolOptions;
 use crate::units::kit::settings::decided_live;
@@ -240,8 +239,8 @@ impl Outputs {
             return Err(usage(format!("--panel: no panel is called so; there are: {}", titles.join(", "))));
         }
         match args.format {
-            Format::Text => self.figures.write(&text(cut, &panels)),
-            Format::Json => self.figures.write_json_line(&json_of(cut, &panels)),
+            Format::Text => self.figures.write(&text(&cut.answer, cut.wall.1, cut.clock.1, &panels)),
+            Format::Json => self.figures.write_json_line(&json(&cut.answer, cut.wall.1, cut.clock, &panels)),
             Format::Csv => self.figures.write(&csv(cut, &panels, first)),
         }
     }
@@ -273,51 +272,9 @@ fn is_wanted(args: &UnitArgs, panel: &Panel) -> bool {
     args.panels.iter().any(|wanted| title.starts_with(&wanted.to_lowercase()))
 }
 
-fn text(cut: &IntervalFigures, panels: &[&Panel]) -> String {
-    let answer = &cut.answer;
-    let seconds = (answer.until.saturating_sub(answer.since)) as f64 / 1e9;
-    let when = if cut.wall.1 > 0 { stamp(cut.wall.1, ' ') } else { format!("{:.6}", cut.clock.1 as f64 / 1e9) };
-    let mut out = format!("{when}  {}  {seconds:.2} s  lost {}\n", answer.name, answer.lost);
-    for panel in panels {
-        out.push('\n');
-        out.push_str(&panel.to_text());
-    }
-    if panels.is_empty() {
-        out.push_str("nothing was seen\n");
-        for panel in answer.panels.iter().filter(|panel| !panel.note.is_empty()) {
-            out.push_str(&format!("! {}\n", crate::panel::text::clean(&panel.note)));
-        }
-    }
-    for note in &answer.notes {
-        out.push_str(&format!("! {}\n", crate::panel::text::clean(note)));
-    }
-    out.push('\n');
-    out
-}
-
-fn json_of(cut: &IntervalFigures, panels: &[&Panel]) -> serde_json::Value {
-    let answer = &cut.answer;
-    json!({
-        "unit": answer.name,
-        "time": cut.wall.1 as f64 / 1e9,
-        "since_ns": cut.clock.0,
-        "until_ns": cut.clock.1,
-        "lost": answer.lost,
-        "notes": answer.notes,
-        "panels": panels.iter().map(|panel| panel.to_json()).collect::<Vec<_>>(),
-    })
-}
-
 /// The first table, each row after the time.
 fn csv(cut: &IntervalFigures, panels: &[&Panel], first: bool) -> String {
     let Some(rows) = panels.iter().find_map(|panel| panel.rows()) else { return String::new() };
     let seconds = if cut.wall.1 > 0 { cut.wall.1 } else { cut.clock.1 } as f64 / 1e9;
     timed_csv(&rows.unfolded_table(), &format!("{seconds:.6}"), first)
-}
-
-/// `2026-03-04 05:06:07` of the local time, the two divided by a character.
-fn stamp(wall: u64, between: char) -> String {
-    let seconds = (wall / 1_000_000_000) as i64;
-    let Some(time) = crate::kernel::local_time(seconds) else { return format!("{seconds}{between}") };
-    time.strftime(&format!("%Y-%m-%d{between}%H:%M:%S")).to_string()
 }

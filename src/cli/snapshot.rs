@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::engine::Snapshot;
+use crate::engine::{Snapshot, UnitAnswer};
 use crate::export::perfdata;
 use crate::kernel::files::unwritten;
-use crate::panel::unit;
+use crate::panel::printable::EscapeForm;
+use crate::panel::{Panel, unit};
+use crate::report::unit_figures;
+
+use super::output;
 
 /// Saves what is held, each machine by itself; the outcome in words.
 pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
@@ -26,6 +30,30 @@ pub(crate) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) ->
     }
     let samples = unit::thousands(samples as u64);
     Ok(format!("saved {samples} samples, {} to {}", unit::bytes(bytes), names.join(" and ")))
+}
+
+/// Saves the figures of units, as text and as JSON, beside the recording of a name; the outcome in words, empty without
+/// units. `start` is when the session began, by the wall's clock and by its own.
+pub(crate) fn save_figures(figures: &[UnitAnswer], path: &Path, start: (u64, u64)) -> Result<String, String> {
+    let mut saved = Vec::new();
+    for (n, answer) in figures.iter().enumerate() {
+        let before = figures[..n].iter().filter(|other| other.name == answer.name).count();
+        let number = if before > 0 { format!("-{}", before + 1) } else { String::new() };
+        let wall = if start.0 > 0 { start.0.saturating_add(answer.until) } else { 0 };
+        let clock = (start.1.saturating_add(answer.since), start.1.saturating_add(answer.until));
+        let shown: Vec<&Panel> = answer.panels.iter().filter(|panel| !panel.is_empty()).collect();
+        let all: Vec<&Panel> = answer.panels.iter().collect();
+        let json = format!("{}\n", unit_figures::json(answer, wall, clock, &all));
+        let text = unit_figures::text(answer, wall, clock.1, &shown);
+        let mut files = Vec::new();
+        for (ending, form, text) in [("txt", EscapeForm::Text, text), ("json", EscapeForm::Json, json)] {
+            let path = path.with_extension(format!("{}{number}.{ending}", answer.name));
+            output::file(&path, Some(form), |out| Ok(out.write_all(text.as_bytes())?)).map_err(|e| e.to_string())?;
+            files.push(format!("{} ({})", path.display(), unit::bytes(text.len() as u64)));
+        }
+        saved.push(format!("figures of {} to {}", answer.name, files.join(" and ")));
+    }
+    Ok(saved.join(", "))
 }
 
 /// `x.data` as `x-HOST.data`. A host's name came from elsewhere: nothing of it leads to another folder.

@@ -150,6 +150,7 @@ impl Events {
                 }),
                 filter: meter.as_ref().and_then(|m| m.state.filter.clone()),
                 texts: Vec::new(),
+                has_durations: false,
                 meter,
             }
         };
@@ -228,6 +229,7 @@ mod tests {
             note: None,
             filter: None,
             texts: Vec::new(),
+            has_durations: false,
             meter,
         };
         let said = |change: &dyn Fn(&mut EventState)| {

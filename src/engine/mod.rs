@@ -125,6 +125,8 @@ pub enum Request {
     UnitOf(Box<Offline>),
     /// A complete copy of the present state, for saving.
     Save(Sender<Box<Snapshot>>),
+    /// The figures of all units, each with all its panels, for saving.
+    UnitFigures(Sender<Vec<UnitAnswer>>),
     /// The end of the session.
     Stop,
 }
@@ -134,14 +136,18 @@ pub enum Request {
 pub enum UnitRequest {
     /// Starts one beside what runs.
     Start(&'static Spec, Settings),
-    /// Ends one.
+    /// Ends one; its figures are kept for a while.
     Stop(u64),
+    /// Lets one that was ended go on, with its figures.
+    Resume(u64),
     /// Which unit is looked at, and what of it; none while another screen is shown.
     Look(Option<(u64, ViewState)>),
     /// Makes the present its baseline, or forgets that.
     Baseline(u64, bool),
-    /// Resets the figures of all units.
+    /// Resets the figures of all units; those before are kept until the next reset.
     Reset,
+    /// Brings the figures before the last reset back.
+    UndoReset,
 }
 
 /// News from the engine to the interface beside answers.

@@ -159,7 +159,15 @@ impl View {
             work.old = Some(Old { stacks: FlameStacks { data: of, fold: then, side }, new, baseline });
         }
         let tasks = task_choices::heaviest(data, &fold);
-        let mut answer = ViewAnswer { total: fold.total(), shown, sides, tasks, ..ViewAnswer::default() };
+        let others = match fold.total().is_zero() && question.filter.is_some() {
+            true => {
+                let mut all = Aggregate::new(question.event, None);
+                all.update(data, times(data, question, until));
+                task_choices::heaviest(data, &all)
+            }
+            false => Vec::new(),
+        };
+        let mut answer = ViewAnswer { total: fold.total(), shown, sides, tasks, others, ..ViewAnswer::default() };
         match (&question.heat, &question.flame) {
             (Some(spec), _) => answer.heat = Some(Arc::new(self.heat(data, question, &fold, spec, until))),
             (None, Some(spec)) => {

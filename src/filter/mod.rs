@@ -119,6 +119,17 @@ impl Filter {
         &self.text
     }
 
+    /// The fields that are compared with a pattern without wildcards, and those patterns.
+    pub(crate) fn plain_globs(&self) -> impl Iterator<Item = (Field, &str)> {
+        self.atoms.iter().filter_map(|atom| match &atom.test {
+            Test::Glob(glob) => {
+                let text = glob.glob().glob();
+                (!text.contains(['*', '?', '[', '{', '\\'])).then_some((atom.field, text))
+            }
+            _ => None,
+        })
+    }
+
     pub(crate) fn atoms(&self) -> &[Atom] {
         &self.atoms
     }

@@ -85,7 +85,11 @@ impl<'t> Grammar<'t> for Clauses<'_> {
     }
 
     fn surplus(&self, piece: Piece<'t>) -> &'static str {
-        if piece.is("&") { "this is written &&" } else { "expected && or || here" }
+        match piece.token {
+            Token::Mark("&") | Token::Word("and" | "AND") => "this is written &&",
+            Token::Word("or" | "OR") => "this is written ||",
+            _ => "expected && or || here",
+        }
     }
 }
 
@@ -110,7 +114,14 @@ impl Clauses<'_> {
             Token::Word("in") => "in",
             _ => {
                 let ops = field.operators().join(", ");
-                return Err(cursor.fault_at(piece, format!("{name} is compared by {ops}")));
+                let why = match piece.token {
+                    Token::Word("contains" | "like" | "has" | "matches") if kind == FieldType::Text => {
+                        format!("this is written {name} ~ \"*word*\"")
+                    }
+                    Token::Word("is" | "eq" | "equals") => format!("this is written {name} =="),
+                    _ => format!("{name} is compared by {ops}"),
+                };
+                return Err(cursor.fault_at(piece, why));
             }
         };
         let values = values(op == "in", cursor)?;
@@ -142,6 +153,9 @@ impl Clauses<'_> {
         };
         let found = known.iter().find(|field| field.name == name);
         found.map(|field| as_field(field.text)).ok_or_else(|| {
+            if name == "not" {
+                return cursor.fault_at(place, "this is written !");
+            }
             if matches!(self.known, KnownFields::Sampling | KnownFields::Kernel(_))
                 && FIELDS.iter().any(|row| row.name == name)
             {

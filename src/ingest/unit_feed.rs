@@ -14,9 +14,12 @@ use crate::units::kit::{
     BoundExpr, Context, CountedEvents, EventRequest, Lost, Moment, Points, Sample, Spec, ThreadNames, Unit, ViewState,
 };
 
+use kept::KeptFigures;
+
 use super::unit_events::shown;
 
 mod binding;
+mod kept;
 
 /// The reason why there are no units of several machines.
 pub(crate) const SEVERAL_HOSTS: &str = "units follow the threads and CPUs of one machine: open its recording alone";
@@ -104,6 +107,7 @@ pub struct Units {
     /// Whether measuring has begun.
     begun: bool,
     next_id: u64,
+    kept: KeptFigures,
     /// Whether points of time and latency are collected, and those that are.
     points: Option<Points>,
 }

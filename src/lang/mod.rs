@@ -2,6 +2,7 @@
 //! place.
 
 mod diagnostic;
+pub mod find;
 pub(crate) mod lex;
 pub(crate) mod parse;
 pub mod quantity;

@@ -161,7 +161,7 @@ impl Profile {
     }
 
     /// Returns true if each period of an event is how long one thing took.
-    pub(crate) fn has_durations(&self, event: u16) -> bool {
+    pub fn has_durations(&self, event: u16) -> bool {
         self.units.get(&event).is_some_and(|(_, durations)| *durations)
     }
 

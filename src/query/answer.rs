@@ -126,6 +126,8 @@ pub struct EventInfo {
     pub filter: Option<String>,
     /// Its fields that hold words, where it is a tracepoint.
     pub texts: Vec<Arc<str>>,
+    /// Whether its samples say how long something took.
+    pub has_durations: bool,
     /// How it is measured right now; none of a recording.
     pub meter: Option<Meter>,
 }
@@ -241,6 +243,8 @@ pub struct ViewAnswer {
     pub beside: Vec<TopLine>,
     /// The tasks that were sampled most.
     pub tasks: Vec<TaskSamples>,
+    /// The tasks of the same time, where no sample passes the filter.
+    pub others: Vec<TaskSamples>,
     /// The flame graph, where the question asks for one.
     pub flame: Option<Arc<Flame>>,
     /// The map of time, where the question asks for one.

@@ -30,7 +30,6 @@ pub mod mode_weights;
 pub mod origins;
 pub(crate) mod parallel;
 pub mod question;
-pub mod range;
 mod row;
 pub mod row_order;
 pub mod search;
@@ -43,6 +42,7 @@ pub mod stack_marks;
 pub(crate) mod staged;
 pub(crate) mod symbol_stacks;
 pub(crate) mod task_choices;
+pub mod time_range;
 pub mod top;
 mod top_n;
 

@@ -18,6 +18,7 @@ const MOST: usize = 300;
 const KEYS: &[ColumnKey] = &[
     ColumnKey::Host,
     ColumnKey::Comm,
+    ColumnKey::Program,
     ColumnKey::Pid,
     ColumnKey::Tid,
     ColumnKey::Cgroup,

@@ -14,3 +14,4 @@ pub mod script;
 pub(crate) mod stdio;
 pub mod tasks;
 pub(crate) mod thread_counts;
+pub(crate) mod unit_figures;

@@ -17,12 +17,13 @@ pub(crate) enum Act {
 pub(crate) type Acts = &'static [(&'static Command, Act)];
 
 /// Lists the commands of a group, of one screen where it is named (`on Flame`): `NAME "name" ["keys"] "what it does"
-/// (argument) => act;`, with `of table` before the arrow where it is about the table's rows.
+/// (argument) => act;`, with `says "words"` before the argument, by which it is found, and with `of table` before the
+/// arrow where it is about the table's rows.
 macro_rules! commands {
     ($list:ident $group:literal on $tab:ident $rows:tt) => { commands!(@rows $list $group Some($crate::ui::tab::Tab::$tab), $rows); };
     ($list:ident $group:literal $rows:tt) => { commands!(@rows $list $group None, $rows); };
     (@rows $list:ident $group:literal $tab:expr, {
-        $($id:ident $name:literal [$($key:literal),*] $doc:literal $(($argument:expr))? $(of $table:ident)? => $act:expr;)*
+        $($id:ident $name:literal [$($key:literal),*] $doc:literal $(says $words:literal)? $(($argument:expr))? $(of $table:ident)? => $act:expr;)*
     }) => {
         $(#[doc = $doc]
         pub static $id: $crate::ui::command::Command = $crate::ui::command::Command {
@@ -31,6 +32,7 @@ macro_rules! commands {
             group: $group,
             tab: $tab,
             doc: $doc,
+            words: concat!($($words)?),
             argument: commands!(@argument $($argument)?),
             of_table: commands!(@table $($table)?),
         };)*

@@ -3,6 +3,7 @@
 
 use crossterm::event::KeyCode;
 
+use crate::lang::find::Findable;
 use crate::ui::tab::Tab;
 
 /// A command.
@@ -17,6 +18,8 @@ pub struct Command {
     pub tab: Option<Tab>,
     /// What it does, in a few words.
     pub doc: &'static str,
+    /// The words of the questions that it answers, by which it is found.
+    pub words: &'static str,
     /// Its argument, where it takes one.
     pub argument: Option<Argument>,
     /// Whether it is about the table's rows, which are not seen on other screens.
@@ -91,6 +94,11 @@ impl Command {
     /// Its argument as it stands behind its name; empty for commands without one.
     pub(crate) fn noun(&self) -> String {
         self.argument.as_ref().map_or_else(String::new, |argument| format!(" {}", argument.noun.to_uppercase()))
+    }
+
+    /// The words by which it is found.
+    pub fn findable(&self) -> Findable<'static> {
+        Findable { name: self.name, words: self.words, about: self.doc }
     }
 
     pub(crate) fn is(&self, other: &Command) -> bool {

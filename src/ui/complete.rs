@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::filter::capture::Subject;
-use crate::filter::{ExpectedToken, FIELDS, Field, KnownFields, TraceField, expected};
+use crate::filter::{ExpectedToken, FIELDS, Field, Filter, KnownFields, TraceField, expected};
 use crate::panel::unit::percent;
 use crate::query::row_order::arrange;
 use crate::query::task_choices::TaskSamples;
-use crate::query::{Answer, ColumnKey, column};
+use crate::query::{Answer, ColumnKey, TopLine, column};
 
 /// The number of completions that are offered.
 const MAX: usize = 12;
@@ -29,6 +29,53 @@ pub(crate) fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec
     };
     let matches = |(text, _): &(String, String)| text.trim_start_matches('"').to_lowercase().starts_with(&typed);
     (all.into_iter().filter(matches).take(MAX).collect(), from)
+}
+
+/// The filter that a word alone may stand for: a name, or the number of a task.
+pub(crate) fn offer(text: &str) -> Option<String> {
+    let word = text.trim();
+    let is_word = |c: char| c.is_alphanumeric() || "_-.:@+/$#%".contains(c);
+    if word.is_empty() || !word.chars().all(is_word) || FIELDS.iter().any(|row| row.name == word) {
+        return None;
+    }
+    Some(match word.parse::<u32>() {
+        Ok(id) => format!("pid == {id} || tid == {id}"),
+        Err(_) => format!("comm == \"{word}\" || program == \"{word}\""),
+    })
+}
+
+/// What to know of a pattern without `*`, which only whole names match: what `*word*` has of what is shown.
+pub(crate) fn narrow_glob(filter: &Filter, answer: &Answer) -> Option<String> {
+    let (field, typed) = filter.plain_globs().next()?;
+    let share: f64 = match field {
+        Field::Sym | Field::Dso => {
+            let name = |line: &TopLine| if field == Field::Sym { line.sym.clone() } else { line.dso.clone() };
+            let lines = answer.view.lines.iter().filter(|line| line.depth == 0 && name(line).contains(typed));
+            lines.map(|line| line.own_percent).sum()
+        }
+        _ => {
+            let key = column::of_field(field)?.key;
+            let has = |task: &&TaskSamples| task.group.get(key).is_some_and(|value| value.text().contains(typed));
+            answer.view.tasks.iter().filter(has).map(|task| task.percent).sum()
+        }
+    };
+    let name = field.row()?.name;
+    Some(format!("~ matches whole names; {name} ~ \"*{typed}*\" has {} of what is shown", percent(share)))
+}
+
+/// The values of a filter's field among tasks, those with the most samples first, as far as they have room.
+pub(crate) fn seen(field: Option<Field>, tasks: &[TaskSamples]) -> Vec<String> {
+    let key = field.and_then(column::of_field).map(|entry| entry.key);
+    let key = key.filter(|key| tasks.iter().any(|task| task.group.get(*key).is_some())).unwrap_or(ColumnKey::Comm);
+    let mut names: Vec<String> = Vec::new();
+    // Idle CPUs are nobody's samples.
+    for task in tasks.iter().filter(|task| task.group.id(ColumnKey::Pid) != Some(0)) {
+        let name = task.group.get(key).map(|value| value.text().into_owned()).unwrap_or_default();
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// Fields that a capture filter may name, with their types, where one may stand.

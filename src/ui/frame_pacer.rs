@@ -65,7 +65,7 @@ impl FramePacer {
         self.lagged += by;
         if self.lagged >= Self::LAGS && !app.context.slow {
             app.context.slow = true;
-            app.say("the terminal lags: two frames a second from now on (:slow changes that)");
+            app.say("the terminal lags: two frames a second from now on (:frame-limit changes that)");
         }
     }
 

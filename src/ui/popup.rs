@@ -2,12 +2,14 @@
 
 use tui_input::Input;
 
+use crate::lang::find::{Findable, nearest_words};
 use crate::panel::top::Field;
 use crate::query::column;
 use crate::query::row_order::arrange;
 use crate::ui::command::{Command, Invocation};
 use crate::ui::fuzzy::Fuzzy;
 use crate::ui::view::annotate::state::Annotated;
+use crate::units::kit::Spec;
 
 /// A popup and its state.
 #[derive(Clone, Debug)]
@@ -55,6 +57,8 @@ pub(crate) fn has_words(text: &str, typed: &str) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) enum PaletteEntry {
     Command(&'static Command),
+    /// An analysis unit that may be started.
+    Unit(&'static Spec),
     Thing {
         /// function, task, event.
         kind: &'static str,
@@ -70,6 +74,7 @@ impl PaletteEntry {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Command(row) => row.name,
+            Self::Unit(spec) => spec.name,
             Self::Thing { name, .. } | Self::Event(_, name) => name,
         }
     }
@@ -77,8 +82,18 @@ impl PaletteEntry {
     pub(crate) fn about(&self) -> &str {
         match self {
             Self::Command(row) => row.doc,
+            Self::Unit(spec) => spec.about,
             Self::Thing { about, .. } => about,
             Self::Event(..) => "show this event",
+        }
+    }
+
+    /// The words by which commands and units are found.
+    fn findable(&self) -> Option<Findable<'static>> {
+        match self {
+            Self::Command(row) => Some(row.findable()),
+            Self::Unit(spec) => Some(spec.findable()),
+            Self::Thing { .. } | Self::Event(..) => None,
         }
     }
 }
@@ -88,44 +103,69 @@ impl PaletteEntry {
 pub(crate) struct Palette {
     pub(crate) input: Input,
     pub(crate) cursor: usize,
-    /// Commands, then things of the session.
+    /// Commands, units, then things of the session.
     entries: Vec<PaletteEntry>,
+    /// Finds the command that a word begins, under its own name or another.
+    begins: Option<FindCommand>,
 }
+
+/// Finds the command that a word begins, with the first word of its argument where the name stands for that, too.
+pub(crate) type FindCommand = fn(&str) -> Option<(&'static Command, &'static str)>;
 
 impl Palette {
     /// A palette that finds these, commands before things that match as well.
-    pub(crate) fn over(entries: Vec<PaletteEntry>) -> Self {
-        Self { entries, ..Self::default() }
+    pub(crate) fn over(entries: Vec<PaletteEntry>, begins: FindCommand) -> Self {
+        Self { entries, begins: Some(begins), ..Self::default() }
     }
 
-    /// The entries that match what is typed, best first; commands come before things that match as well.
+    /// The entries that match what is typed, best first, or those nearest to it.
     pub(crate) fn matches(&self) -> Vec<PaletteEntry> {
         let typed = self.input.value().trim();
+        let exact = self.matching(typed);
+        match (exact.is_empty(), self.nearest().first()) {
+            (true, Some(word)) => self.matching(word),
+            _ => exact,
+        }
+    }
+
+    /// The words nearest to what is typed where nothing matches that.
+    pub(crate) fn nearest(&self) -> Vec<String> {
+        let typed = self.input.value().trim();
+        match self.matching(typed).is_empty() {
+            true => nearest_words(typed, self.entries.iter().filter_map(PaletteEntry::findable)),
+            false => Vec::new(),
+        }
+    }
+
+    /// The entries that match a text, best first; commands come before things that match as well.
+    fn matching(&self, typed: &str) -> Vec<PaletteEntry> {
         let is_command = |entry: &PaletteEntry| matches!(entry, PaletteEntry::Command(_));
         if typed.is_empty() {
             return self.entries.iter().filter(|entry| is_command(entry)).cloned().collect();
         }
         let word = typed.split_whitespace().next().unwrap_or_default();
-        let takes_more = |entry: &&PaletteEntry| matches!(entry, PaletteEntry::Command(row) if row.name == word && row.argument.is_some() && typed != word);
-        if let Some(exact) = self.entries.iter().find(takes_more) {
-            return vec![exact.clone()];
+        if let Some((row, _)) = self.begins.and_then(|begins| begins(word)).filter(|(row, first)| {
+            row.argument.is_some() && typed != word || row.name != word && (row.argument.is_none() || !first.is_empty())
+        }) {
+            return vec![PaletteEntry::Command(row)];
         }
         let mut letters = Fuzzy::letters(typed);
-        // Letters strewn over a sentence, or over one of thousands of functions, mean nothing: what a command does and
-        // what was sampled is found by whole words.
+        // Letters strewn over one of thousands of functions mean nothing: what was sampled is found by whole words.
         let mut words = Fuzzy::words(typed);
         let mut scored: Vec<(u32, usize, &PaletteEntry)> = self
             .entries
             .iter()
             .enumerate()
             .filter_map(|(i, entry)| {
-                let is_command = is_command(entry);
-                let exact = if entry.name() == word { 1000 } else { 0 };
-                let name = if matches!(entry, PaletteEntry::Thing { .. }) { &mut words } else { &mut letters };
-                let by_name = name.score(entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
-                let whole = format!("{} {}", entry.name(), entry.about());
-                let found = by_name.or_else(|| is_command.then(|| words.score(&whole)).flatten());
-                found.map(|s| (s, i, entry))
+                const FOUND: u32 = 10_000;
+                let by_words = entry.findable().and_then(|thing| thing.rank(typed)).map(|rank| FOUND - rank.min(FOUND));
+                let by_name = || match entry {
+                    PaletteEntry::Command(_) => letters.score(entry.name()).map(|score| score + 100),
+                    PaletteEntry::Thing { .. } => words.score(entry.name()).map(|score| score + 60),
+                    PaletteEntry::Event(..) => letters.score(entry.name()).map(|score| score + 60),
+                    PaletteEntry::Unit(_) => None,
+                };
+                by_words.or_else(by_name).map(|score| (score, i, entry))
             })
             .collect();
         arrange(&mut scored, |a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -149,6 +189,7 @@ pub(crate) fn column_menu(shown: &[Field]) -> Vec<Field> {
 mod tests {
     use super::*;
     use crate::ui::commands::{general, table};
+    use crate::units::UNITS;
 
     #[test]
     fn the_palette_finds_by_name_and_by_meaning() {
@@ -161,9 +202,10 @@ mod tests {
             },
             PaletteEntry::Event(3, "sched:sched_switch".into()),
         ];
-        let all: Vec<_> = table::rows().map(PaletteEntry::Command).chain(things).collect();
+        let units = UNITS.iter().map(|spec| PaletteEntry::Unit(spec));
+        let all: Vec<_> = table::rows().map(PaletteEntry::Command).chain(units).chain(things).collect();
         let find = |text: &str| {
-            let palette = Palette { input: Input::new(text.into()), ..Palette::over(all.clone()) };
+            let palette = Palette { input: Input::new(text.into()), ..Palette::over(all.clone(), table::beginning) };
             palette.matches().first().map(|entry| entry.name().to_owned())
         };
         assert_eq!(find("").as_deref(), Some("up"));
@@ -174,7 +216,24 @@ mod tests {
         assert_eq!(find("top").as_deref(), Some("top"));
         assert_eq!(find("estim").as_deref(), Some("estimation_timer"));
         assert_eq!(find("schsw").as_deref(), Some("sched:sched_switch"));
-        assert_eq!(find("ettimr"), None, "letters of a function");
+        assert_ne!(find("ettimr").as_deref(), Some("estimation_timer"), "letters of a function");
         assert_eq!(find("zzzz"), None);
+        for (typed, first) in [
+            ("lock", "offcpu"),
+            ("futex", "offcpu"),
+            ("memory", "kmemleak"),
+            ("disk", "blktrace"),
+            ("io", "blktrace"),
+            ("network", "percpu-stat"),
+            ("slow", "offcpu"),
+            ("flamegraph", "flame"),
+            ("diff old.data", "baseline"),
+            ("w out.txt", "write"),
+            ("pid 1", "only"),
+            ("help", "help"),
+            ("netwrok", "percpu-stat"),
+        ] {
+            assert_eq!(find(typed).as_deref(), Some(first), "{typed}");
+        }
     }
 }

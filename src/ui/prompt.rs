@@ -38,8 +38,21 @@ pub(crate) struct Prompt {
     pub(crate) note: Option<String>,
     /// Fields that a filter that cuts at the source may name.
     traced: Arc<Vec<TraceField>>,
+    /// A filter that Enter takes in place of the word that was typed.
+    pub(crate) offer: Option<String>,
+    /// Enter was pressed though something is wrong with the text.
+    insisted: bool,
     /// Why nothing can be asked for here: what is typed all the same goes nowhere.
     refused: Option<String>,
+}
+
+/// A message about what is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PromptMessage {
+    /// What is wrong with it.
+    Fault(String),
+    /// What to know of it.
+    Note(String),
 }
 
 impl Prompt {
@@ -56,6 +69,8 @@ impl Prompt {
             clauses: Vec::new(),
             note: None,
             traced: Arc::default(),
+            offer: None,
+            insisted: false,
             refused: None,
         };
         prompt.refresh(context);
@@ -86,6 +101,24 @@ impl Prompt {
 
     pub(crate) fn kind(&self) -> ArgumentKind {
         self.argument.kind
+    }
+
+    /// Shows what is wrong, whatever could be completed.
+    pub(crate) fn insist(&mut self) {
+        self.insisted = true;
+    }
+
+    /// The message for the line above the completions: what is wrong where they cannot mend it, what Enter takes
+    /// instead, or what to know of the text.
+    pub(crate) fn message(&self) -> Option<PromptMessage> {
+        match (&self.fault, &self.offer) {
+            (Some((_, ..)), Some(offer)) => Some(PromptMessage::Note(format!("⏎ takes {offer}"))),
+            (Some((why, at, _)), None) if self.insisted || self.options.is_empty() || *at < self.from => {
+                Some(PromptMessage::Fault(why.clone()))
+            }
+            (Some(_), None) => None,
+            (None, _) => self.note.clone().map(PromptMessage::Note),
+        }
     }
 
     /// The completion that is chosen.
@@ -144,7 +177,7 @@ impl Prompt {
 
     fn refresh(&mut self, context: &Context) {
         self.chosen = 0;
-        (self.clauses, self.note) = (Vec::new(), None);
+        (self.clauses, self.note, self.offer, self.insisted) = (Vec::new(), None, None, false);
         if let Some(why) = &self.refused {
             self.fault = Some((why.clone(), 0, 0));
             return;
@@ -152,8 +185,16 @@ impl Prompt {
         let text = self.input.value();
         self.fault = match self.kind() {
             ArgumentKind::Filter if !text.trim().is_empty() => {
-                let known = KnownFields::These(&context.fields);
-                Filter::parse_with(text, known).err().map(|f| (f.line(), f.at, f.len.max(1)))
+                match Filter::parse_with(text, KnownFields::These(&context.fields)) {
+                    Ok(filter) => {
+                        self.note = complete::narrow_glob(&filter, &context.answer);
+                        None
+                    }
+                    Err(f) => {
+                        self.offer = complete::offer(text);
+                        Some((f.line(), f.at, f.len.max(1)))
+                    }
+                }
             }
             ArgumentKind::Capture if !text.trim().is_empty() => {
                 let place = |subject: &Arc<Subject>| capture::place(text, subject, Offsets::system());

@@ -13,7 +13,7 @@ use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::NameForm;
 use crate::ui::context::Context;
-use crate::ui::range::{Ranges, clause};
+use crate::ui::range::Ranges;
 use crate::ui::start::Start;
 use crate::ui::tab::Tab;
 
@@ -244,11 +244,6 @@ impl Selection {
     /// Zooms, a filter and other clauses as one filter.
     pub(crate) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
-    }
-
-    /// Everything that narrows the view, as one filter.
-    pub(crate) fn whole_filter(&self) -> Option<String> {
-        joined(self.asked_filter().into_iter().chain(self.range().map(clause)))
     }
 
     /// The filter of the question, which has the range of time apart.

@@ -21,6 +21,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "blktrace",
     about: "where disk requests spend their time: by stage, process, direction and size; queue depth",
+    words: "disk io storage iops latency throughput block nvme ssd queue read write fsync slow why",
     help: "A request is followed by its device and sector: get (block_getrq), insert, issue, complete; the time from \
            one stage to the next counts as that pair, and from its first stage to its end as end to end. Flushes \
            without a sector are left out. Requests that complete without having been issued to the driver are \
@@ -58,7 +59,7 @@ const SOONEST: u64 = SECOND / 20;
 /// Requests that may be under way.
 const MAX_OPEN: usize = 1 << 18;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Fields {
     dev: Num,
     sector: Num,
@@ -128,7 +129,7 @@ impl Request {
 /// Requests by device and sector, with the stage that they have reached.
 type Open = OpenSpans<(i64, i64), usize, Request>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct BlkTrace {
     chosen: ThreadChoice,
     device: Option<(u32, u32)>,

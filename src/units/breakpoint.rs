@@ -15,6 +15,7 @@ use super::kit::{Alike, Context, EventRequest, Grid, Moment, Sample, Sees, Setti
 pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
     about: "who reads, writes or executes an address: hits by stack, and the values seen there",
+    words: "watchpoint variable address corruption overwrite memory debug",
     help: "Addresses are named as ADDR[/LEN][:rwx] (of one byte, and written, unless that is said) or \
            -e mem:ADDR[/LEN][:rwx]; four at most, in hardware. Values are read from the process \
            when its hits are read, up to a tenth of a second later: a value that was overwritten meanwhile is not \
@@ -31,7 +32,7 @@ pub(super) const SPEC: Spec = Spec {
 /// Different values that are counted.
 const MAX_VALUES: usize = 4096;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Breakpoint {
     selected: Vec<SelectedEvent>,
     chosen: ThreadChoice,

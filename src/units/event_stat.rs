@@ -11,6 +11,7 @@ use super::kit::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Se
 pub(super) const SPEC: Spec = Spec {
     name: "stat",
     about: "how often events happen: by CPU, with their course",
+    words: "count counter rate often pmu ipc",
     help: "Events are counted by the kernel and read five times a second, so no event costs a sample; of a recording \
            the samples are counted, each as its period says. (perfprof-tui stat, without unit, counts over a command.)",
     example: "perfprof-tui unit stat -e sched:sched_switch,page-faults -i 1",
@@ -30,7 +31,7 @@ page-faults         72,445   69246.6  █▄",
 /// Columns of the course.
 const STEP_NS: u64 = 1_000_000_000;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct EventStat {
     selected: Vec<SelectedEvent>,
     tracepoint: Vec<bool>,

@@ -11,6 +11,7 @@ use super::kit::{Context, Event, EventRequest, Moment, Sample, Sees, Sheet, Spec
 pub(super) const SPEC: Spec = Spec {
     name: "forks",
     about: "who forks, and how often",
+    words: "fork exec spawn process storm launch start short-lived",
     help: "Every fork counts for the thread that made it.",
     example: "perfprof-tui forks -i 1",
     output: "\
@@ -24,7 +25,7 @@ forkexec  28266    698       28967",
     make: |_settings| Ok(Box::new(Forks::default())),
 };
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Forks {
     child: Option<Num>,
     counts: BTreeMap<i32, (u64, i32)>,

@@ -12,6 +12,7 @@ use super::kit::{Context, EventRequest, Moment, Sample, Sees, Settings, Sheet, S
 pub(super) const SPEC: Spec = Spec {
     name: "hrcount",
     about: "whether events come in bursts: counts in windows of milliseconds on each CPU",
+    words: "burst spike microburst count jitter",
     help: "Every event is put into its window by its own time, so windows have no skew and need no timer. A burst is \
            a window with at least four times the mean (and four events). The strip shows the newest windows.",
     example: "perfprof-tui hrcount -e irq:softirq_entry --period 1ms",
@@ -31,7 +32,7 @@ irq:softirq_entry    1   9,667    0     9   11   21   27   31       1…",
 /// Windows of the strip.
 const STRIP: usize = 240;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Slots {
     window: u64,
     count: u64,
@@ -71,7 +72,7 @@ impl Slots {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HrCount {
     selected: Vec<SelectedEvent>,
     period: u64,

@@ -20,6 +20,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "hrtimer",
     about: "who runs when events are dense, or when a timer is late: stacks in windows where a condition holds",
+    words: "timer late jitter spike latency",
     help: "A timer samples each CPU every --period (or -F times a second); --when is asked of the counts of -e's \
            events on that CPU since its last sample, by their aliases or names without system, and of period, the \
            window's real length. Without events, windows longer than --than are shown: interrupts were off, and the \
@@ -39,7 +40,7 @@ Windows  Longest  sched_switch  Task                           Where
     make: |settings| Ok(Box::new(HrTimer::new(settings)?)),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HrTimer {
     chosen: ThreadChoice,
     selected: Vec<SelectedEvent>,
@@ -58,7 +59,7 @@ struct HrTimer {
     alike: Alike,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Held {
     times: u64,
     longest: u64,

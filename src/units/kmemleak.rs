@@ -18,6 +18,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "kmemleak",
     about: "which allocations are not freed: surviving stacks by bytes, age and growth",
+    words: "leak memory oom heap malloc growth rss free new",
     help: "With -p or a command: malloc, calloc, realloc, memalign, aligned_alloc and mmap of the C library, by probes \
            that are made for the time it runs; operator new counts for the malloc that it calls; posix_memalign and \
            parts of a mapping that are unmapped are not followed. Else the kernel's slabs, or any events with --alloc \
@@ -89,7 +90,7 @@ impl Left {
 }
 
 /// Stacks that read alike.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Site {
     left: Left,
     row: Row,
@@ -101,7 +102,7 @@ struct Site {
 /// Who allocated, and where.
 type SiteName = (Arc<str>, Arc<str>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KmemLeak {
     reader: AllocReader,
     age: u64,

@@ -18,6 +18,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "kmemprof",
     about: "where memory is allocated and freed: rates, bytes, sizes, lifetimes, net growth, by stack",
+    words: "malloc memory alloc allocation heap gc garbage slab kmalloc free",
     help: "Allocations come from the same places as those of kmemleak (-p or a command: the C library; else the \
            kernel; or --alloc and --free, or two -e). An allocation counts where and when it is made, a release at its own \
            stack; the lifetime of a block belongs to the stack that allocated it.",
@@ -35,7 +36,7 @@ $ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
     make: |settings| Ok(Box::new(KmemProf::new(settings)?)),
 };
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     allocs: u64,
     bytes: u64,
@@ -59,7 +60,7 @@ impl Row {
 /// Figures of places by name.
 type Places<V> = BTreeMap<(Arc<str>, Arc<str>), V>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KmemProf {
     reader: AllocReader,
     /// With their bytes, and where they were allocated.

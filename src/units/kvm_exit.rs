@@ -22,6 +22,7 @@ pub(super) const NO_GUEST: &str =
 pub(super) const SPEC: Spec = Spec {
     name: "kvm-exit",
     about: "why guests leave to the host, and how long until they are back, by exit reason",
+    words: "vm guest virtual hypervisor exit latency slow",
     help: "The time from kvm_exit to the next kvm_entry of the same vCPU thread. Reasons have the names that this \
            kernel's tracepoint gives them. %gsys is the share of the time that the guest left from its own kernel \
            (its instruction pointer is in the upper half). It runs on hosts of KVM guests.",
@@ -34,13 +35,13 @@ pub(super) const SPEC: Spec = Spec {
     make: |settings| Ok(Box::new(KvmExit::new(settings)?)),
 };
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     stats: Stats,
     guest_kernel: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct KvmExit {
     chosen: ThreadChoice,
     than: Threshold,

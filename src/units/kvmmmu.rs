@@ -14,6 +14,7 @@ use super::kvm_exit::NO_GUEST;
 pub(super) const SPEC: Spec = Spec {
     name: "kvmmmu",
     about: "the life of KVM's shadow pages: made, reused and zapped, by level and generation",
+    words: "vm guest shadow page memory",
     help: "A page is known by its guest frame and role; its level is in the role's low four bits. --spte follows the \
            entries that are set, too (kernels since 5.10). It runs on x86 hosts of KVM guests.",
     example: "perfprof-tui kvmmmu --spte",
@@ -28,7 +29,7 @@ pub(super) const SPEC: Spec = Spec {
 /// Pages that are followed.
 const MAX_PAGES: usize = 1 << 21;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Fields {
     generation: Option<Num>,
     gfn: Num,
@@ -52,7 +53,7 @@ struct Count {
     entries: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct KvmMmu {
     spte: bool,
     chosen: ThreadChoice,

@@ -6,6 +6,7 @@ use super::kit::{Sees, Spec};
 pub(super) const SPEC: Spec = Spec {
     name: "ldlat-stores",
     about: "where stores go and which functions make them: cache levels, cache lines",
+    words: "store cache false-sharing write memory numa",
     help: "Precise samples of stores (Intel PEBS). It needs a hardware PMU that samples stores: bare metal, or a guest \
            with one. Recordings of perf mem record hold its events.",
     example: "perfprof-tui ldlat-stores -p 1234",

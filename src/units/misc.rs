@@ -11,6 +11,7 @@ use super::kit::{Context, EventRequest, Moment, Sees, Settings, Sheet, Spec, Uni
 pub(super) const SPEC: Spec = Spec {
     name: "misc",
     about: "what changes in the kernel: BPF programs, symbols and cgroups that come and go, patched code",
+    words: "bpf cgroup module patch change",
     help: "From records that the kernel gives beside samples (BPF_EVENT, KSYMBOL, CGROUP, TEXT_POKE). What was there \
            before is not told. Patched code is shown with its bytes before and after. The times of all but cgroups are \
            those of what the CPU had told before: up to a quarter of a second early where it tells nothing else.",
@@ -23,7 +24,7 @@ pub(super) const SPEC: Spec = Spec {
     make: |settings| Ok(Box::new(Misc::new(settings)?)),
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Misc {
     keep: usize,
     log: VecDeque<(u64, u64, &'static str, String)>,

@@ -27,6 +27,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "multi-trace",
     about: "how long it takes from event A to B (to C), paired by a key, and what happened in between",
+    words: "between request response pair latency network tcp slow",
     help: "Each -e is a step: an event of it pairs with the last unpaired event of the step before that has the same \
            key. The key is --key (or key= of an event), an expression; without one it is tid, the thread that hits, and \
            the table says so. role=1 lets an event begin pairs only, role=2 end them only (or an expression over its \
@@ -62,7 +63,7 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
 /// Open events that are remembered.
 const MAX_OPEN: usize = 1 << 18;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Role {
     selected: SelectedEvent,
     step: usize,
@@ -73,7 +74,7 @@ struct Role {
 }
 
 /// What an event is in one of its roles.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Bindings {
     key: Option<BoundExpr>,
     does: Option<BoundExpr>,
@@ -81,13 +82,13 @@ struct Bindings {
 }
 
 /// What an event is in all of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     format: Option<Arc<Format>>,
     name: Arc<str>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct MultiTrace {
     roles: Vec<Role>,
     sources: Sources,

@@ -19,6 +19,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "nested-trace",
     about: "what happens inside of what: a tree of entries and exits, with inclusive and own time",
+    words: "nested calls tree inside interrupt function",
     help: "Each -e names an entry and its exit. What is entered while something else of the same key is open stands \
            below that. The key is --key, else the CPU for softirqs, interrupts and timers, and the thread otherwise; \
            comm= of an entry names its rows. Own time is what is left without what is inside. An exit closes the \
@@ -43,7 +44,7 @@ const MAX_NODES: usize = 100_000;
 /// Of these systems, what is entered belongs to the CPU.
 const BY_CPU: &[&str] = &["irq", "timer", "irq_vectors", "napi", "net", "rcu"];
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Node {
     name: Arc<str>,
     parent: usize,
@@ -54,21 +55,21 @@ struct Node {
 }
 
 /// An open entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Frame {
     node: usize,
     /// Time of what was inside.
     inside: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Bindings {
     key: BoundExpr,
     label: Option<BoundExpr>,
     than: Option<BoundExpr>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Nested {
     pairs: Vec<[SelectedEvent; 2]>,
     key: Option<String>,

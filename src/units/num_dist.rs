@@ -16,6 +16,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "num-dist",
     about: "how a number is distributed: min, p50, p95, p99, max, and histograms, by key",
+    words: "distribution histogram percentile number size latency",
     help: "The number is --num (or num= of one event), an expression over its fields; values below zero or that cannot \
            be computed are counted apart. Quantiles are off by at most 1.6 % of themselves.",
     example: "perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime --key comm",
@@ -36,7 +37,7 @@ const MAX_KEYS: usize = 10_000;
 /// Seconds of the course of the 99th percentile.
 const SECONDS: usize = 120;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Numbers {
     num: BoundExpr,
     key: Option<BoundExpr>,
@@ -44,7 +45,7 @@ struct Numbers {
     name: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct NumDist {
     selected: Vec<SelectedEvent>,
     num: Option<String>,

@@ -21,6 +21,8 @@ use waits::{Place, Spot};
 pub(super) const SPEC: Spec = Spec {
     name: "offcpu",
     about: "where tasks block, for how long and who wakes them, by stack; hot and cold in one flame graph",
+    words: "slow why lock futex mutex contention wait latency blocked sleep deadlock hang stuck stall idle io disk \
+            network tcp gc garbage throttle",
     help: "Time from leaving a CPU asleep to being woken is blocked time, with the stack that left and the stack of \
            the waker; time from then to running is waiting, and is not in it (rundelay has it). Sleep that has not \
            ended is in it up to now. Share is of all time asleep. A call site is one row for each class, whoever woke \
@@ -64,7 +66,7 @@ struct Away {
     is_before: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct OffCpu {
     reader: SchedReader,
     wakers: WakerReader,

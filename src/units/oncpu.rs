@@ -20,6 +20,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "oncpu",
     about: "who ran on which CPU and for how long at a time; lanes over time, and migrations",
+    words: "timeslice migration scheduler run lanes cpu timeline",
     help: "Time between two switches of a CPU belongs to the task that had it; the one that has it now counts up to \
            now. A migration is a switch-in on another CPU than the last. Idle is what nobody had. \
            Kernels may pass the tracepoint over when an idle CPU gets work: their own records of switches stand in.",
@@ -37,14 +38,14 @@ spinner          27694   245 ms    23.5 %    83   2.95 ms  4.92 ms  4…",
     make: |settings| Ok(Box::new(OnCpu::new(settings)?)),
 };
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     runs: Stats,
     migrations: u64,
     on: BTreeMap<u32, u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct OnCpu {
     reader: SchedReader,
     chosen: ThreadChoice,

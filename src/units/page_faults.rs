@@ -18,6 +18,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
     about: "which code touches memory that is not there yet: minor and major faults by stack, mapping and address",
+    words: "fault memory rss mmap touch swap malloc growth",
     help: "Every fault is a sample with its address. Mappings are those that the process has when the fault is read \
            (of a recording: those that it tells of, perf record -d). A major fault waited for a disk.",
     example: "perfprof-tui page-faults -p 1234",
@@ -43,7 +44,7 @@ const FRESH_NS: u64 = 200_000_000;
 
 type Region = (u64, u64, Arc<str>);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct PageFaults {
     chosen: ThreadChoice,
     stacks: FxHashMap<(i32, RetainedStack), [u64; 2]>,

@@ -9,6 +9,7 @@ use super::kit::{Moment, Sees, Spec};
 pub(super) const SPEC: Spec = Spec {
     name: "percpu-stat",
     about: "what each CPU is busy with: switches, faults, interrupts, softirqs, packets, pages, a second",
+    words: "packets network interrupt irq softirq context-switch vmstat mpstat load cpu",
     help: "Counted by the kernel, without samples. An event that this kernel does not have is said and left out. Idle \
            is how often the CPU went idle (the tracepoint fires on both ways, so it is halved).",
     example: "perfprof-tui percpu-stat -i 1 --syscalls",

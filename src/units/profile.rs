@@ -16,6 +16,7 @@ use super::kit::{Context, EventRequest, Grid, Moment, Sample, Sees, Settings, Sh
 pub(super) const SPEC: Spec = Spec {
     name: "profile",
     about: "what runs on the CPUs: functions and stacks, of busy seconds only if wanted",
+    words: "hot slow cpu burn busy function flame why",
     help: "A clock samples each busy CPU -F times a second (999). With --percent P only the samples of a CPU's seconds \
            that had at least P % of what a busy one gives are counted: what made it busy, without the rest of the day.",
     example: "perfprof-tui profile -F 499 --percent 80 -C 3",
@@ -37,7 +38,7 @@ struct Taken {
     stack: RetainedStack,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Profile {
     chosen: ThreadChoice,
     hz: u64,

@@ -23,6 +23,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "rundelay",
     about: "how long runnable tasks waited for a CPU, why, and who ran meanwhile",
+    words: "latency slow why runqueue scheduler starvation throttle quota steal wait cpu load contention",
     help: "A wait begins when a task is woken, is preempted or yields, and ends when it is switched to. A wake-up of a \
            task that waits or runs already begins none. The kernel reports a task that a tick put aside on its way to \
            user code as one that yielded (both have state R); who really called sched_yield is told by that system \
@@ -112,7 +113,7 @@ struct Slow {
     runner: Option<(i32, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct RunDelay {
     reader: SchedReader,
     chosen: ThreadChoice,

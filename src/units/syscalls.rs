@@ -25,6 +25,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "syscalls",
     about: "what system calls cost: by call, with errors by errno, percentiles, and those that block right now",
+    words: "strace slow latency tcp network socket connect recv send accept errno error file why io disk read write",
     help: "A call counts when it returns, to the thread that made it; what has not returned is under 'Under way', with \
            what /proc tells of calls that began before. \
            Results from -4095 to -1 are errors. Calls that never return (exit, exit_group) end with their thread and \
@@ -49,7 +50,7 @@ getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
 
 const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     stats: Stats,
     /// Calls that have no time, as their beginning was not recorded.
@@ -60,7 +61,7 @@ struct Row {
 /// Whether a call was made on a chosen CPU.
 type IsHere = bool;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Syscalls {
     chosen: ThreadChoice,
     than: Threshold,

@@ -21,6 +21,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "task-state",
     about: "where the time of tasks goes: R running, RD waiting for a CPU, S and D asleep, T t stopped, I idle",
+    words: "state uninterruptible d-state running sleeping stuck hang why slow time",
     help: "Times are those of the interval, the state that a task is in now included; so the states of a thread that \
            was there all the time add up to it. What a thread slept in before its first wake-up is not known: state \
            '?'. Periods are counted when they end. With -g, sleeping is ranked by the stack that went to sleep.",
@@ -118,7 +119,7 @@ impl Now {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     /// Time in each state in this interval, without what is under way.
     spent: [u64; 9],
@@ -133,7 +134,7 @@ struct Slow {
     stack: RetainedStack,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct TaskState {
     reader: SchedReader,
     chosen: ThreadChoice,

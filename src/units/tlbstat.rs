@@ -6,6 +6,7 @@ use super::kit::{Sees, Spec};
 pub(super) const SPEC: Spec = Spec {
     name: "tlbstat",
     about: "how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU",
+    words: "tlb hugepage thp page miss memory",
     help: "Hardware counters of the generic cache events dTLB-loads, dTLB-stores and iTLB-loads with their misses. Those \
            that this CPU does not count are left out. It needs a hardware PMU.",
     example: "perfprof-tui tlbstat -i 1",

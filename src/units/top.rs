@@ -12,6 +12,7 @@ use super::kit::{BoundExpr, Context, Event, EventRequest, Moment, RowKey, Sample
 pub(super) const SPEC: Spec = Spec {
     name: "top",
     about: "which key has most of some events: by any field or expression, with sums of others",
+    words: "group most sum key count",
     help: "The key is an expression over the event's fields and pid, tid, cpu, comm (default: tid). Each --sum and \
            --by (and top-add=, top-by= of one event) is a column with the sum of an expression; rows are ordered by \
            the --by columns, else by hits. A value that cannot be computed (a division by zero) adds nothing.",
@@ -31,7 +32,7 @@ grep                                141     141.0  16.5 %          141",
 /// Different keys that are counted.
 const MAX_KEYS: usize = 100_000;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sum {
     text: String,
     by: bool,
@@ -39,7 +40,7 @@ struct Sum {
     role: Option<usize>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Bindings {
     key: Option<BoundExpr>,
     label: Option<BoundExpr>,
@@ -47,7 +48,7 @@ struct Bindings {
     column: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     hits: Vec<u64>,
     sums: Vec<u64>,
@@ -56,7 +57,7 @@ struct Row {
     label: Option<RowKey>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Top {
     selected: Vec<SelectedEvent>,
     key: String,

@@ -21,6 +21,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "trace",
     about: "what happens: any events as a log in order of time, with rates and stacks",
+    words: "log ftrace print events order",
     help: "The newest events are kept with their fields, and are put in words when they are looked at; of \
            system calls a BPF program reads the strings where they are made (root; elsewhere they are addresses). A filter \
            (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
@@ -43,7 +44,7 @@ $ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1
 /// Events that are kept unless --keep says otherwise.
 const KEEP: u64 = 20_000;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Line {
     number: u64,
     time: u64,
@@ -58,7 +59,7 @@ struct Line {
     found: Option<Box<str>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Trace {
     selected: Vec<SelectedEvent>,
     sources: Sources,

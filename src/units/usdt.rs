@@ -17,6 +17,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "usdt",
     about: "static probes of a program: which fire, how often, with what arguments",
+    words: "probe probes static gc garbage python java node postgres mysql",
     help: "Probes are made for the time it runs, their semaphores raised, and taken away at the end. FILE alone is all \
            of its probes (64 at most), FILE:PROVIDER:NAME one of them. \
            perfprof-tui usdt list FILE lists them; usdt add PROVIDER:NAME@FILE makes one that stays, as an event of that name \
@@ -37,7 +38,7 @@ labsrv:gc                 4       3.9  ▁▁▁▁▁▁▁▁▁▁▁▁▁�
 
 const MAX_PROBES: usize = 64;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Line {
     number: u64,
     time: u64,
@@ -48,7 +49,7 @@ struct Line {
     stack: RetainedStack,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct UsdtUnit {
     /// (name of the event, how it is made, as it is shown)
     probes: Vec<(String, String, String)>,

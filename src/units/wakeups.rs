@@ -21,6 +21,7 @@ use super::kit::{
 pub(super) const SPEC: Spec = Spec {
     name: "wakeups",
     about: "who wakes whom: how often, out of which context, and how long until they run",
+    words: "wake waker wakeup scheduler network futex lock latency",
     help: "The waker is who caused the wake-up: a thread or, where the record's common_flags name an interrupt or a \
            softirq, that one and never the thread that it interrupted. A disk has its name. With -g, wake-ups by the \
            waker's stack, which tells timers and the network from other interrupts.",
@@ -44,7 +45,7 @@ const DISK: usize = 3;
 /// A waker, whom it wakes, and with `-g` its stack.
 type Pair = (Waker, i32, RetainedStack);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Wakeups {
     reader: SchedReader,
     wakers: WakerReader,

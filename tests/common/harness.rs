@@ -170,6 +170,7 @@ impl Harness {
             note: None,
             filter: (self.metered && name.contains(':')).then(|| KEPT.to_owned()),
             texts: core.profile.format(i as u16).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect()),
+            has_durations: core.profile.has_durations(i as u16),
             meter: (self.metered && name != "off-cpu").then(|| meter(name, total(i).samples, core.profile.span())),
         });
         let span = core.profile.span().unwrap_or_default();
@@ -325,4 +326,13 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
     // A clock counts nanoseconds, here of two CPUs.
     let (count, hits) = if clock { ((seconds * 2e9) as u64, 2e9) } else { (samples, rate) };
     Meter { count, rate: hits, sampled: rate, cost_percent: rate / 1e4, history, ..Meter::new(state) }
+}
+
+/// A screen with the line that says what was undone as it was before.
+pub fn without_message(text: &str, before: &str) -> String {
+    let says = |line: &str| line.contains("undone: ") || line.contains("done again: ");
+    let line = |(now, then)| if says(now) { then } else { now };
+    let mut lines: Vec<&str> = text.split('\n').zip(before.split('\n')).map(line).collect();
+    lines.extend(text.split('\n').skip(before.split('\n').count()));
+    lines.join("\n")
 }

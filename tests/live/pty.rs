@@ -207,7 +207,7 @@ fn a_capture_filter_is_edited_while_a_load_runs() {
     let mut session = Session::start(&args, 30, 120);
     session.wait_for("● live").wait_for("true ");
     session.keys("Fcomm == nothing\r").wait_for("capture: comm == \"nothing\"");
-    session.keys("z").wait_for("None of").wait_for("since 00:");
+    session.keys("z").wait_for("No samples in since 00:").wait_for("since 00:");
     session.keys("F\x15comm = true\r").wait_for("equality is written ==");
     session.keys("\x1b").wait_for("capture: comm == \"nothing\"");
     session.keys("F\x15comm == true\r").wait_for("capture: comm == \"true\"").wait_for("true ");
@@ -500,7 +500,7 @@ fn a_terminal_that_lags_gets_fewer_frames() {
     session.wait_for("[4 CPUs]").wait_for("slow link");
     let took = session.bytes().len() - before;
     assert!(took < 400 * 1000, "{took} bytes were queued");
-    session.keys(":slow\r").wait_for("frames as they come").wait_until_gone("slow link");
+    session.keys(":frame-limit\r").wait_for("frames as they come").wait_until_gone("slow link");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }

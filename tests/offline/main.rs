@@ -23,6 +23,7 @@ mod pairing;
 mod perf_options;
 mod perf_prof;
 mod printable;
+mod prompts;
 mod reports;
 mod roundtrip;
 mod screens;

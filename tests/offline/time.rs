@@ -146,6 +146,47 @@ fn a_range_as_baseline() {
     assert_eq!((a.total, b.total), (then.total, now.total));
 }
 
+/// Live, nothing new can come into a range of the past: b does not begin a comparison that stays empty.
+#[test]
+fn a_range_of_the_past_cannot_be_compared_with_what_comes() {
+    let h = incident(120, 30).metered().keys(":range 2,4<ret>b");
+    assert!(h.text().contains("no new samples can come into 2.000–4.000 s"), "{}", h.text());
+    assert!(h.app.context.answer.view.sides.is_none());
+    // From now on they can, and to all.
+    for way in ["b", "zb"] {
+        let h = incident(120, 30).metered().keys(way);
+        assert!(h.text().contains("marked: from now on"), "{way}: {}", h.text());
+    }
+}
+
+/// Rows of durations are offered only where samples have them.
+#[test]
+fn a_map_has_no_dead_page() {
+    let mut h = incident(100, 24).keys("3");
+    for _ in 0..8 {
+        assert!(heat(&h).rows > 0, "{:?}", heat(&h).by);
+        assert_ne!(heat(&h).by, HeatBy::Latency);
+        h = h.keys("<tab>");
+    }
+    let h = incident(100, 24).keys("3:time-rows latency<ret>");
+    assert!(h.text().contains("these samples have no durations"), "{}", h.text());
+}
+
+/// The map takes nearly all lines and cells that there are, whatever the size of the screen.
+#[test]
+fn the_map_fills_the_screen() {
+    for (width, height) in [(80, 24), (100, 30), (120, 40), (200, 60), (300, 70)] {
+        let h = incident(width, height).keys("3");
+        let buffer = h.buffer();
+        let is_map = |x: u16, y: u16| buffer[(x, y)].symbol() != " ";
+        // The header, the message and the legend are above the map; the axis, words and keys below.
+        let lines = (4..height - 4).filter(|y| (10..width).any(|x| is_map(x, *y))).count();
+        let cells = (10..width).filter(|x| (4..height - 4).any(|y| is_map(*x, y))).count();
+        assert!(10 * lines >= 7 * usize::from(height - 8), "{width}x{height}: {lines} lines");
+        assert!(10 * cells >= 7 * usize::from(width - 10), "{width}x{height}: {cells} cells");
+    }
+}
+
 #[test]
 fn ranges_have_a_history() {
     let h = incident(100, 24).keys(":range 1,2<ret>:range 20%-40%<ret>:range 3,4<ret>");
@@ -170,14 +211,21 @@ fn ranges_have_a_history() {
 #[test]
 fn ranges_that_are_wrong_or_outside() {
     for (typed, said) in [
-        ("1", "is no range"),
+        ("1:2:3:4", "expected FROM,UNTIL"),
         ("2,1", "ends before it begins"),
-        ("x,y", "is no range"),
+        ("x,y", "expected FROM,UNTIL"),
         ("0%-1%,5%-6%", "one range at a time"),
-        ("100,200", "no samples are kept of that time: they are of 0.000–11.278 s"),
+        ("100,200", "no samples of that time, only of 0.000–11.278 s"),
+        ("03:04", "does not contain the time of day"),
     ] {
         let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
         assert!(h.text().contains(said), "{typed}: {}", h.text());
+    }
+    // The same second in each form that people write.
+    for typed in ["5", "5,6", "5s", "5-6", "5..6", "5s,6s", "-6.278,-5.278", "5,-5.278"] {
+        let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
+        let (from, until) = h.app.selection.range().expect("a range");
+        assert!(from.abs_diff(5 * SECOND) < SECOND / 500 && until.abs_diff(6 * SECOND) < SECOND / 500, "{typed}");
     }
     // The clock of the recording, as --time has it.
     let h = incident(100, 24);

@@ -1,5 +1,6 @@
 //! The screens of analysis units: each unit's story at two sizes, its panels one after the other, and the keys.
 
+use crate::common::harness::without_message;
 use std::sync::Arc;
 
 use crate::common;
@@ -306,7 +307,7 @@ fn headings_and_marks_are_clicked_and_undone() {
     assert!(drawn(&app).contains("Max▴"));
     press(&mut app, KeyCode::Char('u'));
     press(&mut app, KeyCode::Char('u'));
-    assert_eq!(drawn(&app), first);
+    assert_eq!(without_message(&drawn(&app), &first), first);
     app.set_units(Arc::new(vec![UnitAnswer { id: 2, ..answer("nested-trace") }]));
     let (x, y) = place(&drawn(&app), "▾ softirq 1");
     click(&mut app, x, y);
@@ -318,7 +319,30 @@ fn headings_and_marks_are_clicked_and_undone() {
     press(&mut app, KeyCode::Enter);
     assert_ne!(drawn(&app), before);
     press(&mut app, KeyCode::Backspace);
-    assert_eq!(drawn(&app), before);
+    assert_eq!(without_message(&drawn(&app), &before), before);
+}
+
+/// A unit that was ended and figures that were reset come back, one step after the other.
+#[test]
+fn the_end_of_a_unit_and_a_reset_are_undone() {
+    let mut app = app(100, 40);
+    press(&mut app, KeyCode::Char('6'));
+    app.set_units(Arc::new(vec![answer("rundelay")]));
+    let mut said = |key: KeyCode, text: &str| {
+        app.effects.clear();
+        press(&mut app, key);
+        assert!(drawn(&app).contains(text), "{key:?}: {}", drawn(&app));
+        let requests = app.effects.iter().filter_map(|effect| match effect {
+            Effect::Unit(UnitRequest::Look(_)) => None,
+            Effect::Unit(request) => Some(format!("{request:?}")),
+            _ => None,
+        });
+        requests.collect::<Vec<_>>()
+    };
+    assert_eq!(said(KeyCode::Char('Z'), "the figures of all units are reset; u brings them back"), ["Reset"]);
+    assert_eq!(said(KeyCode::Char('x'), "rundelay stopped; u brings its figures back"), ["Stop(1)"]);
+    assert_eq!(said(KeyCode::Char('u'), "undone: end of rundelay"), ["Resume(1)"]);
+    assert_eq!(said(KeyCode::Char('u'), "undone: reset of the units' figures"), ["UndoReset"]);
 }
 
 /// Where a text stands.

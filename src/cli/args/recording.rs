@@ -206,9 +206,9 @@ pub(crate) struct SampleSelection {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpu: Option<String>,
-    /// Only this part of the recording: FROM,UNTIL in seconds of its clock (either may be left out),
-    /// 10%-20%, or 3%/2 as perf has it
-    #[arg(long, value_name = "RANGE")]
+    /// Only this part of the recording: FROM,UNTIL in seconds of its clock (either may be omitted), -30s,-20s before its
+    /// end, 14:03,14:05 in local time, ISO dates and times, 10%-20%, or 3%/2 like perf
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     pub(crate) time: Option<String>,
     /// Only this event, by its name or its beginning; NAME#2 is the second one of a name. Also one that is derived from
     /// samples, such as off-cpu

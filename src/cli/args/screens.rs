@@ -41,8 +41,9 @@ pub(crate) struct View {
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
     pub(crate) exec: Vec<String>,
-    /// Begin with this part of the time: FROM,UNTIL in seconds of the recording's clock, or 10%-20%
-    #[arg(long, value_name = "RANGE")]
+    /// Begin with this part of the time: FROM,UNTIL in seconds of the recording's clock, -30s,-20s before its end,
+    /// 14:03,14:05 in local time, ISO dates and times, or 10%-20%
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     pub(crate) time: Option<String>,
     /// Where S saves snapshots [default: perfprof-DATE-TIME.data]
     #[arg(long, value_name = "FILE")]

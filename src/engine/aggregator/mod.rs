@@ -369,6 +369,10 @@ impl Aggregator {
                 self.saved = Arc::downgrade(&moment.held);
                 let _ = reply.send(Box::new(moment));
             }
+            Request::UnitFigures(reply) => {
+                let figures = self.all_unit_figures();
+                let _ = reply.send(figures);
+            }
             Request::List(target, at) => self.list(target, at),
             Request::Names(form) => self.rename(form),
             Request::Inlined(show) => {

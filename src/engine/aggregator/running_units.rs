@@ -19,6 +19,8 @@ const RECORDED: u64 = 1 << 32;
 pub(super) struct Looked {
     chosen: Option<u64>,
     recorded: Vec<(u64, Box<Offline>)>,
+    /// That of a recording that was ended last.
+    ended: Option<(u64, Box<Offline>)>,
     next: u64,
 }
 
@@ -36,6 +38,10 @@ impl Aggregator {
                 let _ = self.links.notices.send(Notice::Reply(reply));
             }
             UnitRequest::Stop(id) => self.stop_unit(id),
+            UnitRequest::Resume(id) => {
+                let reply = self.resume_unit(id);
+                let _ = self.links.notices.send(Notice::Reply(reply));
+            }
             UnitRequest::Look(look) => {
                 self.units.chosen = look.as_ref().map(|(id, _)| *id);
                 if let Some((id, look)) = look {
@@ -45,7 +51,14 @@ impl Aggregator {
             UnitRequest::Reset => {
                 let units = &mut self.ingest.core_mut().units;
                 let now = units.now();
-                units.reset(now);
+                units.reset_kept(now);
+            }
+            UnitRequest::UndoReset => {
+                let units = &mut self.ingest.core_mut().units;
+                let now = units.now();
+                if let Err(why) = units.undo_reset(now) {
+                    let _ = self.links.notices.send(Notice::Reply(Err(why)));
+                }
             }
             UnitRequest::Baseline(id, set) => {
                 if let Err(why) = self.ingest.core_mut().units.baseline(id, set) {
@@ -90,8 +103,25 @@ impl Aggregator {
         })
     }
 
+    fn resume_unit(&mut self, id: u64) -> Result<String, String> {
+        self.units.chosen = Some(id);
+        if let Some(ended) = self.units.ended.take_if(|(own, _)| *own == id) {
+            self.units.recorded.push(ended);
+            return Ok(String::new());
+        }
+        let core = self.ingest.core_mut();
+        let shared = core.units.resume(id, monotonic_ns())?;
+        core.bind_all_units();
+        core.units.joined();
+        let _ = self.links.controls.send(Control::Share(shared));
+        self.links.waker.wake();
+        Ok(String::new())
+    }
+
     fn stop_unit(&mut self, id: u64) {
-        self.units.recorded.retain(|(own, _)| *own != id);
+        if let Some(at) = self.units.recorded.iter().position(|(own, _)| *own == id) {
+            self.units.ended = Some(self.units.recorded.remove(at));
+        }
         for event in self.ingest.core_mut().units.stop(id) {
             let control = self.for_source(Control::Event(event, Change::Stop));
             let _ = self.links.controls.send(control);
@@ -112,6 +142,16 @@ impl Aggregator {
         self.units.chosen = Some(id);
         self.fresh_question = true;
         self.due.now();
+    }
+
+    /// The figures of all units with all panels.
+    pub(super) fn all_unit_figures(&mut self) -> Vec<UnitAnswer> {
+        let mut answers = self.ingest.core_mut().unit_answers(None);
+        for (id, loaded) in &mut self.units.recorded {
+            let own = loaded.ingest.core_mut().unit_answers(None);
+            answers.extend(own.into_iter().map(|answer| UnitAnswer { id: *id, ..answer }));
+        }
+        answers
     }
 
     /// Publishes what the units say, where somebody looks.

@@ -43,10 +43,11 @@ impl Units {
     /// Ends a unit; the events that nobody wants any more.
     pub(crate) fn stop(&mut self, id: u64) -> Vec<usize> {
         let Some(at) = self.list.iter().position(|running| running.id == id) else { return Vec::new() };
-        self.list.remove(at);
-        let mut idle = Vec::new();
+        let running = self.list.remove(at);
+        let (mut idle, mut own) = (Vec::new(), Vec::new());
         for (event, routes) in self.routes.iter_mut().enumerate() {
             let had = routes.len();
+            own.extend(routes.iter().filter(|(unit, _)| *unit == at).map(|(_, role)| (event, *role)));
             routes.retain(|(unit, _)| *unit != at);
             routes.iter_mut().for_each(|(unit, _)| *unit -= usize::from(*unit > at));
             // What nobody wants any more need not be measured.
@@ -54,6 +55,7 @@ impl Units {
                 idle.push(event);
             }
         }
+        self.kept.end(running, own, self.now);
         idle
     }
 

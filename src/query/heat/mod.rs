@@ -209,27 +209,38 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     }
 }
 
-/// The number of rows of offsets that fit a sampling rate. A row is a round time, as long as it takes in many samples;
-/// where it is not much longer than the time between two of them, it takes in a whole number of them, or stripes would
-/// be seen that are not there.
-pub(crate) fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
+/// The number of rows of offsets that fit a sampling rate, for a screen with so many lines and room for so many rows. A
+/// row is a round time, as long as it takes in many samples; where it is not much longer than the time between two of
+/// them, it takes in a whole number of them, or stripes would be seen that are not there. Rows that leave much of
+/// the screen empty are taken only where no others fit.
+pub(crate) fn offset_rows(lines: usize, room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);
+    let lines = lines.clamp(1, room);
     let shows = |rows: &usize| samples / rows >= 16 || samples.is_multiple_of(*rows);
+    let used = |rows: usize| if rows > lines { rows.div_ceil(room / lines) } else { lines / rows * rows };
+    let fills = |percent: usize| move |rows: &usize| 100 * used(*rows) >= percent * lines;
     let round = |row: u64| usize::try_from(length / row).ok().filter(|_| length.is_multiple_of(row));
-    let rounds = round_times().filter_map(round).filter(|rows| (1..=room).contains(rows));
     // A third of the room at least, or what is seen is coarser than it need be.
-    match rounds.filter(|rows| 3 * rows >= room && shows(rows)).max() {
-        Some(rows) => rows,
-        None if samples / room >= 16 => room,
-        None => (room.div_ceil(2)..=room).rev().find(|rows| samples.is_multiple_of(*rows)).unwrap_or(room.min(samples)),
-    }
+    let is_fine = |rows: &usize| (room.div_ceil(3)..=room).contains(rows);
+    let rounds = || round_times().filter_map(round).filter(is_fine).filter(shows);
+    let whole = || (room.div_ceil(3)..=room).rev().filter(|rows| samples.is_multiple_of(*rows));
+    let any = (samples / room >= 16).then_some(room);
+    rounds()
+        .filter(fills(70))
+        .max()
+        .or_else(|| rounds().filter(fills(55)).max())
+        .or(any)
+        .or_else(|| whole().find(fills(70)))
+        .or_else(|| rounds().max())
+        .or_else(|| whole().next())
+        .unwrap_or(room.min(samples))
 }
 
-/// Times that are read at a glance, in nanoseconds: 1, 2 and 5 of each power of ten up to a second, then those that
-/// columns have.
+/// Times that are read at a glance, in nanoseconds: 1, 2, 2.5, 4 and 5 of each power of ten up to a second, then those
+/// that columns have.
 fn round_times() -> impl Iterator<Item = u64> {
-    let short = (0..6).flat_map(|power| [1, 2, 5].map(|n| n * 10u64.pow(power)));
+    let short = (0..8).flat_map(|power| [10, 20, 25, 40, 50].map(|n| n * 10u64.pow(power)));
     short.chain(LENGTHS.iter().copied())
 }
 
@@ -282,13 +293,28 @@ mod tests {
 
     #[test]
     fn rows_of_offsets_take_whole_numbers_of_samples() {
-        let rows = |room, hz| offset_rows(room, hz, SECOND);
-        assert_eq!((rows(50, 49), rows(50, 99), rows(50, 4000), rows(40, 999)), (49, 33, 50, 20));
-        assert_eq!((rows(100, 99), rows(40, 0), rows(0, 7), rows(50, 10)), (99, 20, 1, 10));
-        assert_eq!((rows(50, 799), rows(50, 800), rows(50, 814), rows(51, 26)), (20, 50, 50, 26));
-        assert_eq!((rows(9, 140), rows(9, 145), rows(5000, 1021)), (5, 5, 1021));
+        let rows = |room, hz| offset_rows(room, room, hz, SECOND);
+        assert_eq!((rows(50, 49), rows(50, 99), rows(50, 4000), rows(40, 999)), (49, 33, 50, 40));
+        assert_eq!((rows(100, 99), rows(40, 0), rows(0, 7), rows(50, 10)), (99, 40, 1, 10));
+        assert_eq!((rows(50, 799), rows(50, 800), rows(50, 814), rows(51, 26)), (40, 50, 50, 26));
+        assert_eq!((rows(9, 140), rows(9, 145), rows(5000, 1021)), (4, 4, 1021));
         // Half a minute in seconds, a minute in twos, a day in hours.
-        let long = [30, 60, 86_400].map(|seconds| offset_rows(40, 999, seconds * SECOND));
+        let long = [30, 60, 86_400].map(|seconds| offset_rows(40, 40, 999, seconds * SECOND));
         assert_eq!(long, [30, 30, 24]);
+    }
+
+    #[test]
+    fn rows_of_offsets_fill_the_lines() {
+        for hz in [49, 99, 199, 499, 997, 999, 1000, 1999, 3999, 4000, 9999] {
+            for lines in [12, 16, 22, 30, 40, 52, 60, 90] {
+                let rows = offset_rows(lines, 2 * lines, hz, SECOND);
+                let used = if rows > lines { rows.div_ceil(2) } else { lines / rows * rows };
+                assert!(100 * used >= 48 * lines, "{hz} Hz on {lines} lines: {rows} rows on {used}");
+                assert!(
+                    hz < 500 || lines > 60 || 100 * used >= 70 * lines,
+                    "{hz} Hz on {lines} lines: {rows} rows on {used}"
+                );
+            }
+        }
     }
 }

@@ -207,7 +207,11 @@ impl LiveSource {
             }
             Change::Stop => {
                 slot.run = RunState::Stopped;
-                format!("{name} is not measured any more; its samples stay")
+                match slot.event.for_units {
+                    // The unit's screen reports that its unit has stopped.
+                    true => String::new(),
+                    false => format!("{name} is no longer measured; its samples stay"),
+                }
             }
         };
         Ok((words, false))

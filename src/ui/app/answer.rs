@@ -101,6 +101,7 @@ impl App {
             self.look_up_entry();
         }
         self.count_work();
+        self.settle_time_rows();
         let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
         let scene = self.scene();
         let question = Question {

@@ -100,7 +100,7 @@ impl App {
         self.frame.prompt = Some(prompt);
     }
 
-    pub(crate) fn prompt_done(&mut self, prompt: Prompt) {
+    pub(crate) fn prompt_done(&mut self, mut prompt: Prompt) {
         if let Some(why) = prompt.refused_for() {
             return self.error(why.to_owned());
         }
@@ -110,9 +110,14 @@ impl App {
             text = prompt.choice().map_or(text, str::to_owned);
             self.frame.theme = self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
         }
-        if prompt.fault.is_some() {
-            self.frame.prompt = Some(prompt);
-            return;
+        match (prompt.fault.is_some(), prompt.offer.take()) {
+            (true, Some(offer)) => text = offer,
+            (true, None) => {
+                prompt.insist();
+                self.frame.prompt = Some(prompt);
+                return;
+            }
+            (false, _) => {}
         }
         self.frame.before_search = None;
         if matches!(prompt.kind(), ArgumentKind::Filter | ArgumentKind::Capture) && !text.is_empty() {

@@ -12,6 +12,7 @@ use crate::ui::popup::{Chooser, Palette, PaletteEntry, Popup, Searched, column_m
 use crate::ui::tab::Tab;
 use crate::ui::view::units::chooser::unit_choices;
 use crate::ui::{footer_keys, keys};
+use crate::units::UNITS;
 
 impl App {
     pub(crate) fn popup_key(&mut self, key: KeyEvent, name: &str) {
@@ -71,9 +72,10 @@ impl App {
         true
     }
 
-    /// The palette's entries beside commands: functions and tasks on the screen, and the events.
+    /// The palette's entries: commands, units, functions and tasks on the screen, and the events.
     pub(crate) fn palette(&self) -> Palette {
         let mut entries: Vec<PaletteEntry> = table::rows().map(PaletteEntry::Command).collect();
+        entries.extend(UNITS.iter().map(|spec| PaletteEntry::Unit(spec)));
         let mut seen = hashbrown::HashSet::new();
         let mut add = |kind: &'static str, name: &str, about: String, command: Invocation| {
             let usable = !name.is_empty() && !name.contains('"') && !name.contains(char::is_control);
@@ -100,7 +102,7 @@ impl App {
         entries.extend(
             self.context.answer.events.iter().enumerate().map(|(i, event)| PaletteEntry::Event(i, event.name.clone())),
         );
-        Palette::over(entries)
+        Palette::over(entries, table::beginning)
     }
 
     /// Returns whether the palette stays.
@@ -129,6 +131,13 @@ impl App {
                             return false;
                         }
                         palette.input = tui_input::Input::new(format!("{} ", row.name));
+                    }
+                    PaletteEntry::Unit(spec) => {
+                        if name == "enter" {
+                            self.run(general::UNIT.with(spec.name));
+                            return false;
+                        }
+                        palette.input = tui_input::Input::new(format!("{} {} ", general::UNIT.name, spec.name));
                     }
                     PaletteEntry::Thing { command, .. } => {
                         self.frame.tab = Tab::Top;

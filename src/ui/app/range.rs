@@ -2,7 +2,7 @@
 
 use crate::engine::Request;
 use crate::panel::unit::clock;
-use crate::query::range;
+use crate::query::time_range::{RangeError, TimeRange, Timeline, time_of_day};
 use crate::session::{Origin, TimeMark, marks};
 use crate::ui::app::App;
 use crate::ui::popup::Popup;
@@ -43,32 +43,52 @@ impl App {
         }
     }
 
-    /// `:range 1.5,2`, seconds from the start; `10%-20%`; `clock 1234.5,1235`, as `--time` has it; `off`.
-    pub(crate) fn set_range(&mut self, text: String) {
+    /// Reads a range of time as it is typed after `:range`: seconds from the start, times of day, or any other form
+    /// that [`TimeRange`] knows. With `clock` before them seconds count as those of `--time`. The result counts from the
+    /// session's start, and its end is exclusive.
+    pub(crate) fn typed_range(&self, text: &str) -> Result<(u64, u64), String> {
+        let answer = &self.context.answer;
+        let (start, rest) = text.strip_prefix("clock ").map_or((0, text), |rest| (answer.start, rest));
+        let kept = (start.saturating_add(answer.kept_from), start.saturating_add(answer.elapsed_ns));
+        let on = Timeline::new(kept, answer.wall_start, start);
+        let resolved = TimeRange::parse(rest).and_then(|list| match &list[..] {
+            [one] => one.resolve(&on).map(Some),
+            _ => Ok(None),
+        });
+        let Some((from, until)) = resolved.map_err(|wrong| format!("{rest}: {wrong}"))? else {
+            return Err(format!("{rest}: one range at a time"));
+        };
+        // Up to the end means with the last sample.
+        let until = if until >= kept.1 { until.saturating_add(1) } else { until };
+        let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
+        if from > answer.elapsed_ns || until <= answer.kept_from {
+            return Err(format!("{rest}: no samples of that time, only of {}", self.span_kept()));
+        }
+        if until <= from {
+            return Err(format!("{rest}: {}", RangeError::Reversed));
+        }
+        Ok((from, until))
+    }
+
+    /// The time of the samples that are kept, from the start and as the clock on the wall shows it.
+    fn span_kept(&self) -> String {
+        let answer = &self.context.answer;
+        let kept = (answer.kept_from, answer.elapsed_ns);
+        let wall = |ns| time_of_day(answer.wall_start.saturating_add(ns));
+        match answer.wall_start {
+            0 => label(kept),
+            _ => format!("{} ({} to {})", label(kept), wall(kept.0), wall(kept.1)),
+        }
+    }
+
+    /// Narrows everything to a range of time as it is typed; `off` takes the range away.
+    pub(crate) fn set_range(&mut self, text: &str) {
         if text == "off" {
             return self.selection.zooms.retain(|zoom| zoom.range.is_none());
         }
-        let (by_clock, rest) = text.strip_prefix("clock ").map_or((false, text.as_str()), |rest| (true, rest));
-        let start = if by_clock { self.context.answer.start } else { 0 };
-        let (first, last) = (start + self.context.answer.kept_from, start + self.context.answer.elapsed_ns);
-        let list = match range::parse(rest, first, last) {
-            Ok(list) => list,
-            Err(range::RangeError::NoRange) => {
-                return self.error(format!("{text} is no range: FROM,UNTIL in seconds from the start, or 10%-20%"));
-            }
-            Err(wrong) => return self.error(format!("{text}: {wrong}")),
-        };
-        let &[(from, until)] = &list[..] else { return self.error("one range at a time") };
-        // Up to the end means with the last sample.
-        let until = if until >= last { until.saturating_add(1) } else { until };
-        let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
-        if until <= from {
-            return self.error(format!("{text}: {}", range::RangeError::Reversed));
-        }
-        self.go_to_range((from, until));
-        if from > self.context.answer.elapsed_ns || until <= self.context.answer.kept_from {
-            let span = label((self.context.answer.kept_from, self.context.answer.elapsed_ns));
-            self.error(format!("no samples are kept of that time: they are of {span}"));
+        match self.typed_range(text) {
+            Ok(range) => self.go_to_range(range),
+            Err(wrong) => self.error(wrong),
         }
     }
 

@@ -1,16 +1,19 @@
 //! The history of views: each step that changes what is shown is kept, so that it can be undone and redone, whichever
-//! screen and key it came from.
+//! screen and key it came from. Looking is no step: screens, the map's rows, columns, colours and selection, and the
+//! pages of the CPUs' screen are not in the history.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use crate::engine::UnitRequest;
 use crate::panel::top::Field;
 use crate::query::diff::NormalizeBy;
-use crate::query::heat::{HeatBy, Scale};
 use crate::query::{Age, ChainMode, Direction, Order};
-use crate::ui::app::App;
+use crate::ui::app::{App, Effect};
 use crate::ui::selection::{ComparedWith, NoticeSubject, Zoom};
 use crate::ui::tab::Tab;
-use crate::ui::view::cpus::state::Page;
 use crate::ui::view::flame::state::FlameView;
-use crate::ui::view::time::state::MapPoint;
+use crate::ui::view::time::state::MapLook;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::view::units::state::Arrangement;
 
@@ -76,15 +79,27 @@ view! {
     flame: FlameView, views.flame.place, "flame graph";
     icicle: bool, views.flame.icicle, "flame graph";
     off_cpu: bool, selection.off_cpu, "time off the CPUs";
-    by: HeatBy, views.time.by, "rows of the map";
-    length: u64, views.time.length, "columns of the map";
-    scale: Scale, views.time.scale, "colours of the map";
-    anchor: Option<MapPoint>, views.time.anchor, "selection";
-    whole: bool, views.time.whole, "selection";
-    cpu_page: Option<Page>, views.cpus.page, "columns of CPUs";
     cpu_order: crate::cpu::table::CpuColumn, views.cpus.order, "order of CPUs";
     cpu_reversed: bool, views.cpus.reversed, "order of CPUs";
     events_search: String, views.events.search, "search of events";
+    units_ended: BTreeMap<u64, &'static str>, views.units.ended, "end of a unit";
+    unit_resets: u64, views.units.resets, "reset of the units' figures";
+}
+
+impl View {
+    /// The requests with which the engine's units become those of this view.
+    fn unit_requests(&self, other: &Self) -> impl Iterator<Item = UnitRequest> {
+        let only = |of: &Self, without: &Self| -> Vec<u64> {
+            of.units_ended.keys().filter(|id| !without.units_ended.contains_key(id)).copied().collect()
+        };
+        let reset = match self.unit_resets.cmp(&other.unit_resets) {
+            Ordering::Less => Some(UnitRequest::UndoReset),
+            Ordering::Equal => None,
+            Ordering::Greater => Some(UnitRequest::Reset),
+        };
+        let resumed = only(other, self).into_iter().map(UnitRequest::Resume);
+        resumed.chain(only(self, other).into_iter().map(UnitRequest::Stop)).chain(reset)
+    }
 }
 
 /// The cursors: they go back with a step, and are none.
@@ -93,14 +108,17 @@ struct Cursors {
     tab: Tab,
     top: TopScreen,
     flame: Option<u64>,
-    time: Option<MapPoint>,
-    page: Option<u64>,
+    time: MapLook,
 }
 
 impl Cursors {
     fn of(app: &App) -> Self {
-        let (time, page) = (app.views.time.cursor, app.views.time.page);
-        Self { tab: app.frame.tab, top: app.views.top.clone(), flame: app.views.flame.cursor, time, page }
+        Self {
+            tab: app.frame.tab,
+            top: app.views.top.clone(),
+            flame: app.views.flame.cursor,
+            time: app.views.time.look(),
+        }
     }
 }
 
@@ -118,8 +136,13 @@ impl UndoStep {
         let (long, short) = (&self.after.zooms, &self.before.zooms);
         let (long, short) = if long.len() >= short.len() { (long, short) } else { (short, long) };
         let zoom = long.iter().rev().find(|zoom| !short.contains(zoom)).map(|zoom| zoom.label.as_str());
-        let words = self.after.differences(&self.before).into_iter();
-        words.map(|word| if word == "zoom" { zoom.unwrap_or(word) } else { word }).collect::<Vec<_>>().join(", ")
+        let ended = self.after.units_ended.iter().find(|(id, _)| !self.before.units_ended.contains_key(id));
+        let words = self.after.differences(&self.before).into_iter().map(|word| match (word, zoom, ended) {
+            ("zoom", Some(zoom), _) => zoom.to_owned(),
+            ("end of a unit", _, Some((_, name))) => format!("end of {name}"),
+            _ => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(", ")
     }
 
     fn is_into_frame(&self) -> bool {
@@ -166,8 +189,10 @@ impl App {
     pub(crate) fn undo(&mut self) {
         let Some(step) = self.steps.done.pop() else { return self.say("there is nothing to undo") };
         self.replay(&step, (&step.before, &step.after), step.from.tab, "undone");
-        (self.views.flame.cursor, self.views.time.cursor, self.views.time.page) =
-            (step.from.flame, step.from.time, step.from.page);
+        self.views.flame.cursor = step.from.flame;
+        if step.from.tab == Tab::Time {
+            self.views.time.look_at(step.from.time);
+        }
         self.steps.cursor = Some(step.from.top.clone());
         self.steps.undone.push(step);
     }
@@ -181,17 +206,14 @@ impl App {
 
     /// Puts one of a step's views in place of the other, on this screen where it led to another one.
     fn replay(&mut self, step: &UndoStep, (view, other): (&View, &View), tab: Tab, what: &str) {
-        let here = self.frame.tab;
         self.steps.begun = None;
         view.put(other, self);
+        self.effects.extend(view.unit_requests(other).map(Effect::Unit));
         self.follow_heat();
         if step.from.tab != step.to {
             self.frame.tab = tab;
         }
-        // On its own screens it is seen.
-        if here != step.from.tab && here != step.to {
-            self.say(format!("{what}: {}", step.describe()));
-        }
+        self.say(format!("{what}: {}", step.describe()));
     }
 
     /// Puts the cursor where it was before the step that was undone, once the rows of then are there again.

@@ -5,7 +5,7 @@ use crate::lang::quantity::{self, SECOND};
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;
 use crate::query::diff::NormalizeBy;
-use crate::query::{Age, Order, range};
+use crate::query::{Age, Order};
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::range::label;
@@ -21,11 +21,10 @@ impl App {
         if text == "off" {
             return self.drop_baseline();
         }
-        if let Some(range) = text.strip_prefix("range ").map(|r| range::parse(r, 0, self.context.answer.elapsed_ns)) {
-            return match range.as_deref() {
-                Ok(&[range]) => self.compare_range(range),
-                Err(wrong @ range::RangeError::Reversed) => self.error(format!("{text}: {wrong}")),
-                _ => self.error(format!("{text}: expected range FROM,UNTIL in seconds from the start")),
+        if let Some(range) = text.strip_prefix("range ") {
+            return match self.typed_range(range) {
+                Ok(range) => self.compare_range(range),
+                Err(wrong) => self.error(wrong),
             };
         }
         match self.context.parse(&text) {
@@ -40,6 +39,12 @@ impl App {
     fn mark_now(&mut self) {
         if self.context.info.origin == Origin::Live && self.context.answer.ended.is_none() {
             let at = self.context.answer.elapsed_ns;
+            if let Some(range) = self.selection.range().filter(|(_, until)| *until <= at) {
+                return self.error(format!(
+                    "no new samples can come into {}: u leaves that range, then b; 3 selects another time to compare with",
+                    label(range)
+                ));
+            }
             self.compare(ComparedWith { label: format!("before {}", clock(at)), of: BaselineSource::Past(at) });
             return self.say("marked: from now on against what was before; b marks again, B ends it");
         }

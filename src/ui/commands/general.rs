@@ -19,6 +19,7 @@ commands! { MOVE "Move" {
 
 commands! { STEPS "Steps" {
     UNDO "undo" ["backspace", "u"] "undo the last step: a zoom, a filter, an order, a reset…"
+        says "back revert restore"
         => Plain(|app| app.undo());
     REDO "redo" ["ctrl-r"] "do what was undone again" => Plain(|app| app.redo());
     LEAVE "leave" ["esc"] "close what is open, then go back a step of zoom" => Plain(|app| app.leave());
@@ -31,11 +32,13 @@ commands! { STEPS "Steps" {
 }}
 
 commands! { FIND "Find and filter" {
-    SEARCH "search" ["/"] "search names" (Argument::of("regex", "search", ArgumentKind::Pattern).or_nothing())
+    SEARCH "search" ["/"] "search names"
+        says "find grep" (Argument::of("regex", "search", ArgumentKind::Pattern).or_nothing())
         => Given(|app, text| app.search(text));
     NEXT "next" ["n"] "to the next match" of table => Plain(|app| app.views.top.next(1, &app.context.answer));
     PREVIOUS "previous" ["N"] "to the match before" of table => Plain(|app| app.views.top.next(-1, &app.context.answer));
     FILTER "filter" ["f"] "show only samples that match; the past is filtered too"
+        says "where grep comm process pid nginx"
         (Argument::of("expression", "filter", ArgumentKind::Filter).or_nothing())
         => Asked(|app, text| app.set_filter(text), |app| app.selection.filter.clone().unwrap_or_default());
     SAVE_FILTER "save-filter" [] "keep the present filter and zooms under a name" (Argument::of("name", "keep as", ArgumentKind::Text))
@@ -44,11 +47,15 @@ commands! { FIND "Find and filter" {
         => Given(|app, name| app.use_filter(name));
     FORGET_FILTER "forget-filter" [] "forget a filter that was kept" (Argument::named("name"))
         => Given(|app, name| app.forget_filter(name));
-    RANGE "range" [] "only a range of time: seconds from the start, or 10%-20%"
-        (Argument::of("from,until", "from,until in seconds", ArgumentKind::Text))
-        => Asked(|app, text| app.set_range(text), |_| String::new());
+    RANGE "range" [] "only a range of time: 5,10  -30s,-20s  14:03,14:05  10%-20%"
+        says "when ago past since clock minutes time"
+        (Argument::of("from,until", "5,10 or -30s,-20s or 14:03,14:05", ArgumentKind::Text))
+        => Asked(|app, text| app.set_range(&text), |_| String::new());
     RANGE_BACK "range-back" ["["] "to the range of time that was looked at before" => Plain(|app| app.walk_ranges(-1));
     RANGE_ON "range-on" ["]"] "to the next one again" => Plain(|app| app.walk_ranges(1));
+    ONLY "only" [] "only one process, thread, comm, container or CPU, as pid 1 or comm nginx"
+        (Argument::of("field value", "only (pid 1, comm nginx)", ArgumentKind::Text))
+        => Asked(|app, text| app.zoom_to(&text), |_| String::new());
     ZOOM_THREAD "zoom-thread" ["t"] "only this row's thread or comm" of table => Plain(|app| app.zoom(ColumnKey::Tid, false));
     ZOOM_PROCESS "zoom-process" ["p"] "only this row's process" of table => Plain(|app| app.zoom(ColumnKey::Pid, false));
     ZOOM_COMM "zoom-comm" ["c"] "only this row's comm" of table => Plain(|app| app.zoom(ColumnKey::Comm, false));
@@ -93,18 +100,24 @@ commands! { SESSION "Session" {
         => Plain(|app| app.set_refresh(app.selection.refresh.mul_f64(2.0)));
     REFRESH "refresh" ["r r"] "seconds between updates" (Argument::of("seconds", "seconds", ArgumentKind::Text))
         => Asked(|app, text| app.parse_refresh(&text), |_| String::new());
-    FREQ "freq" ["r f"] "change the sampling rate" (Argument::of("hz", "Hz", ArgumentKind::Text))
+    FREQ "freq" ["r f"] "change the sampling rate"
+        says "hz sampling rate overhead" (Argument::of("hz", "Hz", ArgumentKind::Text))
         => Asked(|app, text| app.set_frequency(&text), |_| String::new());
     UNIT "unit" ["M"] "measure with an analysis unit, beside what runs: rundelay, syscalls, kmemleak…"
+        says "measure"
         (Argument::named("name [options]")) => Given(|app, text| app.add_unit(text));
-    EVENT "event" ["r e"] "measure more events, named as after -e" (Argument::of("events", "measure", ArgumentKind::Text))
+    EVENT "event" ["r e"] "measure more events, named as after -e"
+        says "tracepoint counter pmu hardware" (Argument::of("events", "measure", ArgumentKind::Text))
         => Given(|app, names| app.add_event(names));
     CALL_GRAPH "call-graph" ["U"] "how user stacks are taken: from copies by DWARF, and back"
+        says "stack dwarf unwind broken frame-pointer"
         (Argument::named("auto|tables|fp|dwarf[,size]|lbr|none")) => Given(|app, way| app.call_graph(way));
     PROBE "probe" ["ctrl-a"] "measure a function, or a static probe of a program"
+        says "uprobe kprobe function malloc"
         (Argument::of("[-x file] function [args]", "probe", ArgumentKind::Text))
         => Asked(|app, text| app.control(Control::Probe(text)), |_| String::new());
     ATTACH "attach" ["r a"] "sample other tasks from now on"
+        says "pid process target follow container"
         (Argument::of("all|pid N|comm name|container name", "sample", ArgumentKind::Target))
         => Asked(|app, text| app.control(Control::Target(text)), |_| String::new());
     PAUSE "pause" ["r p"] "let all events rest, or go on" => Plain(|app| app.pause_all());
@@ -113,10 +126,13 @@ commands! { SESSION "Session" {
         => Given(|app, text| app.capture_of(app.selection.event, text));
     CPUS "cpus" [] "sample these CPUs from now on" (Argument::of("cpus", "sample CPUs", ArgumentKind::Text))
         => Asked(|app, text| app.sample_cpus(&text), |app| app.context.answer.cpus.clone());
-    SAVE "save" ["S"] "save a snapshot that perf report opens" (Argument::named("file"))
+    SAVE "save" ["S"] "save a snapshot that perf report opens"
+        says "record snapshot dump evidence perf.data export" (Argument::named("file"))
         => Given(|app, path| app.save(path));
-    COPY "copy" ["y", "Y", "ctrl-y"] "copy the view as text to the clipboard" => Plain(|app| app.copy());
-    WRITE "write" ["W"] "write the view as text to a file" (Argument::of("file", "write to", ArgumentKind::Text))
+    COPY "copy" ["y", "Y", "ctrl-y"] "copy the view as text to the clipboard"
+        says "clipboard yank" => Plain(|app| app.copy());
+    WRITE "write" ["W"] "write the view as text to a file"
+        says "export text print" (Argument::of("file", "write to", ArgumentKind::Text))
         => Asked(|app, path| app.write(path), |_| String::new());
     COMMAND_LINE "command-line" ["K"] "copy the command line that shows this view" => Plain(|app| app.copy_command());
     MARK "mark" ["'"] "' and a letter: to that mark, or set it here; '' lists them" (Argument::named("letter [note]"))
@@ -125,14 +141,17 @@ commands! { SESSION "Session" {
         => Asked(|app, text| app.note_moment(text), |_| String::new());
     MARKS "marks" [] "list marks and notes" => Plain(|app| app.open(Popup::Marks { cursor: 0 }));
     LOSSES "losses" ["l"] "what was lost, what it costs, what to know"
+        says "lost cost overhead own memory"
         => Plain(|app| app.open(Popup::Losses { scroll: 0 }));
     INFO "info" ["I"] "the machine, the recording's head, records by type"
+        says "kernel version host header"
         => Plain(|app| app.open(Popup::Info { scroll: 0 }));
     STOP "stop" [] "stop loading a recording; what is there stays" => Plain(|app| app.stop_loading());
 }}
 
 commands! { COMPARE "Compare" {
-    BASELINE "baseline" ["b", "m"] "compare with the past, a filter or a recording" (Argument::named("file or filter"))
+    BASELINE "baseline" ["b", "m"] "compare with the past, a filter or a recording"
+        says "diff compare before after against regression changed" (Argument::named("file or filter"))
         => Given(|app, text| app.set_baseline(text));
     BASELINE_OFF "baseline-off" ["B"] "compare with nothing any more" => Plain(|app| app.drop_baseline());
     PER "per" ["P"] "what weights are divided by before they are compared" (Argument::named("total|second|nothing"))

@@ -8,25 +8,33 @@ use crate::ui::popup::{Popup, Searched};
 use crate::ui::tab::Tab;
 
 commands! { PROGRAM "Program" {
-    TOP "top" ["1"] "the table" => Plain(|app| app.frame.tab = Tab::Top);
-    FLAME "flame" ["2"] "the flame graph" => Plain(|app| app.show_flame());
+    TOP "top" ["1"] "the table"
+        says "functions hot cpu busy slow" => Plain(|app| app.frame.tab = Tab::Top);
+    FLAME "flame" ["2"] "the flame graph"
+        says "flamegraph graph icicle stacks" => Plain(|app| app.show_flame());
     TIME "time" ["3"] "when samples came: a column a second, offsets inside it downwards"
+        says "heatmap history past when map"
         => Plain(|app| app.show_time());
-    CPUS "cpu-screen" ["4"] "the CPUs and their softirqs" => Plain(|app| app.show_cpus());
+    CPUS "cpu-screen" ["4"] "the CPUs and their softirqs"
+        says "mpstat cores irq interrupt softirq throttle quota network" => Plain(|app| app.show_cpus());
     EVENTS "events" ["5"] "the events: what is measured, what could be" => Plain(|app| app.show_events());
-    UNITS "units" ["6"] "analysis units: perf-prof's questions, live" => Plain(|app| app.frame.tab = Tab::Units);
+    UNITS "units" ["6"] "analysis units: perf-prof's questions, live"
+        says "measure" => Plain(|app| app.frame.tab = Tab::Units);
     TIMELINE "timeline" ["T"] "show or hide the timeline above table and flame graph"
         => Plain(|app| app.frame.timeline = !app.frame.timeline);
     FINDING "finding" ["!"] "go to what the message is about: an anomalous CPU, code without names"
+        says "why problem wrong anomaly throttle quota slow"
         => Plain(|app| app.go_to_notice());
     DISMISS "dismiss" ["~"] "say no more of what the message is about" => Plain(|app| app.dismiss());
     THRESHOLD "threshold" [] "how far a CPU must stand above the others to be told" (Argument::named("points"))
         => Given(|app, text| app.set_threshold(text));
-    HELP "help" ["?", "h", "f1"] "this help" => Plain(|app| app.open(Popup::Help(Searched::default())));
+    HELP "help" ["?", "h", "f1"] "this help"
+        says "how manual man keys" => Plain(|app| app.open(Popup::Help(Searched::default())));
     PALETTE "palette" [":"] "find and run any command" => Plain(|app| app.open(Popup::Palette(app.palette())));
-    THEME "theme" [] "other colours; each is shown while it is chosen" (Argument::of("name", "theme", ArgumentKind::Theme))
+    THEME "theme" [] "other colours; each is shown while it is chosen"
+        says "color dark light" (Argument::of("name", "theme", ArgumentKind::Theme))
         => Given(|app, name| app.set_theme(name));
-    SLOW "slow" [] "two frames a second at most, for slow links, or as many as there are" => Plain(|app| {
+    FRAME_LIMIT "frame-limit" [] "two frames a second at most, for slow links, or as many as there are" => Plain(|app| {
         app.context.slow = !app.context.slow;
         app.say(if app.context.slow { "two frames a second at most" } else { "frames as they come" });
     });
@@ -40,5 +48,6 @@ commands! { PROGRAM "Program" {
     });
     REDRAW "redraw" ["ctrl-l"] "draw the screen again" => Plain(|app| app.effects.push(Effect::Redraw));
     SUSPEND "suspend" ["ctrl-z"] "stop the program until fg" => Plain(|app| app.effects.push(Effect::Suspend));
-    QUIT "quit" ["q", "ctrl-c"] "leave" => Plain(|app| app.effects.push(Effect::Quit));
+    QUIT "quit" ["q", "ctrl-c"] "leave"
+        says "exit close" => Plain(|app| app.effects.push(Effect::Quit));
 }}

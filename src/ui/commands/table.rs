@@ -33,6 +33,38 @@ pub fn rows() -> impl Iterator<Item = &'static Command> + Clone {
     all().map(|(row, _)| *row)
 }
 
+/// Other names that people type, and the beginning of the command that each stands for.
+static OTHER_NAMES: &[(&str, &str)] = &[
+    ("w", "write"),
+    ("q", "quit"),
+    ("q!", "quit"),
+    ("exit", "quit"),
+    ("h", "help"),
+    ("man", "help"),
+    ("diff", "baseline"),
+    ("compare", "baseline"),
+    ("where", "filter"),
+    ("grep", "search"),
+    ("snapshot", "save"),
+    ("record", "save"),
+    ("pid", "only pid"),
+    ("tid", "only tid"),
+    ("comm", "only comm"),
+    ("program", "only program"),
+    ("container", "only container"),
+    ("cpu", "only cpu"),
+];
+
+/// The command that a word begins, under its own name or another.
+pub(crate) fn beginning(word: &str) -> Option<(&'static Command, &'static str)> {
+    if let Some(row) = find(word) {
+        return Some((row, ""));
+    }
+    let (_, text) = OTHER_NAMES.iter().find(|(name, _)| *name == word)?;
+    let (name, first) = text.split_once(' ').unwrap_or((text, ""));
+    Some((find(name)?, first))
+}
+
 /// The row of a name.
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
@@ -73,14 +105,18 @@ pub(crate) fn meaning(row: &Command, tab: Tab) -> Meaning {
 pub fn parse(text: &str) -> Result<Invocation, String> {
     let text = text.trim();
     let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
-    let Some(row) = find(name) else {
+    let Some((row, first)) = beginning(name) else {
         let hint = nearest_hint(name, rows().map(|r| r.name));
         return Err(format!("no command is called {name}{hint}"));
+    };
+    let argument = match argument {
+        "" => String::new(),
+        _ => format!("{first} {argument}").trim_start().to_owned(),
     };
     if row.argument.is_none() && !argument.is_empty() {
         return Err(format!("{name} takes no argument"));
     }
-    Ok(row.command((!argument.is_empty()).then(|| argument.to_owned())))
+    Ok(row.command((!argument.is_empty()).then_some(argument)))
 }
 
 #[cfg(test)]
@@ -144,5 +180,16 @@ mod tests {
         assert_eq!(parse(" search  tcp send "), Ok(general::SEARCH.with("tcp send")));
         assert!(parse("fitler x").expect_err("unknown").contains("filter"));
         assert!(parse("quit now").is_err());
+    }
+
+    #[test]
+    fn other_names_stand_for_commands() {
+        assert_eq!(parse("w out.txt"), Ok(general::WRITE.with("out.txt")));
+        assert_eq!(parse("pid 1"), Ok(general::ONLY.with("pid 1")));
+        assert_eq!(parse("diff old.data"), Ok(general::BASELINE.with("old.data")));
+        for (name, text) in OTHER_NAMES {
+            assert!(find(name).is_none(), "{name} is a command");
+            assert!(beginning(name).is_some(), "{name}: {text} is no command");
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::ui::keys::shown;
 use crate::ui::popup::{Chooser, Palette, PaletteEntry};
 use crate::ui::scene::Scene;
 use crate::ui::view::events::state::EventsScreen;
-use crate::ui::view::units::chooser::{about_unit, unit_choices};
+use crate::ui::view::units::chooser::{about_unit, nearest_units, unit_choices};
 use crate::ui::widget::Canvas;
 use crate::ui::widget::popup_frame::{frame, typed_line};
 
@@ -48,8 +48,8 @@ pub(crate) fn units(scene: Scene<'_>, events: &EventsScreen, chooser: &Chooser, 
         let x = x + on.put(x, y, &about, if here { on.theme.text } else { plain });
         on.put(x, y, missing, on.theme.warning);
     }
-    if choices.is_empty() {
-        on.put(1, 1, "no unit is about that; ⏎ says which is nearest", on.theme.error);
+    if let Some(why) = nothing_found(typed, &nearest_units(typed), choices.len()) {
+        on.put(1, (choices.len() as u16 + 1).min(rows), &why, on.theme.error);
     }
     let name = typed.split_once(char::is_whitespace).map(|(name, _)| name);
     let about = |name: &str| about_unit(scene.context, name);
@@ -68,6 +68,15 @@ pub(crate) fn units(scene: Scene<'_>, events: &EventsScreen, chooser: &Chooser, 
     place
 }
 
+/// The message that nothing was found, with the words that are nearest; none where something was.
+fn nothing_found(typed: &str, nearest: &[String], listed: usize) -> Option<String> {
+    let typed = clean(typed.trim());
+    match nearest {
+        [] => (listed == 0).then(|| format!("nothing found for {typed}")),
+        near => Some(format!("nothing found for {typed}; nearest: {}", near.join(", "))),
+    }
+}
+
 /// Draws the palette. Returns where the cursor belongs.
 pub(crate) fn palette(scene: Scene<'_>, palette: &Palette, on: &mut Canvas<'_>) -> (u16, u16) {
     let matches = palette.matches();
@@ -81,6 +90,7 @@ pub(crate) fn palette(scene: Scene<'_>, palette: &Palette, on: &mut Canvas<'_>) 
                 let key = scene.context.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
                 (format!("{}{}", row.name, row.noun()), (key, on.theme.key))
             }
+            PaletteEntry::Unit(spec) => (spec.name.to_owned(), ("unit".to_owned(), on.theme.dim)),
             PaletteEntry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), on.theme.dim)),
             PaletteEntry::Event(_, name) => (name.clone(), ("event".to_owned(), on.theme.dim)),
         };
@@ -89,8 +99,8 @@ pub(crate) fn palette(scene: Scene<'_>, palette: &Palette, on: &mut Canvas<'_>) 
         let x = x + 1 + on.put(x + 1, y, &format!("{:9}", key.0), key.1);
         on.put(x, y, entry.about(), on.theme.dim);
     }
-    if matches.is_empty() {
-        on.put(1, 1, "nothing is called so", on.theme.error);
+    if let Some(why) = nothing_found(palette.input.value(), &palette.nearest(), matches.len()) {
+        on.put(1, (matches.len() as u16 + 1).min(on.area.height - 1), &why, on.theme.error);
     }
     place
 }

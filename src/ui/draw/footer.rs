@@ -9,7 +9,7 @@ use crate::ui::footer_keys;
 use crate::ui::frame::Level;
 use crate::ui::keys::shown;
 use crate::ui::popup::Popup;
-use crate::ui::prompt::Prompt;
+use crate::ui::prompt::{Prompt, PromptMessage};
 use crate::ui::scene::Scene;
 use crate::ui::tab::Tab;
 use crate::ui::view::{Views, flame, top, units};
@@ -98,26 +98,33 @@ pub(crate) fn completions(prompt: &Prompt, room: u16) -> Vec<(usize, u16, u16)> 
 }
 
 fn prompt_help(prompt: &Prompt, on: &mut Canvas<'_>) {
-    for (i, x, cells) in completions(prompt, on.area.width) {
-        let (option, doc) = &prompt.options[i];
-        let here = i == prompt.chosen;
-        on.put(x, 0, option, if here { on.theme.selected } else { on.theme.key });
-        if here {
-            on.put(x + cells + 1, 0, doc, on.theme.dim);
-        }
-    }
+    let message = prompt.message();
+    let has_options = !prompt.options.is_empty();
+    let above = u16::from(has_options && message.is_some()).min(on.area.y);
+    let on = &mut upwards(above, on);
     let mut x = 1;
-    if prompt.options.is_empty() && prompt.fault.is_none() {
+    if !has_options && prompt.fault.is_none() {
         for (clause, place) in &prompt.clauses {
             x += on.put(x, 0, &format!("{place}:"), on.theme.dim) + 1;
             x += on.put(x, 0, clause, on.theme.key) + 3;
         }
-        if let Some(note) = &prompt.note {
-            on.put(x, 0, note, on.theme.warning);
-        }
     }
-    if let Some((message, _, _)) = prompt.fault.as_ref().filter(|_| prompt.options.is_empty()) {
-        on.put(1, 0, message, on.theme.error);
+    match message.filter(|_| !has_options || above > 0) {
+        Some(PromptMessage::Fault(text)) => {
+            on.put(x, 0, &text, on.theme.error);
+        }
+        Some(PromptMessage::Note(text)) => {
+            on.put(x, 0, &text, on.theme.warning);
+        }
+        None => {}
+    }
+    for (i, x, cells) in completions(prompt, on.area.width) {
+        let (option, doc) = &prompt.options[i];
+        let here = i == prompt.chosen;
+        on.put(x, above, option, if here { on.theme.selected } else { on.theme.key });
+        if here {
+            on.put(x + cells + 1, above, doc, on.theme.dim);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use super::{Moment, Settings, alloc, sleep};
 const MAX: usize = 1 << 17;
 
 /// Something that is made of a stack's names, once while these stay what they are.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ByStack<T> {
     made: FxHashMap<RetainedStack, T>,
     /// The state of all names when it was made.
@@ -36,7 +36,7 @@ impl<T: Clone> ByStack<T> {
 }
 
 /// Stacks as lines, the leaf first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Alike {
     spelling: Spelling,
     lines: ByStack<Arc<str>>,

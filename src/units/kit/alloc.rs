@@ -137,7 +137,7 @@ enum Role {
     Return(usize),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Fields {
     Alloc { at: BoundExpr, bytes: BoundExpr },
     Free { at: BoundExpr },
@@ -154,7 +154,7 @@ struct Pending {
 }
 
 /// Reads allocations.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AllocReader {
     roles: Vec<Role>,
     fields: FxHashMap<u16, Fields>,
@@ -355,7 +355,7 @@ impl AllocReader {
 pub(crate) type Block<B> = OpenSpan<(), B>;
 
 /// Blocks that are allocated and not freed yet, by process and address.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Blocks<B> {
     by_process: FxHashMap<i32, OpenSpans<u64, (), B>>,
     /// Those of processes that have ended, and whose numbers others have.

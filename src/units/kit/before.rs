@@ -10,7 +10,7 @@ use super::columns::text;
 use super::{Context, ThreadChoice};
 
 /// Those of a running machine, by their numbers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     asked: bool,
     threads: BTreeMap<i32, BlockedThread>,

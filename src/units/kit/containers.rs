@@ -14,7 +14,7 @@ use crate::query::row_order::arrange;
 const MAX: usize = 1 << 17;
 
 /// The containers of threads, as far as that was asked for: one that has ended cannot be asked any more.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ByContainer {
     groups: FxHashMap<i32, Option<Arc<str>>>,
 }

@@ -1,6 +1,7 @@
 //! Units about events that are only counted, by CPU; and those of them that show hits and misses.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::panel::{Align, Cell, Column, Measure, Panel};
 
@@ -9,9 +10,10 @@ use super::counts::Counts;
 use super::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
 
 /// Makes the panels of what was counted.
-type Panels = Box<dyn Fn(&Counted, &Moment<'_>) -> Vec<Panel> + Send + Sync>;
+type Panels = Arc<dyn Fn(&Counted, &Moment<'_>) -> Vec<Panel> + Send + Sync>;
 
 /// Counted events. Those that a machine does not have are left out.
+#[derive(Clone)]
 pub(crate) struct Counted {
     pub(crate) counts: Counts,
     /// Each event and its column, by role.
@@ -33,7 +35,7 @@ impl Counted {
         panels: impl Fn(&Self, &Moment<'_>) -> Vec<Panel> + Send + Sync + 'static,
     ) -> Box<dyn Unit> {
         let (counts, there) = (Counts::new(1_000_000_000), vec![false; events.len()]);
-        Box::new(Self { counts, events, there, panels: Box::new(panels) })
+        Box::new(Self { counts, events, there, panels: Arc::new(panels) })
     }
 
     /// The roles of the events that there are.

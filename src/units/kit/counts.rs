@@ -7,7 +7,7 @@ use crate::panel::Cell;
 use super::{CountedEvents, Grid, Sample, Sheet};
 
 /// Counts by key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Counts {
     /// In this interval.
     pub(crate) sums: BTreeMap<(usize, u32), u64>,

@@ -16,7 +16,7 @@ pub(crate) fn numbers(dev: i64) -> (u32, u32) {
 }
 
 /// The disks that records named.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DiskNames(FxHashMap<i64, Arc<str>>);
 
 impl DiskNames {

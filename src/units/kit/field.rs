@@ -195,7 +195,7 @@ impl Scope for At<'_> {
 }
 
 /// A threshold on latencies, where one was given, bound to the event that ends them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Threshold {
     expr: Option<Expr>,
     bound: Option<BoundExpr>,

@@ -24,7 +24,7 @@ pub(crate) struct SourceRole {
     pub(crate) role: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Source {
     name: &'static str,
     unit: Box<dyn Unit>,
@@ -46,7 +46,7 @@ impl Source {
 }
 
 /// The units among a list of events.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sources(Vec<Source>);
 
 impl Sources {

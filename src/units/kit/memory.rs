@@ -48,7 +48,7 @@ pub(crate) fn source(value: u64) -> [String; 4] {
 const PERIOD: u64 = 1000;
 
 /// Samples of loads or of stores.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Accesses {
     /// The event, with the names of others that would do.
     event: String,

@@ -42,6 +42,7 @@ use rustc_hash::FxHashSet;
 
 use crate::event::Rate;
 use crate::event::format::Format;
+use crate::lang::find::Findable;
 use crate::panel::Panel;
 use crate::profile::RetainedStack;
 use crate::record::Record;
@@ -86,6 +87,8 @@ pub struct Spec {
     pub name: &'static str,
     /// The question that it answers, in one line.
     pub about: &'static str,
+    /// The words of that question, by which it is found: those that it answers best come first.
+    pub words: &'static str,
     /// What to know: how figures are made, what they leave out.
     pub help: &'static str,
     /// A command line that is worth trying.
@@ -108,6 +111,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The words by which it is found.
+    pub fn findable(&self) -> Findable<'static> {
+        Findable { name: self.name, words: self.words, about: self.about }
+    }
+
     /// What to know of it, with what a choice of CPUs means to it.
     pub fn story(&self) -> String {
         let Some(what) = self.across else { return self.help.to_owned() };
@@ -382,8 +390,26 @@ pub(crate) fn follow_threads(unit: &mut (impl Unit + ?Sized), record: &Record<'_
     unit.thread_changed(&change, time, cx);
 }
 
+/// A copy of a unit with its figures, with which a reset can be undone.
+pub trait CopyUnit {
+    /// The copy.
+    fn copy(&self) -> Box<dyn Unit>;
+}
+
+impl<T: Unit + Clone + 'static> CopyUnit for T {
+    fn copy(&self) -> Box<dyn Unit> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Unit> {
+    fn clone(&self) -> Self {
+        (**self).copy()
+    }
+}
+
 /// An analysis unit: takes records in, in order of time, and gives panels out.
-pub trait Unit: Send + Sync {
+pub trait Unit: CopyUnit + Send + Sync {
     /// The events that it needs; a record's role is its place in this list.
     fn event_requests(&self) -> Vec<EventRequest>;
 

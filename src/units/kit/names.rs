@@ -10,7 +10,7 @@ use crate::session::{OUTSIDE, OUTSIDE_NAME, Session};
 const MAX: usize = 1 << 18;
 
 /// The last known name of each thread.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ThreadNames {
     map: FxHashMap<i32, Arc<str>>,
 }

@@ -11,7 +11,7 @@ const MAX: usize = 1 << 17;
 const DEEPEST: usize = 64;
 
 /// The first process of each process' program.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Programs(FxHashMap<i32, i32>);
 
 impl Programs {

@@ -73,7 +73,7 @@ fn may_be_sampled(want: &EventRequest) -> bool {
 }
 
 /// What is left out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Scope {
     user: bool,
     kernel: bool,
@@ -155,7 +155,7 @@ const NO_GUESTS: &str =
     "no sample was of a guest: this host runs none, or only its PMU tells them (cpu-clock is a timer of the host)";
 
 /// A unit that is given what is in its scope.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Scoped {
     unit: Box<dyn Unit>,
     scope: Scope,

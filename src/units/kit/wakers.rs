@@ -60,7 +60,7 @@ impl Waker {
 }
 
 /// Follows completed requests, so that a disk's wake-ups have its name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WakerReader {
     /// The number of sched_waking. Its record is made by the waker; that of sched_wakeup by the CPU that gets the task.
     waking: Option<u16>,
@@ -252,7 +252,7 @@ fn base(name: &Name) -> &str {
 }
 
 /// Stacks of wakers, and what they say.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WakerStacks(ByStack<WakePath>);
 
 impl WakerStacks {

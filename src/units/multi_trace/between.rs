@@ -30,7 +30,7 @@ impl Seen {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Slow {
     pub(super) first: Seen,
     pub(super) second: Seen,
@@ -50,7 +50,7 @@ pub(super) type Place = (u16, i32, RetainedStack);
 const PLACES: usize = 200;
 
 /// The events that came last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
     events: VecDeque<Seen>,
     /// What of them a slow pair keeps.

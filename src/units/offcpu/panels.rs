@@ -22,7 +22,7 @@ use super::waits::{SiteName, UnderWay, Wait};
 const TRIFLE: u64 = 100;
 
 /// Blocked time of a call site.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Site {
     blocked: Stats,
     uninterruptible: u64,

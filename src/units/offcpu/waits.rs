@@ -62,7 +62,7 @@ pub(super) struct UnderWay {
 }
 
 /// Waits of a thread in one spot that one waker ended, or one that goes on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Wait {
     pub(super) tid: i32,
     pub(super) comm: Arc<str>,
@@ -90,7 +90,7 @@ struct SpotFacts {
 }
 
 /// Spots that /proc told, and what is known of stacks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     told: Vec<[Arc<str>; 2]>,
     facts: ByStack<SpotFacts>,

@@ -29,7 +29,7 @@ impl Call {
 }
 
 /// Tells by which ABI calls are made, from the user's registers at their entry.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AbiReader {
     is_x86_64: bool,
     /// A call was seen whose `rcx` is its return address: the `syscall` instruction leaves it there. CPUs with FRED

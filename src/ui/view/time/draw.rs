@@ -6,10 +6,11 @@ use ratatui::layout::Rect;
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{duration, percent, thousands};
 use crate::query::heat::{Heat, HeatBy, SECOND};
+use crate::query::time_range::time_of_day;
 use crate::session::Origin;
 use crate::ui::scene::Scene;
 use crate::ui::view::time::heat::{self, Map};
-use crate::ui::view::time::layout::{map_area, rows_a_line, slot_of, turned, wide};
+use crate::ui::view::time::layout::{RowPacking, map_area, slot_of, turned, wide};
 use crate::ui::view::time::state::{Selection, TimeScreen};
 use crate::ui::view::top::draw as table;
 use crate::ui::widget::Canvas;
@@ -30,10 +31,10 @@ pub(crate) fn draw(scene: Scene<'_>, view: &TimeScreen, on: &mut Canvas<'_>) {
     let map = map_area(scene, view);
     let selected = view.selected(heat);
     legend(view, heat, &mut on.part(Rect { height: 1, ..on.area }));
-    names(scene, view, heat, &mut on.part(Rect { x: on.area.x, width: map.x - on.area.x, ..map }));
-    let rows_a_line = rows_a_line(scene, view, map.height);
+    let packing = RowPacking::of(scene, view, heat.rows, map.height);
+    names(view, heat, packing, &mut on.part(Rect { x: on.area.x, width: map.x - on.area.x, ..map }));
     let wide = wide(scene, view, map.width);
-    heat::draw(&Map { scene, view, heat, selected: &selected, rows_a_line, wide }, &mut on.part(map));
+    heat::draw(&Map { scene, view, heat, selected: &selected, packing, wide }, &mut on.part(map));
     axis(scene, heat, wide, &mut on.part(Rect { y: map.y + map.height, height: 1, ..map }));
     let words = cursor_line(scene, view, heat, &selected);
     on.put(1, map.y + map.height + 1 - on.area.y, &words, on.theme.text);
@@ -47,13 +48,7 @@ fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
     if scene.context.answer.unfiltered.samples == 0 {
         return Some("There are no samples of this event.");
     }
-    match heat.by {
-        HeatBy::Latency if heat.rows == 0 => Some(
-            "These samples do not say how long something took. Tab: other events, as off-cpu or softirq-time. y: other rows",
-        ),
-        _ if heat.rows == 0 => Some("No sample passes the filter: ⌫ takes it back."),
-        _ => None,
-    }
+    (heat.rows == 0).then_some("No sample passes the filter: ⌫ takes it back.")
 }
 
 /// The legend: rows, columns and colours.
@@ -109,25 +104,26 @@ fn length(ns: u64) -> String {
 }
 
 /// The names of the rows, before them.
-fn names(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, on: &mut Canvas<'_>) {
-    let each = rows_a_line(scene, view, on.area.height);
-    let cursor = view.spot(heat).row / each;
-    for y in 0..on.area.height {
-        let row = usize::from(y) * each;
+fn names(view: &TimeScreen, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>) {
+    let cursor = view.spot(heat).row / packing.rows_a_line * packing.lines_a_row;
+    // Names of offsets every four lines, those of latencies every two.
+    let every = |lines: usize| lines.div_ceil(packing.lines_a_row) * packing.lines_a_row;
+    for y in (0..on.area.height).filter(|y| usize::from(*y).is_multiple_of(packing.lines_a_row)) {
+        let (row, at) = (packing.row(y), usize::from(y));
         if row >= heat.rows {
             return;
         }
         let room = usize::from(on.area.width).saturating_sub(2);
         if heat.by == HeatBy::Offset {
-            if y % 4 == 0 {
+            if at.is_multiple_of(every(4)) {
                 let text = duration(heat.offset(row));
                 on.put(1, y, &format!("{text:>room$}"), on.theme.dim);
             }
             continue;
         }
-        let sparse = heat.by == HeatBy::Latency && y % 2 == 1;
-        let Some(lane) = heat.lanes.get(row).filter(|_| !sparse || usize::from(y) == cursor) else { continue };
-        let style = if usize::from(y) == cursor { on.theme.title } else { on.theme.text };
+        let sparse = heat.by == HeatBy::Latency && !at.is_multiple_of(every(2));
+        let Some(lane) = heat.lanes.get(row).filter(|_| !sparse || at == cursor) else { continue };
+        let style = if at == cursor { on.theme.title } else { on.theme.text };
         let label = clean(&lane.label);
         let text = fit(&label, room);
         let pad = if heat.by == HeatBy::Latency { room.saturating_sub(width(&text)) } else { 0 };
@@ -203,7 +199,7 @@ fn cursor_line(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Sele
         parts.push(format!("{} of all", percent(100.0 * selected.samples as f64 / heat.total as f64)));
     }
     if scene.context.answer.wall_start > 0 {
-        parts.push(format!("{} UTC", wall(scene.context.answer.wall_start.saturating_add(from))));
+        parts.push(time_of_day(scene.context.answer.wall_start.saturating_add(from)));
     }
     let near = |mark: &&crate::session::TimeMark| (from..until).contains(&mark.at) && !mark.note.is_empty();
     if let Some(mark) = scene.context.answer.marks.iter().find(near) {
@@ -212,12 +208,6 @@ fn cursor_line(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Sele
     let words = parts.join("  ");
     let hint = if view.anchor.is_some() { "  ⏎ only these" } else { "  v selects from here" };
     if width(&words) + width(hint) + 1 < usize::from(scene.frame.size.0) { words + hint } else { words }
-}
-
-/// `14:03:22.345`
-fn wall(ns: u64) -> String {
-    let (seconds, ms) = (ns / SECOND, ns / 1_000_000 % 1000);
-    format!("{:02}:{:02}:{:02}.{ms:03}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
 /// The map as text: a row a line with its name, numbers of samples.

@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::query::heat::{Heat, HeatBy};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::view::time::layout::RowPacking;
 use crate::ui::view::time::state::{Selection, TimeScreen};
 use crate::ui::widget::Canvas;
 
@@ -22,7 +23,7 @@ pub(crate) struct Map<'a> {
     pub(crate) view: &'a TimeScreen,
     pub(crate) heat: &'a Heat,
     pub(crate) selected: &'a Selection,
-    pub(crate) rows_a_line: usize,
+    pub(crate) packing: RowPacking,
     /// Cells that a column is wide.
     pub(crate) wide: u16,
 }
@@ -38,7 +39,7 @@ struct Part {
 pub(crate) fn draw(map: &Map<'_>, on: &mut Canvas<'_>) {
     let columns = (map.heat.columns as u16).saturating_mul(map.wide).min(on.area.width);
     for y in 0..on.area.height {
-        let row = usize::from(y) * map.rows_a_line;
+        let row = map.packing.row(y);
         if row >= map.heat.rows {
             return;
         }
@@ -82,8 +83,8 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), on: &mut Canva
         Part { level, highlight: inside && heat.lit(column, row) > 0 }
     };
     let upper = part(row);
-    let lower = if map.rows_a_line == 2 { part(row + 1) } else { upper };
-    let rows = row..row + map.rows_a_line;
+    let lower = if map.packing.rows_a_line == 2 { part(row + 1) } else { upper };
+    let rows = row..row + map.packing.rows_a_line;
     let here = rows.clone().any(|row| row < heat.rows && map.selected.has(heat, column, row));
     let lost = rows.clone().any(|row| heat.lost_cells.binary_search(&(column * heat.rows + row)).is_ok());
     let Some(place) = on.buffer.cell_mut(at) else { return };
@@ -122,7 +123,7 @@ fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
     let (begin, end) = match heat.by {
         HeatBy::Offset => {
             let cell = column * heat.rows + row;
-            (heat.time(cell), heat.time((cell + map.rows_a_line).min((column + 1) * heat.rows)))
+            (heat.time(cell), heat.time((cell + map.packing.rows_a_line).min((column + 1) * heat.rows)))
         }
         _ => (heat.column_time(column), heat.column_time(column + 1)),
     };

@@ -31,11 +31,37 @@ pub(crate) fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
     }
 }
 
-/// Rows of the map in a line of the screen: names need a line each.
-pub(crate) fn rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: u16) -> usize {
+/// Lines that a row of the map is tall at most: more do not show more.
+const MAX_TALL: usize = 12;
+
+/// The packing of rows into lines of the screen: two half-blocks to a line, or a line or more for each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowPacking {
+    pub(crate) rows_a_line: usize,
+    pub(crate) lines_a_row: usize,
+}
+
+impl RowPacking {
+    /// The packing with which rows fill the screen.
+    pub(crate) fn of(scene: Scene<'_>, view: &TimeScreen, rows: usize, height: u16) -> Self {
+        let height = usize::from(height);
+        if rows > height && most_rows_a_line(scene, view, height) == 2 {
+            return Self { rows_a_line: 2, lines_a_row: 1 };
+        }
+        Self { rows_a_line: 1, lines_a_row: (height / rows.max(1)).clamp(1, MAX_TALL) }
+    }
+
+    /// The first row on a line.
+    pub(crate) fn row(self, line: u16) -> usize {
+        usize::from(line) / self.lines_a_row * self.rows_a_line
+    }
+}
+
+/// Rows that a line may have: names need a line each.
+pub(crate) fn most_rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: usize) -> usize {
     match view.by {
         HeatBy::Offset | HeatBy::Latency if scene.context.fine => 2,
-        HeatBy::Cpu if scene.context.fine && scene.context.info.n_cpus > usize::from(height) => 2,
+        HeatBy::Cpu if scene.context.fine && scene.context.info.n_cpus > height => 2,
         _ => 1,
     }
 }
@@ -47,15 +73,21 @@ pub(crate) fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
     }
     let area = map_area(scene, view);
     let columns = usize::from(area.width / wide(scene, view, area.width)).max(1);
-    (columns, (rows_a_line(scene, view, area.height) * usize::from(area.height)).max(1))
+    let lines = usize::from(area.height);
+    (columns, (most_rows_a_line(scene, view, lines) * lines).max(1))
 }
 
-/// Cells that a column is wide: more than one for what is over and short. What still grows keeps its
-/// columns where they are.
+/// Cells that a column is at most wide.
+const MAX_WIDE: u64 = 16;
+
+/// Cells that a column is wide: as many as fill the screen. What still grows halves them when the screen is full, so that
+/// its columns keep their places in between.
 pub(crate) fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
+    let columns = scene.context.elapsed_ns() / view.length.max(1) + 1;
+    let fit = (u64::from(width) / columns).clamp(1, MAX_WIDE);
     match &scene.context.answer.ended {
-        Some(_) => (u64::from(width) / (scene.context.answer.elapsed_ns / view.length.max(1) + 1)).clamp(1, 8) as u16,
-        None => 1,
+        Some(_) => fit as u16,
+        None => 1 << fit.ilog2(),
     }
 }
 
@@ -65,7 +97,7 @@ pub(crate) fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option
     let area = map_area(scene, view);
     let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
     let slot = usize::from(column / wide(scene, view, area.width));
-    let row = rows_a_line(scene, view, area.height) * usize::from(line);
+    let row = RowPacking::of(scene, view, heat.rows, area.height).row(line);
     (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(scene, heat, slot), row))
 }
 

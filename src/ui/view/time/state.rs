@@ -36,6 +36,17 @@ pub struct TimeScreen {
     pub highlight: Option<(String, String)>,
 }
 
+/// The part of the map that is looked at, its resolution, and the selection on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MapLook {
+    by: HeatBy,
+    length: u64,
+    page: Option<u64>,
+    cursor: Option<MapPoint>,
+    anchor: Option<MapPoint>,
+    whole: bool,
+}
+
 impl Default for TimeScreen {
     fn default() -> Self {
         Self {
@@ -78,6 +89,16 @@ impl Selection {
 }
 
 impl TimeScreen {
+    pub(crate) fn look(&self) -> MapLook {
+        let &Self { by, length, page, cursor, anchor, whole, .. } = self;
+        MapLook { by, length, page, cursor, anchor, whole }
+    }
+
+    pub(crate) fn look_at(&mut self, look: MapLook) {
+        (self.by, self.length, self.page) = (look.by, look.length, look.page);
+        (self.cursor, self.anchor, self.whole) = (look.cursor, look.anchor, look.whole);
+    }
+
     /// The place of the cursor.
     pub(crate) fn spot(&self, heat: &Heat) -> MapPoint {
         let spot = self.cursor.unwrap_or(MapPoint { at: heat.until, row: 0 });

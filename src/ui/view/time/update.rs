@@ -12,14 +12,16 @@ use crate::ui::view::time::state::{MapPoint, fitting, usual};
 impl App {
     /// The map that the screen has room for.
     pub(crate) fn heat_spec(&self) -> HeatSpec {
+        let by = self.views.time.by;
         let room = layout::room(self.scene(), &self.views.time);
-        let rows = match self.views.time.by {
-            HeatBy::Offset => offset_rows(room.1, self.event_rate(), self.views.time.length),
+        let lines = usize::from(layout::map_area(self.scene(), &self.views.time).height);
+        let rows = match by {
+            HeatBy::Offset => offset_rows(lines, room.1, self.event_rate(), self.views.time.length),
             _ => room.1,
         };
         let lit = self.views.time.highlight.as_ref().map(|(clause, _)| clause.clone());
         let lit = self.context.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
-        let (by, length) = (self.views.time.by, self.views.time.length);
+        let length = self.views.time.length;
         // What is pointed at stays in sight, however much comes.
         let pointed = [self.views.time.cursor, self.views.time.anchor]
             .into_iter()
@@ -94,14 +96,37 @@ impl App {
         self.views.time.whole = whole;
     }
 
+    /// Whether samples of the event that is looked at say how long something took.
+    fn has_durations(&self) -> bool {
+        self.scene().event().is_some_and(|event| event.has_durations)
+    }
+
+    /// Leaves rows of durations where another event is looked at whose samples have none.
+    pub(crate) fn settle_time_rows(&mut self) {
+        if self.views.time.by == HeatBy::Latency && self.scene().event().is_some_and(|event| !event.has_durations) {
+            self.views.time.by = HeatBy::Offset;
+        }
+    }
+
     pub(crate) fn time_rows(&mut self, text: Option<&str>) {
         let next = match text.map(HeatBy::parse) {
+            Some(Some(HeatBy::Latency)) if !self.has_durations() => {
+                let with = self.context.answer.events.iter().filter(|event| event.has_durations);
+                let names: Vec<&str> = with.map(|event| event.name.as_str()).collect();
+                return self.error(match names.is_empty() {
+                    true => "these samples have no durations; those of sched:sched_switch and irq:* have".to_owned(),
+                    false => format!("these samples have no durations; select {} on screen 5", names.join(" or ")),
+                });
+            }
             Some(Some(by)) => by,
             Some(None) => {
                 let known: Vec<&str> = HeatBy::ALL.iter().map(|row| row.1).collect();
                 return self.error(format!("{} is none of {}", text.unwrap_or_default(), known.join(", ")));
             }
-            None => self.views.time.by.next(),
+            None => match self.views.time.by.next() {
+                HeatBy::Latency if !self.has_durations() => HeatBy::Latency.next(),
+                next => next,
+            },
         };
         self.views.time.by = next;
         (self.views.time.page, self.views.time.cursor, self.views.time.anchor) = (None, None, None);

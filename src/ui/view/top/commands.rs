@@ -23,6 +23,7 @@ commands! { CHAINS "Call chains" {
         app.say(if callers { "call chains lead to callees" } else { "call chains lead to callers" });
     });
     ANNOTATE "annotate" ["A"] "a function's instructions and source lines, with their shares"
+        says "assembly disassemble code line"
         (Argument::named("function")) => Given(|app, name| app.annotate(name));
     NAMES "names" ["."] "C++ and Rust names: short, as perf has them, or with all parameters"
         => Plain(|app| app.next_form());
@@ -42,6 +43,7 @@ commands! { CHAINS "Call chains" {
 
 commands! { TABLE "Table" {
     SPLIT "split" ["tab"] "rows by function, comm, process, thread, CPU, container, pod, cgroup, and by function again"
+        says "process thread container pid"
         => Plain(|app| app.split(1));
     SPLIT_BACK "split-back" ["backtab"] "the same, the other way around" => Plain(|app| app.split(-1));
     COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Popup::Columns { cursor: 0 }));

@@ -10,14 +10,16 @@ use crate::ui::widget::{Canvas, rows};
 
 /// Draws it.
 pub(crate) fn draw(scene: Scene<'_>, view: &TopScreen, on: &mut Canvas<'_>) {
-    if let Some(search) = &view.search {
-        let text = format!("/{}  match {} of {}  n next  N previous", search.text, search.current, search.matches);
-        on.put(1, 0, &text, on.theme.found);
-        return;
+    let mut x = 1;
+    if let Some(search) = view.search.as_ref().filter(|search| search.matches > 0) {
+        let room = usize::from(on.area.width) / 4;
+        let text = format!("/{} {}/{}", fit(&clean(&search.text), room), search.current, search.matches);
+        x += on.put(x, 0, &text, on.theme.found) + 2;
+        x += on.put(x, 0, "n N", on.theme.key) + 3;
     }
     let hotter = hotter(scene, view).unwrap_or_default();
-    let x = on.put(1, 0, &hotter, on.theme.warning);
-    let x = if x > 0 { x + 3 } else { 1 };
+    let taken = on.put(x, 0, &hotter, on.theme.warning);
+    x += if taken > 0 { taken + 3 } else { 0 };
     if let Some(text) = line_details(scene, view, usize::from(on.area.width.saturating_sub(x + 1))) {
         on.put(x, 0, &text, on.theme.dim);
     }

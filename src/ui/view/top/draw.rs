@@ -10,7 +10,9 @@ use crate::profile::frames::SymState;
 use crate::query::answer::{MAX_ROWS, Mark, TopLine};
 use crate::query::{ColumnKey, Order};
 use crate::ui::commands::program;
+use crate::ui::complete;
 use crate::ui::keys::shown;
+use crate::ui::range::label;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::columns::{self, TopColumnSpan};
@@ -77,19 +79,7 @@ pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
             let times = scene.age_shown().unwrap_or_default();
             vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
         } else if answer.unfiltered.samples > 0 && answer.view.total.samples == 0 {
-            let hint = if scene.selection.filter.is_some() || !scene.selection.zooms.is_empty() {
-                "⌫ undoes the last step"
-            } else {
-                "i shows idle CPUs"
-            };
-            vec![
-                format!(
-                    "None of {} samples passes: {}",
-                    thousands(answer.unfiltered.samples),
-                    scene.selection.whole_filter().unwrap_or_default()
-                ),
-                hint.to_owned(),
-            ]
+            nothing_passes(scene)
         } else if answer.ended.is_some() {
             vec!["No samples.".to_owned(), "The event may never have happened, or the target was idle.".to_owned()]
         } else {
@@ -98,6 +88,39 @@ pub(crate) fn empty(scene: Scene<'_>, on: &mut Canvas<'_>) {
     for (i, text) in lines.iter().enumerate() {
         on.put(2, 2 + i as u16, text, if i == 0 { on.theme.text } else { on.theme.dim });
     }
+}
+
+/// The message that no sample passes the filter, with what there is instead.
+fn nothing_passes(scene: Scene<'_>) -> Vec<String> {
+    let (answer, selection) = (&scene.context.answer, scene.selection);
+    if !selection.is_narrowed() {
+        let of = thousands(answer.unfiltered.samples);
+        return vec![format!("All {of} samples are of idle CPUs."), "i shows idle CPUs".to_owned()];
+    }
+    let zooms = selection.zooms.iter().filter(|zoom| zoom.range.is_none()).map(|zoom| zoom.expression.as_str());
+    let clauses: Vec<&str> = zooms.chain(selection.filter.as_deref()).collect();
+    let text = match &clauses[..] {
+        [one] => (*one).to_owned(),
+        many => many.iter().map(|clause| format!("({clause})")).collect::<Vec<_>>().join(" && "),
+    };
+    let range = selection.range().map_or_else(String::new, |range| format!(" in {}", label(range)));
+    let filter = scene.context.parse(&text).ok();
+    let field = filter.as_ref().and_then(|filter| filter.atoms().first()).map(|atom| atom.field);
+    let names = complete::seen(field, &answer.view.others);
+    let what = if text.is_empty() { "No samples".to_owned() } else { format!("No sample matches {}", clean(&text)) };
+    let mut lines = vec![format!("{what}{range}.")];
+    if !names.is_empty() {
+        const NAMED: usize = 8;
+        let times = scene.age_shown().map_or_else(String::new, |age| format!(" in the {age}"));
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        lines.push(format!("Seen{times}: {}{more}", clean(&names[..names.len().min(NAMED)].join(", "))));
+    }
+    if let Some((field, word)) = filter.as_ref().and_then(|filter| filter.plain_globs().next()) {
+        let name = field.row().map_or("", |row| row.name);
+        lines.push(format!("~ matches whole names: {name} ~ \"*{word}*\" matches parts of them"));
+    }
+    lines.push("⌫ undoes the last step".to_owned());
+    lines
 }
 
 /// What a live session without samples waits for, or that it waits for none and what would give some.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::column::ColumnValue;
 use crate::query::{ColumnKey, Direction, Order};
@@ -109,6 +110,25 @@ impl App {
         match field {
             Field::Key(key) if key.entry().field.is_some() => self.zoom(key, exclude),
             _ => self.say("this column has no value to filter by"),
+        }
+    }
+
+    /// Keeps only samples whose field has a value: `pid 1`, `comm nginx`.
+    pub(crate) fn zoom_to(&mut self, text: &str) {
+        let (field, value) = text.trim().split_once([' ', '=']).unwrap_or((text, ""));
+        let value = value.trim().trim_start_matches('=').trim();
+        if value.is_empty() {
+            return self.error(format!("{text}: expected a field and its value, such as pid 1 or comm nginx"));
+        }
+        let is_list = value.chars().all(|c| c.is_ascii_digit() || "-,".contains(c));
+        let clauses = [equals(field, value), format!("{field} in {value}")];
+        let parsed = clauses.iter().skip(usize::from(is_list)).find_map(|clause| self.context.parse(clause).ok());
+        match parsed {
+            Some(filter) => self.push_zoom(format!("{field} {value}"), filter.text().to_owned()),
+            None => {
+                let why = self.context.parse(&clauses[0]).err().map(|fault| fault.line()).unwrap_or_default();
+                self.error(format!("{text}: {why}"));
+            }
         }
     }
 

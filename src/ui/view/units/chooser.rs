@@ -2,13 +2,13 @@
 //! whether that is to be had here.
 
 use crate::ingest::unit_events::{is_named, shown};
+use crate::lang::find::{found, nearest_words};
 use crate::panel::unit::percent;
-use crate::query::row_order::arrange_by_key;
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::context::Context;
 use crate::ui::fuzzy::Fuzzy;
-use crate::ui::popup::{Chooser, Popup, has_words};
+use crate::ui::popup::{Chooser, Popup};
 use crate::ui::tab::Tab;
 use crate::ui::view::events::state::{EventsScreen, NO_TRACEPOINTS};
 use crate::units::kit::settings::{OPTIONS, Settings};
@@ -59,27 +59,45 @@ impl App {
     }
 }
 
-/// Units that what is typed may mean, by name first, then by what they answer; behind a name its options.
+/// Units that what is typed may mean, the best first, or those nearest to it; behind a name its options.
 pub(crate) fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
     if let Some(options) = option_choices(typed) {
         return options;
     }
-    let mut letters = Fuzzy::letters(typed);
-    let mut rank = |spec: &Spec| -> Option<(u32, u32)> {
-        let by_name = letters.score(spec.name);
-        let begins = u32::from(!spec.name.starts_with(typed));
-        by_name.map(|score| (begins, u32::MAX - score)).or(has_words(spec.about, typed).then_some((2, 0)))
-    };
-    let mut found: Vec<_> = UNITS.iter().filter_map(|spec| Some((rank(spec)?, *spec))).collect();
-    arrange_by_key(&mut found, |(rank, _)| *rank);
+    let mut found = units_about(typed);
+    if let (true, Some(word)) = (found.is_empty(), nearest_units(typed).first()) {
+        found = units_about(word);
+    }
     let choice = |spec: &'static Spec| Choice {
         name: spec.name.to_owned(),
         about: spec.about.to_owned(),
         text: spec.name.to_owned(),
         missing: lacks(context, events, spec).unwrap_or_default(),
     };
-    found.into_iter().map(|(_, spec)| choice(spec)).collect()
+    found.into_iter().map(choice).collect()
+}
+
+/// The units that a text finds, the best first; all of them where nothing is typed.
+fn units_about(typed: &str) -> Vec<&'static Spec> {
+    if typed.trim().is_empty() {
+        return UNITS.to_vec();
+    }
+    let found = found(typed, UNITS.iter().copied(), Spec::findable);
+    if !found.is_empty() {
+        return found;
+    }
+    let mut letters = Fuzzy::letters(typed);
+    UNITS.iter().copied().filter(|spec| letters.score(spec.name).is_some()).collect()
+}
+
+/// The words nearest to a text that finds no unit.
+pub(crate) fn nearest_units(typed: &str) -> Vec<String> {
+    let name = typed.trim().split_whitespace().next().unwrap_or_default();
+    match units_about(typed).is_empty() && units::find(name).is_none() {
+        true => nearest_words(typed.trim(), UNITS.iter().map(|spec| spec.findable())),
+        false => Vec::new(),
+    }
 }
 
 /// The options that a unit has, where its name is typed and a blank behind it.
@@ -163,6 +181,40 @@ fn lacks_event(context: &Context, events: &EventsScreen, want: &EventRequest) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn units_are_found_by_what_people_type() {
+        let first = |typed: &str| units_about(typed).first().map(|spec| spec.name);
+        for (typed, name) in [
+            ("slow", "offcpu"),
+            ("latency", "rundelay"),
+            ("network", "percpu-stat"),
+            ("tcp", "syscalls"),
+            ("lock", "offcpu"),
+            ("locks", "offcpu"),
+            ("futex", "offcpu"),
+            ("contention", "offcpu"),
+            ("malloc", "kmemprof"),
+            ("memory", "kmemleak"),
+            ("leak", "kmemleak"),
+            ("gc", "usdt"),
+            ("throttle", "rundelay"),
+            ("io", "blktrace"),
+            ("disk", "blktrace"),
+            ("why", "offcpu"),
+            ("strace", "syscalls"),
+            ("oom", "kmemleak"),
+            ("deadlock", "offcpu"),
+            ("errno", "syscalls"),
+            ("rundelay", "rundelay"),
+            ("", "trace"),
+        ] {
+            assert_eq!(first(typed), Some(name), "{typed}");
+        }
+        assert!(units_about("lock").iter().all(|spec| spec.name != "blktrace"), "a part of another word");
+        assert_eq!(nearest_units("netwrok").first().map(String::as_str), Some("network"));
+        assert_eq!(nearest_units("qqqq"), Vec::<String>::new());
+    }
 
     #[test]
     fn options_are_offered_behind_a_units_name() {

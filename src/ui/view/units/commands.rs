@@ -1,9 +1,7 @@
 //! Commands of the units' screen, and what those of every screen mean here.
 
-use crate::engine::UnitRequest;
 use crate::ui::act::Act::{Given, Plain};
 use crate::ui::act::{Acts, commands};
-use crate::ui::app::Effect;
 use crate::ui::command::HintAction::{self, Command};
 use crate::ui::commands::general;
 use crate::ui::view::top;
@@ -21,13 +19,8 @@ commands! { GROUP "Units" on Units {
         => Plain(|app| app.enter_row());
     BASELINE "unit-baseline" ["b", "m"] "compare with this moment, or with nothing any more"
         => Plain(|app| app.unit_baseline());
-    RESET "unit-reset" ["Z"] "reset the figures of all units; they cannot be brought back" => Plain(|app| {
-        app.effects.push(Effect::Unit(UnitRequest::Reset));
-        app.say("the figures of units are reset");
-    });
-    STOP "unit-stop" ["del", "x"] "end the unit" => Plain(|app| {
-        app.effects.extend(app.views.units.current.map(|id| Effect::Unit(UnitRequest::Stop(id))));
-    });
+    RESET "unit-reset" ["Z"] "reset the figures of all units; undo brings them back" => Plain(|app| app.reset_units());
+    STOP "unit-stop" ["del", "x"] "end the unit; undo brings it back with its figures" => Plain(|app| app.stop_unit());
 }}
 
 /// The meaning of every screen's commands here.

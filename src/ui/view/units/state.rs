@@ -1,5 +1,6 @@
 //! The state of the units' screen: which unit and which of its panels is looked at, and where in each one is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -36,6 +37,10 @@ pub struct UnitsScreen {
     pub(crate) pending: bool,
     /// Units that were added while it runs, as they were typed.
     pub(crate) added: Vec<String>,
+    /// Units that were ended, by their names: undo brings them back.
+    pub(crate) ended: BTreeMap<u64, &'static str>,
+    /// How often figures were reset and not brought back.
+    pub(crate) resets: u64,
     views: HashMap<u64, UnitView>,
     /// What was last said to the engine.
     sent: Option<(u64, ViewState)>,

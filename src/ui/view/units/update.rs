@@ -52,6 +52,26 @@ impl App {
         self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
     }
 
+    /// Ends the unit that is looked at.
+    pub(crate) fn stop_unit(&mut self) {
+        let Some((id, name)) = self.views.units.unit().map(|unit| (unit.id, unit.name)) else {
+            return self.say("no unit runs: M starts one");
+        };
+        self.views.units.ended.insert(id, name);
+        self.effects.push(Effect::Unit(UnitRequest::Stop(id)));
+        self.say(format!("{name} stopped; u brings its figures back"));
+    }
+
+    /// Resets the figures of all units.
+    pub(crate) fn reset_units(&mut self) {
+        if self.views.units.answers.is_empty() {
+            return self.say("no unit runs: M starts one");
+        }
+        self.views.units.resets += 1;
+        self.effects.push(Effect::Unit(UnitRequest::Reset));
+        self.say("the figures of all units are reset; u brings them back");
+    }
+
     fn unit_height(&self) -> usize {
         drawn::main_height(self.scene(), &self.views.units)
     }

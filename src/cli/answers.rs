@@ -1,0 +1,61 @@
+//! The answer to a word on the command line that is neither a command nor a file: what the program has about it.
+
+use crate::lang::find::{found, nearest_words};
+use crate::lang::nearest_hint;
+use crate::panel::text::{clean, fit_end};
+use crate::ui::command::Command;
+use crate::ui::commands::table;
+use crate::ui::keys::shown;
+use crate::units::UNITS;
+use crate::units::kit::Spec;
+
+/// Lines of each kind that are printed.
+const MOST: usize = 5;
+/// Cells of a description.
+const ABOUT: usize = 70;
+
+/// The units and screens that a word is about, a command to a line, or the words nearest to it. `commands` are the names
+/// of the command line.
+pub(crate) fn about<'a>(word: &str, commands: impl Iterator<Item = &'a str>) -> String {
+    let of = |word: &str| {
+        let units = found(word, UNITS.iter().copied(), Spec::findable).into_iter().take(MOST);
+        let units = units.map(|spec| format!("  perfprof-tui {:<14} {}", spec.name, fit_end(spec.about, ABOUT)));
+        let keys = found(word, table::rows(), Command::findable).into_iter().filter(|row| !row.keys.is_empty());
+        let keys = keys
+            .take(MOST)
+            .map(|row| format!("  on the screen, {:<12} {}", shown(row.keys[0]), fit_end(row.doc, ABOUT)));
+        units.chain(keys).collect::<Vec<_>>()
+    };
+    let hint = nearest_hint(word, commands);
+    let things = || UNITS.iter().map(|spec| spec.findable()).chain(table::rows().map(Command::findable));
+    let mut lines = of(word);
+    if let (true, true, Some(near)) = (lines.is_empty(), hint.is_empty(), nearest_words(word, things()).first()) {
+        lines = of(near);
+    }
+    let mut out = format!("no command, no file and no program is called {}{hint}", clean(word));
+    if !lines.is_empty() {
+        out.push_str(&format!("; about that:\n{}", lines.join("\n")));
+    }
+    out + "\nperfprof-tui --help lists the commands"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_command_finds_what_is_about_it() {
+        let text = |word: &str| about(word, ["report", "record", "open"].into_iter());
+        for (word, part) in [
+            ("locks", "perfprof-tui offcpu "),
+            ("latency", "perfprof-tui rundelay "),
+            ("io", "perfprof-tui blktrace "),
+            ("flamegraph", "on the screen, 2 "),
+            ("netwrok", "perfprof-tui syscalls "),
+            ("reprot", "nearest: report"),
+        ] {
+            assert!(text(word).contains(part), "{word}: {}", text(word));
+        }
+        assert!(!text("qqqq").contains("about that"));
+    }
+}

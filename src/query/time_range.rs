@@ -1,0 +1,473 @@
+//! Ranges of time as people write them. This is the only parser of times that are points and not durations.
+//!
+//! A range is `FROM,UNTIL`, either of which may be left out, `FROM-UNTIL`, `FROM..UNTIL`, or one moment alone, which
+//! stands for as long as its last digit: `14:03` is that minute, `5` the second that begins at 5 s. A moment is
+//! * a number of seconds on the clock that the caller counts by, or with a unit: `5`, `1.5`, `250ms`, `2min`;
+//! * a time before the end: `-30s`, `-2m`; alone it reaches until the end;
+//! * a time of day, as the clock on the wall shows it: `14:03`, `14:03:22.5`;
+//! * a date, or a date with a time of day, with an offset from UTC or without: `2026-11-26T14:03:22Z`;
+//! * `start`, `end` or `now`.
+//!
+//! Shares of the whole are as perf's `--time` has them (perf-report(1)): `10%-20%`, `10%/2`, several with commas.
+
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+
+use crate::lang::quantity::{self, SECOND};
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+/// An end whose day is not written may be this many seconds after the newest sample.
+const AHEAD: i64 = DAY / 2;
+/// The largest offset of a zone from UTC, in seconds.
+const MAX_OFFSET: i64 = 14 * 3600;
+
+/// The reason why a text is not taken as ranges of time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RangeError {
+    /// A text of another form.
+    #[error("expected FROM,UNTIL as 5,10 (seconds), -30s,-20s (before the end), 14:03,14:05 or 10%-20%")]
+    NoRange,
+    /// An end that lies before its beginning.
+    #[error("the range ends before it begins")]
+    Reversed,
+    /// A time of day, where the samples' clock cannot be related to it.
+    #[error("the recording does not contain the time of day; use seconds from its start, or -30s,-20s")]
+    NoTimeOfDay,
+    /// A time that is before or after all that can be counted.
+    #[error("the time is out of range")]
+    TooFar,
+}
+
+/// The clock on which moments are resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeline {
+    /// The time of the first sample, in nanoseconds.
+    pub first: u64,
+    /// The time of the last sample, or now.
+    pub last: u64,
+    /// Nanoseconds since 1970 at the clock's zero, where that is known.
+    pub wall: Option<i64>,
+    /// Converts seconds since 1970 to the local time of day.
+    pub local: fn(i64) -> Option<DateTime>,
+}
+
+impl Timeline {
+    /// A timeline in the zone of this process, `wall` being the nanoseconds since 1970 at a time of the clock, or 0.
+    pub fn new((first, last): (u64, u64), wall: u64, at: u64) -> Self {
+        let zero = i128::from(wall) - i128::from(at);
+        let wall = i64::try_from(zero).ok().filter(|_| wall > 0);
+        Self { first, last, wall, local: crate::kernel::local_time }
+    }
+
+    /// The wall's second since 1970 of the last sample.
+    fn last_second(&self) -> Result<i64, RangeError> {
+        let wall = self.wall.ok_or(RangeError::NoTimeOfDay)?;
+        i64::try_from((i128::from(wall) + i128::from(self.last)).div_euclid(i128::from(SECOND)))
+            .map_err(|_| RangeError::TooFar)
+    }
+
+    /// The second since 1970 of a local date and time of day.
+    fn second(&self, date: DateTime, offset: Option<i64>) -> Result<i64, RangeError> {
+        let as_utc = |date: DateTime| TimeZone::UTC.to_timestamp(date).map(|time| time.as_second()).ok();
+        let typed = as_utc(date).ok_or(RangeError::TooFar)?;
+        if let Some(offset) = offset {
+            return typed.checked_sub(offset).ok_or(RangeError::TooFar);
+        }
+        // The offset of the zone may differ between the guess and the time itself.
+        let mut guess = typed;
+        for _ in 0..2 {
+            let shown = (self.local)(guess).and_then(as_utc).ok_or(RangeError::TooFar)?;
+            guess = typed.checked_add(guess - shown).ok_or(RangeError::TooFar)?;
+        }
+        Ok(guess)
+    }
+
+    /// Nanoseconds on the clock of a second since 1970 and nanoseconds in it.
+    fn on_clock(&self, second: i64, ns: i32) -> Result<i128, RangeError> {
+        let wall = self.wall.ok_or(RangeError::NoTimeOfDay)?;
+        Ok(i128::from(second) * i128::from(SECOND) + i128::from(ns) - i128::from(wall))
+    }
+}
+
+/// A moment as it was typed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Moment {
+    First,
+    Last,
+    /// Nanoseconds on the clock.
+    At(u64),
+    /// Nanoseconds before the last sample.
+    BeforeEnd(u64),
+    /// A time of day, on the day that fits; the offset of its zone in seconds, where one is typed.
+    Daily(Time, Option<i64>),
+    Dated(DateTime, Option<i64>),
+    /// Percent of the time from the first sample to the last.
+    Share(f64),
+}
+
+/// A range of time as it was typed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeRange {
+    /// `None` where the beginning is left out.
+    from: Option<Moment>,
+    until: End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// It is left out.
+    Open,
+    At(Moment),
+    /// So many nanoseconds after the beginning.
+    After(u64),
+}
+
+impl TimeRange {
+    /// Parses ranges, of which only those of shares may be more than one.
+    pub fn parse(text: &str) -> Result<Vec<Self>, RangeError> {
+        let text = text.trim();
+        if text.contains('%') {
+            return text.split(',').map(|part| share(part.trim())).collect();
+        }
+        Ok(vec![Self::parse_one(text)?])
+    }
+
+    fn parse_one(text: &str) -> Result<Self, RangeError> {
+        if let Some((from, until)) = text.split_once(',') {
+            return Self::between(from.trim(), until.trim());
+        }
+        if let Some((moment, step)) = moment(text) {
+            let until = if step == 0 { End::Open } else { End::After(step) };
+            return Ok(Self { from: Some(moment), until });
+        }
+        // Dates and numbers have dashes of their own: every one of them may be what joins two moments.
+        let joints = ["..", "–", " to ", "-"].into_iter().flat_map(|joint| text.match_indices(joint));
+        let mut typed = joints.filter_map(|(at, joint)| {
+            let (from, until) = (text[..at].trim(), text[at + joint.len()..].trim());
+            (!from.is_empty() && !until.is_empty()).then(|| Self::between(from, until))
+        });
+        typed.find(|range| *range != Err(RangeError::NoRange)).unwrap_or(Err(RangeError::NoRange))
+    }
+
+    fn between(from: &str, until: &str) -> Result<Self, RangeError> {
+        let end = |text: &str| match text {
+            "" => Ok(None),
+            text => moment(text).map(|(moment, _)| Some(moment)).ok_or(RangeError::NoRange),
+        };
+        let (from, until) = (end(from)?, end(until)?);
+        if from.zip(until).is_some_and(|(from, until)| until.is_before(from)) {
+            return Err(RangeError::Reversed);
+        }
+        Ok(Self { from, until: until.map_or(End::Open, End::At) })
+    }
+
+    /// The range on a clock, in nanoseconds. What is before the clock's zero is 0.
+    pub fn resolve(&self, on: &Timeline) -> Result<(u64, u64), RangeError> {
+        let from = self.from.map(|from| from.resolve(on, None)).transpose()?;
+        let until = match self.until {
+            End::Open => None,
+            End::At(moment) => Some(moment.resolve(on, from)?),
+            End::After(ns) => from.map(|from| from.saturating_add(i128::from(ns))),
+        };
+        if from.zip(until).is_some_and(|(from, until)| until < from) {
+            return Err(RangeError::Reversed);
+        }
+        let clock = |ns: i128| u64::try_from(ns.max(0)).map_err(|_| RangeError::TooFar);
+        // An end that is left out is the recording's, which may well lie before the one that was typed.
+        Ok((from.map_or(Ok(on.first), clock)?, until.map_or(Ok(on.last), clock)?))
+    }
+}
+
+impl Moment {
+    /// True if it is earlier than another whatever the clock says.
+    fn is_before(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::At(this), Self::At(other)) => this < other,
+            (Self::BeforeEnd(this), Self::BeforeEnd(other)) => this > other,
+            (Self::Share(this), Self::Share(other)) => this < other,
+            (Self::Dated(this, zone), Self::Dated(other, of)) => zone == of && this < other,
+            _ => false,
+        }
+    }
+
+    /// The time on a clock. A time of day is the newest one that is past, or of an end the first one after `from`.
+    fn resolve(self, on: &Timeline, from: Option<i128>) -> Result<i128, RangeError> {
+        match self {
+            Self::First => Ok(i128::from(on.first)),
+            Self::Last => Ok(i128::from(on.last)),
+            Self::At(ns) => Ok(i128::from(ns)),
+            Self::BeforeEnd(ns) => Ok(i128::from(on.last) - i128::from(ns)),
+            Self::Share(percent) => {
+                let part = (on.last.saturating_sub(on.first) as f64 * percent / 100.0) as u64;
+                Ok(i128::from(on.first.saturating_add(part)))
+            }
+            Self::Dated(date, offset) => on.on_clock(on.second(date, offset)?, date.subsec_nanosecond()),
+            Self::Daily(time, offset) => {
+                let last = on.last_second()?;
+                // Where the zone is typed the day is that of the zone.
+                let today = match offset {
+                    Some(offset) => date_of(last.checked_add(offset).ok_or(RangeError::TooFar)?),
+                    None => (on.local)(last),
+                };
+                let today = on.second(today.ok_or(RangeError::TooFar)?.date().to_datetime(time), offset)?;
+                let at = |second: i64| on.on_clock(second, time.subsec_nanosecond());
+                match from {
+                    None if today > last => at(today - DAY),
+                    None => at(today),
+                    Some(from) => {
+                        let days = [today - DAY, today, today + DAY].into_iter().filter(|day| *day <= last + AHEAD);
+                        let mut times = days.map(at);
+                        times.find(|time| time.is_ok_and(|time| time >= from)).unwrap_or(Err(RangeError::Reversed))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The date and time of day of a second since 1970, in UTC.
+fn date_of(second: i64) -> Option<DateTime> {
+    jiff::Timestamp::from_second(second).ok().map(|time| TimeZone::UTC.to_datetime(time))
+}
+
+/// A moment, and the nanoseconds that its last digit stands for; 0 where it reaches until the end.
+fn moment(text: &str) -> Option<(Moment, u64)> {
+    match text {
+        "start" => return Some((Moment::First, 0)),
+        "end" | "now" => return Some((Moment::Last, 0)),
+        _ => {}
+    }
+    if let Some(back) = text.strip_prefix(['-', '−']) {
+        let is_number = back.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        return quantity::time(back).ok().filter(|_| is_number).map(|ns| (Moment::BeforeEnd(ns), 0));
+    }
+    if let Ok(ns) = quantity::time(text) {
+        return Some((Moment::At(ns), last_digit(text)));
+    }
+    on_the_wall(text)
+}
+
+/// Nanoseconds that the last digit of a number of seconds stands for.
+fn last_digit(text: &str) -> u64 {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let Some(last) = number.rfind(|c: char| c.is_ascii_digit()) else { return SECOND };
+    let digit = |(at, c): (usize, char)| match c {
+        '.' => '.',
+        _ if at == last => '1',
+        _ => '0',
+    };
+    let one: String = number.char_indices().map(digit).collect();
+    quantity::time(&format!("{one}{unit}")).ok().filter(|ns| *ns > 0).unwrap_or(1)
+}
+
+/// A time of day, a date or both, with an offset from UTC or without.
+fn on_the_wall(text: &str) -> Option<(Moment, u64)> {
+    if let Ok(date) = text.parse::<jiff::civil::Date>()
+        && text.len() == "2026-11-26".len()
+    {
+        return Some((Moment::Dated(date.to_datetime(Time::midnight()), None), DAY as u64 * SECOND));
+    }
+    let (date, rest) = match text.split_once(['T', 't', ' ']) {
+        Some((date, rest)) if date.contains('-') => (Some(date.parse::<jiff::civil::Date>().ok()?), rest.trim_start()),
+        _ => (None, text),
+    };
+    let (digits, offset) = zone(rest, date.is_some())?;
+    let colons = digits.matches(':').count();
+    if !(1..=2).contains(&colons) || !digits.chars().all(|c| c.is_ascii_digit() || ":.".contains(c)) {
+        return None;
+    }
+    // An hour may have one digit.
+    let padded = if digits.find(':') == Some(1) { format!("0{digits}") } else { digits.to_owned() };
+    let time: Time = padded.parse().ok()?;
+    let step = match padded.split_once('.') {
+        _ if colons == 1 => 60 * SECOND,
+        Some((_, fraction)) => SECOND / 10u64.pow(fraction.len().min(9) as u32),
+        None => SECOND,
+    };
+    Some((date.map_or(Moment::Daily(time, offset), |date| Moment::Dated(date.to_datetime(time), offset)), step))
+}
+
+/// Splits `Z`, `UTC`, `+01:00` or `-0500` off a time of day. Without a date before it a dash joins two times.
+fn zone(text: &str, has_date: bool) -> Option<(&str, Option<i64>)> {
+    for name in ["UTC", "Z", "z"] {
+        if let Some(time) = text.strip_suffix(name) {
+            return Some((time.trim_end(), Some(0)));
+        }
+    }
+    let Some(at) = text.find(['+', '-']) else { return Some((text, None)) };
+    let (time, offset) = (text[..at].trim_end(), &text[at + 1..]);
+    let is_west = text[at..].starts_with('-');
+    if is_west && !has_date {
+        return None;
+    }
+    let digits: String = offset.chars().filter(|c| *c != ':').collect();
+    let is_offset = matches!(digits.len(), 2 | 4) && digits.chars().all(|c| c.is_ascii_digit());
+    let number = |digits: &str| digits.parse::<i64>().unwrap_or(0);
+    let seconds = is_offset.then(|| number(&digits[..2]) * 3600 + number(&digits[2..]) * 60)?;
+    (seconds <= MAX_OFFSET).then_some((time, Some(if is_west { -seconds } else { seconds })))
+}
+
+fn share(part: &str) -> Result<TimeRange, RangeError> {
+    let percent = |p: &str| quantity::share(p).ok().filter(|share| p.contains('%') && (0.0..=100.0).contains(share));
+    let typed = if let Some((share, n)) = part.split_once('/') {
+        let n = quantity::count::<u32>(n).ok().filter(|n| *n > 0).map(f64::from);
+        percent(share).zip(n).map(|(share, n)| ((share * (n - 1.0)).min(100.0), (share * n).min(100.0)))
+    } else {
+        part.split_once('-').and_then(|(from, to)| percent(from).zip(percent(to)))
+    };
+    let (from, until) = typed.ok_or(RangeError::NoRange)?;
+    if until < from {
+        return Err(RangeError::Reversed);
+    }
+    Ok(TimeRange { from: Some(Moment::Share(from)), until: End::At(Moment::Share(until)) })
+}
+
+/// The local time of day of nanoseconds since 1970, with the offset of its zone: `14:03:22.345 UTC`,
+/// `15:03:22.345 +01:00`.
+pub fn time_of_day(wall: u64) -> String {
+    time_of_day_in(wall, crate::kernel::local_time)
+}
+
+fn time_of_day_in(wall: u64, local: fn(i64) -> Option<DateTime>) -> String {
+    let (second, ms) = ((wall / SECOND) as i64, wall / 1_000_000 % 1000);
+    let Some((utc, here)) = date_of(second).zip(local(second).or(date_of(second))) else { return String::new() };
+    let seconds = |date: DateTime| TimeZone::UTC.to_timestamp(date).map_or(0, |time| time.as_second());
+    let offset = (seconds(here) - seconds(utc)) / 60;
+    let zone = match offset {
+        0 => "UTC".to_owned(),
+        east if east > 0 => format!("+{:02}:{:02}", east / 60, east % 60),
+        west => format!("-{:02}:{:02}", -west / 60, -west % 60),
+    };
+    format!("{:02}:{:02}:{:02}.{ms:03} {zone}", here.hour(), here.minute(), here.second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn utc(second: i64) -> Option<DateTime> {
+        date_of(second)
+    }
+
+    /// An hour and a half east of UTC.
+    fn east(second: i64) -> Option<DateTime> {
+        date_of(second + 5400)
+    }
+
+    fn resolve(text: &str, on: &Timeline) -> Result<Vec<(u64, u64)>, RangeError> {
+        TimeRange::parse(text)?.iter().map(|range| range.resolve(on)).collect()
+    }
+
+    #[test]
+    fn as_perf_spells_them() {
+        let on = Timeline { first: 2_000, last: 12_000, wall: None, local: utc };
+        let range = |text| resolve(text, &on);
+        assert_eq!(range("10%-20%"), Ok(vec![(3_000, 4_000)]));
+        assert_eq!(range("10%/2,0%-1%"), Ok(vec![(3_000, 4_000), (2_000, 2_100)]));
+        assert_eq!(range("0.000003,"), Ok(vec![(3_000, 12_000)]));
+        assert_eq!(range("0.000015,"), Ok(vec![(15_000, 12_000)]), "after the end there is nothing");
+        assert_eq!(range("5%-5%"), Ok(vec![(2_500, 2_500)]));
+        assert_eq!(range("60%/9"), Ok(vec![(12_000, 12_000)]), "past the end there is nothing");
+        for bad in ["x", "5%", "10%/0", "nan,1", "1,inf", "1,2,3", "", "--5", "14:03:61", "1:2:3:4", "25:00", "- 5"] {
+            assert_eq!(range(bad), Err(RangeError::NoRange), "{bad}");
+        }
+        for bad in ["50%-20%", "10%-20%,3%-2%", "2,1", "-20s,-30s", "2026-11-26,2026-11-25"] {
+            assert_eq!(TimeRange::parse(bad), Err(RangeError::Reversed), "whatever the recording holds: {bad}");
+        }
+        assert_eq!(range("14:03"), Err(RangeError::NoTimeOfDay));
+    }
+
+    /// A session from 11:32:00 to 11:34:10 UTC of 26 November 2026.
+    fn session(local: fn(i64) -> Option<DateTime>) -> Timeline {
+        let start = 1_795_692_720 * SECOND;
+        Timeline { first: 0, last: 130 * SECOND, wall: Some(start as i64), local }
+    }
+
+    #[test]
+    fn as_people_write_them() {
+        let seconds = |text: &str| {
+            let ranges =
+                resolve(text, &session(utc)).map(|list| list.iter().map(|(a, b)| (a / SECOND, b / SECOND)).collect());
+            ranges.map(|list: Vec<(u64, u64)>| list[0])
+        };
+        for (text, range) in [
+            ("-30s,-20s", (100, 110)),
+            ("-30,-20", (100, 110)),
+            ("-30s", (100, 130)),
+            ("-1m", (70, 130)),
+            ("-30s..-20s", (100, 110)),
+            ("-30s - -20s", (100, 110)),
+            ("−30,−20", (100, 110)),
+            ("-30s,now", (100, 130)),
+            ("start,5", (0, 5)),
+            ("5", (5, 6)),
+            ("5s", (5, 6)),
+            ("1m", (60, 120)),
+            ("5,10", (5, 10)),
+            ("5-10", (5, 10)),
+            ("5s..10s", (5, 10)),
+            ("5 to 10", (5, 10)),
+            (",10", (0, 10)),
+            ("11:33,11:34", (60, 120)),
+            ("11:33-11:34", (60, 120)),
+            ("11:33–11:34", (60, 120)),
+            ("11:33", (60, 120)),
+            ("11:33:05", (65, 66)),
+            ("11:33:05 UTC", (65, 66)),
+            ("11:33:05.000,11:33:10", (65, 70)),
+            ("11:33,11:50", (60, 1080)),
+            ("11:33,", (60, 130)),
+            ("2026-11-26T11:33:00Z,2026-11-26T11:34:00Z", (60, 120)),
+            ("2026-11-26 11:33,11:34", (60, 120)),
+            ("2026-11-26T12:33+01:00", (60, 120)),
+            ("2026-11-26T06:33:00-0500", (60, 61)),
+            ("2026-11-26", (0, 44_880)),
+            // Before the session began there is nothing.
+            ("11:31", (0, 0)),
+            ("11:35", (0, 0)),
+        ] {
+            assert_eq!(seconds(text), Ok(range), "{text}");
+        }
+        for bad in ["11:34,11:33", "11:34-11:33"] {
+            assert_eq!(seconds(bad), Err(RangeError::Reversed), "{bad}");
+        }
+        assert_eq!(resolve("1.5", &session(utc)), Ok(vec![(1_500_000_000, 1_600_000_000)]));
+        assert_eq!(resolve("250ms", &session(utc)), Ok(vec![(250_000_000, 251_000_000)]));
+        assert_eq!(resolve("11:33:05.25", &session(utc)), Ok(vec![(65_250_000_000, 65_260_000_000)]));
+    }
+
+    #[test]
+    fn the_time_of_day_is_that_of_the_zone() {
+        let one = |text| resolve(text, &session(east)).map(|list| (list[0].0 / SECOND, list[0].1 / SECOND));
+        assert_eq!(one("13:03"), Ok((60, 120)));
+        assert_eq!(one("11:33 UTC"), Ok((60, 120)));
+        assert_eq!(one("2026-11-26T13:03,13:04"), Ok((60, 120)));
+        assert_eq!(time_of_day_in(1_795_692_720 * SECOND + 5_000_000, east), "13:02:00.005 +01:30");
+        assert_eq!(time_of_day_in(1_795_692_720 * SECOND, utc), "11:32:00.000 UTC");
+    }
+
+    #[test]
+    fn a_session_over_midnight_has_two_days() {
+        // From 23:50 to 00:20.
+        let start = (1_795_737_600 - 600) * SECOND;
+        let on = Timeline { first: 0, last: 1800 * SECOND, wall: Some(start as i64), local: utc };
+        let one = |text| resolve(text, &on).map(|list| (list[0].0 / SECOND, list[0].1 / SECOND));
+        assert_eq!(one("23:55,00:10"), Ok((300, 1200)));
+        assert_eq!(one("23:55"), Ok((300, 360)));
+        assert_eq!(one("00:05,00:10"), Ok((900, 1200)));
+        assert_eq!(one("00:10,00:30"), Ok((1200, 2400)), "an end may be in the future");
+    }
+
+    proptest! {
+        #![proptest_config(crate::damage::kept())]
+
+        #[test]
+        fn nothing_panics(text in "[-0-9:.,TZ+% msto]{0,24}", first: u64, last: u64, wall: Option<i64>) {
+            let on = Timeline { first, last, wall, local: crate::kernel::local_time };
+            let _ = resolve(&text, &on);
+        }
+    }
+}

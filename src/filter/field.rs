@@ -71,6 +71,7 @@ fields! {
     FIELDS {
         Comm = ("comm", Text, Task, "name of the thread");
         Program = ("program", Text, Task, "name of its process: that of the first thread");
+        Cmdline = ("cmdline", Text, Task, "command line of its process; empty in recordings");
         Pid = ("pid", Number, Task, "process id");
         Tid = ("tid", Number, Task, "thread id");
         Cgroup = ("cgroup", Text, Task, "path of the task's cgroup");

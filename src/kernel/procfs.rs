@@ -108,6 +108,19 @@ pub(crate) fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
     name(CWD, &format!("/proc/{pid}/task/{tid}/comm"), &mut [0; MAX_COMM]).map(<[u8]>::to_vec)
 }
 
+/// The command line of a process, as many bytes of it as are of use: its words end with NULs, unless the process wrote
+/// something else there.
+pub(crate) fn cmdline(pid: i32) -> Option<Vec<u8>> {
+    let file = openat(CWD, format!("/proc/{pid}/cmdline"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut bytes = vec![0; MAX_CMDLINE];
+    let len = rustix::io::read(&file, &mut bytes[..]).ok()?;
+    bytes.truncate(len);
+    Some(bytes)
+}
+
+/// Bytes of a command line that tell processes of one name apart.
+const MAX_CMDLINE: usize = 1024;
+
 /// No file that names a thread is longer.
 const MAX_COMM: usize = 256;
 

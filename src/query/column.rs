@@ -158,6 +158,7 @@ columns! {
     Cpu = of(&["cpu"], "CPU", |of, _| ColumnValue::Id(of.cpu.into())).number(4);
     Comm = of(&["comm"], "Comm", |of, _| ColumnValue::Text(of.task.comm.clone())).wide(15);
     Program = of(&["program"], "Program", |of, _| ColumnValue::Text(of.task.program.clone())).wide(15);
+    Cmdline = of(&["cmdline"], "Command line", |of, _| ColumnValue::Text(of.task.cmdline.clone())).wide(28).of_this_run();
     Pid = of(&["pid", "tgid"], "PID", |of, _| ColumnValue::Id(of.task.pid)).number(7).of_this_run();
     Tid = of(&["tid"], "TID", |of, _| ColumnValue::Id(of.task.tid)).number(7).of_this_run();
     Cgroup = of(&["cgroup"], "Cgroup", |of, _| ColumnValue::Text(of.data.session.cgroup(of.task))).wide(24);

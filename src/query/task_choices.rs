@@ -19,6 +19,7 @@ const KEYS: &[ColumnKey] = &[
     ColumnKey::Host,
     ColumnKey::Comm,
     ColumnKey::Program,
+    ColumnKey::Cmdline,
     ColumnKey::Pid,
     ColumnKey::Tid,
     ColumnKey::Cgroup,

@@ -57,6 +57,8 @@ pub struct Host {
     /// Threads that have ended, oldest first, and whether their processes ended with them.
     leaving: VecDeque<(u64, TaskRecord, bool)>,
     pub(super) groups: Groups,
+    /// The command lines of processes, as far as they were asked for.
+    pub(super) cmdlines: FxHashMap<i32, Arc<str>>,
     pub(crate) log: SideLog,
 }
 
@@ -76,6 +78,7 @@ impl Host {
             recoded: FxHashMap::default(),
             leaving: VecDeque::new(),
             groups: Groups::default(),
+            cmdlines: FxHashMap::default(),
             log: SideLog::default(),
         }
     }
@@ -153,6 +156,7 @@ impl Host {
                 self.recoded.remove(&gone.pid);
                 self.parents.remove(&gone.pid);
                 self.groups.moved(gone.pid);
+                self.cmdlines.remove(&gone.pid);
             }
             if !self.threads.contains_key(&gone.pid) && !self.spaces.contains_key(&gone.pid) {
                 self.log.end(gone.pid);

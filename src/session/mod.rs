@@ -227,6 +227,7 @@ impl Session {
             self.here_mut().exec(pid, time);
             self.here_mut().members.begin(pid);
             self.here_mut().recoded.remove(&pid);
+            self.here_mut().cmdlines.remove(&pid);
             self.generation += 1;
             let space = Space::after_exec(self.here().spaces.get(&pid), self.generation);
             self.here_mut().in_exec += usize::from(space.is_in_exec());
@@ -326,13 +327,38 @@ impl Session {
         let first = self.here().threads.get(&pid).map(|first| &first.comm).filter(|name| !is_unnamed(pid, name));
         let program = first.unwrap_or(&comm).clone();
         let group = self.group_of(pid, cgroup);
-        let id = self.tasks.id(Task { host: self.at, pid, tid, comm, program, cgroup: group });
+        let cmdline = self.cmdline(pid);
+        let id = self.tasks.id(Task { host: self.at, pid, tid, comm, program, cmdline, cgroup: group });
         let here = self.here_mut();
         here.log.want(pid);
         if let Some(thread) = here.threads.get_mut(&tid) {
             thread.task = Some((cgroup, id));
         }
         id
+    }
+
+    /// The command line of a process, which is asked for once for each program that it runs.
+    fn cmdline(&mut self, pid: i32) -> Arc<str> {
+        if self.origin == Origin::Recorded || pid <= 0 {
+            return Arc::default();
+        }
+        if let Some(known) = self.here().cmdlines.get(&pid) {
+            return known.clone();
+        }
+        let text = command_line(pid);
+        let text = self.intern(text.as_bytes());
+        self.here_mut().cmdlines.insert(pid, text.clone());
+        text
+    }
+
+    /// The command line of a process as it was when the process was first seen, or as it is now; empty where it is not
+    /// known.
+    pub(crate) fn cmdline_of(&self, pid: i32) -> Arc<str> {
+        match self.here().cmdlines.get(&pid) {
+            Some(known) => known.clone(),
+            None if self.origin == Origin::Live && pid > 0 => command_line(pid).into(),
+            None => Arc::default(),
+        }
     }
 
     /// The cgroup of a process: the one that was told, unless that says nothing and the process can be asked.
@@ -387,8 +413,8 @@ impl Session {
 
     /// A thread that a text names.
     pub(crate) fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
-        let program = comm.clone();
-        self.tasks.id(Task { host: self.at, pid, tid, comm: comm.clone(), program, cgroup: 0 })
+        let (program, cmdline) = (comm.clone(), Arc::default());
+        self.tasks.id(Task { host: self.at, pid, tid, comm: comm.clone(), program, cmdline, cgroup: 0 })
     }
 
     /// The comm of a thread now; live, one that no record told of is asked for in /proc.
@@ -464,6 +490,14 @@ impl Session {
         data.flat_map(|space| space.maps().chain(space.before())).for_each(&mut mark);
         self.dsos.maps.forget_others(used);
     }
+}
+
+/// The command line of a running process as one text.
+fn command_line(pid: i32) -> String {
+    let bytes = procfs::cmdline(pid).unwrap_or_default();
+    let words: Vec<String> =
+        bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).trim().to_owned()).collect();
+    words.join(" ").trim_end().to_owned()
 }
 
 /// The path of a running process's cgroup; of several that of a container.

@@ -25,6 +25,8 @@ pub struct Task {
     pub(crate) comm: Arc<str>,
     /// The comm of its process' first thread, as it was when this one was first seen; its own where nobody knows.
     pub(crate) program: Arc<str>,
+    /// The command line of its process, its words divided by blanks; empty where it is not known.
+    pub(crate) cmdline: Arc<str>,
     /// The id of its cgroup; 0 when it is not known.
     pub(crate) cgroup: u64,
 }

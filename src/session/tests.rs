@@ -461,3 +461,18 @@ fn descent_is_followed_by_records_and_ends_in_circles() {
     assert_eq!(from_10, [true, true, true, false, false, false]);
     assert!(s.descends(12, &[99, 11]) && !s.descends(12, &[]));
 }
+
+/// Live, a process has a command line; what a recording was made of cannot be asked.
+#[test]
+fn processes_have_command_lines_while_they_run() {
+    let own = std::process::id() as i32;
+    for (origin, known) in [(Origin::Live, true), (Origin::Recorded, false)] {
+        let mut session = Session::new(origin);
+        let task = session.task(own, own);
+        let text = session.tasks()[task.0 as usize].cmdline.clone();
+        assert_eq!(!text.is_empty(), known, "{text}");
+        assert_eq!(session.cmdline_of(own), text);
+        assert!(text.len() <= 3 * 1024 && !text.contains('\0'));
+        assert_eq!(&*session.cmdline_of(-1), "");
+    }
+}

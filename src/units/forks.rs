@@ -1,10 +1,11 @@
 //! `forks`: who forks, and how often.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::panel::{Cell, Panel};
 
-use super::kit::columns::by_weight;
+use super::kit::columns::{by_weight, text};
 use super::kit::field::Num;
 use super::kit::{Context, Event, EventRequest, Moment, Sample, Sees, Sheet, Spec, Unit};
 
@@ -12,7 +13,7 @@ pub(super) const SPEC: Spec = Spec {
     name: "forks",
     about: "who forks, and how often",
     words: "fork exec spawn process storm launch start short-lived",
-    help: "Every fork counts for the thread that made it.",
+    help: "Every fork counts for the thread that made it. Live, the command line of its process is shown.",
     example: "perfprof-tui forks -i 1",
     output: "\
 $ perfprof-tui forks --batch -n 1
@@ -28,7 +29,16 @@ forkexec  28266    698       28967",
 #[derive(Clone, Debug, Default)]
 struct Forks {
     child: Option<Num>,
-    counts: BTreeMap<i32, (u64, i32)>,
+    counts: BTreeMap<i32, Forker>,
+}
+
+/// A thread that forks.
+#[derive(Clone, Debug, Default)]
+struct Forker {
+    forks: u64,
+    last: i32,
+    /// The command line of its process.
+    cmdline: Arc<str>,
 }
 
 impl Unit for Forks {
@@ -43,15 +53,22 @@ impl Unit for Forks {
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        let entry = self.counts.entry(hit.tid).or_default();
-        *entry = (entry.0 + 1, self.child.as_ref().map_or(0, |child| child.tid(hit.raw)));
+        let of = self
+            .counts
+            .entry(hit.tid)
+            .or_insert_with(|| Forker { cmdline: cx.session.cmdline_of(hit.pid), ..Forker::default() });
+        of.forks += 1;
+        of.last = self.child.as_ref().map_or(0, |child| child.tid(hit.raw));
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let table = Sheet::of(by_weight(&self.counts, |(forks, _)| *forks), |(tid, _)| *tid as u64)
+        let mut table = Sheet::of(by_weight(&self.counts, |of| of.forks), |(tid, _)| *tid as u64)
             .task(at, |(tid, _)| *tid)
-            .right("forks", "Forks", 9, |(_, (forks, _))| Cell::Count(*forks))
-            .right("last", "Last child", 10, |(_, (_, child))| Cell::Id((*child).into()));
+            .right("forks", "Forks", 9, |(_, of)| Cell::Count(of.forks))
+            .right("last", "Last child", 10, |(_, of)| Cell::Id(of.last.into()));
+        if self.counts.values().any(|of| !of.cmdline.is_empty()) {
+            table = table.left("cmdline", "Command line", 60, |(_, of)| text(of.cmdline.clone()));
+        }
         vec![table.whole("Who forks")]
     }
 

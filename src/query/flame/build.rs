@@ -37,6 +37,17 @@ pub(super) struct Namer {
     pub(super) edits: Vec<Edit>,
 }
 
+/// The arguments of a command line; none where it has no more than a program.
+fn arguments(cmdline: &str) -> Option<&str> {
+    cmdline.split_once(' ').map(|(_, arguments)| arguments.trim()).filter(|arguments| !arguments.is_empty())
+}
+
+/// The process that a tower with a process id in its name is of.
+pub(crate) fn process_of(ground: &str) -> Option<i32> {
+    let heads = ground.match_indices(": ").map(|(at, _)| &ground[..at]);
+    heads.chain([ground]).find_map(|head| head.rsplit(' ').next()?.parse().ok())
+}
+
 impl Namer {
     pub(super) fn new(edits: &[Edit]) -> Self {
         let focus = edits.iter().rev().find_map(|e| match e {
@@ -88,7 +99,10 @@ impl Namer {
         }
         match (self.all_tasks, self.processes) {
             (true, _) => "all tasks".into(),
-            (false, true) => format!("{} {}", task.program, task.pid).into(),
+            (false, true) => match arguments(&task.cmdline) {
+                Some(arguments) => format!("{} {}: {arguments}", task.program, task.pid).into(),
+                None => format!("{} {}", task.program, task.pid).into(),
+            },
             (false, false) => task.program.clone(),
         }
     }
@@ -275,4 +289,22 @@ pub(super) fn totals(trie: &Trie, own: Weights) -> Weights {
         total.add(trie.parent(NodeId(i)).0, total.get(i));
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_towers_name_tells_its_process() {
+        for (ground, pid) in [
+            ("java 4344", Some(4344)),
+            ("java 4344: -jar billing.jar: 7", Some(4344)),
+            ("nginx: worker 12: -g daemon off;", Some(12)),
+            ("java", None),
+        ] {
+            assert_eq!(process_of(ground), pid, "{ground}");
+        }
+        assert_eq!((arguments("java -jar a.jar"), arguments("java"), arguments("")), (Some("-jar a.jar"), None, None));
+    }
 }

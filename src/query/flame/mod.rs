@@ -19,6 +19,7 @@ pub mod layout;
 pub mod leaves;
 mod weights;
 
+pub(crate) use build::process_of;
 use build::{NOWHERE, Namer, totals};
 pub use class::Class;
 use class::Says;

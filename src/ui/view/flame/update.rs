@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use crate::filter::equals;
 use crate::query::flame::layout::{Block, Flame, FlameDirection, FlameSpec};
-use crate::query::flame::{Class, Edit};
+use crate::query::flame::{Class, Edit, process_of};
 use crate::query::search::{exactly, pattern};
 use crate::query::task_choices::TaskSamples;
 use crate::query::{ChainMode, ColumnKey};
@@ -182,7 +182,7 @@ impl App {
             return None;
         }
         if edits.contains(&Edit::Processes) {
-            let pid: i32 = ground.rsplit(' ').next()?.parse().ok()?;
+            let pid = process_of(ground)?;
             return Some((format!("pid {pid}"), format!("pid == {pid}")));
         }
         if edits.contains(&Edit::Containers) {

@@ -13,6 +13,7 @@ use crate::ui::scene::Scene;
 const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("", &[]),
     ("by comm", &[ColumnKey::Comm]),
+    ("by process", &[ColumnKey::Comm, ColumnKey::Pid, ColumnKey::Cmdline]),
     ("by process", &[ColumnKey::Comm, ColumnKey::Pid]),
     ("by thread", &[ColumnKey::Comm, ColumnKey::Tid]),
     ("by CPU", &[ColumnKey::Cpu]),
@@ -53,8 +54,24 @@ impl Scene<'_> {
 
     /// The columns of tasks and places, as one of those that a key goes through.
     pub(crate) fn split_now(self, splits: &[Split]) -> Option<usize> {
-        let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).collect();
-        splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
+        // Command lines come and go with the processes of one name.
+        let tells = |key: &ColumnKey| *key != ColumnKey::Cmdline;
+        let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).filter(tells).collect();
+        splits.iter().position(|(_, keys)| {
+            let keys: Vec<&ColumnKey> = keys.iter().filter(|key| tells(key)).collect();
+            keys.len() == own.len() && keys.iter().all(|key| own.contains(key))
+        })
+    }
+
+    /// True if several processes of one name have different command lines.
+    fn has_processes_alike(self) -> bool {
+        let mut of: hashbrown::HashMap<&str, (i32, &str)> = hashbrown::HashMap::new();
+        self.context.answer.view.tasks.iter().any(|task| {
+            let text = |key| task.group.text(key).map_or("", |text| &**text);
+            let own = (task.group.id(ColumnKey::Pid).unwrap_or(0), text(ColumnKey::Cmdline));
+            let first = *of.entry(text(ColumnKey::Program)).or_insert(own);
+            first.0 != own.0 && first.1 != own.1
+        })
     }
 
     /// The splits that a key goes through: of a tracepoint its own texts first, by which rows are no functions any
@@ -72,6 +89,8 @@ impl Scene<'_> {
             self.context.answer.view.tasks.iter().any(has)
         };
         splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
+        let are_alike = self.has_processes_alike();
+        splits.retain(|(_, keys)| are_alike || !keys.contains(&ColumnKey::Cmdline));
         // Where there are pods, each may have a container of the same name.
         splits.dedup_by_key(|(words, _)| *words);
         splits.splice(1..1, texts);

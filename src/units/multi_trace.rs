@@ -177,7 +177,7 @@ impl MultiTrace {
         if self.only_than && !above {
             return;
         }
-        if !self.is_chosen(&first, seen, key, hit.role, cx) {
+        if !self.is_chosen(&[&first, seen], key, hit.role, cx) {
             return;
         }
         let pair = (first.event, seen.event);
@@ -198,14 +198,11 @@ impl MultiTrace {
         }
     }
 
-    /// Whether a pair is of the target: the thread that its key names, else one of those that its events hit.
-    fn is_chosen(&mut self, first: &Seen, seen: &Seen, key: &RowKey, role: usize, cx: &mut Context<'_>) -> bool {
+    /// Whether what has a key is of the target: the thread that the key names, else those that the events hit.
+    fn is_chosen(&mut self, hits: &[&Seen], key: &RowKey, role: usize, cx: &mut Context<'_>) -> bool {
         let expression = self.roles[role].selected.get("key").unwrap_or(&self.key);
-        match key.thread(expression) {
-            Some(tid) => self.chosen.has(tid, cx),
-            None if self.chosen.is_narrow() => self.chosen.has(seen.tid, cx) || self.chosen.has(first.tid, cx),
-            None => true,
-        }
+        let of_thread = key.thread(expression).map(|tid| self.chosen.has(tid, cx));
+        of_thread.unwrap_or_else(|| hits.iter().any(|seen| seen.is_chosen))
     }
 
     fn name(&self, event: u16) -> Arc<str> {
@@ -330,12 +327,12 @@ impl Unit for MultiTrace {
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        // The record says whose thread it is, which may have to be known when another ends the pair.
-        self.chosen.has(hit.tid, cx);
+        // Asked at each record, which says whose thread it is: that may have to be known when another ends the pair.
+        let is_chosen = self.chosen.has(hit.tid, cx) || !self.chosen.is_narrow();
         if let Some(source) = self.roles[hit.role].selected.source() {
             return self.context(source, hit, cx);
         }
-        let seen = Seen::of(hit);
+        let seen = Seen { is_chosen, ..Seen::of(hit) };
         let own = self.bindings.get(&hit.role);
         let does = own.and_then(|own| own.does.as_ref());
         let bits = does.map_or(3, |does| does.count(hit, cx.names).unwrap_or(0));
@@ -355,11 +352,14 @@ impl Unit for MultiTrace {
             {
                 self.pair(open.with, &seen, &key, hit, cx);
             }
-            if begins
-                && self.open.len() < MAX_OPEN
-                && let Some(before) = self.open.replace(key, step, seen.time, seen.clone())
-            {
-                *self.unpaired.entry(before.with.event).or_default() += u64::from(cx.counts(before.with.cpu));
+            if begins && self.open.len() < MAX_OPEN {
+                let is_chosen = self.is_chosen(&[&seen], &key, hit.role, cx);
+                let begun = Seen { is_chosen, ..seen.clone() };
+                let Some(before) = self.open.replace(key, step, seen.time, begun) else {
+                    return self.recent.remember(seen);
+                };
+                *self.unpaired.entry(before.with.event).or_default() +=
+                    u64::from(before.with.is_chosen && cx.counts(before.with.cpu));
             }
         }
         self.recent.remember(seen);
@@ -438,10 +438,10 @@ impl MultiTrace {
         self.recent.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
     }
 
-    /// What has begun on the chosen CPUs and has not ended.
+    /// What has begun of the target on the chosen CPUs and has not ended.
     fn begun(&self) -> impl Iterator<Item = &Seen> {
         let counts = |seen: &&Seen| self.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&seen.cpu).is_ok());
-        self.open.iter().map(|(_, open)| &open.with).filter(counts)
+        self.open.iter().map(|(_, open)| &open.with).filter(|seen| seen.is_chosen).filter(counts)
     }
 
     fn unpaired_panel(&self) -> Panel {

@@ -97,8 +97,10 @@ impl OnCpu {
         if self.since == 0 {
             self.since = hit.time;
         }
-        *self.switches.entry(hit.cpu).or_default() += 1;
         let is_told = switch.next != 0 && comes && self.chosen.has(switch.next, cx);
+        let is_left = switch.prev != 0 && leaves && self.chosen.has(switch.prev, cx);
+        let counts = is_told || is_left || !self.chosen.is_narrow();
+        *self.switches.entry(hit.cpu).or_default() += u64::from(counts);
         let before = self.current.replace(hit.cpu, switch.next, hit.time, is_told).map(|run| (run.what, run.since));
         let (tid, from) = match before {
             Some((tid, from)) if tid == switch.prev => (tid, from),

@@ -335,7 +335,7 @@ fn a_unit_on_the_screen_keeps_to_the_target() {
     session.keys(":unit offcpu\r");
     session.wait_for("Under way");
     // The parent and the other child; the machine has more that sleep.
-    session.wait_for("waiting for work: 2 threads");
+    session.wait_for("waiting for work: 2");
     session.keys("q");
     assert!(session.end().success());
 }

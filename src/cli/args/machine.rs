@@ -23,8 +23,9 @@ pub(crate) struct Stat {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpus: Option<String>,
-    /// These processes and all that descend from them, now and later. perf's -p leaves out children that run already;
-    /// -i leaves out all of them
+    /// These processes and their descendants
+    ///
+    /// perf's -p leaves out the children that run already, -i all descendants
     #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "cpus", "tids"])]
     pub(crate) pids: Option<String>,
     /// Only these threads

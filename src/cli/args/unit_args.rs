@@ -188,7 +188,9 @@ pub(crate) struct UnitArgs {
     /// The whole machine (the default without a target)
     #[arg(short = 'a', long = "all-cpus")]
     pub(crate) all: bool,
-    /// These processes and all that descend from them, now and later. perf's -p leaves out children that run already
+    /// These processes and their descendants
+    ///
+    /// perf's -p leaves out the children that run already
     #[arg(short = 'p', long = "pid", alias = "pids", value_name = "PIDS")]
     pub(crate) pids: Option<String>,
     /// Only these threads

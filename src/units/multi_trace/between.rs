@@ -17,6 +17,8 @@ pub(super) struct Seen {
     pub(super) pid: i32,
     pub(super) tid: i32,
     pub(super) event: u16,
+    /// Whether it is of the target.
+    pub(super) is_chosen: bool,
     pub(super) raw: Box<[u8]>,
     pub(super) stack: RetainedStack,
     /// What a unit among the events found.
@@ -26,7 +28,7 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn of(hit: &Sample<'_>) -> Self {
         let Sample { time, cpu, pid, tid, event, stack, .. } = *hit;
-        Self { time, cpu, pid, tid, event, raw: hit.raw.into(), stack, found: None }
+        Self { time, cpu, pid, tid, event, is_chosen: true, raw: hit.raw.into(), stack, found: None }
     }
 }
 
@@ -133,7 +135,7 @@ mod tests {
 
     fn seen(time: u64) -> Seen {
         let (raw, stack) = (Box::default(), RetainedStack::default());
-        Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, raw, stack, found: None }
+        Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, is_chosen: true, raw, stack, found: None }
     }
 
     /// Where a storm came between two events, it is counted as far as it is remembered, and the rest is no silence.

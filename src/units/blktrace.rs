@@ -245,7 +245,8 @@ impl BlkTrace {
     /// Requests that are at each disk, as far as their records tell, and those that never completed.
     fn under_way(&self) -> (u64, u64) {
         let requests = || self.open.iter().map(|(_, span)| &span.with);
-        let is_missing = |request: &&Request| request.overdue && request.issued && request.counts && request.has_place();
+        let is_missing =
+            |request: &&Request| request.overdue && request.issued && request.counts && request.has_place();
         let overdue = requests().filter(is_missing).count() as u64;
         (requests().filter(|request| request.is_at_disk()).count() as u64, self.replaced + overdue)
     }

@@ -315,11 +315,20 @@ pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
 /// # Errors
 /// When there is none.
 pub(crate) fn vdso() -> io::Result<Vec<u8>> {
-    use std::os::unix::fs::FileExt;
     let pid = std::process::id() as i32;
     let map = exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
-    let mut bytes = vec![0; (map.end - map.start) as usize];
-    fs::File::open("/proc/self/mem")?.read_exact_at(&mut bytes, map.start)?;
+    memory_of(pid, &map)
+}
+
+/// The memory of a process where something is mapped, or the first part of it where that is large.
+///
+/// # Errors
+/// Those of reading it.
+pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    const MOST: u64 = 1 << 20;
+    let mut bytes = vec![0; map.end.saturating_sub(map.start).min(MOST) as usize];
+    fs::File::open(format!("/proc/{pid}/mem"))?.read_exact_at(&mut bytes, map.start)?;
     Ok(bytes)
 }
 

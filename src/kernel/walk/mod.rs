@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::bpf_calls::LoadError;
 use super::bpf_calls::{self, MapKind, PROG_ARRAY};
+use super::btf::{Btf, BtfError};
 use super::procfs;
 use super::sys::Errno;
 pub(crate) use asks::Asks;
@@ -164,7 +165,6 @@ pub(crate) mod lack {
     /// An address was in none of its mappings.
     pub(crate) const MAPPING: u8 = 2;
     /// An address had no row in its mapping.
-    #[cfg(test)]
     pub(crate) const ROW: u8 = 4;
 }
 
@@ -271,6 +271,10 @@ impl Walker {
         if let Ok(settings) = map("settings") {
             let bits = address_bits();
             bpf_calls::put(settings.as_fd(), 0, [bits as u32, (bits >> 32) as u32, 0, 0])?;
+        }
+        // Without them a return address that a probe has replaced stays unknown.
+        if let Ok(offsets) = pending_offsets() {
+            bpf_calls::put(map("pendings")?.as_fd(), 0, offsets)?;
         }
         let numbers = Numbers::here();
         // Who sees other numbers than the kernel's learns them from the records of walks alone.
@@ -418,6 +422,25 @@ impl Store for Walker {
     fn held(&self) -> (usize, usize) {
         (self.rows.held() + self.mappings.held(), self.limit)
     }
+}
+
+/// Where the kernel keeps the functions of a task whose return is probed (`struct pending` in walk.bpf.c), two offsets
+/// in each word.
+fn pending_offsets() -> Result<[u32; 4], BtfError> {
+    let types = Btf::system()?;
+    let pair = |low: (&str, &[&str]), high: (&str, &[&str])| {
+        let of = |(of, path): (&str, &[&str])| {
+            let offset = types.offset(of, path)?;
+            u16::try_from(offset).map_err(|_| BtfError::NoField(format!("{of}.{} near its start", path.join("."))))
+        };
+        Ok(u32::from(of(low)?) | u32::from(of(high)?) << 16)
+    };
+    Ok([
+        pair(("task_struct", &["utask"]), ("uprobe_task", &["return_instances"]))?,
+        pair(("return_instance", &["stack"]), ("return_instance", &["orig_ret_vaddr"]))?,
+        pair(("return_instance", &["next"]), ("task_struct", &["mm"]))?,
+        pair(("mm_struct", &["uprobes_state", "xol_area"]), ("xol_area", &["vaddr"]))?,
+    ])
 }
 
 /// The bits that addresses of user code have, as ones. Kernels for AArch64 are built for 36 to 48 of them, and what

@@ -6,7 +6,7 @@
 //! still holds what it held, 1 where it is saved at its own address), and what the kind says in 16. A word is 8 bytes.
 //! The CFA is the stack pointer of the caller behind its call (DWARF 5, section 6.4.1).
 
-/// Bytes of a word.
+/// Bytes of a word; code of 32 bits (x86) has words of half as many, which rows count likewise.
 const WORD: i64 = 8;
 /// Most that a kind of its own adds to the bits of a distance.
 const WIDE: u8 = 11;
@@ -21,8 +21,9 @@ pub(crate) enum Rule {
     /// Kind 3: A stub of the procedure linkage table (x86-64): the CFA is sp+8, and sp+16 from the instruction at this
     /// place of 16 on.
     Stub(u8),
-    /// Kind 4: The kernel's frame of a signal handler: all registers are in it.
-    Signal,
+    /// Kind 4: The kernel's frame of a signal handler: all registers are in it. Of code of 32 bits (x86) they lie so many
+    /// bytes above sp; n/8 in 16 bits.
+    Signal(i64),
     /// Kind 5: The first function of a thread: nobody called it.
     End,
     /// Kind 15: The table says what no rule has words for.
@@ -89,7 +90,7 @@ impl Rule {
         let (kind, saved, what) = match self {
             Self::Gap => (0, 0, 0),
             Self::Stub(from) => (3, from, 0),
-            Self::Signal => (4, 0, 0),
+            Self::Signal(above) => (4, 0, u16::try_from(whole_words(above)?).ok()?),
             Self::End => (5, 0, 0),
             Self::Unsupported => (15, 0, 0),
             Self::Frame { cfa, saved, caller } => {
@@ -124,7 +125,6 @@ impl Rule {
     }
 
     /// The rule of these bits.
-    #[cfg(test)]
     pub(crate) fn of(bits: u32) -> Self {
         let [kind, saved, low, high] = bits.to_le_bytes();
         let what = u16::from_le_bytes([low, high]);
@@ -134,7 +134,7 @@ impl Rule {
         let (cfa, caller) = match kind {
             0 => return Self::Gap,
             3 => return Self::Stub(saved),
-            4 => return Self::Signal,
+            4 => return Self::Signal(plain),
             5 => return Self::End,
             1 => (Cfa::Sp(plain), Caller::OnTop),
             2 => (Cfa::Fp(plain), Caller::OnTop),

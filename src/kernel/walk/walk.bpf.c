@@ -26,7 +26,9 @@ static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static u64 (*const now)(void) = (void *)5;
 static u64 (*const current_pid_tgid)(void) = (void *)14;
 static long (*const output)(void *ctx, void *map, u64 flags, void *data, u64 size) = (void *)25;
+static u64 (*const current_address)(void) = (void *)35;
 static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static void *(*const current_task)(void) = (void *)158;
 static void *(*const task_regs)(void *task) = (void *)175;
 static long (*const tell)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
@@ -97,18 +99,34 @@ struct asker {
 /* What a return address may have beside the address: a signature, in the bits above. */
 #define ADDRESS(word) ((word) & s->address)
 #define CALL 4
+/* Bytes of the stack that a return address takes. */
+#define SLOT 0
 #else
 #define REGISTERS 16
 #define FP 6
 #define SP 7
 #define ADDRESS(word) (word)
 #define CALL 1
+#define SLOT 8
 #endif
 
 /* What the loader says of the machine. */
 struct settings {
 	u64 address, unused;
 };
+
+/* Where the kernel keeps the functions of a task whose return is probed, as offsets in its types; all 0 where that is
+ * not known. The first is of the task, and leads to what uprobes keep of it; that leads to the innermost function.
+ * A function has where its return address was on the stack, what that was, and the function that it is called from.
+ * The last three lead from the task to the page that the return address is replaced by. */
+struct pending {
+	u16 uprobes, innermost, stack, address, outer, mm, area, page;
+};
+
+/* Bytes at the beginning of that page which functions return to. */
+#define TRAMPOLINE 128
+/* The kernel probes no more nested calls of a task. */
+#define MOST_PENDING 64
 
 /* One walk. */
 struct state {
@@ -124,9 +142,11 @@ struct state {
 	u32 chunk, first, n;
 	struct space space;
 	u64 known;
+	/* The innermost function that is not yet left whose return is probed; where it returns to instead. */
+	u64 pending, trampoline;
 	/* The bits of an address. */
 	u64 address;
-	/* The code is of 32 bits (x86): there are no rows for it, and a word has four bytes. */
+	/* The code is of 32 bits (x86): a word has four bytes, and rows count these. */
 	u64 narrow;
 	u64 pair[2];
 	/* By their DWARF numbers. */
@@ -183,6 +203,7 @@ struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chu
 #ifdef ARM64
 struct map DATA("maps") settings = { ARRAY, 4, sizeof(struct settings), 1, 0, 0 };
 #endif
+struct map DATA("maps") pendings = { ARRAY, 4, sizeof(struct pending), 1, 0, 0 };
 struct map DATA("maps") askers = { ARRAY, 4, sizeof(struct asker), ASKERS, 0, 0 };
 struct map DATA("maps") asks = { RING, 0, 0, ASKS, 0, 0 };
 struct map DATA("maps") events = { PERF_EVENT_ARRAY, 4, 4, 0, 0, 0 };
@@ -313,8 +334,8 @@ INLINE long by_frame_pointer(struct state *s)
 #define SP_IS_KNOWN(s) 1
 #endif
 
-/* What the signal handler's frame has of the interrupted code. */
-INLINE long interrupted(struct state *s)
+/* What the signal handler's frame has of the interrupted code; of 32 bits it lies so many words above sp. */
+INLINE long interrupted(struct state *s, u64 above)
 {
 #ifdef ARM64
 	/* The frame record's signal information, then the context: x0 to x30, sp, pc. */
@@ -328,12 +349,25 @@ INLINE long interrupted(struct state *s)
 	/* r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
 	static const u8 number[16] = { 8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7 };
 
-	if (read_user(s->context, 17 * 8, (const void *)(s->sp + 40)))
-		return end(s, FAULT);
+	if (s->narrow) {
+		/* edi, esi, ebp, esp, ebx, edx, ecx, eax behind four segments; eip behind two words more. */
+		static const u8 own[8] = { 5, 4, 6, 7, 3, 1, 2, 0 };
+		u32 *half = (u32 *)s->context;
+
+		if (read_user(s->context, 15 * 4, (const void *)(s->sp + above * 4)))
+			return end(s, FAULT);
 #pragma unroll
-	for (int i = 0; i < 16; i++)
-		s->reg[number[i]] = s->context[i];
-	s->pc = s->context[16];
+		for (int i = 0; i < 8; i++)
+			s->reg[own[i]] = half[4 + i];
+		s->pc = half[14];
+	} else {
+		if (read_user(s->context, 17 * 8, (const void *)(s->sp + 40)))
+			return end(s, FAULT);
+#pragma unroll
+		for (int i = 0; i < 16; i++)
+			s->reg[number[i]] = s->context[i];
+		s->pc = s->context[16];
+	}
 #endif
 	s->fp = s->reg[FP];
 	s->sp = s->reg[SP];
@@ -397,11 +431,25 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 	return s->pc ? 0 : end(s, NOWHERE);
 }
 #else
+/* A word of the stack. */
+INLINE int get_word(struct state *s, u64 *to, u64 from)
+{
+	u32 half;
+
+	if (!s->narrow)
+		return read_user(to, 8, (const void *)from);
+	if (read_user(&half, 4, (const void *)from))
+		return 1;
+	*to = half;
+	return 0;
+}
+
 /* The caller, by the rule of a row. */
 INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 {
-	u64 what = rule >> 16, n = what * 8, lower = (what & 0xfff) * 8, upper = what >> 12;
-	u64 saved = (u64)((s64)(s8)(rule >> 8) * 8), cfa, fp_at = 0, ra_at = 0, pointer;
+	u64 word = s->narrow ? 4 : 8;
+	u64 what = rule >> 16, n = what * word, lower = (what & 0xfff) * word, upper = what >> 12;
+	u64 saved = (u64)((s64)(s8)(rule >> 8)) * word, cfa, fp_at = 0, ra_at = 0, pointer;
 	u8 kind = rule;
 
 	s->by_fp = 0;
@@ -411,9 +459,9 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 		cfa = s->fp + n;
 	else if (kind == K_AT_SP || kind == K_AT_FP) {
 		pointer = kind == K_AT_SP ? s->sp : s->fp;
-		if (get(s, pointer + (u64)((s64)(what << 52) >> 52) * 8, 8))
+		if (get_word(s, &s->pair[0], pointer + (u64)((s64)(what << 52) >> 52) * word))
 			return end(s, FAULT);
-		cfa = s->pair[0] + upper * 8;
+		cfa = s->pair[0] + upper * word;
 	} else if (kind == K_REGISTER) {
 		if (!fresh)
 			return end(s, UNSUPPORTED);
@@ -421,15 +469,15 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 	} else if (kind == K_CALLER_IN)
 		cfa = s->sp + lower;
 	else if (kind >= K_SP_WIDE && kind <= K_SP_WIDEST)
-		cfa = s->sp + n + ((u64)(kind - K_SP_WIDE + 1) << 19);
+		cfa = s->sp + n + ((u64)(kind - K_SP_WIDE + 1) << 16) * word;
 	else if (kind == K_STUB) {
-		cfa = s->sp + 8 + ((s->pc & 15) >= (u8)(rule >> 8) ? 8 : 0);
+		cfa = s->sp + word + ((s->pc & 15) >= (u8)(rule >> 8) ? word : 0);
 		saved = 0;
 	}
 	else
 		return end(s, UNSUPPORTED);
 
-	if (saved == 8)
+	if (saved == word)
 		fp_at = s->fp;
 	else if (saved)
 		fp_at = cfa + saved;
@@ -438,19 +486,19 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 			return end(s, UNSUPPORTED);
 		s->pair[1] = s->reg[upper & 15];
 	} else
-		ra_at = cfa - 8;
+		ra_at = cfa - word;
 
 	/* Leaves may have their caller's stack pointer. */
 	if (cfa < s->sp || (cfa == s->sp && !fresh))
 		return end(s, BACKWARDS);
-	if (fp_at && ra_at == fp_at + 8) {
+	if (!s->narrow && fp_at && ra_at == fp_at + 8) {
 		if (get(s, fp_at, 16))
 			return end(s, FAULT);
 		s->fp = s->pair[0];
 	} else {
-		if (ra_at && read_user(&s->pair[1], 8, (const void *)ra_at))
+		if (ra_at && get_word(s, &s->pair[1], ra_at))
 			return end(s, FAULT);
-		if (fp_at && read_user(&s->fp, 8, (const void *)fp_at))
+		if (fp_at && get_word(s, &s->fp, fp_at))
 			return end(s, FAULT);
 	}
 	s->sp = cfa;
@@ -459,22 +507,87 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 }
 #endif
 
+/* A word of the kernel's memory; 0 where there is none. */
+INLINE u64 kernel_word(u64 at)
+{
+	u64 word = 0;
+
+	return read_kernel(&word, 8, (const void *)at) ? 0 : word;
+}
+
+/* Finds the functions of the task whose return is probed. */
+INLINE void find_pending(struct state *s)
+{
+	u32 zero = 0;
+	struct pending *p = map_lookup(&pendings, &zero);
+	u64 task, uprobes;
+
+	s->pending = 0;
+	if (!p || !p->uprobes)
+		return;
+	task = current_address();
+	uprobes = kernel_word(task + p->uprobes);
+	if (!uprobes)
+		return;
+	s->pending = kernel_word(uprobes + p->innermost);
+	if (s->pending)
+		s->trampoline = kernel_word(kernel_word(kernel_word(task + p->mm) + p->area) + p->page);
+}
+
+/* Where a pc is the one that probed functions return to: the return address that it stands for. Not 0 where the walk
+ * is to end, or to look again. */
+INLINE long unprobe(struct state *s, long *again)
+{
+	u32 zero = 0;
+	struct pending *p = map_lookup(&pendings, &zero);
+	u64 word = s->narrow ? 4 : SLOT, stack, address;
+
+	*again = 0;
+	if (!p || !s->pending)
+		return end(s, NOWHERE);
+	stack = kernel_word(s->pending + p->stack);
+	address = kernel_word(s->pending + p->address);
+	if (s->depth && stack < s->sp - word) {
+		/* Left already, or by another way than its end. */
+		s->pending = kernel_word(s->pending + p->outer);
+		*again = 1;
+		return 0;
+	}
+	if (!s->depth) {
+		/* It is about to return. */
+		s->ip[0] = s->pc;
+		s->depth = 1;
+		s->sp = stack + word;
+	}
+	s->pc = ADDRESS(address);
+	s->fresh = 0;
+	s->back = CALL;
+	return 0;
+}
+
 /* One frame: where it is, and who called it. */
 static long step(u32 round, void *unused)
 {
 	u32 zero = 0, rule = K_GAP;
 	struct state *s = map_lookup(&states, &zero);
 	u64 at, fresh;
+	long again;
 
 	if (!s)
 		return 1;
+	if (s->trampoline && s->pc - s->trampoline < TRAMPOLINE && (s->pc == s->trampoline || !s->depth)) {
+		if (unprobe(s, &again))
+			return 1;
+		if (again)
+			return 0;
+	}
 	if (s->depth >= FRAMES)
 		return end(s, FULL);
 	at = s->pc - s->back;
 	if (at - s->start >= s->len && s->known)
 		find(s, at);
 	if (s->len)
-		rule = s->narrow ? K_GAP : rule_at(s, at - s->bias);
+		rule = rule_at(s, at - s->bias);
 	else if (s->known) {
 		s->flags |= MAPPING_UNKNOWN;
 		if (s->by_fp)
@@ -488,7 +601,7 @@ static long step(u32 round, void *unused)
 	if ((u8)rule == K_GAP) {
 #ifdef ARM64
 		if (!fresh && !s->by_fp && is_trampoline(s))
-			return interrupted(s);
+			return interrupted(s, 0);
 #endif
 		if (s->len)
 			s->flags |= HAD_NO_ROW;
@@ -497,7 +610,7 @@ static long step(u32 round, void *unused)
 	if ((u8)rule == K_END)
 		return end(s, COMPLETE);
 	if ((u8)rule == K_SIGNAL)
-		return SP_IS_KNOWN(s) ? interrupted(s) : by_frame_pointer(s);
+		return SP_IS_KNOWN(s) ? interrupted(s, rule >> 16) : by_frame_pointer(s);
 	return by_rule(s, rule, fresh);
 }
 
@@ -617,13 +730,15 @@ SECTION("perf_event") int walk(struct registers *ctx)
 	s->depth = 0;
 	s->why = 0;
 	s->flags = 0;
+	s->trampoline = 0;
+	find_pending(s);
 	space = map_lookup(&spaces, &tgid);
 	s->known = space != 0;
 	if (space)
 		s->space = *space;
 	else
 		s->flags = PROCESS_UNKNOWN;
-	loop(FRAMES + 1, step, 0, 0);
+	loop(FRAMES + 1 + MOST_PENDING, step, 0, 0);
 	n = s->depth & 127;
 	if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
 		ask(tgid);

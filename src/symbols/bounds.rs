@@ -5,20 +5,16 @@
 use std::hash::Hash;
 use std::ops::Range;
 
-use gimli::{
-    BaseAddresses, CieOrFde, CommonInformationEntry, EndianSlice, FrameDescriptionEntry, RunTimeEndian, UnwindSection,
-    Vendor,
-};
-use object::{Architecture, Object, ObjectSection};
+use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, RunTimeEndian, UnwindSection};
 use rustc_hash::FxHashMap;
 
 use super::bytes::Bytes;
-use super::elf::{self, Segments};
+use super::elf::Segments;
+use super::program::Program;
+use super::section::{Section, Shape, Slice};
 
 /// Of a file with more functions and no table to search in, no bounds are known: each takes 16 bytes.
 const MAX_LISTED: usize = 1 << 20;
-
-pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A file's functions. Nothing of it is read before the first is sought.
 #[derive(Debug)]
@@ -46,74 +42,12 @@ enum Way {
     },
 }
 
-/// A section's place in the file, and its address as linked.
-#[derive(Clone, Debug)]
-pub(super) struct Section {
-    range: Range<usize>,
-    address: u64,
-}
-
-impl Section {
-    pub(super) fn of(file: &elf::Elf<'_>, name: &str) -> Option<Self> {
-        let section = file.section_by_name(name)?;
-        // What is packed is no part of the running program.
-        let (from, size) = section
-            .compressed_file_range()
-            .ok()
-            .filter(|r| r.uncompressed_size == r.compressed_size)
-            .map(|r| (r.offset, r.compressed_size))?;
-        let range = usize::try_from(from).ok()?..usize::try_from(from.checked_add(size)?).ok()?;
-        Some(Self { range, address: section.address() }).filter(|section| !section.range.is_empty())
-    }
-
-    pub(super) fn bytes<'a>(&self, file: &'a [u8]) -> &'a [u8] {
-        file.get(self.range.clone()).unwrap_or_default()
-    }
-
-    fn slice<'a>(&self, file: &'a [u8], shape: Shape) -> Slice<'a> {
-        EndianSlice::new(self.bytes(file), shape.endian)
-    }
-
-    /// As `.eh_frame`.
-    pub(super) fn eh_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::EhFrame<Slice<'a>> {
-        let mut frames = gimli::EhFrame::from(self.slice(file, shape));
-        frames.set_address_size(shape.size);
-        frames.set_vendor(shape.vendor);
-        frames
-    }
-
-    /// As `.debug_frame`.
-    pub(super) fn debug_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::DebugFrame<Slice<'a>> {
-        let mut frames = gimli::DebugFrame::from(self.slice(file, shape));
-        frames.set_address_size(shape.size);
-        frames.set_vendor(shape.vendor);
-        frames
-    }
-}
-
-/// The form of a file's numbers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) endian: RunTimeEndian,
-    /// Bytes of an address.
-    size: u8,
-    /// Whose instructions its tables may have.
-    vendor: Vendor,
-}
-
 /// The beginning that every linker writes before the table: its version and how it is encoded, in four bytes and
 /// relative to the header; then the address of `.eh_frame` and the number of entries.
 const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEAD: usize = 12;
 
 impl Shape {
-    pub(super) fn of(file: &elf::Elf<'_>) -> Self {
-        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let is_arm = file.architecture() == Architecture::Aarch64;
-        let vendor = if is_arm { Vendor::AArch64 } else { Vendor::Default };
-        Self { endian, size: if file.is_64() { 8 } else { 4 }, vendor }
-    }
-
     fn word(self, bytes: &[u8], at: usize) -> u32 {
         let word = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
         if self.endian == RunTimeEndian::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
@@ -178,7 +112,7 @@ impl Way {
     fn find(&self, bytes: &[u8], address: u64) -> Option<(u64, u64)> {
         match self {
             Self::Header { frames, header, bases, shape } => {
-                let at = shape.entry(header.bytes(bytes), header.address, frames.address, address)?;
+                let at = shape.entry(header.bytes(bytes), header.address(), frames.address(), address)?;
                 let at = gimli::EhFrameOffset(usize::try_from(at).ok()?);
                 let frames = frames.eh_frames(bytes, *shape);
                 let found = frames.fde_from_offset(bases, at, gimli::EhFrame::cie_from_offset).ok()?;
@@ -188,29 +122,15 @@ impl Way {
                 let after = list.partition_point(|(start, _)| *start <= address);
                 list.get(after.checked_sub(1)?).copied()
             }
-            Self::Index { entries, shape } => shape.indexed(entries.bytes(bytes), entries.address, address),
+            Self::Index { entries, shape } => shape.indexed(entries.bytes(bytes), entries.address(), address),
         }
     }
 }
 
-/// The bases of addresses in the tables.
-pub(super) fn bases(file: &elf::Elf<'_>) -> BaseAddresses {
-    let mut bases = BaseAddresses::default();
-    for (name, set) in [
-        (".eh_frame_hdr", BaseAddresses::set_eh_frame_hdr as fn(BaseAddresses, u64) -> BaseAddresses),
-        (".eh_frame", BaseAddresses::set_eh_frame),
-        (".text", BaseAddresses::set_text),
-        (".got", BaseAddresses::set_got),
-    ] {
-        bases = Section::of(file, name).map_or(bases.clone(), |section| set(bases, section.address));
-    }
-    bases
-}
-
 fn read(bytes: &[u8]) -> Option<Way> {
-    let file = elf::parse(bytes).ok()?;
-    let (shape, bases) = (Shape::of(&file), bases(&file));
-    let of = |name: &str| Section::of(&file, name);
+    let program = Program::of(bytes).ok()?;
+    let (shape, bases) = (program.shape, program.bases());
+    let of = |name: &str| program.section(name);
     if let (Some(frames), Some(header)) = (of(".eh_frame"), of(".eh_frame_hdr"))
         && header.bytes(bytes).starts_with(&USUAL)
     {
@@ -270,11 +190,15 @@ where
 
 #[cfg(test)]
 mod tests {
+    use gimli::Vendor;
+    use object::{Object, ObjectSection};
+
     use super::*;
+    use crate::symbols::elf;
     use crate::symbols::find_file::tests::{SPIN, libc, map};
 
     fn segments(bytes: &Bytes) -> Segments {
-        Segments::of(&elf::parse(bytes).expect("elf"))
+        Program::of(bytes).expect("elf").places()
     }
 
     /// The functions that the compiler made have the bounds that its symbols say.
@@ -306,6 +230,10 @@ mod tests {
         let mut bytes = by_table.bytes.to_vec();
         let hidden = memchr::memmem::find_iter(&bytes, b".eh_frame_hdr\0").last().expect("a section's name");
         bytes[hidden + 1] = b'x';
+        // Nor by the program header.
+        let kind = object::elf::PT_GNU_EH_FRAME.0.to_le_bytes();
+        let header = (64..4096).step_by(56).find(|at| bytes[*at..at + 4] == kind).expect("a program header");
+        bytes[header..header + 4].fill(0);
         let mut by_list = Bounds::of(&bytes.into(), &by_table.segments);
         let mut found = 0;
         for offset in (0x2_8000..0x18_0000).step_by(41) {
@@ -338,7 +266,7 @@ mod tests {
         let bytes = map(SPIN);
         let segments = segments(&bytes);
         let file = elf::parse(&bytes).expect("elf");
-        let places = [".eh_frame_hdr", ".eh_frame"].map(|name| Section::of(&file, name).expect("section").range);
+        let places = [".eh_frame_hdr", ".eh_frame"].map(|name| Section::of(&file, name).expect("section").range());
         let text = file.section_by_name(".text").and_then(|s| s.file_range()).expect("text").0;
         let mut seed = 1u64;
         for _ in 0..3000 {

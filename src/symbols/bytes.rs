@@ -69,6 +69,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// The bytes at a place in a file; empty where it has none.
+    pub(crate) fn at(file: &Bytes, range: Range<usize>) -> Self {
+        Self { bytes: file.clone(), range }
+    }
+
     /// A section's content; `None` where the file has none of it. Only what is packed is charged.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use super::go_table::GoTable;
 use super::options::SymbolOptions;
 use super::plt;
 use super::problem::Problem;
+use super::program::Program;
 use super::table::SymbolTable;
 use crate::kernel::procfs;
 use crate::perfdata::unpack::{self, UnpackBudget};
@@ -102,8 +103,8 @@ impl Image {
 
     /// A file by itself.
     pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
-        let file = elf::parse(&bytes)?;
-        let (build_id, segments) = (elf::build_id(&file), Segments::of(&file));
+        let program = Program::of(&bytes)?;
+        let (build_id, segments) = (program.elf.as_ref().and_then(elf::build_id), program.places());
         let (namers, left_out) = (Namers::default(), Vec::new());
         Ok(Self { bytes, build_id, segments, user: 0, proven: true, debug: None, shared: None, left_out, namers })
     }

@@ -6,7 +6,7 @@ use object::elf::{
     Sym64, SymbolBind, SymbolSection as SectionIndex, SymbolType,
 };
 use object::read::elf::FileHeader;
-use object::{Endianness, Object, ObjectSection, ObjectSegment, pod};
+use object::{Endianness, Object, ObjectSection, pod};
 
 use super::bytes::Bytes;
 use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
@@ -36,8 +36,9 @@ pub(crate) type Elf<'d> = object::File<'d, &'d [u8]>;
 pub struct Segments(Vec<(u64, u64, u64)>);
 
 impl Segments {
-    pub(crate) fn of(file: &Elf<'_>) -> Self {
-        Self(file.segments().take(MAX_SEGMENTS).map(|s| (s.address(), s.size(), s.file_range().0)).collect())
+    /// Address, size in memory and offset of each.
+    pub(super) fn new(parts: impl Iterator<Item = (u64, u64, u64)>) -> Self {
+        Self(parts.take(MAX_SEGMENTS).collect())
     }
 
     /// The offset in the file of an address as linked.
@@ -111,6 +112,24 @@ fn table_of(
     let list = symbols.listed(&|addr| segments.to_offset(addr), purse, is_wanted)?;
     purse.give_back((list.len() * size_of::<(u64, u32)>()) as u64);
     Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
+}
+
+/// Where the functions of a file begin, as linked, by its symbols. A part that the compiler moved away from the rest of
+/// its function has a symbol, too, and is none.
+pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
+    let is_part = |raw: &Raw<'_>| {
+        let name = &raw.name[..memchr::memchr(0, raw.name).unwrap_or(raw.name.len())];
+        memchr::memmem::find(name, b".cold").is_some()
+    };
+    let mut starts = Vec::new();
+    for kind in [SymbolSection::All, SymbolSection::Dynamic] {
+        let symbols = Symbols::of(file, bytes, kind);
+        // A label of assembly may stand anywhere.
+        let is_function = |sym: Sym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && symbols.is_function(&sym);
+        let functions = (0..symbols.len()).filter(|i| symbols.get(*i).is_some_and(is_function));
+        starts.extend(functions.map(|i| symbols.raw(i)).filter(|raw| !is_part(raw)).map(|raw| raw.start));
+    }
+    starts
 }
 
 /// One of a file's symbol tables.
@@ -276,7 +295,7 @@ pub(crate) fn kernel(
 }
 
 /// Of more segments than this no program is made, and of so many sections and segments no file that is run.
-const MAX_SEGMENTS: usize = 256;
+pub(super) const MAX_SEGMENTS: usize = 256;
 const MAX_PARTS: u32 = 0xffff;
 /// Bytes of a table of symbols for each byte that its functions may take.
 const SYMBOLS_FOR_ONE: u64 = 8;

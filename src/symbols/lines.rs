@@ -10,7 +10,6 @@ use object::Object;
 use rustc_hash::{FxHashMap, FxHashSet};
 use self_cell::self_cell;
 
-use super::bounds::Shape;
 use super::bytes::{Bytes, Part};
 use super::debug_image::Image;
 use super::demangle::{NameForm, demangle};
@@ -21,6 +20,7 @@ use super::go_table::{GoPlace, GoTable};
 use super::guard::guarded;
 use super::options::{MAX_FILES, SymbolOptions};
 use super::problem::Problem;
+use super::section::Shape;
 use super::shares::Shares;
 use super::split_dwarf::SplitFiles;
 use crate::kernel::{own_memory, procfs};

@@ -155,7 +155,6 @@ impl LoadedFiles {
 mod tests {
     use super::*;
     use crate::symbols::bytes::Bytes;
-    use crate::symbols::elf;
     use crate::symbols::table::{Binding, Builder, Raw};
 
     /// What is read at once is what each would have been alone.
@@ -163,7 +162,7 @@ mod tests {
     fn what_was_prepared_is_found_as_it_would_be() {
         let own = std::fs::File::open(std::env::current_exe().expect("a path")).expect("opens");
         let bytes = Bytes::of(&own).expect("mapped");
-        let segments = elf::Segments::of(&elf::parse(&bytes).expect("an ELF file"));
+        let segments = crate::symbols::program::Program::of(&bytes).expect("an ELF file").places();
         let loaded = || {
             let mut builder = Builder::default();
             for (start, name) in [(16, "_ZN3foo3barEv"), (32, "main"), (48, "_ZN4core3fmt5write17h0123456789abcdefE")] {

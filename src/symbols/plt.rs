@@ -170,10 +170,12 @@ mod tests {
     use crate::symbols::bytes::Bytes;
     use crate::symbols::elf;
     use crate::symbols::find_file::tests;
+    use crate::symbols::program::Program;
 
     fn names(bytes: &Bytes) -> Vec<String> {
         let file = elf::parse(bytes).expect("elf");
-        let table = table(&file, bytes, &Segments::of(&file), &mut UnpackBudget::new(1 << 20)).expect("room");
+        let segments = Program::of(bytes).expect("elf").places();
+        let table = table(&file, bytes, &segments, &mut UnpackBudget::new(1 << 20)).expect("room");
         table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect()
     }
 

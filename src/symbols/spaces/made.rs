@@ -5,12 +5,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use object::{Object, ObjectSegment, SegmentFlags};
 use rustc_hash::FxHashSet;
 
 use super::allowance::Allowance;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::elf;
+use crate::symbols::program::{Program, Segment};
 use crate::symbols::unwind_rows::{self, NoRows, UnwindRows};
 
 /// A table, as processes hold on to it.
@@ -76,10 +75,8 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Do
 
 /// Segments with code, as [`Made`] has them.
 fn code(bytes: &Bytes, base: u64) -> Vec<(u64, u64, u64)> {
-    let Ok(file) = elf::parse(bytes) else { return Vec::new() };
-    let code = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & object::elf::PF_X.0 != 0);
-    let segments = file.segments().filter(|segment| code(segment.flags()));
-    let one =
-        |(offset, size): (u64, u64), address: u64| (offset, size, address.wrapping_sub(offset).wrapping_sub(base));
-    segments.map(|segment| one(segment.file_range(), segment.address())).collect()
+    let Ok(program) = Program::of(bytes) else { return Vec::new() };
+    let segments = program.segments.iter().filter(|segment| segment.is_code);
+    let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset).wrapping_sub(base);
+    segments.map(|segment| (segment.offset, segment.size, shift(segment))).collect()
 }

@@ -2,6 +2,7 @@
 //! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
 
 mod bare;
+mod traced;
 
 use std::ops::Range;
 
@@ -9,12 +10,13 @@ use gimli::{
     BaseAddresses, CfaRule, Encoding, Expression, FrameDescriptionEntry, Operation, Register, RegisterRule,
     UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow,
 };
-use object::{Architecture, Object, ObjectSection, ObjectSegment};
 use thiserror::Error;
 
-use super::bounds::{Section, Shape, Slice, bases, each_function};
+use super::bounds::each_function;
 use super::bytes::Bytes;
 use super::elf::{self, ElfError};
+use super::program::{Machine, Program, Segment};
+use super::section::{Shape, Slice};
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 
 /// Files with more rows than these are refused: the largest that are known have a twelfth.
@@ -35,38 +37,52 @@ pub struct UnwindRows {
     pub(crate) section: &'static str,
 }
 
+impl UnwindRows {
+    /// The rule at an address as linked.
+    pub(crate) fn rule(&self, address: u64) -> Rule {
+        address.checked_sub(self.base).map_or(Rule::Gap, |pc| rule_in(&self.rows, pc))
+    }
+}
+
+/// The rule at a place that rows count.
+pub(crate) fn rule_in(rows: &[u64], pc: u64) -> Rule {
+    let after = rows.partition_point(|row| u64::from(*row as u32) <= pc);
+    after.checked_sub(1).map_or(Rule::Gap, |at| Rule::of((rows[at] >> 32) as u32))
+}
+
 /// All that rows and their places depend on, to be hashed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contents<'a> {
     /// What the head of the file says of its machine.
     head: &'a [u8],
-    /// Offset, size and address.
-    segments: Vec<(u64, u64, u64)>,
+    segments: Vec<Segment>,
     /// Where sections lie that pointers may be relative to.
     sections: Vec<Option<u64>>,
-    table: &'a [u8],
+    tables: Vec<&'a [u8]>,
     /// What tells of code without a table, where that is looked for.
     bare: Vec<&'a [u8]>,
 }
 
 /// The contents that a file's rows are made of; `None` where there is no table.
 pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
-    let file = elf::parse(bytes).ok()?;
-    let section = SECTIONS.iter().find_map(|name| Section::of(&file, name))?;
-    let segments = file.segments().map(|segment| {
-        let (offset, size) = segment.file_range();
-        (offset, size, segment.address())
-    });
-    let address = |name| file.section_by_name(name).map(|section| section.address());
+    let program = Program::of(bytes).ok()?;
+    let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
+    let tables: Vec<&[u8]> = SECTIONS.iter().filter_map(found).collect();
+    if tables.is_empty() {
+        return None;
+    }
     let names = [".eh_frame", ".debug_frame", ".eh_frame_hdr", ".text", ".got", ".plt", ".iplt"];
-    let head = bytes.get(..HEAD)?;
+    let address = |name| program.section(name).map(|section| section.address());
     let sections = names.into_iter().map(address).collect();
-    let bare = match file.architecture() {
-        Architecture::Aarch64 => bare::SECTIONS.iter().filter_map(|name| Section::of(&file, name)).collect(),
+    let bare = match program.machine {
+        Machine::Aarch64 => bare::SECTIONS.iter().filter_map(found).collect(),
+        Machine::X86_64 if traced::has_bare(&code(&program), &covered(&program, bytes)) => {
+            let code = program.code().into_iter().map(|(_, code)| code);
+            SYMBOLS.iter().filter_map(found).chain(code).collect()
+        }
         _ => Vec::new(),
     };
-    let bare = bare.iter().map(|section: &Section| section.bytes(bytes)).collect();
-    Some(Contents { head, segments: segments.collect(), sections, table: section.bytes(bytes), bare })
+    Some(Contents { head: bytes.get(..HEAD)?, segments: program.segments, sections, tables, bare })
 }
 
 /// The reason why a file has no rows.
@@ -86,53 +102,140 @@ pub enum NoRows {
     TooMany,
 }
 
-/// Of these the first that a file has is read.
+/// Of two functions at one place the one of the first section counts.
 const SECTIONS: [&str; 2] = [".eh_frame", ".debug_frame"];
-/// Bytes of a file's head that say which machine it is for: identification, type and machine.
-const HEAD: usize = 20;
+/// Those that name functions.
+const SYMBOLS: [&str; 2] = [".symtab", ".dynsym"];
+/// Bytes of a file's head that say which machine it is for, and where it begins.
+const HEAD: usize = 32;
 
 /// The registers that tables speak of, by their DWARF numbers.
 #[derive(Clone, Copy, Debug)]
-struct Machine {
+struct Registers {
     sp: Register,
     fp: Register,
     ra: Register,
+    /// Bytes of a word. Rules have those of machines whose words are as long as theirs.
+    word: i64,
 }
 
-const X86_64: Machine = Machine { sp: Register(7), fp: Register(6), ra: Register(16) };
-const AARCH64: Machine = Machine { sp: Register(31), fp: Register(29), ra: Register(30) };
+const X86_64: Registers = Registers { sp: Register(7), fp: Register(6), ra: Register(16), word: 8 };
+const AARCH64: Registers = Registers { sp: Register(31), fp: Register(29), ra: Register(30), word: 8 };
+/// Of code of 32 bits.
+const I386: Registers = Registers { sp: Register(4), fp: Register(5), ra: Register(8), word: 4 };
+/// The numbers of its registers in code of 64 bits.
+const WIDE: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
+/// Bytes from the context of a signal's frame of 32 bits to where it has the instruction pointer.
+const CONTEXT_IP: i64 = 56;
 
 /// Makes a file's rows. An entry that cannot be read is left out: its code is a gap.
 ///
 /// # Errors
 /// Why there are none.
 pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
-    let file = elf::parse(bytes)?;
-    let machine = match file.architecture() {
-        Architecture::X86_64 if file.is_64() => X86_64,
-        Architecture::Aarch64 => AARCH64,
-        _ => return Err(NoRows::Machine),
+    let program = Program::of(bytes)?;
+    let registers = match program.machine {
+        Machine::X86_64 | Machine::X32 => X86_64,
+        Machine::Aarch64 => AARCH64,
+        Machine::I386 => I386,
+        Machine::Other => return Err(NoRows::Machine),
     };
-    let base = file.segments().map(|segment| segment.address()).min().unwrap_or(0) & !(PAGE - 1);
-    let (bases, shape) = (bases(&file), Shape::of(&file));
+    let base = program.segments.iter().map(|segment| segment.address).min().unwrap_or(0) & !(PAGE - 1);
+    let (bases, shape) = (program.bases(), program.shape);
     let mut found = Found::default();
-    let section = SECTIONS.iter().find_map(|name| Some((*name, Section::of(&file, name)?)));
-    let (name, is_read) = match section {
-        Some((name, section)) if name == SECTIONS[0] => {
-            (name, read(&section.eh_frames(bytes, shape), &bases, machine, base, &mut found))
+    let mut from = None;
+    for name in SECTIONS {
+        let Some(section) = program.section(name) else { continue };
+        let before = found.functions.len();
+        if name == SECTIONS[0] {
+            read(&section.eh_frames(bytes, shape), &bases, registers, base, &mut found)?;
+        } else {
+            read(&section.debug_frames(bytes, shape), &bases, registers, base, &mut found)?;
         }
-        Some((name, section)) => (name, read(&section.debug_frames(bytes, shape), &bases, machine, base, &mut found)),
-        None => ("its code", Err(NoRows::NoTable)),
-    };
-    if machine.ra == AARCH64.ra {
-        bare::add(&file, base, &mut found);
+        from = from.or((found.functions.len() > before).then_some(name));
     }
-    match is_read {
-        Err(NoRows::NoTable) if !found.functions.is_empty() => {}
-        read => read?,
+    match program.machine {
+        Machine::Aarch64 => program.elf.iter().for_each(|elf| bare::add(elf, base, &mut found)),
+        Machine::X86_64 => {
+            let elf = program.elf.as_ref();
+            let symbols = || elf.map_or_else(Vec::new, |elf| elf::starts_of_functions(elf, bytes));
+            traced::add(&code(&program), symbols, base, &mut found);
+        }
+        _ => {}
+    }
+    if found.functions.is_empty() {
+        return Err(NoRows::NoTable);
     }
     found.functions.sort_by_key(|function| function.start);
-    Ok(UnwindRows { rows: merged(&found.functions, &found.rows), base, section: name })
+    Ok(UnwindRows { rows: merged(&found.functions, &found.rows), base, section: from.unwrap_or("its code") })
+}
+
+/// The rows of a file that has more to tell than `.eh_frame`, from where others unwind: a second table, or code that has
+/// none. `None` of other files.
+pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
+    let program = Program::of(bytes).ok()?;
+    let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
+    let has_bare = || traced::has_bare(&code(&program), &covered(&program, bytes));
+    (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
+}
+
+/// True if a file has much code and hardly any table of it, so that its rows are made of the code, which takes a while.
+pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
+    /// Bytes of code for each byte of a table, and bytes that are looked at at once.
+    const RATIO: usize = 40;
+    const LITTLE: usize = 1 << 16;
+    let Ok(program) = Program::of(bytes) else { return false };
+    let code: usize = program.code().iter().map(|(_, code)| code.len()).sum();
+    let tables = SECTIONS.iter().filter_map(|name| program.section(name)).map(|section| section.bytes(bytes).len());
+    program.machine == Machine::X86_64 && code > LITTLE && code / RATIO > tables.sum()
+}
+
+/// The rows of a piece of code by its own `.eh_frame`, which a JIT has put behind it; counted from its start.
+pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>> {
+    /// Where the code is taken to be; what its tables say of other places is left out.
+    const AT: u64 = 1 << 20;
+    let shape = Shape::new(gimli::RunTimeEndian::Little, true, is_arm);
+    let mut section = gimli::EhFrame::from(Slice::new(frames, shape.endian));
+    section.set_address_size(shape.size);
+    section.set_vendor(shape.vendor);
+    let behind = AT.checked_add(size.checked_next_multiple_of(8)?)?;
+    let bases = BaseAddresses::default().set_eh_frame(behind).set_text(AT);
+    let mut found = Found::default();
+    read(&section, &bases, if is_arm { AARCH64 } else { X86_64 }, 0, &mut found).ok()?;
+    found.functions.sort_by_key(|function| function.start);
+    let rows = merged(&found.functions, &found.rows);
+    // Some count from where the tables themselves are.
+    let start = *rows.first()? as u32;
+    let own = rows.iter().filter(|row| u64::from(**row as u32 - start) <= size);
+    Some(own.map(|row| row >> 32 << 32 | u64::from(*row as u32 - start)).collect())
+}
+
+/// A program's code, which may lack tables. That of Go has none, and frame pointers.
+fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
+    match program.section(".gopclntab") {
+        Some(_) => traced::Code::default(),
+        None => traced::Code { parts: program.code(), entry: program.entry },
+    }
+}
+
+/// Start and end of the functions that tables have.
+fn covered(program: &Program<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
+    let (bases, mut all) = (program.bases(), Vec::new());
+    let mut add = |entry: FrameDescriptionEntry<Slice<'_>>| {
+        let start = entry.initial_address();
+        all.extend(start.checked_add(entry.len()).map(|end| (start, end)));
+        if all.len() > MAX_ROWS { Err(()) } else { Ok(()) }
+    };
+    for name in SECTIONS {
+        let Some(section) = program.section(name) else { continue };
+        // Of too many no rows are made.
+        let _ = if name == SECTIONS[0] {
+            each_function(&section.eh_frames(bytes, program.shape), &bases, &mut add)
+        } else {
+            each_function(&section.debug_frames(bytes, program.shape), &bases, &mut add)
+        };
+    }
+    all
 }
 
 /// A function, and its place among the rows that were read.
@@ -167,7 +270,7 @@ impl Found {
 fn read<'a, S: UnwindSection<Slice<'a>>>(
     frames: &S,
     bases: &BaseAddresses,
-    machine: Machine,
+    machine: Registers,
     base: u64,
     Found { functions, rows }: &mut Found,
 ) -> Result<(), NoRows>
@@ -182,8 +285,8 @@ where
             return Ok(());
         };
         let first = rows.len();
-        if entry.is_signal_trampoline() {
-            rows.push(Rule::Signal.from(start));
+        if entry.is_signal_trampoline() && machine.word == 8 {
+            rows.push(Rule::Signal(0).from(start));
         } else if each_row(&entry, frames, bases, &mut context, |row| {
             let at = near(row.start_address()).filter(|at| (start..end).contains(at));
             rows.extend(at.map(|at| rule(row, frames, entry.cie().encoding(), machine).from(at)));
@@ -242,38 +345,50 @@ fn rule<'a>(
     row: &UnwindTableRow<usize>,
     frames: &impl UnwindSection<Slice<'a>>,
     encoding: Encoding,
-    machine: Machine,
+    machine: Registers,
 ) -> Rule {
     let read = |at: &UnwindExpression<usize>| Some(Operations::of(at.get(frames).ok()?, encoding));
     let caller = row.register(machine.ra);
     if caller == Some(RegisterRule::Undefined) {
         return Rule::End;
     }
+    // Words that are half as long are counted all the same.
+    let (sp, fp) = (machine.sp, machine.fp);
+    let bytes = |n: i64| n.saturating_mul(8 / machine.word);
+    let number = |register: Register| match machine.word {
+        8 => u8::try_from(register.0).ok(),
+        _ => WIDE.get(usize::from(register.0)).copied(),
+    };
+    if let (true, Some(RegisterRule::Expression(at))) = (machine.word == I386.word, &caller) {
+        // Only a signal's frame has it elsewhere than on top.
+        let at = read(at).and_then(|said| said.above(sp)).and_then(|at| at.checked_sub(CONTEXT_IP));
+        return at.map_or(Rule::Unsupported, |above| Rule::Signal(bytes(above)));
+    }
     let cfa = match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } if *register == machine.sp => Some(Cfa::Sp(*offset)),
-        CfaRule::RegisterAndOffset { register, offset } if *register == machine.fp => Some(Cfa::Fp(*offset)),
+        CfaRule::RegisterAndOffset { register, offset } if *register == sp => Some(Cfa::Sp(bytes(*offset))),
+        CfaRule::RegisterAndOffset { register, offset } if *register == fp => Some(Cfa::Fp(bytes(*offset))),
         CfaRule::RegisterAndOffset { register, offset } => {
-            u8::try_from(register.0).ok().map(|register| Cfa::Register(register, *offset))
+            number(*register).map(|register| Cfa::Register(register, bytes(*offset)))
         }
         CfaRule::Expression(at) => match read(at) {
-            Some(said) => match said.stub() {
+            Some(said) => match said.stub(machine) {
                 Some(from) => return Rule::Stub(from),
                 None => said.cfa(machine),
             },
             None => None,
         },
     };
-    let at_itself = |at: &_| read(at).is_some_and(|said| said.0 == [Said::Register(machine.fp, 0)]);
-    let saved = match row.register(machine.fp) {
-        Some(RegisterRule::Offset(at)) => Saved::At(at),
+    let at_itself = |at: &_| read(at).is_some_and(|said| said.above(fp) == Some(0));
+    let saved = match row.register(fp) {
+        Some(RegisterRule::Offset(at)) => Saved::At(bytes(at)),
         Some(RegisterRule::Expression(at)) if at_itself(&at) => Saved::AtItself,
         _ => Saved::Same,
     };
     let (caller, saved) = match (machine.ra == AARCH64.ra, caller) {
-        (false, Some(RegisterRule::Offset(-8))) => (Caller::OnTop, saved),
-        (false, Some(RegisterRule::Register(register))) => match u8::try_from(register.0) {
-            Ok(register) => (Caller::In(register), saved),
-            Err(_) => return Rule::Unsupported,
+        (false, Some(RegisterRule::Offset(at))) if at == -machine.word => (Caller::OnTop, saved),
+        (false, Some(RegisterRule::Register(register))) => match number(register) {
+            Some(register) => (Caller::In(register), saved),
+            None => return Rule::Unsupported,
         },
         (true, None | Some(RegisterRule::SameValue)) => (Caller::Link, saved),
         (true, Some(RegisterRule::Offset(at))) => match saved {
@@ -311,7 +426,7 @@ impl Operations {
         let next = || operations.next().unwrap_or(Some(Operation::Nop));
         let said = std::iter::from_fn(next).take(MOST).map(|operation| match operation {
             Operation::RegisterOffset { register, offset, .. } => Said::Register(register, offset),
-            Operation::Deref { size: 8, space: false, .. } => Said::Memory,
+            Operation::Deref { size, space: false, .. } if size == encoding.address_size => Said::Memory,
             Operation::UnsignedConstant { value } => Said::Number(value),
             Operation::PlusConstant { value } => Said::PlusNumber(value),
             Operation::Plus => Said::Plus,
@@ -324,12 +439,13 @@ impl Operations {
     }
 
     /// From which instruction on a stub of the procedure linkage table has pushed a word: linkers write one expression
-    /// for all, sp + 8 + ((pc & 15) >= N) * 8.
-    fn stub(&self) -> Option<u8> {
+    /// for all, sp + 8 + ((pc & 15) >= N) * 8; where words have four bytes, with 4 for 8.
+    fn stub(&self, machine: Registers) -> Option<u8> {
         use Said::{And, AtLeast, Number, Plus, Register as At, Shifted};
+        let shift = u64::from(machine.word.trailing_zeros());
         match *self.0.as_slice() {
-            [At(sp, 8), At(pc, 0), Number(15), And, Number(from), AtLeast, Number(3), Shifted, Plus]
-                if (sp, pc) == (X86_64.sp, X86_64.ra) =>
+            [At(sp, word), At(pc, 0), Number(15), And, Number(from), AtLeast, Number(by), Shifted, Plus]
+                if (sp, pc, word, by) == (machine.sp, machine.ra, machine.word, shift) =>
             {
                 u8::try_from(from).ok()
             }
@@ -337,15 +453,24 @@ impl Operations {
         }
     }
 
+    /// The number that is added to a register, where that is all.
+    fn above(&self, register: Register) -> Option<i64> {
+        match *self.0.as_slice() {
+            [Said::Register(own, n)] if own == register => Some(n),
+            _ => None,
+        }
+    }
+
     /// A CFA that lies in memory, and some more.
-    fn cfa(&self, machine: Machine) -> Option<Cfa> {
+    fn cfa(&self, machine: Registers) -> Option<Cfa> {
         use Said::{Memory, Number, Plus, PlusNumber, Register as At};
         let (register, n, m) = match *self.0.as_slice() {
             [At(register, n), Memory] => (register, n, 0),
             [At(register, n), Memory, PlusNumber(m)] | [At(register, n), Memory, Number(m), Plus] => (register, n, m),
             _ => return None,
         };
-        let m = i64::try_from(m).ok()?;
+        let bytes = |n: i64| n.checked_mul(8 / machine.word);
+        let (n, m) = (bytes(n)?, bytes(i64::try_from(m).ok()?)?);
         if register == machine.sp {
             return Some(Cfa::AtSp(n, m));
         }

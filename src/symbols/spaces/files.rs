@@ -12,7 +12,7 @@ use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, RowRange, Store};
 use crate::record::kinds::FileId;
 use crate::symbols::bytes::Bytes;
-use crate::symbols::{door, same_file};
+use crate::symbols::{door, same_file, unwind_rows};
 
 use super::made::{Id, Job, Made};
 
@@ -26,8 +26,21 @@ const MAX_COMING: usize = 256;
 /// The time after which room that was given up is to be had again; a program in the kernel may read it for a moment.
 const RESTED: Duration = Duration::from_millis(1100);
 
-/// The identity of a file: device, inode, its change time and size; none for the vDSO.
-type Key = Option<(u64, u64, i64, i64, u64)>;
+/// The identity of a file: device, inode, its change time and size.
+type Identity = (u64, u64, i64, i64, u64);
+
+/// What a table is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    File(Identity),
+    /// The kernel's code for processes of 64 bits.
+    Vdso,
+    /// That of a process of 32 bits, which could have changed its own.
+    NarrowVdso(i32),
+}
+
+/// Code of 32 bits lies below this.
+const NARROW: u64 = 1 << 32;
 
 /// A file's tables, as there is to say of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,10 +109,14 @@ impl Files {
     pub(crate) fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
         let name = || String::from_utf8_lossy(&map.name).into_owned();
         if map.name == b"[vdso]" {
-            return Some(self.known.get(&None).copied().unwrap_or_else(|| {
-                let bytes = Bytes::from(procfs::vdso().unwrap_or_default());
-                self.make(None, name(), &bytes, store)
-            }));
+            let is_narrow = map.end <= NARROW && size_of::<usize>() == 8;
+            let key = if is_narrow { Key::NarrowVdso(pid) } else { Key::Vdso };
+            if let Some(id) = self.known.get(&key) {
+                return Some(*id);
+            }
+            // That of 64 bits is ours, too, so that no process has a say in it.
+            let image = if is_narrow { procfs::memory_of(pid, map) } else { procfs::vdso() };
+            return Some(self.make(key, name(), &Bytes::from(image.unwrap_or_default()), store));
         }
         if map.inode == 0 {
             return None;
@@ -110,12 +127,13 @@ impl Files {
         if map.major != 0 && !same_file::has_inode(&file, &listed) {
             return None;
         }
-        let key = Some(key_of(&file).ok()?);
+        let key = Key::File(key_of(&file).ok()?);
         if let Some(id) = self.known.get(&key) {
             return Some(*id);
         }
         let bytes = Bytes::of(&file).ok()?;
-        if bytes.len() as u64 >= LARGE && self.elsewhere.is_some() && self.coming < MAX_COMING {
+        let is_slow = bytes.len() as u64 >= LARGE || unwind_rows::is_mostly_bare(&bytes);
+        if is_slow && self.elsewhere.is_some() && self.coming < MAX_COMING {
             let id = self.begin(key, name(), store);
             self.order(Job { id, bytes, anew: false });
             return Some(id);
@@ -305,19 +323,24 @@ impl Table {
             return out.push(Mapping { start: map.start, end: map.end, bias: 0, span: None });
         };
         let bias = map.start.wrapping_sub(map.offset).wrapping_sub(*shift);
-        let mut from = map.start;
-        for (i, span) in self.spans.iter().enumerate() {
-            let next = self.spans.get(i + 1).map(|next| bias.wrapping_add(u64::from(next.pc)));
-            let end = next.unwrap_or(map.end).clamp(from, map.end);
-            if from < end {
-                out.push(Mapping { start: from, end, bias, span: Some(*span) });
-            }
-            from = end;
-        }
+        place_rows(&self.spans, bias, map, out);
     }
 }
 
-fn key_of(file: &std::fs::File) -> io::Result<(u64, u64, i64, i64, u64)> {
+/// The mappings by which one is walked whose rows, counted from `bias`, lie in these places in their order.
+pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
+    let mut from = map.start;
+    for (i, span) in spans.iter().enumerate() {
+        let next = spans.get(i + 1).map(|next| bias.wrapping_add(u64::from(next.pc)));
+        let end = next.unwrap_or(map.end).clamp(from, map.end);
+        if from < end {
+            out.push(Mapping { start: from, end, bias, span: Some(*span) });
+        }
+        from = end;
+    }
+}
+
+fn key_of(file: &std::fs::File) -> io::Result<Identity> {
     use std::os::unix::fs::MetadataExt;
     let meta = file.metadata()?;
     Ok((meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.size()))

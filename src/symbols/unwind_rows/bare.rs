@@ -70,7 +70,7 @@ fn vdso(mut exported: Vec<Exported<'_>>, found: &mut Found) {
         match name {
             TRAMPOLINE => {
                 let start = start.saturating_sub(INSTRUCTION);
-                found.push(start, end.saturating_add(INSTRUCTION), &[(Rule::Signal, start)]);
+                found.push(start, end.saturating_add(INSTRUCTION), &[(Rule::Signal(0), start)]);
             }
             _ if keeps_the_stack(code) => found.push(start, end, &[(LINKED, start)]),
             // What is between two functions may be taken for the first one's end.
@@ -145,7 +145,7 @@ mod tests {
         ];
         let mut found = Found::default();
         vdso(all, &mut found);
-        let expected = [LINKED.from(0x20), Rule::Gap.from(0x40), Rule::Signal.from(0x7c)];
+        let expected = [LINKED.from(0x20), Rule::Gap.from(0x40), Rule::Signal(0).from(0x7c)];
         assert_eq!(rows(&found), (expected.to_vec(), vec![0x28, 0x44, 0x8c]));
     }
 

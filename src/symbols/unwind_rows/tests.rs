@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use gimli::{CieOrFde, Evaluation, EvaluationResult, Location, Value};
+use object::{Architecture, Object};
 use proptest::prelude::*;
 
 use super::*;
 use crate::symbols::find_file::tests::{SPIN, map};
+use crate::symbols::section::Section;
 
 /// What memory and registers hold in these tests: something that depends on the address alone.
 fn word(address: u64) -> u64 {
@@ -26,7 +28,7 @@ struct Found {
 }
 
 /// What a rule leads to at an address.
-fn by_rule(rule: Rule, at: u64, machine: Machine) -> Option<Found> {
+fn by_rule(rule: Rule, at: u64, machine: Registers) -> Option<Found> {
     let (sp, fp) = (register(machine.sp.0), register(machine.fp.0));
     let plus = |base: u64, n: i64| base.wrapping_add_signed(n);
     let (cfa, saved, caller) = match rule {
@@ -63,7 +65,7 @@ fn by_rule(rule: Rule, at: u64, machine: Machine) -> Option<Found> {
 }
 
 /// The value of an expression, as gimli evaluates it.
-fn evaluated(expression: Expression<Slice<'_>>, encoding: Encoding, at: u64, machine: Machine) -> Option<u64> {
+fn evaluated(expression: Expression<Slice<'_>>, encoding: Encoding, at: u64, machine: Registers) -> Option<u64> {
     let mut evaluation: Evaluation<Slice<'_>> = expression.evaluation(encoding);
     let mut result = evaluation.evaluate().ok()?;
     loop {
@@ -91,7 +93,7 @@ fn by_gimli<'a>(
     frames: &impl UnwindSection<Slice<'a>>,
     encoding: Encoding,
     at: u64,
-    machine: Machine,
+    machine: Registers,
 ) -> Option<Found> {
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register: base, offset } => register(base.0).wrapping_add_signed(*offset),
@@ -107,13 +109,6 @@ fn by_gimli<'a>(
     Some(Found { cfa, caller: value(machine.ra)?, fp: value(machine.fp)? })
 }
 
-/// The rule that holds at an address.
-fn rule_at(table: &UnwindRows, address: u64) -> Rule {
-    let pc = u32::try_from(address - table.base).expect("near");
-    let after = table.rows.partition_point(|row| *row as u32 <= pc);
-    after.checked_sub(1).map_or(Rule::Gap, |at| Rule::of((table.rows[at] >> 32) as u32))
-}
-
 /// Bytes of code that the rules of a file cover, and all; every `stride`th function is compared at both ends of its
 /// rows.
 fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
@@ -121,7 +116,7 @@ fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
     let table = of(bytes).expect("rows");
     let machine = if file.architecture() == Architecture::Aarch64 { AARCH64 } else { X86_64 };
     let frames = Section::of(&file, ".eh_frame")?.eh_frames(bytes, Shape::of(&file));
-    let (bases, mut context) = (bases(&file), UnwindContext::new());
+    let (bases, mut context) = (Program::of(bytes).expect("elf").bases(), UnwindContext::new());
     let (mut covered, mut all, mut looked) = (0, 0, 0);
     let mut entries = frames.entries(&bases);
     let mut at = 0;
@@ -136,8 +131,8 @@ fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
         while let Some(row) = rows.next_row().expect("row") {
             let (start, end) = (row.start_address(), row.end_address());
             all += end - start;
-            let rule = rule_at(&table, start);
-            assert_eq!(rule, rule_at(&table, end - 1), "{start:#x}..{end:#x}: {row:?}");
+            let rule = table.rule(start);
+            assert_eq!(rule, table.rule(end - 1), "{start:#x}..{end:#x}: {row:?}");
             assert_ne!(rule, Rule::Gap, "{start:#x}..{end:#x}: {row:?}");
             covered += if rule == Rule::Unsupported { 0 } else { end - start };
             for at in [start, end - 1] {
@@ -197,7 +192,7 @@ fn a_table_begins_where_code_does_and_ends_in_a_gap() {
     // Nobody called the program's first function.
     let bytes = map(SPIN);
     let entry = elf::parse(&bytes).expect("elf").entry();
-    assert_eq!(rule_at(&table, entry), Rule::End);
+    assert_eq!(table.rule(entry), Rule::End);
     let text = Bytes::from(b"#!/bin/sh\n".to_vec());
     assert!(matches!(of(&text), Err(NoRows::NotElf(_))));
 }

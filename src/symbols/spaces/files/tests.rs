@@ -72,7 +72,7 @@ fn program(number: u8) -> Bytes {
 }
 
 fn key(number: u64) -> Key {
-    Some((1, number, 0, 0, 0))
+    Key::File((1, number, 0, 0, 0))
 }
 
 fn made_of(files: &Files, id: Id) -> &TableOutcome {

@@ -1,0 +1,462 @@
+//! Code of x86-64 that has no table, and whose callers are known all the same: from where a function begins, its
+//! instructions say how far below the return address the stack pointer is, and where the caller's frame register was
+//! saved. A part of a function that only a computed jump leads to is believed where just one such state lets all of its
+//! paths return with a balanced stack.
+
+mod state;
+
+use std::collections::BTreeSet;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Found;
+use crate::kernel::walk::rule::Rule;
+use state::{Effects, State, Step};
+
+/// More code without a table is not looked at: it is of a runtime that keeps frame pointers.
+const MAX_BYTES: u64 = 2 << 20;
+/// Instructions looked at for each byte of such code, at most.
+const STEPS_PER_BYTE: u64 = 8;
+/// Bytes of other code in which calls are looked for, for each byte of such code.
+const CALLERS_PER_BYTE: u64 = 16;
+/// States that the jumps of a function to computed places may have, at most.
+const MAX_STATES: usize = 8;
+
+/// The code of a program.
+#[derive(Debug, Default)]
+pub(super) struct Code<'a> {
+    /// Address as linked and contents of each part.
+    pub(super) parts: Vec<(u64, &'a [u8])>,
+    /// Where the program begins.
+    pub(super) entry: u64,
+}
+
+/// Adds the functions of code that no function that was found covers; some begin where the symbols say.
+pub(super) fn add(code: &Code<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64, found: &mut Found) {
+    let mut covered: Vec<(u64, u64)> =
+        found.functions.iter().map(|f| (base + u64::from(f.start), base + u64::from(f.end))).collect();
+    covered.sort_unstable();
+    let mut tracer = Tracer::new(code, covered);
+    if !(1..=MAX_BYTES).contains(&tracer.bare) {
+        return;
+    }
+    tracer.trace_all(code.entry, &symbols());
+    tracer.rows(|start, end, rules| {
+        if let Some((start, end)) = start.checked_sub(base).zip(end.checked_sub(base)) {
+            let rules: Vec<(Rule, u64)> = rules.iter().map(|(rule, at)| (*rule, at - base)).collect();
+            found.push(start, end, &rules);
+        }
+    });
+}
+
+/// True if some code is in no function that was found.
+pub(super) fn has_bare(code: &Code<'_>, covered: &[(u64, u64)]) -> bool {
+    let mut covered = covered.to_vec();
+    covered.sort_unstable();
+    (1..=MAX_BYTES).contains(&Tracer::new(code, covered).bare)
+}
+
+/// An instruction whose state is known.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    state: State,
+    len: u8,
+    /// No call lies before it that may never have returned.
+    is_certain: bool,
+}
+
+type Claims = FxHashMap<u64, Claim>;
+
+/// What following the code from one place led to.
+#[derive(Debug, Default)]
+struct Trace {
+    claims: Claims,
+    calls: Vec<(u64, u64)>,
+    /// From which instruction to which the code goes on, but behind calls: these may never return.
+    ways: Vec<(u64, u64)>,
+    /// The same behind calls, and the function that is called, where it is known.
+    returns: Vec<(u64, u64, Option<u64>)>,
+    /// Where a path returns with a balanced stack, or goes on where the state is known.
+    proofs: Vec<u64>,
+}
+
+/// A path that is to be followed.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    from: Option<u64>,
+    at: u64,
+    state: State,
+    /// No call lies on it that may never have returned.
+    is_certain: bool,
+}
+
+impl Trace {
+    /// The instructions whose state follows from one that is known: that of the start, or that of a proof. Behind a call
+    /// that may never return both have to say the same.
+    fn proven(&self, known: &[u64], does_return: impl Fn(Option<u64>) -> bool) -> FxHashSet<u64> {
+        let all = |(from, to, _): &(u64, u64, Option<u64>)| (*from, *to);
+        let behind = self.returns.iter().filter(|(.., called)| does_return(*called)).map(all);
+        let ways: Vec<(u64, u64)> = self.ways.iter().copied().chain(behind).collect();
+        let mut sure = reached(known, both_ways(&ways));
+        let ways: Vec<(u64, u64)> = self.ways.iter().copied().chain(self.returns.iter().map(all)).collect();
+        let from: Vec<u64> = sure.iter().copied().collect();
+        let ahead = reached(&from, ways.clone());
+        let behind = reached(&from, ways.into_iter().map(|(from, to)| (to, from)).collect());
+        sure.extend(ahead.intersection(&behind));
+        sure
+    }
+}
+
+fn both_ways(ways: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    ways.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]).collect()
+}
+
+/// All that some places lead to.
+fn reached(from: &[u64], mut ways: Vec<(u64, u64)>) -> FxHashSet<u64> {
+    ways.sort_unstable();
+    let (mut all, mut left) = (FxHashSet::default(), from.to_vec());
+    while let Some(at) = left.pop() {
+        if all.insert(at) {
+            let first = ways.partition_point(|(from, _)| *from < at);
+            left.extend(ways[first..].iter().take_while(|(from, _)| *from == at).map(|(_, to)| *to));
+        }
+    }
+    all
+}
+
+struct Tracer<'a> {
+    parts: Vec<(u64, &'a [u8])>,
+    /// Start and end of functions that have a table.
+    covered: Vec<(u64, u64)>,
+    /// Bytes of code in none of them, without what is between two of them to fill up.
+    bare: u64,
+    /// Known starts of functions, and those that were not looked at yet.
+    starts: BTreeSet<u64>,
+    fresh: Vec<u64>,
+    claimed: Claims,
+    /// What two functions have in different states.
+    disputed: FxHashSet<u64>,
+    /// Functions of which a path returns.
+    returning: FxHashSet<u64>,
+    effects: Effects,
+    steps: u64,
+}
+
+impl<'a> Tracer<'a> {
+    fn new(code: &Code<'a>, covered: Vec<(u64, u64)>) -> Self {
+        let mut tracer = Self {
+            parts: code.parts.clone(),
+            covered,
+            bare: 0,
+            starts: BTreeSet::new(),
+            fresh: Vec::new(),
+            claimed: Claims::default(),
+            disputed: FxHashSet::default(),
+            returning: FxHashSet::default(),
+            effects: Effects::new(),
+            steps: 0,
+        };
+        tracer.bare = tracer.gaps().iter().map(|(start, end)| end - start).sum();
+        tracer.steps = tracer.bare.saturating_mul(STEPS_PER_BYTE);
+        tracer
+    }
+
+    /// Parts of the code that no table covers.
+    fn gaps(&self) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let filling = u64::from(super::FILLING);
+        for (start, bytes) in &self.parts {
+            let (mut free, end) = (*start, start.saturating_add(bytes.len() as u64));
+            let first = self.covered.partition_point(|(_, end)| end <= start);
+            for (from, to) in self.covered[first..].iter().take_while(|(from, _)| *from < end) {
+                if from.saturating_sub(free) > filling {
+                    gaps.push((free, *from));
+                }
+                free = free.max(*to);
+            }
+            if end.saturating_sub(free) > filling {
+                gaps.push((free, end));
+            }
+        }
+        gaps
+    }
+
+    /// The code from an address on, if no table covers it.
+    fn bare_at(&self, at: u64) -> Option<&'a [u8]> {
+        let i = self.covered.partition_point(|(start, _)| *start <= at);
+        if i.checked_sub(1).is_some_and(|i| at < self.covered[i].1) {
+            return None;
+        }
+        self.code_at(at)
+    }
+
+    fn code_at(&self, at: u64) -> Option<&'a [u8]> {
+        self.parts.iter().find_map(|(start, bytes)| {
+            bytes.get(usize::try_from(at.checked_sub(*start)?).ok()?..).filter(|rest| !rest.is_empty())
+        })
+    }
+
+    fn trace_all(&mut self, entry: u64, symbols: &[u64]) {
+        if self.bare_at(entry).is_some()
+            && let Some(trace) = self.trace(entry, State::ROOT)
+        {
+            self.take(entry, trace);
+        }
+        symbols.iter().for_each(|at| self.begin(*at));
+        // Little bare code of a large program is not worth a look at all the rest.
+        let mut left = self.bare.saturating_mul(CALLERS_PER_BYTE);
+        for (start, end) in self.covered.clone() {
+            let Some(rest) = left.checked_sub(end.saturating_sub(start)) else { break };
+            left = rest;
+            self.calls_of(start, end);
+        }
+        self.trace_fresh();
+        // What only computed jumps or pointers lead to, between the functions that are known.
+        for (start, end) in self.gaps() {
+            let mut from = start;
+            while from < end && self.steps > 0 {
+                let next = self.starts.range(from + 1..end).next().copied().unwrap_or(end);
+                self.search(from, next);
+                self.trace_fresh();
+                // Calls of what was found may have told of more functions.
+                from = self.starts.range(from + 1..end).next().copied().unwrap_or(end);
+            }
+        }
+    }
+
+    /// Learns that a function begins somewhere.
+    fn begin(&mut self, at: u64) {
+        if self.bare_at(at).is_some() && self.starts.insert(at) {
+            self.fresh.push(at);
+        }
+    }
+
+    /// Learns of the functions that one with a table calls.
+    fn calls_of(&mut self, start: u64, end: u64) {
+        let Some(code) = self.code_at(start) else { return };
+        let len = code.len().min(usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX));
+        let mut decoder = Decoder::with_ip(64, &code[..len], start, DecoderOptions::NONE);
+        let mut one = Instruction::default();
+        while decoder.can_decode() {
+            decoder.decode_out(&mut one);
+            if one.is_call_near() {
+                self.begin(one.near_branch_target());
+            }
+        }
+    }
+
+    /// Traces functions that are known and were not looked at, and those that they call. Which of them return is known
+    /// before it is decided what is behind their calls.
+    fn trace_fresh(&mut self) {
+        let mut traces: Vec<(u64, Trace)> = Vec::new();
+        while let Some(at) = self.fresh.pop() {
+            if self.claimed.contains_key(&at) {
+                continue;
+            }
+            if let Some(trace) = self.trace(at, State::ENTRY) {
+                trace.calls.iter().for_each(|(_, to)| self.begin(*to));
+                traces.push((at, trace));
+            }
+        }
+        let mut left: Vec<&(u64, Trace)> = traces.iter().collect();
+        loop {
+            let before = left.len();
+            left.retain(|(at, trace)| {
+                let returns = trace.proven(&trace.proofs, |called| self.returns(called)).contains(at);
+                if returns {
+                    self.returning.insert(*at);
+                }
+                !returns
+            });
+            if left.len() == before {
+                break;
+            }
+        }
+        traces.into_iter().for_each(|(at, trace)| self.take(at, trace));
+    }
+
+    /// Takes in what was found from a place whose state is known.
+    fn take(&mut self, start: u64, trace: Trace) {
+        let known: Vec<u64> = trace.proofs.iter().copied().chain([start]).collect();
+        let proven = trace.proven(&known, |called| self.returns(called));
+        for (at, claim) in trace.claims.into_iter().filter(|(at, _)| proven.contains(at)) {
+            if self.claimed.insert(at, claim).is_some_and(|other| !other.state.agrees(claim.state)) {
+                self.disputed.insert(at);
+            }
+        }
+        trace.calls.iter().filter(|(from, _)| proven.contains(from)).for_each(|(_, to)| self.begin(*to));
+    }
+
+    /// True of a function that returns as far as is known, and of one that is called by a pointer.
+    fn returns(&self, called: Option<u64>) -> bool {
+        called.is_none_or(|called| self.returning.contains(&called))
+    }
+
+    /// Follows the code from a place whose state is known, on all paths; `None` where they contradict each other.
+    fn trace(&mut self, start: u64, state: State) -> Option<Trace> {
+        let mut trace = Trace::default();
+        let mut left = vec![Path { from: None, at: start, state, is_certain: true }];
+        let mut later = Vec::new();
+        while let Some(path) = left.pop().or_else(|| later.pop()) {
+            self.follow(start, path, &mut trace, &mut left, &mut later)?;
+        }
+        Some(trace)
+    }
+
+    /// Follows one path until it ends, meets another or passes a call.
+    fn follow(
+        &mut self,
+        start: u64,
+        path: Path,
+        trace: &mut Trace,
+        left: &mut Vec<Path>,
+        later: &mut Vec<Path>,
+    ) -> Option<()> {
+        let Path { mut from, mut at, mut state, is_certain } = path;
+        loop {
+            let Some(code) = self.bare_at(at) else { return Some(()) };
+            let known = trace.claims.get(&at).map(|claim| (claim, false));
+            if let Some((known, is_old)) = known.or_else(|| self.claimed.get(&at).map(|claim| (claim, true))) {
+                if !known.state.agrees(state) {
+                    // What comes behind a call that never returns is something else.
+                    return (!is_certain && (is_old || known.is_certain)).then_some(());
+                }
+                trace.ways.extend(from.map(|from| (from, at)));
+                trace.proofs.extend(is_old.then_some(at));
+                return Some(());
+            }
+            if at != start && self.starts.contains(&at) {
+                trace.proofs.extend(from.filter(|_| state == State::ENTRY));
+                return Some(());
+            }
+            self.steps = self.steps.checked_sub(1)?;
+            let one = decode(code, at);
+            if one.is_invalid() {
+                return (!is_certain).then_some(());
+            }
+            trace.claims.insert(at, Claim { state, len: one.len() as u8, is_certain });
+            trace.ways.extend(from.map(|from| (from, at)));
+            let called = if one.is_call_near() { Some(one.near_branch_target()) } else { self.pointed(&one) };
+            trace.calls.extend(called.map(|called| (at, called)));
+            let next = one.next_ip();
+            let Some(step) = self.effects.of(&one, state) else { return (!is_certain).then_some(()) };
+            from = Some(at);
+            match step {
+                Step::Next(after) => (at, state) = (next, after),
+                Step::Call => {
+                    trace.returns.push((at, next, one.is_call_near().then(|| one.near_branch_target())));
+                    later.push(Path { from: None, at: next, state, is_certain: false });
+                    return Some(());
+                }
+                Step::Jump(to) => {
+                    self.may_jump(to, start, state)?;
+                    at = to;
+                }
+                Step::Either(to) => {
+                    self.may_jump(to, start, state)?;
+                    left.push(Path { from, at: to, state, is_certain });
+                    at = next;
+                }
+                Step::Return => {
+                    trace.proofs.push(at);
+                    return Some(());
+                }
+                Step::End => return Some(()),
+            }
+        }
+    }
+
+    /// The function whose address an instruction takes: code that begins as functions do.
+    fn pointed(&self, one: &Instruction) -> Option<u64> {
+        let is_address = one.mnemonic() == Mnemonic::Lea && one.is_ip_rel_memory_operand();
+        let to = one.ip_rel_memory_address();
+        let first = self.bare_at(to).filter(|_| is_address).map(|code| decode(code, to))?;
+        let makes_room = first.mnemonic() == Mnemonic::Sub && first.op0_register() == Register::RSP;
+        (first.mnemonic() == Mnemonic::Push && first.op0_kind() == OpKind::Register || makes_room).then_some(to)
+    }
+
+    /// `None` where a jump enters another function in the middle of its work.
+    fn may_jump(&self, to: u64, start: u64, state: State) -> Option<()> {
+        (to == start || !self.starts.contains(&to) || state.agrees(State::ENTRY)).then_some(())
+    }
+
+    /// Tries what nothing leads to in the code from one function to the next.
+    fn search(&mut self, start: u64, end: u64) {
+        let mut states = vec![State::ENTRY];
+        let (mut at, mut is_block) = (start, true);
+        while at < end && self.steps > 0 {
+            if let Some(claim) = self.claimed.get(&at) {
+                let (state, len) = (claim.state, u64::from(claim.len.max(1)));
+                self.steps -= 1;
+                let one = self.bare_at(at).map(|code| decode(code, at));
+                if one.is_some_and(|one| one.flow_control() == FlowControl::IndirectBranch)
+                    && states.len() < MAX_STATES
+                    && !states.contains(&state)
+                {
+                    states.push(state);
+                }
+                (at, is_block) = (at + len, true);
+                continue;
+            }
+            let Some(code) = self.bare_at(at) else { return };
+            self.steps -= 1;
+            let one = decode(code, at);
+            if is_block && !is_filling(&one) {
+                if self.guess(at, &states) {
+                    continue;
+                }
+                is_block = false;
+            }
+            is_block |= matches!(
+                one.flow_control(),
+                FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+            );
+            at += one.len().max(1) as u64;
+        }
+    }
+
+    /// Takes code for what it is by the only one of some states that proves true; `false` where there is not just one.
+    fn guess(&mut self, at: u64, states: &[State]) -> bool {
+        let mut only = None;
+        for state in states {
+            let Some(trace) = self.trace(at, *state) else { continue };
+            if !trace.proven(&trace.proofs, |called| self.returns(called)).contains(&at) {
+                continue;
+            }
+            if only.is_some() {
+                return false;
+            }
+            only = Some(trace);
+        }
+        let Some(trace) = only else { return false };
+        self.returning.insert(at);
+        self.take(at, trace);
+        true
+    }
+
+    /// Shows each run of instructions with its rules.
+    fn rows(&self, mut each: impl FnMut(u64, u64, &[(Rule, u64)])) {
+        let known = self.claimed.iter().filter(|(at, _)| !self.disputed.contains(at));
+        let mut all: Vec<(u64, Claim)> = known.map(|(at, claim)| (*at, *claim)).collect();
+        all.sort_unstable_by_key(|(at, _)| *at);
+        for run in all.chunk_by(|(at, claim), (next, _)| at + u64::from(claim.len) == *next) {
+            let end = run.last().map_or(0, |(at, claim)| at + u64::from(claim.len));
+            let mut rules: Vec<(Rule, u64)> = run.iter().map(|(at, claim)| (claim.state.rule(), *at)).collect();
+            rules.dedup_by_key(|(rule, _)| *rule);
+            each(run[0].0, end, &rules);
+        }
+    }
+}
+
+fn decode(code: &[u8], at: u64) -> Instruction {
+    Decoder::with_ip(64, &code[..code.len().min(16)], at, DecoderOptions::NONE).decode()
+}
+
+/// True of instructions that fill up what is between two functions.
+fn is_filling(one: &Instruction) -> bool {
+    matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) || one.is_invalid()
+}
+
+#[cfg(test)]
+mod tests;

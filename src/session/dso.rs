@@ -324,7 +324,7 @@ fn is_written_code(map: &Mmap<'_>) -> bool {
 }
 
 /// `jit-PID.dump`, as the jitdump specification has it.
-fn is_jitdump(path: &[u8]) -> bool {
+pub(crate) fn is_jitdump(path: &[u8]) -> bool {
     let base = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
     base.strip_prefix(b"jit-")
         .and_then(|b| b.strip_suffix(b".dump"))

@@ -3,6 +3,7 @@
 
 mod allowance;
 mod files;
+mod jit;
 mod made;
 pub(crate) mod news;
 
@@ -20,12 +21,15 @@ use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, 
 use allowance::Allowance;
 use files::Files;
 pub(crate) use files::{FileTable, TableOutcome};
+use jit::{JitCode, JitSpans};
 use made::{Done, Id};
 use news::{News, NewsSender};
 
 /// The time until what a process has mapped is read again; twice as long each time that nothing is new.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
+/// The same of a process whose JIT makes code, which no record tells.
+const JIT_PAUSE: Duration = Duration::from_millis(500);
 /// The interval at which figures are told anew, where it has changed.
 const TOLD: Duration = Duration::from_millis(500);
 /// The interval of checking that processes are still there, whose end the rings may have lost.
@@ -108,6 +112,9 @@ struct Process {
     is_own: bool,
     /// It is to be made anew though nothing else is mapped.
     stale: bool,
+    /// What its JIT tells of its code, and where the rows of that are.
+    jit: Option<JitCode>,
+    jit_spans: JitSpans,
 }
 
 struct Spaces<S> {
@@ -218,6 +225,12 @@ impl<S: Store> Spaces<S> {
     fn take(&mut self, news: ProcessEvent) {
         let is_own = |pid| self.processes.get(&pid).is_some_and(|process| process.is_own);
         match news {
+            // Code without a row is that of a JIT that tells more of it, or none is to be had.
+            ProcessEvent::Lacks { pid, what: lack::ROW, .. } => {
+                if self.processes.get(&pid).is_some_and(|process| process.jit.is_some()) {
+                    self.want(pid);
+                }
+            }
             ProcessEvent::Lacks { pid, number, .. } => {
                 // Without room it is asked for again.
                 let _ = number.map(|number| self.store.learn(pid, number));
@@ -250,9 +263,12 @@ impl<S: Store> Spaces<S> {
             return;
         }
         let (maps, mappings, files) = (process.maps.clone(), process.mappings.clone(), process.files.clone());
+        let jit_spans = process.jit_spans.clone();
         self.files.take(&files);
         let read = Instant::now();
-        self.put(child, Process { maps, mappings, files, read, pause: PAUSE, is_own: false, stale: false });
+        let process =
+            Process { maps, mappings, files, read, pause: PAUSE, is_own: false, stale: false, jit: None, jit_spans };
+        self.put(child, process);
     }
 
     /// Has a process's tables be those from now on. Its files are taken already: most are those that it had.
@@ -260,6 +276,7 @@ impl<S: Store> Spaces<S> {
         self.changed.get_or_insert_with(Instant::now);
         if let Some(before) = self.processes.insert(pid, process) {
             self.files.give_up(&before.files);
+            before.jit_spans.release(&mut self.store);
         }
     }
 
@@ -269,6 +286,7 @@ impl<S: Store> Spaces<S> {
         if let Some(process) = self.processes.remove(&pid) {
             self.changed.get_or_insert_with(Instant::now);
             self.files.give_up(&process.files);
+            process.jit_spans.release(&mut self.store);
         }
     }
 
@@ -278,17 +296,25 @@ impl<S: Store> Spaces<S> {
         if maps.is_empty() {
             return self.forget(pid);
         }
+        let mut jit = self.processes.get_mut(&pid).and_then(|process| process.jit.take());
+        let has_grown = JitCode::follow(&mut jit, pid, &maps);
         if let Some(process) = self.processes.get_mut(&pid)
             && process.maps == maps
             && !process.stale
+            && !has_grown
         {
-            (process.read, process.pause, process.is_own) = (Instant::now(), (process.pause * 2).min(LONG_PAUSE), true);
+            let most = if jit.is_some() { JIT_PAUSE } else { LONG_PAUSE };
+            (process.read, process.pause, process.is_own) = (Instant::now(), (process.pause * 2).min(most), true);
+            process.jit = jit;
             return;
         }
-        let (mut mappings, mut files) = (Vec::new(), Vec::new());
+        let (mut mappings, mut files, mut spans) = (Vec::new(), Vec::new(), Vec::new());
         for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
             let Some(id) = self.files.of(pid, map, &mut self.store) else {
-                mappings.push(Mapping { start: map.start, end: map.end, bias: 0, span: None });
+                match jit.as_ref().and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
+                    Some(own) => spans.extend(own),
+                    None => mappings.push(Mapping { start: map.start, end: map.end, bias: 0, span: None }),
+                }
                 continue;
             };
             if !files.contains(&id) {
@@ -297,12 +323,17 @@ impl<S: Store> Spaces<S> {
             }
             self.files.place(id, map, &mut mappings);
         }
+        let jit_spans = JitSpans::new(spans);
         if self.store.set_process(pid, &mappings).is_err() {
             self.files.give_up(&files);
+            jit_spans.release(&mut self.store);
             return self.forget(pid);
         }
         let read = Instant::now();
-        self.put(pid, Process { maps, mappings, files, read, pause: PAUSE, is_own: true, stale: false });
+        self.put(
+            pid,
+            Process { maps, mappings, files, read, pause: PAUSE, is_own: true, stale: false, jit, jit_spans },
+        );
     }
 }
 

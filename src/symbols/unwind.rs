@@ -4,7 +4,10 @@
 //! Addresses are looked up as linked, not as mapped, so that one module and one cache serve all
 //! processes.
 
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{UnwindRegsX86_64, UnwinderX86_64};
@@ -15,8 +18,13 @@ use rustc_hash::FxHashMap;
 use super::bytes::{Bytes, Part};
 use super::debug_image::Image;
 use super::elf::{self, Segments};
+use super::find_file::FileSearch;
+use super::jit_unwind::JitRows;
 use super::options::{MAX_FILES, SymbolOptions};
+use super::program::Program;
 use super::shares::Shares;
+use super::unwind_rows::{self, UnwindRows};
+use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::perfdata::unpack::UnpackBudget;
 use crate::record::sample::UserState;
 use crate::session::{Dso, DsoId, DsoKind};
@@ -35,10 +43,53 @@ pub enum ChainEnd {
     Lost,
 }
 
+/// Where functions return to whose return is probed, in place of their caller.
+const TRAMPOLINE: &str = "[uprobes]";
+
 /// One file's tables.
 struct Tables<U> {
     unwinder: U,
     segments: Segments,
+    /// Those that the unwinder has no sections for.
+    rows: Option<UnwindRows>,
+}
+
+/// Registers that a rule leads from a function to its caller.
+trait ByRule {
+    /// The caller; `None` where another way is needed.
+    fn caller(&mut self, rule: Rule, is_first: bool, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64>;
+}
+
+impl ByRule for UnwindRegsX86_64 {
+    fn caller(&mut self, rule: Rule, is_first: bool, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+        let Rule::Frame { cfa, saved, caller: Caller::OnTop } = rule else { return None };
+        let mut at = |base: u64, n: i64| read(base.wrapping_add_signed(n)).ok();
+        let cfa = match cfa {
+            Cfa::Sp(n) => self.sp().wrapping_add_signed(n),
+            Cfa::Fp(n) => self.bp().wrapping_add_signed(n),
+            Cfa::AtSp(n, m) => at(self.sp(), n)?.wrapping_add_signed(m),
+            Cfa::AtFp(n, m) => at(self.bp(), n)?.wrapping_add_signed(m),
+            Cfa::Register(..) => return None,
+        };
+        if cfa < self.sp() || cfa == self.sp() && !is_first {
+            return None;
+        }
+        let caller = at(cfa, -8)?;
+        let bp = match saved {
+            Saved::Same => self.bp(),
+            Saved::At(n) => at(cfa, n)?,
+            Saved::AtItself => at(self.bp(), 0)?,
+        };
+        (self.set_sp(cfa), self.set_bp(bp), self.set_ip(caller));
+        Some(caller)
+    }
+}
+
+impl ByRule for UnwindRegsAarch64 {
+    /// All tables of AArch64 are read by the unwinder.
+    fn caller(&mut self, _: Rule, _: bool, _: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+        None
+    }
 }
 
 /// Unwinds stacks of one architecture.
@@ -47,6 +98,8 @@ struct Machine<U: Unwinder> {
     /// For code without a file: by frame pointers.
     plain: U,
     files: FxHashMap<DsoId, Option<Tables<U>>>,
+    /// Tables of JITs; none where they leave none.
+    jits: FxHashMap<DsoId, Option<JitRows>>,
     /// Who holds what had to be unpacked for it.
     shares: Shares<DsoId>,
 }
@@ -54,19 +107,43 @@ struct Machine<U: Unwinder> {
 impl<U: Unwinder<Module = Module<Part>> + Default> Machine<U>
 where
     U::Cache: Default,
+    U::UnwindRegs: ByRule,
 {
     fn new(options: &SymbolOptions) -> Self {
         let shares = Shares::new(options.budget / 4, MAX_FILES);
-        Self { cache: U::Cache::default(), plain: U::default(), files: FxHashMap::default(), shares }
+        Self {
+            cache: U::Cache::default(),
+            plain: U::default(),
+            files: FxHashMap::default(),
+            jits: FxHashMap::default(),
+            shares,
+        }
     }
 
     /// Opens a file's tables; others give way to them.
     fn open(&mut self, dso: &Dso, options: &SymbolOptions) {
         let mut purse = UnpackBudget::new(self.shares.most());
         let opened = load(dso, options, &mut purse);
-        self.shares.hold(dso.id, opened.as_ref().map_or(0, |(.., user)| *user), purse.taken());
-        self.files.insert(dso.id, opened.map(|(unwinder, segments, _)| Tables { unwinder, segments }));
+        self.shares.hold(dso.id, opened.as_ref().map_or(0, |(_, user)| *user), purse.taken());
+        self.files.insert(dso.id, opened.map(|(tables, _)| tables));
         self.shares.excess().iter().for_each(|gone| drop(self.files.remove(gone)));
+    }
+
+    /// The rule of a JIT's code at an address, by the file that it writes.
+    fn jit_rule(&mut self, dso: &Dso, address: u64, options: &SymbolOptions) -> Rule {
+        let Some(path) = dso.dump.as_deref().filter(|_| dso.kind == DsoKind::Anon) else { return Rule::Gap };
+        if self.jits.len() >= MAX_FILES {
+            self.jits.clear();
+        }
+        let rows = self.jits.entry(dso.id).or_insert_with(|| {
+            let places = FileSearch::new(dso, options).ok()?;
+            places.jit(Path::new(OsStr::from_bytes(path)), true).ok().map(JitRows::new)
+        });
+        let Some(rows) = rows else { return Rule::Gap };
+        match rows.rule(address) {
+            Rule::Gap if rows.read_on() => rows.rule(address),
+            rule => rule,
+        }
     }
 
     /// Goes from frame to frame; `find` leads an address to its DSO and its offset there.
@@ -84,12 +161,32 @@ where
         let mut read = |address: u64| stack.read(address).ok_or(());
         while out.len() < MAX_FRAMES {
             let looked = at.address_for_lookup();
-            let file = find(looked).filter(|(dso, _)| matches!(dso.kind, DsoKind::File | DsoKind::Vdso));
+            if at.is_return_address() && find(at.address()).is_some_and(|(dso, _)| &*dso.path == TRAMPOLINE) {
+                out.pop();
+                return ChainEnd::Lost;
+            }
+            let place = find(looked);
+            let file = place.filter(|(dso, _)| matches!(dso.kind, DsoKind::File | DsoKind::Vdso));
             if let Some((dso, _)) = file {
                 if !self.files.contains_key(&dso.id) {
                     self.open(dso, options);
                 }
                 self.shares.ask(dso.id);
+            }
+            let tables = file.and_then(|(dso, offset)| {
+                let tables = self.files.get(&dso.id)?.as_ref()?;
+                Some((&tables.unwinder, tables.segments.to_address(offset)?, tables.rows.as_ref()))
+            });
+            let rule = match (&tables, place) {
+                (Some((_, linked, rows)), _) => rows.map_or(Rule::Gap, |rows| rows.rule(*linked)),
+                (None, Some((dso, _))) => self.jit_rule(dso, looked, options),
+                (None, None) => Rule::Gap,
+            };
+            if let Some(caller) = regs.caller(rule, !at.is_return_address(), &mut read) {
+                let Some(next) = FrameAddress::from_return_address(caller) else { return ChainEnd::Lost };
+                out.push(caller);
+                at = next;
+                continue;
             }
             let tables = file.and_then(|(dso, offset)| {
                 let tables = self.files.get(&dso.id)?.as_ref()?;
@@ -117,40 +214,49 @@ where
     }
 }
 
-/// Opens a file's tables.
+/// Opens a file's tables, and says who could have written it.
 fn load<U: Unwinder<Module = Module<Part>> + Default>(
     dso: &Dso,
     options: &SymbolOptions,
     purse: &mut UnpackBudget,
-) -> Option<(U, Segments, u32)> {
+) -> Option<(Tables<U>, u32)> {
     let image = Image::open(dso, options).ok()?;
     let debug = image.debug.as_ref().map(|(bytes, _)| bytes);
     let module = module(&image.bytes, debug, purse)?;
     let mut unwinder = U::default();
     unwinder.add_module(module);
-    Some((unwinder, image.segments, image.user))
+    let rows = unwind_rows::beyond_frames(&image.bytes);
+    let rows = rows.filter(|rows| purse.take(rows.section, size_of_val(&*rows.rows) as u64).is_ok());
+    Some((Tables { unwinder, segments: image.segments, rows }, image.user))
 }
 
 fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Option<Module<Part>> {
-    let file = elf::parse(bytes).ok()?;
-    let mut section = |of: &Bytes, name: &str| -> Option<(Part, Range<u64>)> {
+    let program = Program::of(bytes).ok()?;
+    let own = |name: &str| {
+        let section = program.section(name)?;
+        let (part, start) = (Part::at(bytes, section.range()), section.address());
+        let svma = start..start.checked_add(part.len() as u64)?;
+        Some((part, svma))
+    };
+    let mut unpacked = |of: &Bytes, name: &str| -> Option<(Part, Range<u64>)> {
         let file = elf::parse(of).ok()?;
         let section = file.section_by_name(name)?;
         let svma = section.address()..section.address().checked_add(section.size())?;
         Some((Part::of(of, &section, purse).ok()??, svma))
     };
-    let frames = section(bytes, ".eh_frame");
-    let header = section(bytes, ".eh_frame_hdr").filter(|_| frames.is_some());
-    let debug_frame = section(bytes, ".debug_frame").or_else(|| section(debug?, ".debug_frame"));
+    let frames = own(".eh_frame");
+    let header = own(".eh_frame_hdr").filter(|_| frames.is_some());
+    let debug_frame = unpacked(bytes, ".debug_frame").or_else(|| unpacked(debug?, ".debug_frame"));
     // Without a header to search in, the unwinder makes a list of its own.
     let unlisted = frames.as_ref().filter(|_| header.is_none()).map_or(0, |(section, _)| section.len());
     let listed = unlisted + debug_frame.as_ref().map_or(0, |(section, _)| section.len());
     purse.take(".eh_frame", listed as u64).ok()?;
+    let place = |name: &str| own(name).map(|(_, svma)| svma);
     let svma = |part: &Option<(Part, Range<u64>)>| part.as_ref().map(|(_, range)| range.clone());
     let info = ExplicitModuleSectionInfo {
         base_svma: 0,
-        text_svma: file.section_by_name(".text").map(|s| s.address()..s.address().saturating_add(s.size())),
-        got_svma: file.section_by_name(".got").map(|s| s.address()..s.address().saturating_add(s.size())),
+        text_svma: place(".text"),
+        got_svma: place(".got"),
         eh_frame_svma: svma(&frames),
         eh_frame_hdr_svma: svma(&header),
         eh_frame: frames.map(|(section, _)| section),
@@ -201,7 +307,8 @@ mod x86 {
     pub(crate) const IP: u32 = 8;
 }
 
-/// `PERF_SAMPLE_REGS_ABI_64`.
+/// `PERF_SAMPLE_REGS_ABI_32`, `PERF_SAMPLE_REGS_ABI_64`.
+const ABI_32: u64 = 1;
 const ABI_64: u64 = 2;
 
 /// Register numbers of arch/arm64/include/uapi/asm/perf_regs.h.
@@ -235,13 +342,18 @@ impl UnwindSpace {
     }
 
     /// Appends the addresses of a user stack, leaf first: the instruction, then return addresses. `None`
-    /// when there is nothing to begin with: a kernel thread's, or a 32-bit process's.
+    /// when there is nothing to begin with: a kernel thread's.
     pub fn unwind<'a>(
         &mut self,
         state: &UserState<'_>,
         find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
         out: &mut Vec<u64>,
     ) -> Option<ChainEnd> {
+        if state.abi == ABI_32 {
+            // Copies of such stacks are not unwound.
+            out.push(state.register(x86::IP).filter(|_| state.register(arm::PC).is_none())?);
+            return Some(ChainEnd::Lost);
+        }
         if state.abi != ABI_64 {
             return None;
         }

@@ -144,7 +144,17 @@ fn news_that_do_not_last_leave_nothing() {
         let mut spaces = spaces(1 << 40);
         let one = Mapping { start: 1, end: 2, bias: 0, span: None };
         let (maps, files, read) = (Vec::new(), Vec::new(), Instant::now());
-        let process = Process { maps, mappings: vec![one], files, read, pause: PAUSE, is_own: true, stale: false };
+        let process = Process {
+            maps,
+            mappings: vec![one],
+            files,
+            read,
+            pause: PAUSE,
+            is_own: true,
+            stale: false,
+            jit: None,
+            jit_spans: JitSpans::new(Vec::new()),
+        };
         spaces.store.processes.insert(pid, vec![one]);
         spaces.put(pid, process);
         news.iter().for_each(|one| spaces.take(*one));

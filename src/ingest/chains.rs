@@ -3,10 +3,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::kernel::attr::branch;
-use crate::record::Sample;
+use crate::kernel::attr::{Attr, branch};
 use crate::record::hardware::branches;
-use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, u64s};
+use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, NO_CODE, u64s};
+use crate::record::{Sample, chain_limit};
 use crate::session::{Dso, DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::unwind::{ChainEnd, UnwindSpace};
@@ -20,6 +20,9 @@ pub struct Chains {
     stacks: UnwindSpace,
     /// Whether anybody asks which DSOs have broken stacks.
     pub(crate) judges: bool,
+    /// Whether chains that the kernel stopped at its limit, or that are broken, end in a mark; not where words are shown
+    /// as recorded.
+    pub(crate) marks_ends: bool,
     user: Vec<u64>,
     bytes: Vec<u8>,
     /// Of each DSO's user stacks that the kernel walked, how many there were, and how many that broke off in it.
@@ -35,6 +38,7 @@ impl Chains {
         Self {
             stacks: UnwindSpace::new(options),
             judges: true,
+            marks_ends: true,
             user: Vec::new(),
             bytes: Vec::new(),
             walked: FxHashMap::default(),
@@ -83,7 +87,7 @@ impl Chains {
         &'a mut self,
         session: &Session,
         sample: Sample<'a>,
-        branches: u64,
+        attr: &Attr,
         caller: Option<u64>,
     ) -> Sample<'a> {
         if sample.user.stack.is_empty() && sample.branches.is_empty() {
@@ -91,9 +95,17 @@ impl Chains {
                 self.examine(session, &sample, caller);
             }
             let with_leaf = !sample.user.regs.is_empty() && self.put_leafs_caller(session, &sample);
-            return if with_leaf { Sample { chain: &self.bytes, ..sample } } else { sample };
+            let is_cut = self.marks_ends && chain_limit::is_reached(attr, sample.chain);
+            if is_cut {
+                if !with_leaf {
+                    self.bytes.clear();
+                    self.bytes.extend_from_slice(sample.chain);
+                }
+                self.bytes.extend_from_slice(&CONTEXT_CUT.to_le_bytes());
+            }
+            return if with_leaf || is_cut { Sample { chain: &self.bytes, ..sample } } else { sample };
         }
-        let chain = self.complete(session, &sample, branches).unwrap_or(sample.chain);
+        let chain = self.complete(session, &sample, attr.branch_sample_type).unwrap_or(sample.chain);
         Sample { chain, ..sample }
     }
 
@@ -141,9 +153,13 @@ impl Chains {
             self.in_all = 0;
         }
         self.unwound += 1;
-        if end == ChainEnd::Cut {
-            self.cut += 1;
-            self.user.push(CONTEXT_CUT);
+        match end {
+            ChainEnd::Root => {}
+            ChainEnd::Cut => {
+                self.cut += 1;
+                self.user.push(CONTEXT_CUT);
+            }
+            ChainEnd::Lost => self.user.extend(self.marks_ends.then_some(NO_CODE)),
         }
         Some(self.joined(sample))
     }

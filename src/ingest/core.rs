@@ -50,7 +50,7 @@ pub struct Core {
     clock: Option<u16>,
     pub(super) inputs: Inputs,
     own_pid: Option<i32>,
-    wants: IntakeOptions,
+    pub(super) wants: IntakeOptions,
     pub(super) tracing: Tracing,
     /// Events that are made of others: threads and CPUs have the same numbers on several machines.
     derived: PerHost<Derived>,
@@ -123,7 +123,6 @@ impl Core {
         if info.origin == Origin::Live {
             core.session.learn_running();
             core.session.finds_groups = true;
-            core.profile.mark_cuts();
         }
         let topology = info.head.as_deref().filter(|_| !info.hosts.are_many()).and_then(CpuTopology::of);
         core.session.sockets = topology.map_or_else(Vec::new, |told| told.places.iter().map(|place| place.1).collect());

@@ -88,7 +88,9 @@ impl Ingest {
         self.core.texts.show(symbols.form, self.wants.addresses, self.wants.traces);
         self.core.tracing.name_functions(symbols.clone());
         self.core.code = CodeChanges::new(&symbols);
-        self.core.chains = Some(Box::new(Chains::new(symbols)));
+        let mut chains = Chains::new(symbols);
+        chains.marks_ends = !(self.core.wants.addresses || self.core.wants.history);
+        self.core.chains = Some(Box::new(chains));
     }
 
     /// The state that the records led to so far.

@@ -15,24 +15,15 @@ use super::Frame;
 
 /// Deeper stacks are cut at the root end.
 const MAX_DEPTH: usize = 1024;
-/// Frames that the kernel walks at most (`kernel.perf_event_max_stack` as it is by default), of kernel and user
-/// together; of user code alone where that is walked by tables.
-const WALKED: usize = 127;
 
 /// The frame that ends every broken stack, whatever was found there.
 const BROKEN: Frame = Frame { map: MapId::BROKEN, caller: false, ip: 0 };
-
-/// The frame that ends every stack that goes on behind what was walked of it.
-const TRUNCATED: Frame = Frame { map: MapId::CUT, caller: false, ip: 0 };
 
 /// A chain while it is read.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     /// Whether words are frames that no mapping holds.
     pub(crate) keeps_words: bool,
-    /// Whether stacks of as many frames as are walked at most are marked as going on. Of recordings they are what
-    /// others make of them, too.
-    pub(crate) marks_cuts: bool,
     /// Frames of a stack that are taken, from its leaf on, where that was said.
     pub(crate) most: Option<usize>,
     words: Vec<Word>,
@@ -64,29 +55,9 @@ impl Chain {
             };
             self.frames.push(Frame { map, caller: word.caller, ip });
         }
-        if self.marks_cuts
-            && self.most.is_none()
-            && is_cut(sample.chain)
-            && !self.keeps_words
-            && self.frames.last() != Some(&BROKEN)
-        {
-            self.frames.push(TRUNCATED);
-        }
         self.frames.reverse();
         &self.frames
     }
-}
-
-/// True if a walk ended because it was as long as it may be.
-fn is_cut(chain: &[u8]) -> bool {
-    if chain.len() / 8 < WALKED {
-        return false;
-    }
-    let frames = |from: u64| {
-        let behind = crate::record::sample::u64s(chain).skip_while(move |word| from != 0 && *word != from);
-        behind.filter(|word| *word < CONTEXT_MAX).count()
-    };
-    frames(0) == WALKED || frames(CONTEXT_USER) == WALKED
 }
 
 /// An address of a chain and what it means.

@@ -196,11 +196,6 @@ impl Profile {
         self.chain.most = most;
     }
 
-    /// Has stacks that are as deep as any is walked end in a frame that says so.
-    pub(crate) fn mark_cuts(&mut self) {
-        self.chain.marks_cuts = true;
-    }
-
     fn site(&mut self, session: &Session, sample: &Sample<'_>, mode: u16, task: TaskId, trace: TraceId) -> SiteId {
         if !sample.chain.is_empty() {
             let stack = self.stack(session, sample, mode);

@@ -54,6 +54,9 @@ const BRANCH_COUNTERS: u64 = 1 << 19;
 /// Not the kernel's: after an unwound user chain, that its stack went on behind what was copied.
 pub(crate) const CONTEXT_CUT: u64 = -4000i64 as u64;
 
+/// The word behind a broken stack: nobody's code is there, so whoever reads it knows that callers are missing.
+pub(crate) const NO_CODE: u64 = 0;
+
 /// The fields that an event's samples carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Layout {

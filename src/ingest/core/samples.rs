@@ -87,8 +87,8 @@ impl Core {
                 && let Some(chains) = chains.take()
             {
                 self.session.seen(sample.pid, time, mode == misc::USER, sample.chain);
-                let branches = self.events[usize::from(event)].attr.branch_sample_type;
-                sample = chains.follow(&self.session, sample, branches, self.units.caller(event, &sample));
+                let attr = &self.events[usize::from(event)].attr;
+                sample = chains.follow(&self.session, sample, attr, self.units.caller(event, &sample));
             }
             // Units ask where threads are, also of those whose samples nobody keeps.
             if sample.cgroup != 0 {
@@ -114,10 +114,10 @@ impl Core {
         if !self.wants.chains {
             sample.chain = &[];
         } else if let Some(chains) = chains {
-            let branches = self.events[usize::from(event)].attr.branch_sample_type;
+            let attr = &self.events[usize::from(event)].attr;
             sample = match self.wants.history {
-                true => chains.with_history(sample, branches),
-                false => chains.follow(&self.session, sample, branches, None),
+                true => chains.with_history(sample, attr.branch_sample_type),
+                false => chains.follow(&self.session, sample, attr, None),
             };
         }
         let site = self.profile.add(&mut self.session, &sample, mode, event, trace);

@@ -1,8 +1,9 @@
 //! The description of the running machine as a source: its events, CPUs and target.
 
-use crate::kernel::attr::Flag;
-use crate::kernel::cpus;
+use crate::kernel::attr::{Flag, sample};
+use crate::kernel::{cpus, procfs};
 use crate::perfdata::EventDesc;
+use crate::record::chain_limit;
 use crate::session::Origin;
 use crate::source::Info;
 use crate::source::hosts::SourceHost;
@@ -11,12 +12,18 @@ use super::Target;
 use super::attach::Attachment;
 use super::attr;
 
-/// An event as the session's profile knows it: with the whole chain, whoever walked it.
+/// An event as the session's profile knows it: with the whole chain, whoever walked it, and the limit of its frames
+/// where that is not the default.
 pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
     let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
     let mut attr = a.attr(i);
     if attr::walks(&a.slots[i].event, &a.common) {
         attr.set(Flag::ExcludeCallchainUser, false);
+        attr.max_stack = attr.max_stack.max(chain_limit::BY_TABLES as u16);
+    } else if attr.max_stack == 0 && attr.sample_type & sample::CALLCHAIN != 0 {
+        let raised =
+            procfs::sysctl("kernel/perf_event_max_stack").filter(|frames| *frames > chain_limit::DEFAULT as i64);
+        attr.max_stack = raised.map_or(0, |frames| u16::try_from(frames).unwrap_or(u16::MAX));
     }
     EventDesc { name: a.slots[i].name(&a.common), attr, ids: own.map(|fresh| fresh.id).collect() }
 }

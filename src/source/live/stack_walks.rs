@@ -15,7 +15,7 @@ use crate::kernel::walk::{FRAMES, ProcessEvent, Program, WalkEnd, WalkEnds, Walk
 use crate::record::Layout;
 use crate::record::in_place::i32_at;
 use crate::record::kinds::{HEADER, Header, WholeRecords, misc, types};
-use crate::record::sample::{CONTEXT_USER, ChainPlace};
+use crate::record::sample::{CONTEXT_USER, ChainPlace, NO_CODE};
 use crate::symbols::spaces::news::NewsSender;
 use crate::symbols::spaces::{self, Following, Tables, WalkFigures};
 
@@ -208,11 +208,11 @@ impl WalkJoiner {
         if let Some(why) = WalkEnd::of(*why) {
             self.ends.count(why);
         }
-        let what = lacked & (lack::PROCESS | lack::MAPPING);
+        let what = lacked & (lack::PROCESS | lack::MAPPING | lack::ROW);
         let pid = i32_at(record, TASK_AT).unwrap_or(-1);
         // Who has no number here cannot be asked what is mapped.
         if what != 0 && pid > 0 {
-            self.asked_anew |= self.asked.insert(pid);
+            self.asked_anew |= what != lack::ROW && self.asked.insert(pid);
             let number = split(record).and_then(|(_, number)| number);
             self.send(ProcessEvent::Lacks { pid, what, number });
         }
@@ -249,9 +249,6 @@ impl WalkJoiner {
         }
     }
 }
-
-/// The word behind a broken stack: no code of anybody's. Whoever reads it knows that callers are missing.
-const NO_CODE: u64 = 0;
 
 /// True if callers are missing: it broke off, or of a process whose tables are not there nothing but a place was found.
 fn is_broken(walk: &[u8], frames: usize) -> bool {

@@ -155,6 +155,7 @@ fn tables_are_asked_for_once_a_round() {
         news,
         [
             ProcessEvent::Lacks { pid: 5, what: lack::PROCESS, number: Some(outer(5)) },
+            ProcessEvent::Lacks { pid: 6, what: lack::ROW, number: None },
             ProcessEvent::Forked { parent: 5, child: 7 },
             ProcessEvent::Executed { pid: 7 },
             ProcessEvent::Mapped { pid: 7 },

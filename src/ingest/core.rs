@@ -50,7 +50,7 @@ pub struct Core {
     clock: Option<u16>,
     pub(super) inputs: Inputs,
     own_pid: Option<i32>,
-    pub(super) wants: IntakeOptions,
+    wants: IntakeOptions,
     pub(super) tracing: Tracing,
     /// Events that are made of others: threads and CPUs have the same numbers on several machines.
     derived: PerHost<Derived>,

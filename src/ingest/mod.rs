@@ -89,7 +89,7 @@ impl Ingest {
         self.core.tracing.name_functions(symbols.clone());
         self.core.code = CodeChanges::new(&symbols);
         let mut chains = Chains::new(symbols);
-        chains.marks_ends = !(self.core.wants.addresses || self.core.wants.history);
+        chains.marks_ends = !(self.wants.addresses || self.wants.history);
         self.core.chains = Some(Box::new(chains));
     }
 

@@ -8,7 +8,7 @@ use super::elf::{Elf, ElfError, Segments};
 use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
 use crate::perfdata::unpack::UnpackBudget;
 
-const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+pub(super) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// A table has no more functions than this.
 const MAX_FUNCTIONS: u64 = 1 << 24;
 /// A table begins at a multiple of this.

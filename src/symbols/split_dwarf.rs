@@ -14,13 +14,13 @@ use gimli::{Dwarf, DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndi
 use object::Object;
 use rustc_hash::FxHashMap;
 
-use super::bounds::Shape;
 use super::bytes::{Bytes, Part};
 use super::door::Namers;
 use super::dwarf_cost::{self, UNREAD};
 use super::elf;
 use super::find_file::FileSearch;
 use super::options::SymbolOptions;
+use super::section::Shape;
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::session::Dso;
 

@@ -15,6 +15,7 @@ use thiserror::Error;
 use super::bounds::each_function;
 use super::bytes::Bytes;
 use super::elf::{self, ElfError};
+use super::go_table;
 use super::program::{Machine, Program, Segment};
 use super::section::{Shape, Slice};
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
@@ -212,10 +213,10 @@ pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>
 
 /// A program's code, which may lack tables. That of Go has none, and frame pointers.
 fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
-    match program.section(".gopclntab") {
-        Some(_) => traced::Code::default(),
-        None => traced::Code { parts: program.code(), entry: program.entry },
+    if go_table::SECTIONS.iter().any(|name| program.section(name).is_some()) {
+        return traced::Code::default();
     }
+    traced::Code { parts: program.code(), entry: program.entry }
 }
 
 /// Start and end of the functions that tables have.

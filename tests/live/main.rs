@@ -6,6 +6,7 @@
 mod common;
 
 mod against_perf;
+mod callers;
 mod changes;
 mod command_lines;
 mod containers;

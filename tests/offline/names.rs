@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
+use crate::common::made::{ALPHA, GAMMA, Taken, event, has, write};
 use crate::common::{self, data, installed, program, run, symfs};
 use perfprof_tui::engine::fetch;
 use perfprof_tui::perfdata::unpack::UnpackBudget;
@@ -155,6 +156,33 @@ fn unwound_stacks_are_perfs() {
     // main's frame is larger than what was copied: said, not invented.
     let folded = ours("dwarf-cxx", &["export", "--to", "folded", "-o", "-"]);
     assert!(folded.lines().filter(|line| line.contains("[truncated];main")).count() > 3, "{folded}");
+}
+
+/// Of a stack as deep as the kernel walks any, nobody knows where it began.
+#[test]
+fn stacks_that_the_kernel_cut_say_so_in_every_form() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("deep.data");
+    let taken = |frames: usize| {
+        let chain = [&[ALPHA][..], &vec![GAMMA + 1; frames - 1]].concat();
+        Taken { ip: ALPHA, period: 100, chain, ..Taken::default() }
+    };
+    write(&file, &[event("cycles", 0, has::ALWAYS | has::CALLCHAIN)], &[taken(127), taken(126), taken(3)]);
+    let ours = |args: &[&str]| {
+        let mut command = program();
+        command.arg(args[0]).arg(&file).args(["--symfs"]).arg(data("bin")).args(&args[1..]);
+        String::from_utf8_lossy(&run(&mut command).stdout).into_owned()
+    };
+    let folded = ours(&["export", "--to", "folded", "-o", "-"]);
+    let roots: Vec<&str> = folded.lines().filter_map(|line| line.split(';').nth(1)).collect();
+    assert_eq!(roots.iter().filter(|root| **root == "[truncated]").count(), 1, "{folded}");
+    assert_eq!(roots.len(), 3, "{folded}");
+    let report = ours(&["report", "--stdio", "--children", "-g", "none"]);
+    assert!(report.contains("[truncated]"), "{report}");
+    let flame = ours(&["export", "--to", "svg", "-o", "-"]);
+    assert!(flame.contains("[truncated]"), "no frame of it");
+    // Words are shown as they came.
+    assert!(!ours(&["script"]).contains("truncated"));
 }
 
 #[test]

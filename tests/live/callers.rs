@@ -1,0 +1,313 @@
+//! Callers that no `.eh_frame` of a file leads to, of programs whose only right chains are known.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{Nature, allowed, has, installed, program, run, traced};
+
+/// Functions that call each other down to one that works, for a second of processor time.
+const NESTED: &str = r#"
+#include <time.h>
+static volatile unsigned long sink;
+__attribute__((noinline)) void work(long n) { for (long i = 0; i < n; i++) sink += i * i; }
+__attribute__((noinline)) void inner(long n) { work(n); sink++; }
+__attribute__((noinline)) void middle(long n) {
+  volatile char room[200];
+  room[n & 7] = 1;
+  switch (n % 9) {
+  case 0: inner(n + 1); break;
+  case 1: sink += 3; inner(n + 3); break;
+  case 2: sink += 5; inner(n + 5); break;
+  case 3: sink += 7; inner(n + 7); break;
+  case 4: sink += 9; inner(n + 9); break;
+  case 5: sink *= 3; inner(n + 11); break;
+  default: inner(n + room[n & 7]);
+  }
+  sink++;
+}
+__attribute__((noinline)) void outer(long n) { middle(n); sink++; }
+__attribute__((noinline)) long deep(long d) { if (d == 0) { work(20000); return 1; } return deep(d - 1) + 1; }
+int main(int argc, char **argv) {
+  struct timespec now, end;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  end.tv_sec += 1;
+  do {
+    if (argc > 1) sink += deep(300);
+    else for (long n = 20000; n < 20009; n++) outer(n);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  } while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+  return 0;
+}
+"#;
+
+/// What nested functions look like in a folded stack.
+const NEST: &str = ";main;outer;middle;inner;work";
+
+struct Stage {
+    dir: tempfile::TempDir,
+}
+
+fn stage() -> Option<Stage> {
+    let may = allowed() && installed("cc");
+    may.then(|| Stage { dir: tempfile::tempdir().expect("dir") })
+}
+
+impl Stage {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Builds a program without frame pointers, and with some options more.
+    fn build(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
+        let (file, built) = (self.path(&format!("{name}.c")), self.path(name));
+        std::fs::write(&file, source).expect("source");
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w"]).args(options);
+        run(cc.arg("-o").args([&built, &file]));
+        built
+    }
+
+    /// The folded stacks of a program that runs, each with its weight.
+    fn folded(&self, mode: &str, command: &[&Path]) -> Vec<(String, f64)> {
+        let data = self.path("data");
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock:u", "-F", "999", "--call-graph", mode, "-o"]).arg(&data);
+        run(record.arg("--").args(command));
+        later(&data)
+    }
+}
+
+/// The folded stacks of the later half of a recording, each with its weight: what is sampled before the tables are there
+/// has frame pointers only.
+fn later(data: &Path) -> Vec<(String, f64)> {
+    let mut export = program();
+    export.args(["export", "--time", "50%-100%", "--to", "folded", "-o", "-"]).arg(data);
+    let text = String::from_utf8_lossy(&run(&mut export).stdout).into_owned();
+    let one = |line: &str| line.rsplit_once(' ').and_then(|(stack, n)| Some((stack.to_owned(), n.parse().ok()?)));
+    text.lines().filter_map(one).collect()
+}
+
+/// Nearly all of the weight has such stacks.
+fn mostly(stacks: &[(String, f64)], what: &str, is_right: impl Fn(&str) -> bool) {
+    let all: f64 = stacks.iter().map(|(_, weight)| weight).sum();
+    let right: f64 = stacks.iter().filter(|(stack, _)| is_right(stack)).map(|(_, weight)| weight).sum();
+    println!("{what}: {:.1} % of {} stacks", 100.0 * right / all, stacks.len());
+    assert!(all > 0.0 && right >= 0.95 * all, "{what}: {right} of {all}: {stacks:#?}");
+}
+
+/// A probe of a function's return, which is enabled as long as it lives.
+struct ReturnProbe {
+    group: String,
+}
+
+impl ReturnProbe {
+    const TRACING: &str = "/sys/kernel/tracing";
+
+    fn write(file: &str, text: &str) -> std::io::Result<()> {
+        let file = std::fs::File::options().append(true).open(format!("{}/{file}", Self::TRACING));
+        std::io::Write::write_all(&mut file?, text.as_bytes())
+    }
+
+    fn of(program: &Path, function: &str) -> Self {
+        let symbols = run(Command::new("nm").arg(program)).stdout;
+        let symbols = String::from_utf8_lossy(&symbols).into_owned();
+        let address = symbols.lines().find_map(|line| line.strip_suffix(&format!(" T {function}"))).expect("a symbol");
+        let group = format!("perfprof_callers_{}", std::process::id());
+        let line = format!("r:{group}/returns {}:0x{address}\n", program.display());
+        Self::write("uprobe_events", &line).expect("a probe");
+        let probe = Self { group };
+        Self::write(&format!("events/{}/returns/enable", probe.group), "1").expect("enabled");
+        probe
+    }
+}
+
+impl Drop for ReturnProbe {
+    fn drop(&mut self) {
+        let _ = Self::write(&format!("events/{}/returns/enable", self.group), "0");
+        let _ = Self::write("uprobe_events", &format!("-:{}/returns\n", self.group));
+    }
+}
+
+/// Whoever probes the return of a function replaces its return address.
+#[test]
+fn a_pending_return_probe_hides_no_caller() {
+    needs!(traced(), has(Nature::Uprobes), has(Nature::Btf), installed("nm"));
+    let Some(stage) = stage() else { return };
+    // Its addresses are places in the file, which is what tracefs takes.
+    let built = stage.build("probed", NESTED, &["-pie", "-fPIE"]);
+    let _probe = ReturnProbe::of(&built, "inner");
+    let stacks = stage.folded("tables", &[&built]);
+    mostly(&stacks, "with a return probe", |stack| stack.contains("_start;") && stack.ends_with(NEST));
+    let stacks = stage.folded("dwarf", &[&built]);
+    mostly(&stacks, "unwound with a return probe", |stack| {
+        stack.ends_with(NEST) || stack.ends_with("[broken];inner;work")
+    });
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn code_without_tables_has_its_callers() {
+    let Some(stage) = stage() else { return };
+    let options = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    let built = stage.build("bare", NESTED, &options);
+    let is_whole = |stack: &str| stack.contains(";_start;") && stack.ends_with(NEST);
+    mostly(&stage.folded("tables", &[&built]), "without tables", is_whole);
+    mostly(&stage.folded("dwarf", &[&built]), "unwound without tables", is_whole);
+}
+
+/// Of a program whose `.eh_frame` is of the files that every program begins with alone.
+#[test]
+fn the_tables_of_debuggers_are_used_where_there_are_no_others() {
+    let Some(stage) = stage() else { return };
+    let options = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g"];
+    let built = stage.build("debugged", NESTED, &options);
+    let is_whole = |stack: &str| stack.contains(";_start;") && stack.ends_with(NEST);
+    mostly(&stage.folded("tables", &[&built]), "by .debug_frame", is_whole);
+    mostly(&stage.folded("dwarf", &[&built]), "unwound by .debug_frame", is_whole);
+}
+
+/// The kernel needs no section headers to run a program.
+#[test]
+fn a_program_without_section_headers_has_whole_stacks() {
+    let Some(stage) = stage() else { return };
+    let built = stage.build("headless", NESTED, &[]);
+    let mut bytes = std::fs::read(&built).expect("read");
+    bytes[0x28..0x30].copy_from_slice(&u64::MAX.to_le_bytes());
+    std::fs::write(&built, bytes).expect("written");
+    for mode in ["tables", "dwarf"] {
+        let stacks = stage.folded(mode, &[&built]);
+        mostly(&stacks, mode, |stack| !stack.contains("[broken]") && stack.split(';').count() >= 7);
+    }
+}
+
+/// The kernel walks no more than 127 frames.
+#[test]
+fn a_stack_that_is_too_deep_is_marked_in_a_recording() {
+    let Some(stage) = stage() else { return };
+    let built = stage.build("deep", NESTED, &[]);
+    let stacks = stage.folded("tables", &[&built, Path::new("deep")]);
+    mostly(&stacks, "tables", |stack| stack.starts_with("deep;[truncated];deep;"));
+    assert!(stacks.iter().all(|(stack, _)| !stack.starts_with("deep;deep;")), "{stacks:#?}");
+}
+
+/// A JIT that leaves tables of its code: one function that makes room on the stack and calls what it is given.
+#[cfg(target_arch = "x86_64")]
+const JIT: &str = r#"
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+__attribute__((noinline)) void work(long n) { for (long i = 0; i < n; i++) sink += i * i; }
+__attribute__((noinline)) void called(void) { work(20000); sink++; }
+static const unsigned char pushed[16] = { 0x55, 0x48, 0x83, 0xec, 0x10, 0x31, 0xed, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x10, 0x5d, 0xc3 };
+/* After push %rbp 16, after room 32, after that is given back 16, after pop 8. */
+static const unsigned char frames[] = {
+  0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
+  0x1c, 0, 0, 0, 0x1c, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0,
+  0x41, 0x0e, 16, 0x86, 2, 0x44, 0x0e, 32, 0x48, 0x0e, 16, 0x41, 0x0e, 8, 0xc6, 0, 0, 0, 0, 0, 0, 0, 0 };
+static void record(int fd, uint32_t type, const void *a, size_t an, const void *b, size_t bn) {
+  uint32_t head[2] = { type, 16 + an + bn };
+  uint64_t time = 1;
+  write(fd, head, 8); write(fd, &time, 8); write(fd, a, an); write(fd, b, bn);
+}
+int main(int argc, char **argv) {
+  void (*jit)(void (*)(void)) = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy((void *)jit, pushed, sizeof pushed);
+  char name[200];
+  sprintf(name, "%s/jit-%d.dump", argv[1], getpid());
+  int fd = open(name, O_CREAT | O_RDWR, 0600);
+  uint32_t head[10] = { 0x4a695444, 1, 40, 62, 0, getpid() };
+  write(fd, head, 40);
+  mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+  unsigned char tables[64];
+  memcpy(tables, frames, 64);
+  *(int32_t *)(tables + 32) = -(16 + 32);
+  uint64_t unwinding[3] = { 64, 0, 0 };
+  record(fd, 4, unwinding, 24, tables, 64);
+  uint64_t load[5] = { 0, (uint64_t)jit, (uint64_t)jit, 16, 1 };
+  record(fd, 0, load, 40, "compiled", 9);
+  struct timespec now, end;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  end.tv_sec += 1;
+  do {
+    for (int i = 0; i < 10; i++) { jit(called); sink++; }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  } while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+  return 0;
+}
+"#;
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_jits_tables_lead_to_its_callers() {
+    let Some(stage) = stage() else { return };
+    let built = stage.build("jit", JIT, &[]);
+    for mode in ["tables", "dwarf"] {
+        let stacks = stage.folded(mode, &[&built, stage.dir.path()]);
+        mostly(&stacks, mode, |stack| stack.contains(";_start;") && stack.ends_with(";main;compiled;called;work"));
+    }
+}
+
+/// A program of 32 bits whose functions have no frame pointer, but tables: start calls outer, which calls inner, which
+/// counts. It ends by itself when its processor time is over.
+#[cfg(target_arch = "x86_64")]
+const NARROW: &str = r#"
+.type _start, @function
+.type outer, @function
+.type inner, @function
+.globl _start
+_start: .cfi_startproc
+  .cfi_undefined %eip
+  call outer
+  .cfi_endproc
+.globl outer
+outer: .cfi_startproc
+  sub $28, %esp
+  .cfi_adjust_cfa_offset 28
+again: call inner
+  jmp again
+  .cfi_endproc
+.globl inner
+inner: .cfi_startproc
+  push %ebp
+  .cfi_adjust_cfa_offset 4
+  .cfi_rel_offset %ebp, 0
+  mov $1000000, %ebp
+count: dec %ebp
+  jnz count
+  mov $20, %eax
+  int $0x80
+  pop %ebp
+  .cfi_adjust_cfa_offset -4
+  .cfi_restore %ebp
+  ret
+  .cfi_endproc
+"#;
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_of_32_bits_is_walked_by_its_tables() {
+    let Some(stage) = stage() else { return };
+    std::fs::write(stage.path("narrow.s"), NARROW).expect("source");
+    run(Command::new("as").arg("--32").arg("-o").args([stage.path("narrow.o"), stage.path("narrow.s")]));
+    run(Command::new("ld").args(["-m", "elf_i386", "-o"]).args([stage.path("narrow"), stage.path("narrow.o")]));
+    let folded = |mode: &str| {
+        let data = stage.path(mode);
+        let limited = format!("ulimit -t 1; exec {}", stage.path("narrow").display());
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock:u", "-F", "999", "--call-graph", mode, "-o"]).arg(&data);
+        // Its end is a signal's, when its time is over.
+        let _ = record.args(["--", "sh", "-c", &limited]).output().expect("runs");
+        let mut stacks = later(&data);
+        stacks.retain(|(stack, _)| stack.ends_with("inner"));
+        stacks
+    };
+    mostly(&folded("tables"), "32 bits", |stack| stack == "narrow;_start;outer;inner");
+    // What is copied of such stacks is not unwound, and says so.
+    mostly(&folded("dwarf"), "32 bits, copied", |stack| stack == "narrow;[broken];inner");
+}

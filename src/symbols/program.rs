@@ -153,7 +153,7 @@ impl<'d> Program<'d> {
     pub(crate) fn code(&self) -> Vec<(u64, &'d [u8])> {
         let sections = self.elf.iter().flat_map(|elf| elf.sections()).filter(|section| {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return false };
-            sh_flags.0 & u64::from(object::elf::SHF_EXECINSTR.0) != 0
+            sh_flags.0 & object::elf::SHF_EXECINSTR.0 != 0
         });
         let named = sections.filter_map(|section| Some((section.address(), section.data().ok()?)));
         let named: Vec<(u64, &[u8])> = named.filter(|(_, code)| !code.is_empty()).collect();

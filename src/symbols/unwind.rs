@@ -80,7 +80,9 @@ impl ByRule for UnwindRegsX86_64 {
             Saved::At(n) => at(cfa, n)?,
             Saved::AtItself => at(self.bp(), 0)?,
         };
-        (self.set_sp(cfa), self.set_bp(bp), self.set_ip(caller));
+        self.set_sp(cfa);
+        self.set_bp(bp);
+        self.set_ip(caller);
         Some(caller)
     }
 }

@@ -112,7 +112,7 @@ impl Prompt {
     /// instead, or what to know of the text.
     pub(crate) fn message(&self) -> Option<PromptMessage> {
         match (&self.fault, &self.offer) {
-            (Some((_, ..)), Some(offer)) => Some(PromptMessage::Note(format!("⏎ takes {offer}"))),
+            (Some(_), Some(offer)) => Some(PromptMessage::Note(format!("⏎ takes {offer}"))),
             (Some((why, at, _)), None) if self.insisted || self.options.is_empty() || *at < self.from => {
                 Some(PromptMessage::Fault(why.clone()))
             }

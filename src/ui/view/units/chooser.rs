@@ -93,7 +93,7 @@ fn units_about(typed: &str) -> Vec<&'static Spec> {
 
 /// The words nearest to a text that finds no unit.
 pub(crate) fn nearest_units(typed: &str) -> Vec<String> {
-    let name = typed.trim().split_whitespace().next().unwrap_or_default();
+    let name = typed.split_whitespace().next().unwrap_or_default();
     match units_about(typed).is_empty() && units::find(name).is_none() {
         true => nearest_words(typed.trim(), UNITS.iter().map(|spec| spec.findable())),
         false => Vec::new(),

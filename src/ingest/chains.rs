@@ -4,9 +4,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::kernel::attr::{Attr, branch};
+use crate::record::Sample;
 use crate::record::hardware::branches;
 use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, NO_CODE, u64s};
-use crate::record::{Sample, chain_limit};
 use crate::session::{Dso, DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::unwind::{ChainEnd, UnwindSpace};
@@ -95,7 +95,7 @@ impl Chains {
                 self.examine(session, &sample, caller);
             }
             let with_leaf = !sample.user.regs.is_empty() && self.put_leafs_caller(session, &sample);
-            let is_cut = self.marks_ends && chain_limit::is_reached(attr, sample.chain);
+            let is_cut = self.marks_ends && super::chain_limit::is_reached(attr, sample.chain);
             if is_cut {
                 if !with_leaf {
                     self.bytes.clear();

@@ -1,6 +1,7 @@
 //! The intake of batches into session and profile: decode, order, apply. The one path for live sessions and
 //! recordings.
 
+mod chain_limit;
 mod chains;
 mod code_changes;
 mod core;

@@ -2,7 +2,6 @@
 //!
 //! Pure: no input or output happens here, and no length in the bytes is believed.
 
-pub(crate) mod chain_limit;
 pub mod hardware;
 pub(crate) mod in_place;
 pub mod kinds;

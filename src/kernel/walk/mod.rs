@@ -39,6 +39,10 @@ const SLOTS: usize = 64;
 
 /// Most frames that a walk has.
 pub(crate) const FRAMES: usize = 127;
+/// Frames of a chain, kernel and user together, where `kernel.perf_event_max_stack` has its default value.
+pub(crate) const CHAIN_LIMIT: usize = 127;
+/// Frames of a chain whose user part is walked by tables: each part has a limit of its own.
+pub(crate) const CHAIN_LIMIT_BY_TABLES: usize = CHAIN_LIMIT + FRAMES;
 
 /// The place of a file's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

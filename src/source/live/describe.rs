@@ -1,9 +1,8 @@
 //! The description of the running machine as a source: its events, CPUs and target.
 
 use crate::kernel::attr::{Flag, sample};
-use crate::kernel::{cpus, procfs};
+use crate::kernel::{cpus, procfs, walk};
 use crate::perfdata::EventDesc;
-use crate::record::chain_limit;
 use crate::session::Origin;
 use crate::source::Info;
 use crate::source::hosts::SourceHost;
@@ -19,10 +18,9 @@ pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
     let mut attr = a.attr(i);
     if attr::walks(&a.slots[i].event, &a.common) {
         attr.set(Flag::ExcludeCallchainUser, false);
-        attr.max_stack = attr.max_stack.max(chain_limit::BY_TABLES as u16);
+        attr.max_stack = attr.max_stack.max(walk::CHAIN_LIMIT_BY_TABLES as u16);
     } else if attr.max_stack == 0 && attr.sample_type & sample::CALLCHAIN != 0 {
-        let raised =
-            procfs::sysctl("kernel/perf_event_max_stack").filter(|frames| *frames > chain_limit::DEFAULT as i64);
+        let raised = procfs::sysctl("kernel/perf_event_max_stack").filter(|frames| *frames > walk::CHAIN_LIMIT as i64);
         attr.max_stack = raised.map_or(0, |frames| u16::try_from(frames).unwrap_or(u16::MAX));
     }
     EventDesc { name: a.slots[i].name(&a.common), attr, ids: own.map(|fresh| fresh.id).collect() }

@@ -149,7 +149,6 @@ fn code_says_what_its_tables_say() {
             continue;
         }
         let (found, all, differ) = traced(path, with_symbols);
-        println!("{path:?}: {found} of {all} bytes");
         assert!(differ.is_empty(), "{path:?}: {differ:#x?}");
         assert!(found * 100 >= all * least, "{path:?}: {found} of {all} bytes");
     }

@@ -1,14 +1,8 @@
-//! The kernel's limit of call chains, and the chains that end there.
+//! The call chains that end at the kernel's limit.
 
 use crate::kernel::attr::Attr;
-use crate::kernel::walk::FRAMES;
-
-use super::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
-
-/// Frames of a chain, kernel and user together, where `kernel.perf_event_max_stack` has its default value.
-pub(crate) const DEFAULT: usize = 127;
-/// Frames of a chain whose user part is walked by tables: each part has a limit of its own.
-pub(crate) const BY_TABLES: usize = DEFAULT + FRAMES;
+use crate::kernel::walk::{CHAIN_LIMIT as DEFAULT, CHAIN_LIMIT_BY_TABLES as BY_TABLES, FRAMES};
+use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
 /// Returns true if the kernel stopped a chain at its limit, so that callers are missing. A smaller limit that the user
 /// set for the event leaves out what he did not want.

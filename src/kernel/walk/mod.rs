@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 use super::bpf_calls::LoadError;
 use super::bpf_calls::{self, MapKind, PROG_ARRAY};
 use super::btf::{Btf, BtfError};
-use super::procfs;
 use super::sys::Errno;
+use super::{own_memory, procfs};
 pub(crate) use asks::Asks;
 use pool::{Pool, Range};
 
@@ -431,7 +431,13 @@ impl Store for Walker {
 /// Where the kernel keeps the functions of a task whose return is probed (`struct pending` in walk.bpf.c), two offsets
 /// in each word.
 fn pending_offsets() -> Result<[u32; 4], BtfError> {
-    let types = Btf::system()?;
+    let offsets = pending_offsets_of(&Btf::system()?);
+    // The kernel's types take some 6 MB, which nothing else needs.
+    own_memory::give_back();
+    offsets
+}
+
+fn pending_offsets_of(types: &Btf) -> Result<[u32; 4], BtfError> {
     let pair = |low: (&str, &[&str]), high: (&str, &[&str])| {
         let of = |(of, path): (&str, &[&str])| {
             let offset = types.offset(of, path)?;

@@ -27,7 +27,7 @@ const MAX_PIECES: usize = 1 << 17;
 const MAX_RECORDS: usize = 1 << 14;
 
 /// Bytes of code that is looked for where it was not told of, what it is aligned to, and kinds of it.
-const COPIED: std::ops::RangeInclusive<usize> = 12..=256;
+const COPIED: std::ops::RangeInclusive<usize> = 8..=256;
 const ALIGNED: usize = 16;
 const MAX_KINDS: usize = 8;
 
@@ -89,7 +89,11 @@ impl JitRows {
             if half(&head, 0) != Some(MAGIC) {
                 return Err(damaged());
             }
-            self.is_arm = half(&head, 12) == Some(u32::from(object::elf::EM_AARCH64.0));
+            self.is_arm = match half(&head, 12) {
+                // CPython writes 0: the code is this machine's.
+                Some(0) | None => cfg!(target_arch = "aarch64"),
+                Some(machine) => machine == u32::from(object::elf::EM_AARCH64.0),
+            };
             self.upto = Some(u64::from(half(&head, 8).unwrap_or_default()).max(FILE_HEAD as u64));
             return Ok(Some(false));
         }
@@ -247,12 +251,17 @@ pub(crate) mod tests {
 
     /// A jitdump file whose functions of 16 bytes are at these addresses.
     pub(crate) fn dump(functions: &[u64]) -> Vec<u8> {
-        let mut out = [MAGIC, 1, 40, u32::from(object::elf::EM_X86_64.0)].map(u32::to_le_bytes).concat();
+        dump_of(functions, 16, u32::from(object::elf::EM_X86_64.0))
+    }
+
+    /// The same of functions of some bytes, for a machine by its number.
+    fn dump_of(functions: &[u64], size: u64, machine: u32) -> Vec<u8> {
+        let mut out = [MAGIC, 1, 40, machine].map(u32::to_le_bytes).concat();
         out.resize(40, 0);
         for at in functions {
-            let tables = tables(16);
+            let tables = tables(size);
             out.extend(record(UNWINDING, &[tables.len() as u64, 20, 0], &tables));
-            out.extend(record(LOAD, &[0, *at, *at, 16, 1], b"py::f\0"));
+            out.extend(record(LOAD, &[0, *at, *at, size, 1], b"py::f\0"));
         }
         out
     }
@@ -302,6 +311,19 @@ pub(crate) mod tests {
         assert!(rows.find_copies(0x5000, &memory) && !rows.find_copies(0x5000, &memory));
         let at = [0x5004, 0x5014, 0x5024, 0x5034].map(|at| rows.rule(at) != Rule::Gap);
         assert_eq!(at, [true, false, true, false]);
+    }
+
+    /// Its functions have 11 bytes, and its files do not name the machine.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn copies_of_cpythons_code_have_its_rows() {
+        let mut file = tempfile::tempfile().expect("file");
+        file.write_all(&dump_of(&[0x5000], 11, 0)).expect("write");
+        let mut rows = JitRows::new(file);
+        let code = [0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3, 0, 0, 0, 0, 0];
+        assert!(rows.read_on() && rows.find_copies(0x5000, &code.repeat(3)));
+        let deep = Rule::Frame { cfa: Cfa::Sp(16), saved: Saved::Same, caller: Caller::OnTop };
+        assert_eq!([0x5004, 0x5014, 0x5024].map(|at| rows.rule(at)), [deep; 3]);
     }
 
     #[test]

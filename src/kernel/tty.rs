@@ -27,8 +27,11 @@ pub(crate) fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
 /// Throws away what the terminal on standard output has not taken, and lets it go on where it was stopped (Ctrl-S).
 pub(crate) fn discard_output() {
     let tty = rustix::stdio::stdout();
-    let _ = tcflow(tty, Action::OOn);
     let _ = tcflush(tty, QueueSelector::OFlush);
+    // Flushing a pseudo-terminal makes room and wakes no writer (pty_flush_buffer in drivers/tty/pty.c); starting one
+    // that was stopped does (__start_tty).
+    let _ = tcflow(tty, Action::OOff);
+    let _ = tcflow(tty, Action::OOn);
 }
 
 /// Writes last words to standard error, without memory of the allocator.

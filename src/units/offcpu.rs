@@ -197,14 +197,8 @@ impl Unit for OffCpu {
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        match event.role {
-            CLOCK => return Ok(()),
-            DISK => {
-                self.wakers.bind_disk(event);
-                return Ok(());
-            }
-            1 => self.wakers.bind_wake(event),
-            _ => {}
+        if event.role == CLOCK || self.wakers.bind(event, DISK) {
+            return Ok(());
         }
         self.reader.bind(event.role, event.format)
     }

@@ -158,13 +158,8 @@ impl Unit for Wakeups {
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
-        match event.role {
-            DISK => {
-                self.wakers.bind_disk(event);
-                return Ok(());
-            }
-            1 => self.wakers.bind_wake(event),
-            _ => {}
+        if self.wakers.bind(event, DISK) {
+            return Ok(());
         }
         self.reader.bind(event.role, event.format)
     }

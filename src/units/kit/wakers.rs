@@ -76,16 +76,15 @@ impl WakerReader {
         EventRequest::new(DISK).optional()
     }
 
-    /// An event of a wake-up is there.
-    pub(crate) fn bind_wake(&mut self, event: &Event<'_>) {
-        if event.name == WAKING {
+    /// Looks up what the event has to say of wakers; true if it is [`DISK`], whose role in the unit is `disk`, so that
+    /// nothing else is to be looked up.
+    pub(crate) fn bind(&mut self, event: &Event<'_>, disk: usize) -> bool {
+        if event.role == disk {
+            self.dev = Num::of(event.format, "dev").ok();
+        } else if event.role == 1 && event.name == WAKING {
             self.waking = Some(event.number);
         }
-    }
-
-    /// [`DISK`] is there.
-    pub(crate) fn bind_disk(&mut self, event: &Event<'_>) {
-        self.dev = Num::of(event.format, "dev").ok();
+        event.role == disk
     }
 
     /// Whether a hit reports a wake-up again that sched_waking reports: recordings may have both.

@@ -211,15 +211,7 @@ impl Live {
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, one.at, found(one.at))).collect();
             // Names of a profile that was begun anew meanwhile.
             let epoch = job.epoch.wrapping_sub(u64::from(kind & 2));
-            let named = LookedUp {
-                epoch,
-                frames,
-                problems: Vec::new(),
-                sources: Vec::new(),
-                stripped: Vec::new(),
-                identified: Vec::new(),
-                behind: Vec::new(),
-            };
+            let named = LookedUp::of(epoch, frames);
             self.names.send(named).expect("the worker is here");
             assert!(self.worker.turn());
         }

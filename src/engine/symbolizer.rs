@@ -73,6 +73,13 @@ pub struct LookedUp {
     pub(crate) changes: Vec<(DsoId, CodeChange)>,
 }
 
+impl LookedUp {
+    /// Names alone, each with its frame, DSO and address.
+    pub fn of(epoch: u64, frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>) -> Self {
+        Self { epoch, frames, ..Self::default() }
+    }
+}
+
 /// Functions and lines that were found, innermost first.
 #[derive(Debug)]
 pub struct FoundLines {
@@ -233,7 +240,7 @@ pub fn spawn(options: SymbolOptions, held: Arc<ThreadMemory>) -> std::io::Result
             if let Some((epoch, stale)) = waiting.add(job) {
                 // Nobody has use for their names, but they are waited for.
                 let frames = stale.into_iter().map(|w| (w.frame, w.dso.id, w.at, None)).collect();
-                if name_tx.send(LookedUp { epoch, frames, ..LookedUp::default() }).is_err() {
+                if name_tx.send(LookedUp::of(epoch, frames)).is_err() {
                     return;
                 }
             }

@@ -1,5 +1,5 @@
-//! What goes wrong around the program: killed while it saves, stopped and continued, CPUs that go and come, tracefs not
-//! there, no descriptors left, memory limited. Each is survived, or said.
+//! Faults around the program: SIGKILL during a save, stop and continue, CPU hotplug, a missing tracefs, no file
+//! descriptors left and limited memory. The program survives each fault or reports it.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ fn text(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// The shell with these words before the program.
+/// Runs shell commands before the program.
 fn shell(before: &str, args: &str) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{before}; exec {PROGRAM} {args}")).env_clear().envs(environment());
     command
 }
 
-/// Samples in a recording, and whether it is whole.
+/// Returns the number of samples in a recording and whether the recording is complete.
 fn counted(file: &Path) -> (u64, bool) {
     let output = program().arg("report").arg(file).args(["--format", "json"]).output().expect("ran");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)
@@ -34,7 +34,7 @@ fn counted(file: &Path) -> (u64, bool) {
     (report["events"][0]["samples"].as_u64().unwrap_or(0), output.status.success() && output.stderr.is_empty())
 }
 
-/// A recording, opened by a shell that was told this before; it is being saved here.
+/// Opens a recording behind a shell command, and starts to save it.
 fn saving(before: &str, saved: &Path) -> Session {
     let line = format!("{before}; exec {PROGRAM} open {}", data("ipvs-cpu32.data").display());
     let mut session = Session::start_program("sh", &["-c", &line], 24, 100);
@@ -50,7 +50,7 @@ fn save(saved: &Path) {
     assert!(session.end().success());
 }
 
-/// What is being written in a folder, or was when its writer was killed.
+/// Lists the partial files in a folder, of a running save or of a killed one.
 fn parts(dir: &Path) -> Vec<PathBuf> {
     let list = std::fs::read_dir(dir).expect("readable").flatten().map(|entry| entry.path());
     list.filter(|path| path.to_string_lossy().contains(".data.part-")).collect()
@@ -81,7 +81,7 @@ fn a_killed_recorder_leaves_what_it_had() {
     assert!(counted(&part).0 > 100, "{}", counted(&part).0);
 }
 
-/// A file system of a few kilobytes, which ends with the command.
+/// Runs the program on a 64 KB file system, which disappears with the command.
 fn on_a_tiny_disk(words: &str) -> Option<String> {
     let mut command = Command::new("unshare");
     let script = format!("mount -t tmpfs -o size=64k none /mnt && cd /mnt && {PROGRAM} {words}; ls -l /mnt");
@@ -107,7 +107,7 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
         assert!(!said.contains(".part-"), "{said}");
         told += u32::from(full);
     }
-    assert!(told > 0, "all formats fit into 64 KB");
+    assert!(told > 0, "every format fits into 64 KB");
     let Some(said) = on_a_tiny_disk(&format!("diff {file} {file} --per nothing --format svg --output d.svg")) else {
         return skipped("this user may not make mount namespaces");
     };
@@ -115,7 +115,7 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     if allowed() {
         let said = on_a_tiny_disk("record -q -a -e cpu-clock -F 4999 -o r.data -- sleep 3").unwrap_or_default();
         assert!(said.contains("r.data was not written: No space left on device"), "{said}");
-        // What was recorded so far is there, and said.
+        // The message names the file with the samples recorded so far.
         assert!(
             said.contains("can be opened: r.data.part-") || said.contains("can be opened: ./r.data.part-"),
             "{said}"
@@ -123,7 +123,7 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     }
 }
 
-/// Loaded before a program, it ends that by SIGKILL at this byte of what it writes to files.
+/// A preloaded library that sends SIGKILL when the program has written this many bytes to files.
 const KILLER: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -157,14 +157,13 @@ fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
     assert!(whole.0 > 0);
     let files = || std::fs::read_dir(dir.path()).expect("dir").count();
     let length = std::fs::metadata(&saved).expect("saved").len();
-    // A file that may not be as large as it would be is no reason to end: the old one stands.
+    // If the new file exceeds the size limit, the program keeps running and the old file stays.
     let mut session = saving(&format!("ulimit -f {}", length / 2 / 512), &saved);
     session.wait_for("was not written: File too large").wait_for("ulimit -f");
     session.keys("q");
     assert!(session.end().success());
     assert_eq!((counted(&saved), files()), (whole, 1));
-    // Killed at this place of the file: what is being written is there under another name until it is whole, and stays
-    // there.
+    // A save writes to a temporary file until it is complete. A kill leaves the temporary file behind.
     for part in [1, 4, 7] {
         let before = files();
         let at = length * part / 8;
@@ -172,7 +171,7 @@ fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
         assert!(!session.end().success());
         assert_eq!((counted(&saved), files()), (whole, before + 1), "at {part} eighths");
     }
-    // And at any time: it may be over by then.
+    // Kill after a delay; the save may already be complete.
     for wait in [0, 1, 2, 4, 8] {
         let before = files();
         let mut session = saving("true", &saved);
@@ -185,7 +184,7 @@ fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
         assert!(!session.end().success());
         assert_eq!(counted(&saved), whole, "after {wait} ms");
     }
-    // What was left over of those saves stands in nobody's way.
+    // Leftover temporary files do not prevent another save.
     save(&saved);
 }
 
@@ -198,20 +197,20 @@ fn stopped_and_continued() {
     session.signal("-STOP");
     std::thread::sleep(Duration::from_millis(1500));
     session.signal("-CONT");
-    // Keys work, and samples go on coming.
+    // Keys work, and new samples arrive.
     session.keys("2").wait_for("[2 Flame]").wait_for("● live");
     let header = |session: &Session| session.text().lines().next().map(str::to_owned);
     let before = header(&session);
     let start = std::time::Instant::now();
     while header(&session) == before {
-        assert!(start.elapsed() < common::session::PATIENCE, "nothing comes any more");
+        assert!(start.elapsed() < common::session::PATIENCE, "no new samples");
         std::thread::sleep(Duration::from_millis(50));
     }
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }
 
-/// Puts a CPU back whatever happens.
+/// Brings a CPU back online when dropped.
 struct Offline(PathBuf);
 
 impl Offline {
@@ -245,14 +244,14 @@ fn a_cpu_goes_and_comes_back() {
     session.keys("1").wait_for("[1 Top]").wait_for("● live");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
-    // One that is not there from the start is no obstacle for those that are.
+    // A CPU that is offline from the start does not prevent recording on the others.
     let Some(cpu) = Offline::cpu(1) else { return skipped("CPU 1 went offline only twice") };
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("one.data");
     let output = program()
         .args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-a", "-o"])
         .arg(&file)
-        // Of a CPU that does nothing there need not be samples.
+        // An idle CPU may produce no samples.
         .args(["--", "sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"])
         .output();
     drop(cpu);
@@ -261,7 +260,7 @@ fn a_cpu_goes_and_comes_back() {
     assert!(counted(&file).0 > 50);
 }
 
-/// They are opened when it is back, long after the recording began to say which ids there are.
+/// The events of the CPU are opened when it comes back, long after the program wrote the event ids.
 #[test]
 fn the_events_of_a_cpu_that_comes_back_are_told_apart() {
     let _alone = alone();
@@ -272,7 +271,7 @@ fn the_events_of_a_cpu_that_comes_back_are_told_apart() {
     let mut recorder = program();
     recorder.args(["record", "-a", "-e", "cpu-clock:u,context-switches", "-o"]).arg(&file).stderr(Stdio::piped());
     let mut recorder = Running(recorder.spawn().expect("started"));
-    // Which CPUs there are is known before anything is written; what the machine can do is tried out before that.
+    // The program reads the list of CPUs before it writes anything, and probes the machine before that.
     until("it records", || !parts(dir.path()).is_empty());
     drop(cpu);
     let mut said = BufReader::new(recorder.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
@@ -311,12 +310,12 @@ fn tracefs_is_not_there() {
     }
     let said = text(&output);
     assert!(!output.status.success() && said.contains("mount -t tracefs"), "{said}");
-    // What needs none of it works.
+    // Software events do not need tracefs.
     let output = inside("stat -e cpu-clock -- true").expect("ran");
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// A container without /sys: what is read there has another source, or the message names what is missing.
+/// A container without /sys: the program uses another source, or the message names the missing file.
 #[test]
 fn sysfs_is_not_there() {
     let _alone = alone();
@@ -344,7 +343,7 @@ fn sysfs_is_not_there() {
     assert!(!doctor.contains("neither kprobes nor uprobes"), "{doctor}");
 }
 
-/// Whatever the limit, a command succeeds or says what it lacks; it never aborts.
+/// A command succeeds or reports what it lacks, under any limit; it never aborts.
 #[test]
 fn limits_on_memory_and_stack_are_reported() {
     let _alone = alone();
@@ -365,7 +364,7 @@ fn limits_on_memory_and_stack_are_reported() {
                 refused += 1;
             }
             Some(1) => assert!(said.contains("ulimit -v"), "{megabytes} MB: {said}"),
-            // Not even its libraries fit, or its own file: the kernel ends such an exec by SIGSEGV.
+            // The limit is too low for the program's own file or libraries: the kernel ends the exec with SIGSEGV.
             Some(127) => break,
             None if said.is_empty() && refused > 0 => break,
             other => panic!("{other:?} at {megabytes} MB: {said}"),
@@ -392,7 +391,7 @@ fn no_descriptors_are_left() {
     assert!(!output.status.success() && said.contains("ulimit -"), "{said}");
 }
 
-/// A memory cgroup of its own.
+/// A separate memory cgroup.
 struct Group(PathBuf);
 
 impl Group {
@@ -422,7 +421,7 @@ fn a_cgroup_limits_memory() {
         return skipped("no memory cgroup can be made here");
     };
     let procs = group.0.join("cgroup.procs");
-    // Many stacks in little time: each process of the load is new.
+    // Every process of the load is new, so that many stacks arrive quickly.
     let mut load = Command::new("timeout")
         .args(["8", "sh", "-c", "while :; do /bin/true; done"])
         .stdout(Stdio::null())
@@ -435,12 +434,12 @@ fn a_cgroup_limits_memory() {
     session.keys("2").wait_for("[2 Flame]").wait_for("● live");
     let pid = session.child.id();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("alive");
-    // Its own pages: those of files count for the group that read them first.
+    // Anonymous pages only: the kernel charges file pages to the group that reads them first.
     let rss = |line: &str| line.strip_prefix("RssAnon:")?.split_whitespace().next()?.parse::<u64>().ok();
     let rss = status.lines().find_map(rss).expect("RssAnon");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
-    // It ends what it has started.
+    // The program ends the load that it started.
     let _ = load.wait();
     assert!(rss < 192 << 10, "{rss} kB");
     drop(group);

@@ -1,5 +1,5 @@
-//! Files that their owners made to harm whoever looks: each test is the attack, bounded, beside somebody else's
-//! names.
+//! Hostile files: each test is a bounded attack by the owner of a file, while another user's symbols must stay
+//! available.
 
 use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::{FileExt, chown};
@@ -18,17 +18,17 @@ use perfprof_tui::symbols::{Resolver, SymbolOptions};
 
 const ATTACKER: u32 = 64_001;
 const VICTIM: u32 = 64_002;
-/// Nothing here takes longer on a machine that does many other things.
+/// Generous, so that the tests pass on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A process of another user, with the map that its JIT writes.
+/// A process of another user with the perf map of its JIT.
 struct Jitted {
     process: Child,
     map: PathBuf,
 }
 
 impl Jitted {
-    /// `None` for whoever may not start processes of others.
+    /// Returns `None` if this user may not start processes of other users.
     fn start(user: u32) -> Option<Self> {
         let started = Command::new("sleep").arg("600").uid(user).gid(user).spawn();
         let Ok(process) = started else {
@@ -55,7 +55,7 @@ impl Drop for Jitted {
     }
 }
 
-/// The code that each process has made.
+/// The DSOs of the processes' JIT code.
 fn dsos(processes: &[&Jitted]) -> Vec<Dso> {
     let mut session = Session::new(Origin::Recorded);
     let one = |jitted: &&Jitted| {
@@ -74,7 +74,7 @@ fn live(budget: usize) -> Resolver {
     Resolver::new(SymbolOptions { kallsyms: None, budget, ..SymbolOptions::live() })
 }
 
-/// Asks as the program does until the name comes.
+/// Looks the address up repeatedly, like the program, until its symbol is found.
 fn named(resolver: &mut Resolver, dso: &Dso, at: u64) -> Option<String> {
     let from = Instant::now();
     while from.elapsed() < PATIENCE {
@@ -87,12 +87,12 @@ fn named(resolver: &mut Resolver, dso: &Dso, at: u64) -> Option<String> {
     None
 }
 
-/// Lines of a map: one function each 64 bytes.
+/// Lines of a perf map: one function every 64 bytes.
 fn functions(from: u64, count: u64) -> String {
     (from..from + count).map(|i| format!("{:x} 40 a_function_of_some_length_{i:08}\n", 0x1000 + i * 64)).collect()
 }
 
-/// A line of a terabyte, which takes no room on the disk: it is given up by name, and nobody waits for it.
+/// A line of a terabyte in a sparse file: the map is rejected by name, without delay for others.
 #[test]
 fn a_map_of_one_endless_line_stops_nobodys_names() {
     let _alone = alone();
@@ -112,17 +112,17 @@ fn a_map_of_one_endless_line_stops_nobodys_names() {
         problems.len() == 1 && problems[0].0 == bad.id && problems[0].1.why.contains("longer than"),
         "{problems:?}"
     );
-    // What came before it counts, and it is not read again.
+    // Lines before it count, and the map is not read again.
     assert_eq!(named(&mut resolver, bad, 0x1008).as_deref(), Some("real"));
     assert_eq!((named(&mut resolver, bad, 0x20_0000), resolver.take_problems()), (None, Vec::new()));
 }
 
-/// A visit to a long map is short, and another user's whole map is read before it.
+/// A visit to a long map is short, and another user's map is read completely before it.
 #[test]
 fn a_long_map_keeps_nobody_waiting() {
     let _alone = alone();
     let (Some(attacker), Some(victim)) = (Jitted::start(ATTACKER), Jitted::start(VICTIM)) else { return };
-    // One function over and over again, which takes no room that would end it.
+    // One repeated function, so that no limit on memory ends the parser.
     let line = functions(1, 1).repeat(1 << 14);
     let file = attacker.file();
     (0..48).for_each(|i| file.write_all_at(line.as_bytes(), i * line.len() as u64).expect("write"));
@@ -134,24 +134,24 @@ fn a_long_map_keeps_nobody_waiting() {
     let name = resolver.resolve(good, 0x1000 + 999 * 64).map(|found| found.name.to_string());
     assert_eq!(name.as_deref(), Some("a_function_of_some_length_00000999"));
     assert!(resolver.is_behind(bad), "one visit has read {} MB", (48 * line.len()) >> 20);
-    // Its user pauses longer than he reads.
+    // The resolver pauses this map for longer than it reads it.
     let (from, mut asked) = (Instant::now(), 0);
     while resolver.are_behind() && from.elapsed() < PATIENCE && asked < 50 {
         resolver.resolve(bad, 0x1000);
         asked += 1;
     }
-    assert!(resolver.are_behind(), "{asked} questions have read all of it");
+    assert!(resolver.are_behind(), "{asked} lookups have read all of it");
 }
 
-/// Bytes of memory of a process's own (RssAnon).
+/// Anonymous memory of this process in bytes (RssAnon).
 fn own_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("RssAnon");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("number") << 10
 }
 
-/// Six maps that each want more than all names may take: they share what is one user's part, and the names of
-/// another user's process stay.
+/// Six maps that each exceed the whole budget of names: they share one user's part of it, and the names of another
+/// user's process stay.
 #[test]
 fn many_maps_share_one_users_part() {
     let _alone = alone();
@@ -177,13 +177,13 @@ fn many_maps_share_one_users_part() {
     assert!(most < BUDGET + (16 << 20), "{} MB for a budget of {}", most >> 20, BUDGET >> 20);
     let problems = resolver.take_problems();
     assert!(problems.len() >= 4 && problems.iter().all(|(_, why)| why.why.contains("read no further")), "{problems:?}");
-    // Not read again: the file is gone.
+    // The cached name stays: the resolver does not read the deleted file again.
     std::fs::remove_file(&victim.map).expect("remove");
     let name = resolver.resolve(good, 0x1000 + 77 * 64).map(|found| found.name.to_string());
     assert_eq!(name.as_deref(), Some("a_function_of_some_length_00000077"));
 }
 
-/// A section of a file that was made by hand: its name, type (elf(5)), flags, size of an entry, content.
+/// A section of a handmade file: name, type (elf(5)), flags, entry size, content.
 type Section<'a> = (&'a str, u32, u64, u64, &'a [u8]);
 
 const PROGBITS: u32 = 1;
@@ -191,13 +191,13 @@ const SYMTAB: u32 = 2;
 const STRTAB: u32 = 3;
 const COMPRESSED: u64 = 0x800;
 
-/// An x86-64 program of these sections, with all of it mapped at 0.
+/// An x86-64 program of these sections, mapped at 0.
 fn elf(sections: &[Section<'_>]) -> Vec<u8> {
     let mut strings = b"\0.shstrtab\0".to_vec();
     let mut headers = vec![0; 64];
     let mut body = vec![0; 64 + 56];
     let mut add = |body: &mut Vec<u8>, name: u32, kind: u32, flags: u64, entry: u64, content: &[u8]| {
-        // The names of a table of symbols are in the section behind it.
+        // The section after a symbol table holds its strings.
         let link = if kind == SYMTAB { headers.len() as u64 / 64 + 1 } else { 0 };
         headers.extend([name, kind].iter().flat_map(|w| w.to_le_bytes()));
         let words = [flags, 0, body.len() as u64, content.len() as u64, link, 1, entry];
@@ -227,7 +227,7 @@ fn elf(sections: &[Section<'_>]) -> Vec<u8> {
     body
 }
 
-/// What stands before a packed section's data: how it is packed, how much it becomes.
+/// Prepends the header of a compressed section: the compression type and the uncompressed size.
 fn packed(kind: u32, size: u64, data: &[u8]) -> Vec<u8> {
     [&u64::from(kind).to_le_bytes(), &size.to_le_bytes(), &1u64.to_le_bytes(), data].concat()
 }
@@ -236,7 +236,7 @@ fn recorded(budget: usize) -> SymbolOptions {
     SymbolOptions { live: false, kallsyms: None, budget, ..SymbolOptions::live() }
 }
 
-/// A DSO for a file, as a recording without build ids has it.
+/// A DSO for a file, as in a recording without build IDs.
 fn dso(path: &Path) -> Dso {
     let name = path.to_str().expect("utf8").as_bytes();
     let mut session = Session::new(Origin::Recorded);
@@ -245,7 +245,9 @@ fn dso(path: &Path) -> Dso {
     session.dsos.of_map(session.user_map(1, 0x10)).clone()
 }
 
-/// Looks an address up in a file by the program, as a child: what it says of the file, and the most memory that it had.
+/// Looks an address up in a file with a child process.
+///
+/// Returns what it prints, and its peak memory.
 fn looked_up(file: &Path) -> (String, usize) {
     let mut command = program();
     command.args(["symbols", "--lines"]).arg(file);
@@ -265,7 +267,7 @@ fn looked_up(file: &Path) -> (String, usize) {
     (said, peak << 10)
 }
 
-/// A gigabyte in a few kilobytes, and one that says that it is four: neither is unpacked, and both are named.
+/// A gigabyte compressed to a few kilobytes, and a header that claims four: both are rejected by name.
 #[test]
 fn packed_sections_take_no_more_than_their_share() {
     let _alone = alone();
@@ -283,14 +285,14 @@ fn packed_sections_take_no_more_than_their_share() {
     }
 }
 
-/// Symbols beyond the share of a file, sections without number, and a debug file of six gigabytes of nothing: each is
-/// refused by name, and soon.
+/// A file with too many symbols, one with too many sections, and a debug file with six gigabytes of zeros: each is
+/// rejected by name, quickly.
 #[test]
 fn what_takes_too_much_of_a_file_is_refused_by_name() {
     let _alone = alone();
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("many");
-    // Functions of one byte, named from one long string.
+    // Functions of one byte; all their names start in one long string.
     let symbols: Vec<u8> = (0..200_000u64)
         .flat_map(|i| [1 | 0x12 << 32 | 1 << 48, 0x1000 + i, 1].map(u64::to_le_bytes))
         .flatten()
@@ -305,7 +307,7 @@ fn what_takes_too_much_of_a_file_is_refused_by_name() {
     assert_eq!(resolver.resolve(&file, 0x1000), None);
     let why = problem(&mut resolver);
     assert!(why.contains(".symtab would take") && why.contains("more than its share"), "{why}");
-    // With room for it, a name without an end is cut.
+    // With enough memory, a name without an end is truncated.
     let name = Resolver::new(recorded(256 << 20)).resolve(&file, 0x1000).expect("found").name;
     assert!(name.len() <= 16 << 10 && name.starts_with("nnn"), "{}", name.len());
 
@@ -333,8 +335,8 @@ fn what_takes_too_much_of_a_file_is_refused_by_name() {
     assert!(from.elapsed() < PATIENCE, "{:?}", from.elapsed());
 }
 
-/// Units of eleven bytes that become a kilobyte each, and tables of abbreviations that lie over each other, so that
-/// each of them is read to the end of all.
+/// Units of eleven bytes that expand to a kilobyte each, and overlapping abbreviation tables, so that each of them
+/// would be parsed to the end of the last.
 #[test]
 fn debug_information_is_weighed_before_it_is_parsed() {
     let _alone = alone();
@@ -358,7 +360,7 @@ fn debug_information_is_weighed_before_it_is_parsed() {
     assert!(from.elapsed() < PATIENCE, "{:?}", from.elapsed());
 }
 
-/// A tarball of a few kilobytes that unpacks to a gigabyte and a half: little of it is written, and nothing stays.
+/// A tarball of a few kilobytes that unpacks to 1.5 GB: little is written, and the program removes it.
 #[test]
 fn an_archive_that_grows_without_end_is_refused() {
     let _alone = alone();

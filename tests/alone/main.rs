@@ -1,5 +1,5 @@
-//! Tests that want the machine or the memory of their process to themselves, and so run one at a time: CPUs that go and
-//! come, levels of rights, files that are made to take all memory.
+//! Tests that need the machine or their process to themselves, and so run one at a time: CPU hotplug, privileges, and
+//! files that exhaust memory.
 
 #[macro_use]
 #[path = "../common/mod.rs"]
@@ -11,7 +11,7 @@ mod rights;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held by each test of this program while it runs.
+/// A lock that each test of this program holds while it runs.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)

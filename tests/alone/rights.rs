@@ -1,5 +1,6 @@
-//! What each level of rights may measure, tried as an ordinary user: the rows of the README's table that can be made
-//! here. Run by root, who takes the rights away; the level of the kernel is put back at the end.
+//! What each level of privileges may measure, tried as an ordinary user: the rows of the README's table that a test
+//! can reproduce. The tests run as root, drop their privileges, and restore the kernel's perf_event_paranoid at the
+//! end.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,7 +10,7 @@ use crate::common::{allowed, installed, is_root, may_change_the_machine, skipped
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// The kernel's level as it was, put back when this is dropped.
+/// The previous perf_event_paranoid, restored on drop.
 struct Level {
     before: String,
 }
@@ -32,7 +33,7 @@ impl Drop for Level {
     }
 }
 
-/// The user nobody.
+/// The user `nobody`.
 const NOBODY: u32 = 65534;
 
 /// The program as this user with these capabilities.
@@ -51,7 +52,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// How many samples of a recording match.
+/// Returns how many samples of a recording match the filter.
 fn count(program: &Path, file: &Path, filter: &str) -> u64 {
     let mut report = Command::new(program);
     let output = report.arg("report").arg(file).args(["--where", filter, "--format", "json"]).output().expect("ran");
@@ -69,7 +70,7 @@ fn each_level_sees_what_the_readme_says() {
     std::fs::set_permissions(dir.path(), open).expect("opened");
     let program = dir.path().join("perfprof-tui");
     std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
-    // (capabilities, level): the whole machine, the kernel's part of one's own commands.
+    // Capabilities, level, and whether the whole machine and the kernel side of own commands can be sampled.
     let rows = [("", 0, true, true), ("", 1, false, true), ("", 2, false, false), ("perfmon", 2, true, true)];
     for (caps, paranoid, machine, kernel) in rows {
         level.set(paranoid);
@@ -80,14 +81,14 @@ fn each_level_sees_what_the_readme_says() {
         let output =
             own.args(["--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=400000"]).output().expect("ran");
         assert!(output.status.success(), "{row}: {}", text(&output));
-        assert!(count(&program, &file, "user") > 0, "{row}: nobody sees its own commands");
+        assert!(count(&program, &file, "user") > 0, "{row}: the user cannot sample their own commands");
         let seen = count(&program, &file, "kernel");
         assert_eq!(seen > 0, kernel, "{row}: {seen} samples of the kernel\n{}", text(&output));
         let listed = Command::new(&program).args(["evlist", "-i"]).arg(&file).output().expect("ran").stdout;
         let name = if kernel { "cpu-clock\n" } else { "cpu-clock:u\n" };
         assert!(String::from_utf8_lossy(&listed).starts_with(name), "{row}: {}", String::from_utf8_lossy(&listed));
         if !kernel {
-            assert!(text(&output).contains("kernel"), "{row}: that is said: {}", text(&output));
+            assert!(text(&output).contains("kernel"), "{row}: the report does not mention it: {}", text(&output));
         }
         let mut wide = as_user(NOBODY, &program, dir.path(), caps);
         wide.args(["record", "-a", "-e", "cpu-clock", "-F", "99", "-o"]).arg(dir.path().join("all.data"));
@@ -99,7 +100,7 @@ fn each_level_sees_what_the_readme_says() {
         }
         let _ = std::fs::remove_file(dir.path().join("all.data"));
     }
-    // Kernels as they come know no level above 2; those of some distributions let root alone in there.
+    // Mainline kernels have no level above 2; at higher levels, some distributions' kernels allow root only.
     level.set(4);
     let mut own = as_user(NOBODY, &program, dir.path(), "");
     own.args(["record", "-e", "cpu-clock", "-o"]).arg(dir.path().join("four.data")).args(["--", "true"]);
@@ -108,28 +109,28 @@ fn each_level_sees_what_the_readme_says() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said.contains("only root may use perf events"), !works, "{said}");
     assert_eq!(said.contains("own processes, user code only"), works, "{said}");
-    // Tracepoints need their formats, which tracefs shows to root alone unless it is mounted otherwise.
+    // Tracepoints need their formats, which only root can read in tracefs with the default mount options.
     let tracefs = std::fs::metadata("/sys/kernel/tracing");
     let hidden = tracefs.is_ok_and(|meta| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o005 == 0);
     if !hidden {
-        return skipped("tracefs is not mounted, or open to all: its row is not tried");
+        return skipped("tracefs is not mounted, or every user can read it");
     }
     let mut traced = as_user(NOBODY, &program, dir.path(), "perfmon");
     let output = traced.args(["stat", "-e", "sched:sched_switch", "--", "true"]).output().expect("ran");
     assert!(!output.status.success() && text(&output).contains("trac"), "{}", text(&output));
 }
 
-/// What a file holds that root alone may read.
+/// Content of a file that only root may read.
 const MARKER: &str = "qqzxvwkj-marker-of-a-secret";
 
-/// A line of numbers of /proc/PID/status.
+/// Reads the numbers on a line of /proc/PID/status.
 fn status(pid: u32, key: &str, radix: u32) -> Vec<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect(key).to_owned();
     line.split_whitespace().map(|word| u64::from_str_radix(word, radix).expect("a number")).collect()
 }
 
-/// The program's file lends rights to every user: they serve for sampling, and open no file.
+/// File capabilities of the program allow every user to sample, but not to open files.
 #[test]
 fn a_program_with_more_rights_reads_as_its_caller() {
     let _alone = alone();
@@ -171,7 +172,7 @@ fn a_program_with_more_rights_reads_as_its_caller() {
         assert!(run(&["report", "secret"]).contains("ermission denied"), "{name}");
         assert!(run(&["report", "--symfs", "/root", "secret"]).contains("ermission denied"), "{name}");
         let file = format!("{}.data", program.file_name().expect("name").to_string_lossy());
-        // It samples the machine, and its files are its caller's.
+        // It samples the machine; the caller owns its files.
         let mut record = as_user(NOBODY, &program, dir.path(), "");
         record.args(["record", "-a", "-e", "cpu-clock", "-F", "499", "-o"]).arg(at(&file));
         record.args(["--", "timeout", "1"]).arg(at("spin")).stdout(std::process::Stdio::null());
@@ -192,8 +193,8 @@ fn a_program_with_more_rights_reads_as_its_caller() {
     }
 }
 
-/// Whether a process has become perfprof-tui under this user, all four of its numbers, with nothing but what
-/// sampling wants.
+/// Whether a process runs perfprof-tui under this user, with all four user ids and only the capabilities that sampling
+/// needs.
 fn status_is(pid: u32, uid: u64) -> bool {
     let wanted = perfprof_tui::kernel::privilege::WANTED.iter().fold(0, |set, one| set | 1u64 << one.number);
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -201,7 +202,7 @@ fn status_is(pid: u32, uid: u64) -> bool {
     matches!(comm.trim(), "capable" | "setuid") && permitted == wanted && status(pid, "Uid", 10) == [uid; 4]
 }
 
-/// The README says what the program does: one table.
+/// The README and the program share one table.
 #[test]
 fn the_readme_recommends_what_the_program_does() {
     let _alone = alone();
@@ -231,9 +232,9 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
     std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
     let paranoid = std::fs::read_to_string(PARANOID).expect("readable");
     if !matches!(paranoid.trim(), "0" | "1" | "2") {
-        return skipped("kernel.perf_event_paranoid is -1 or of a patched kernel: nothing limits locked memory");
+        return skipped("kernel.perf_event_paranoid is -1 or the kernel is patched: locked memory is unlimited");
     }
-    // The kernel counts locked memory by user: nobody's is shared with the tests beside this one.
+    // The kernel counts locked memory per user, so this user differs from that of parallel tests.
     let alone = NOBODY - 1;
     for pages in [&["-m", "512"][..], &["-m", "4096"], &[]] {
         let mut record = as_user(alone, &program, dir.path(), "perfmon");
@@ -251,7 +252,7 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
     }
 }
 
-/// Root in a user namespace of its own (rootless Podman, LXD, bubblewrap) has the rights of an ordinary user.
+/// Root in a user namespace (rootless Podman, LXD, bubblewrap) has the privileges of an ordinary user.
 #[test]
 fn root_in_a_user_namespace_samples_user_code() {
     let _alone = alone();
@@ -271,7 +272,7 @@ fn root_in_a_user_namespace_samples_user_code() {
     for event in [&["-e", "cpu-clock"][..], &["-e", "cpu-clock:u"], &[]] {
         let output = inside(&[&["record", "-F", "999", "-o", "x.data"], event, &busy].concat());
         if text(&output).contains("unshare:") {
-            return skipped("there are no user namespaces here");
+            return skipped("user namespaces are not available");
         }
         assert!(output.status.success(), "{event:?}: {}", text(&output));
         let file = dir.path().join("x.data");
@@ -282,10 +283,10 @@ fn root_in_a_user_namespace_samples_user_code() {
     let doctor = String::from_utf8_lossy(&inside(&["doctor"]).stdout).into_owned();
     let has = |state: &str, name: &str| doctor.lines().any(|line| line.starts_with(&format!("{state:8} {name}")));
     assert!(has("missing", "whole machine") && has("limited", "kernel code") && has("limited", "BPF"), "{doctor}");
-    assert!(!doctor.contains("--cap-add") && !doctor.contains("setcap"), "no remedy that does not help: {doctor}");
+    assert!(!doctor.contains("--cap-add") && !doctor.contains("setcap"), "a suggested remedy does not help: {doctor}");
 }
 
-/// More threads than the limit on open files has room for, by events on each and dummies beside them.
+/// More threads than the limit on open files allows with one event and one dummy event per thread.
 #[test]
 fn many_threads_are_sampled_with_few_descriptors() {
     let _alone = alone();
@@ -300,7 +301,7 @@ fn many_threads_are_sampled_with_few_descriptors() {
         .collect();
     let dir = tempfile::tempdir().expect("dir");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    // Room for an event of each thread on each CPU, and not for three.
+    // Enough for one event per thread and CPU, but not for three.
     let most = cpus * 160 + 64;
     let line = format!(
         "ulimit -n {most} && exec setpriv --bounding-set=-sys_resource {} record -q -e cpu-clock -p {} -o x.data -- sleep 0.1",

@@ -1,6 +1,5 @@
-//! A flood of packets between two network namespaces of our own, received on one CPU: a softirq
-//! incident that harms nobody. Bounded in time. It comes in whatever else the machine does: its sender has a CPU of its
-//! own, before everybody else.
+//! A flood of packets between two network namespaces, received on one CPU: a harmless softirq incident of bounded
+//! length. The sender runs on its own CPU at the highest priority, so that the flood arrives even on a busy machine.
 
 use std::process::{Child, Command, Stdio};
 
@@ -58,7 +57,7 @@ impl Drop for Flood {
     }
 }
 
-/// Sends datagrams to the bridge for some seconds, from the first CPU and at the highest priority.
+/// Sends datagrams to the bridge for this many seconds, from the first CPU and at the highest priority.
 pub fn send(seconds: u64) {
     let mut first = rustix::thread::CpuSet::new();
     first.set(0);
@@ -68,7 +67,7 @@ pub fn send(seconds: u64) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
     while std::time::Instant::now() < end {
         for _ in 0..256 {
-            // A port that is closed, or a queue that is full, is part of the flood.
+            // Ignore errors: the port is closed, and the queue may be full.
             let _ = socket.send_to(&[0; 32], "10.78.1.1:9");
         }
     }

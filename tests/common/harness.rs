@@ -26,21 +26,21 @@ use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
 use perfprof_tui::ui::{App, Effect, Start};
 
-/// Engine and interface in one thread: questions are answered at once.
+/// Engine and interface in one thread, with immediate answers.
 pub struct Harness {
     loaded: Offline,
     view: View,
     pub app: App,
     pub size: (u16, u16),
-    /// Effects that are none of the engine's questions.
+    /// Effects that are not requests to the engine.
     pub saved: Vec<String>,
-    /// Moments that were marked.
+    /// Marked times.
     marks: Vec<TimeMark>,
-    /// Whether events are shown as those of a running session.
+    /// Whether the recording's events appear as those of a live session.
     metered: bool,
 }
 
-/// A recording and what its source says of itself.
+/// Loads a recording and the information of its source.
 fn load(file: &str, kallsyms: &str) -> (Offline, Info) {
     let mut source = recording::open(&[data(file)]).expect("open");
     let info = source.info().clone();
@@ -53,7 +53,7 @@ fn recorded() -> SymbolOptions {
     SymbolOptions { live: false, same_kernel: false, kallsyms: None, ..SymbolOptions::live() }
 }
 
-/// Where the programs of a recording are.
+/// The folder with the binaries of a recording.
 fn root_of(file: &str, root: &tempfile::TempDir) -> std::path::PathBuf {
     if file.starts_with("corpus/") { root.path().to_owned() } else { data("bin") }
 }
@@ -61,7 +61,7 @@ fn root_of(file: &str, root: &tempfile::TempDir) -> std::path::PathBuf {
 impl Harness {
     pub fn open(file: &str, kallsyms: &str, width: u16, height: u16) -> Self {
         let (loaded, mut info) = load(file, kallsyms);
-        // The same on every machine: the path of the checkout does not belong on a screen.
+        // Keep the path of the checkout off the screen, so that snapshots are equal on every machine.
         info.target = file.to_owned();
         let mut harness = Self {
             loaded,
@@ -77,8 +77,7 @@ impl Harness {
         harness
     }
 
-    /// Shows the recording's events as if they were being measured, and beside them a list of events that
-    /// a machine had.
+    /// Shows the recording's events as if they were live, with the event list of some machine.
     pub fn metered(mut self) -> Self {
         let text = std::fs::read_to_string(data("events.csv")).expect("events.csv");
         let entry = |line: &str| {
@@ -103,7 +102,7 @@ impl Harness {
         self
     }
 
-    /// Answers questions until none is left.
+    /// Answers requests until none are left.
     pub fn settle(&mut self) {
         while !self.app.effects.is_empty() {
             for effect in std::mem::take(&mut self.app.effects) {
@@ -128,7 +127,7 @@ impl Harness {
         }
     }
 
-    /// Takes a function of a corpus recording apart.
+    /// Disassembles a function of a corpus recording.
     fn list(&mut self, target: &AnnotatedFunction, at: Option<u64>) {
         let data = self.loaded.data();
         let (dso, start) = annotate::locate(data, target, None).expect("a function with samples");
@@ -194,7 +193,7 @@ impl Harness {
         }
     }
 
-    /// The machine's CPUs as two readings of /proc/stat, ten seconds apart, show them.
+    /// Shows the machine's CPUs from two readings of /proc/stat, ten seconds apart.
     pub fn host(mut self, name: &str) -> Self {
         const SECOND: u64 = 1_000_000_000;
         let mut cpus = Cpus::new(100, Topology::default());
@@ -239,7 +238,7 @@ impl Harness {
                             modifiers = KeyModifiers::CONTROL;
                             KeyCode::Char(name.chars().last().unwrap_or_default())
                         }
-                        other => panic!("no key is called {other}"),
+                        other => panic!("unknown key {other}"),
                     };
                     (code, name.len() + 2)
                 }
@@ -252,7 +251,7 @@ impl Harness {
         self
     }
 
-    /// Presses the left button of the mouse at a cell.
+    /// Presses the left mouse button on a cell.
     pub fn click(mut self, column: u16, row: u16) -> Self {
         use crossterm::event::{Event, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
         let kind = MouseEventKind::Down(MouseButton::Left);
@@ -266,19 +265,19 @@ impl Harness {
         self.buffer_in(Depth::Ansi16)
     }
 
-    /// The screen in a built-in theme, in all its colours.
+    /// The screen in a built-in theme with true colour.
     pub fn buffer_of_theme(&self, name: &str) -> ratatui::buffer::Buffer {
         render(&self.app, &Theme::built_in(name, Depth::True), self.size.0, self.size.1)
     }
 
-    /// The same in so many colours.
+    /// The screen at a colour depth.
     pub fn buffer_in(&self, depth: Depth) -> ratatui::buffer::Buffer {
         let mut theme = Theme::new(depth);
         theme.charset = self.app.context.charset;
         render(&self.app, &theme, self.size.0, self.size.1)
     }
 
-    /// On a terminal that shows plain ASCII only.
+    /// Simulates a terminal that shows plain ASCII only.
     pub fn in_ascii(mut self) -> Self {
         (self.app.context.charset, self.app.context.fine) = (Charset::Ascii, false);
         self
@@ -297,17 +296,17 @@ impl Harness {
     }
 }
 
-/// What a kernel could have filtered switches by.
+/// A filter on sched_switch that the kernel supports.
 const KEPT: &str = "prev_state & 2 && prev_prio < 130";
 
-/// What a live session has in hand.
+/// Memory of a live session.
 fn memory() -> Memory {
     let parts = [("samples", 6 << 20), ("stacks", 21 << 20), ("names", 3 << 20), ("tables of functions", 9 << 20)];
     let parts = parts.into_iter().map(|(name, bytes)| MemoryShare { name, bytes }).collect();
     Memory { bound: Some(256 << 20), private: 48 << 20, parts }
 }
 
-/// The figures of an event as they were over a whole recording.
+/// The figures of an event, averaged over a whole recording.
 fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
     let seconds = span.map_or(1.0, |(first, last)| (last - first) as f64 / 1e9);
     let clock = name == "cpu-clock";
@@ -323,12 +322,12 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
     };
     let rate = samples as f64 / seconds;
     let history = (0..24).map(|i| (rate * (0.6 + 0.4 * f64::from(i % 5) / 4.0)) as f32).collect();
-    // A clock counts nanoseconds, here of two CPUs.
+    // A clock counts nanoseconds, here on two CPUs.
     let (count, hits) = if clock { ((seconds * 2e9) as u64, 2e9) } else { (samples, rate) };
     Meter { count, rate: hits, sampled: rate, cost_percent: rate / 1e4, history, ..Meter::new(state) }
 }
 
-/// A screen with the line that says what was undone as it was before.
+/// Replaces the line with the undo message by the line of an earlier screen.
 pub fn without_message(text: &str, before: &str) -> String {
     let says = |line: &str| line.contains("undone: ") || line.contains("done again: ");
     let line = |(now, then)| if says(now) { then } else { now };

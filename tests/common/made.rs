@@ -1,5 +1,7 @@
-//! Recordings made sample by sample, for what no machine here measures: the fields of a sample stand in the order that
-//! perf_event_open(2) gives them. One program is mapped, `spin` of tests/data/bin, which is the root of its files.
+//! Synthetic recordings for events that no test machine measures.
+//!
+//! The fields of a sample are in the order of perf_event_open(2). One program is mapped: `spin` of tests/data/bin,
+//! which is also the root of its files.
 
 use std::path::Path;
 
@@ -32,7 +34,7 @@ pub mod has {
     pub const ALWAYS: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD;
 }
 
-/// Where the program is mapped, and places in its functions, by their addresses in the file.
+/// Load address of the program, and addresses in its functions.
 pub const BASE: u64 = 0x5555_5555_0000;
 pub const MAIN: u64 = BASE + 0x1080;
 pub const ALPHA: u64 = BASE + 0x1210;
@@ -49,11 +51,11 @@ pub struct Taken {
     pub ip: u64,
     pub period: u64,
     pub addr: u64,
-    /// Leaf first, without markers of context.
+    /// Leaf first, without context markers.
     pub chain: Vec<u64>,
     /// Newest first: from, to, flags.
     pub branches: Vec<[u64; 3]>,
-    /// Of `WEIGHT_STRUCT`, latency stands above 32 bits of it.
+    /// With `WEIGHT_STRUCT`, the latency is in the lower 32 bits.
     pub weight: u64,
     pub data_src: u64,
     pub transaction: u64,
@@ -62,7 +64,7 @@ pub struct Taken {
     pub code_page: u64,
 }
 
-/// An event of a hardware kind by its number.
+/// A hardware event by its number.
 pub fn event(name: &str, config: u64, sample_type: u64) -> EventDesc {
     let mut attr = Attr { kind: 0, config, period_or_freq: 1000, sample_type, ..Attr::default() };
     for flag in [Flag::SampleIdAll, Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::Task, Flag::Inherit, Flag::ExcludeKernel]
@@ -76,7 +78,7 @@ pub fn event(name: &str, config: u64, sample_type: u64) -> EventDesc {
     EventDesc { name: name.to_owned(), attr, ids: vec![100 + config] }
 }
 
-/// Writes a recording of the program's samples, a microsecond apart.
+/// Writes a recording of the program's samples, one microsecond apart.
 pub fn write(path: &Path, events: &[EventDesc], samples: &[Taken]) {
     let mut writer = Writer::start(NewFile::create(path).expect("created"), events).expect("begun");
     let trailer = |time| {
@@ -85,9 +87,9 @@ pub fn write(path: &Path, events: &[EventDesc], samples: &[Taken]) {
     };
     let mut out = Vec::new();
     encode_comm(&mut out, 77, 77, true, b"spin", &trailer(1)).expect("fits");
-    // Its code, and its data with what is not in the file.
+    // The code, and the data including pages that are not in the file.
     for (start, len, offset, prot) in [(0x1000, 0x1000, 0x1000, 5u32), (0x3000, 0x2000, 0x2000, 3)] {
-        // In user mode: PERF_RECORD_MISC_USER; data: PERF_RECORD_MISC_MMAP_DATA.
+        // User mode: PERF_RECORD_MISC_USER; data: PERF_RECORD_MISC_MMAP_DATA.
         let misc = if prot == 5 { 2 } else { 2 | 1 << 13 };
         encode(&mut out, 10, misc, |body| {
             body.extend([77u32, 77].iter().flat_map(|word| word.to_le_bytes()));
@@ -125,7 +127,7 @@ fn fields(event: &EventDesc, sample: &Taken, time: u64) -> Vec<u8> {
     put(has::ADDR, &[sample.addr]);
     put(has::CPU, &[0]);
     put(has::PERIOD, &[sample.period]);
-    // PERF_CONTEXT_USER stands before the addresses.
+    // PERF_CONTEXT_USER precedes the addresses.
     put(has::CALLCHAIN, &[sample.chain.len() as u64 + 1, -512i64 as u64]);
     put(has::CALLCHAIN, &sample.chain);
     put(has::BRANCH_STACK, &[sample.branches.len() as u64]);

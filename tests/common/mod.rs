@@ -1,4 +1,4 @@
-//! What several test programs share: the binary, recordings and the files that go with them.
+//! Shared helpers of the test programs: the binary, recordings and their files.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub mod flood;
@@ -23,12 +23,13 @@ pub fn program() -> Command {
     command
 }
 
-/// What of the environment a program under test keeps: what finds its tools; and a home of its own, without anybody's
-/// configuration and without what perf keeps there of programs that it recorded.
+/// The environment of a program under test.
+///
+/// Keeps what finds the tools. HOME is a separate folder, without user configuration and perf's build ID cache.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     let kept = ["PATH", "TMPDIR"].iter();
     let kept = kept.filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-    // Whatever the locale of who runs the tests, there are all characters.
+    // A UTF-8 locale, independent of the caller's.
     let own = [
         ("LC_ALL", "C.UTF-8".to_owned()),
         ("HOME", welcomed()),
@@ -38,7 +39,7 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
     kept.chain(own.map(|(name, value)| (name.to_owned(), value)))
 }
 
-/// A state folder of somebody who is not here for the first time.
+/// A state folder that marks the user as one who has seen the welcome screen.
 fn welcomed() -> String {
     let state = Path::new(env!("CARGO_TARGET_TMPDIR")).join("state");
     let folder = state.join("perfprof-tui");
@@ -46,15 +47,15 @@ fn welcomed() -> String {
     state.to_string_lossy().into_owned()
 }
 
-/// A file under tests/data.
+/// Returns the path of a file under tests/data.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// Lays the recorded programs out under the paths that they had.
+/// Copies the recorded binaries to their original paths under a new root.
 pub fn symfs() -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("dir");
-    // Whoever owns the recordings here names these files, so they must be able to read them.
+    // Recordings may name these files as another user, who must be able to read them.
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(root.path(), all).expect("mode");
     let bin = root.path().join("tmp/research/perf-tui/w/a");
@@ -66,7 +67,7 @@ pub fn symfs() -> tempfile::TempDir {
     root
 }
 
-/// Runs and insists on success.
+/// Runs a command that must succeed.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().expect("runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -75,12 +76,12 @@ pub fn run(command: &mut Command) -> Output {
 
 pub type Rows = BTreeMap<(String, String, String), u64>;
 
-/// Samples by (comm, dso, symbol) from our JSON, rows without own samples left out.
+/// Samples by (comm, dso, symbol) from our JSON, without rows that have no self samples.
 pub fn our_rows(json: &[u8]) -> Rows {
     our_figures(json, "samples")
 }
 
-/// A figure of the same rows.
+/// Another figure of the same rows.
 pub fn our_figures(json: &[u8], figure: &str) -> Rows {
     let report: serde_json::Value = serde_json::from_slice(json).expect("json");
     let mut rows = Rows::new();
@@ -94,12 +95,13 @@ pub fn our_figures(json: &[u8], figure: &str) -> Rows {
     rows
 }
 
-/// The same from `perf report -t TAB`, where columns are overhead, samples[, period], comm, dso, symbol.
+/// Samples by (comm, dso, symbol) from `perf report -t TAB`, with the columns overhead, samples[, period], comm, dso,
+/// symbol.
 pub fn perf_rows(text: &str) -> Rows {
     perf_figures(text, 1)
 }
 
-/// The same of another of its columns.
+/// Another column of the same rows.
 pub fn perf_figures(text: &str, column: usize) -> Rows {
     let mut rows = Rows::new();
     for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
@@ -112,15 +114,16 @@ pub fn perf_figures(text: &str, column: usize) -> Rows {
     rows
 }
 
-/// Set where every test must run: a test that would be skipped fails. Those that change the machine for a while, its
-/// CPUs and its sysctls, run only then.
+/// Makes every skipped test fail.
+///
+/// Tests that change the machine (CPUs, sysctls) for a while run only if it is set.
 const REQUIRE_ALL: &str = "PERFPROF_REQUIRE_ALL";
 
 fn requires_all() -> bool {
     std::env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1")
 }
 
-/// Ends the test in which it stands unless it has all that it needs; what it lacks has been said then.
+/// Ends the calling test unless all requirements hold; each missing requirement reports itself.
 macro_rules! needs {
     ($($has:expr),+) => {
         if !($($has)&&+) {
@@ -129,28 +132,28 @@ macro_rules! needs {
     };
 }
 
-/// The test that runs, for the harness calls its thread by its name.
+/// Returns the name of the running test: the harness names the thread after it.
 fn name() -> String {
     std::thread::current().name().unwrap_or("a thread of a test").to_owned()
 }
 
-/// Says by name that a test is skipped, past the harness's capture, so that it never passes silently.
+/// Reports that a test is skipped, past the harness's capture, so that it never passes silently.
 ///
 /// # Panics
-/// Where every test must run.
+/// If every test must run.
 pub fn skipped(why: &str) {
     assert!(!requires_all(), "{} is skipped, and {REQUIRE_ALL} is set: {why}", name());
     absent(why);
 }
 
-/// The same for what a machine lacks by its nature, so that nothing that is installed or allowed helps.
+/// Reports that the machine lacks a capability that cannot be installed or allowed.
 pub fn absent(why: &str) {
     use std::io::Write;
-    // The harness captures the print macros only.
+    // The harness captures only the print macros.
     let _ = writeln!(std::io::stderr().lock(), "SKIPPED {}: {why}", name());
 }
 
-/// A program, and its path without links; says that the test is skipped where it is not.
+/// Returns the path of a program without symlinks; reports a skipped test if it is missing.
 pub fn found(program: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::split_paths(&paths).map(|dir| dir.join(program)).find(|path| path.is_file());
@@ -160,12 +163,12 @@ pub fn found(program: &str) -> Option<PathBuf> {
     path.and_then(|path| path.canonicalize().ok())
 }
 
-/// True if a program is here; else says that the test is skipped.
+/// Returns whether a program is installed; otherwise reports that the test is skipped.
 pub fn installed(program: &str) -> bool {
     found(program).is_some()
 }
 
-/// What a machine and its kernel have by their nature.
+/// A capability of the machine and its kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Nature {
     /// A second CPU that can be taken offline.
@@ -175,8 +178,9 @@ pub enum Nature {
     Breakpoints,
 }
 
-/// Whether this machine has it, by looking at the machine and not by what the program says; if not, says that the
-/// test is skipped.
+/// Returns whether the machine has a capability; otherwise reports that the test is skipped.
+///
+/// It checks the machine, independently of the program under test.
 pub fn has(nature: Nature) -> bool {
     let (place, lack) = match nature {
         Nature::Hotplug => ("/sys/devices/system/cpu/cpu1/online", "it has no second CPU that can be taken offline"),
@@ -186,31 +190,30 @@ pub fn has(nature: Nature) -> bool {
     };
     let has = Path::new(place).exists();
     if !has {
-        absent(&format!("by this machine's nature: {lack}"));
+        absent(&format!("this machine cannot: {lack}"));
     }
     has
 }
 
-/// Whether a test may change what the machine does for everybody; says that it is skipped when not.
+/// Returns whether a test may change the whole machine; otherwise reports that it is skipped.
 pub fn may_change_the_machine() -> bool {
     let may = requires_all();
     if !may {
-        skipped(&format!("it changes the machine for a while, which it does with {REQUIRE_ALL}=1 only"));
+        skipped(&format!("it changes the machine for a while; set {REQUIRE_ALL}=1 to run it"));
     }
     may
 }
 
-/// Whether this user is root; says that the test is skipped when not.
+/// Returns whether this user is root; otherwise reports that the test is skipped.
 pub fn is_root() -> bool {
     let is = rustix::process::geteuid().is_root();
     if !is {
-        skipped("only root may do what it does");
+        skipped("it needs root");
     }
     is
 }
 
-/// Whether this user may sample the whole machine, its kernel included; says that the test is skipped
-/// when not.
+/// Returns whether this user may sample the whole machine with its kernel; otherwise reports that the test is skipped.
 pub fn allowed() -> bool {
     let rights = perfprof_tui::kernel::limits::Rights::read();
     let allowed = rights.blocked.is_none() && rights.system_wide() && rights.kernel();
@@ -220,7 +223,7 @@ pub fn allowed() -> bool {
     allowed
 }
 
-/// Whether tracepoints can be read here; else the test is skipped.
+/// Returns whether tracepoints are readable; otherwise reports that the test is skipped.
 pub fn traced() -> bool {
     if !allowed() {
         return false;
@@ -228,7 +231,7 @@ pub fn traced() -> bool {
     let there = ["/sys/kernel/tracing/events/sched", "/sys/kernel/debug/tracing/events/sched"];
     let found = there.iter().any(|dir| std::fs::read_dir(dir).is_ok());
     if !found {
-        skipped("no tracefs that this user may read");
+        skipped("this user cannot read tracefs");
     }
     found
 }

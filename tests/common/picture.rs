@@ -1,4 +1,4 @@
-//! A screen as a picture, as a terminal with DejaVu Sans Mono would show it, and as text.
+//! A screen as a picture in DejaVu Sans Mono, and as text.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use ratatui::style::{Color, Modifier};
 
 type Rgb = [u8; 3];
 
-/// Pixels of a cell, of the border, and from a cell's top to the line that letters stand on.
+/// Pixels of a cell, of the border, and from a cell's top to the baseline.
 const CELL: (usize, usize) = (9, 18);
 const EDGE: usize = 9;
 const BASE: i32 = 14;
-/// At this size a letter is as wide as a cell.
+/// The font size at which a glyph is as wide as a cell.
 const SIZE: f32 = 14.95;
 const BACK: Rgb = [0x16, 0x18, 0x1d];
 const FORE: Rgb = [0xd4, 0xd7, 0xdd];
@@ -65,7 +65,9 @@ impl Canvas {
     }
 }
 
-/// Blocks fill their part of the cell, whatever a font makes of them: left, top, width and height in eighths.
+/// The part of a cell that a block character fills: left, top, width and height in eighths.
+///
+/// Drawn as rectangles, so that the result does not depend on the font.
 fn block(symbol: char) -> Option<(usize, usize, usize, usize)> {
     Some(match symbol {
         '█' => (0, 0, 8, 8),
@@ -80,7 +82,7 @@ fn block(symbol: char) -> Option<(usize, usize, usize, usize)> {
     })
 }
 
-/// The picture as PNG.
+/// Renders the picture as PNG.
 pub fn png(buffer: &Buffer) -> Vec<u8> {
     let fonts = [dejavu::sans_mono::regular(), dejavu::sans_mono::bold()];
     let fonts = fonts.map(|bytes| Font::from_bytes(bytes, FontSettings::default()).expect("a font"));
@@ -124,7 +126,7 @@ pub fn png(buffer: &Buffer) -> Vec<u8> {
     out
 }
 
-/// The pixels of a PNG: two encoders may pack the same picture in two ways.
+/// Decodes a PNG, because two encoders may compress the same picture differently.
 pub fn pixels(bytes: &[u8]) -> Option<(u32, u32, Vec<u8>)> {
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().ok()?;
     let mut pixels = vec![0; reader.output_buffer_size()?];
@@ -132,7 +134,7 @@ pub fn pixels(bytes: &[u8]) -> Option<(u32, u32, Vec<u8>)> {
     Some((info.width, info.height, pixels))
 }
 
-/// The text alone.
+/// Returns the text of a screen.
 pub fn text(buffer: &Buffer) -> String {
     let line = |y: u16| -> String { (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect() };
     (0..buffer.area.height).map(|y| format!("{}\n", line(y).trim_end())).collect()

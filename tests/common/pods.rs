@@ -1,4 +1,4 @@
-//! Pods of a containerd of our own: real containers of a file system with a shell, with the names that kubelet gives.
+//! Pods of a private containerd: real containers with a shell and the labels that kubelet sets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 
 use super::process::ran;
 
-/// A containerd that keeps everything in a folder of its own, and what runs in it; all ends with it.
+/// A containerd with its own folder. Its containers end when this is dropped.
 pub struct Pods {
     dir: tempfile::TempDir,
     daemon: Child,
     running: Vec<String>,
-    /// The namespace of its pods, which no other test has.
+    /// The namespace of its pods, unique to the test.
     pub namespace: String,
 }
 
-/// What a container does.
+/// The workload of a container.
 #[derive(Clone, Copy)]
 pub enum Does {
     Burn,
     Sleep,
 }
 
-/// How many were started.
+/// Number of instances started so far.
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 const BUSYBOX: &str = "/bin/busybox";
 
 impl Pods {
-    /// Starts it; why not, where that is not possible here.
+    /// Starts the daemon; the error names what this machine lacks.
     pub fn start() -> Result<Self, String> {
         for (program, package) in [("containerd", "containerd"), ("ctr", "containerd"), ("runc", "runc")] {
             let found = Command::new(program).arg("--version").stdout(Stdio::null()).status();
@@ -60,7 +60,7 @@ impl Pods {
         let until = Instant::now() + Duration::from_secs(30);
         while !pods.ctr(&["version"]).status.success() {
             if Instant::now() > until {
-                return Err("containerd does not answer".to_owned());
+                return Err("containerd does not respond".to_owned());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -73,12 +73,12 @@ impl Pods {
         ctr.arg("-a").arg(socket).args(["-n", "k8s.io"]).args(args).stdin(Stdio::null()).output().expect("ctr")
     }
 
-    /// The file system that has a shell.
+    /// The root file system, which has a shell.
     fn rootfs(&self) -> PathBuf {
         self.dir.path().join("rootfs")
     }
 
-    /// What it calls a container, which no other test has.
+    /// The id of a container, unique to the test.
     fn id(&self, pod: &str, name: &str) -> String {
         format!("{}-{pod}-{name}", self.namespace)
     }
@@ -86,7 +86,7 @@ impl Pods {
     /// Runs a container of a pod.
     ///
     /// # Errors
-    /// What ctr says.
+    /// The message of ctr.
     pub fn run(&mut self, pod: &str, name: &str, does: Does) -> Result<(), String> {
         let work = match does {
             Does::Burn => "while :; do :; done",
@@ -95,10 +95,10 @@ impl Pods {
         self.run_in(pod, name, &self.rootfs(), &["/bin/sh", "-c", work])
     }
 
-    /// The same with a program and files of its own.
+    /// Runs a container with another program and root file system.
     ///
     /// # Errors
-    /// What ctr says.
+    /// The message of ctr.
     pub fn run_in(&mut self, pod: &str, name: &str, rootfs: &Path, work: &[&str]) -> Result<(), String> {
         let id = self.id(pod, name);
         let labels = [("pod.name", pod), ("pod.namespace", self.namespace.as_str()), ("container.name", name)];
@@ -116,7 +116,9 @@ impl Pods {
         Ok(())
     }
 
-    /// Limits a container to a part of a CPU, in percent; `false` where there is no controller for that.
+    /// Limits a container's CPU time, in percent of a CPU.
+    ///
+    /// Returns `false` if there is no CPU controller.
     pub fn limit(&self, pod: &str, name: &str, percent: u32) -> bool {
         let (id, quota) = (self.id(pod, name), 1000 * percent);
         let mut dirs = perfprof_tui::kernel::cgroup::trees().into_iter().map(|tree| tree.join("k8s.io").join(&id));
@@ -130,7 +132,7 @@ impl Pods {
         dirs.any(set)
     }
 
-    /// The time that a container had on the CPUs.
+    /// Returns the CPU time of a container.
     pub fn ran(&self, pod: &str, name: &str) -> Duration {
         let id = self.id(pod, name);
         let groups = perfprof_tui::kernel::cgroup::trees().into_iter().map(|tree| tree.join("k8s.io").join(&id));

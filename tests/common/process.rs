@@ -1,10 +1,10 @@
-//! Processes that tests start, and what is known of them while they run.
+//! Processes that tests start, and their state while they run.
 
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A process that ends with this.
+/// A child process that is killed on drop.
 pub struct Running(pub Child);
 
 impl Running {
@@ -20,7 +20,7 @@ impl Drop for Running {
     }
 }
 
-/// Ends a thread that looks at this, however the test ends.
+/// Sets a flag on drop, so that a thread that polls it ends even if the test fails.
 pub struct Stops<'a>(pub &'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -29,13 +29,13 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// How long something may take to come about; generous, as nothing waits for it to pass.
+/// A generous timeout; a passing test does not wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// When it is not in [`PATIENCE`].
+/// After [`PATIENCE`].
 pub fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -44,7 +44,7 @@ pub fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until a process has ended.
+/// Waits for the end of a process.
 pub fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
     let begun = Instant::now();
     loop {
@@ -56,26 +56,26 @@ pub fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
     }
 }
 
-/// How many events of the kernel a process has open.
+/// Returns how many perf events a process has open.
 pub fn events(pid: u32) -> usize {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let files = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
     files.filter(|file| file.to_string_lossy().contains("[perf_event]")).count()
 }
 
-/// True if a process has events of the kernel open.
+/// Returns whether a process has perf events open.
 pub fn has_events(pid: u32) -> bool {
     events(pid) > 0
 }
 
-/// The time that the threads of a process had on the CPUs, by the scheduler's account.
+/// Returns the CPU time of a process's threads, from schedstat.
 pub fn ran(pid: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("schedstat")).ok());
     Duration::from_nanos(stats.filter_map(|text| text.split(' ').next()?.parse::<u64>().ok()).sum())
 }
 
-/// Places where a command of a test waits, and where the test waits for it: files in a folder.
+/// Barriers between a test and its shell command: files in a folder.
 pub struct Gates<'a>(pub &'a std::path::Path);
 
 impl Gates<'_> {
@@ -83,12 +83,12 @@ impl Gates<'_> {
         self.0.join(name).display().to_string()
     }
 
-    /// Words of a shell that say it is here.
+    /// A shell command that reports its arrival at a barrier.
     pub fn here(&self, name: &str) -> String {
         format!("touch {}", self.file(name))
     }
 
-    /// Words of a shell that wait until something is open, a minute at most.
+    /// A shell command that waits, for a minute at most, until a barrier is open.
     pub fn wait(&self, name: &str) -> String {
         format!("i=0; while [ ! -e {} ] && [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done", self.file(name))
     }
@@ -97,12 +97,12 @@ impl Gates<'_> {
         std::fs::write(self.file(name), "").expect("written");
     }
 
-    /// True once a command is here.
+    /// Returns whether a command has arrived.
     pub fn is_here(&self, name: &str) -> bool {
         self.0.join(name).exists()
     }
 
-    /// Waits until a command is here.
+    /// Waits until a command arrives.
     pub fn until(&self, name: &str) {
         until(name, || self.is_here(name));
     }

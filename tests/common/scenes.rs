@@ -1,4 +1,4 @@
-//! A small story for each analysis unit, told in records whose truth is plain to see.
+//! A small scenario for each analysis unit, in records with known results.
 
 use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::Mmap;
@@ -38,7 +38,7 @@ fn comm(tid: i64) -> &'static str {
     }
 }
 
-/// One task leaves a CPU, another gets it.
+/// Switches a CPU from one task to another.
 pub fn switch(stage: &mut Stage, after: u64, cpu: u32, prev: (i64, i64), next: i64) {
     let hit = stage.hit(0, after);
     let hit = perfprof_tui::units::kit::Sample { cpu, tid: prev.0 as i32, ..hit };
@@ -46,13 +46,13 @@ pub fn switch(stage: &mut Stage, after: u64, cpu: u32, prev: (i64, i64), next: i
     stage.give(hit, &[T(comm(prev.0)), N(prev.0), N(prev.1), T(comm(next)), N(next)]);
 }
 
-/// One task wakes another.
+/// Wakes a task.
 pub fn wake(stage: &mut Stage, after: u64, by: i32, tid: i64, cpu: i64) {
     let hit = perfprof_tui::units::kit::Sample { tid: by, ..stage.hit(1, after) };
     stage.give(hit, &[Value::T(comm(tid)), Value::N(tid), Value::N(cpu)]);
 }
 
-/// On CPU 0 a hog has the CPU while a victim wakes and waits: 5 ms, then 3 ms; the victim sleeps 7 ms between.
+/// A hog runs on CPU 0 while a victim wakes and waits for 5 ms and 3 ms, with 7 ms of sleep in between.
 fn run_queue(stage: &mut Stage) {
     switch(stage, 0, 0, (0, 0), 10);
     wake(stage, MS, 10, 20, 0);
@@ -64,12 +64,12 @@ fn run_queue(stage: &mut Stage) {
     stage.until(20 * MS);
 }
 
-/// A counter that has counted so much by a time, in the time before it.
+/// The count of a counter in the `ns` nanoseconds before a time.
 pub fn counted(role: usize, cpu: u32, until: u64, ns: u64, n: u64, running_percent: f64) -> CountedEvents {
     CountedEvents { role, cpu, from: until - ns, until, n, running_percent }
 }
 
-/// The story of a unit.
+/// Returns the scenario of a unit.
 pub fn scene(name: &str) -> Stage {
     use Value::{N, T};
     match name {
@@ -218,7 +218,7 @@ pub fn scene(name: &str) -> Stage {
                 &["long timer"],
                 "\"\"",
             );
-            // 10 µs of TIMER, of which two timers take 3 and 4; then 2 µs of NET_RX.
+            // 10 µs of TIMER with two timers of 3 and 4 µs, then 2 µs of NET_RX.
             for (role, after, value) in
                 [(0, 0, 1), (2, 1, 9), (3, 4, 9), (2, 5, 9), (3, 9, 9), (1, 10, 1), (0, 20, 3), (1, 22, 3)]
             {
@@ -358,7 +358,7 @@ pub fn scene(name: &str) -> Stage {
             s.plain(0, "cpu-clock");
             s.call(1, "app");
             let (busy, idle) = (s.stack(&["main", "parse", "hash"]), s.stack(&["main", "poll"]));
-            // The first second is busy, the second has three samples only.
+            // The first second is busy; the second has only three samples.
             for (second, n, stack) in [(0u64, 80u64, busy), (1, 3, idle)] {
                 for i in 0..n {
                     let hit = perfprof_tui::units::kit::Sample {
@@ -474,6 +474,6 @@ pub fn scene(name: &str) -> Stage {
             s.until(1000 * MS);
             s
         }
-        other => panic!("{other} has no scene: tests/common/scenes.rs"),
+        other => panic!("{other} has no scenario in tests/common/scenes.rs"),
     }
 }

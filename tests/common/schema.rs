@@ -1,4 +1,4 @@
-//! The schema that the program prints, and whether JSON keeps to it: as much of JSON Schema as it uses.
+//! The program's JSON schema, and a validator for the part of JSON Schema that it uses.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use super::{program, run};
 
-/// The schema of all commands.
+/// Returns the schema of all commands.
 pub fn printed() -> Value {
     let output = run(program().args(["help", "json"]));
     serde_json::from_slice(&output.stdout).expect("a schema")
 }
 
-/// Panics unless a value keeps to a definition of the schema.
+/// Panics unless a value conforms to a definition of the schema.
 pub fn assert_keeps_to(all: &Value, definition: &str, value: &Value) {
     let schema = &all["$defs"][definition];
-    assert!(schema.is_object(), "nothing is defined as {definition}");
+    assert!(schema.is_object(), "no definition {definition}");
     if let Err(why) = keeps(all, schema, value, definition) {
         panic!("{why}");
     }
@@ -63,7 +63,7 @@ fn keeps(all: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), Str
                 }
             }
             "properties" | "patternProperties" | "additionalProperties" => {}
-            other => panic!("{at}: {other} is no rule that is known here"),
+            other => panic!("{at}: unknown rule {other}"),
         }
     }
     for (name, field) in value.as_object().into_iter().flatten() {
@@ -74,7 +74,7 @@ fn keeps(all: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), Str
         let matching = matching.filter(|(pattern, _)| is_match(pattern, name));
         let mut rules_of: Vec<&Value> = own.into_iter().chain(matching.map(|(_, rules)| rules)).collect();
         match rules.get("additionalProperties") {
-            Some(Value::Bool(false)) if rules_of.is_empty() => return Err(format!("{at}: nothing is said of it")),
+            Some(Value::Bool(false)) if rules_of.is_empty() => return Err(format!("{at}: not in the schema")),
             Some(more) if rules_of.is_empty() && more.is_object() => rules_of.push(more),
             _ => {}
         }
@@ -83,7 +83,9 @@ fn keeps(all: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), Str
     Ok(())
 }
 
-/// Whether a name is of a pattern, of which there are few for many names.
+/// Whether a name matches a pattern.
+///
+/// The compiled patterns are cached: they are few.
 fn is_match(pattern: &str, name: &str) -> bool {
     thread_local! {
         static PATTERNS: RefCell<BTreeMap<String, Regex>> = RefCell::default();
@@ -104,6 +106,6 @@ fn is_of(name: &str, value: &Value) -> bool {
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
         "null" => value.is_null(),
-        other => panic!("{other} is no type that is known here"),
+        other => panic!("unknown type {other}"),
     }
 }

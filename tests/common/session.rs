@@ -1,11 +1,11 @@
-//! The program in a pseudo-terminal: keys go in, the screen is read as a terminal would show it.
+//! The program in a pseudo-terminal: tests send keys and read the screen of a terminal emulator.
 
 use std::io::{Read, Write};
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A script that stands for ssh, and the environment in which it does: it runs here what is meant for elsewhere.
+/// A script that replaces ssh, and its environment: it runs remote commands locally.
 pub fn instead_of_ssh(dir: &std::path::Path, script: &str) -> [(&'static str, String); 2] {
     use std::os::unix::fs::PermissionsExt;
     let ssh = dir.join("ssh");
@@ -26,7 +26,7 @@ pub fn cells(n: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(n).expect("not empty")
 }
 
-/// What a terminal tells of its attributes; it knows nothing of backgrounds.
+/// A terminal's answer to the attributes query; it does not report its background.
 pub const ATTRIBUTES: &[u8] = b"\x1b[?62;4c";
 
 pub use super::process::PATIENCE;
@@ -36,17 +36,17 @@ impl Session {
         Self::start_in(args, rows, cols, &[])
     }
 
-    /// The same with more in its environment.
+    /// Starts the program with additional environment variables.
     pub fn start_in(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)]) -> Self {
         Self::start_as(args, rows, cols, env, ATTRIBUTES)
     }
 
-    /// The same in a terminal that tells this when it is asked for its attributes.
+    /// Starts the program in a terminal with this answer to the attributes query.
     pub fn start_as(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)], answer: &'static [u8]) -> Self {
         Self::spawn(env!("CARGO_BIN_EXE_perfprof-tui"), args, rows, cols, env, answer)
     }
 
-    /// Another program that becomes it.
+    /// Starts another program that executes perfprof-tui.
     pub fn start_program(program: &str, args: &[&str], rows: u16, cols: u16) -> Self {
         Self::spawn(program, args, rows, cols, &[], ATTRIBUTES)
     }
@@ -54,9 +54,9 @@ impl Session {
     fn spawn(program: &str, args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)], answer: &'static [u8]) -> Self {
         let (pty, pts) = pty_process::blocking::open().expect("pty");
         pty.resize(pty_process::Size::new(rows, cols)).expect("size");
-        // Whoever started the tests may ignore the end of a terminal (nohup(1)).
+        // The tests may run under nohup(1), which ignores SIGHUP.
         let command = pty_process::blocking::Command::new("env").args(["--default-signal=HUP", program]);
-        // Nobody's own environment or configuration counts here; CI is what a service would add.
+        // A clean environment and configuration, with CI set as services do.
         let command = command.args(args).env_clear().envs(super::environment()).env("TERM", "xterm-256color");
         let child = command.env("CI", "true").envs(env.iter().copied()).spawn(pts).expect("spawn");
         let parser = vt100::Parser::new(cells(rows), cells(cols), 0);
@@ -67,7 +67,7 @@ impl Session {
             let mut buffer = [0; 8192];
             let mut answered = false;
             while let Ok(n) = reader.read(&mut buffer) {
-                // As a terminal does that is asked for its attributes.
+                // Answer the attributes query like a terminal.
                 if !answered && memchr::memmem::find(&buffer[..n], b"\x1b[c").is_some() {
                     answered = true;
                     let _ = reader.write_all(answer);
@@ -87,7 +87,7 @@ impl Session {
         self.screen.lock().expect("lock").0.screen().contents()
     }
 
-    /// All bytes that the program has written.
+    /// Returns all bytes that the program has written.
     pub fn bytes(&self) -> Vec<u8> {
         self.screen.lock().expect("lock").1.clone()
     }
@@ -101,7 +101,7 @@ impl Session {
         self
     }
 
-    /// Waits until a line has all of these.
+    /// Waits until a line contains all of these.
     pub fn wait_for_line(&self, parts: &[&str]) -> &Self {
         let start = Instant::now();
         while !self.text().lines().any(|line| parts.iter().all(|part| line.contains(part))) {
@@ -111,7 +111,7 @@ impl Session {
         self
     }
 
-    /// Waits until something is not to be seen.
+    /// Waits until a text disappears from the screen.
     pub fn wait_until_gone(&self, what: &str) -> &Self {
         let start = Instant::now();
         while self.text().contains(what) {
@@ -133,7 +133,7 @@ impl Session {
                 std::thread::sleep(Duration::from_millis(50));
                 return status;
             }
-            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.text());
+            assert!(start.elapsed() < PATIENCE, "still running:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -150,7 +150,7 @@ impl Session {
     }
 }
 
-/// Work in the kernel by `dd`, so that there is some on an idle machine and on a full one; of bounded length.
+/// Kernel work by `dd`, of bounded length, visible on idle and on busy machines.
 pub struct Work(Child);
 
 impl Work {

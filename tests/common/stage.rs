@@ -1,4 +1,4 @@
-//! A stage for an analysis unit: records of our own making, whose truth is known, in; panels out.
+//! A test stage for an analysis unit: synthetic records with known results in, panels out.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum Value<'a> {
     T(&'a str),
 }
 
-/// A unit and what it needs to run.
+/// A unit and the state that it needs to run.
 pub struct Stage {
     pub unit: Box<dyn Unit>,
     pub session: Session,
@@ -37,7 +37,7 @@ pub struct Stage {
     pub now: u64,
     pub since: u64,
     pub points: Points,
-    /// Of a stack another that reads alike and has other addresses: every second hit has it.
+    /// A stack with the same symbols at other addresses; every second hit uses the twin.
     twins: FxHashMap<RetainedStack, RetainedStack>,
     hits: u64,
 }
@@ -46,13 +46,13 @@ pub struct Stage {
 pub const START: u64 = 1_000_000_000;
 
 thread_local! {
-    /// Options that every unit of the moment has besides its own.
+    /// Options that all units on this thread get in addition to their own.
     static MORE: Cell<&'static [&'static str]> = const { Cell::new(&[]) };
-    /// The target of every unit of the moment.
+    /// The target of all units on this thread.
     static TARGET: RefCell<Target> = const { RefCell::new(Target::System) };
 }
 
-/// Tells stories of a target.
+/// Runs scenarios with a target.
 pub fn with_target<T>(target: Target, tell: impl FnOnce() -> T) -> T {
     TARGET.set(target);
     let told = tell();
@@ -60,7 +60,7 @@ pub fn with_target<T>(target: Target, tell: impl FnOnce() -> T) -> T {
     told
 }
 
-/// Tells stories whose units have some options more.
+/// Runs scenarios with additional unit options.
 pub fn with_options<T>(words: &'static [&'static str], tell: impl FnOnce() -> T) -> T {
     MORE.set(words);
     let told = tell();
@@ -68,7 +68,7 @@ pub fn with_options<T>(words: &'static [&'static str], tell: impl FnOnce() -> T)
     told
 }
 
-/// Options as they are typed after a unit's name.
+/// Parses options as typed after a unit's name.
 pub fn settings(spec: &Spec, words: &[&str]) -> Settings {
     let words: Vec<String> = words.iter().chain(MORE.get()).map(|word| (*word).to_owned()).collect();
     let settings = Settings::parse(&words, spec.options).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// The event of a role is there, with fields as `kind name` each, e.g. `int pid` or `char comm[16]`.
+    /// Binds an event to a role, with fields as `kind name` each, e.g. `int pid` or `char comm[16]`.
     pub fn event(&mut self, role: usize, name: &str, fields: &[&str], print: &str) -> &mut Self {
         let (system, event) = name.split_once(':').unwrap_or(("", name));
         let mut text = format!("name: {event}\nID: {}\nformat:\n", role + 100);
@@ -121,14 +121,14 @@ impl Stage {
         self
     }
 
-    /// The event of a role is there a second time, under another name and number.
+    /// Binds a second event to a role, under another name and number.
     pub fn second(&mut self, role: usize, name: &str, number: u16) -> &mut Self {
         let event = Event { role, number, name, format: self.formats[role].as_ref(), arch: "" };
         self.unit.bind(&event).unwrap_or_else(|why| panic!("{why}"));
         self
     }
 
-    /// An event without fields is there.
+    /// Binds an event without fields.
     pub fn plain(&mut self, role: usize, name: &str) -> &mut Self {
         self.unit
             .bind(&Event { role, number: role as u16, name, format: None, arch: "" })
@@ -136,7 +136,7 @@ impl Stage {
         self
     }
 
-    /// A hit as all of them begin: on CPU 0, of thread 1, at a time after the start.
+    /// A template of a hit: on CPU 0, of thread 1, at a time after the start.
     pub fn hit(&self, role: usize, after: u64) -> Sample<'static> {
         Sample {
             role,
@@ -158,10 +158,10 @@ impl Stage {
         }
     }
 
-    /// Gives the unit a hit with values of its fields.
+    /// Passes the unit a hit with values of its fields.
     pub fn give(&mut self, hit: Sample<'_>, values: &[Value<'_>]) {
         if hit.role >= self.formats.len() {
-            // The unit does not want it.
+            // The unit does not use the event.
             return;
         }
         let mut raw = vec![0, 0, self.flags, 0, 0, 0, 0, 0];
@@ -184,19 +184,19 @@ impl Stage {
         self.unit.record(&Sample { raw: &raw, ..hit }, &mut cx);
     }
 
-    /// Gives it a record of another kind.
+    /// Passes the unit a side-band record.
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
         let mut cx = Context::new(&self.session, &mut self.names, &self.own);
         self.unit.side(record, START + after, &mut cx);
     }
 
-    /// Gives the session and the unit a record of threads, as a source would.
+    /// Passes a record about threads to the session and the unit, like a source.
     pub fn thread(&mut self, record: &Record<'_>, after: u64) {
         self.side(record, after);
         self.session.apply(record, START + after);
     }
 
-    /// A record of its own says that a thread came to a CPU.
+    /// Passes the unit a context switch record: a thread starts to run on a CPU.
     pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
         self.now = self.now.max(START + after);
         let mut cx = Context::new(&self.session, &mut self.names, &self.own);
@@ -211,7 +211,9 @@ impl Stage {
         self.names.learn(tid, comm.as_bytes());
     }
 
-    /// A stack of functions, root first; those of the kernel end in `_[k]`, and `[broken]` is where a stack is broken.
+    /// A stack of functions, root first.
+    ///
+    /// Kernel functions end in `_[k]`, and `[broken]` marks the end of an incomplete stack.
     pub fn stack(&mut self, functions: &[&str]) -> RetainedStack {
         let stack = self.stack_at(functions, 0);
         let twin = self.stack_at(functions, 1 << 63);
@@ -237,13 +239,13 @@ impl Stage {
         self.profile.pins.hold(node)
     }
 
-    /// Time goes on.
+    /// Advances the clock.
     pub fn until(&mut self, after: u64) -> &mut Self {
         self.now = self.now.max(START + after);
         self
     }
 
-    /// Panels are to be made.
+    /// Settles the unit, so that its panels can be made.
     pub fn settle(&mut self) {
         self.unit.settle(&mut Context::new(&self.session, &mut self.names, &self.own));
     }
@@ -266,7 +268,7 @@ impl Stage {
         self.unit.reset(self.now);
     }
 
-    /// All panels as text.
+    /// Returns all panels as text.
     pub fn text(&mut self) -> String {
         self.panels().iter().map(|panel| format!("{}\n", panel.to_text())).collect()
     }
@@ -284,12 +286,12 @@ fn size_of(field: &str) -> usize {
     }
 }
 
-/// The rows of a panel.
+/// Returns the rows of a panel.
 pub fn rows(panel: &Panel) -> &Rows {
     panel.rows().unwrap_or_else(|| panic!("{} has no rows", panel.title))
 }
 
-/// A cell by the name of its column and the row's place.
+/// Returns a cell by row number and column name.
 pub fn cell<'a>(panel: &'a Panel, row: usize, column: &str) -> &'a panel::Cell {
     let rows = rows(panel);
     let at = rows.table.columns.iter().position(|c| c.name == column);
@@ -297,7 +299,7 @@ pub fn cell<'a>(panel: &'a Panel, row: usize, column: &str) -> &'a panel::Cell {
     &rows.table.rows[row][at]
 }
 
-/// The number in a cell.
+/// Returns the number in a cell.
 pub fn number(panel: &Panel, row: usize, column: &str) -> f64 {
     cell(panel, row, column).raw().parse().unwrap_or(0.0)
 }

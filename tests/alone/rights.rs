@@ -1,4 +1,4 @@
-//! What each level of privileges may measure, tried as an ordinary user: the rows of the README's table that a test
+//! Tests of what each level of privileges may measure, tried as an ordinary user: the rows of the README's table that a test
 //! can reproduce. The tests run as root, drop their privileges, and restore the kernel's perf_event_paranoid at the
 //! end.
 
@@ -33,7 +33,7 @@ impl Drop for Level {
     }
 }
 
-/// The user `nobody`.
+/// The user and group ID of an unprivileged user.
 const NOBODY: u32 = 65534;
 
 /// The program as this user with these capabilities.

@@ -16,8 +16,9 @@ fn ip(args: &[&str]) -> Result<(), String> {
 }
 
 impl Flood {
-    /// Begins to send to a bridge in another namespace, whose packets are received on `cpu`. `helper` is
-    /// an ignored test of the calling file that runs [`send`]. The error says what this machine lacks.
+    /// Starts a sender to a bridge in another namespace whose packets are received on `cpu`.
+    ///
+    /// `helper` is an ignored test of the calling file that runs [`send`]. The error names what this machine lacks.
     pub fn start(cpu: u32, helper: &str) -> Result<Self, String> {
         let names = ["from", "to"].map(|side| format!("perfprof-{side}-{}", std::process::id()));
         let mut flood = Self { names: names.clone(), sender: None };

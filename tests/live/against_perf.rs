@@ -1,6 +1,6 @@
-//! The real kernel: what is recorded here and now, against perf and against what is known.
+//! Recordings of the running kernel, compared with perf and with known loads.
 //!
-//! Without the rights to sample the machine each test says so by its name and passes as skipped.
+//! Without the privileges to sample the machine, each test reports that it is skipped.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::process::{Gates, Running, has_events, ran, until};
 use crate::common::{self, Nature, allowed, has, installed, our_rows, perf_rows, program, run, skipped};
 
-/// Busy work of bounded length: a shell loop.
+/// A busy shell loop of bounded length.
 const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
 
 fn record(dir: &Path, args: &[&str]) -> std::path::PathBuf {
@@ -23,7 +23,7 @@ fn report(file: &Path, args: &[&str]) -> Vec<u8> {
     run(program().arg("report").arg(file).args(["--format", "json"]).args(args)).stdout
 }
 
-/// The rows of a file that we wrote, by perf; it must not complain.
+/// The rows that perf reports for a file of ours, without complaints.
 fn perf_report(file: &Path) -> common::Rows {
     let output = Command::new("perf")
         .args([
@@ -38,8 +38,8 @@ fn perf_report(file: &Path) -> common::Rows {
             "-t",
             "\t",
             "--no-demangle",
-            // perf cuts comms to the longest name that a thread has at the end, longer ones that it had before with
-            // it; those of kernel threads in /proc are the longest.
+            // perf truncates comms to the longest comm that a thread has at the end. Comms of kernel threads in /proc
+            // are the longest.
             "-w",
             "0,0,64,0,0",
             "-i",
@@ -57,19 +57,20 @@ fn perf_report(file: &Path) -> common::Rows {
 fn perf_opens_a_recording_of_several_events() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
-    // Processes that start while it runs give side-band records of their own.
+    // Processes that start during the recording produce their own side-band records.
     let work = format!("{BUSY}; sh -c '{BUSY}'; true");
     let file = record(dir.path(), &["-a", "-e", "cpu-clock,sched:sched_switch", "--", "sh", "-c", &work]);
     assert!(!perf_report(&file).is_empty());
 }
 
-/// What the kernel lets through is what the filter says, all of it and nothing else: two events on the
-/// same tracepoint, one of them filtered, over the same load.
+/// The kernel's filter passes exactly the samples that match.
+///
+/// Two events on the same tracepoint, one of them filtered, sample the same load.
 #[test]
 fn a_filter_in_the_kernel_keeps_what_matches() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
-    // Names that nobody else on this machine has.
+    // Names that do not occur elsewhere on this machine.
     for name in ["ppkept", "ppleft"] {
         std::fs::copy("/bin/true", dir.path().join(name)).expect("copied");
     }
@@ -100,8 +101,8 @@ fn a_filter_in_the_kernel_keeps_what_matches() {
     }
 }
 
-/// The one language in its two places: what the kernel let through of a tracepoint is what the view
-/// filter keeps of the same tracepoint, recorded beside it without a filter.
+/// Filters in the kernel and in the view are equivalent: the kernel's filter on a tracepoint passes the samples that
+/// the view filter keeps of an unfiltered event on the same tracepoint.
 #[test]
 fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
     needs!(allowed());
@@ -131,7 +132,7 @@ fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(all[0] > 0, "{event}");
         assert_eq!(kept[0], all[1], "{event}: {filter}: of {} samples", all[0]);
-        assert_eq!(kept[1], all[1], "{event}: {filter}: the kernel's own pass");
+        assert_eq!(kept[1], all[1], "{event}: {filter}: samples that pass the kernel's filter");
     }
     let file = record(dir.path(), &["--call-graph", "none", "-e", "sched:sched_switch", "--", "sh", "-c", load]);
     let out = program().arg("report").arg(&file).args(["--where", "prev_pidd == 1"]).output().expect("runs");
@@ -139,16 +140,17 @@ fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
     assert!(out.status.code() == Some(2) && said.contains("prev_pid"), "{said}");
 }
 
-/// A filter as a BPF program against the same filter of the view. Two events count the same page faults,
-/// one of them filtered: what passes is there twice, what does not once. (The kernel gives both samples
-/// of a fault the id of one of the events, so they are told apart by nothing else.)
+/// A filter as a BPF program, compared with the same filter of the view.
+///
+/// Two events count the same page faults, one of them filtered, so a fault that passes occurs twice. The kernel gives
+/// both samples the id of one of the events, so that the ids cannot distinguish them.
 #[test]
 fn a_program_beside_an_event_keeps_what_the_view_would() {
     needs!(allowed(), has(Nature::Btf));
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("live.data");
     let load = "for i in 1 2 3 4; do /bin/true; done; nice -n 5 /bin/true; true";
-    // Records; whether programs can be loaded here.
+    // Records; returns whether BPF programs can be loaded here.
     let filtered = |filter: &str| -> bool {
         let mut command = program();
         command.args(["record", "-q", "--all-cgroups", "-c", "1", "--call-graph", "none", "-o"]).arg(&file);
@@ -161,7 +163,7 @@ fn a_program_beside_an_event_keeps_what_the_view_would() {
         }
         out.status.success()
     };
-    // How often each number of samples of one fault occurs.
+    // Returns how often each number of samples per fault occurs.
     let times = |view: &str| -> std::collections::BTreeMap<usize, usize> {
         let out = run(program().arg("script").arg(&file).args(["--ns", "-F", "tid,time", "--where", view]));
         let mut faults = std::collections::BTreeMap::<String, usize>::new();
@@ -192,7 +194,7 @@ fn a_program_beside_an_event_keeps_what_the_view_would() {
         assert!(passed.keys().all(|n| *n == 2) && others.keys().all(|n| *n == 1), "{filter}: {passed:?} {others:?}");
         assert!(!passed.is_empty() || filter == "cpu == 0", "{filter}");
     }
-    // The five steps are taken from this process's own priority.
+    // `nice -n 5` starts from this process's own priority.
     let own = rustix::process::getpriority_process(None).expect("a priority");
     let reniced = format!("prio == {}", 120 + (own + 5).min(19));
     for (filter, some, whole) in [
@@ -201,7 +203,7 @@ fn a_program_beside_an_event_keeps_what_the_view_would() {
         ("policy == 0 && prio >= 100", true, true),
         (&reniced, true, own == 19),
         ("prio < 0", false, false),
-        // What faults has its interrupts on.
+        // Code that faults has interrupts enabled.
         ("!irqs_off", true, true),
     ] {
         if !filtered(filter) {
@@ -215,8 +217,7 @@ fn a_program_beside_an_event_keeps_what_the_view_would() {
     assert!(!our_rows(&report(&file, &[])).is_empty());
 }
 
-/// Every tracepoint and every software event that perf names is in our list, and the other way round
-/// for tracepoints.
+/// The event list contains every tracepoint and software event that perf lists, and no other tracepoints.
 #[test]
 fn the_list_has_what_perf_lists() {
     needs!(allowed(), installed("perf"));
@@ -235,7 +236,7 @@ fn the_list_has_what_perf_lists() {
     let (tracepoints, mine) = (listed("tracepoint"), ours("tracepoint"));
     assert!(tracepoints.len() > 100, "{}", tracepoints.len());
     let missing: Vec<_> = tracepoints.symmetric_difference(&mine).collect();
-    // Dynamic events of others may come and go meanwhile.
+    // Dynamic events of other processes may come and go meanwhile.
     assert!(missing.len() < 5, "{missing:?}");
     assert!(listed("sw").iter().all(|name| ours("software").contains(name)), "{:?}", listed("sw"));
 }
@@ -249,7 +250,7 @@ fn a_command_is_followed_with_its_children() {
     let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
     let comms: std::collections::BTreeSet<&str> = rows.keys().map(|k| k.0.as_str()).collect();
     assert!(comms.contains("sh") && (comms.contains("bash") || comms.contains("renamed")), "{comms:?}");
-    assert!(!comms.iter().any(|c| c.starts_with("perfprof")), "the profiler is in its own profile: {comms:?}");
+    assert!(!comms.iter().any(|c| c.starts_with("perfprof")), "the profiler samples itself: {comms:?}");
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn perf_reads_a_recording_row_by_row() {
     let perf = perf_report(&file);
     assert!(ours.values().sum::<u64>() > 100);
     assert_eq!(ours.values().sum::<u64>(), perf.values().sum::<u64>());
-    // Names differ where we know more (deleted files, PLT entries); what both name must agree.
+    // We name symbols that perf does not (deleted files, PLT entries); kernel symbols must agree.
     let named = |rows: &common::Rows| -> u64 {
         rows.iter().filter(|((_, dso, _), _)| dso == "[kernel.kallsyms]").map(|(_, n)| n).sum()
     };
@@ -287,7 +288,7 @@ fn several_events_and_a_tracepoint_group() {
     assert!(report["events"][1]["samples"].as_u64() > Some(0), "{report}");
 }
 
-/// The tracing data that goes with tracepoints must be what perf's own parser expects.
+/// The tracing data of tracepoints must suit perf's parser.
 #[test]
 fn perf_reads_a_recording_of_tracepoints() {
     needs!(allowed());
@@ -322,11 +323,11 @@ fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
     assert!(total > 20 && own == total, "{rows:?}");
 }
 
-/// A ring whose task has ended wakes whoever waits for it, for ever: each time would be a round in the file.
+/// The ring buffer of an ended task polls as ready forever; each poll would add a round to the file.
 #[test]
 fn a_process_that_has_ended_is_waited_for_no_more() {
     needs!(allowed());
-    // The first has the rings.
+    // The first process has the ring buffers.
     let sleep = || Running(Command::new("sleep").arg("60").spawn().expect("sleep"));
     let (child, other) = (sleep(), sleep());
     let dir = tempfile::tempdir().expect("dir");
@@ -344,7 +345,7 @@ fn a_process_that_has_ended_is_waited_for_no_more() {
     assert!(size < 100_000, "{size} bytes");
 }
 
-/// The command says how long at most; then it is ended, too.
+/// The command limits the recording; it is killed when the targets end.
 #[test]
 fn the_end_of_who_is_measured_ends_a_recording_beside_a_command() {
     needs!(allowed());
@@ -363,7 +364,7 @@ fn the_end_of_who_is_measured_ends_a_recording_beside_a_command() {
         recorder.0.wait().expect("ends");
         assert!(begun.elapsed() < Duration::from_secs(30) && !sleeps(&command), "{:?}", begun.elapsed());
     }
-    // A count of nobody else ends, too.
+    // `stat` of another process ends with that process, too.
     let child = Running(Command::new("sleep").arg("60").spawn().expect("sleep"));
     let mut counter = program();
     counter.args(["stat", "-e", "task-clock", "-p", &child.pid().to_string()]).stderr(Stdio::null());
@@ -373,7 +374,7 @@ fn the_end_of_who_is_measured_ends_a_recording_beside_a_command() {
     assert!(counter.0.wait().expect("ends").success());
 }
 
-/// It is not over as long as somebody is left who inherited the events.
+/// Recording continues while a child that inherited the events is alive.
 #[test]
 fn what_an_ended_process_has_started_is_recorded_on() {
     needs!(allowed());
@@ -460,18 +461,18 @@ fn output_into_head() {
     assert!(status.success());
 }
 
-/// Where there are cgroups, samples are in those that perf reads from the same file, and a filter finds one of them.
+/// Samples have the cgroups that perf reads from the same file, and a filter selects one of them.
 #[test]
 fn samples_tell_their_cgroups() {
     needs!(allowed(), installed("perf"));
     let Some(root) = perfprof_tui::kernel::cgroup::tree() else {
-        return skipped("no cgroup tree for perf events is mounted");
+        return skipped("no cgroup hierarchy for perf events is mounted");
     };
-    // A group of our own, with a name that nobody else has.
+    // A separate group with a unique name.
     let group = format!("perfprof-test-{}", std::process::id());
     let path = root.join(&group);
     if let Err(error) = std::fs::create_dir(&path) {
-        return skipped(&format!("no cgroup can be made: {error}"));
+        return skipped(&format!("cannot create a cgroup: {error}"));
     }
     let dir = tempfile::tempdir().expect("dir");
     let work = format!("echo $$ > {}/cgroup.procs; {BUSY}; {BUSY}", path.display());
@@ -505,7 +506,7 @@ fn samples_tell_their_cgroups() {
     assert_eq!(kept["events"][0]["samples"].as_u64(), Some(ours[&own]));
 }
 
-/// Counters count what perf stat counts; a system call made a known number of times is exact.
+/// Counts are close to those of perf stat; the count of a known number of system calls is exact.
 #[test]
 fn counters_count_as_perf_stat_does() {
     needs!(allowed());
@@ -539,7 +540,7 @@ fn counters_count_as_perf_stat_does() {
     let repeated = stat(&["-r", "3", "-e", "{task-clock,page-faults}", "--", "sh", "-c", load]);
     assert_eq!(repeated["runs"], 3);
     assert!(repeated["counters"][1]["error"].as_f64().is_some(), "{repeated}");
-    // Of the whole machine, by CPU and interval; the clocks of all CPUs go at the same pace.
+    // The whole machine by CPU and interval; the clocks of all CPUs advance at the same rate.
     let out = run(program()
         .args(["stat", "-a", "-A", "-I", "500", "--interval-count", "2", "-e", "cpu-clock"])
         .args(["--format", "json"]));
@@ -565,14 +566,14 @@ fn counters_count_as_perf_stat_does() {
         assert!(!out.status.success() && said.contains(words), "{args:?}: {said}");
     }
     let out = program().args(["stat", "-e", "page-faults", "--", "sh", "-c", "exit 7"]).output().expect("runs");
-    assert_eq!(out.status.code(), Some(7), "the command's own code");
+    assert_eq!(out.status.code(), Some(7), "the command's exit status");
 }
 
-/// What scripts read of perf stat they read of ours: the same fields, in the same places.
+/// The output has the fields of perf stat in the same places, for scripts that parse it.
 #[test]
 fn scripts_that_read_perf_stat_read_ours() {
     needs!(allowed(), installed("perf"));
-    // Of numbers only that they are some, and how many digits stand behind the point.
+    // Replaces numbers by their number of decimals.
     let shape = |text: &[u8]| -> Vec<String> {
         let field = |word: &str| match word.trim().trim_end_matches('%').parse::<f64>() {
             Ok(_) => format!("number.{}", word.trim().split_once('.').map_or(0, |(_, behind)| behind.len())),
@@ -598,13 +599,13 @@ fn scripts_that_read_perf_stat_read_ours() {
         assert!(ours.status.success() && ours.stdout.is_empty(), "{args:?}: {ours:?}");
         assert_eq!(shape(&ours.stderr), shape(&theirs.stderr), "{args:?}");
     }
-    // What cannot be counted has a row, and does not keep the rest from it; nothing else is on standard output.
+    // An event that cannot be counted has a row; other events are counted. Standard output has nothing else.
     let out = program().args(["stat", "-e", "page-faults", "--timeout", "200", "sleep", "9"]).output().expect("runs");
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.stdout.is_empty() && said.contains("page-faults") && said.contains("s elapsed"), "{said}");
 }
 
-/// A group whose first event samples for all: perf reads of our recording what we do, and as much as was counted.
+/// Group leader sampling: perf reads the same values from our recording, and they match the counts.
 #[test]
 fn the_first_of_a_group_samples_for_all() {
     needs!(allowed());
@@ -633,7 +634,7 @@ fn the_first_of_a_group_samples_for_all() {
     assert!((10_000..20_000).contains(&faults.iter().sum::<u64>()), "{faults:?}");
 }
 
-/// Where a function begins in a file, as nm has it.
+/// The address of a function in a file, from nm.
 fn offset(file: &str, function: &str) -> String {
     let symbols = run(Command::new("nm").args(["-D", "--defined-only", file])).stdout;
     let symbols = String::from_utf8(symbols).expect("text");
@@ -642,14 +643,14 @@ fn offset(file: &str, function: &str) -> String {
     format!("0x{}", line.split(' ').next().expect("an address"))
 }
 
-/// A probe from the command line: made, listed, counted, removed; nothing is left.
+/// Creates, lists, counts and removes a probe from the command line.
 #[test]
 fn probes_are_made_listed_counted_and_removed() {
     needs!(allowed(), has(Nature::Uprobes));
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let libc = maps.lines().filter_map(|l| l.split_whitespace().nth(5)).find(|p| p.contains("/libc.so"));
     let (Some(libc), true) = (libc, Path::new("/sys/kernel/tracing/uprobe_events").exists()) else {
-        return skipped("no tracefs, or no libc to probe");
+        return skipped("tracefs or libc is missing");
     };
     let probe = |args: &[&str]| program().arg("probe").args(args).output().expect("runs");
     let said = |out: &std::process::Output| {
@@ -658,11 +659,11 @@ fn probes_are_made_listed_counted_and_removed() {
     let funcs = said(&probe(&["-x", libc, "--funcs", "exit"]));
     assert!(funcs.lines().any(|l| l.starts_with("exit ") && l.contains("function")), "{funcs}");
     let funcs = said(&probe(&["--funcs", "schedule"]));
-    assert!(funcs.lines().any(|l| l.starts_with("schedule ")), "the kernel's, where no file is named: {funcs}");
-    // With a file its static probes are listed, not what is probed by now.
+    assert!(funcs.lines().any(|l| l.starts_with("schedule ")), "no kernel functions without a file: {funcs}");
+    // With a file, -l lists the static probes of the file, not the existing probes.
     let of_file = said(&probe(&["-x", env!("CARGO_BIN_EXE_perfprof-tui"), "-l"]));
     assert!(of_file.contains("has no static probes; -F lists its functions"), "{of_file}");
-    // A group of our own, so that nobody else's are touched.
+    // A separate group, so that probes of others stay.
     let group = format!("pptest_{}", std::process::id());
     let event = format!("{group}:leave");
     let dry = said(&probe(&["-x", libc, "-n", "--add", &format!("{group}:leave=exit"), "status=arg1:s32"]));
@@ -679,11 +680,11 @@ fn probes_are_made_listed_counted_and_removed() {
         let json: serde_json::Value = serde_json::from_slice(&report(&file, &[])).expect("json");
         json["events"][0]["samples"].as_u64().expect("samples")
     };
-    // Programs of coreutils leave by it: env becomes false.
+    // Programs of coreutils exit through this function. `env` executes `false`.
     assert_eq!((stat("status == 1"), stat("status == 77")), (1, 0));
     let gone = probe(&["--del", &format!("{group}:*")]);
     assert!(gone.status.success() && said(&gone).contains(&event));
-    // One of several places goes as a whole.
+    // Several probes of one event are deleted together.
     for function in ["exit", "abort"] {
         let line = format!("p:{group}/either {libc}:{}", offset(libc, function));
         let file = std::fs::File::options().append(true).open("/sys/kernel/tracing/uprobe_events");
@@ -692,7 +693,7 @@ fn probes_are_made_listed_counted_and_removed() {
     let gone = probe(&["--del", &format!("{group}:*")]);
     assert!(gone.status.success() && said(&gone).trim() == format!("{group}:either"), "{}", said(&gone));
     assert!(!said(&probe(&["--list"])).contains(&group));
-    // Definitions as perf takes them: without -a, by a line, by what a line looks like, with the source file.
+    // perf's other forms of definitions: without -a, by line number, by line pattern, with a source file.
     let dir = tempfile::tempdir().expect("dir");
     let (code, built) = (dir.path().join("w.c"), dir.path().join("w-1.x").display().to_string());
     std::fs::write(
@@ -725,13 +726,13 @@ fn probes_are_made_listed_counted_and_removed() {
     }
 }
 
-/// Words of a shell that become a sleep of so many seconds, whose process id is in a file by then.
+/// A shell command that writes its process id to a file and then sleeps.
 fn pid_in(file: &Path, seconds: &str) -> String {
     let file = file.display();
     format!("echo $$ > {file}.part; mv {file}.part {file}; exec sleep {seconds}")
 }
 
-/// The process id there.
+/// Reads the process id from the file.
 fn pid_told(file: &Path) -> String {
     until("the command starts", || file.exists());
     let pid = std::fs::read_to_string(file).expect("told").trim().to_owned();
@@ -744,7 +745,8 @@ fn sleeps(pid: &str) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"))
 }
 
-/// A signal that ends stat or a recording ends the command, too, and is the status; Ctrl-C reaches both by itself.
+/// A signal that ends `stat` or a recording also ends the command, and determines the exit status; the terminal sends
+/// Ctrl-C to both.
 #[test]
 fn no_command_is_left_behind() {
     needs!(allowed());
@@ -767,7 +769,7 @@ fn no_command_is_left_behind() {
     }
 }
 
-/// A command that is not there is named, once, and leaves no recording behind.
+/// A missing command is reported once, and no recording remains.
 #[test]
 fn a_command_that_cannot_start_is_named() {
     needs!(allowed());
@@ -787,7 +789,8 @@ fn a_command_that_cannot_start_is_named() {
     assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0);
 }
 
-/// Options of perf record that change what a file has, or how many there are: perf reads each file, and finds the same.
+/// Options of perf record that change the contents or the number of files: perf reads each file and finds the same
+/// samples.
 #[test]
 fn rarer_options_of_record_make_files_that_perf_reads() {
     needs!(allowed(), installed("perf"));
@@ -795,7 +798,7 @@ fn rarer_options_of_record_make_files_that_perf_reads() {
         let out = Command::new("perf").args(["script", "-F", fields, "-i"]).arg(file).stdin(Stdio::null()).output();
         String::from_utf8_lossy(&out.expect("perf").stdout).into_owned()
     };
-    // A shell without symbols has no rows of the same names.
+    // Rows of a shell without symbols have different names, so compare the sums.
     let sum = |rows: common::Rows| rows.into_values().sum::<u64>();
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-z", "-e", "cpu-clock", "sh", "-c", BUSY]);
@@ -818,6 +821,6 @@ fn rarer_options_of_record_make_files_that_perf_reads() {
     let list = std::fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.path());
     let list: Vec<_> = list.filter(|path| path.to_string_lossy().contains("many.data.2")).collect();
     assert!(list.len() == 2 && !files.exists(), "{list:?}");
-    // A file that began later knows the program all the same.
+    // A later file of the series also names the program.
     assert!(list.iter().all(|file| perf_report(file).keys().all(|row| row.0 == "spin")), "{list:?}");
 }

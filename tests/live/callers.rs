@@ -1,11 +1,11 @@
-//! Callers that no `.eh_frame` of a file leads to, of programs whose only right chains are known.
+//! Callers without `.eh_frame`, in programs whose correct call chains are known.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Nature, allowed, has, installed, program, run, traced};
 
-/// Functions that call each other down to one that works, for a second of processor time.
+/// Nested functions; the innermost one works for a second of CPU time.
 const NESTED: &str = r#"
 #include <time.h>
 static volatile unsigned long sink;
@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// What nested functions look like in a folded stack.
+/// The nested functions in a folded stack.
 const NEST: &str = ";main;outer;middle;inner;work";
 
 struct Stage {
@@ -57,7 +57,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// Builds a program without frame pointers, and with some options more.
+    /// Builds a program without frame pointers, with additional options.
     fn build(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
         let (file, built) = (self.path(&format!("{name}.c")), self.path(name));
         std::fs::write(&file, source).expect("source");
@@ -67,7 +67,7 @@ impl Stage {
         built
     }
 
-    /// The folded stacks of a program that runs, each with its weight.
+    /// Runs a program under the recorder and returns its folded stacks with their weights.
     fn folded(&self, mode: &str, command: &[&Path]) -> Vec<(String, f64)> {
         let data = self.path("data");
         let mut record = program();
@@ -77,8 +77,9 @@ impl Stage {
     }
 }
 
-/// The folded stacks of the later half of a recording, each with its weight: what is sampled before the tables are there
-/// has frame pointers only.
+/// The folded stacks of the second half of a recording, with their weights.
+///
+/// The first samples are taken before the unwind tables are loaded, and have frame pointers only.
 fn later(data: &Path) -> Vec<(String, f64)> {
     let mut export = program();
     export.args(["export", "--time", "50%-100%", "--to", "folded", "-o", "-"]).arg(data);
@@ -87,7 +88,7 @@ fn later(data: &Path) -> Vec<(String, f64)> {
     text.lines().filter_map(one).collect()
 }
 
-/// Nearly all of the weight has such stacks.
+/// Asserts that at least 95 % of the weight has correct stacks.
 fn mostly(stacks: &[(String, f64)], what: &str, is_right: impl Fn(&str) -> bool) {
     let all: f64 = stacks.iter().map(|(_, weight)| weight).sum();
     let right: f64 = stacks.iter().filter(|(stack, _)| is_right(stack)).map(|(_, weight)| weight).sum();
@@ -95,7 +96,7 @@ fn mostly(stacks: &[(String, f64)], what: &str, is_right: impl Fn(&str) -> bool)
     assert!(all > 0.0 && right >= 0.95 * all, "{what}: {right} of {all}: {stacks:#?}");
 }
 
-/// A probe of a function's return, which is enabled as long as it lives.
+/// A return probe of a function, enabled until dropped.
 struct ReturnProbe {
     group: String,
 }
@@ -128,12 +129,12 @@ impl Drop for ReturnProbe {
     }
 }
 
-/// Whoever probes the return of a function replaces its return address.
+/// A return probe replaces the return address of the probed function.
 #[test]
 fn a_pending_return_probe_hides_no_caller() {
     needs!(traced(), has(Nature::Uprobes), has(Nature::Btf), installed("nm"));
     let Some(stage) = stage() else { return };
-    // Its addresses are places in the file, which is what tracefs takes.
+    // A PIE: addresses equal file offsets, which tracefs expects.
     let built = stage.build("probed", NESTED, &["-pie", "-fPIE"]);
     let _probe = ReturnProbe::of(&built, "inner");
     let stacks = stage.folded("tables", &[&built]);
@@ -155,7 +156,7 @@ fn code_without_tables_has_its_callers() {
     mostly(&stage.folded("dwarf", &[&built]), "unwound without tables", is_whole);
 }
 
-/// Of a program whose `.eh_frame` is of the files that every program begins with alone.
+/// A program whose `.eh_frame` covers only the startup files.
 #[test]
 fn the_tables_of_debuggers_are_used_where_there_are_no_others() {
     let Some(stage) = stage() else { return };
@@ -166,7 +167,7 @@ fn the_tables_of_debuggers_are_used_where_there_are_no_others() {
     mostly(&stage.folded("dwarf", &[&built]), "unwound by .debug_frame", is_whole);
 }
 
-/// The kernel needs no section headers to run a program.
+/// The kernel runs programs without section headers.
 #[test]
 fn a_program_without_section_headers_has_whole_stacks() {
     let Some(stage) = stage() else { return };
@@ -180,7 +181,7 @@ fn a_program_without_section_headers_has_whole_stacks() {
     }
 }
 
-/// The kernel walks no more than 127 frames.
+/// The kernel walks at most 127 frames.
 #[test]
 fn a_stack_that_is_too_deep_is_marked_in_a_recording() {
     let Some(stage) = stage() else { return };
@@ -190,7 +191,7 @@ fn a_stack_that_is_too_deep_is_marked_in_a_recording() {
     assert!(stacks.iter().all(|(stack, _)| !stack.starts_with("deep;deep;")), "{stacks:#?}");
 }
 
-/// A JIT that leaves tables of its code: one function that makes room on the stack and calls what it is given.
+/// A JIT with unwind tables: one function that allocates a stack frame and calls its argument.
 #[cfg(target_arch = "x86_64")]
 const JIT: &str = r#"
 #include <fcntl.h>
@@ -253,8 +254,8 @@ fn a_jits_tables_lead_to_its_callers() {
     }
 }
 
-/// A program of 32 bits whose functions have no frame pointer, but tables: start calls outer, which calls inner, which
-/// counts. It ends by itself when its processor time is over.
+/// A 32-bit program without frame pointers, with unwind tables: start calls outer, which calls inner, which counts. It
+/// ends when its CPU time is over.
 #[cfg(target_arch = "x86_64")]
 const NARROW: &str = r#"
 .type _start, @function
@@ -301,13 +302,13 @@ fn a_program_of_32_bits_is_walked_by_its_tables() {
         let limited = format!("ulimit -t 1; exec {}", stage.path("narrow").display());
         let mut record = program();
         record.args(["record", "-q", "-e", "cpu-clock:u", "-F", "999", "--call-graph", mode, "-o"]).arg(&data);
-        // Its end is a signal's, when its time is over.
+        // The CPU limit ends it with a signal.
         let _ = record.args(["--", "sh", "-c", &limited]).output().expect("runs");
         let mut stacks = later(&data);
         stacks.retain(|(stack, _)| stack.ends_with("inner"));
         stacks
     };
     mostly(&folded("tables"), "32 bits", |stack| stack == "narrow;_start;outer;inner");
-    // What is copied of such stacks is not unwound, and says so.
+    // Copied stacks of 32-bit programs are not unwound, and are marked as broken.
     mostly(&folded("dwarf"), "32 bits, copied", |stack| stack == "narrow;[broken];inner");
 }

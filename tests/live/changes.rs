@@ -1,5 +1,5 @@
-//! What is changed while it runs: events come, go and change on the real kernel, and no hit is missed
-//! or counted twice.
+//! Changes of a live session: events are added, removed and modified on the real kernel, and each hit counts exactly
+//! once.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use perfprof_tui::source::live::{LiveConfig, LiveSource, Target};
 use perfprof_tui::source::{Change, Control, RunState};
 use perfprof_tui::symbols::SymbolOptions;
 
-// A static probe of this very program, as sdt.h makes them: a note with the place, a counter that says
-// whether anybody looks, and the operand.
+// A static probe of this test program in the format of sdt.h: a note with the address, a semaphore that counts the
+// tracers, and the operand.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .probes, \"aw\", @progbits",
@@ -35,7 +35,7 @@ std::arch::global_asm!(
     ".type perfprof_test_fire, @function",
     "perfprof_test_fire:",
     "mov rax, rdi",
-    // Not where the function begins: two probes of one place must agree on the counter.
+    // Not at the start of the function: two probes at one address must agree on the semaphore.
     "990: nop",
     "ret",
     ".size perfprof_test_fire, . - perfprof_test_fire",
@@ -59,13 +59,13 @@ unsafe extern "C" {
     safe static perfprof_test_semaphore: std::sync::atomic::AtomicU16;
 }
 
-/// After which a test fails that waits; nothing waits for it to pass.
+/// A generous timeout; a passing test does not wait for it.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// A system call that nothing makes by the thousand but this test.
+/// A system call that only this test makes in large numbers.
 const HIT: &str = "syscalls:sys_enter_getppid";
 
-/// Threads that make the call, counting; they end when this is dropped.
+/// Threads that make the call and count their calls, until dropped.
 struct Load {
     hits: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -94,7 +94,7 @@ impl Load {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Ends it; how many calls it made.
+    /// Ends the threads and returns the number of calls.
     fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().expect("runs").join().expect("ends");
@@ -139,7 +139,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
     Engine::spawn(Box::new(source), options).expect("spawns")
 }
 
-/// Carries a control out; its reply.
+/// Sends a control request and returns the reply.
 fn control(engine: &Engine, control: Control) -> Result<String, String> {
     engine.send(Request::Control(control));
     let until = Instant::now() + WATCHDOG;
@@ -155,7 +155,7 @@ fn change(engine: &Engine, event: usize, change: Change) -> Result<String, Strin
     control(engine, Control::Event(event, change))
 }
 
-/// Waits for an answer of which something holds.
+/// Waits for an answer that meets a condition.
 fn wait(engine: &Engine, what: &str, holds: impl Fn(&Answer) -> bool) -> Arc<Answer> {
     let until = Instant::now() + WATCHDOG;
     loop {
@@ -192,11 +192,11 @@ fn tracepoint(name: &str) -> Option<Vec<Event>> {
     events.ok()
 }
 
-/// Each change opens a new event beside the old one: every hit counts once.
+/// Each change opens a new event while the old one is open: every hit counts once.
 #[test]
 fn no_hit_is_missed_or_doubled_while_an_event_changes() {
     let Some(events) = tracepoint(HIT) else { return };
-    // Held back until the events are there, so that all of its hits are seen.
+    // The load waits until the events are open, so that all hits are seen.
     let load = Load::start();
     let engine = engine(events, Target::Threads(vec![load.tid]));
     wait(&engine, "first samples", |a| samples(a, HIT) > 0);
@@ -213,30 +213,30 @@ fn no_hit_is_missed_or_doubled_while_an_event_changes() {
     assert!(load.hits() > before + 500, "the load went on meanwhile");
     change(&engine, 0, Change::Filter(None)).expect("unfiltered");
     let hits = load.end();
-    // The first hits came before the event was open: the counter of the kernel, which all changes were
-    // added up from, tells how many were seen.
+    // The event missed the first hits before it was opened. The kernel's counter, summed over all changes, shows how
+    // many it saw.
     let answer = wait(&engine, "the end", |a| a.ended.is_some());
     let seen = event(&answer, HIT);
     let count = seen.meter.as_ref().map_or(0, |m| m.count);
     assert_eq!((answer.ledger.lost(), answer.ledger.malformed), (0, 0));
     assert!(seen.total.samples <= hits && hits - seen.total.samples < before + 50, "{} of {hits}", seen.total.samples);
-    // Counters are read one after the other, so a hit between two reads may be missed or doubled there.
+    // Counters are read one after the other, so a hit between two reads may be missed or counted twice.
     assert!(count.abs_diff(seen.total.samples) <= 41 * 2, "counted {count}, sampled {}", seen.total.samples);
     engine.stop();
 }
 
-/// The members of a group count on CPUs from the start, and again after a rest.
+/// Group members count on CPUs from the start, and again after a pause.
 #[test]
 fn members_of_a_group_count_and_go_on() {
     needs!(allowed());
-    // Each program that it runs maps pages anew.
+    // Each program that the loop runs maps new pages.
     let bounded = "i=0; while [ $i -lt 60000 ]; do /bin/true; i=$((i + 1)); done";
     let _faulting = Running(std::process::Command::new("sh").args(["-c", bounded]).spawn().expect("sh"));
     for group in ["{cpu-clock,page-faults}", "{cpu-clock,page-faults}:S"] {
         let events = parse(group, &LookupPaths::system()).expect("known");
         let engine = engine(events, Target::System);
-        // How soon a sample follows is the kernel's choice: where the first faults come close together, it takes a
-        // period of hundreds of thousands of them, and keeps to it.
+        // The kernel adapts the period: if the first faults come close together, it may choose a period of hundreds of
+        // thousands of faults, and samples come late.
         let counts = |a: &Answer| {
             let faults = a.events.iter().find(|e| e.name == "page-faults");
             faults.is_some_and(|e| e.total.samples > 0 && e.meter.as_ref().is_some_and(|m| m.rate > 0.0))
@@ -250,7 +250,7 @@ fn members_of_a_group_count_and_go_on() {
     }
 }
 
-/// Samples of a whole session: what a paused, stopped or refused event gives and what not.
+/// Samples of a whole session with paused, stopped and rejected events.
 #[test]
 fn events_come_rest_and_go_while_it_runs() {
     let Some(mut events) = tracepoint("cpu-clock") else { return };
@@ -279,7 +279,7 @@ fn events_come_rest_and_go_while_it_runs() {
             m.state.rate == Rate::Period(10) && m.rate > 0.0 && m.sampled > 0.0 && m.sampled < m.rate / 5.0
         })
     });
-    // Each of them counts for ten.
+    // Each sample counts for ten hits.
     assert!(event(&answer, HIT).total.period > event(&answer, HIT).total.samples);
 
     change(&engine, 1, Change::Rate(Rate::Period(0))).expect("counted only");
@@ -288,7 +288,7 @@ fn events_come_rest_and_go_while_it_runs() {
     wait(&engine, "said stopped", |a| run_of(a, 1) == Some(RunState::Stopped));
     control(&engine, Control::Add(HIT.to_owned())).expect("again");
     let answer = wait(&engine, "runs again", |a| run_of(a, 1) == Some(RunState::Running));
-    assert_eq!(answer.events.iter().filter(|e| e.name == HIT).count(), 1, "in its old place");
+    assert_eq!(answer.events.iter().filter(|e| e.name == HIT).count(), 1, "in its previous row");
 
     control(&engine, Control::Pause(true)).expect("all");
     wait(&engine, "all rest", |a| (0..2).all(|i| run_of(a, i) == Some(RunState::Paused)));
@@ -302,20 +302,20 @@ fn events_come_rest_and_go_while_it_runs() {
         let error = change(&engine, 1, bad.clone()).expect_err("refused");
         assert!(error.contains(words), "{bad:?}: {error}");
     }
-    assert_eq!(run_of(&engine.answer(), 1), Some(RunState::Running), "what runs goes on");
+    assert_eq!(run_of(&engine.answer(), 1), Some(RunState::Running), "running events keep running");
     assert!(change(&engine, 99, Change::Stop).is_err());
     load.end();
     engine.stop();
 }
 
-/// Time off the CPUs is known from when its tracepoint is added.
+/// Off-CPU time is measured from the time that its tracepoint is added.
 #[test]
 fn switches_that_are_added_tell_the_time_off_the_cpus() {
     let Some(events) = tracepoint("cpu-clock") else { return };
     let engine = engine(events, Target::System);
     control(&engine, Control::Add("sched:sched_switch".to_owned())).expect("added");
     let answer = wait(&engine, "absences", |a| a.events.iter().any(|e| e.name == "off-cpu" && e.total.samples > 10));
-    // An event that comes after the one that is made of others has its own samples.
+    // An event added after the derived event has its own samples.
     control(&engine, Control::Add("sched:sched_wakeup".to_owned())).expect("added");
     let later =
         wait(&engine, "wakeups", |a| a.events.iter().any(|e| e.name == "sched:sched_wakeup" && e.total.samples > 0));
@@ -327,8 +327,8 @@ fn switches_that_are_added_tell_the_time_off_the_cpus() {
     engine.stop();
 }
 
-/// A filter of the same shape is a store into the program's parameters: no event is opened anew, and
-/// samples follow at once.
+/// A filter of the same shape only stores new parameters into the BPF program: no event is reopened, and samples
+/// follow at once.
 #[test]
 fn a_filter_of_the_same_shape_is_only_a_store() {
     let Some(events) = tracepoint("cpu-clock") else { return };
@@ -341,7 +341,7 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
         assert!(why.contains("BPF"), "{why}");
         return skipped(&why);
     }
-    // Once a whole second is over without a sample, none comes in the next ones either.
+    // Once a whole second has no samples, no later second has samples either.
     let past = |a: &Answer| event(a, "cpu-clock").meter.map_or(0, |m| m.history.len());
     let set = past(&engine.answer());
     let quiet = |a: &Answer| event(a, "cpu-clock").meter.is_some_and(|m| m.sampled == 0.0 && m.rate > 0.0);
@@ -354,22 +354,22 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
     wait(&engine, "samples again", |a| samples(a, "cpu-clock") > rest + 3);
     let error = filter("stack ~ x").expect_err("not in the kernel");
     assert!(error.contains("f filters"), "{error}");
-    let answer = wait(&engine, "the old filter stands", |a| !a.events.is_empty());
+    let answer = wait(&engine, "the old filter stays", |a| !a.events.is_empty());
     assert_eq!(event(&answer, "cpu-clock").filter, Some(format!("tid == {}", load.tid)));
     load.end();
     engine.stop();
 }
 
-/// A probe of a function: it hits once a call, with its argument, and goes with the session.
+/// A probe of a function hits once per call, with its argument, and is removed with the session.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn probes_of_functions_and_static_ones_hit_and_go() {
     let Some(events) = tracepoint("cpu-clock") else { return };
     needs!(has(Nature::Uprobes));
     let places = LookupPaths::system();
-    let Ok(root) = places.tracefs else { return skipped("there is no tracefs") };
+    let Ok(root) = places.tracefs else { return skipped("tracefs is not available") };
     if !root.join("uprobe_events").exists() {
-        return skipped("its probes cannot be seen");
+        return skipped("the list of probes is not readable");
     }
     let own = std::env::current_exe().expect("path");
     let listed = common::run(common::program().args(["probe", "-x"]).arg(&own).arg("-l"));
@@ -381,7 +381,7 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
     probe("perfprof_test_fire n=arg1:u64").expect("a function");
     probe("perfprof_test_fire%return $retval").expect("its return");
     probe("perfprof:fired").expect("a static probe");
-    assert!(perfprof_test_semaphore.load(Ordering::Relaxed) > 0, "the program sees that somebody looks");
+    assert!(perfprof_test_semaphore.load(Ordering::Relaxed) > 0, "the program sees the tracer");
     for (bad, words) in [
         ("perfprof_test_fier", "nearest: perfprof_test_fire"),
         ("perfprof_test_fire+0x4000", "bytes long"),
@@ -396,7 +396,7 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
         assert!(kernel.expect_err("no kprobes").contains("CONFIG_KPROBES"));
     }
     let group = format!("perfprof_{}", std::process::id());
-    // Only odd ones from here on, of the function; all of the return and the static probe.
+    // From here on the function's probe passes odd arguments only; the return probe and the static probe pass all.
     change(&engine, 1, Change::Filter(Some("n & 1".to_owned()))).expect("filtered by an argument");
     for n in 0..100 {
         assert_eq!(perfprof_test_fire(n), n);
@@ -417,7 +417,7 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
     a_static_probe_stays_until_it_is_taken_away();
 }
 
-/// One that is made by itself is an event for every `-e`.
+/// One created with `probe` is an event for every `-e`.
 #[cfg(target_arch = "x86_64")]
 fn a_static_probe_stays_until_it_is_taken_away() {
     let own = std::env::current_exe().expect("a path").display().to_string();
@@ -433,14 +433,14 @@ fn a_static_probe_stays_until_it_is_taken_away() {
     let pid = std::process::id().to_string();
     let how = ["trace", "-e", "perfprof:fired", "--format", "json", "-N", "37", "-p", &pid];
     let mut trace = program().args(how).stdout(Stdio::piped()).spawn().expect("runs");
-    // It fires until it was seen so often: who looks has opened it before it is measured.
+    // Fire until the tracer has seen enough hits: it opens the probe before it measures.
     let begun = Instant::now();
     for n in 0.. {
         assert_eq!(perfprof_test_fire(n), n);
         if trace.try_wait().expect("waited for").is_some() {
             break;
         }
-        assert!(begun.elapsed() < WATCHDOG, "it is not seen");
+        assert!(begun.elapsed() < WATCHDOG, "the tracer does not see the probe");
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = trace.wait_with_output().expect("ends");
@@ -450,7 +450,7 @@ fn a_static_probe_stays_until_it_is_taken_away() {
         let text = row["text"].as_str().and_then(|text| text.split_once("arg1=")).map(|(_, rest)| rest.to_owned());
         text.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_else(|| panic!("{row}"))
     };
-    // Each was seen once, with its argument.
+    // The tracer saw each hit once, with its argument.
     let seen: Vec<u64> = log.iter().map(argument).collect();
     assert!(seen.len() == 37 && seen.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seen:?}");
     assert_eq!(usdt(&["del", "perfprof:fired"]).1, "perfprof:fired\n");
@@ -458,7 +458,7 @@ fn a_static_probe_stays_until_it_is_taken_away() {
     assert!(!done && why.contains("there is no probe perfprof:fired"), "{why}");
 }
 
-/// Who is sampled changes while it runs, from the machine to a task and back.
+/// The target changes during the session, from the machine to a task and back.
 #[test]
 fn other_tasks_are_sampled_while_it_runs() {
     let Some(events) = tracepoint(HIT) else { return };
@@ -470,7 +470,7 @@ fn other_tasks_are_sampled_while_it_runs() {
         attach(format!("tid {}", two.tid)).expect("attached");
         let said = wait(&engine, "said", |a| a.target == format!("tid {}", two.tid));
         engine.send(Request::Clear);
-        // Samples from before the change may still be on their way.
+        // Samples from before the change may still arrive.
         let others = format!("tid != {} && time > {}ns", two.tid, said.elapsed_ns);
         let others = Filter::parse(&others).expect("parses");
         let others = Question { generation: 1, filter: Some(Arc::new(others)), ..Question::default() };
@@ -483,7 +483,7 @@ fn other_tasks_are_sampled_while_it_runs() {
         assert_eq!(engine.answer().target, format!("tid {}", two.tid), "as it was");
         attach("all".to_owned()).expect("the machine");
         let before = samples(&engine.answer(), HIT);
-        // Both threads again: twice as many a second as one gives.
+        // Both threads again: twice the rate of one.
         wait(&engine, "all", |a| a.target.is_empty() && samples(a, HIT) > before + 2000);
         engine.stop();
     }
@@ -491,8 +491,9 @@ fn other_tasks_are_sampled_while_it_runs() {
     two.end();
 }
 
-/// How many samples should have come is only said where the clock ran whole: a pause or another target
-/// ends that, for as long as the window reaches back to it.
+/// The expected number of samples is known only while the clock runs continuously.
+///
+/// A pause or another target invalidates it as long as the window includes them.
 #[test]
 fn samples_are_expected_of_a_clock_that_runs_whole() {
     needs!(allowed());
@@ -504,16 +505,15 @@ fn samples_are_expected_of_a_clock_that_runs_whole() {
     wait(&engine, "nothing to expect", |a| cpus(a) == (0, false));
     change(&engine, 0, Change::Pause(false)).expect("goes on");
     let answer = wait(&engine, "runs", |a| run_of(a, 0) == Some(RunState::Running));
-    assert_eq!(cpus(&answer), (0, false), "the window has the pause in it");
+    assert_eq!(cpus(&answer), (0, false), "the window includes the pause");
     control(&engine, Control::Target(format!("tid {}", load.tid))).expect("attached");
     let answer = wait(&engine, "attached", |a| !a.target.is_empty());
-    assert_eq!(cpus(&answer), (0, false), "one task is not what a CPU does");
+    assert_eq!(cpus(&answer), (0, false), "a single task does not represent a CPU");
     engine.stop();
     load.end();
 }
 
-/// An event that comes by the hundred thousand is sampled more seldom, and said so; its samples count for
-/// all hits.
+/// A flood of hits is sampled at a lower rate, and the screen reports it; the samples' periods account for all hits.
 #[test]
 fn a_flood_is_held_back() {
     let Some(events) = tracepoint(HIT) else { return };
@@ -522,11 +522,11 @@ fn a_flood_is_held_back() {
     let _stops = Stops(&stop);
     let (tid, its_tid) = std::sync::mpsc::channel();
     let flood = std::thread::spawn(move || {
-        // On one CPU: floods are judged by what they do to each.
+        // On one CPU: the limit applies to each CPU.
         let mut here = rustix::thread::CpuSet::new();
         here.set(rustix::thread::sched_getcpu());
         rustix::thread::sched_setaffinity(None, &here).expect("pinned");
-        // Before all others there, where that is allowed.
+        // At the highest priority, if allowed.
         let _ = rustix::process::setpriority_process(None, -20);
         tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
         let until = Instant::now() + 2 * WATCHDOG;
@@ -538,7 +538,7 @@ fn a_flood_is_held_back() {
     });
     let target = Target::Threads(vec![its_tid.recv().expect("started")]);
     let engine = engine_with(events, target, false);
-    // 50 % of a CPU at 1.4 µs a sample; a slow machine does not come so far.
+    // 50 % of a CPU at 1.4 µs per sample; a slow machine does not reach it.
     const MANY: f64 = 380_000.0;
     let slowed = |a: &Answer| {
         a.events.iter().any(|e| e.meter.as_ref().is_some_and(|m| matches!(m.state.rate, Rate::Period(2..))))
@@ -546,9 +546,9 @@ fn a_flood_is_held_back() {
     let rate = |a: &Answer| a.events.iter().find_map(|e| e.meter.as_ref()).map_or(0.0, |m| m.rate);
     let begun = Instant::now();
     let is_slow = |a: &Answer| begun.elapsed() > Duration::from_secs(12) && (1.0..MANY).contains(&rate(a));
-    let answer = wait(&engine, "it is held back", |a| slowed(a) || is_slow(a));
+    let answer = wait(&engine, "the sampling rate is reduced", |a| slowed(a) || is_slow(a));
     if !slowed(&answer) {
-        absent(&format!("this machine makes {:.0} calls a second only", rate(&answer)));
+        absent(&format!("this machine makes only {:.0} calls per second", rate(&answer)));
     } else {
         assert!(answer.notes.iter().any(|note| note.contains("floods: one in")), "{:?}", answer.notes);
     }
@@ -557,14 +557,14 @@ fn a_flood_is_held_back() {
     engine.stop();
 }
 
-/// A program of ours that runs for two minutes at most, sampled alone.
+/// Runs a test program for at most two minutes.
 fn run_program(name: &str) -> Running {
     let mut command = std::process::Command::new(common::data("bin").join(name));
     command.arg("120000").stdout(Stdio::null()).stderr(Stdio::null());
     Running(command.spawn().expect("spawns"))
 }
 
-/// Without frame pointers stacks are broken, which is said; by DWARF they are whole.
+/// Without frame pointers stacks are broken, and a note reports it; DWARF stacks are complete.
 #[test]
 fn stacks_turn_to_dwarf_while_it_runs() {
     needs!(allowed());
@@ -586,8 +586,8 @@ fn stacks_turn_to_dwarf_while_it_runs() {
     engine.stop();
 }
 
-/// In the kernel by tables they are whole, too, from when that is asked for to when it ends; nothing is lost when it
-/// begins or ends.
+/// Table-based unwinding in the kernel also gives complete stacks while it is enabled. Enabling and disabling it loses
+/// no samples.
 #[test]
 fn stacks_turn_to_tables_while_it_runs() {
     needs!(allowed());
@@ -596,7 +596,7 @@ fn stacks_turn_to_tables_while_it_runs() {
     let engine = engine(events, Target::Processes(vec![child.pid() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
     let caller = |a: &Answer| a.view.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
-    // Files may have been seen before, which is why this is done twice.
+    // Done twice, because tables may already be cached the second time.
     for way in [CallGraph::Tables, CallGraph::Auto] {
         control(&engine, Control::CallGraph(way)).expect("by tables");
         assert!(control(&engine, Control::CallGraph(CallGraph::Tables)).is_err(), "they are already");
@@ -612,7 +612,7 @@ fn stacks_turn_to_tables_while_it_runs() {
     engine.stop();
 }
 
-/// A JIT's functions get their names from its map while it runs.
+/// The perf map of a running JIT names its functions.
 #[test]
 fn a_jits_functions_are_named_while_it_runs() {
     needs!(allowed());
@@ -627,7 +627,7 @@ fn a_jits_functions_are_named_while_it_runs() {
     let _ = std::fs::remove_file(map);
 }
 
-/// What the CPUs did since samples were forgotten is a share of the time since then.
+/// The busy share covers the time since samples were cleared.
 #[test]
 fn the_busy_share_begins_anew_with_the_samples() {
     let Some(events) = tracepoint("cpu-clock") else { return };
@@ -638,7 +638,7 @@ fn the_busy_share_begins_anew_with_the_samples() {
     wait(&engine, "two seconds", |a| a.elapsed_ns > 2_000_000_000 && busy(a));
     let before = engine.answer().unfiltered.samples;
     engine.send(Request::Clear);
-    // Of the time before, too, it would be a seventh of that.
+    // Over the whole time, the share would be a seventh of that.
     let answer = wait(&engine, "new samples", |a| (30..before).contains(&a.unfiltered.samples));
     assert!(answer.by_cpu.busy.is_some_and(|busy| busy > 20.0), "{:?} of {:?}", answer.by_cpu, answer.unfiltered);
     engine.stop();
@@ -647,7 +647,7 @@ fn the_busy_share_begins_anew_with_the_samples() {
     }
 }
 
-/// Time off the CPUs is made of switches: where the kernel leaves some out, that is said of it.
+/// Off-CPU time is derived from switches: a note reports that the kernel filters them.
 #[test]
 fn what_is_made_of_filtered_events_says_so() {
     let Some(events) = tracepoint("sched:sched_switch") else { return };
@@ -665,7 +665,7 @@ fn what_is_made_of_filtered_events_says_so() {
     engine.stop();
 }
 
-/// Processes that end before anybody looks have the names that they had, in their last switch, too.
+/// Processes that end before the program reads them keep their names, also in their last switch.
 #[test]
 fn what_has_ended_has_its_name() {
     let Some(mut events) = tracepoint("sched:sched_switch") else { return };

@@ -1,5 +1,5 @@
-//! The command lines that people have in their fingers (`tests/data/command_lines.tsv`), each as a whole: taken, or
-//! refused with a reason.
+//! Common perf command lines (`tests/data/command_lines.tsv`), each run as a whole: the program accepts it, or rejects
+//! it with a reason.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -10,14 +10,14 @@ use crate::common::process::has_events;
 use crate::common::session::Session;
 use crate::common::{allowed, data, program, run, skipped};
 
-/// A line that does not end is interrupted when it has measured for some time, or as much later where nobody sees that it
-/// measures; and is ended after the longest.
+/// A line that does not end is interrupted [`MEASURES`] after it starts to measure, after [`PATIENCE`] if that is not
+/// visible, and killed after the longest timeout.
 const MEASURES: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_millis(1200);
 const LIMIT: Duration = Duration::from_secs(180);
-/// Lines that run at a time: most of them wait, some of them for the kernel to close hundreds of events.
+/// Number of lines that run in parallel: most of them wait, some for the kernel to close hundreds of events.
 const WORKERS: usize = 4;
-/// What a line that is not understood ends with.
+/// The exit status of a usage error.
 const USAGE: i32 = 2;
 
 const PROGRAM: &str = r#"
@@ -66,13 +66,13 @@ impl Scene {
             "cpu-clock,sched:sched_switch",
             "./w",
         ]));
-        // It is there to be measured, and has what the others leave it of the CPUs.
+        // At the lowest priority, so that the other tests get the CPUs.
         let mut nice = Command::new("nice");
         let busy = nice.args(["-n", "19"]).arg(at("w")).arg("300").stdout(Stdio::null()).spawn().expect("it runs");
         Some(Self { busy, dir })
     }
 
-    /// A library of its program.
+    /// The path of a library of the program.
     fn library(&self, name: &str) -> String {
         let needed = run(Command::new("ldd").arg(self.dir.path().join("w"))).stdout;
         let needed = String::from_utf8_lossy(&needed).into_owned();
@@ -80,7 +80,7 @@ impl Scene {
         needed.split_whitespace().find(of_name).unwrap_or_else(|| panic!("no {name}")).to_owned()
     }
 
-    /// The words of a line, in a folder of its own with a recording in it.
+    /// The words of a line, in a separate folder with a recording.
     fn words(&self, line: &str) -> Vec<String> {
         let of = |name: &str| self.dir.path().join(name).display().to_string();
         let words = line
@@ -92,7 +92,7 @@ impl Scene {
         shlex::split(&words).expect("words")
     }
 
-    /// How a line ended, and what it said.
+    /// Returns the exit status and output of a line.
     fn end(&self, line: &str) -> (Option<i32>, String) {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::copy(self.dir.path().join("perf.data"), dir.path().join("perf.data")).expect("copied");
@@ -125,7 +125,7 @@ impl Scene {
         (status, String::from_utf8_lossy(&std::fs::read(&said).unwrap_or_default()).into_owned())
     }
 
-    /// What is wrong with how a line went.
+    /// Returns what is wrong with the outcome of a line.
     fn fault(&self, kind: &str, line: &str) -> Option<String> {
         if kind == "screen" {
             let words = self.words(line);
@@ -139,18 +139,18 @@ impl Scene {
         let has_reason = status != Some(USAGE) && !said.trim().is_empty() && said.contains(words);
         let fine = match (kind, status) {
             ("runs" | "either", Some(0)) => true,
-            // It was interrupted here, and ended its command with it.
+            // The test interrupted it, and it ended its command.
             ("runs" | "either", Some(ENDED)) => is_live(line),
             ("refused" | "either", Some(1..)) => has_reason,
             ("runs" | "refused" | "either", _) => false,
-            _ => panic!("{kind} is no kind"),
+            _ => panic!("unknown kind {kind}"),
         };
         let first: String = said.lines().filter(|text| !text.is_empty()).take(3).collect::<Vec<_>>().join(" | ");
         (!fine).then(|| format!("{line}: ends with {status:?}, where it {kind}: {first}"))
     }
 }
 
-/// The status where a command was ended by a signal, as a shell has it.
+/// The exit status of a command that a signal ended, as in a shell.
 const ENDED: i32 = 128 + 15;
 
 impl Drop for Scene {
@@ -160,7 +160,7 @@ impl Drop for Scene {
     }
 }
 
-/// True if a process does something of its own when it is interrupted, which it has to arrange first.
+/// Whether a process handles SIGINT, which it must install first.
 fn takes_interrupts(pid: u32) -> bool {
     const INTERRUPT: u64 = 1 << 1;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -168,14 +168,16 @@ fn takes_interrupts(pid: u32) -> bool {
     caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & INTERRUPT != 0)
 }
 
-/// True if a line measures, and does so until it is told to end.
+/// Whether a line measures until it is interrupted.
 fn is_live(line: &str) -> bool {
     const READS: [&str; 9] =
         ["annotate", "buildid-list", "diff", "evlist", "inject", "list", "probe", "report", "script"];
     !READS.iter().any(|command| line.split(' ').next() == Some(command))
 }
 
-/// Probes are the machine's: one line after the other, in their order, and none of them stays.
+/// Whether a line changes probes, which are global.
+///
+/// Such lines run in order, and their probes are removed.
 fn is_alone(line: &str) -> bool {
     line.starts_with("probe") || line.starts_with("usdt")
 }
@@ -208,7 +210,7 @@ fn command_lines_of_the_manuals_are_taken() {
         scope.spawn(|| {
             for line in &alone {
                 try_line(*line);
-                // Of one name there is one.
+                // Only one probe of a name can exist.
                 for made in ["probe_w:*", "probe_libc:malloc*"].iter().filter(|_| line.1.starts_with("probe")) {
                     let _ = program().args(["probe", "-d", made]).output();
                 }

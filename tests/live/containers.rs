@@ -1,4 +1,4 @@
-//! Containers by the names that people know: pods of a real containerd, on the live screen and in recordings.
+//! Containers by name: pods of a real containerd, on the live screen and in recordings.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use crate::common::process::{Gates, PATIENCE, Running, events, until};
 use crate::common::session::Session;
 use crate::common::{absent, allowed, program, run, skipped};
 
-/// Three pods with two containers each, one of which burns.
+/// Three pods with two containers each: a busy one and an idle one.
 fn shop() -> Option<Pods> {
     if !allowed() {
         return None;
@@ -27,7 +27,7 @@ fn shop() -> Option<Pods> {
     start().map_err(|why: String| skipped(&why)).ok()
 }
 
-/// Runs a command until a line that it prints has some words.
+/// Runs a command until it prints a line with some words.
 fn until_says(command: &mut Command, words: &str) {
     let mut running = Running(command.stdout(Stdio::piped()).spawn().expect("runs"));
     let lines = BufReader::new(running.0.stdout.take().expect("piped")).lines();
@@ -43,7 +43,7 @@ fn until_says(command: &mut Command, words: &str) {
     panic!("{command:?} ended without {words}: {said}");
 }
 
-/// Who burns is found by name at once, also what starts later; one that has ended keeps its name.
+/// A busy container is found by name at once, also if it starts later; an ended one keeps its name.
 #[test]
 fn who_burns_is_found_by_name() {
     let Some(mut pods) = shop() else { return };
@@ -63,7 +63,7 @@ fn who_burns_is_found_by_name() {
     assert!(session.end().success());
 }
 
-/// Only the containers of a pattern are sampled, also those that start later and those of another target.
+/// A container pattern samples only matching containers, also those that start later and those of a new target.
 #[test]
 fn some_containers_are_sampled_alone() {
     let Some(mut pods) = shop() else { return };
@@ -83,7 +83,7 @@ fn some_containers_are_sampled_alone() {
     assert!(session.end().success());
 }
 
-/// A recording keeps the names when all of it has ended; one without them is told by a list.
+/// A recording keeps container names after all containers end; a list names those of a recording without names.
 #[test]
 fn recordings_keep_the_names() {
     let Some(mut pods) = shop() else { return };
@@ -97,7 +97,7 @@ fn recordings_keep_the_names() {
     records.args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sh", "-c", &waits]);
     let mut records = Running(records.spawn().expect("runs"));
     gates.until("recorded");
-    // Of a hundred milliseconds there are fifty samples.
+    // A hundred milliseconds have fifty samples.
     let before = pods.ran("cart-7d9", "app");
     until("it burns", || pods.ran("cart-7d9", "app") > before + Duration::from_millis(200));
     gates.open("enough");
@@ -109,7 +109,7 @@ fn recordings_keep_the_names() {
     gates.until("begun");
     let before = events(sends.pid());
     pods.run("late-000", "worker", Does::Burn).expect("runs");
-    // Until it is found, and has run, and so was sampled.
+    // Wait until it has been found, has run, and thus was sampled.
     until("it is measured", || events(sends.pid()) > before);
     let before = pods.ran("late-000", "worker");
     until("it burns", || pods.ran("late-000", "worker") > before + Duration::from_millis(200));
@@ -139,12 +139,12 @@ fn recordings_keep_the_names() {
     let rows = report(&file, &[]);
     assert_eq!([&rows[0]["pod"], &rows[0]["container"]], ["cart-7d9", "app"], "{rows:?}");
     assert!(rows[0]["samples"].as_u64() > Some(20), "{rows:?}");
-    // A stream brings along what ran when it began, and then what comes.
+    // A stream first sends the running containers, then new ones.
     let sent = report(&stream, &[]);
     assert!(["cart-7d9", "late-000"].iter().all(|pod| sent.iter().any(|row| row["pod"] == *pod)), "{sent:?}");
     let kept = report(&file, &["--where", "pod == cart-7d9 && container == app"]);
     assert_eq!((kept.len(), &kept[0]["samples"]), (1, &rows[0]["samples"]));
-    // perf steps over the names; what it recorded itself has none, until a list tells them.
+    // perf skips the records with names; its own recordings lack names until a list provides them.
     let stepped = perf(&["report", "--stdio", "-i", &path(&file)]).expect("perf");
     assert!(stepped.status.success() && stepped.stdout.len() > 500, "{}", String::from_utf8_lossy(&stepped.stderr));
     assert_eq!(report(&bare, &[]), Vec::<serde_json::Value>::new());
@@ -152,13 +152,12 @@ fn recordings_keep_the_names() {
     assert!(told.iter().any(|row| row["pod"] == "cart-7d9" && row["container"] == "app"), "{told:?}");
 }
 
-/// A container that may have next to nothing of a CPU and wants all of one is told of by its name, with how long it
-/// waited.
+/// A busy container with a small CPU quota is reported as throttled, by name and with the time that it waited.
 #[test]
 fn who_is_throttled_is_told_by_name() {
     let Some(pods) = shop() else { return };
     if !pods.limit("cart-7d9", "app", 3) {
-        return absent("no controller limits CPU time here");
+        return absent("no cgroup controller limits CPU time");
     }
     let out = run(program().args(["cpus", "-i", "1", "-n", "3", "--format", "json"])).stdout;
     let text = String::from_utf8(out).expect("text");
@@ -174,7 +173,8 @@ fn who_is_throttled_is_told_by_name() {
     assert!(session.end().success());
 }
 
-/// A file system with a program and a library of its own under the paths of all others: its function has this name.
+/// A root file system with a program and a library at the paths that other containers also use; the library has a
+/// function of this name.
 fn rootfs(function: &str) -> Option<tempfile::TempDir> {
     let dir = tempfile::tempdir().expect("dir");
     let at = |name: &str| dir.path().join(name);
@@ -204,7 +204,7 @@ fn rootfs(function: &str) -> Option<tempfile::TempDir> {
     Some(dir)
 }
 
-/// A file's build id, as readelf has it.
+/// A file's build ID, from readelf.
 fn build_id(file: &Path) -> String {
     let notes = run(Command::new("readelf").arg("-n").arg(file)).stdout;
     let notes = String::from_utf8(notes).expect("text");
@@ -212,8 +212,8 @@ fn build_id(file: &Path) -> String {
     id.to_owned()
 }
 
-/// Two containers with different libraries at one path, each by its own names; those of one that has ended, and whose
-/// files are gone, stay.
+/// Two containers with different libraries at one path: each has its own symbols, and keeps them after the container
+/// and its files are gone.
 #[test]
 fn each_containers_own_files_name_its_functions() {
     let Some(mut pods) = shop() else { return };
@@ -244,19 +244,19 @@ fn each_containers_own_files_name_its_functions() {
     session.keys("z").keys("u").wait_for_line(&["cart-lib", "cart_spins"]);
     session.keys("q");
     assert!(session.end().success());
-    // A recording has the build ids of files that are gone.
+    // A recording has the build IDs of files that are gone.
     let report = run(program().arg("report").arg(&file).args(["-s", "pod,dso,sym"]));
     let rows = String::from_utf8_lossy(&report.stdout).into_owned();
     assert!(["cart-lib", "till-lib"].iter().all(|pod| rows.contains(pod)), "{rows}");
     let said = String::from_utf8_lossy(&report.stderr).into_owned();
     let ended = |id: &str| said.lines().any(|line| line.contains("/lib/libwork.so") && line.contains(id));
     assert!(ended(&gone), "{gone}: {said}");
-    // The other's still lies there, and each address is named by the library that it was mapped from.
+    // The other container's file still exists, and the library that was mapped names each address.
     let named = |pod: &str, function: &str| rows.lines().any(|line| line.contains(pod) && line.contains(function));
     assert!(named("till-lib", "till_spins") && !named("cart-lib", "till_spins"), "{rows}");
 }
 
-/// Units add what threads did up by container.
+/// Units aggregate threads by container.
 #[test]
 fn units_add_up_by_container() {
     let Some(pods) = shop() else { return };
@@ -273,7 +273,7 @@ fn units_add_up_by_container() {
     }
 }
 
-/// A unit is narrowed to a pod or a container as a recording is: all of its kind, by the kit.
+/// A unit can be restricted to a pod or container like a recording.
 #[test]
 fn units_are_narrowed_to_pods_and_containers() {
     let Some(pods) = shop() else { return };
@@ -309,7 +309,7 @@ fn units_are_narrowed_to_pods_and_containers() {
     assert!(!out.status.success() && said.contains("no such container runs"), "{said}");
 }
 
-/// Work in a group of its own; both end with it.
+/// A busy process in a separate cgroup; both end on drop.
 struct Burns(Child, PathBuf);
 
 impl Burns {
@@ -329,13 +329,13 @@ impl Drop for Burns {
     }
 }
 
-/// A container whose group no event can be bound to is shown by a filter of the view, and the screen says so.
+/// A container whose cgroup cannot have events is selected with a view filter, and the screen reports it.
 #[test]
 fn a_container_of_another_tree_is_shown_by_a_filter() {
     needs!(allowed());
     let trees = perfprof_tui::kernel::cgroup::trees();
     let Some(other) = trees.iter().skip(1).find(|tree| tree.ends_with("cpu") || tree.ends_with("pids")) else {
-        return absent("all groups are in one tree here");
+        return absent("all cgroups are in one hierarchy");
     };
     let name = format!("perfprof-box-{}", std::process::id());
     let burns = Burns::start(other.join(format!("lxc.payload.{name}")));
@@ -352,19 +352,19 @@ fn a_container_of_another_tree_is_shown_by_a_filter() {
     drop(burns);
 }
 
-/// Where groups are spread over trees of version 1, a process is found in one that is not that of perf events.
+/// With several cgroup v1 hierarchies, a process is found in one that is not the perf_event hierarchy.
 #[test]
 fn a_group_of_another_tree_is_told() {
     needs!(allowed());
     let trees = perfprof_tui::kernel::cgroup::trees();
     let Some(other) = trees.iter().skip(1).find(|tree| tree.ends_with("cpu") || tree.ends_with("pids")) else {
-        return absent("all groups are in one tree here");
+        return absent("all cgroups are in one hierarchy");
     };
     let (group, dir) = (format!("perfprof-group-{}", std::process::id()), tempfile::tempdir().expect("dir"));
     let burns = Burns::start(other.join(&group));
     let mut session = Session::start_in(&["-F", "499", "-s", "cgroup,container"], 24, 120, &[]);
     session.wait_for(&format!("/{group}")).wait_for(&format!(" {group}"));
-    // A snapshot keeps it, and perf reads it.
+    // A snapshot keeps the cgroup, and perf reads it.
     let file = dir.path().join("saved.data");
     session.keys(&format!(":save {}\r", file.display())).wait_for("kB to");
     session.keys("q");

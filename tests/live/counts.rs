@@ -1,4 +1,4 @@
-//! Counts: those of `stat` beyond plain ones, and those that recordings have of threads.
+//! Less common counts of `stat`, and thread counts in recordings.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use crate::common::process::{ended, until};
 use crate::common::{allowed, program, run};
 
-/// Times of a run stand among events; a run has what a shell is to do before and after it, and 0 of them never end.
+/// Times of a run are shown next to events.
+///
+/// Runs have commands before and after them, and `-r 0` repeats them forever.
 #[test]
 fn runs_have_times_and_what_stands_beside_them() {
     needs!(allowed());
@@ -39,8 +41,8 @@ fn runs_have_times_and_what_stands_beside_them() {
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         text.lines().find(|line| line.contains("duration_time")).unwrap_or_else(|| panic!("{text}")).to_owned()
     };
-    assert!(table(&[]).contains(',') && !table(&["--no-big-num"]).contains(','), "separators of thousands");
-    // Until it is told to end, each run has its own table.
+    assert!(table(&[]).contains(',') && !table(&["--no-big-num"]).contains(','), "thousands separators");
+    // Each run has its own table until the program is interrupted.
     let mut command = program();
     command.args(["stat", "-r", "0", "-x", ",", "-e", "page-faults", "-o", "runs", "--", "sleep", "0.05"]);
     let mut child = command.current_dir(dir.path()).spawn().expect("it runs");
@@ -54,7 +56,7 @@ fn runs_have_times_and_what_stands_beside_them() {
     assert!(child.wait().expect("it ends").code().is_some());
 }
 
-/// A command that has stopped itself heeds no signal but SIGKILL until it is continued.
+/// A stopped command reacts only to SIGKILL until it is continued.
 #[test]
 fn a_stopped_command_does_not_keep_it() {
     needs!(allowed());
@@ -88,7 +90,7 @@ fn what_stat_cannot_do_is_said() {
     }
 }
 
-/// What each thread counted is in the recording, where perf looks for it; branches where the machine has some.
+/// The counts of each thread are in the recording where perf expects them; branches if the machine records any.
 #[test]
 fn recordings_have_counts_of_threads_and_branches() {
     needs!(allowed());
@@ -125,7 +127,7 @@ fn recordings_have_counts_of_threads_and_branches() {
     }
 }
 
-/// Each of several cgroups has its own counts, as perf counts them.
+/// Each of several cgroups has its own counts, equal to perf's.
 #[test]
 fn cgroups_are_counted_each_by_itself() {
     needs!(allowed());

@@ -1,4 +1,4 @@
-//! The CPUs and their softirqs now: figures against what others say of the same moment.
+//! CPU and softirq figures of the running machine, compared with other tools.
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -15,9 +15,10 @@ fn json(args: &[&str]) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Our figures and those of mpstat over the same seconds. Each begins when it gets a CPU and reads /proc/stat at
-/// moments of its own, so where the load changes they may differ once, by the seconds that only one of them saw, but
-/// not always.
+/// Our figures and those of mpstat over the same seconds.
+///
+/// Both read /proc/stat at slightly different times, so under a changing load they may differ once by the seconds that
+/// only one of them saw, but not repeatedly.
 #[test]
 fn shares_are_those_of_mpstat() {
     needs!(installed("mpstat"));
@@ -25,7 +26,7 @@ fn shares_are_those_of_mpstat() {
     assert!(differ.len() < 5, "{differ:?}");
 }
 
-/// How they differ in three seconds, where they do.
+/// Returns the difference from mpstat over three seconds, if any.
 fn beside_mpstat() -> Result<(), String> {
     let mpstat = Command::new("mpstat").args(["-P", "ALL", "-o", "JSON", "1", "3"]).stdout(Stdio::piped()).spawn();
     let mpstat = mpstat.expect("mpstat");
@@ -75,7 +76,7 @@ fn the_time_in_softirqs_is_measured_live() {
     assert!(sum > 0.0, "no softirq in half a second: {last}");
 }
 
-/// What is looked for in the lines of a command that runs until it has said it.
+/// Runs a command until a line has the wanted value.
 fn said_by<T>(args: &[&str], pick: impl Fn(&str) -> Option<T>) -> T {
     let mut child = program().arg("cpus").args(args).stdout(Stdio::piped()).spawn().expect("starts");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
@@ -87,7 +88,7 @@ fn said_by<T>(args: &[&str], pick: impl Fn(&str) -> Option<T>) -> T {
     found.unwrap_or_else(|| panic!("not found: {last}"))
 }
 
-/// Packets that one CPU sends to itself: text and JSON name vector and function, and no keys.
+/// Packets that one CPU sends to itself: text and JSON output name the softirq vector and the function, and no keys.
 #[test]
 fn a_softirq_is_named_where_there_is_no_screen() {
     needs!(allowed());

@@ -1,5 +1,5 @@
-//! The door to files that others name, attacked: a user's program whose debug information, links and maps lead to
-//! what that user may not read. Run by root, who alone has something to give away.
+//! Attacks on the trusted file opener: a user's program whose debug information, links and maps lead to files that the
+//! user may not read. Needs root, which owns such files.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -20,10 +20,10 @@ use perfprof_tui::symbols::{Resolver, SymbolOptions};
 
 const NOBODY: u32 = 65_534;
 const MARKER: &str = "perfprof-marker-of-a-secret";
-/// Longer than anything here takes, shorter than for ever.
+/// Longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory that everybody may look into, and what is needed to be somebody else in it.
+/// A directory that every user may read, with tools to act as another user in it.
 struct Stage {
     dir: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ impl Stage {
         path
     }
 
-    /// A program whose debug information says that its function `spin` is written in another file.
+    /// A program whose debug information names another file as the source of its function `spin`.
     fn program(&self, name: &str, source: &Path) -> PathBuf {
         let (code, out) = (self.at("code.c"), self.at(name));
         let body = "void spin(void) {\n for (;;)\n  x++;\n}\nint main(void) {\n spin();\n}\n";
@@ -67,7 +67,7 @@ fn mode(path: &Path, bits: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).expect("mode");
 }
 
-/// A process, ended with this.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -80,12 +80,12 @@ impl Running {
         self.0.id() as i32
     }
 
-    /// Waits until it is the program that it was started for.
+    /// Waits until the child has executed the program.
     fn settle(self, name: &str) -> Self {
         let began = Instant::now();
         let comm = || std::fs::read_to_string(format!("/proc/{}/comm", self.pid())).unwrap_or_default();
         while comm().trim() != name {
-            assert!(began.elapsed() < PATIENCE, "{name} does not start");
+            assert!(began.elapsed() < PATIENCE, "{name} has not started");
             std::thread::sleep(Duration::from_millis(5));
         }
         self
@@ -113,7 +113,7 @@ fn mapped(pid: i32, file: &Path) -> Dso {
     session.dsos.all().iter().find(|dso| &*dso.path == name).unwrap_or_else(|| panic!("{name} is not mapped")).clone()
 }
 
-/// Its function `spin`, as the live screen takes it apart.
+/// The disassembly of its function `spin`, as on the live screen.
 fn listed(dso: &Dso) -> Listing {
     let options = SymbolOptions::live();
     let image = Image::open(dso, &options).expect("image");
@@ -129,15 +129,15 @@ fn shows(listing: &Listing) -> bool {
     listing.sources.iter().flat_map(|(_, lines)| lines).any(|line| line.contains(MARKER))
 }
 
-/// The user's process while it lives: neither what is root's, nor what lies open in a closed directory, nor what is
-/// made while it is read.
+/// A live process of a user reveals neither root's files, nor readable files in a closed directory, nor files that
+/// change during the read.
 #[test]
 fn a_users_program_names_sources_for_itself_alone() {
     let Some(stage) = Stage::new(&["cc", "setpriv"]) else { return };
     std::fs::create_dir(stage.at("closed")).expect("dir");
     mode(&stage.at("closed"), 0o700);
     symlink(stage.secret("secret", 0o600), stage.at("link")).expect("link");
-    // (what is named, whose the program is, who runs it, whether it is shown)
+    // Source file, owner of the program, user who runs it, whether the source is shown.
     let rows = [
         (stage.secret("open.c", 0o644), NOBODY, NOBODY, true),
         (stage.at("secret"), 0, 0, true),
@@ -165,7 +165,7 @@ fn a_users_program_names_sources_for_itself_alone() {
     }
 }
 
-/// The same from a recording: by its owner, by the program's, and through a pipe by nobody.
+/// The same from a recording: of its owner, of the program's owner, and through a pipe without an owner.
 #[test]
 fn a_recording_names_sources_for_its_owner_alone() {
     needs!(allowed());
@@ -174,7 +174,7 @@ fn a_recording_names_sources_for_its_owner_alone() {
     let path = stage.program("spin", &secret);
     let mut record = program();
     record.args(["record", "-e", "cpu-clock", "-F", "999", "-o"]).arg(&data);
-    // It would spin for ever.
+    // It would spin forever.
     let output = record.args(["--", "timeout", "0.5"]).arg(&path).stdout(Stdio::null()).output().expect("runs");
     assert!(data.exists(), "{}", String::from_utf8_lossy(&output.stderr));
     let annotate = |format: &str, piped: bool| {
@@ -192,7 +192,7 @@ fn a_recording_names_sources_for_its_owner_alone() {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
     };
     for format in ["text", "json"] {
-        // JSON has no source lines; the marker is nowhere in it.
+        // JSON has no source lines; the marker does not occur in it.
         let shown = format == "text";
         chown(&data, Some(0), None).expect("owner");
         chown(&path, Some(0), None).expect("owner");
@@ -200,24 +200,24 @@ fn a_recording_names_sources_for_its_owner_alone() {
         assert!(said.contains("spin") && said.contains(MARKER) == shown, "root's own: {said}");
         assert!(!annotate(format, true).contains(MARKER), "of a pipe");
         chown(&path, Some(NOBODY), None).expect("owner");
-        assert!(!annotate(format, false).contains(MARKER), "of a user's program");
+        assert!(!annotate(format, false).contains(MARKER), "the source of a user's program is shown");
         chown(&path, Some(0), None).expect("owner");
         chown(&data, Some(NOBODY), None).expect("owner");
-        assert!(!annotate(format, false).contains(MARKER), "of a user's recording");
+        assert!(!annotate(format, false).contains(MARKER), "a user's recording shows the source");
     }
 }
 
-/// Whose a process is does not change where its files in /proc are root's.
+/// The identity of a process does not depend on the owner of its /proc files, which may be root.
 #[test]
 fn a_process_that_hides_has_its_own_user() {
     let Some(stage) = Stage::new(&["setpriv"]) else { return };
     let sleep = stage.at("hidden");
     std::fs::copy("/bin/sleep", &sleep).expect("copied");
-    // What one may run and not read is such a process.
+    // A program that its user may run but not read is such a process.
     mode(&sleep, 0o711);
     let running = Running::start(as_nobody(&sleep).arg("60")).settle("hidden");
     assert_eq!(Identity::of_process(running.pid()).expect("status").uid, NOBODY);
-    // Who calls a setuid program, and whom a daemon of root works for, has a say as well.
+    // The real and the effective user must both have access: a setuid program, a daemon of root that acts for a user.
     for ids in [["--ruid=65534", "--rgid=65534"], ["--euid=65534", "--egid=65534"]] {
         let both =
             Running::start(Command::new("setpriv").args(ids).args(["--keep-groups", "sleep", "60"])).settle("sleep");
@@ -230,7 +230,7 @@ fn a_process_that_hides_has_its_own_user() {
     assert!(said.contains("may not be read by user 65534"), "{said}");
 }
 
-/// A process's root is the root of all that it names.
+/// Paths that a process names are resolved in its root directory.
 #[test]
 fn no_link_leads_out_of_a_process_root() {
     let Some(stage) = Stage::new(&["setpriv"]) else { return };
@@ -254,7 +254,7 @@ fn no_link_leads_out_of_a_process_root() {
         }
     };
     if !built {
-        return skipped("no static program can be made");
+        return skipped("cannot build a static program");
     }
     symlink(&outer, stage.at("root/link.c")).expect("link");
     std::fs::write(stage.at("root/inner.c"), MARKER).expect("written");
@@ -272,12 +272,12 @@ fn no_link_leads_out_of_a_process_root() {
     open("/../../../../../../../../etc/passwd").expect_err("out of its root");
 }
 
-/// Who holds a lease on a file lets others wait for 45 seconds; nobody waits for that here.
+/// A lease on a file blocks other openers for up to 45 seconds; the program does not wait.
 #[test]
 fn a_lease_keeps_nobody_waiting() {
     let dir = tempfile::tempdir().expect("dir");
     let file = std::fs::File::create(dir.path().join("x.c")).expect("file");
-    // SAFETY: both calls take numbers; the signal that tells of a broken lease would end this process.
+    // SAFETY: both calls take numbers; the signal of a broken lease would end this process.
     let leased = unsafe {
         libc::signal(libc::SIGIO, libc::SIG_IGN);
         libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) == 0
@@ -292,7 +292,8 @@ fn a_lease_keeps_nobody_waiting() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-/// A program that is rewritten and cut short all the time ends in an answer or in words, never in a signal.
+/// Annotating a program that is constantly rewritten and truncated ends with a result or a message, never with a
+/// signal.
 #[test]
 fn a_program_is_rewritten_while_it_is_annotated() {
     use std::os::unix::fs::FileExt;
@@ -330,7 +331,7 @@ fn a_program_is_rewritten_while_it_is_annotated() {
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    // It is whole again.
+    // The file is complete again.
     let output = annotated();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,4 +1,5 @@
-//! Recordings of several machines together: each sample counted for its own, by one clock, and told apart again.
+//! Recordings of several machines opened together: samples are counted per machine, share one clock, and can be
+//! separated again.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use perfprof_tui::symbols::SymbolOptions;
 /// Five seconds.
 const AHEAD: u64 = 5_000_000_000;
 
-/// A recording of the machine `vm` as one of `other`, whose wall clock shows more than that of `vm`.
+/// A copy of the recording of machine `vm` as one of `other`, whose wall clock is ahead.
 fn elsewhere(file: &Path, other: &str, dir: &Path) -> PathBuf {
     let mut bytes = std::fs::read(file).expect("read");
     let name = [&64u32.to_le_bytes()[..], b"vm\0"].concat();
@@ -23,7 +24,7 @@ fn elsewhere(file: &Path, other: &str, dir: &Path) -> PathBuf {
     copy
 }
 
-/// The same with a clock that is ahead: the wall showed so much more at the same time of the machine's own.
+/// The same with the wall clock [`AHEAD`] at the same monotonic time.
 fn ahead(file: &Path, dir: &Path) -> PathBuf {
     let copy = elsewhere(file, "xy", dir);
     let mut bytes = std::fs::read(&copy).expect("read");
@@ -41,7 +42,7 @@ fn load(files: &[PathBuf]) -> offline::Offline {
     offline::load(&mut *source, symbols, IntakeOptions::default()).expect("loads")
 }
 
-/// (sort keys, samples) of the report's rows, in their order.
+/// Sort keys and samples of the report's rows, in order.
 fn rows(files: &[&Path], options: &[&str], keys: &[&str]) -> Vec<(Vec<String>, u64)> {
     let output = program().arg("report").args(files).args(["--format", "json"]).args(options).output().expect("ran");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
@@ -61,7 +62,7 @@ fn each_machine_counts_for_itself_and_all_together() {
     let other = elsewhere(&one, "xy", dir.path());
     let alone = rows(&[&one], &["--sort", "comm,pid,dso,sym"], &["comm", "pid", "dso", "sym"]);
     assert!(alone.len() > 30);
-    // The two have the same processes: only their machine tells them apart.
+    // Both have the same processes; only the machine differs.
     let both = rows(&[&one, &other], &["--sort", "comm,pid,dso,sym"], &["comm", "pid", "dso", "sym"]);
     let doubled: Vec<_> = alone.iter().map(|(keys, n)| (keys.clone(), 2 * n)).collect();
     assert_eq!(both, doubled);
@@ -85,9 +86,9 @@ fn clocks_are_made_one() {
     let span = |files: &[PathBuf]| load(files).ingest.core().profile.span().expect("samples");
     let (alone, both) = (span(std::slice::from_ref(&one)), span(&[one.clone(), other.clone()]));
     assert_eq!(both, (alone.0, alone.1 + AHEAD));
-    // As seen by the other one's clock.
+    // As seen by the other machine's clock.
     assert_eq!(span(&[other.clone(), one.clone()]), (alone.0 - AHEAD, alone.1));
-    // Time off the CPUs is of each machine's own threads.
+    // Off-CPU time belongs to the threads of each machine.
     let off = |files: &[PathBuf]| {
         let loaded = load(files);
         let at = loaded.event_names.iter().position(|name| name == "off-cpu").expect("off-cpu");
@@ -128,7 +129,7 @@ fn a_snapshot_of_each_is_what_was_recorded_there() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     };
-    // Of what a walk found where no code is, a moment keeps that the stack is broken.
+    // A snapshot keeps no addresses without code; it marks such stacks as broken.
     let whole = text(&one);
     let stacks = whole.split("\n\n").map(|stack| match stack.split_once(" [unknown] ([unknown])") {
         Some((before, _)) => {
@@ -145,7 +146,7 @@ fn a_snapshot_of_each_is_what_was_recorded_there() {
         assert_eq!(2 * written.samples, moment.len());
         assert_eq!(text(&saved), before);
     }
-    // Together again they are told apart by the names that they had.
+    // The recordings opened together again have the machines' names.
     let again = load(&[dir.path().join("saved-0.data"), dir.path().join("saved-1.data")]);
     assert_eq!(
         again.ingest.core().session.hosts().iter().map(|(_, host)| &*host.name).collect::<Vec<_>>(),
@@ -213,7 +214,9 @@ fn two_machines_on_the_screen() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// What stands for ssh runs the lines here; one machine's link hangs after its first words, one cannot be reached.
+/// A replacement for ssh that runs the commands locally.
+///
+/// The link to one machine hangs after its first bytes, another machine is unreachable.
 const SSH: &str = r#"#!/bin/sh
 for line; do host=$before before=$line; done
 case $host in
@@ -234,7 +237,7 @@ fn two_machines_over_the_wire() {
     needs!(allowed());
     let _work = Work::start();
     let dir = tempfile::tempdir().expect("dir");
-    // One of them is reached by two tunnels, which may lead to two machines.
+    // Two tunnels lead to localhost, possibly to two machines.
     let hosts = ["ssh://root@node-7", "ssh://localhost:2201", "ssh://localhost:2202"];
     let mut session = over_the_wire(dir.path(), &hosts);
     session.wait_for(" node-7 localhost:2201 localhost:2202 ").wait_for("● live").wait_for("cpu-clock 499 Hz");
@@ -245,7 +248,7 @@ fn two_machines_over_the_wire() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// The others go on.
+/// The other machines continue.
 #[test]
 fn a_machine_that_hangs_or_cannot_be_reached() {
     needs!(allowed());
@@ -254,7 +257,7 @@ fn a_machine_that_hangs_or_cannot_be_reached() {
     session.wait_for(" node-7 node-8 ").wait_for("no recording comes from node-9");
     session.keys("l").wait_for("node-9: ssh: connect to host node-9: No route to host");
     session.keys("\r:filter host == node-7\r").wait_for("host == node-7");
-    // Two of the machine's CPUs give two thousand samples in these seconds, of which the first words had none.
+    // Two CPUs produce two thousand samples in these seconds; the first bytes contain no samples.
     let start = std::time::Instant::now();
     let samples = |session: &Session| -> u64 {
         let text = session.text();

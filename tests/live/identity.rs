@@ -1,5 +1,5 @@
-//! Which process, which file: processes whose first thread has ended, programs that were deleted while they run, plugins
-//! that take turns at one address.
+//! Identity of processes and files: processes whose main thread has ended, programs deleted while they run, plugins
+//! that share an address in turn.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::process::{Running, has_events, ran, until};
 use crate::common::{allowed, data, our_rows, program, run};
 
-/// Records a process until it has run for so long, and reports its functions: name and samples.
+/// Records a process until it has run long enough, and returns its functions with their samples.
 fn recorded(pid: u32, dir: &Path) -> Vec<(String, u64)> {
     let (file, gate) = (dir.join("p.data"), dir.join("gate"));
     let mut record = program();
@@ -28,8 +28,7 @@ fn samples_of(rows: &[(String, u64)], name: &str) -> u64 {
     rows.iter().filter(|(function, _)| function == name).map(|(_, count)| count).sum()
 }
 
-/// What is left of a process without its first thread is read by a thread that lives, and a program that was deleted is
-/// read through its process.
+/// A process without its main thread is read through a live thread, and a deleted program through its process.
 #[test]
 fn a_deleted_program_without_its_first_thread_is_named() {
     needs!(allowed());
@@ -45,7 +44,7 @@ fn a_deleted_program_without_its_first_thread_is_named() {
     assert!(samples_of(&rows, "work") * 10 > all * 9 && all > 0, "{rows:?}");
 }
 
-/// Each plugin's function is in its own file, whichever is mapped by now where it was.
+/// Each plugin's function is in the file that was mapped at the time of the sample.
 #[test]
 fn plugins_that_take_turns_have_their_own_names() {
     needs!(allowed());
@@ -58,7 +57,7 @@ fn plugins_that_take_turns_have_their_own_names() {
     let mut plugins = 0;
     for ((_, dso, name), count) in our_rows(&output.stdout) {
         let Some(colour) = dso.strip_prefix("libplug_").and_then(|rest| rest.strip_suffix(".so")) else { continue };
-        // Each plugin has these, which dlopen and dlclose call, and a function of its colour.
+        // Each plugin has these, which dlopen and dlclose call, and a function named after its colour.
         let is_own = ["plug_run", "_init", "_fini"].contains(&&*name) || name.strip_suffix("_kernel") == Some(colour);
         assert!(is_own || name.contains("@plt"), "{count} samples of {name} in {dso}");
         plugins += count;

@@ -1,4 +1,4 @@
-//! What commands print of the running machine as JSON, against the schema that `help json` prints.
+//! JSON output of commands on the running machine, validated against the schema of `help json`.
 
 use crate::common::schema::{assert_keeps_to, printed};
 use crate::common::{allowed, program, run};

@@ -1,5 +1,5 @@
-//! The running kernel and the program in a terminal: what is measured here and now, against perf and against loads
-//! whose truth is known. Without the rights to measure the machine a test says so by its name and passes as skipped.
+//! The running kernel and the program in a terminal, compared with perf and with known loads. Without the privileges
+//! to measure the machine, a test reports that it is skipped.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! Others on the machine, who work beside us as they did before we came.
+//! Other profilers on the machine must work as before while the program runs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,11 +10,10 @@ use crate::common::process::Gates;
 use crate::common::session::{PATIENCE, Session};
 use crate::common::{allowed, installed, program, run, skipped};
 
-/// Processes that begin, map and end while they are recorded.
+/// Processes that start, map files and end during a recording.
 const LOAD: &str = "i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i+1)); done";
 
-/// What somebody's `perf record` of a command or of the machine says when it fails, or `perf report` of that; `None`
-/// when all is well.
+/// The error of a `perf record` of a command or the machine, or of `perf report` on its file; `None` if there is none.
 fn fault_of_perf(dir: &Path, args: &[&str]) -> Option<String> {
     let file = dir.join("perf.data");
     let said = |command: &mut Command| {
@@ -38,18 +37,18 @@ fn a_perf_record_beside_us_works_as_without_us() {
     assert_eq!(faults(), Vec::<String>::new(), "without us");
     let mut session = Session::start(&["-e", "cpu-clock", "-a"], 24, 100);
     session.wait_for("● live");
-    // Each mapping of each program is one that it could stumble over.
-    assert_eq!(faults(), Vec::<String>::new(), "beside us");
+    // Each mapping of each program could disturb perf.
+    assert_eq!(faults(), Vec::<String>::new(), "while we record");
     session.keys("q");
     assert!(session.end().success());
 }
 
-/// The kernel takes samples of one fault from what it prepared for whoever counts it first, with that one's id.
+/// The kernel prepares one sample per page fault, with the id of the event that counts first.
 #[test]
 fn page_faults_are_counted_beside_others_who_count_them() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
-    /// Nobody else's name.
+    /// A unique name.
     const OWN: &str = "pp-faults";
     let (ours, theirs) = (dir.path().join("ours.data"), dir.path().join("theirs.data"));
     let record = |file: &Path, command: &str| {
@@ -57,7 +56,7 @@ fn page_faults_are_counted_beside_others_who_count_them() {
         command_line.args(["record", "-q", "-a", "-c", "1", "-e", "page-faults,cs", "-o"]).arg(file);
         command_line.args(["--", "sh", "-c", command]).stdin(Stdio::null()).spawn().expect("starts")
     };
-    // Samples of page faults as perf reads them, which fails at an id that is of no event.
+    // Page fault samples as perf reads them; perf fails on an id without an event.
     let faults = || {
         let read = run(Command::new("perf").args(["script", "-F", "comm,event", "-i"]).arg(&ours));
         let text = String::from_utf8_lossy(&read.stdout);
@@ -69,9 +68,9 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     assert!(record(&ours, &each).wait().expect("ends").success());
     let alone = faults();
     assert!(alone > 20 * 20, "{alone} of 20 commands");
-    // A command runs once it is measured: says so, and waits to be told to go on.
+    // A command touches a file when it is measured, and waits for another.
     let gates = Gates(dir.path());
-    // Who counts last is asked first.
+    // The kernel handles the newest event first.
     let mut mine =
         record(&ours, &format!("{}; {}; {each}; {}", gates.here("mine"), gates.wait("go"), gates.here("over")));
     gates.until("mine");
@@ -83,7 +82,7 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     assert!(beside * 10 > alone * 9 && beside * 9 < alone * 10, "{beside} for {alone} without them");
 }
 
-/// Files keep their build ids in a recording, also those that are gone when it ends.
+/// A recording keeps the build IDs of files, also of those that are gone when it ends.
 #[test]
 fn a_recording_has_the_build_ids_of_what_ran() {
     needs!(allowed(), installed("perf"));
@@ -97,7 +96,7 @@ fn a_recording_has_the_build_ids_of_what_ran() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let ids = listed(&["-i", &file.to_string_lossy()]);
-    // The copy has the build id of what it is a copy of.
+    // The copy has the build ID of its original.
     let own = ids.lines().find_map(|line| line.strip_suffix(&format!(" {}", copy.display())));
     let own = own.unwrap_or_else(|| panic!("not listed: {ids}"));
     assert_eq!(own.len(), 40, "{own}");
@@ -108,7 +107,7 @@ fn a_recording_has_the_build_ids_of_what_ran() {
     }
 }
 
-/// A recording of the machine that goes on until it is told to end.
+/// A recording of the machine that runs until it is stopped.
 struct Recording {
     file: PathBuf,
     end: PathBuf,
@@ -116,7 +115,7 @@ struct Recording {
 }
 
 impl Recording {
-    /// Starts one, and comes back when it records.
+    /// Starts a recording, and returns when it has begun.
     fn start(mut recorder: Command, dir: &Path, name: &str) -> Self {
         let [file, begun, end] = ["data", "begun", "end"].map(|what| dir.join(format!("{name}.{what}")));
         let wait = "touch $0; i=0; while [ ! -e $1 ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done";
@@ -140,10 +139,10 @@ impl Recording {
     }
 }
 
-/// What perf complains of in a recording while which programs came and went, or how it tells less than that; `None` when
-/// all is well.
+/// Complaints of perf about a recording while BPF programs came and went, or missing records; `None` if there are
+/// none.
 fn complaint(file: &Path, programs: usize) -> Option<String> {
-    /// Of a program's record, with a sample id of task, time, CPU and identifier.
+    /// Of a BPF record, with a sample id of task, time, CPU and identifier.
     const SIZE: &str = " [0x38]: ";
     let read = |args: &[&str]| {
         let output = Command::new("perf").args(args).arg("-i").arg(file).stdin(Stdio::null()).output().expect("perf");
@@ -166,7 +165,7 @@ fn complaint(file: &Path, programs: usize) -> Option<String> {
     odd.map(str::to_owned).or_else(few)
 }
 
-/// For each event that listens to BPF programs the kernel makes the records longer of those that were opened before it.
+/// For each event that listens to BPF programs, the kernel enlarges the BPF records of the events opened before it.
 #[test]
 fn bpf_programs_that_come_and_go_leave_recordings_readable() {
     needs!(allowed(), installed("perf"));
@@ -174,31 +173,31 @@ fn bpf_programs_that_come_and_go_leave_recordings_readable() {
     if let Err(error) = Walker::load(0) {
         return skipped(&format!("the kernel says {:?}", error.errno));
     }
-    // Complaints of two recordings, in the order in which they begin.
+    // Complaints about two recordings, in the order of their start.
     let complaints = |first: Command, second: Command| {
         let dir = tempfile::tempdir().expect("dir");
         let (first, second) =
             (Recording::start(first, dir.path(), "first"), Recording::start(second, dir.path(), "second"));
         for _ in 0..PROGRAMS {
             drop(Walker::load(0).expect("loads as before"));
-            // It goes when nobody can run it any more.
+            // The kernel frees the program after its last user.
             std::thread::sleep(Duration::from_millis(200));
         }
         let files = [first.end(), second.end()];
         files.map(|file| complaint(&file, PROGRAMS))
     };
     let perf = || Command::new("perf");
-    // Somebody else's perf may begin beside these, and spoil perf's once: ours would each time.
+    // Another perf on the machine may start meanwhile and spoil perf's recording once; ours would spoil it each time.
     let mut spoilt = Vec::new();
     for _ in 0..4 {
         let [theirs, ours] = complaints(perf(), program());
-        assert_eq!(ours, None, "ours, which began later");
+        assert_eq!(ours, None, "our recording, which began later");
         let [ours, later] = complaints(program(), perf());
-        assert_eq!(ours, None, "ours, which began first");
+        assert_eq!(ours, None, "our recording, which began first");
         match (theirs, later) {
             (None, None) => return,
             both => spoilt.push(both),
         }
     }
-    panic!("perf's, which began first and later: {spoilt:#?}");
+    panic!("perf's recordings, which began first and later: {spoilt:#?}");
 }

@@ -1,4 +1,4 @@
-//! The real program in a pseudo-terminal: what its user sees, and how it leaves the terminal.
+//! The program in a pseudo-terminal: its screen, and the terminal's state after it.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn a_locale_without_utf8_gets_ascii() {
     dumb.wait_for("this terminal cannot show a screen");
 }
 
-/// The program in a terminal whose other side does not read, as a link that is stuck.
+/// Starts the program in a terminal that does not read, like a stuck link.
 fn unread(args: &[&str], rows: u16, cols: u16) -> (pty_process::blocking::Pty, std::process::Child) {
     let (pty, pts) = pty_process::blocking::open().expect("pty");
     pty.resize(pty_process::Size::new(rows, cols)).expect("size");
@@ -65,7 +65,7 @@ fn unread(args: &[&str], rows: u16, cols: u16) -> (pty_process::blocking::Pty, s
     (pty, child)
 }
 
-/// The most memory that a process ever had, in MB.
+/// Returns the peak memory of a process in MB.
 fn peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -77,7 +77,7 @@ fn a_terminal_of_any_size_is_drawn_and_left() {
     let file = data("ipvs-cpu32.data").display().to_string();
     for (rows, cols) in [(24, 65_535), (65_535, 80), (65_535, 65_535)] {
         let (mut pty, mut child) = unread(&["open", &file], rows, cols);
-        // The first frame is on its way when the terminal has more than questions to read.
+        // The first frame arrives when the terminal has read more than the queries.
         let mut read = 0;
         while read < 4096 {
             let mut bytes = [0; 4096];
@@ -89,7 +89,7 @@ fn a_terminal_of_any_size_is_drawn_and_left() {
     }
 }
 
-/// Ctrl-S, or a link that is stuck: what is written waits for ever, and the end does not.
+/// Ctrl-S or a stuck link: writes block forever, but the program still ends.
 #[test]
 fn a_stopped_terminal_does_not_keep_it() {
     let mut session = open(24, 80);
@@ -99,7 +99,7 @@ fn a_stopped_terminal_does_not_keep_it() {
     assert_eq!(session.end().code(), Some(0));
 }
 
-/// A terminal window that is closed, a dropped ssh.
+/// A closed terminal window or a dropped ssh connection.
 #[test]
 fn a_terminal_that_goes_takes_the_probes_with_it() {
     needs!(allowed(), common::has(common::Nature::Uprobes));
@@ -111,7 +111,7 @@ fn a_terminal_that_goes_takes_the_probes_with_it() {
     let (mut pty, mut child) = unread(&["kmemleak", "-p", &own], 24, 80);
     let pid = child.id();
     until("it has probes", || probes(pid) > 2);
-    // The screen is there.
+    // The screen is set up.
     let mut bytes = [0; 4096];
     while !bytes.windows(6).any(|part| part == b"\x1b[?25l") {
         std::io::Read::read(&mut pty, &mut bytes).expect("read");
@@ -134,11 +134,11 @@ fn signals_end_it_cleanly() {
 #[test]
 fn a_resize_is_followed_and_an_idle_screen_is_silent() {
     let session = open(24, 80);
-    // The terminal is larger before the program can know, so no frame comes to a screen too small for it.
+    // The emulator is resized before the program, so that no frame exceeds its size.
     session.screen.lock().expect("lock").0.screen_mut().set_size(cells(40), cells(120));
     session.pty.resize(pty_process::Size::new(40, 120)).expect("resize");
     session.wait_for("6.1.0-56-cloud-amd64");
-    // What the larger screen has to say may come late; then nothing changes, and nothing is written.
+    // The larger screen may have late content; afterwards nothing changes, and the program writes nothing.
     let start = Instant::now();
     loop {
         let before = session.bytes().len();
@@ -146,7 +146,7 @@ fn a_resize_is_followed_and_an_idle_screen_is_silent() {
         if session.bytes().len() == before {
             break;
         }
-        assert!(start.elapsed() < PATIENCE, "it is never silent");
+        assert!(start.elapsed() < PATIENCE, "it keeps writing");
     }
 }
 
@@ -166,7 +166,7 @@ fn a_snapshot_of_a_recording_gives_the_same_report() {
     };
     assert_eq!(report(&path), report(&data("ipvs-cpu32.data")));
     let left: Vec<_> = std::fs::read_dir(dir.path()).expect("dir").collect();
-    assert_eq!(left.len(), 1, "nothing half-written stays: {left:?}");
+    assert_eq!(left.len(), 1, "partial files are left: {left:?}");
 }
 
 #[test]
@@ -216,15 +216,15 @@ fn a_capture_filter_is_edited_while_a_load_runs() {
     assert_eq!(session.end().code(), Some(0));
 }
 
-/// The sender of the flood, in a namespace and a process of its own.
+/// The sender of the flood, in a separate namespace and process.
 #[test]
 #[ignore = "runs for a_flood_is_found_and_saved only"]
 fn flood() {
     common::flood::send(90);
 }
 
-/// The whole story: a CPU drowns in packets; the screen says so, two keys lead to the functions, and a
-/// snapshot holds the proof.
+/// A complete incident: one CPU is flooded with packets, the screen reports it, two keys lead to the functions, and a
+/// snapshot contains the evidence.
 #[test]
 fn a_flood_is_found_and_saved() {
     needs!(allowed());
@@ -251,7 +251,7 @@ fn a_flood_is_found_and_saved() {
     assert!(text.contains("br_handle_frame") && text.contains("net_rx_action"), "{text}");
 }
 
-/// What is measured is chosen from the list of all events, while it runs.
+/// Starts, pauses and stops events from the list of all events during a session.
 #[test]
 fn events_are_started_paused_and_stopped_from_the_list() {
     needs!(allowed());
@@ -261,7 +261,7 @@ fn events_are_started_paused_and_stopped_from_the_list() {
     session.keys("/sched_switch").wait_for("sched:sched_switch");
     session.keys("\r").wait_for("prev_comm");
     session.keys("\r").wait_for("measuring sched:sched_switch from now on").wait_for("every hit");
-    // To the top, and down to what was started.
+    // Go to the top, then down to the started event.
     session.keys("\x1b[H\x1b[B").wait_for("sched:sched_switch: ");
     session.keys("er\x151/7\r").wait_for("1 in 7");
     session.keys("Fprev_pid > 1\r").wait_for("the kernel keeps only: prev_pid > 1");
@@ -279,7 +279,7 @@ fn events_are_started_paused_and_stopped_from_the_list() {
     assert_eq!(session.end().code(), Some(0));
 }
 
-/// A range of time is selected with keys, and everything else shows it; S saves just that.
+/// A range of time is selected with keys, all other screens use it, and S saves only that range.
 #[test]
 fn a_range_of_time_is_selected_and_drilled_into() {
     let dir = tempfile::tempdir().expect("dir");
@@ -307,7 +307,7 @@ fn a_range_of_time_is_selected_and_drilled_into() {
     assert!(samples > 500 && samples < 4000, "{samples}");
 }
 
-/// Units from their start to their end: one by its command, another beside it, and both gone.
+/// Units from start to end: one started by its command, another added, and both removed.
 #[test]
 fn units_come_and_go() {
     needs!(traced());
@@ -318,7 +318,7 @@ fn units_come_and_go() {
     session.keys("\t").wait_for("[Tasks]");
     session.keys("{").wait_for("[rundelay]");
     session.keys("x").wait_for("[oncpu]");
-    // What is measured for units becomes the user's, and stays so when the units are gone.
+    // An event that units measure can become the user's own, and stays after the units end.
     session.keys("resched:sched_switch\r").wait_for("measuring sched:sched_switch from now on");
     session.keys("1").wait_for("[1 Top]").wait_for("[kernel.kallsyms]");
     session.keys("6").wait_for("[oncpu]");
@@ -331,7 +331,7 @@ fn units_come_and_go() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// A unit's session samples nothing for the other screens, until an event is started for them: as often as elsewhere.
+/// A unit's session has no samples for the other screens until an event is started for them, at the usual rate.
 #[test]
 fn screens_beside_a_unit_show_the_event_that_is_started() {
     needs!(traced());
@@ -348,7 +348,7 @@ fn screens_beside_a_unit_show_the_event_that_is_started() {
     assert!(session.end().success());
 }
 
-/// A unit of a recording, and one more added to it.
+/// A unit on a recording, and a second one.
 #[test]
 fn units_of_a_recording() {
     let file = data("units/sched.data");
@@ -361,7 +361,7 @@ fn units_of_a_recording() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// The demo needs no rights and no kernel: its tour leads to the function.
+/// The demo needs no privileges and no kernel: its tour leads to the function.
 #[test]
 fn the_demo_and_its_tour() {
     let mut session = Session::start(&["demo", "--speed", "20"], 24, 80);
@@ -372,20 +372,20 @@ fn the_demo_and_its_tour() {
     session.keys("\r").wait_for("tour 4 of 11").wait_for("_find_next_bit");
     session.keys("2").wait_for("tour 5 of 11").wait_for("[2 Flame]");
     session.keys("3").wait_for("tour 6 of 11").wait_for("[3 Time]");
-    // What changed between two bursts: no column of the map is covered by what tells of it.
+    // The panel of changes between two bursts covers no column of the heat map.
     session.wait_for("0 ns").wait_for("12 s");
     session.keys("\x1b[H\x1b[C\x1b[C\x1b[CV").wait_for("tour 7 of 11");
     session.keys("b").wait_for("tour 8 of 11").wait_for("that is the baseline");
     session.keys("\x1b[C\x1b[C\x1b[C\x1b[CV").wait_for("tour 9 of 11");
     session.keys("\r").wait_for("tour 10 of 11").wait_for("[1 Top]").wait_for("_find_next_bit");
     session.keys("u").wait_for("tour 11 of 11").wait_for("[3 Time]");
-    // Esc and q together would be another key.
+    // Esc and q sent together would be another key.
     session.keys("\x1b").wait_until_gone("tour 11");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }
 
-/// A machine that is recorded now, over the wire; what stands for ssh runs the line here.
+/// A remote recording; a replacement for ssh runs the command locally.
 #[test]
 fn another_machine_over_the_wire() {
     needs!(allowed());
@@ -405,7 +405,7 @@ fn another_machine_over_the_wire() {
     assert!(args.contains("record -q -o - --names -F 499 -e cpu-clock"), "{args}");
 }
 
-/// What the configuration says holds on the screen: keys, theme; and what is wrong in it is said on the way.
+/// The configuration applies to keys and theme; errors in it are reported first.
 #[test]
 fn the_configuration_holds() {
     let dir = tempfile::tempdir().expect("dir");
@@ -425,12 +425,11 @@ fn the_configuration_holds() {
     session.keys("q");
     assert!(session.end().success());
     let bytes = String::from_utf8_lossy(&session.bytes()).into_owned();
-    assert!(bytes.contains("config.toml:4: no command is called nothing"), "told before the screen");
+    assert!(bytes.contains("config.toml:4: no command is called nothing"), "reported before the screen");
     assert!(bytes.contains("48;2;16;32;48") && bytes.contains("48;2;46;52;64"), "both themes were painted");
 }
 
-/// The terminal changes its size again and again while every screen is drawn; what was laid out for one size is never
-/// drawn into another.
+/// The terminal is resized repeatedly while every screen is drawn; no frame is drawn with the layout of another size.
 #[test]
 fn a_storm_of_resizes_is_survived() {
     let file = data("ipvs-cpu32.data");
@@ -447,10 +446,10 @@ fn a_storm_of_resizes_is_survived() {
     }
     session.screen.lock().expect("lock").0.screen_mut().set_size(cells(30), cells(100));
     session.pty.resize(pty_process::Size::new(30, 100)).expect("size");
-    // Whatever was left open is closed; an Esc that is followed at once would be the beginning of another key.
+    // Close open popups; an Esc directly before another key would be read as one key.
     let start = Instant::now();
     while !session.text().contains("[1 Top]") {
-        // Of help that is searched the first clears what was typed.
+        // In a help search, the first Esc clears the search text.
         for _ in 0..2 {
             session.keys("\x1b");
             std::thread::sleep(Duration::from_millis(100));
@@ -463,7 +462,7 @@ fn a_storm_of_resizes_is_survived() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// A theme that is configured and not there is said, and does not keep the program from working.
+/// A configured theme that is missing is reported, and the program still works.
 #[test]
 fn a_wrong_configuration_stops_nobody() {
     let dir = tempfile::tempdir().expect("dir");
@@ -480,14 +479,14 @@ fn a_wrong_configuration_stops_nobody() {
     assert!(String::from_utf8_lossy(&session.bytes()).contains("no theme is called nowhere"));
 }
 
-/// Nobody reads what is written for a while: frames are left out, not queued, and the newest is what comes then.
+/// A terminal that does not read for a while misses frames instead of queueing them, and then gets the newest.
 #[test]
 fn a_terminal_that_lags_gets_fewer_frames() {
     let file = data("ipvs-cpu32.data");
     let mut session = Session::start(&["open", &file.to_string_lossy()], 60, 200);
     session.wait_for("■ file").wait_for("[1 Top]");
     session.keys(":bytes\r").wait_for("screen ");
-    // The reader waits for the lock; the kernel's buffer of the terminal is a few kilobytes.
+    // The reader waits for the lock; the kernel's terminal buffer holds only a few kilobytes.
     let screen = session.screen.clone();
     let held = screen.lock().expect("lock");
     for i in 0..400 {
@@ -505,7 +504,8 @@ fn a_terminal_that_lags_gets_fewer_frames() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// A terminal whose answers come late, as over a slow link: they are no keys, the theme follows, and frames are marked.
+/// Late answers of a terminal on a slow link are not taken as keys; the theme follows, and synchronized output is
+/// used.
 #[test]
 fn late_answers_are_no_keys() {
     let file = data("ipvs-cpu32.data");
@@ -513,7 +513,7 @@ fn late_answers_are_no_keys() {
     let mut session = Session::start_as(&["open", &file.to_string_lossy()], 24, 100, &env, b"");
     session.wait_for("■ file").wait_for("[1 Top]");
     session.keys("\x1b]11;rgb:ffff/ffff/ffff\x1b\\2\x1b[?2026;2$y\x1b[?62;4c").wait_for("[2 Flame]");
-    // A colour of the light theme, and the beginning of a frame.
+    // A colour of the light theme, and the start of a synchronized frame.
     for what in ["48;2;217;135;54", "\x1b[?2026h"] {
         let start = Instant::now();
         while !String::from_utf8_lossy(&session.bytes()).contains(what) {
@@ -526,13 +526,13 @@ fn late_answers_are_no_keys() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// The terminal is not asked where its cursor is: it need not answer, and keys are read meanwhile.
+/// The program does not query the cursor position: no answer is needed, and keys are read meanwhile.
 #[test]
 fn the_screen_is_drawn_anew() {
     let mut session = open(24, 100);
     let before = session.bytes().len();
     session.keys("\x0c2").wait_for("[2 Flame]").wait_for("? help");
-    // The line of tabs comes before the rest of the frame.
+    // The tab line is drawn before the rest of the frame.
     let start = Instant::now();
     while session.bytes().len() <= before + 1000 {
         assert!(start.elapsed() < PATIENCE, "the screen was not drawn again");
@@ -550,7 +550,7 @@ fn somebody_new_is_told_once_where_help_is() {
     let file = data("forker-g.data");
     for new in [true, false] {
         let mut session = Session::start_in(&["open", &file.to_string_lossy()], 24, 100, &env);
-        // The last line comes last.
+        // The last line is drawn last.
         session.wait_for("■ file").wait_for(if new { "First time here?" } else { "? help" });
         assert_eq!(session.text().contains("First time here?"), new, "{}", session.text());
         session.keys("q");
@@ -572,7 +572,7 @@ fn nothing_is_made_in_the_home_of_another_user() {
     assert_eq!(std::fs::read_dir(home.path()).expect("there").count(), 0);
 }
 
-/// The nice value and the priority above all ordinary threads of each thread of a process (proc_pid_stat(5)).
+/// Name, nice value and priority of each thread of a process (proc_pid_stat(5)).
 fn ranks(pid: u32) -> Vec<(String, i32, i32)> {
     let one = |task: std::io::Result<std::fs::DirEntry>| {
         let task = task.ok()?.path();
@@ -595,12 +595,12 @@ fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
     for (option, ahead) in [(&[][..], ((own - 10).max(-20), 0)), (&["-r", "7"][..], (own, 7))] {
         let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "99"], option].concat(), 24, 100);
         session.wait_for("● live");
-        // What had to be ahead for longer than its part is not, until the next second.
+        // A thread that exceeds its budget loses its priority until the next second.
         let start = Instant::now();
         loop {
             let ranks = ranks(session.child.id());
             let (first, rest): (Vec<_>, Vec<_>) = ranks.iter().partition(|(name, ..)| AHEAD.contains(&name.as_str()));
-            // A thread that has just begun is where the one was that began it.
+            // A new thread has the priority of its creator.
             let wrong = rest.iter().any(|(name, nice, priority)| name != "symbols" && (*nice < own || *priority > 0));
             let is_ahead = first.iter().all(|(_, nice, priority)| (*nice, *priority) == ahead);
             if !wrong && first.len() == AHEAD.len() && is_ahead {
@@ -614,11 +614,11 @@ fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
     }
 }
 
-/// What a start takes up to the first names of the kernel's functions: nothing by huge pages but the first byte, which is
-/// taken before the program has a say; and of private memory what its table and a first view need.
+/// Memory of a start up to the first kernel symbols: at most the first huge page, which is allocated before main, and
+/// private memory for the symbol table and a first view.
 #[test]
 fn a_start_is_light() {
-    // Nine tenths of it on a kernel of 122,000 functions, by a build without optimization.
+    // Nine tenths of it on a kernel with 122,000 functions, in an unoptimized build.
     const MOST: u64 = 21 << 10;
     needs!(allowed());
     let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"];
@@ -629,15 +629,15 @@ fn a_start_is_light() {
         text.lines().filter_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok()).sum()
     };
     let huge = of("smaps", "AnonHugePages:");
-    assert!(huge <= 2048, "{huge} kB by huge pages");
-    // What the table was made from is the machine's again a moment later.
+    assert!(huge <= 2048, "{huge} kB in huge pages");
+    // The source of the table is freed a moment later.
     let start = Instant::now();
     loop {
         let private = of("status", "RssAnon:");
         if private < MOST {
             break;
         }
-        assert!(start.elapsed() < PATIENCE, "{private} kB are private");
+        assert!(start.elapsed() < PATIENCE, "{private} kB of private memory");
         std::thread::sleep(Duration::from_millis(50));
     }
     session.keys("q");

@@ -1,5 +1,5 @@
-//! `record --push` against a stand-in for the stores, which takes profiles apart as they would: it refuses at first,
-//! and gets everything in the end.
+//! `record --push` to a test server that validates profiles like the real stores: it rejects the first requests, and
+//! receives every profile in the end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -10,14 +10,14 @@ use base64::Engine as _;
 use perfprof_tui::export::pprof::Profile;
 use prost::Message;
 
-/// A request as it came.
+/// A received request.
 struct Request {
     line: String,
     head: String,
     body: Vec<u8>,
 }
 
-/// Answers so many requests with 503, all others with 200.
+/// Starts a server that answers the first `refused` requests with 503, all others with 200.
 fn store(refused: usize) -> (String, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let url = format!("http://{}", listener.local_addr().expect("address"));
@@ -54,7 +54,7 @@ fn store(refused: usize) -> (String, Receiver<Request>) {
     (url, requests)
 }
 
-/// Who refuses everybody, and tells what it was sent as credentials.
+/// Starts a server that rejects all requests and returns their credentials.
 fn strict() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address").to_string();
@@ -93,7 +93,7 @@ fn no_message_has_a_password() {
     needs!(allowed(), installed("curl"));
     let dir = tempfile::tempdir().expect("dir");
     let (address, seen) = strict();
-    // What the program starts is written down: no list of processes may have a password.
+    // A wrapper logs the arguments of the program's curl: the process list must not contain a password.
     let spy =
         format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> {}/argv\nPATH=$REAL exec curl \"$@\"\n", dir.path().display());
     let path = dir.path().join("curl");
@@ -117,7 +117,7 @@ fn no_message_has_a_password() {
         assert!(!said.contains("s3cr3t") && !said.contains("t0ken"), "{said}");
         said
     };
-    // On a busy machine there is more than one request of a run.
+    // On a busy machine a run makes more than one request.
     let asked = || {
         let last = seen.try_iter().last().expect("asked");
         last.split_once(": ").expect("a field").1.to_owned()
@@ -132,7 +132,7 @@ fn no_message_has_a_password() {
     let said = pushed(&format!("http://{address}"), None, Some("Bearer t0ken"));
     assert!(said.contains("it answers 401") && said.contains("got=\n"), "{said}");
     assert_eq!(asked(), "Bearer t0ken");
-    // Addresses that are none, or that nobody has: each waits for its store until it is over.
+    // Invalid and unreachable addresses: each waits for its store until the end.
     std::thread::scope(|scope| {
         for url in [
             "http//me:s3cr3t@host",
@@ -150,7 +150,7 @@ fn no_message_has_a_password() {
     assert!(!argv.contains("s3cr3t") && !argv.contains("t0ken"), "{argv}");
 }
 
-/// A gzipped pprof as the stores read it: every reference leads somewhere, and there are samples with names.
+/// Decodes a gzipped pprof like the stores: all references are valid, and samples have names.
 fn check(bytes: &[u8]) -> (i64, Vec<String>) {
     let mut plain = Vec::new();
     flate2::read::GzDecoder::new(bytes).read_to_end(&mut plain).expect("gzip");
@@ -195,7 +195,7 @@ fn profiles_reach_pyroscope() {
             "{}",
             request.line
         );
-        // multipart/form-data (RFC 7578): one part, called profile.
+        // multipart/form-data (RFC 7578): one part named profile.
         let boundary =
             request.head.split("boundary=").nth(1).expect("multipart").lines().next().expect("a line").trim();
         let start = request.body.windows(4).position(|w| w == b"\r\n\r\n").expect("a part") + 4;
@@ -236,7 +236,7 @@ fn a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
     needs!(allowed(), installed("curl"));
     let refused = program().args(["record", "--push", "ftp://x", "--", "true"]).output().expect("ran");
     assert_eq!(refused.status.code(), Some(2));
-    // A port that was just given back: nobody listens there.
+    // A port that was just closed: no server listens on it.
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").expect("bind").local_addr().expect("address"));
     let mut command = program();
     command.args(["record", "-e", "cpu-clock", "--push", &url, "--push-interval", "1"]);
@@ -244,7 +244,7 @@ fn a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
         command.args(["--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).output().expect("ran");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    // How many there are depends on how long the command took.
+    // The number of profiles depends on the run time of the command.
     let missed = said.split_once("0 profiles pushed, ").and_then(|(_, rest)| rest.split_once(" not"));
     let missed = missed.and_then(|(n, _)| n.parse::<u32>().ok());
     assert!(said.contains("profiles wait") && missed.is_some_and(|n| n > 0), "{said}");

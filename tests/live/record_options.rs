@@ -1,4 +1,4 @@
-//! What perf's options of `record` put into a recording, and where it goes, as perf and `script` read it.
+//! perf's options of `record`: contents and destination of the recording, as perf and `script` read it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,10 +10,10 @@ use crate::common::process::{Running, until};
 use crate::common::session::Session;
 use crate::common::{allowed, installed, program, run, skipped};
 
-/// A program that takes its time on a CPU, and prints.
+/// A program that uses a CPU for a while, and prints.
 const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo done";
 
-/// What a program prints of a recording.
+/// Returns a program's output for a recording.
 fn read(mut command: Command, words: &[&str], file: &Path) -> String {
     let out = run(command.args(words).arg("-i").arg(file).stdin(Stdio::null()));
     String::from_utf8_lossy(&out.stdout).into_owned()
@@ -34,8 +34,8 @@ fn record(dir: &Path, options: &[&str]) -> PathBuf {
     file
 }
 
-/// Whom a pipe leads to gets the recording, and a command's words go to standard error; a file gets the command's
-/// words.
+/// If standard output is a pipe, the recording goes to it and the command's output to standard error; otherwise the
+/// recording goes to a file.
 #[test]
 fn a_recording_goes_where_standard_output_does() {
     needs!(allowed());
@@ -48,7 +48,7 @@ fn a_recording_goes_where_standard_output_does() {
     let out = run(&mut recording());
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.stdout.starts_with(b"PERFILE2") && said.contains("done\n") && said.contains("to standard output"));
-    assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 0, "no file beside it");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 0, "no file in addition");
     let stream = dir.path().join("stream");
     std::fs::write(&stream, &out.stdout).expect("written");
     let pipe = |words: &[&str]| {
@@ -73,7 +73,7 @@ fn a_recording_goes_where_standard_output_does() {
     assert!(out.stdout == b"done\n" && dir.path().join("y.data").exists());
 }
 
-/// Registers are those that perf reads, whichever are asked for.
+/// Any selection of registers is read by perf.
 #[test]
 fn registers_are_recorded_as_perf_reads_them() {
     needs!(allowed(), installed("perf"));
@@ -95,7 +95,7 @@ fn registers_are_recorded_as_perf_reads_them() {
     assert!(refused.status.code() == Some(2) && said.contains("there are "), "{said}");
 }
 
-/// Without samples a recording tells of tasks and mappings.
+/// Without samples, a recording still contains tasks and mappings.
 #[test]
 fn without_samples_tasks_are_recorded() {
     needs!(allowed());
@@ -110,7 +110,7 @@ fn without_samples_tasks_are_recorded() {
     }
 }
 
-/// What is kept in memory is in the file at the end, and in one of its own at each signal.
+/// An overwritable ring buffer is written at the end, and to a separate file at each signal.
 #[test]
 fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
     needs!(allowed());
@@ -121,7 +121,7 @@ fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
         assert!(perf(&["report", "--stdio", "-s", "comm"], &file).contains("  sh"));
     }
     let many = dir.path().join("many.data");
-    // It goes on once there is what it asked for.
+    // The command continues when the requested file exists.
     let there = format!("ls {}.2* >/dev/null 2>&1", many.display());
     let wait = format!("i=0; until {there} || [ $i -ge 600 ]; do sleep 0.05; i=$((i+1)); done");
     let asking = format!("{BUSY}; kill -USR2 $PPID; {wait}; {BUSY}");
@@ -133,7 +133,7 @@ fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
     assert!(files.iter().all(|file| ours(&["report", "-s", "comm"], file).contains("  sh")));
 }
 
-/// A command's status is that of what records it, which a command does not outlive, whatever ends the recording.
+/// The recorder returns the command's exit status, and ends the command whenever the recording ends.
 #[test]
 fn a_recorded_command_says_its_status_and_ends_with_the_recording() {
     needs!(allowed());
@@ -149,7 +149,7 @@ fn a_recorded_command_says_its_status_and_ends_with_the_recording() {
     }
     let unit = program().args(["profile", "--batch", "-F", "99", "--", "sh", "-c", "exit 7"]).output().expect("runs");
     assert_eq!(unit.status.code(), Some(7), "{}", String::from_utf8_lossy(&unit.stderr));
-    // It is known by its last word, and does work.
+    // Find the process by its last argument.
     let mark = dir.path().to_str().expect("text");
     let endless = ["-e", "cpu-clock", "--", "sh", "-c", "while :; do :; done", mark];
     let is_it = |words: &[u8]| words.starts_with(b"sh\0") && memchr::memmem::find(words, mark.as_bytes()).is_some();
@@ -162,7 +162,7 @@ fn a_recorded_command_says_its_status_and_ends_with_the_recording() {
         command.current_dir(dir.path()).args(["record", "-q", "-o", "x.data"]).args(endless);
         let mut child = Running(command.spawn().expect("starts"));
         until("it runs", runs);
-        // What perf takes for other things than its end is nobody's here.
+        // SIGUSR1 and SIGUSR2, which perf uses for other purposes, have no effect here.
         for signal in [Signal::USR1, Signal::USR2, signal] {
             assert!(child.0.try_wait().expect("there").is_none(), "before {signal:?}");
             kill_process(Pid::from_child(&child.0), signal).expect("signalled");
@@ -176,7 +176,7 @@ fn a_recorded_command_says_its_status_and_ends_with_the_recording() {
     let full = program().current_dir(dir.path()).args(full).args(endless).output().expect("runs");
     let said = String::from_utf8_lossy(&full.stderr).into_owned();
     assert!(full.status.success() && said.contains("the file is full") && !runs(), "{said}");
-    // A file that cannot be written to its end.
+    // A file that cannot be written completely.
     let mut small = Command::new("sh");
     small.current_dir(dir.path()).args(["-c", "ulimit -f 1; exec \"$0\" \"$@\""]).arg(program().get_program());
     let failed = small.args(["record", "-o", "y.data"]).args(endless).output().expect("runs");
@@ -200,7 +200,7 @@ fn a_command_that_ends_before_the_delay_does_is_told() {
     assert!(said.contains("wrote no samples (-D 60s was not over yet)"), "{said}");
 }
 
-/// Terms of events make recordings that are configured as perf's with the same terms.
+/// Event terms configure the same attributes as perf.
 #[test]
 fn terms_of_events_make_what_perf_makes_of_them() {
     needs!(allowed(), installed("perf"));
@@ -214,7 +214,7 @@ fn terms_of_events_make_what_perf_makes_of_them() {
         "sample_max_stack",
         "sample_stack_user",
     ];
-    // The name of each event, and what of its settings a term is about.
+    // The name of each event, and the settings that terms affect.
     let settings = |file: &Path| -> Vec<String> {
         let text = perf(&["evlist", "-v"], file);
         let of = |line: &str| {
@@ -242,7 +242,7 @@ fn terms_of_events_make_what_perf_makes_of_them() {
     }
 }
 
-/// A call chain is as deep as its event's term says, beside one without any.
+/// An event's term sets the depth of its call chains; another event records no chains.
 #[test]
 fn an_event_has_chains_of_its_own() {
     needs!(allowed());
@@ -253,7 +253,8 @@ fn an_event_has_chains_of_its_own() {
     let line = ["record", "-q", "--call-graph", "fp", "-e", events, "-o"];
     run(program().args(line).arg(&file).args(["sh", "-c", BUSY]));
     let text = ours(&["script", "-F", "event,ip,sym"], &file);
-    // A sample with a chain has its frames below its event's name, one without has its address beside it.
+    // A sample with a chain has its frames below its event's name; a sample without one has its address on the same
+    // line.
     let deepest = |name: &str| {
         let (mut most, mut frames) = (None, None);
         for line in text.lines() {
@@ -269,7 +270,7 @@ fn an_event_has_chains_of_its_own() {
     assert!(deepest("whole") > Some(2) && deepest("bare") == Some(0), "{text}");
 }
 
-/// What threads counted is told among the records, and as a table, as perf tells it.
+/// Thread counts appear among the records and as a table, like in perf.
 #[test]
 fn counts_of_threads_are_told_as_perf_tells_them() {
     needs!(allowed(), installed("perf"));
@@ -294,7 +295,7 @@ fn counts_of_threads_are_told_as_perf_tells_them() {
     assert!(csv.starts_with("pid,tid,event,count\r\n") && csv.contains("page-faults"), "{csv}");
 }
 
-/// Instructions and lines of what was sampled, as perf finds them.
+/// Instructions and source lines of samples equal perf's.
 #[test]
 fn code_of_samples_is_perfs() {
     needs!(allowed(), installed("perf"));
@@ -318,8 +319,9 @@ fn code_of_samples_is_perfs() {
     }
 }
 
-/// What the kernel counts of some events is nanoseconds; and a file has one layout for the samples of an event, however
-/// often it hits.
+/// The kernel counts some events in nanoseconds.
+///
+/// The samples of an event have one layout per file, regardless of the number of hits.
 #[test]
 fn events_that_count_time_are_recorded_to_the_end() {
     needs!(allowed());

@@ -1,4 +1,4 @@
-//! The flight recorder on the running kernel: what is kept, and what triggers save by themselves.
+//! The flight recorder on the running kernel: retention and snapshots by triggers.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use perfprof_tui::source::live::attr::Exclude;
 use perfprof_tui::source::live::{LiveConfig, LiveSource, Target};
 use perfprof_tui::symbols::SymbolOptions;
 
-/// A system call that nothing makes by the thousand but these tests.
+/// A system call that only these tests make in large numbers.
 const HIT: &str = "syscalls:sys_enter_getpriority";
 
-/// After which a test fails that waits; nothing waits for it to pass.
+/// A generous timeout; a passing test does not wait for it.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn may() -> bool {
@@ -35,7 +35,7 @@ fn may() -> bool {
     known
 }
 
-/// Makes the call so many times a second for some time.
+/// Makes the call at a rate for some time.
 fn calls(a_second: u32, time: Duration) -> u64 {
     let (start, pause) = (Instant::now(), Duration::from_secs(1) / a_second);
     let mut made = 0;
@@ -48,7 +48,7 @@ fn calls(a_second: u32, time: Duration) -> u64 {
     made
 }
 
-/// What is older than is to be kept goes, and nothing that is newer.
+/// Samples older than the horizon are evicted, newer ones stay.
 #[test]
 fn the_last_seconds_are_kept_whole() {
     needs!(may());
@@ -83,10 +83,10 @@ fn the_last_seconds_are_kept_whole() {
         realtime: None,
     };
     let engine = Engine::spawn(Box::new(source), options).expect("spawns");
-    // 30,000 a second: a chunk is half a second.
+    // 30,000 per second: a chunk is half a second.
     let made = calls(30_000, Duration::from_secs(3));
     let until = Instant::now() + WATCHDOG;
-    // The kernel counts as well.
+    // The kernel's counter includes the lost samples.
     let counted = |answer: &Answer| answer.events[0].meter.as_ref().map_or(0, |meter| meter.count);
     let seen = |answer: &Answer| answer.ledger.received + answer.ledger.lost();
     while Instant::now() < until {
@@ -100,17 +100,21 @@ fn the_last_seconds_are_kept_whole() {
     let ledger = &answer.ledger;
     assert_eq!(seen(&answer), counted(&answer));
     assert!(counted(&answer) > made / 10 * 9);
-    assert!(ledger.evicted > 0, "three seconds are more than are kept");
+    assert!(ledger.evicted > 0, "nothing was evicted in three seconds");
     assert_eq!(answer.unfiltered.samples, ledger.received - ledger.evicted);
     let newest = answer.timeline.counts.len() as u64 * answer.timeline.length;
-    assert!(answer.kept_from + KEEP <= newest, "{} of {newest}: newer than the horizon is gone", answer.kept_from);
-    assert!(answer.kept_from > 0, "the header says how far back it reaches");
-    // The strip of time still has all.
+    assert!(
+        answer.kept_from + KEEP <= newest,
+        "{} of {newest}: samples newer than the horizon are gone",
+        answer.kept_from
+    );
+    assert!(answer.kept_from > 0, "the header shows no start of the kept samples");
+    // The timeline still includes evicted samples.
     assert_eq!(answer.timeline.counts.iter().map(|n| u64::from(*n)).sum::<u64>(), ledger.received);
     engine.stop();
 }
 
-/// The recorder as a service, and what it has said.
+/// The recorder as a service, and its output.
 struct Service {
     child: Child,
     words: Arc<Mutex<String>>,
@@ -146,7 +150,7 @@ impl Service {
         Self { child, words, reader, start }
     }
 
-    /// Makes the calls until it says this, and ends it; all its words, and how long it ran.
+    /// Makes the calls until the output contains a text, then ends the service; returns the output and run time.
     fn burst_until(mut self, what: &str) -> (String, Duration) {
         let said = || self.words.lock().expect("lock").clone();
         while !said().contains(what) {
@@ -175,7 +179,7 @@ fn snapshots(dir: &Path) -> Vec<PathBuf> {
     list
 }
 
-/// A burst saves what came before it, by itself: perf opens the file, and it says what fired and when.
+/// A burst triggers a snapshot of the time before it: perf opens the file, and the message names trigger and time.
 #[test]
 fn a_burst_is_saved_by_a_trigger() {
     needs!(may());
@@ -192,23 +196,23 @@ fn a_burst_is_saved_by_a_trigger() {
     assert!(head.contains("trigger: syscalls:sys_enter_getpriority "), "{head}");
     let report = run(program().args(["report", "--format", "json"]).arg(file));
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("json");
-    // What a trigger counts is counted, not sampled.
+    // A trigger's event is counted, not sampled.
     let of_calls = |e: &&serde_json::Value| e["name"].as_str().is_some_and(|name| name.starts_with(HIT));
     let calls = report["events"].as_array().expect("events").iter().find(of_calls);
     assert!(calls.is_none_or(|e| e["samples"] == 0), "{calls:?}");
     match Command::new("perf").args(["report", "--stdio", "-i"]).arg(file).stdin(Stdio::null()).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => skipped("perf is not here to open the file"),
+        Err(_) => skipped("perf is not installed"),
     }
 }
 
-/// No more are saved than there may be, and none within the pause.
+/// Snapshots are limited in number, and a pause separates them.
 #[test]
 fn triggers_have_limits() {
     needs!(may());
     let dir = tempfile::tempdir().expect("dir");
     let shelf = dir.path().join("shelf");
-    // The burst goes on until a second one has fired, however long that takes.
+    // The burst continues until a second trigger has fired.
     let limits = ["--trigger-max", "1", "--trigger-pause", "2s"];
     let (words, ran) = Service::start(&shelf, &limits).burst_until("(--trigger-max)");
     assert_eq!(snapshots(&shelf).len(), 1, "{words}");

@@ -1,4 +1,4 @@
-//! What the running kernel says of itself: its types, its functions, what it thinks of a filter.
+//! The running kernel's types and functions, and its check of filters.
 
 use std::fs;
 
@@ -40,9 +40,9 @@ fn names_of_the_running_kernel() {
 
 #[test]
 fn the_kernel_says_what_it_does_not_like() {
-    let Ok(root) = tracepoint::root() else { return skipped("there is no tracefs") };
+    let Ok(root) = tracepoint::root() else { return skipped("tracefs is not available") };
     if fs::File::options().append(true).open(root.join("trace_marker")).is_err() {
-        return skipped("no right to write to tracefs");
+        return skipped("no permission to write to tracefs");
     }
     let said = kernel_message(&root, "sched", "sched_switch", "prev_pid == nobody");
     assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == nobody") && w.contains('^')), "{said:?}");

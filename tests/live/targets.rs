@@ -1,5 +1,5 @@
-//! Who is measured, and from when on: each kind of target by itself and beside a command, which is measured where nobody
-//! else was chosen, and says no more than how long where somebody was. perf decides the same of the same words.
+//! Targets, alone and with a command: without a chosen target the command is measured; otherwise the command only
+//! limits the duration. perf behaves the same.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -11,14 +11,14 @@ use crate::common::process::{Gates, Running, events, ran, until};
 use crate::common::session::Session;
 use crate::common::{allowed, installed, is_root, program, run, skipped, traced};
 
-/// The busy process, by a name that nobody else has.
+/// The busy process, with a unique name.
 const BUSY: &str = "busy-beside";
-/// Whose it is where that may be chosen: nobody else's.
+/// Its user, if a user can be chosen; unique as well.
 const USER: u32 = 61_234;
-/// How long the busy process runs on a CPU while a recording lasts.
+/// CPU time of the busy process during a recording.
 const SHARE: Duration = Duration::from_millis(60);
 
-/// A busy process in a group of its own, where one can be made.
+/// A busy process, in a separate cgroup if possible.
 struct Scene {
     dir: tempfile::TempDir,
     busy: Running,
@@ -49,7 +49,7 @@ impl Scene {
         Self { dir, busy, group }
     }
 
-    /// What is measured of whom: each of the options, with whether it chooses somebody.
+    /// All kinds of target options, each with whether it chooses a target.
     fn targets(&self) -> Vec<(Vec<String>, bool)> {
         let pid = self.busy.pid().to_string();
         let words = |text: &str| text.replace("{pid}", &pid).split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -67,18 +67,18 @@ impl Scene {
         }
         match &self.group {
             Some((name, _)) => targets.push((words(&format!("-a -G {name}")), true)),
-            None => skipped("-G: no cgroup can be made"),
+            None => skipped("-G: cannot create a cgroup"),
         }
         targets
     }
 
-    /// Waits until the busy process has run for some time, however many others want the CPUs.
+    /// Waits until the busy process has run for some time, however busy the CPUs are.
     fn runs(&self, time: Duration) {
         let then = ran(self.busy.pid());
         until("it has run", || ran(self.busy.pid()) > then + time);
     }
 
-    /// Runs a program with a command that is busy for a while and ends once the busy process has run next to it.
+    /// Runs a program with a command that is busy for a while, and ends after the busy process has run next to it.
     fn beside_a_command(&self, mut program: Command) -> std::process::Output {
         let gates = tempfile::tempdir().expect("a folder");
         let gates = Gates(gates.path());
@@ -104,8 +104,9 @@ impl Scene {
         (program, file)
     }
 
-    /// The samples of the busy process in a recording without a command. The recorder's events do not show from outside
-    /// when they count, so a recording that ended before is made again, for longer.
+    /// The samples of the busy process in a recording without a command.
+    ///
+    /// The start of counting is not visible from outside, so if a recording ends too early, a longer one follows.
     fn samples_alone(&self, options: &[String]) -> usize {
         let tries = [1, 8, 64].into_iter().map(|times| {
             let (mut recorder, file) = self.recorder(program(), options);
@@ -136,13 +137,13 @@ impl Drop for Scene {
     }
 }
 
-/// The samples of a thread's name.
+/// Counts the samples of a thread name.
 fn samples(file: &Path, comm: &str) -> usize {
     let out = run(program().args(["script", "-F", "comm", "-i"]).arg(file).stdin(Stdio::null()));
     String::from_utf8_lossy(&out.stdout).lines().filter(|line| line.trim() == comm).count()
 }
 
-/// Whether the event of a recording begins with an exec, as perf reads it.
+/// Whether the event of a recording is enabled on exec, as perf reads it.
 fn begins_with_exec(file: &Path) -> bool {
     let out = run(Command::new("perf").args(["evlist", "-v", "-i"]).arg(file).stdin(Stdio::null()));
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -159,20 +160,20 @@ fn who_was_chosen_is_recorded_beside_a_command() {
         let file = scene.record_beside_a_command(program(), &options);
         let (busy, command) = (samples(&file, BUSY), samples(&file, "sh"));
         if alone == 0 || (busy > 0) != chosen || !chosen && command == 0 {
-            faults.push(format!("{options:?}: {alone} samples alone, {busy} and {command} beside a command"));
+            faults.push(format!("{options:?}: {alone} samples alone, {busy} and {command} with a command"));
         }
         if installed("perf") {
             let own = begins_with_exec(&file);
             let perf = begins_with_exec(&scene.record_beside_a_command(Command::new("perf"), &options));
             if own != perf {
-                faults.push(format!("{options:?}: begins with the exec: {own}, of perf {perf}"));
+                faults.push(format!("{options:?}: enabled on exec: {own}, by perf: {perf}"));
             }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Whatever the event and the way of call chains.
+/// With any event and any call graph mode.
 #[test]
 fn other_events_begin_beside_a_command_too() {
     needs!(allowed(), traced());
@@ -187,7 +188,7 @@ fn other_events_begin_beside_a_command_too() {
     }
 }
 
-/// Its events are opened when it comes up, long after the recording began to say which ids there are.
+/// Its events are opened when it appears, long after the program wrote the event ids.
 #[test]
 fn the_events_of_a_process_that_comes_later_are_told_apart() {
     needs!(allowed(), is_root());
@@ -234,7 +235,7 @@ fn the_events_of_a_process_that_comes_later_are_told_apart() {
     }
 }
 
-/// A unit narrows itself to who was chosen, and else to the command.
+/// A unit measures the chosen target, otherwise the command.
 #[test]
 fn units_measure_who_was_chosen_beside_a_command() {
     needs!(allowed());
@@ -267,7 +268,7 @@ fn the_screen_shows_who_was_chosen_beside_a_command() {
     assert!(session.end().success());
 }
 
-/// A process that sleeps while a child burns that it has started before.
+/// A sleeping process with a busy child that it started before.
 fn with_child(dir: &Path, name: &str, then: &str) -> Running {
     let shell = dir.join(name);
     std::fs::copy("/bin/sh", &shell).expect("copied");
@@ -281,7 +282,7 @@ fn with_child(dir: &Path, name: &str, then: &str) -> Running {
     parent
 }
 
-/// Ends the child of a parent, too.
+/// Kills the child on drop, too.
 struct Child<'a>(&'a Path);
 
 impl Drop for Child<'_> {
@@ -317,7 +318,7 @@ fn children_that_ran_before_belong_to_their_parent_unless_it_is_measured_alone()
         command.args(["stat", "-x", ",", "-e", "task-clock", "-p", &pid]).args(options).args(["--", "sleep", "0.2"]);
         let out = run(&mut command);
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
-        // A process that sleeps has no count.
+        // A sleeping process has no count.
         text.split(',').next().and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
     };
     assert!(count(&[]) > 10.0 && count(&["-i"]) < 5.0);
@@ -325,7 +326,7 @@ fn children_that_ran_before_belong_to_their_parent_unless_it_is_measured_alone()
     assert!(String::from_utf8_lossy(&out.stdout).contains(BELOW));
 }
 
-/// A unit that is started on the screen shows its session's target, though it measures the whole machine.
+/// A unit started on the screen uses the session's target, though it measures the whole machine.
 #[test]
 fn a_unit_on_the_screen_keeps_to_the_target() {
     needs!(allowed() && traced());
@@ -338,13 +339,13 @@ fn a_unit_on_the_screen_keeps_to_the_target() {
     session.wait_for_line(&["%", BELOW]);
     session.keys(":unit offcpu\r");
     session.wait_for("Under way");
-    // The parent and the other child; the machine has more that sleep.
+    // The parent and the other child; the whole machine has more sleeping tasks.
     session.wait_for("waiting for work: 2");
     session.keys("q");
     assert!(session.end().success());
 }
 
-/// Pairs are of the target, though either of their events may hit others.
+/// Pairs belong to the target, though either of their events may hit other tasks.
 #[test]
 fn pairs_of_events_are_of_the_target() {
     needs!(allowed() && traced());

@@ -1,4 +1,4 @@
-//! The text of tracepoints: all formats of this kernel, and what a mixed load has perf script print.
+//! The text of tracepoints: all formats of this kernel, and the output of perf script for a mixed load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -8,8 +8,7 @@ use crate::common::{allowed, installed, program, run, skipped};
 use perfprof_tui::event::format::Format;
 use perfprof_tui::event::tracepoint;
 
-/// Formats that say nothing without code of the kernel: its functions, statements and macros that cannot be evaluated
-/// from the record alone.
+/// Formats that need kernel code: functions, statements and macros that the record alone cannot evaluate.
 const NEED_CODE: &[&str] = &[
     "dma:dma_map_sg",
     "jbd2:jbd2_checkpoint_stats",
@@ -21,27 +20,27 @@ const NEED_CODE: &[&str] = &[
     "ras:mc_event",
 ];
 
-/// Releases of the kernel whose tracepoints were all looked at.
+/// Kernel releases whose tracepoints were all reviewed.
 const LOOKED_AT: &[&str] = &["6.1.", "6.18."];
 
-/// Whether the tracepoints of the kernel that runs were looked at.
+/// Whether the tracepoints of the running kernel were reviewed.
 fn is_looked_at() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     LOOKED_AT.iter().any(|known| release.starts_with(known))
 }
 
-/// How many of all tracepoints may be none that the lists here know: some, where a kernel brings its own.
+/// The number of tracepoints that may be missing from the lists here; another kernel may add some.
 fn may_be_new(all: usize) -> usize {
     if is_looked_at() { 0 } else { all.div_ceil(33) }
 }
 
 #[test]
 fn every_format_of_this_kernel_is_understood() {
-    let Ok(root) = tracepoint::root() else { return skipped("no tracefs can be read") };
+    let Ok(root) = tracepoint::root() else { return skipped("tracefs is not readable") };
     let mut seen = 0;
     let mut left: Vec<String> = Vec::new();
     for (system, event) in tracepoint::all(&root) {
-        // An event may go while the list is read.
+        // An event may disappear while the list is read.
         let Ok(text) = tracepoint::format(&root, &system, &event) else { continue };
         let format = Format::parse(&system, &text, false).expect("an id");
         seen += 1;
@@ -59,8 +58,9 @@ fn every_format_of_this_kernel_is_understood() {
     assert!(seen > 100, "{seen}");
 }
 
-/// Texts that differ from those of perf 6.1, and why: each is the kernel's own text for us, as far as the record has
-/// it.
+/// Texts that differ from those of perf 6.1, and why.
+///
+/// Ours is the kernel's text, as far as the record allows.
 const DIFFER: &[(&str, &str)] = &[
     ("dma:dma_map_sg", "perf cannot parse it"),
     ("ipi:ipi_send_cpumask", "perf has no __get_cpumask"),
@@ -85,8 +85,8 @@ const DIFFER: &[(&str, &str)] = &[
     ("writeback:writeback_single_inode_start", "perf takes jiffies for 0, so the age is wrong"),
 ];
 
-/// Subsystems that a load of files, sockets, processes and timers reaches, in parts of which one recording each has
-/// descriptors and rings enough.
+/// Subsystems that a load of files, sockets, processes and timers reaches, split into parts so that each recording has
+/// enough descriptors and ring buffers.
 const PARTS: &[&[&str]] = &[
     &["alarmtimer", "block", "csd", "exceptions", "ext4", "filelock", "filemap", "icmp", "ipi", "irq", "jbd2"],
     &["maple_tree", "migrate", "mmap", "mmap_lock", "napi", "net", "notifier", "oom", "page_pool", "percpu", "power"],
@@ -117,7 +117,7 @@ fn lines(mut command: Command) -> Vec<String> {
     String::from_utf8_lossy(&run(command).stdout).lines().map(|line| line.trim().to_owned()).collect()
 }
 
-/// A tracepoint's name in such a line.
+/// The tracepoint name in such a line.
 fn event_of(line: &str) -> &str {
     line.split(": ").nth(1).unwrap_or_default().trim().trim_end_matches(':')
 }
@@ -125,7 +125,7 @@ fn event_of(line: &str) -> &str {
 #[test]
 fn texts_are_those_of_perf_script() {
     needs!(allowed());
-    let Ok(root) = tracepoint::root() else { return skipped("no tracefs can be read") };
+    let Ok(root) = tracepoint::root() else { return skipped("tracefs is not readable") };
     needs!(installed("perf"));
     let systems: BTreeSet<String> = tracepoint::all(&root).into_iter().map(|(system, _)| system).collect();
     let mut agree: BTreeMap<String, usize> = BTreeMap::new();
@@ -158,7 +158,7 @@ fn texts_are_those_of_perf_script() {
     let shown: Vec<String> = differ.values().map(|(theirs, own)| format!("perf: {theirs}\nours: {own}")).collect();
     let few = shown.len() <= may_be_new(agree.len());
     assert!(few, "{} of {} tracepoints differ:\n{}", shown.len(), agree.len(), shown.join("\n"));
-    // Which there are is the kernel's choice.
+    // The kernel decides which tracepoints exist.
     let least = if is_looked_at() { 80 } else { 40 };
     assert!(agree.len() >= least, "too few tracepoints were hit: {:?}", agree.keys());
 }

@@ -1,5 +1,6 @@
-//! Analysis units on the running kernel, against loads whose truth is known.
-//! Without the rights to measure the machine each test says so by its name and passes as skipped.
+//! Analysis units on the running kernel, against known loads.
+//!
+//! Without the privileges to measure the machine, each test reports that it is skipped.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -16,16 +17,16 @@ use perfprof_tui::kernel::monotonic_ns;
 use rustix::thread::CpuSet;
 use serde_json::Value;
 
-/// A unit's whole answer.
+/// Returns the complete answer of a unit.
 fn answer(args: &[&str]) -> Value {
-    // Behind -- stands a command of its own.
+    // The words after `--` are a command.
     let (unit, rest) = args.split_at(if args[0] == "unit" { 2 } else { 1 });
     let how = ["--batch", "--format", "json", "-i", "3600s"];
     let output = program().args(unit).args(how).args(rest).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{args:?}: {said}");
     let text = String::from_utf8(output.stdout).expect("text");
-    // A command may print lines of its own.
+    // A command may print its own lines.
     let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{args:?}: {text}{said}"));
     serde_json::from_str(line).expect("json")
 }
@@ -36,7 +37,7 @@ fn rows<'a>(answer: &'a Value, title: &str) -> &'a Vec<Value> {
     panel.unwrap_or_else(|| panic!("no panel {title}"))["rows"].as_array().expect("rows")
 }
 
-/// This test program as a load of some kind.
+/// Starts this test program as a load of some kind.
 fn load(kind: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
     command.args(["--ignored", "--exact", "units::the_load", "--nocapture"]).env("PERFPROF_LOAD", kind);
@@ -63,12 +64,12 @@ fn gives_memory_back() {
 
 #[inline(never)]
 fn spins_in_between() {
-    // Of its own time, and far more than anything else here takes however often it is put aside.
+    // Thread CPU time, much longer than everything else here.
     let spent = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let ns = || spent().tv_sec * 1_000_000_000 + spent().tv_nsec;
     let end = ns() + 300_000_000;
     while ns() < end {
-        // Without a call: a function that has not made its frame hides who called it.
+        // A leaf call: in a function without a frame yet, the caller is hidden.
         let mut n = 0u64;
         while n < 1_000_000 {
             n += 1 + (n & 1);
@@ -77,7 +78,7 @@ fn spins_in_between() {
     }
 }
 
-/// Pages of a fresh mapping, each once.
+/// Touches each page of a fresh mapping once.
 #[inline(never)]
 fn touches_pages() {
     const PAGES: usize = 3000;
@@ -90,7 +91,7 @@ fn touches_pages() {
 
 static mut WATCHED: u64 = 0;
 
-/// Not a test: what other tests measure, for a bounded time.
+/// Not a test: a load of bounded length for other tests.
 #[test]
 #[ignore = "a load for the other tests"]
 fn the_load() {
@@ -104,7 +105,6 @@ fn the_load() {
             let mut memory = vec![0u8; 0];
             memory.reserve_exact(64 << 20);
             for page in 0..2000 {
-                // Each page is touched once.
                 memory.spare_capacity_mut()[page * 4096].write(1);
             }
             black_box(memory);
@@ -122,7 +122,7 @@ fn the_load() {
             }
         }
         Ok("exec") => {
-            // A thread that is not the first becomes another program, which takes the number of the first.
+            // A thread that is not the main thread calls exec, and gets the id of the main thread.
             let other = std::thread::spawn(|| {
                 use std::os::unix::process::CommandExt;
                 Command::new("sleep").arg("0.2").exec()
@@ -135,7 +135,7 @@ fn the_load() {
             }
         }
         Ok("rate") => {
-            // It keeps its rate whatever delays it, and says when it did each.
+            // It keeps its rate despite delays, and writes the time of each call.
             let start = Instant::now();
             let to = std::env::var("PERFPROF_LOAD_TO").expect("a file");
             let over = format!("{to}.over");
@@ -149,7 +149,7 @@ fn the_load() {
             said.flush().expect("written");
         }
         Ok("duty") => {
-            // So much of its CPU in each 100 ms, whoever else wants it.
+            // Uses a fixed share of a CPU in each 100 ms, despite other load.
             let cpu = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
             let ns = || cpu().tv_sec * 1_000_000_000 + cpu().tv_nsec;
             let start = Instant::now();
@@ -165,7 +165,7 @@ fn the_load() {
             }
         }
         Ok("move") => {
-            // From one CPU to another, and each time something to wait behind.
+            // Moves from CPU to CPU, each time behind a busy task.
             println!("\ntid {}", rustix::thread::gettid().as_raw_nonzero());
             let mut on = CpuSet::new();
             for round in 0.. {
@@ -188,7 +188,7 @@ fn the_load() {
             let place = &raw mut WATCHED;
             println!("\nat {:#x}", place.addr());
             while Instant::now() < end {
-                // SAFETY: this thread alone has the static, by its address.
+                // SAFETY: only this thread accesses the static, by its address.
                 unsafe { place.write_volatile(0x1234) };
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -201,7 +201,7 @@ fn the_load() {
 fn who_waits_for_a_cpu_and_who_has_it() {
     needs!(traced());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    // One more than there are CPUs: somebody waits.
+    // One more than the number of CPUs, so that one waits.
     let spinners: Vec<Running> = (0..=cpus).map(|_| run_load("spin")).collect();
     until("all of them run", || spinners.iter().all(|one| ran(one.pid()) > Duration::from_millis(50)));
     let delay = answer(&["rundelay", "--duration", "1"]);
@@ -231,8 +231,8 @@ fn calls_of_a_command_with_their_errors() {
     assert!(reads > 10, "{reads}");
 }
 
-/// Both halves of fork are one call, and a call has the name of the table that it was made by: in a 64-bit program that
-/// makes 32-bit calls, in a 32-bit program, and in recordings.
+/// Both returns of fork are one call, and a call has the name of its table: in a 64-bit program that makes 32-bit
+/// calls, in a 32-bit program, and in recordings.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn calls_count_once_and_have_the_names_of_their_abi() {
@@ -262,7 +262,8 @@ fn calls_count_once_and_have_the_names_of_their_abi() {
     }
 }
 
-/// A thread that is not the first calls exec, and has the number of the first one afterwards: no unit has it run on.
+/// A thread that is not the main thread calls exec and takes the main thread's id: no unit shows a call that
+/// continues.
 #[test]
 fn a_thread_that_calls_exec_is_in_no_call_afterwards() {
     needs!(traced());
@@ -283,7 +284,7 @@ fn a_thread_that_calls_exec_is_in_no_call_afterwards() {
     let calls = of("syscalls");
     assert!(rows(&calls, "Under way").is_empty(), "{calls}");
     let execs = rows(&calls, "Calls").iter().find(|row| row["call"] == "execve").expect("an exec");
-    // Of the load and of its thread; folders of PATH that lack the program are errors.
+    // The load and its thread; lookups in PATH folders without the program are errors.
     let succeeded = execs["calls"].as_u64().zip(execs["errors"].as_u64().or(Some(0))).map(|(all, errors)| all - errors);
     assert!(succeeded == Some(2) && execs["total_ns"].as_u64() > Some(0), "{execs}");
     let tasks = of("task-state");
@@ -302,11 +303,11 @@ fn calls_are_told_with_their_strings() {
     let paths = [from.to_str().expect("text"), to.to_str().expect("text")];
     let log = answer(&["trace", "-e", event, "--", "mv", "-T", paths[0], paths[1]]);
     let said: Vec<&str> = rows(&log, "Log").iter().filter_map(|row| row["text"].as_str()).collect();
-    // One that is longer than 239 bytes is cut.
+    // Paths longer than 239 bytes are truncated.
     let cut = format!("{}...", &paths[1][..239]);
     let is_told = |line: &&str| line.contains(&format!("{:?}", paths[0])) && line.contains(&format!("{cut:?}"));
     assert!(said.iter().any(is_told), "{said:?}");
-    // A recording has them as the kernel's own text, which perf prints, too.
+    // A recording has them in the kernel's text, which perf prints as well.
     let file = dir.path().join("x.data");
     let mut record = program();
     record.args(["record", "-e", event, "-o"]).arg(&file).args(["--", "mv", "-T", paths[1], paths[0]]);
@@ -337,13 +338,14 @@ fn memory_that_is_kept_is_found_to_the_byte() {
     let kept = survivors.iter().find(|row| row["bytes"] == 777_700);
     assert!(kept.is_some_and(|row| row["objects"] == 100), "{survivors:?}");
     assert!(!survivors.iter().any(|row| row["bytes"] == 666_600), "{survivors:?}");
-    // The probes are gone with the session; those of others may be there.
+    // The probes are removed with the session; others may exist.
     let probes = ["/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"];
     let lists = probes.iter().filter_map(|file| std::fs::read_to_string(file).ok());
     assert!(!lists.into_iter().any(|list| list.contains(&group)), "probes are left");
 }
 
-/// What calls operator new, which has no frame, is named by frame pointers, and before a cache that does not grow.
+/// The caller of operator new, which has no frame, is named by frame pointers, and is listed before a cache that does
+/// not grow.
 #[test]
 fn whoever_takes_memory_by_new_is_named() {
     needs!(traced(), has(Nature::Uprobes));
@@ -357,7 +359,7 @@ fn whoever_takes_memory_by_new_is_named() {
     let mut compiler = Command::new("c++");
     compiler.args(["-O1", "-fno-omit-frame-pointer", "-o"]).args([&path, &code]);
     if !compiler.status().is_ok_and(|status| status.success()) {
-        return skipped("there is no C++ compiler");
+        return skipped("no C++ compiler");
     }
     let mut command = program();
     command.args(["kmemleak", "--batch", "--format", "json", "--"]).arg(&path);
@@ -375,7 +377,7 @@ fn whoever_takes_memory_by_new_is_named() {
     assert!((0.6 * whole..1.2 * whole).contains(&rate), "{rate} of {whole}");
 }
 
-/// Without frame pointers stacks are broken, which is said; by DWARF a unit has them whole.
+/// Without frame pointers stacks are broken, and a note reports it; with DWARF a unit has complete stacks.
 #[test]
 fn stacks_of_a_unit_are_taken_as_it_is_told() {
     needs!(allowed());
@@ -394,7 +396,7 @@ fn stacks_of_a_unit_are_taken_as_it_is_told() {
     assert!(share > 80.0 && !notes.contains("frame pointers"), "{share}: {notes}");
     let (_, notes) = of("dwarf,64");
     assert!(notes.contains("longer than their copy"), "{notes}");
-    // Where no program may walk them, tables are refused, and not silently something else.
+    // Without the right to load BPF programs, tables are rejected instead of silently replaced.
     let wrong = program().args(["offcpu", "--call-graph", "tables", "--batch"]).output().expect("runs");
     let said = String::from_utf8_lossy(&wrong.stderr);
     assert!(said.contains("--call-graph tables") && said.contains("--call-graph dwarf takes"), "{said}");
@@ -421,7 +423,7 @@ fn pages_that_are_touched() {
         .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
     let answer: Value = serde_json::from_str(line).expect("json");
     let faults: u64 = rows(&answer, "By stack").iter().filter_map(|row| row["faults"].as_u64()).sum();
-    // With huge pages a fault brings two megabytes.
+    // With huge pages, one fault maps two megabytes.
     assert!(faults > 32, "{faults}");
 }
 
@@ -441,7 +443,7 @@ fn who_writes_to_an_address() {
         return skipped(String::from_utf8_lossy(&output.stderr).trim());
     }
     let answer: Value = serde_json::from_slice(&output.stdout).expect("json");
-    // How many depends on who else is here.
+    // The number depends on other load.
     let hits: u64 = rows(&answer, "Hits").iter().filter_map(|row| row["hits"].as_u64()).sum();
     assert!(hits > 0, "{hits}");
     let values = rows(&answer, "Values");
@@ -460,12 +462,12 @@ fn counts_rates_and_windows() {
     let counted: u64 = rows(&windows, "Events").iter().filter_map(|row| row["windows"].as_u64()).sum();
     assert!(counted > 50, "{counted}");
     let profile = answer(&["profile", "-F", "99", "--duration", "1"]);
-    // How many depends on who else is here.
+    // The number depends on other load.
     let samples: u64 = rows(&profile, "Functions").iter().filter_map(|row| row["samples"].as_u64()).sum();
     assert!(samples > 0, "{profile}");
 }
 
-/// Answers of all intervals.
+/// Returns the answers of all intervals.
 fn answers(args: &[&str]) -> Vec<Value> {
     let output = program().args(args).args(["--batch", "--format", "json"]).output().expect("runs");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -473,16 +475,16 @@ fn answers(args: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
 }
 
-/// A figure of the scheduler's own account of a thread, in nanoseconds: what it ran, and what it waited.
+/// A value of a thread's schedstat in nanoseconds: run time or wait time.
 fn account(tid: &str, place: usize) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).expect("the scheduler's account");
     text.split(' ').nth(place).and_then(|ns| ns.parse().ok()).expect("nanoseconds")
 }
 
-/// A unit's answer, with the least and the most by which an account grew in the time that the answer is of.
+/// Returns a unit's answer, with the minimum and maximum growth of a value over the time that the answer covers.
 fn beside_account(account: impl Fn() -> f64 + Sync, answer: impl FnOnce() -> Value) -> (Value, [f64; 2]) {
     let ended = AtomicBool::new(false);
-    // The account at every moment, since nobody knows beforehand when the unit begins.
+    // Poll the value all the time, because the start of the unit is not known beforehand.
     let (one, list) = std::thread::scope(|scope| {
         let poll = scope.spawn(|| {
             let mut list = vec![(monotonic_ns(), account())];
@@ -502,8 +504,8 @@ fn beside_account(account: impl Fn() -> f64 + Sync, answer: impl FnOnce() -> Val
     (one, [before(until) - after(since), after(until) - before(since)])
 }
 
-/// Some kernels pass the tracepoint of switches over when an idle CPU gets work: the three that go by switches say what
-/// the scheduler's own account of a thread says, whether its CPU idles between or not.
+/// Some kernels omit the switch tracepoint when an idle CPU gets work: the three units based on switches must match
+/// the thread's schedstat, whether or not its CPU idles in between.
 #[test]
 fn a_thread_of_known_duty() {
     needs!(traced());
@@ -515,7 +517,7 @@ fn a_thread_of_known_duty() {
         let (one, [least, most]) = beside_account(ran, || answer(&[unit, "--duration", "1.5", "--tid", &tid]));
         let row = &rows(&one, "Tasks")[0];
         let got = row[figure].as_f64().expect("a time");
-        // The account of who runs is as old as the last tick, and leaves out what a hypervisor took.
+        // The schedstat of a running thread is as old as the last tick, and excludes steal time.
         let tick = 10e6;
         let (least, most) = (least - tick, 1.05 * most + tick);
         assert!((least..=most).contains(&got), "{unit}: {got} is not from {least} to {most}: {row}");
@@ -523,13 +525,13 @@ fn a_thread_of_known_duty() {
     drop(running);
 }
 
-/// What one CPU alone tells of a task that another has meanwhile lasts until it is back: a thread that is moved to and
-/// fro has not waited longer, by any choice of CPUs, than the scheduler's own account of it says.
+/// With a subset of the CPUs, the state of a task on another CPU is known only when it returns: a thread that moves
+/// between CPUs must not have waited longer than its schedstat shows.
 #[test]
 fn a_thread_that_moves_has_waited_no_longer_than_it_did() {
     needs!(traced());
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return skipped("there is one CPU");
+        return skipped("only one CPU");
     }
     let spinners: Vec<Running> = (0..2).map(|_| run_load("spin")).collect();
     let mut running = Running(load("move").stdout(Stdio::piped()).spawn().expect("starts"));
@@ -551,7 +553,7 @@ fn a_thread_that_moves_has_waited_no_longer_than_it_did() {
     drop((running, spinners));
 }
 
-/// Counters of a target that has not run yet have not shared anything.
+/// Counters of a target that has not run yet were not multiplexed.
 #[test]
 fn a_target_that_sleeps_shares_no_counters() {
     needs!(traced());
@@ -564,14 +566,14 @@ fn a_target_that_sleeps_shares_no_counters() {
     assert!(panel["title"] == "Events" && panel.get("note").is_none(), "{panel}");
 }
 
-/// What was blocked before anybody looked is told by /proc: where it sleeps, and which call it is in.
+/// For tasks blocked since before the start, /proc provides the stack and the system call.
 #[test]
 fn what_blocked_before_is_under_way() {
     needs!(traced());
     let mut reads = Running(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts"));
     let sleeps = Running(Command::new("sleep").arg("60").spawn().expect("starts"));
     let pids = [&reads, &sleeps].map(|running| u64::from(running.0.id()));
-    // Until both are where they stay.
+    // Wait until both block in their final call.
     let at = |pid: u64| std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
     until("both wait", || {
         at(pids[0]).starts_with(&format!("{} 0x0 ", libc_number("read")))
@@ -581,14 +583,14 @@ fn what_blocked_before_is_under_way() {
     let one = answer(&["offcpu", "--duration", "0.5"]);
     let panels = one["panels"].as_array().expect("panels");
     let under_way = panels.iter().find(|panel| panel["title"] == "Under way").expect("a panel");
-    // Nothing has ended their waits for as long as we look.
+    // Their waits do not end during the measurement.
     let idle = under_way["rest"]["rows"].as_array().expect("rows");
     for (pid, ends) in pids.iter().zip(["read", "clock_nanosleep"]) {
         let row = idle.iter().find(|row| tid(row) == Some(*pid)).expect("who sleeps");
         assert!(row["since"] == "since before" && row["stack"].as_str().is_some_and(|s| s.ends_with(ends)), "{row}");
     }
     assert!(under_way["rest"]["sum"]["stack"].as_str().is_some_and(|words| words.starts_with("waiting for work: ")));
-    // Their sleep is part of all time asleep.
+    // Their sleep is part of the total sleep time.
     let blocked = panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel");
     let shares = blocked["rows"].as_array().expect("rows").iter().chain([&blocked["rest"]["sum"]]);
     let sum: f64 = shares.filter_map(|row| row["share_pct"].as_f64()).sum();
@@ -598,15 +600,15 @@ fn what_blocked_before_is_under_way() {
     let call =
         |pid: u64| calls.iter().find(|row| tid(row) == Some(pid)).map(|row| row["call"].as_str().expect("a call"));
     assert_eq!(pids.map(call), [Some("read"), Some("clock_nanosleep")]);
-    // Also where it is all that is asked about, and nothing happens.
+    // Also if it is the only target and nothing happens.
     let one = answer(&["syscalls", "--duration", "0.5", "-p", &pids[1].to_string()]);
     let row = &rows(&one, "Under way")[0];
     assert_eq!((tid(row), row["call"].as_str()), (Some(pids[1]), Some("clock_nanosleep")));
     drop(reads.0.stdin.take());
 }
 
-/// A thread that waits for a lock does not wait for work: another thread of its program ends the wait, however long
-/// that one sleeps or writes to the disk meanwhile. A thread that naps by a timer does.
+/// A thread that waits for a lock does not wait for work: another thread of its program ends the wait, even if that
+/// thread sleeps or writes to the disk meanwhile. A timer sleep is waiting for work.
 #[test]
 fn a_wait_for_a_lock_is_no_wait_for_work() {
     needs!(traced());
@@ -664,14 +666,14 @@ fn libc_number(call: &str) -> i32 {
     }
 }
 
-/// Our own threads are in no figure: neither of the running machine, nor of what we recorded.
+/// Our own threads are in no figure, neither live nor in recordings.
 #[test]
 fn nothing_of_ours_is_in_a_units_figures() {
     needs!(traced());
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("sched.data").display().to_string();
     let events = "sched:sched_switch,sched:sched_wakeup";
-    // What a command of ours says, and its number.
+    // Output and process id of a command of ours.
     let ran = |words: &[&str]| {
         let running = program().args(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
         let pid = u64::from(running.id());
@@ -685,7 +687,7 @@ fn nothing_of_ours_is_in_a_units_figures() {
             let pid = if recorded { recorder } else { own };
             let one: Value = serde_json::from_slice(&text).unwrap_or_else(|why| panic!("{unit}: {why}"));
             for panel in one["panels"].as_array().expect("panels") {
-                // Who ran while others waited did so, whoever it is.
+                // Tasks that ran while others waited are listed, including ours.
                 let title = panel["title"].as_str().expect("a title");
                 let list = panel["rows"].as_array().into_iter().flatten().filter(|_| !title.starts_with("Ran while"));
                 let ours = list.filter(|row| {
@@ -699,7 +701,7 @@ fn nothing_of_ours_is_in_a_units_figures() {
     }
 }
 
-/// Counted or sampled, from the first interval on: a rate is the count by the time that it spans, and both are true.
+/// Counted or sampled, from the first interval on: a rate is the count divided by its interval, and both are correct.
 #[test]
 fn a_source_of_known_rate() {
     needs!(traced());
@@ -710,7 +712,7 @@ fn a_source_of_known_rate() {
         let mut running =
             Running(load("rate").env("PERFPROF_LOAD_TO", &said).stdout(Stdio::null()).spawn().expect("starts"));
         until("the load begins", || said.exists());
-        // The harness runs it on a thread of its name.
+        // The test harness names the thread.
         let event = "syscalls:sys_enter_getppid/comm==\"units::the_load\"/";
         let begun = Instant::now();
         let list = answers(&[args, &["-e", event, "-i", "0.7", "--duration", "2"]].concat());
@@ -723,7 +725,7 @@ fn a_source_of_known_rate() {
             .filter_map(|line| line.split_once(' '))
             .filter_map(|(before, after)| before.parse().ok().zip(after.parse().ok()))
             .collect();
-        // Two of 0.7 s and the rest.
+        // Two of 0.7 s, and the remainder.
         assert_eq!(list.len(), 3, "{args:?}");
         let spans: Vec<(u64, u64)> = list
             .iter()
@@ -731,12 +733,12 @@ fn a_source_of_known_rate() {
             .collect();
         assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "{spans:?}");
         let all = spans[2].1 - spans[0].0;
-        // Counters are as they were read last, which a busy machine puts off.
+        // Counters are from their last read, which a busy machine delays.
         let most = if args[0] == "trace" { 2_000_000_000 } else { took };
         assert!((2_000_000_000..=most).contains(&all), "{args:?} covers {all} ns");
         for (one, (since, until)) in list.iter().zip(&spans) {
             let inside = |(before, after): &&(u64, u64)| since <= before && after <= until;
-            // A reader may be put aside between a reading and its look at the clock.
+            // The load may be preempted between the call and its timestamp.
             let near = |(before, after): &&(u64, u64)| *since <= after + 50_000_000 && *before <= until + 50_000_000;
             let (least, most) = (hits.iter().filter(inside).count() as f64, hits.iter().filter(near).count() as f64);
             let seconds = (until - since) as f64 / 1e9;
@@ -759,7 +761,7 @@ fn one_report_of_a_given_time() {
             .iter()
             .map(|one| one["until_ns"].as_u64().expect("until") - one["since_ns"].as_u64().expect("since"))
             .collect();
-        // Counters are as they were read last, which a busy machine puts off.
+        // Counters are from their last read, which a busy machine delays.
         let most = if unit.len() > 1 { begun.elapsed().as_nanos() as u64 } else { 1_200_000_000 };
         assert!(spans.len() == 1 && (1_200_000_000..=most).contains(&spans[0]), "{unit:?}: {spans:?}");
     }
@@ -768,7 +770,7 @@ fn one_report_of_a_given_time() {
 #[test]
 fn what_this_machine_lacks_is_said() {
     needs!(traced());
-    // Which of these are there depends on the machine; either way it is an answer or a reason.
+    // The machine determines which of these exist; either way the result is an answer or a reason.
     for unit in ["kvm-exit", "kvmmmu", "ldlat-loads", "ldlat-stores", "llcstat", "tlbstat"] {
         let output = program().args([unit, "--batch", "--duration", "0.3"]).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -776,7 +778,8 @@ fn what_this_machine_lacks_is_said() {
     }
 }
 
-/// Units among the events: what ran between two events, what was missing there, and who waited, in one order of time.
+/// Units among events: the functions that ran between two events, the gaps, and the waiting tasks, in one order of
+/// time.
 #[test]
 fn what_happened_between_two_events() {
     needs!(traced());
@@ -799,7 +802,7 @@ fn what_happened_between_two_events() {
     let answer: Value = serde_json::from_str(line).expect("json");
     let slow = rows(&answer, "Slowest");
     assert!(slow[0]["ns"].as_u64().is_some_and(|ns| ns >= 300_000_000), "{slow:?}");
-    // The slowest is the one with the spin in it: nearly all that was there meanwhile is that function.
+    // The slowest pair contains the spin: nearly all samples in it are of that function.
     let meanwhile = rows(&answer, "Meanwhile");
     let of = |event: &str, part: &str| -> u64 {
         let ours = |row: &Value| row["task"].as_str().is_some_and(|task| task.starts_with("units::the_load"));
@@ -831,7 +834,7 @@ fn events_units_and_samples_in_one_order_of_time() {
         "syscalls:sys_enter_getppid,syscalls:sys_enter_getpgid,page-faults,task-state,profile",
         "-F",
         "499",
-        // 3,000 faults come at once, and who reads them waits for a CPU as all do.
+        // 3,000 faults come at once, and the reader competes for a CPU.
         "-m",
         "2048",
     ]);
@@ -850,12 +853,12 @@ fn events_units_and_samples_in_one_order_of_time() {
     };
     assert_eq!((hits("syscalls:sys_enter_getppid"), hits("syscalls:sys_enter_getpgid")), (6, 6), "{}", told());
     assert!(hits("page-faults") >= 3000 && hits("profile") >= 20 && hits("task-state") >= 6, "{}", told());
-    // The last sleep is told with how long it was.
+    // The last sleep is listed with its length.
     let log = rows(&answer, "Log");
     let slept = log.iter().any(|row| {
         row["event"] == "task-state" && row["text"].as_str().is_some_and(|text| text.starts_with("slept (S) for 5."))
     });
     assert!(slept, "{log:?}");
     let tids: std::collections::BTreeSet<i64> = log.iter().filter_map(|row| row["tid"].as_i64()).collect();
-    assert!(tids.len() <= 3, "only of the command and its threads: {tids:?}");
+    assert!(tids.len() <= 3, "events of other threads: {tids:?}");
 }

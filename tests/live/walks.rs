@@ -1,4 +1,4 @@
-//! Stacks that the kernel walks by tables, of programs whose only right chains are known.
+//! Kernel-side stack walks by unwind tables, of programs whose correct call chains are known.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use perfprof_tui::kernel::walk::Walker;
 use crate::common::process::Running;
 use crate::common::{allowed, environment, installed, program, run, skipped};
 
-/// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a
-/// file, or a signal's handler; for so many seconds of CPU time, that a busy machine takes no samples away, and so many
-/// times at least.
+/// Twenty nested functions with frames of different sizes, 600 kB in main, and below them work, file reads or a signal
+/// handler. It runs for a number of seconds of CPU time, so that other load costs no samples, and at least a number of
+/// rounds.
 const CHAIN: &str = r#"
 #include <fcntl.h>
 #include <signal.h>
@@ -73,7 +73,7 @@ fn stage() -> Option<Stage> {
 }
 
 impl Stage {
-    /// The chain's recording of so many seconds of its processor time.
+    /// Records the chain for a number of seconds of CPU time.
     fn record(&self, mode: &str, what: &str, seconds: u32, more: &[&str]) -> PathBuf {
         let file = self.dir.path().join(format!("{mode}-{what}.data"));
         let mut record = program();
@@ -83,7 +83,7 @@ impl Stage {
     }
 }
 
-/// The stacks of a recording by perf, leaf first, in their order of time.
+/// The stacks of a recording from perf, leaf first, in order of time.
 fn stacks(file: &Path) -> Vec<Vec<String>> {
     let mut script = Command::new("perf");
     script.args(["script", "--no-inline", "-F", "time,ip,sym", "-i"]).arg(file).stdin(Stdio::null());
@@ -93,15 +93,16 @@ fn stacks(file: &Path) -> Vec<Vec<String>> {
     text.split("\n\n").filter(|block| !block.trim().is_empty()).map(one).collect()
 }
 
-/// The later half of the stacks with one of these functions: what is sampled before the tables are there has frame
-/// pointers only, and beside a load they come late.
+/// The second half of the stacks with one of these functions.
+///
+/// Early samples have frame pointers only, because the tables are not loaded yet, which takes longer under load.
 fn later(file: &Path, leaf: &str) -> Vec<Vec<String>> {
     let mut with = stacks(file);
     with.retain(|stack| stack.iter().any(|name| name == leaf));
     with.split_off(with.len() / 2)
 }
 
-/// Of the later stacks with one of these functions, how many there are and how many have all callers up to the start.
+/// Returns the number of later stacks with one of these functions, and how many of them are complete up to the start.
 fn complete(file: &Path, leaf: &str) -> (usize, usize) {
     let own: Vec<String> = (0..=20).map(|i| format!("f{i}")).chain(["main".to_owned()]).collect();
     let with = later(file, leaf);
@@ -126,8 +127,8 @@ fn a_program_without_frame_pointers_has_whole_stacks() {
     nearly_all(complete(&stage.record("tables", "w", 2, &[]), "work"), "work");
 }
 
-/// Tables are there within a millisecond or two of the first sample: not only when rings are read, by which time such a
-/// program has ended.
+/// Tables are loaded within a millisecond or two of the first sample, not when the ring buffers are read: such a
+/// program has ended by then.
 #[test]
 fn programs_of_some_milliseconds_have_their_callers() {
     let Some(stage) = stage() else { return };
@@ -143,7 +144,7 @@ fn programs_of_some_milliseconds_have_their_callers() {
     assert!(with.len() > 100 && whole * 2 > with.len(), "{whole} of {}", with.len());
 }
 
-/// Who writes first after a ring was full tells what was lost, and that may be the program that walks.
+/// The first writer after a full ring buffer reports the loss, which may be the BPF program.
 #[test]
 fn perf_reads_what_is_left_where_a_ring_was_full() {
     let Some(stage) = stage() else { return };
@@ -153,14 +154,14 @@ fn perf_reads_what_is_left_where_a_ring_was_full() {
     run(record.arg(&file).args(["--call-graph", "tables", "--"]).arg(&stage.chain).args(["r", "1"]));
     let dump = run(Command::new("perf").args(["report", "-D", "-i"]).arg(&file).stdin(Stdio::null()));
     assert!(String::from_utf8_lossy(&dump.stdout).contains("PERF_RECORD_LOST"), "nothing was lost");
-    // It says so, and calls it a success.
+    // perf warns and exits with 0.
     let report = run(Command::new("perf").args(["report", "--stdio", "-i"]).arg(&file).stdin(Stdio::null()));
     let said = String::from_utf8_lossy(&report.stderr);
     assert!(!said.contains("failed to process"), "{said}");
 }
 
-/// A function without a row, whose frame pointer leads to a caller that is nowhere: each of its samples has a reason to
-/// ask for tables.
+/// A function without a table row, whose frame pointer leads to an invalid caller: each of its samples has a reason to
+/// request tables.
 #[cfg(target_arch = "x86_64")]
 const NOWHERE: &str = r#"
 __asm__(".text\n.globl nowhere\n.type nowhere,@function\nnowhere:\npush %rbp\nmov %rdi,%rbp\nmov $0xd0000000,%eax\n"
@@ -180,7 +181,7 @@ fn who_always_has_a_reason_asks_for_tables_less_and_less_often() {
     let mut record = program();
     record.args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "--call-graph", "tables", "-o"]).arg(&file);
     let mut record = record.arg("--").arg(&nowhere).spawn().expect("runs");
-    // How often who reads what is asked woke up, for as long as it is there.
+    // How often the thread that reads the requests woke up during its lifetime.
     let mut woken = 0;
     while record.try_wait().expect("waited for").is_none() {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", record.id())).into_iter().flatten().flatten();
@@ -203,8 +204,8 @@ fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
     nearly_all(complete(&stage.record("tables", "s", 2, &[]), "handler"), "signal handlers");
 }
 
-/// A program of 32 bits: start calls outer, which calls inner, which counts; all of them have frames. It ends by itself
-/// when its processor time is over.
+/// A 32-bit program: start calls outer, which calls inner, which counts; all of them have frames. It ends when its CPU
+/// time is over.
 const NARROW: &str = r#"
 .globl _start
 _start: xor %ebp, %ebp
@@ -226,7 +227,7 @@ count: dec %ecx
   ret
 "#;
 
-/// No table leads through code of 32 bits; frame pointers do, as they do without tables.
+/// Tables do not cover 32-bit code; frame pointers work as they do without tables.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
@@ -240,10 +241,10 @@ fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
         let mut record = program();
         record.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "--call-graph", mode, "-o"]).arg(&file);
         let limited = format!("ulimit -t 2; exec {}", path("narrow").display());
-        // Its end is a signal's, when its time is over.
+        // The CPU limit ends it with a signal.
         let _ = record.args(["--", "sh", "-c", &limited]).output().expect("runs");
         let stacks = later(&file, "again");
-        // As perf names return addresses: what stands behind a call.
+        // perf names return addresses, after the calls.
         let own = ["count", "again", "outer"].map(str::to_owned);
         let whole = stacks.iter().filter(|stack| stack.ends_with(&own)).count();
         println!("{mode}: {whole} of {} stacks", stacks.len());
@@ -254,8 +255,8 @@ fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
     assert!(all > 100 && by_tables * 100 >= all * 95, "{by_tables} of {all}");
 }
 
-/// Processes have other numbers in a PID namespace of their own than in the kernel: stacks are walked by tables there,
-/// too, programs compare the numbers that hold there, and who is outside is told as that.
+/// Processes have other ids in a PID namespace than in the kernel: stacks are still walked by tables, filters compare
+/// ids of the namespace, and processes outside it are shown as such.
 #[test]
 fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
     let Some(stage) = stage() else { return };
@@ -299,26 +300,27 @@ fn tables_and_filters_hold_in_a_pid_namespace_of_its_own() {
     assert!(matches!(&*filtered, [(comm, n)] if comm == "chain" && *n > 100), "{filtered:?}");
 }
 
-/// A filter's program decides first, and what it lets through is walked.
+/// The filter runs first, and passing samples are walked.
 #[test]
 fn a_filter_and_tables_work_together() {
     let Some(stage) = stage() else { return };
     let file = stage.record("tables", "w", 2, &["--filter", "comm == chain"]);
     nearly_all(complete(&file, "work"), "with a filter");
     let file = stage.record("tables", "w", 1, &["--filter", "comm == nobody"]);
-    assert!(stacks(&file).is_empty(), "nothing is let through");
+    assert!(stacks(&file).is_empty(), "samples passed the filter");
 }
 
-/// Processes come and go faster than tables are made; what stays has its stacks.
+/// Processes start and end faster than tables are built; a process that stays has its stacks.
 #[test]
 fn a_storm_of_processes_breaks_nothing() {
     let Some(stage) = stage() else { return };
     let (all, whole) = complete(&stage.record("tables", "v", 3, &["-a"]), "f20");
-    println!("beside a storm: {whole} of {all} stacks are complete");
+    println!("during a storm: {whole} of {all} stacks are complete");
     assert!(all > 100 && whole * 100 >= all * 95, "{whole} of {all}");
 }
 
-/// Who may load no program has frame pointers by auto, and is told how to get the other; by name it is refused.
+/// Without the right to load BPF programs, auto uses frame pointers and names the remedy; an explicit request is
+/// rejected.
 #[test]
 fn without_rights_there_are_frame_pointers_and_the_remedy() {
     needs!(allowed(), installed("setpriv"));
@@ -330,7 +332,7 @@ fn without_rights_there_are_frame_pointers_and_the_remedy() {
     }
     let said = |mode: &str| {
         let mut command = Command::new("setpriv");
-        // All that sampling wants, and no CAP_BPF.
+        // All capabilities for sampling, without CAP_BPF.
         let caps = "-all,+perfmon,+syslog,+dac_override";
         command
             .args(["--bounding-set", caps, "--inh-caps", caps, "--ambient-caps", caps, "--reuid", "65534"])
@@ -348,7 +350,7 @@ fn without_rights_there_are_frame_pointers_and_the_remedy() {
     assert!(!taken && words.contains("cannot be loaded") && words.contains("--call-graph fp"), "{words}");
 }
 
-/// The verifier gives up at 1,000,000 instructions; what it takes differs much from kernel to kernel.
+/// The verifier gives up at 1,000,000 instructions; its count differs considerably between kernels.
 #[test]
 fn the_verifier_has_little_work() {
     needs!(allowed());

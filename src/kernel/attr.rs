@@ -1,9 +1,9 @@
-//! `struct perf_event_attr` as plain fields, with its byte form for the system call and for
-//! perf.data. Layout: `include/uapi/linux/perf_event.h`, perf_event_open(2).
+//! `struct perf_event_attr` as plain fields, and its byte form for the system call and for perf.data. Layout:
+//! `include/uapi/linux/perf_event.h`, perf_event_open(2).
 
 use perf_event_open_sys::bindings as b;
 
-/// Attr size that every perf since 4.8 opens (`PERF_ATTR_SIZE_VER5`); newer fields stay unused.
+/// The attr size that every perf since 4.8 reads (`PERF_ATTR_SIZE_VER5`). Newer fields stay unused.
 pub(crate) const FILE_SIZE: usize = b::PERF_ATTR_SIZE_VER5 as usize;
 /// The smallest size that ever existed (`PERF_ATTR_SIZE_VER0`).
 pub(crate) const MIN_SIZE: usize = b::PERF_ATTR_SIZE_VER0 as usize;
@@ -20,12 +20,12 @@ pub(crate) const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
 pub(crate) const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
 pub(crate) const SW_BPF_OUTPUT: u64 = b::PERF_COUNT_SW_BPF_OUTPUT as u64;
 
-/// The two kinds of software events that are no clocks.
+/// The kinds of software events that are not clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SwKind {
-    /// Faults, of programs and of the kernel.
+    /// Page faults, alignment faults and emulation faults, in programs and in the kernel.
     Fault,
-    /// Switches of tasks and of their CPUs, which the kernel does.
+    /// Context switches, CPU migrations and cgroup switches, which happen in the kernel.
     Switch,
 }
 
@@ -67,11 +67,11 @@ pub(crate) mod branch {
     pub(crate) const NO_CYCLES: u64 = 1 << 15;
 }
 
-/// The registers that unwinding needs: all general ones, as perf asks for them
-/// (arch/x86/include/uapi/asm/perf_regs.h, arch/arm64 likewise).
+/// The registers that unwinding needs: all general-purpose ones, the same set that perf requests
+/// (arch/x86/include/uapi/asm/perf_regs.h, and the header of arch/arm64).
 pub(crate) const REGS_USER: u64 = if cfg!(target_arch = "aarch64") { (1 << 33) - 1 } else { 0xff_0fff };
 
-/// The register that holds a leaf function's caller, where calls do not push it: x30.
+/// The link register (x30), which holds a leaf function's return address where calls do not push it.
 pub(crate) const REGS_LINK: u64 = if cfg!(target_arch = "aarch64") { 1 << 30 } else { 0 };
 
 /// `PERF_FORMAT_*` bits of `read_format`.
@@ -83,7 +83,7 @@ pub(crate) mod read_format {
     pub(crate) const LOST: u64 = 1 << 4;
 }
 
-/// One bit of the flag word of `struct perf_event_attr` (perf_event_open(2)), by its place there.
+/// A bit of the flag word of `struct perf_event_attr` (perf_event_open(2)), by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the kernel's names, see perf_event_open(2)")]
@@ -123,24 +123,24 @@ pub enum Flag {
     DeferOutput = 39,
 }
 
-/// An event's kernel configuration. Field names follow the header; unions are one field each.
+/// An event's kernel configuration. Field names follow the header; each union is one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attr {
-    /// `type`: a `PERF_TYPE_*`, or the number that sysfs has for a PMU.
+    /// `type`: a `PERF_TYPE_*`, or a PMU's number in sysfs.
     pub kind: u32,
-    /// The event among those of its type: a `PERF_COUNT_*`, a tracepoint's id, or the PMU's own bits.
+    /// The event within its type: a `PERF_COUNT_*`, a tracepoint's id, or the PMU's own bits.
     pub config: u64,
     /// `sample_freq` in Hz with [`Flag::Freq`], else `sample_period` in units of the event.
     pub period_or_freq: u64,
-    /// `PERF_SAMPLE_*` bits: the fields that a sample has (see [`sample`]).
+    /// `PERF_SAMPLE_*` bits: the fields of a sample (see [`sample`]).
     pub sample_type: u64,
-    /// `PERF_FORMAT_*` bits: what is read beside a count.
+    /// `PERF_FORMAT_*` bits: the values that are read in addition to the count.
     pub read_format: u64,
     /// The flag word; see [`Flag`]. `precise_ip` is bits 15 and 16.
     pub flags: u64,
-    /// Bytes with [`Flag::Watermark`], else a number of samples.
+    /// `wakeup_watermark` in bytes with [`Flag::Watermark`], else `wakeup_events` in samples.
     pub wakeup: u32,
-    /// `HW_BREAKPOINT_*` bits (1 reads, 2 writes, 4 execution); 0 for all but breakpoints.
+    /// `HW_BREAKPOINT_*` bits (1 reads, 2 writes, 4 execution); 0 for other events.
     pub bp_type: u32,
     /// Also `bp_addr`.
     pub config1: u64,
@@ -148,17 +148,17 @@ pub struct Attr {
     pub config2: u64,
     /// `PERF_SAMPLE_BRANCH_*` bits; 0 without branches.
     pub branch_sample_type: u64,
-    /// User registers that a sample has, a bit each as the architecture's asm/perf_regs.h numbers them.
+    /// User registers of a sample: one bit each, numbered as in the architecture's asm/perf_regs.h.
     pub regs_user: u64,
-    /// Bytes of the user stack that a sample has, a multiple of 8; 0 for none.
+    /// Bytes of user stack in a sample, a multiple of 8; 0 for none.
     pub stack_user: u32,
-    /// The clock of times, as clock_gettime(2) has it; meant with [`Flag::UseClockid`] only.
+    /// The clock of timestamps, by its number in clock_gettime(2). Valid only with [`Flag::UseClockid`].
     pub clockid: i32,
-    /// Registers at the interrupt, in the bits of [`Attr::regs_user`].
+    /// Registers at the interrupt, with the same bits as [`Attr::regs_user`].
     pub regs_intr: u64,
     /// Bytes in the AUX area after which the reader is woken.
     pub aux_watermark: u32,
-    /// Addresses that a call chain has at most; 0 for the sysctl `perf_event_max_stack`.
+    /// The maximum length of a call chain; 0 for the sysctl `perf_event_max_stack`.
     pub max_stack: u16,
 }
 
@@ -173,12 +173,12 @@ impl Attr {
         self.flags = if on { self.flags | bit } else { self.flags & !bit };
     }
 
-    /// True if it never has samples, and is there for other records.
+    /// Returns whether the event never samples and only carries other records.
     pub(crate) fn is_dummy(&self) -> bool {
         self.kind == TYPE_SOFTWARE && self.config == SW_DUMMY
     }
 
-    /// What a software event counts of which all that count it have their samples at once; `None` for others.
+    /// Returns the kind of a software event that hits all of its counters at the same moment; `None` for others.
     pub(crate) fn shared(&self) -> Option<SwKind> {
         use SwKind::{Fault, Switch};
         let counted = u32::try_from(self.config).ok().filter(|_| self.kind == TYPE_SOFTWARE)?;
@@ -205,11 +205,11 @@ impl Attr {
     }
 }
 
-/// The byte form of an attr, by the place of each field there.
+/// Generates the byte form of an attr from the offset of each field.
 macro_rules! byte_form {
     ($($field:ident: $type:ty = $at:literal,)+) => {
         impl Attr {
-            /// The byte form, [`FILE_SIZE`] long, little endian as the machines we run on.
+            /// Returns the byte form: [`FILE_SIZE`] bytes, little-endian like the machines we run on.
             pub(crate) fn encode(&self) -> [u8; FILE_SIZE] {
                 let mut out = [0; FILE_SIZE];
                 let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -218,8 +218,8 @@ macro_rules! byte_form {
                 out
             }
 
-            /// Reads an attr of either byte order and of any size from [`MIN_SIZE`] up; bytes that a short one lacks
-            /// count as zero, bytes past what we know are ignored. `None` when shorter than that.
+            /// Reads an attr of either byte order and of any size from [`MIN_SIZE`] up. Bytes that a short attr lacks
+            /// count as zero; bytes past the known fields are ignored. Returns `None` for less than [`MIN_SIZE`].
             pub(crate) fn decode(bytes: &[u8], big: bool) -> Option<Self> {
                 if bytes.len() < MIN_SIZE {
                     return None;
@@ -232,7 +232,7 @@ macro_rules! byte_form {
                     if big { from.iter().fold(0, shift) } else { from.iter().rev().fold(0, shift) }
                 };
                 let attr = Self { $($field: number($at, size_of::<$type>()) as $type),+ };
-                // Bit fields count from the other end on a big-endian machine.
+                // Big-endian machines number bit fields from the other end.
                 Some(Self { flags: if big { attr.flags.reverse_bits() } else { attr.flags }, ..attr })
             }
         }

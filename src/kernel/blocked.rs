@@ -1,33 +1,33 @@
-//! Threads that are blocked, by /proc: in which state, in which function of the kernel and in which system call
-//! (proc_pid_stat(5), proc_pid_wchan(5), proc_pid_syscall(5)).
+//! Blocked threads from /proc: their state, kernel function and system call (proc_pid_stat(5), proc_pid_wchan(5),
+//! proc_pid_syscall(5)).
 
 use std::fs;
 
 use super::procfs;
 
-/// A thread that has no CPU and does not want one.
+/// A thread that is neither running nor runnable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedThread {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     pub(crate) comm: Vec<u8>,
-    /// `S`, `D`, `I`…, as `ps` has it.
+    /// The state letter, as `ps` prints it: `S`, `D`, `I`…
     pub(crate) state: char,
     pub(crate) is_of_kernel: bool,
-    /// The CPU that it had last.
+    /// The CPU that it last ran on.
     pub(crate) cpu: u32,
-    /// The function of the kernel that it sleeps in; empty where that is not told to this user.
+    /// The kernel function that it sleeps in; empty where this user may not see it.
     pub(crate) place: String,
-    /// The system call that it is in, with its first two arguments, where that is told.
+    /// The system call that it is in, with its first two arguments, where the kernel shows them.
     pub(crate) call: Option<(i64, [u64; 2])>,
-    /// Whether it runs a 32-bit program, as far as its call tells.
+    /// Whether it runs a 32-bit program, as far as its system call reveals that.
     pub(crate) is_32_bit: bool,
 }
 
 /// `PF_KTHREAD` of include/linux/sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// The blocked threads of all processes, or the first of very many.
+/// Returns the blocked threads of all processes, looking at no more than `most` threads.
 pub(crate) fn threads(most: usize) -> Vec<BlockedThread> {
     let all =
         procfs::processes().into_iter().flat_map(|pid| procfs::threads(pid).into_iter().map(move |tid| (pid, tid)));
@@ -49,7 +49,8 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
     Some(BlockedThread { pid, tid, comm, state, is_of_kernel, cpu, place, call, is_32_bit })
 }
 
-/// Name, state, flags and last CPU of a line of /proc/PID/stat: the name may hold anything, parentheses too.
+/// Parses name, state, flags and last CPU from a line of /proc/PID/stat. The name may contain any byte, including
+/// parentheses.
 fn stat(line: &[u8]) -> Option<(Vec<u8>, char, u64, u32)> {
     let (from, until) = (line.iter().position(|b| *b == b'(')?, line.iter().rposition(|b| *b == b')')?);
     let comm = line.get(from + 1..until)?.to_vec();
@@ -57,11 +58,11 @@ fn stat(line: &[u8]) -> Option<(Vec<u8>, char, u64, u32)> {
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let flags = fields.nth(5)?.parse().ok()?;
-    // Fields 9 and 39 of the line, whose third is the state.
+    // Fields 9 and 39 of the line; the state is field 3.
     Some((comm, state, flags, fields.nth(29)?.parse().ok()?))
 }
 
-/// The number of a system call and its first arguments; none where the thread is in none, or runs.
+/// Parses the number and the first arguments of a system call; `None` for a thread in user code or on a CPU.
 fn call(line: &str) -> Option<(i64, [u64; 2])> {
     let mut words = line.split_ascii_whitespace();
     let number = words.next()?.parse().ok().filter(|number| *number >= 0)?;
@@ -69,8 +70,8 @@ fn call(line: &str) -> Option<(i64, [u64; 2])> {
     Some((number, [argument()?, argument()?]))
 }
 
-/// True if the stack pointer and the program counter, with which the line ends, lie in the lowest four gigabytes: the
-/// stack of a 64-bit program does not.
+/// Returns whether the stack pointer and the program counter, the last words of the line, lie below 4 GiB. The stack of
+/// a 64-bit program does not.
 fn is_32_bit(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace().skip(7);
     let mut is_low = || {

@@ -1,5 +1,5 @@
-//! BPF programs that decide whether an event's sample is taken: loaded from instructions made in this
-//! process, their parameters in a mapped array, so that changing them is a store (bpf(2)).
+//! BPF programs that decide whether an event's sample is taken (bpf(2)). They are loaded from instructions generated in
+//! this process. Their parameters are in a mapped array, so that changing them is a plain store.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -8,20 +8,20 @@ use rustix::io::Errno;
 
 use super::bpf_calls::{self, CALL, Code, EXIT, LD_MAP, LoadError, MOV_K, MOV_X, MappedValue, ProgramType, op};
 
-/// Parameters that one program may have.
+/// The maximum number of parameters of a program.
 pub(crate) const MAX_CONSTANTS: usize = 255;
-/// Bytes of a bank: programs read one of two, so that a change is seen whole or not at all.
+/// Bytes of a bank. Programs read one of two banks, so that a change is seen whole or not at all.
 pub(crate) const BANK: usize = 8 * (MAX_CONSTANTS + 1);
-/// The offset of the banks, behind the number of the one that is read.
+/// The offset of the banks, after the number of the active one.
 pub(crate) const BANKS_AT: usize = 8;
 const VALUE_SIZE: usize = 4096 * 2;
 
 /// A program that is not loaded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// As the kernel takes them: opcode, registers, offset, immediate.
+    /// Instructions in the kernel's encoding: opcode, registers, offset, immediate.
     pub(crate) instructions: Vec<u64>,
-    /// Where the two halves of the parameters' address begin.
+    /// The index of the two instructions that load the address of the parameters.
     pub(crate) map_at: usize,
     pub(crate) constants: Vec<u64>,
 }
@@ -34,15 +34,15 @@ pub struct LoadedProgram {
     parameters: MappedValue,
 }
 
-/// The helper that goes on with another program (bpf-helpers(7)).
+/// The helper that jumps to another program (bpf-helpers(7)).
 const TAIL_CALL: i32 = 12;
 
-/// Instructions with which every program ends: return 1.
+/// The last instructions of every program: return 1.
 pub(crate) const YES: [u64; 2] = [op(MOV_K, 0, 0, 0, 1), op(EXIT, 0, 0, 0, 0)];
 
 impl LoadedProgram {
-    /// Loads a program (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). Where it takes the sample, the program that an
-    /// array of programs has first goes on in its place; the context is in r6.
+    /// Loads a program (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). With `next`, an accepted sample jumps to the first
+    /// program of that program array. r6 holds the context.
     pub(crate) fn new(program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {
         let parameters = MappedValue::new(VALUE_SIZE)?;
         store(&parameters, &program.constants);
@@ -54,7 +54,7 @@ impl LoadedProgram {
         }
         if let (Some(next), true) = (next, code.ends_with(&YES)) {
             code.truncate(code.len() - YES.len());
-            // An array that is empty has the call return.
+            // The call returns if the array is empty.
             code.extend([op(MOV_X, 1, 6, 0, 0), op(LD_MAP, 2, 0, 0, next.as_raw_fd()), 0, op(MOV_K, 3, 0, 0, 0)]);
             code.push(op(CALL, 0, 0, 0, TAIL_CALL));
             code.extend(YES);
@@ -64,7 +64,7 @@ impl LoadedProgram {
         Ok(Self { fd, parameters })
     }
 
-    /// Gives it other parameters, from the next sample on: fills the bank that is not read, then has it read.
+    /// Replaces the parameters from the next sample on: fills the inactive bank, then activates it.
     pub(crate) fn store(&self, constants: &[u64]) {
         store(&self.parameters, constants);
     }

@@ -1,4 +1,4 @@
-//! The calls of bpf(2): maps, arrays that are mapped, types and programs.
+//! The calls of bpf(2): maps, mapped arrays, BTF and programs.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -17,25 +17,25 @@ const OBJ_GET_INFO_BY_FD: i64 = 15;
 const BTF_LOAD: i64 = 18;
 const F_MMAPABLE: u32 = 1 << 10;
 
-/// Types of maps.
+/// Map types.
 pub(crate) const ARRAY: u32 = 2;
 pub(crate) const PROG_ARRAY: u32 = 3;
 pub(crate) const PERF_EVENT_ARRAY: u32 = 4;
 pub(crate) const ARRAY_OF_MAPS: u32 = 12;
 
-// Instructions that more than one kind of program has (Documentation/bpf/standardization/instruction-set.rst).
+// Instructions that several kinds of program use (Documentation/bpf/standardization/instruction-set.rst).
 pub(crate) const MOV_K: u64 = 0xb7;
 pub(crate) const MOV_X: u64 = 0xbf;
 pub(crate) const LD_MAP: u64 = 0x18 | 1 << 12;
 pub(crate) const CALL: u64 = 0x85;
 pub(crate) const EXIT: u64 = 0x95;
 
-/// An instruction: what it does, to which register, from which, and its two numbers.
+/// Encodes an instruction from its opcode, destination and source register, offset and immediate.
 pub(crate) const fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
     code | to << 8 | from << 12 | (offset as u16 as u64) << 16 | (value as u32 as u64) << 32
 }
 
-/// `union bpf_attr`, by words.
+/// `union bpf_attr` as 32-bit words.
 #[derive(Default)]
 struct Attr([u32; 32]);
 
@@ -57,10 +57,9 @@ impl Attr {
         self
     }
 
-    /// The call's result.
     fn call(&mut self, command: i64) -> Result<i32, Errno> {
-        // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length; what its
-        // pointers lead to is held by the callers in this file until the call is over.
+        // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length. The callers in this file keep
+        // the targets of its pointers alive until the call returns.
         let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of_val(&self.0)) };
         match i32::try_from(result) {
             Ok(result) if result >= 0 => Ok(result),
@@ -70,12 +69,12 @@ impl Attr {
 
     fn make(&mut self, command: i64) -> Result<OwnedFd, Errno> {
         let fd = self.call(command)?;
-        // SAFETY: the commands that this is used with return a descriptor, which is new and nobody else's.
+        // SAFETY: the commands that this function serves return a new descriptor, which has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
-/// A map to be made; sizes in bytes.
+/// The description of a map; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MapKind {
     pub(crate) kind: u32,
@@ -85,24 +84,24 @@ pub(crate) struct MapKind {
     pub(crate) flags: u32,
 }
 
-/// Makes a map; one of maps is told what those are like by one of them.
+/// Creates a map. A map of maps takes its inner maps' layout from `inner`.
 pub(crate) fn map(of: &MapKind, inner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
     let inner = inner.map_or(0, |fd| fd.as_raw_fd() as u32);
     Attr::of(&[of.kind, of.key, of.value, of.entries, of.flags, inner]).make(MAP_CREATE)
 }
 
-/// Puts an element into a map with keys of four bytes and values of 16 at most.
+/// Stores an element in a map with keys of 4 bytes and values of at most 16 bytes.
 pub(crate) fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), Errno> {
     let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
     attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
 }
 
-/// Takes an element out of such a map.
+/// Deletes an element of such a map.
 pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
 }
 
-/// An array of one value that is mapped: what is stored there is what programs read.
+/// A memory-mapped array with a single value, through which programs read what we store.
 #[derive(Debug)]
 pub(crate) struct MappedValue {
     fd: OwnedFd,
@@ -110,7 +109,7 @@ pub(crate) struct MappedValue {
 }
 
 impl MappedValue {
-    /// One of so many bytes, all of them 0.
+    /// Creates a value of `size` bytes, all of them 0.
     pub(crate) fn new(size: usize) -> Result<Self, Errno> {
         let fd = map(&MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }, None)?;
         // The kernel rounds the array's only value up to whole pages.
@@ -123,7 +122,7 @@ impl MappedValue {
         self.fd.as_fd()
     }
 
-    /// One of its words of eight bytes.
+    /// Returns the `i`-th word of eight bytes.
     pub(crate) fn word(&self, i: usize) -> &AtomicU64 {
         self.value.word(8 * i)
     }
@@ -133,7 +132,7 @@ impl MappedValue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
     pub errno: Errno,
-    /// The verifier's last words.
+    /// The last line of the verifier's log.
     pub log: String,
 }
 
@@ -151,7 +150,7 @@ pub(crate) enum ProgramType {
     Sample = 7,
 }
 
-/// A program's instructions, and the types of its functions where some are called back.
+/// A program's instructions, and the types of its functions where it has callbacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code<'a> {
     pub(crate) runs: ProgramType,
@@ -160,19 +159,19 @@ pub(crate) struct Code<'a> {
     pub(crate) types: Option<Types<'a>>,
 }
 
-/// BTF, and for each function where it begins and which type it has (`struct bpf_func_info`).
+/// BTF, and the start and type of each function (`struct bpf_func_info`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Types<'a> {
     pub(crate) btf: BorrowedFd<'a>,
     pub(crate) functions: &'a [[u32; 2]],
 }
 
-/// Has the kernel take types in.
+/// Loads BTF into the kernel.
 pub(crate) fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     Attr::default().point(0, bytes.as_ptr()).with(4, bytes.len() as u32).make(BTF_LOAD)
 }
 
-/// Loads a program for events; what the verifier refuses comes with its last words.
+/// Loads a program for events. The error has the last line of the verifier's log.
 pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     let attr = || {
         let mut attr = Attr::of(&[code.runs as u32, code.instructions.len() as u32])
@@ -186,8 +185,8 @@ pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     };
     attr().make(PROG_LOAD).map_err(|errno| {
         let mut log = vec![0u8; 256 << 10];
-        // The whole log is longer where it gives up late; what does not fit in is left out by newer kernels, and
-        // the call fails either way.
+        // A verifier that rejects a program late writes a longer log. Newer kernels truncate it; the call fails either
+        // way.
         let _ = attr().with(6, 1).with(7, log.len() as u32).point(8, log.as_mut_ptr()).make(PROG_LOAD);
         let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
         let text = String::from_utf8_lossy(&log[..end]).into_owned();
@@ -196,9 +195,9 @@ pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     })
 }
 
-/// Instructions of a program that the verifier looked at; 0 before Linux 5.16.
+/// Returns the number of instructions that the verifier processed; 0 before Linux 5.16.
 pub(crate) fn verified(program: BorrowedFd<'_>) -> Result<u32, Errno> {
-    // `struct bpf_prog_info`, by words.
+    // `struct bpf_prog_info` as 32-bit words.
     let mut info = [0u32; 64];
     let words = [program.as_raw_fd() as u32, size_of_val(&info) as u32];
     Attr::of(&words).point(2, info.as_mut_ptr()).call(OBJ_GET_INFO_BY_FD)?;

@@ -1,11 +1,11 @@
-//! The fields of the running kernel's types: BPF Type Format (Documentation/bpf/btf.rst), read by name, so that fields
-//! may move from one kernel to the next.
+//! The fields of the running kernel's types, from its BPF Type Format (Documentation/bpf/btf.rst). Fields are looked up
+//! by name, because their offsets differ between kernels.
 
 use std::fs;
 
 const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
-/// Structures inside structures inside structures: more is damage.
+/// The maximum nesting of structures; deeper BTF is damaged.
 const MAX_DEPTH: usize = 16;
 
 mod kind {
@@ -32,33 +32,33 @@ mod kind {
 #[derive(Debug)]
 pub struct Btf {
     bytes: Vec<u8>,
-    /// Where each type stands; the first is void.
+    /// The offset of each type; the first is void.
     types: Vec<usize>,
     strings: std::ops::Range<usize>,
 }
 
-/// The reason why a field cannot be found, in words.
+/// The reason why a field cannot be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
-    /// No file to be read; what reading it said.
+    /// The kernel has no BTF file, or it cannot be read; with the error of reading it.
     #[error("this kernel does not describe its types ({VMLINUX}: {0})")]
     Absent(String),
-    /// No BTF, or one that is cut off.
+    /// The bytes are not BTF, or truncated.
     #[error("the description of the kernel's types is damaged")]
     Damaged,
-    /// A type or a member that is not there, as in C: `rq.nr_running`.
+    /// A type or a member that does not exist, spelled as in C: `rq.nr_running`.
     #[error("this kernel has no {0}")]
     NoField(String),
 }
 
 impl Btf {
-    /// The running kernel's.
+    /// Reads the types of the running kernel.
     pub fn system() -> Result<Self, BtfError> {
         let bytes = fs::read(VMLINUX).map_err(|error| BtfError::Absent(error.to_string()))?;
         Self::parse(bytes).ok_or(BtfError::Damaged)
     }
 
-    /// Reads a description; `None` when it is none, or cut off.
+    /// Parses BTF; returns `None` if it is damaged or truncated.
     pub fn parse(bytes: Vec<u8>) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);
         if u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
@@ -102,7 +102,7 @@ impl Btf {
         self.types.get(id as usize).filter(|at| **at > 0).map_or(0, |at| self.word(at + 4) >> 24 & 0x1f)
     }
 
-    /// The offset in bytes of a field that is reached through structures inside structures.
+    /// Returns the offset in bytes of a field that is nested in structures.
     pub fn offset(&self, of: &str, path: &[&str]) -> Result<u32, BtfError> {
         let missing = || BtfError::NoField(format!("{of}.{}", path.join(".")));
         let is_it = |id: &u32| {
@@ -119,7 +119,7 @@ impl Btf {
         Ok(offset)
     }
 
-    /// The parameters of a function with their types, in order.
+    /// Returns the parameters of a function with their types, in order.
     pub fn parameters(&self, function: &str) -> Option<Vec<(String, u32)>> {
         let is_it = |id: &u32| {
             self.kind(*id) == kind::FUNC && self.name(self.word(self.types[*id as usize])) == function.as_bytes()
@@ -132,7 +132,7 @@ impl Btf {
         Some((0..n).map(one).map(|(name, of)| (self.text(self.word(name)), self.word(of))).collect())
     }
 
-    /// A type in C, as far as it matters for people, and in the kernel's words for fetches.
+    /// Returns a type as simplified C, and as the type name that probe arguments use.
     pub fn describe(&self, id: u32) -> (String, String) {
         let inner = self.resolve(id);
         let at = self.types.get(inner as usize).copied().unwrap_or_default();
@@ -155,7 +155,7 @@ impl Btf {
         }
     }
 
-    /// Follows members from a type: the offsets to go, one for each pointer, and the type that is there.
+    /// Follows members from a type. Returns one offset for each pointer to dereference, and the type at the end.
     pub fn follow(&self, id: u32, path: &[&str]) -> Result<(Vec<u32>, u32), BtfError> {
         let (mut offsets, mut id) = (Vec::<u32>::new(), id);
         for name in path {
@@ -178,7 +178,7 @@ impl Btf {
         String::from_utf8_lossy(self.name(name)).into_owned()
     }
 
-    /// A member's offset in bits and its type; those of structures without a name are members, too.
+    /// Returns a member's offset in bits and its type. Members of anonymous structures count, too.
     fn member(&self, id: u32, name: &str, depth: usize) -> Option<(u32, u32)> {
         let id = self.resolve(id);
         if depth > MAX_DEPTH || !matches!(self.kind(id), kind::STRUCT | kind::UNION) {
@@ -204,7 +204,7 @@ impl Btf {
         None
     }
 
-    /// The type behind its other names.
+    /// Resolves typedefs and qualifiers to the underlying type.
     fn resolve(&self, mut id: u32) -> u32 {
         for _ in 0..MAX_DEPTH {
             match self.kind(id) {
@@ -224,7 +224,7 @@ mod tests {
     use crate::damage;
     use proptest::prelude::*;
 
-    /// Two structures, the first inside the second in one without a name.
+    /// Two structures: the second contains the first through an anonymous structure.
     fn small() -> Vec<u8> {
         let names = b"\0inner\0outer\0x\0y\0in\0";
         let mut types: Vec<u32> = Vec::new();
@@ -250,11 +250,11 @@ mod tests {
         assert!(btf.offset("nobody", &["x"]).is_err());
     }
 
-    /// A structure in one without a name whose place is as large as a number gets.
+    /// A structure inside an anonymous one whose offset has the largest possible value.
     #[test]
     fn places_beyond_all_numbers_are_none() {
         let mut bytes = small();
-        // The offsets of `in` and of what it is in.
+        // The offset of `in`, and that of the structure that contains it.
         for at in [24 + 4 * 14, 24 + 4 * 26] {
             bytes[at..at + 4].fill(0xff);
         }

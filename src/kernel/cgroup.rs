@@ -1,5 +1,5 @@
-//! Cgroups: the directories of their trees, that of perf events (the v1 perf_event tree where there is one, else v2)
-//! and the others; and which of them a process is in.
+//! Cgroups: their mounted hierarchies and the groups of a process. Perf events use the v1 perf_event hierarchy if it is
+//! mounted, else v2.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// The mount point of the tree that perf events are confined by (cgroups(7), proc_pid_mountinfo(5)).
+/// Returns the mount point of the hierarchy that perf events are attached to (cgroups(7), proc_pid_mountinfo(5)).
 pub fn tree() -> Option<PathBuf> {
     tree_in(&fs::read_to_string("/proc/self/mountinfo").ok()?)
 }
 
-/// The trees that are mounted, as (kind, options, where).
+/// Returns the mounted hierarchies as (file system type, options, mount point).
 fn mounts(mountinfo: &str) -> impl Iterator<Item = (&str, &str, &str)> + Clone {
     let of_line = |line| {
         let (left, right): (&str, &str) = str::split_once(line, " - ")?;
@@ -33,8 +33,8 @@ fn tree_in(mountinfo: &str) -> Option<PathBuf> {
     mounts.clone().find_map(v1).or_else(|| mounts.clone().find_map(v2))
 }
 
-/// All trees in which somebody's groups may be, that of perf events first; of v1 those by which runtimes and systemd
-/// group processes.
+/// Returns all hierarchies in which groups may be named, that of perf events first. Of v1 these are the ones in which
+/// container runtimes and systemd group processes.
 pub fn trees() -> Vec<PathBuf> {
     std::fs::read_to_string("/proc/self/mountinfo").map(|text| trees_in(&text)).unwrap_or_default()
 }
@@ -53,8 +53,8 @@ fn trees_in(mountinfo: &str) -> Vec<PathBuf> {
     list
 }
 
-/// The cgroups of a process, by the trees in which it is not at the root: v2's first, then systemd's, then those of
-/// controllers (cgroups(7)).
+/// Returns the cgroups of a process in the hierarchies in which it is not at the root: v2's first, then systemd's, then
+/// those of controllers (cgroups(7)).
 pub fn of_process(pid: i32) -> Vec<String> {
     groups_in(&String::from_utf8_lossy(&super::procfs::cgroups(pid)))
 }
@@ -69,7 +69,7 @@ fn groups_in(text: &str) -> Vec<String> {
             _ if controllers.split(',').any(|one| one == "cpu") => 2,
             _ => 3,
         };
-        // A directory that is gone, and what lies outside a namespace, are marked so.
+        // The kernel marks deleted directories, and shows paths outside the cgroup namespace with `..`.
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         (!path.trim_matches(['/', '.']).is_empty()).then_some((rank, path))
     });
@@ -79,7 +79,7 @@ fn groups_in(text: &str) -> Vec<String> {
     list.into_iter().map(|(_, path)| path.to_owned()).filter(|path| seen.insert(path.clone())).collect()
 }
 
-/// True if there are groups besides the root in the tree that samples are told by.
+/// Returns whether the hierarchy of perf events has groups below its root.
 pub fn has_groups() -> bool {
     tree().is_some_and(|root| has_below(&root))
 }
@@ -88,13 +88,13 @@ fn has_below(root: &Path) -> bool {
     folders(root).next().is_some()
 }
 
-/// The folders in a folder.
+/// Returns the subdirectories of a directory.
 fn folders(dir: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
     let all = fs::read_dir(dir).into_iter().flatten().flatten();
     all.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
-/// The first process of a group, or of one below.
+/// Returns the first process of a group or of its descendants.
 pub fn first_process(dir: &Path) -> Option<i32> {
     let mut todo = vec![dir.to_owned()];
     while let Some(dir) = todo.pop() {
@@ -107,7 +107,7 @@ pub fn first_process(dir: &Path) -> Option<i32> {
     None
 }
 
-/// The groups of the tree whose path below its root matches, each as (name, directory).
+/// Returns the groups of a hierarchy whose path below its root matches, as (name, directory).
 pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     let mut todo = vec![root.to_owned()];
@@ -122,7 +122,7 @@ pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, Pat
     found
 }
 
-/// All groups of a tree but its root, in the order of their paths. A directory without others in it has two links, as
+/// Returns all groups below a hierarchy's root, sorted by path. A directory with two links has no subdirectories, like
 /// on other file systems, and is not read.
 pub fn below(root: &Path) -> Vec<(String, PathBuf)> {
     use std::os::unix::fs::MetadataExt;
@@ -145,11 +145,11 @@ pub fn below(root: &Path) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// More groups are not told of at the start; those that samples are of come with their records.
+/// The maximum number of groups listed at the start. Groups with samples are also reported by their own records.
 const MAX_GROUPS: usize = 20_000;
 
-/// The groups that there are, as the kernel names them in `PERF_RECORD_CGROUP`: the id, which is the
-/// directory's inode number, and the path below the root of the tree.
+/// Returns the existing groups as the kernel names them in `PERF_RECORD_CGROUP`: the id, which is the directory's inode
+/// number, and the path below the root of the hierarchy.
 pub fn known() -> Vec<(u64, String)> {
     use std::os::unix::fs::MetadataExt;
     let Some(root) = tree() else { return Vec::new() };

@@ -1,8 +1,8 @@
-//! CPU lists as the kernel prints them (`0-3,32`) and which CPUs are online.
+//! CPU lists as the kernel prints them (`0-3,32`), and the CPUs that are online.
 
 use std::io;
 
-/// Parses `0-3,8,10-11`. The error is the piece that is no CPU number or range.
+/// Parses `0-3,8,10-11`. The error is the part that is not a CPU number or range.
 pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     let mut cpus = Vec::new();
     for piece in text.trim().split(',').map(str::trim).filter(|p| !p.is_empty()) {
@@ -17,7 +17,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     Ok(cpus)
 }
 
-/// The shortest form of a sorted list: `0-3,32`.
+/// Formats a sorted list in its shortest form: `0-3,32`.
 pub(crate) fn format_list(cpus: &[u32]) -> String {
     let mut out = String::new();
     let mut rest = cpus;
@@ -38,10 +38,10 @@ pub(crate) fn format_list(cpus: &[u32]) -> String {
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const STAT: &str = "/proc/stat";
 
-/// The CPUs that are online now: those that /sys lists, else those of /proc/stat, else those that may run this thread.
+/// Returns the CPUs that are online now, from /sys, else from /proc/stat, else from the affinity of this thread.
 ///
 /// # Errors
-/// When none of the three is there.
+/// When none of the three sources is available.
 pub fn online() -> io::Result<Vec<u32>> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let some = |cpus: Vec<u32>| (!cpus.is_empty()).then_some(cpus);
@@ -51,20 +51,20 @@ pub fn online() -> io::Result<Vec<u32>> {
     found.ok_or_else(|| io::Error::other(format!("neither {ONLINE} nor {STAT} lists CPUs")))
 }
 
-/// The CPUs that have a line in /proc/stat, which are those that are online (proc_stat(5)).
+/// Returns the CPUs with a line in /proc/stat, which are the online ones (proc_stat(5)).
 fn of_stat(text: &str) -> Vec<u32> {
     let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
     text.lines().filter_map(number).collect()
 }
 
-/// The CPUs that may run this thread.
+/// Returns the CPUs that this thread may run on.
 fn allowed() -> Vec<u32> {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
     let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
     cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
-/// The number of CPUs that the machine could have, for perf.data's NRCPUS.
+/// Returns the number of CPUs that the machine can have, for perf.data's NRCPUS.
 pub(crate) fn possible() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let listed = parse_list(&text).map_or(0, |cpus| cpus.len());

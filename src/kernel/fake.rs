@@ -1,4 +1,4 @@
-//! A scripted kernel: every open can be answered by an errno, so each becomes a unit test.
+//! A scripted kernel for unit tests: it can fail any open with any errno.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::sys::{Counts, Errno, Ioctl, Sys};
 /// Decides an open from (attr, pid, cpu).
 pub(crate) type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
 
-/// A kernel that answers by script and remembers what was asked.
+/// A kernel that answers by script and logs its calls.
 pub(crate) struct FakeSys {
     script: Script,
     max_pages: usize,
@@ -22,7 +22,7 @@ pub(crate) struct FakeSys {
     budget: Mutex<usize>,
     filters: Result<(), Errno>,
     programs: LoadError,
-    /// What events have come to, where they hit.
+    /// The count of every event, if `flooded`.
     hits: Option<AtomicU64>,
     pub(crate) log: std::sync::Arc<Mutex<Vec<String>>>,
 }
@@ -40,31 +40,31 @@ impl FakeSys {
         }
     }
 
-    /// Rings of more data pages than this are refused with EPERM, as by the mlock limit.
+    /// Refuses rings of more data pages than this with EPERM, like the mlock limit.
     pub(crate) fn max_pages(mut self, pages: usize) -> Self {
         self.max_pages = pages;
         self
     }
 
-    /// All rings together, as the kernel counts a user's.
+    /// Limits the pages of all rings together, like the kernel's limit for a user.
     pub(crate) fn budget(mut self, pages: usize) -> Self {
         self.budget = Mutex::new(pages);
         self
     }
 
-    /// Filters are answered by this errno.
+    /// Fails filters with this errno.
     pub(crate) fn refuse_filters(mut self, errno: Errno) -> Self {
         self.filters = Err(errno);
         self
     }
 
-    /// Programs are answered by this.
+    /// Fails programs with this error.
     pub(crate) fn refuse_programs(mut self, error: LoadError) -> Self {
         self.programs = error;
         self
     }
 
-    /// From each reading to the next every event hits a thousand million times.
+    /// Makes every event hit a billion times between two reads.
     pub(crate) fn flooded(mut self) -> Self {
         self.hits = Some(AtomicU64::new(0));
         self

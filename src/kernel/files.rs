@@ -1,5 +1,5 @@
-//! Files that are written: whole under their name or not there at all, and never by way of a link that somebody
-//! planted.
+//! Output files: each appears complete under its name or not at all, and is never written through a link that another
+//! user planted.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,44 +17,43 @@ use rustix::stdio::{stdin, stdout};
 
 use super::privilege;
 
-/// Readable by the user alone: recordings hold what the profiled processes do.
+/// Mode of files that only the user may read: recordings reveal what the profiled processes do.
 pub(crate) const PRIVATE: u32 = 0o600;
 
-/// Opens a file that the user named, to be written at once: emptied, or at its end.
+/// Opens a file that the user named for writing in place, either truncated or at its end.
 pub(crate) fn open_named(path: &Path, append: bool) -> io::Result<File> {
     let how = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
     let how = how | if append { OFlags::APPEND } else { OFlags::TRUNC };
     Ok(openat(CWD, path, how, Mode::from_raw_mode(0o644))?.into())
 }
 
-/// A file on its way to its name. Dropped before it is committed, it leaves nothing behind.
+/// A file that appears under its name when it is committed. Dropped before that, it leaves nothing behind.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// `None` where the name is a device's or a pipe's: they are written as they are.
+    /// `None` where the name is a device or a pipe, which are written directly.
     place: Option<Place>,
 }
 
-/// The place where a file is to stand: names in a folder that is held open, so that nobody leads us elsewhere
-/// meanwhile.
+/// The destination of a file: names in a directory that is held open, so that a changed path cannot redirect the write.
 #[derive(Debug)]
 struct Place {
     folder: OwnedFd,
     name: OsString,
-    /// The name that the user gave, which a link may have led on to another.
+    /// The name that the user gave; differs from `name` if it is a link.
     asked: OsString,
     temporary: OsString,
-    /// The temporary file as the user can find it.
+    /// The path of the temporary file, for messages.
     shown: PathBuf,
 }
 
 impl NewFile {
-    /// Begins a file that the user named, for this user only.
+    /// Creates a file that the user named, readable by this user only.
     pub fn create(target: &Path) -> io::Result<Self> {
         Self::with_mode(target, PRIVATE)
     }
 
-    /// A new file with a mode, less the umask.
+    /// Creates a file with a mode, less the umask.
     pub(crate) fn with_mode(target: &Path, mode: u32) -> io::Result<Self> {
         let name_of = |path: &Path| path.file_name().map(OsStr::to_owned).ok_or(Errno::INVAL);
         let asked = name_of(target)?;
@@ -98,12 +97,12 @@ impl NewFile {
         Err(Errno::EXIST.into())
     }
 
-    /// Puts the file in its place, whatever was there. When that fails, the error names where the data is.
+    /// Moves the file to its name, replacing what is there. If that fails, the error says where the data is.
     pub(crate) fn commit(&mut self) -> io::Result<()> {
         self.put(false)
     }
 
-    /// Commits the file; what was there stays as NAME.old.
+    /// Commits the file; the previous one is kept as NAME.old.
     pub(crate) fn commit_beside_old(&mut self) -> io::Result<()> {
         self.put(true)
     }
@@ -116,7 +115,7 @@ impl NewFile {
             if keep_old && there.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()) {
                 let mut old = place.name.clone();
                 old.push(".old");
-                // At no moment there is none of the name, where the file system can have two change places.
+                // Where the file system can exchange two names, the name exists at every moment.
                 let (folder, swap) = (&place.folder, RenameFlags::EXCHANGE);
                 if renameat_with(folder, &place.temporary, folder, &place.name, swap).is_ok() {
                     return Ok(renameat(folder, &place.temporary, folder, &old)?);
@@ -128,14 +127,15 @@ impl NewFile {
         put().map_err(|error| io::Error::new(error.kind(), format!("{error}; it is kept as {}", place.shown.display())))
     }
 
-    /// Gives it another name in the same folder; the one that the user gave stays where its link leads.
+    /// Renames the file within its folder. A name equal to the one that the user gave keeps pointing to its link's
+    /// target.
     pub(crate) fn call(&mut self, name: &OsStr) {
         if let Some(place) = self.place.as_mut().filter(|place| place.asked != name) {
             place.name = name.to_owned();
         }
     }
 
-    /// Leaves what is there under its temporary name, and says which that is.
+    /// Keeps the temporary file, and returns its path.
     pub(crate) fn keep(&mut self) -> Option<PathBuf> {
         self.place.take().map(|place| place.shown)
     }
@@ -165,14 +165,14 @@ impl Drop for NewFile {
     }
 }
 
-/// The links that may lead from one to another, as the kernel has it (MAXSYMLINKS).
+/// The maximum number of links to follow, like the kernel's (MAXSYMLINKS).
 const MOST_LINKS: usize = 40;
 
-/// Returns where a link leads whose owner we trust; `None` for a name that is not a link. A file in the link's place
-/// would be on another file system than the user chose.
+/// Returns the target of a link whose owner we trust; `None` for a name that is not a link. Replacing the link by a
+/// file could put the data on another file system than the user chose.
 ///
 /// # Errors
-/// A link of another user could lead to any file that we may write.
+/// A link of another user, which could point to any file that we may write.
 fn followed(name: &Path) -> io::Result<Option<PathBuf>> {
     let meta = match std::fs::symlink_metadata(name) {
         Ok(meta) if meta.is_symlink() => meta,
@@ -185,12 +185,12 @@ fn followed(name: &Path) -> io::Result<Option<PathBuf>> {
     std::fs::read_link(name).map(Some)
 }
 
-/// True if a name is a device's, a pipe's or a descriptor's, by somebody whom we trust: what others planted is
-/// replaced as any file is.
+/// Returns whether a name is a device, a pipe or a descriptor of a trusted owner. Those of others are replaced like any
+/// file.
 fn is_written_directly(target: &Path) -> bool {
     let Ok(meta) = std::fs::symlink_metadata(target) else { return false };
     let above = target.parent().and_then(|above| above.canonicalize().ok());
-    // /dev/stdout leads to a descriptor, whatever that is; a file in their place would be everybody's loss.
+    // /dev/stdout is a link to a descriptor of any kind; replacing it would break it for every process.
     if above.is_some_and(|above| above == Path::new("/dev") || above.starts_with("/proc")) {
         return true;
     }
@@ -202,12 +202,12 @@ fn is_written_directly(target: &Path) -> bool {
     special && trusted().contains(&meta.uid())
 }
 
-/// True if standard input is a pipe.
+/// Returns whether standard input is a pipe.
 pub(crate) fn stdin_is_pipe() -> bool {
     is_pipe(stdin())
 }
 
-/// True if standard output is one.
+/// Returns whether standard output is a pipe.
 pub(crate) fn stdout_is_pipe() -> bool {
     is_pipe(stdout())
 }
@@ -217,13 +217,13 @@ fn is_pipe(file: BorrowedFd<'_>) -> bool {
     stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Fifo)
 }
 
-/// Root, who we are, and who called sudo.
+/// Returns root, the effective user, and the user who called sudo.
 fn trusted() -> Vec<u32> {
     let caller = privilege::variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     [0, rustix::process::geteuid().as_raw()].into_iter().chain(caller).collect()
 }
 
-/// The folder of files of our own: below a base that the environment names, as the user's home.
+/// A directory of our own files, below a base directory from the environment, such as the user's home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPlace {
     pub(crate) base: PathBuf,
@@ -235,7 +235,7 @@ impl OwnPlace {
         Self { base: base.into(), below: below.into() }
     }
 
-    /// An XDG folder by the variable that names it, or by where it is in a home; `None` without either.
+    /// Returns an XDG directory from its variable, or from its default location in the home; `None` without either.
     pub(crate) fn of_user(variable: &str, in_home: &str, below: &str) -> Option<Self> {
         let own = privilege::directory(variable).map(|base| Self::new(base, below));
         own.or_else(|| privilege::directory("HOME").map(|home| Self::new(home, Path::new(in_home).join(below))))
@@ -245,8 +245,8 @@ impl OwnPlace {
         self.base.join(&self.below)
     }
 
-    /// Begins a file in it; folders that are missing are made. Nothing is written in a home that is not ours, as
-    /// it may be under sudo, and no link below it is followed.
+    /// Creates a file in the directory, and missing directories on the way. Does not write in a home of another user,
+    /// which HOME may be under sudo, and does not follow links below the home.
     pub(crate) fn create(&self, name: &str) -> io::Result<NewFile> {
         NewFile::begin(self.open()?, &self.path(), OsStr::new(name), PRIVATE)
     }
@@ -257,7 +257,7 @@ impl OwnPlace {
             let why = format!("{} belongs to another user: nothing is written there", path.display());
             Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
         };
-        // Who has a folder on the way could lead us anywhere.
+        // The owner of any directory on the path could redirect us.
         let there = |path: &Path| Some((path.to_owned(), std::fs::symlink_metadata(path).ok()?));
         if let Some((path, _)) =
             self.base.ancestors().filter_map(there).find(|(_, meta)| ![0, me].contains(&meta.uid()))
@@ -284,7 +284,7 @@ impl OwnPlace {
                 Err(errno) => return Err(io::Error::new(errno.kind(), format!("{}: {errno}", path.display()))),
             }
             folder = openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| {
-                let why = format!("{} is no folder (links are not followed there): {errno}", path.display());
+                let why = format!("{} is not a directory (links are not followed there): {errno}", path.display());
                 io::Error::new(errno.kind(), why)
             })?;
             if fstat(&folder)?.st_uid != me {
@@ -295,7 +295,7 @@ impl OwnPlace {
     }
 }
 
-/// The reason why a file could not be written, and the remedy.
+/// Returns why a file could not be written, and the remedy.
 pub(crate) fn unwritten(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
         _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => "; raise the limit with ulimit -n",
@@ -332,7 +332,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir(at("big")).expect("made");
-        // Relative to the link's own folder, by way of another link, to a file that is there or not.
+        // Relative to the link's own directory, through another link, to a file that does or does not exist.
         symlink("big/second", at("first")).expect("linked");
         symlink(at("big/p.data"), at("big/second")).expect("linked");
         for text in ["one", "two"] {
@@ -344,7 +344,7 @@ mod tests {
         }
         assert_eq!(listed(&at("big")), ["p.data", "p.data.old", "second"]);
         assert!(["first", "big/second"].iter().all(|name| at(name).is_symlink()));
-        // Parts of a series stand beside it under names of their own.
+        // Parts of a series are stored next to the link's target under their own names.
         let mut part = NewFile::create(&at("first")).expect("created");
         part.call(OsStr::new("first.1"));
         part.commit().expect("put");
@@ -365,7 +365,7 @@ mod tests {
         std::fs::write(&victim, "kept").expect("written");
         symlink(&victim, &target).expect("planted");
         std::os::unix::fs::lchown(&target, Some(12_345), None).expect("given away");
-        // A link of ours that leads to it is of no help.
+        // A link of our own that leads to it does not help.
         symlink(&target, &own).expect("linked");
         for name in [&target, &own] {
             let why = written(name).expect_err("not followed").to_string();
@@ -382,13 +382,13 @@ mod tests {
         std::fs::write(&victim, "kept").expect("written");
         let mut new = NewFile::create(&target).expect("created");
         new.write_all(b"new").expect("written");
-        // Planted while it is written, and where the old one goes.
+        // Links planted during the write, and where the old file goes.
         symlink(&victim, dir.path().join("perf.data.old")).expect("planted");
         new.commit_beside_old().expect("put");
         assert_eq!(std::fs::read_to_string(&victim).expect("there"), "kept");
         let meta = std::fs::symlink_metadata(&target).expect("there");
         assert!(meta.is_file() && meta.permissions().mode() & 0o777 == PRIVATE);
-        // An ordinary file stays beside it, in place of the link that was there.
+        // The previous ordinary file is kept, in place of the planted link.
         let mut next = NewFile::create(&target).expect("created");
         next.write_all(b"next").expect("written");
         next.commit_beside_old().expect("put");
@@ -411,7 +411,7 @@ mod tests {
         let kept = new.keep().expect("kept");
         assert!(kept.display().to_string().contains("x.part-"), "{}", kept.display());
         assert_eq!(std::fs::read(&kept).expect("there"), b"part");
-        // A folder in its place: what was written is not lost, and the words say where it is.
+        // A directory in its place: the data is kept, and the message says where.
         let mut new = NewFile::create(&target).expect("created");
         std::fs::create_dir(&target).expect("made");
         let why = new.commit().expect_err("a folder is there").to_string();
@@ -434,7 +434,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        // A stranger's pipe is not where we write.
+        // A pipe of another user is not written.
         let pipe = dir.path().join("pipe");
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(CWD, &pipe, fifo, Mode::from_raw_mode(0o666), 0).expect("made");
@@ -449,10 +449,10 @@ mod tests {
         let (home, victim) = (dir.path().join("home"), dir.path().join("victim"));
         std::fs::create_dir_all(&victim).expect("made");
         let put = || OwnPlace::new(&home, ".config/perfprof-tui").create("filters.toml")?.commit();
-        // Nothing is there yet, not even the home.
+        // Nothing exists yet, not even the home.
         put().expect("written");
         assert_eq!(listed(&home.join(".config/perfprof-tui")), ["filters.toml"]);
-        // The last part, then one above it.
+        // The last component, then one above it.
         for part in [".config/perfprof-tui", ".config"] {
             std::fs::remove_dir_all(home.join(part)).expect("gone");
             symlink(&victim, home.join(part)).expect("planted");

@@ -1,16 +1,16 @@
-//! Files of /proc and /sys that are read again and again into the same buffers.
+//! Files of /proc and /sys that are read repeatedly into the same buffers.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// The folders of the files; tests have others.
+/// The root directories of the files; tests use others.
 #[derive(Clone, Debug)]
 pub struct Roots {
-    /// The place of procfs, `/proc` on the machine itself.
+    /// The procfs root: `/proc` on the machine itself.
     pub proc: PathBuf,
-    /// The place of sysfs, `/sys` on the machine itself.
+    /// The sysfs root: `/sys` on the machine itself.
     pub sys: PathBuf,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct ProcFile {
 }
 
 impl ProcFile {
-    /// A file of about so many bytes; larger ones are read whole as well.
+    /// Returns a file of about `size` bytes; larger ones are read whole as well.
     pub(crate) fn new(path: PathBuf, size: usize) -> Self {
         Self { path, file: None, buffer: vec![0; size.max(64)] }
     }
@@ -38,7 +38,7 @@ impl ProcFile {
         &self.path
     }
 
-    /// The whole content now. A file that cannot be read any more is opened anew the next time.
+    /// Returns the current content. After a failed read, the next call opens the file again.
     pub(crate) fn read(&mut self) -> io::Result<&[u8]> {
         match self.try_read() {
             Ok(used) => Ok(&self.buffer[..used]),
@@ -67,7 +67,7 @@ impl ProcFile {
     }
 }
 
-/// Ticks a second of /proc/stat's figures (sysconf(3), `_SC_CLK_TCK`).
+/// Returns the clock ticks per second of /proc/stat (sysconf(3), `_SC_CLK_TCK`).
 pub(crate) fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second().max(1)
 }

@@ -1,5 +1,5 @@
-//! Users whose rights to files are taken on for a moment: what they could not open stays closed, and the
-//! kernel itself decides that, with directories on the way, access lists and its security modules.
+//! Users whose file permissions are assumed for a moment, so that files that they could not open stay closed. The
+//! kernel itself checks: directories on the path, access lists and its security modules.
 
 use std::fs::Metadata;
 use std::io;
@@ -11,36 +11,36 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 use super::procfs;
 
-/// The user and the group that have nothing of their own (`/proc/sys/kernel/overflowuid`).
+/// The user and the group without files of their own (`/proc/sys/kernel/overflowuid`).
 const NOBODY: u32 = 65_534;
-/// The capabilities that pass over the permissions of files.
+/// The capabilities that bypass file permissions.
 const OVERRIDE: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
-/// A user with the groups that count for files.
+/// A user with the groups that count for file permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user that the kernel compares with the owner of a file.
+    /// The user id that the kernel compares with the owner of a file.
     pub uid: u32,
     gid: u32,
     groups: Arc<[u32]>,
 }
 
 impl Identity {
-    /// The identity that may read only what everybody may.
+    /// Returns the identity that may read only world-readable files.
     pub fn nobody() -> Self {
         Self::alone(NOBODY)
     }
 
-    /// A user of whom nothing but the number is known.
+    /// Returns a user with an unknown group, without supplementary groups.
     fn alone(uid: u32) -> Self {
         Self { uid, gid: NOBODY, groups: Arc::default() }
     }
 
-    /// The user of a process, as its status says: who owns its files in /proc does not tell, as those become root's
+    /// Returns the user of a process from its status. The owner of its files in /proc is not reliable: it becomes root
     /// when the process asks for it (`PR_SET_DUMPABLE`).
     ///
     /// # Errors
-    /// When it has gone.
+    /// When the process has gone.
     pub fn of_process(pid: i32) -> io::Result<Self> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let status = procfs::status(pid)?;
@@ -49,30 +49,30 @@ impl Identity {
             line.split_whitespace().map(|word| word.parse().ok()).collect()
         };
         let (uids, gids) = numbers("Uid").zip(numbers("Gid")).ok_or_else(gone)?;
-        // Real, effective, saved and of files: who called a setuid program has a say in what it does, as has
-        // whom a daemon of root works for.
+        // Real, effective, saved and file-system ids. The user who called a setuid program influences what it does, as
+        // does the user for whom a daemon of root works.
         let which = uids.iter().position(|uid| *uid != 0).unwrap_or(0);
         let (uid, gid) = uids.get(which).copied().zip(gids.get(which).copied()).ok_or_else(gone)?;
         Ok(Self { uid, gid, groups: numbers("Groups").unwrap_or_default().into() })
     }
 
-    /// The identity that may have written what is in a file: its owner, or others, of whom nothing is known.
+    /// Returns the identity that may have written a file: its owner, or the overflow user if others can write it.
     pub fn of_file(meta: &Metadata) -> Self {
         let by_all = meta.mode() & 0o002 != 0;
         let by_group = meta.mode() & 0o020 != 0 && meta.gid() != 0 && meta.uid() == 0;
         Self::alone(if by_all || by_group { NOBODY } else { meta.uid() })
     }
 
-    /// True if nothing is kept from this user.
+    /// Returns whether this user may open everything.
     pub(crate) fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// Opens something with no more rights than this user has, nor than our own. The work is done on this thread,
-    /// whose credentials are its own; others notice nothing.
+    /// Runs `work` with no more file permissions than this user's, nor than our own. Credentials are per thread, so
+    /// other threads are not affected.
     ///
     /// # Errors
-    /// Those of the work, and when the rights cannot be taken on.
+    /// Those of the work, and a failure to assume the permissions.
     pub(crate) fn opens<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if self.is_root() {
             return work();
@@ -81,8 +81,8 @@ impl Identity {
         if own.uid == 0 {
             self.take_on()?;
         }
-        // An ordinary user's rights are already less than root's; a capability may make them more. And a process
-        // may be set so that it keeps them when its user changes (SECBIT_NO_SETUID_FIXUP).
+        // An ordinary user has fewer rights than root, but a capability may extend them, and a process may be
+        // configured to keep capabilities when its user changes (SECBIT_NO_SETUID_FIXUP).
         let mut sets = capabilities(None)?;
         if sets.effective.intersects(OVERRIDE) {
             sets.effective.remove(OVERRIDE);
@@ -98,7 +98,7 @@ impl Identity {
     }
 }
 
-/// The rights that a thread had before it took another user's on; it has them again when this goes.
+/// The previous credentials of a thread, restored on drop.
 struct Own {
     uid: u32,
     gid: u32,
@@ -115,7 +115,7 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // Where one of these fails, the thread is left with less than it had.
+        // If one of these fails, the thread keeps fewer rights than it had.
         if self.uid == 0 {
             let _ = set_file_ids(self.uid, self.gid);
             let _ = set_thread_groups(&self.groups);
@@ -124,11 +124,11 @@ impl Drop for Own {
     }
 }
 
-/// Sets the user and the group that count for files, of this thread alone (setfsuid(2), credentials(7)).
+/// Sets the user and the group for file permissions, of this thread alone (setfsuid(2), credentials(7)).
 fn set_file_ids(uid: u32, gid: u32) -> io::Result<()> {
-    // Neither call fails in a way that it tells; the second of each says what the first has done.
+    // Neither call reports failure; the second call of each pair returns what the first has set.
     let now = [
-        // SAFETY: both take numbers and touch nothing of ours.
+        // SAFETY: both take numbers and do not touch our memory.
         unsafe { (libc::setfsgid(gid), libc::setfsgid(u32::MAX)).1 },
         // SAFETY: as above.
         unsafe { (libc::setfsuid(uid), libc::setfsuid(u32::MAX)).1 },
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// The rights are those of the user while the work is done, and ours before and after.
+    /// The user's rights apply while the work runs; ours apply before and after.
     #[test]
     fn rights_are_taken_on_and_given_back() {
         let file = tempfile::NamedTempFile::new().expect("file");
@@ -182,13 +182,13 @@ mod tests {
             for gid in [4243, 4245] {
                 std::os::unix::fs::chown(path, None, Some(gid)).expect("group");
                 user.opens(open).expect("its group's");
-                Identity::nobody().opens(open).expect_err("not nobody's");
+                Identity::nobody().opens(open).expect_err("access is denied");
             }
             mode(0o600);
             std::os::unix::fs::chown(path, Some(4242), None).expect("owner");
             user.opens(open).expect("its own");
         } else {
-            // There is nobody to become; what is ours we read.
+            // An ordinary user cannot become another one, and reads its own files.
             user.opens(open).expect("ours");
         }
         open().expect("ours again");

@@ -13,35 +13,34 @@ pub(crate) const CAP_SYSLOG: u32 = 34;
 pub(crate) const CAP_PERFMON: u32 = 38;
 pub(crate) const CAP_BPF: u32 = 39;
 
-/// The facts that decide what may be measured.
+/// The rights and settings that decide what may be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// The sysctl `kernel.perf_event_paranoid`; 2, the kernel's own choice, where it cannot be read.
+    /// The sysctl `kernel.perf_event_paranoid`; 2, the kernel's default, where it cannot be read.
     pub paranoid: i64,
     pub(crate) kptr_restrict: i64,
     pub(crate) max_sample_rate: i64,
     pub(crate) mlock_kb: i64,
-    /// Effective capabilities of this process that count on the machine, a bit each by their numbers (capabilities(7)).
-    /// A process in a user namespace of its own has none of them: the kernel checks all that sampling needs against
-    /// the first user namespace.
+    /// Effective capabilities that count on the machine: one bit each, by their numbers (capabilities(7)). Always 0 in
+    /// a nested user namespace, because the kernel checks all that sampling needs against the first one.
     pub caps: u64,
-    /// Whether this user is root, whose capabilities somebody else took: who started the container.
+    /// Whether this user is root; in a container, root may still lack capabilities.
     pub is_root: bool,
-    /// Whether the process is in a user namespace of its own: rootless containers, unprivileged LXD, bubblewrap.
+    /// Whether the process is in a nested user namespace: rootless containers, unprivileged LXD, bubblewrap.
     pub is_namespaced: bool,
     pub(crate) seccomp: u64,
     /// The errno of the null probe when the system call is blocked.
     pub blocked: Option<Errno>,
-    /// Whether this user may not even sample the user code of own processes, as kernels of Debian and Ubuntu have it
-    /// from some level on; others know no level above 2.
+    /// Whether this user may not even sample the user code of its own processes. Kernels of Debian and Ubuntu forbid it
+    /// at higher levels of paranoid; other kernels have no level above 2.
     pub(crate) shut_out: bool,
-    /// The line of `/sys/kernel/security/lockdown`, the mode in force in brackets; empty where there is none.
+    /// The line of `/sys/kernel/security/lockdown`, with the active mode in brackets; empty if the file does not exist.
     pub lockdown: String,
 }
 
 #[cfg(test)]
 impl Rights {
-    /// Those of a usual system.
+    /// Returns those of a typical system.
     pub(crate) fn staged(paranoid: i64, caps: u64) -> Self {
         Self {
             paranoid,
@@ -78,8 +77,8 @@ impl Rights {
         }
     }
 
-    /// Data pages of a ring that every CPU can have without locked memory beyond what the kernel grants each
-    /// (perf_mmap in kernel/events/core.c: one page more is for control).
+    /// Returns the data pages of a ring that each CPU can have within the kernel's grant of unaccounted locked memory
+    /// (perf_mmap in kernel/events/core.c; one more page is for control).
     pub(crate) fn ring_share(&self) -> usize {
         let pages = usize::try_from(self.mlock_kb).unwrap_or(0) * 1024 / rustix::param::page_size();
         let data = pages.saturating_sub(1).max(1);
@@ -90,22 +89,22 @@ impl Rights {
         self.caps >> cap & 1 == 1
     }
 
-    /// CAP_PERFMON or CAP_SYS_ADMIN, to which perf_event_paranoid says nothing where they are let in at all.
+    /// Returns whether CAP_PERFMON or CAP_SYS_ADMIN lifts the limits of perf_event_paranoid.
     pub(crate) fn privileged(&self) -> bool {
         !self.shut_out && (self.has(CAP_SYS_ADMIN) || self.has(CAP_PERFMON))
     }
 
-    /// True if CPUs can be sampled whole, not only own processes.
+    /// Returns whether whole CPUs can be sampled, not only own processes.
     pub fn system_wide(&self) -> bool {
         self.privileged() || self.paranoid <= 0
     }
 
-    /// True if kernel code can be sampled.
+    /// Returns whether kernel code can be sampled.
     pub fn kernel(&self) -> bool {
         self.privileged() || self.paranoid <= 1
     }
 
-    /// True if /proc/kallsyms shows addresses.
+    /// Returns whether /proc/kallsyms shows addresses.
     pub(crate) fn kernel_names(&self) -> bool {
         match self.kptr_restrict {
             0 => self.paranoid <= 1 || self.has(CAP_SYSLOG),
@@ -118,8 +117,8 @@ impl Rights {
 /// The inode of the first user namespace (`USER_NS_INIT_INO` in linux/nsfs.h).
 const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// Returns whether capabilities of this process count on the machine. Without /proc the kernel's answer to an event of
-/// a whole CPU decides.
+/// Returns whether capabilities of this process count on the machine. Without /proc, tries to open an event on a whole
+/// CPU.
 fn in_first_user_namespace() -> bool {
     match rustix::fs::stat("/proc/self/ns/user") {
         Ok(stat) => stat.st_ino == FIRST_USER_NAMESPACE,
@@ -133,13 +132,13 @@ fn counting_caps(effective: u64, is_namespaced: bool) -> u64 {
     if is_namespaced { 0 } else { effective }
 }
 
-/// The machine's memory in bytes.
+/// Returns the machine's memory in bytes.
 pub(crate) fn memory() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }
 
-/// The most memory that the cgroups of this process allow, in bytes (cgroups(7)); `None` where none of them limits it.
+/// Returns the lowest memory limit of this process's cgroups in bytes (cgroups(7)); `None` without a limit.
 pub(crate) fn memory_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_of(&groups, Path::new("/sys/fs/cgroup"))
@@ -154,7 +153,7 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
             list if list.split(',').any(|name| name == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
             _ => return None,
         };
-        // Those above limit it, too; in a container the path may not be there, and the root is its own.
+        // Ancestors limit it, too. In a container the path may not exist; the root is then the container's own.
         let read = |path: &Path| {
             let text = std::fs::read_to_string(tree.join(path.strip_prefix("/").ok()?).join(file)).ok()?;
             text.trim().parse::<u64>().ok()
@@ -164,20 +163,20 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
     groups.lines().filter_map(one).min().filter(|limit| *limit < NO_LIMIT)
 }
 
-/// The limit from which on there is none: the kernel writes the greatest number of whole pages.
+/// The value from which on there is no limit: the kernel writes the largest number of whole pages.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// The limit of open files that this process began with, which the commands that it starts get again.
+/// The limit of open files at our start, which started commands get back.
 static FIRST_FILES: OnceLock<Rlimit> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard one, and both where more are needed and this user may
-/// (CAP_SYS_RESOURCE). Returns the soft one as it is then.
+/// Raises the soft limit of open files to the hard one. Raises both if more are needed and this user may do so
+/// (CAP_SYS_RESOURCE). Returns the resulting soft limit.
 pub(crate) fn raise_files(need: u64) -> u64 {
     let first = *FIRST_FILES.get_or_init(|| getrlimit(Resource::Nofile));
     let maximum = getrlimit(Resource::Nofile).maximum.or(first.maximum);
     if maximum.is_some_and(|maximum| need > maximum) {
         let more = Some(need.min(most_files()));
-        // Without the right to it, the hard limit is what there is.
+        // Without the capability, the hard limit applies.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: more, maximum: more });
     }
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -185,12 +184,12 @@ pub(crate) fn raise_files(need: u64) -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The most files that any process may have open (fs.nr_open).
+/// Returns the maximum number of open files of a process (fs.nr_open).
 pub(crate) fn most_files() -> u64 {
     procfs::sysctl("fs/nr_open").and_then(|most| u64::try_from(most).ok()).unwrap_or(1 << 20)
 }
 
-/// Gives a command that is started the limit of open files that it would have without us. Safe between fork and exec.
+/// Restores our original limit of open files in a started command. Safe between fork and exec.
 pub(super) fn leave_children_their_files() {
     if let Some(first) = FIRST_FILES.get() {
         let _ = setrlimit(Resource::Nofile, *first);
@@ -200,7 +199,7 @@ pub(super) fn leave_children_their_files() {
 /// Bytes of stack that the command line's thread may need.
 const STACK: u64 = 4 << 20;
 
-/// Runs work on a stack of usual size, where the limit on this thread's own is smaller (ulimit -s).
+/// Runs work on a stack of the usual size if the limit of this thread's stack is smaller (ulimit -s).
 pub(crate) fn with_usual_stack<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     if getrlimit(Resource::Stack).current.is_none_or(|limit| limit >= STACK) {
         return work();
@@ -210,18 +209,18 @@ pub(crate) fn with_usual_stack<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
         let (work, result) = (&mut work, &mut result);
         let run = move || *result = work.take().map(|work| work());
-        // Without a thread the small stack may do.
+        // If the thread cannot be started, the small stack may suffice.
         let _ = std::thread::Builder::new().name("main".to_owned()).stack_size(STACK as usize).spawn_scoped(scope, run);
     });
     match (result, work) {
         (Some(result), _) => result,
         (None, Some(work)) => work(),
-        // The thread ended without a result: it panicked, which ends the program.
+        // The thread panicked, which ends the program.
         (None, None) => super::tty::exit_now(1),
     }
 }
 
-/// The locked-memory limit in bytes.
+/// Returns the locked-memory limit in bytes.
 pub(crate) fn memlock() -> u64 {
     getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
 }
@@ -259,7 +258,7 @@ mod tests {
         assert!(root(false).privileged() && root(false).kernel_names());
         let inside = root(true);
         assert!(!inside.privileged() && !inside.kernel() && !inside.system_wide() && !inside.kernel_names());
-        // The process that runs the tests is in the one that its own file says.
+        // The process that runs the tests is in the namespace of its own file.
         let own = std::fs::read_link("/proc/self/ns/user").expect("a namespace");
         assert_eq!(in_first_user_namespace(), own.to_string_lossy() == "user:[4026531837]");
         let status = std::fs::read_to_string("/proc/self/status").expect("status");

@@ -1,7 +1,6 @@
-//! Files as bytes. What nobody but root and ourselves can change is mapped: nothing of it is held in memory of our
-//! own, and what is cut off meanwhile reads as zeroes instead of ending the program. What others can change is
-//! copied, each part when it is first looked at: bytes that change while they are looked at are none that the
-//! language knows.
+//! Files as bytes. A file that only root and we can change is mapped: it does not use our memory, and a part that is
+//! truncated meanwhile reads as zeroes instead of ending the program. A file that others can change is copied, part by
+//! part on first access, because Rust forbids bytes that change under a shared reference.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -23,16 +22,16 @@ pub struct Mapped {
     base: *const u8,
     len: usize,
     slot: &'static Slot,
-    /// Where they are a copy, what it is made from.
+    /// The copy that `base` belongs to; `None` where the file is mapped.
     copy: Option<Box<FileCopy>>,
 }
 
-// SAFETY: the mapping is only read, through shared references, and unmapped by the only owner.
+// SAFETY: the mapping is only read, through shared references, and unmapped by its only owner.
 unsafe impl Send for Mapped {}
 // SAFETY: as above; nothing in it changes after it is made.
 unsafe impl Sync for Mapped {}
 
-/// The place of bytes, for the signal handler. A length of 0 is a free slot.
+/// An address range for the signal handler. A length of 0 is a free slot.
 #[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
@@ -46,18 +45,18 @@ impl Slot {
     }
 }
 
-/// More files at a time than this are refused; the kernel allows a process some 65,000 mappings.
+/// The maximum number of files at a time; the kernel allows a process some 65,000 mappings.
 const MAX: usize = 16_384;
 
 static SLOTS: [Slot; MAX] = [const { Slot::free() }; MAX];
-/// A file in it has what its server says, whatever owner it shows (fuse(4)).
+/// FUSE: its server decides what a file contains, regardless of the owner that it shows (fuse(4)).
 const FUSE: u32 = 0x6573_5546;
 
 impl Mapped {
-    /// Takes a whole file.
+    /// Maps or copies a whole file.
     ///
     /// # Errors
-    /// Those of mmap(2), and when too many files are mapped.
+    /// Those of mmap(2), and an error when too many files are mapped.
     pub(crate) fn new(file: &File) -> io::Result<Self> {
         guard();
         let meta = file.metadata()?;
@@ -78,21 +77,21 @@ impl Mapped {
         Ok(Self { base, len, slot, copy })
     }
 
-    /// Gives the pages that were read back to the kernel's cache; they come again when they are needed. Those of a
-    /// copy stay where they are, as they are the only ones.
+    /// Releases the pages that were read to the kernel's page cache, which serves them again on the next access. Pages
+    /// of a copy stay, because they exist nowhere else.
     pub(crate) fn rest(&self) {
-        // SAFETY: the range is this mapping, which is shared: what is dropped is how its pages are seen here.
+        // SAFETY: the range is this mapping, which is shared: only our view of its pages is dropped.
         let _ = unsafe { madvise(self.base.cast_mut().cast(), self.len, Advice::LinuxDontNeed) };
     }
 
-    /// True if parts of it were left out, as copies have no more room.
+    /// Returns whether parts were left out because the copies' memory limit was reached.
     pub(crate) fn is_cut(&self) -> bool {
         self.copy.as_ref().is_some_and(|copy| copy.is_cut())
     }
 }
 
-/// Whether nobody but root and ourselves can write into a file. Who could have opened it for that before it was
-/// given to root is not told by anything; that is root's doing.
+/// Returns whether only root and we can write a file. A user who opened it for writing before it was given to root is
+/// not detected; that is root's responsibility.
 fn is_ours(file: &File) -> io::Result<bool> {
     let meta = file.metadata()?;
     let owners = [0, rustix::process::geteuid().as_raw()];
@@ -100,12 +99,13 @@ fn is_ours(file: &File) -> io::Result<bool> {
     Ok(owners.contains(&meta.uid()) && meta.mode() & 0o022 == 0 && fstatfs(file)?.f_type as u32 != FUSE)
 }
 
-/// Maps a file. Root's can be cut short, too, as by an upgrade that writes in place; on_fault serves that.
+/// Maps a file. Root's files can be truncated, too, for example by an upgrade that writes in place; `on_fault` handles
+/// that.
 fn map(file: &File, len: usize) -> io::Result<*const u8> {
-    // Shared, since the kernel puts uprobes into every private mapping of a file, this one too, and
-    // counts the semaphores of its static probes twice then (valid_vma in kernel/events/uprobes.c).
-    // SAFETY: a fresh mapping at an address of the kernel's choice; it aliases nothing of ours. Its bytes change
-    // only if root or we change a file in place while it is looked at, which nobody gains by.
+    // Shared, because the kernel puts uprobes into every private mapping of a file, this one too, and then counts the
+    // semaphores of its static probes twice (valid_vma in kernel/events/uprobes.c).
+    // SAFETY: a new mapping at an address of the kernel's choice; it aliases no memory of ours. Its bytes change only
+    // if root or we change a file in place meanwhile, which gives no privileges to an attacker.
     let base = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
     Ok(base.cast())
 }
@@ -119,9 +119,9 @@ impl Deref for Mapped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: base and len are those of a mapping that lives as long as self and is never written through
-        // them. One of a file reads as zeroes behind the file's end; of a copy each part is there, and stays as
-        // it is, from before the first read of it ends.
+        // SAFETY: base and len are those of a mapping that lives as long as self and is never written through them. A
+        // mapped file reads as zeroes past its end. Each part of a copy is complete before the first read of it
+        // returns, and does not change afterwards.
         unsafe { std::slice::from_raw_parts(self.base, self.len) }
     }
 }
@@ -138,17 +138,17 @@ impl Drop for Mapped {
     }
 }
 
-/// The handlers of SIGBUS and SIGSEGV that were there before ours.
+/// The handlers of SIGBUS and SIGSEGV before ours.
 static BEFORE: [OnceLock<libc::sigaction>; 2] = [const { OnceLock::new() }; 2];
 const SIGNALS: [libc::c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
 
-/// Has faults in our mappings served, once for the process.
+/// Installs the handlers of faults in our mappings, once for the process.
 fn guard() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
         for (signal, before) in SIGNALS.into_iter().zip(&BEFORE) {
-            // SAFETY: sigaction reads and fills structures of ours; the handler does only what is allowed
-            // in one: it reads and writes atomics and makes system calls.
+            // SAFETY: sigaction reads and fills structures of ours. The handler does only what is allowed in one: it
+            // reads and writes atomics and makes system calls.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(signal, std::ptr::null(), &raw mut old);
@@ -162,7 +162,7 @@ fn guard() {
     });
 }
 
-/// Serves an access at an address: a part of a copy is made, what lies behind a file's end becomes zeroes.
+/// Handles a fault at an address: makes the part of a copy, or maps zeroes past a file's end.
 fn serve(signal: libc::c_int, at: usize) -> bool {
     let holds = |slot: &&Slot| {
         let (start, len) = (slot.start.load(Ordering::Acquire), slot.len.load(Ordering::Acquire));
@@ -171,8 +171,8 @@ fn serve(signal: libc::c_int, at: usize) -> bool {
     let Some(slot) = SLOTS.iter().find(holds) else { return false };
     let copy = slot.copy.load(Ordering::Acquire);
     if !copy.is_null() {
-        // SAFETY: whoever reads these bytes holds a reference to them, so their owner, which holds the copy's maker
-        // in a box, is there until this returns.
+        // SAFETY: the faulting code holds a reference to these bytes, so their owner, which holds the `FileCopy` in a
+        // box, lives until this returns.
         return signal == libc::SIGSEGV && unsafe { &*copy }.make(at);
     }
     signal == libc::SIGBUS && zeroes(at & !(rustix::param::page_size() - 1), rustix::param::page_size())
@@ -186,8 +186,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     }
     let before = BEFORE[usize::from(signal != SIGNALS[0])].get();
     let Some(before) = before else { return };
-    // SAFETY: the handler that was there is called as the kernel would have; without one the default
-    // is restored, and the fault comes again and ends the program.
+    // SAFETY: the previous handler is called as the kernel would call it. Without one, the default is restored, and the
+    // fault occurs again and ends the program.
     unsafe {
         if before.sa_sigaction == libc::SIG_DFL || before.sa_sigaction == libc::SIG_IGN {
             libc::signal(signal, libc::SIG_DFL);
@@ -222,7 +222,7 @@ mod tests {
         assert!(Mapped::new(&file).is_err());
     }
 
-    /// A file that everybody may write.
+    /// A world-writable file.
     fn shared(len: usize) -> File {
         let mut file = tempfile::tempfile().expect("file");
         file.write_all(&vec![7; len]).expect("write");
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!((mapped[1], mapped[MB], mapped[2 * MB]), (7, 9, 0));
     }
 
-    /// Several threads look at what another one changes and cuts, and all see the same for as long as they look.
+    /// Several threads read while another one changes and truncates the file; each sees the same bytes on every read.
     #[test]
     fn all_see_the_same_of_what_changes() {
         let file = shared(2 << 20);

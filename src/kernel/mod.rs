@@ -1,7 +1,7 @@
 //! The kernel interface: `perf_event_open`, ring buffers, /proc, /sys and tracefs reads.
 //!
-//! All `unsafe` of the program lives here, each block with its reason. Nothing here knows what a
-//! profile is: bytes and numbers go up, requests come down.
+//! All `unsafe` of the program is here, each block with its reason. This module does not know about profiles: it
+//! returns bytes and numbers to its callers, and takes their requests.
 
 pub mod attr;
 pub(crate) mod blocked;
@@ -30,7 +30,7 @@ pub mod sys;
 pub(crate) mod tty;
 pub mod walk;
 
-/// Starts a thread that is seen by this name.
+/// Starts a thread with this name.
 ///
 /// # Errors
 /// When a limit forbids it; the error names the thread and the limits.
@@ -41,7 +41,7 @@ pub(crate) fn thread<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| not_started(name, &error))
 }
 
-/// Starts a thread of a scope that is seen by this name.
+/// Starts a scoped thread with this name.
 ///
 /// # Errors
 /// Those of [`thread`].
@@ -59,22 +59,23 @@ fn not_started(name: &str, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("the thread {name} cannot be started: {error}; {remedy}"))
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`, the clock of every event that we open.
+/// Returns nanoseconds of `CLOCK_MONOTONIC`, the clock of every event that we open.
 pub fn monotonic_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
 }
 
-/// Nanoseconds since the epoch.
+/// Returns nanoseconds since the epoch.
 pub(crate) fn wall_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Realtime))
 }
 
-/// When the machine was booted, in nanoseconds since the epoch.
+/// Returns the time of boot in nanoseconds since the epoch.
 pub(crate) fn boot_wall_ns() -> u64 {
     wall_ns().saturating_sub(timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)))
 }
 
-/// The number that tells an inode from earlier ones of its number; `None` where the file system has none.
+/// Returns the generation that distinguishes an inode from earlier ones of the same number; `None` on file
+/// systems without generations.
 pub(crate) fn inode_generation(file: &std::fs::File) -> Option<u64> {
     use std::os::fd::AsRawFd;
     let mut generation: libc::c_long = 0;
@@ -84,11 +85,11 @@ pub(crate) fn inode_generation(file: &std::fs::File) -> Option<u64> {
     (status == 0 && generation != 0).then_some(generation as u64 & u64::from(u32::MAX))
 }
 
-/// Year, month, day, hour, minute and second of the local time at a second since the epoch (localtime_r(3)).
+/// Returns the local time at a second since the epoch (localtime_r(3)).
 pub(crate) fn local_time(seconds: i64) -> Option<jiff::civil::DateTime> {
     let mut out = std::mem::MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both pointers lead to values of ours that live through the call; localtime_r writes the second
-    // only, and all zeroes are a valid value of it.
+    // SAFETY: both pointers lead to values of ours that live through the call. localtime_r writes only the second one,
+    // and all zeroes are a valid value of it.
     let (filled, tm) = unsafe {
         let filled = !libc::localtime_r(&seconds, out.as_mut_ptr()).is_null();
         (filled, out.assume_init())
@@ -97,20 +98,20 @@ pub(crate) fn local_time(seconds: i64) -> Option<jiff::civil::DateTime> {
     let part = |number: i32| i8::try_from(number).ok();
     let year = i16::try_from(tm.tm_year.checked_add(1900)?).ok()?;
     let (month, day, hour, minute) = (part(tm.tm_mon + 1)?, part(tm.tm_mday)?, part(tm.tm_hour)?, part(tm.tm_min)?);
-    // A leap second is shown as the one before it.
+    // A leap second is shown as the second before it.
     jiff::civil::DateTime::new(year, month, day, hour, minute, part(tm.tm_sec.min(59))?, 0).ok()
 }
 
-/// CPU time that this process has used so far, in nanoseconds.
+/// Returns the CPU time that this process has used, in nanoseconds.
 pub(crate) fn own_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
 }
 
-/// CPU time of children that have ended and were waited for, in nanoseconds: user and system.
+/// Returns the CPU time of children that have ended and were waited for, in nanoseconds: user and system.
 pub(crate) fn children_cpu_ns() -> (u64, u64) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills the structure that the pointer leads to, which is ours and of the size
-    // that it expects; all zeroes are a valid value, should the call fail.
+    // SAFETY: the kernel fills the structure at the pointer, which is ours and of the expected size. All zeroes are a
+    // valid value, should the call fail.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()
@@ -119,11 +120,11 @@ pub(crate) fn children_cpu_ns() -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
-/// True if whoever started us has a signal ignored.
+/// Returns whether our parent made us ignore a signal.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action the kernel only fills the structure that the pointer leads to, which is ours; all
-    // zeroes are a valid value, should the call fail.
+    // SAFETY: without a new action the kernel only fills the structure at the pointer, which is ours. All zeroes are a
+    // valid value, should the call fail.
     let action = unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init()
@@ -131,7 +132,7 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// CPU time that the calling thread has used so far, in nanoseconds.
+/// Returns the CPU time that the calling thread has used, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }

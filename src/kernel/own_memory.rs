@@ -1,4 +1,4 @@
-//! The program's own memory: how much of it is private, and how soon what was freed is the machine's again.
+//! The program's own memory: how much of it is private, and how soon freed memory goes back to the machine.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -14,10 +14,10 @@ use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_
 
 use super::{procfs, read_file};
 
-/// The program's allocator: mimalloc, but that the end of memory is reported with what to do about it.
+/// The program's allocator: mimalloc, which also reports out-of-memory with a remedy.
 ///
-/// Profiles come and go by the megabyte on one thread, and names on others: glibc's allocator keeps what was freed in
-/// between, and spends a seventh of a busy profile's time on joining it.
+/// Profiles are allocated and freed by the megabyte on one thread, and symbol names on others. glibc's allocator keeps
+/// the freed memory in between, and spends a seventh of a busy profile's time on coalescing it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
@@ -30,35 +30,35 @@ impl Allocator {
     }
 }
 
-// SAFETY: each call goes to mimalloc's as it came, and its block is handed on.
+// SAFETY: each call is passed on to mimalloc unchanged, and its block is returned.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        // SAFETY: the caller keeps GlobalAlloc's contract.
         Self::checked(unsafe { MiMalloc.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        // SAFETY: the caller keeps GlobalAlloc's contract.
         Self::checked(unsafe { MiMalloc.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        // SAFETY: the caller keeps GlobalAlloc's contract.
         Self::checked(unsafe { MiMalloc.realloc(block, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps to what GlobalAlloc asks for.
+        // SAFETY: the caller keeps GlobalAlloc's contract.
         unsafe { MiMalloc.dealloc(block, layout) }
     }
 }
 
 thread_local! {
-    /// Whether this thread asks for memory that it can do without.
+    /// Whether this thread can handle a failed allocation.
     static FALLIBLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Asks for memory that the caller can do without, as `try_reserve` does.
+/// Runs allocations that may fail without ending the program, like `try_reserve`.
 pub(crate) fn fallible<R>(ask: impl FnOnce() -> R) -> R {
     let before = FALLIBLE.replace(true);
     let answer = ask();
@@ -66,19 +66,19 @@ pub(crate) fn fallible<R>(ask: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// What is to be done before the program ends for want of memory.
+/// The work to do before the program ends because it is out of memory.
 static LAST: OnceLock<fn()> = OnceLock::new();
 
-/// Has something done first when there is no more memory.
+/// Sets the work to do when memory runs out.
 pub(crate) fn before_the_end(last: fn()) {
     let _ = LAST.set(last);
 }
 
-/// Ends the program: what asked for memory cannot go on without it.
+/// Ends the program, because the code that allocates cannot continue without memory.
 fn end_without_memory(size: usize) -> ! {
     static ENDING: AtomicBool = AtomicBool::new(false);
     if !ENDING.swap(true, Ordering::SeqCst) {
-        // What that allocates has small blocks left; where it has not, the second call comes here.
+        // `last` usually finds small free blocks to allocate. If it does not, its failure calls this function again.
         LAST.get().into_iter().for_each(|last| last());
     }
     let mut text = Fixed::default();
@@ -92,10 +92,10 @@ fn end_without_memory(size: usize) -> ! {
     super::tty::exit_now(1)
 }
 
-/// Messages' lines after the first are below it.
+/// The indentation of a message's continuation lines.
 const INDENT: &str = "              ";
 
-/// A text that takes no memory of the allocator; what does not fit is cut.
+/// A text buffer without allocations; text that does not fit is cut.
 #[derive(Debug)]
 struct Fixed {
     bytes: [u8; 256],
@@ -118,7 +118,7 @@ impl Write for Fixed {
     }
 }
 
-// SAFETY: both are as mimalloc.h of the linked version has them.
+// SAFETY: both signatures are those of mimalloc.h of the linked version.
 unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
     fn mi_collect(force: bool);
@@ -126,30 +126,30 @@ unsafe extern "C" {
 
 /// mi_option_purge_delay in mimalloc.h.
 const PURGE_DELAY: c_int = 15;
-/// Milliseconds: what a loop frees and takes again stays, and nothing else.
+/// Milliseconds: memory that a loop frees and allocates again stays, all other is released.
 const SOON: c_long = 10;
 
-/// True if huge pages were turned off by us, and not by who started us.
+/// Whether we turned huge pages off; false if they were off at our start.
 static TURNED_OFF: AtomicBool = AtomicBool::new(false);
 
-/// Has memory given back soon after it is freed, and taken by small pages: the allocator keeps what was freed for a
-/// second and more. For a program that is to stay small beside others; one that reads a recording is done sooner
-/// without.
+/// Releases freed memory soon, and allocates small pages. By default the allocator keeps freed memory for a second and
+/// more. This suits a program that runs next to others; one that only reads a recording is faster without it.
 pub(crate) fn stay_small() {
-    // SAFETY: the option exists, and is read at each use; that no other thread sets one meanwhile is all it asks for.
+    // SAFETY: the option exists and is read at each use. Its only requirement is that no other thread sets one at the
+    // same time.
     unsafe { mi_option_set(PURGE_DELAY, SOON) };
     take_small_pages();
 }
 
-/// Has memory taken by small pages from now on: the kernel makes 2 MiB of the first byte of a region, and clears them.
-/// What was made stays so: who is to be small begins with it.
+/// Disables transparent huge pages from now on: on the first access to a region the kernel would allocate and clear 2
+/// MiB. Existing huge pages stay, so this must run first.
 pub(crate) fn take_small_pages() {
     if transparent_huge_pages_are_disabled() == Ok(false) && disable_transparent_huge_pages(true).is_ok() {
         TURNED_OFF.store(true, Ordering::Relaxed);
     }
 }
 
-/// Lets a program that is started have huge pages: it inherits what we have, and is measured as it runs without us.
+/// Restores huge pages for a started program, which would inherit our setting; it is measured as it runs without us.
 /// Safe between fork and exec.
 pub(super) fn leave_children_as_they_are() {
     if TURNED_OFF.load(Ordering::Relaxed) {
@@ -157,13 +157,13 @@ pub(super) fn leave_children_as_they_are() {
     }
 }
 
-/// Gives what was freed back at once, of this thread and of those that have ended.
+/// Releases freed memory at once, of this thread and of those that have ended.
 pub(crate) fn give_back() {
-    // SAFETY: it may be called by any thread at any time.
+    // SAFETY: any thread may call it at any time.
     unsafe { mi_collect(true) };
 }
 
-/// Private bytes in use: what /proc/self/status calls RssAnon, and copies of files that others can change.
+/// Returns the private bytes in use: RssAnon of /proc/self/status, and copies of files that others can change.
 pub(crate) fn private() -> Option<usize> {
     let text = procfs::line("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').skip(1).map_while(|word| word.parse::<usize>().ok());
@@ -185,7 +185,7 @@ mod tests {
         assert!(private().expect("statm") < with - (32 << 20));
     }
 
-    /// What is measured runs as it does without us.
+    /// A measured program runs as it does without us.
     #[test]
     fn a_program_that_is_started_may_have_huge_pages() {
         stay_small();
@@ -197,7 +197,7 @@ mod tests {
         let held = super::super::spawn::hold(&command, super::super::spawn::Output::Discard).expect("held");
         held.release().expect("started").wait().expect("ended");
         let told = std::fs::read_to_string(told).expect("told");
-        // Kernels before 5.0 do not tell.
+        // Kernels before 5.0 do not report it.
         assert!(told.is_empty() || told.trim().ends_with('1') == TURNED_OFF.load(Ordering::Relaxed), "{told}");
         give_back();
     }

@@ -1,6 +1,6 @@
-//! The rights of the program beyond its caller's: sampling, and nothing else. A file with capabilities, or one that is
-//! setuid, lends its rights to every user; those that open other users' files are given up before anything is opened,
-//! and what the environment says of where to look is not believed.
+//! Limits the program's rights beyond its caller's to sampling. A file with capabilities, or a setuid one, lends its
+//! rights to every user. Rights that open other users' files are given up before any file is opened, and paths from the
+//! environment are then not trusted.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,34 +16,34 @@ use rustix::thread::{
 use super::limits::{CAP_BPF, CAP_PERFMON, CAP_SYSLOG, Rights};
 use super::procfs;
 
-/// A capability that sampling wants, which opens nobody's files (capabilities(7)).
+/// A capability that sampling needs and that does not open other users' files (capabilities(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// The bit that it has in sets of capabilities (linux/capability.h).
+    /// Its bit in capability sets (linux/capability.h).
     pub number: u32,
-    /// The spelling of setcap(8): `cap_perfmon`.
+    /// Its spelling in setcap(8): `cap_perfmon`.
     pub name: &'static str,
-    /// What it gives.
+    /// The features that it enables.
     pub gives: &'static str,
 }
 
-/// All that the program's file should have. With `cap_dac_read_search` or `cap_sys_ptrace` beside them, as is often
-/// advised for profilers, any user could read any file by it.
+/// The capabilities that the program's file should have. With `cap_dac_read_search` or `cap_sys_ptrace` in addition, as
+/// is often advised for profilers, any user could read any file through it.
 pub const WANTED: [Capability; 3] = [
     Capability { number: CAP_PERFMON, name: "cap_perfmon", gives: "samples of the whole machine and of its kernel" },
     Capability { number: CAP_BPF, name: "cap_bpf", gives: "capture filters on sampling events" },
     Capability { number: CAP_SYSLOG, name: "cap_syslog", gives: "names of kernel functions" },
 ];
 
-/// The program's file, as a shell finds it.
+/// The program's file, as shell code.
 pub(crate) const PROGRAM: &str = "$(command -v perfprof-tui)";
 
-/// The command that gives them to the program's file.
+/// Returns the command that gives them to the program's file.
 pub fn setcap() -> String {
     format!("setcap {}=ep {PROGRAM}", WANTED.map(|one| one.name).join(","))
 }
 
-/// How this user gets them: root lacks them in a container only.
+/// Returns advice on how this user gets them. Root lacks them only in a container.
 pub(crate) fn obtain(rights: &Rights) -> String {
     let names = WANTED.map(|one| one.name.trim_start_matches("cap_").to_uppercase());
     match rights.is_root {
@@ -57,7 +57,7 @@ pub(crate) fn obtain(rights: &Rights) -> String {
     }
 }
 
-/// The clause that says which capability is missing, and why root in a user namespace lacks it, too.
+/// Returns the clause that says which capability is missing; it may be one that does not count in a user namespace.
 pub(crate) fn lacks(rights: &Rights, capability: &str) -> String {
     match rights.is_namespaced {
         true => format!("{capability} does not count in a user namespace (rootless container, bubblewrap)"),
@@ -65,7 +65,7 @@ pub(crate) fn lacks(rights: &Rights, capability: &str) -> String {
     }
 }
 
-/// The reason why /proc/kallsyms shows no addresses, and the remedy (`kallsyms_show_value` in kernel/ksyms_common.c).
+/// Returns why /proc/kallsyms shows no addresses, and the remedy (`kallsyms_show_value` in kernel/ksyms_common.c).
 pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
     let restrict = rights.kptr_restrict;
     let or = |sysctl: &str| match rights.is_root || rights.is_namespaced {
@@ -98,24 +98,24 @@ pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
     }
 }
 
-/// The capabilities that were lent to this process beyond [`WANTED`], and given up; `None` where its caller's rights
-/// are its own.
+/// The capabilities beyond [`WANTED`] that the file lent to this process and that were given up; `None` if the process
+/// has only its caller's rights.
 static SHED: OnceLock<Option<u64>> = OnceLock::new();
 
-/// The set of capabilities that were given up; `None` where nothing was lent.
+/// Returns the set of capabilities that were given up; `None` if the file lent none.
 pub(crate) fn given_up() -> Option<u64> {
     SHED.get().copied().flatten()
 }
 
-/// Gives up what the program's file lends but for sampling. To be called before there is a second thread, as
-/// capabilities are each thread's own.
+/// Gives up rights of the program's file that sampling does not need. Must be called before a second thread starts,
+/// because capabilities are per thread.
 ///
 /// # Errors
-/// When the kernel does not let go of them.
+/// When the kernel refuses.
 pub(crate) fn shed() -> io::Result<()> {
-    // SAFETY: it reads a number that the kernel left at the start of the process.
+    // SAFETY: reads a number that the kernel stored at the start of the process.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    // Nothing is lent to root, who has everything.
+    // A file cannot lend anything to root.
     let over = if secure && !getuid().is_root() { Some(drop_rights()?) } else { None };
     let _ = SHED.set(over);
     Ok(())
@@ -126,7 +126,7 @@ fn drop_rights() -> io::Result<u64> {
     let before = capabilities(None)?;
     let wanted = WANTED.iter().fold(0, |set, one| set | 1 << one.number);
     let kept = before.permitted & CapabilitySet::from_bits_retain(wanted);
-    // To leave root is to lose all of them, unless this is said before.
+    // Changing the user from root drops all capabilities unless this is set first.
     set_keep_capabilities(true)?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
@@ -139,18 +139,18 @@ fn drop_rights() -> io::Result<u64> {
     Ok((before.permitted - kept).bits())
 }
 
-/// A variable of the environment that says where to look, or what to run.
+/// Returns a variable of the environment that holds a path or a command.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     let value = || std::env::var_os(name).filter(|value| !value.is_empty());
     believed(name, given_up().is_some(), value, || home_of(&passwd(), getuid().as_raw()))
 }
 
-/// A directory that the environment names.
+/// Returns a directory that the environment names.
 pub(crate) fn directory(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// With rights that are not the caller's, only the home is known, and not by the caller's word.
+/// With rights that are not the caller's, only HOME is known, and it comes from the user database.
 fn believed(
     name: &str,
     lent: bool,

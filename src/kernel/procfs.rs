@@ -1,5 +1,5 @@
-//! Processes by /proc: threads, names, owners, executable mappings. A process may end between any two reads, so absence
-//! is an ordinary answer here.
+//! Processes in /proc: threads, names, owners, executable mappings. A process may end between any two reads, so its
+//! absence is a normal result here.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
-/// One executable mapping, as a line of /proc/PID/maps (proc_pid_maps(5)).
+/// An executable mapping from a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcMapping {
     pub(crate) start: u64,
@@ -22,12 +22,12 @@ pub struct ProcMapping {
     pub(crate) prot: u32,
     /// `MAP_PRIVATE` or `MAP_SHARED`.
     pub(crate) flags: u32,
-    /// The file as the process named it, `[vdso]` and the like, or `//anon` for none.
+    /// The file's path as the process named it, `[vdso]` and the like, or `//anon` for anonymous memory.
     pub(crate) name: Vec<u8>,
 }
 
-/// Reads something of a process by one of its threads: the first thread, or another one where the first has ended
-/// (pthread_exit(3)) and its entry in /proc has neither memory nor files any more.
+/// Reads a process through one of its threads: the first thread, or another one if the first has ended
+/// (pthread_exit(3)) and its entry in /proc no longer shows memory and files.
 fn of_living<T>(pid: i32, read: impl Fn(i32) -> io::Result<T>) -> io::Result<T> {
     read(pid).or_else(|error| {
         let others = threads(pid).into_iter().filter(|tid| *tid != pid);
@@ -35,7 +35,7 @@ fn of_living<T>(pid: i32, read: impl Fn(i32) -> io::Result<T>) -> io::Result<T> 
     })
 }
 
-/// The whole of a file of /proc/PID that has content as long as the process has memory.
+/// Reads a file of /proc/PID that is empty only after the process has lost its memory.
 fn content(pid: i32, file: &str) -> io::Result<Vec<u8>> {
     of_living(pid, |tid| {
         let text = fs::read(format!("/proc/{tid}/{file}"))?;
@@ -43,35 +43,35 @@ fn content(pid: i32, file: &str) -> io::Result<Vec<u8>> {
     })
 }
 
-/// The control groups of a process (proc_pid_cgroup(5)); empty when it has gone.
+/// Returns the control groups of a process (proc_pid_cgroup(5)); empty when it has gone.
 pub(crate) fn cgroups(pid: i32) -> Vec<u8> {
     content(pid, "cgroup").unwrap_or_default()
 }
 
-/// When a process was started, in nanoseconds since 1970, to a hundredth of a second.
+/// Returns when a process was started, in nanoseconds since 1970, with a resolution of 10 ms.
 pub(crate) fn started(pid: i32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The fields behind the name, of which the first is the third of proc_pid_stat(5).
+    // The fields after the name; the first is field 3 of proc_pid_stat(5).
     let rest = stat.get(memchr::memrchr(b')', &stat)? + 2..)?;
     let ticks: u64 = std::str::from_utf8(rest.split(|b| *b == b' ').nth(19)?).ok()?.parse().ok()?;
     let since_boot = ticks.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))?;
     super::boot_wall_ns().checked_add(since_boot)
 }
 
-/// The executable mappings of a process, in address order; empty when it has gone.
+/// Returns the executable mappings of a process, in address order; empty when it has gone.
 pub(crate) fn exec_maps(pid: i32) -> Vec<ProcMapping> {
     let mut maps = maps(pid);
     maps.retain(|m| m.prot & 4 != 0);
     maps
 }
 
-/// All mappings of a process, likewise.
+/// Returns all mappings of a process, in address order; empty when it has gone.
 pub(crate) fn maps(pid: i32) -> Vec<ProcMapping> {
     let text = content(pid, "maps").unwrap_or_default();
     text.split(|&b| b == b'\n').filter_map(parse_maps_line).collect()
 }
 
-/// Reads one line of /proc/PID/maps; `None` when it is not one.
+/// Parses a line of /proc/PID/maps; returns `None` if it is malformed.
 pub fn parse_maps_line(line: &[u8]) -> Option<ProcMapping> {
     let mut rest = line;
     let mut field = || {
@@ -103,13 +103,12 @@ pub fn parse_maps_line(line: &[u8]) -> Option<ProcMapping> {
     })
 }
 
-/// The name of one thread, raw bytes as the kernel holds them.
+/// Returns the name of a thread, as the raw bytes of the kernel.
 pub(crate) fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
     name(CWD, &format!("/proc/{pid}/task/{tid}/comm"), &mut [0; MAX_COMM]).map(<[u8]>::to_vec)
 }
 
-/// The command line of a process, as many bytes of it as are of use: its words end with NULs, unless the process wrote
-/// something else there.
+/// Returns the first bytes of a process's command line. Its words end with NULs, unless the process overwrote it.
 pub(crate) fn cmdline(pid: i32) -> Option<Vec<u8>> {
     let file = openat(CWD, format!("/proc/{pid}/cmdline"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut bytes = vec![0; MAX_CMDLINE];
@@ -118,13 +117,13 @@ pub(crate) fn cmdline(pid: i32) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Bytes of a command line that tell processes of one name apart.
+/// Bytes of a command line that suffice to distinguish processes of one name.
 const MAX_CMDLINE: usize = 1024;
 
-/// No file that names a thread is longer.
+/// The maximum size of a file with a thread's name.
 const MAX_COMM: usize = 256;
 
-/// A thread's name from its file, by one read.
+/// Reads a thread's name from its file with a single read.
 fn name<'a>(at: impl AsFd, path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let file = openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let len = rustix::io::read(&file, &mut *buffer).ok()?;
@@ -132,9 +131,9 @@ fn name<'a>(at: impl AsFd, path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]>
     Some(name.strip_suffix(b"\n").unwrap_or(name))
 }
 
-/// Tells the names of all processes, then of their other threads, as many as are read until a time is over. Of
-/// thousands that sleep each costs next to nothing: a name is one file read once, and only who has more than one
-/// thread is asked for the others.
+/// Passes the names of all processes to `tell`, then those of their other threads, until `patience` is over. Thousands
+/// of sleeping processes cost little: each name is one file, read once, and only processes with several threads have
+/// their thread list read.
 pub(crate) fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
     let until = Instant::now() + patience;
     let Ok(proc) = directory("/proc") else { return };
@@ -147,7 +146,7 @@ pub(crate) fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
         if let Some(name) = name(&proc, &format!("{pid}/comm"), buffer) {
             tell(pid, name);
         }
-        // Links of the directory: two, and one for each thread (proc_task_getattr in fs/proc/base.c).
+        // The directory has two links, and one for each thread (proc_task_getattr in fs/proc/base.c).
         let tasks = statat(&proc, format!("{pid}/task"), AtFlags::empty());
         several.extend(tasks.is_ok_and(|tasks| tasks.st_nlink != 3).then_some(pid));
     }
@@ -159,7 +158,7 @@ pub(crate) fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
     }
 }
 
-/// The threads of a process, in order of tid. Without procfs only its first thread is known.
+/// Returns the threads of a process, in order of tid. Without procfs only its first thread is known.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let mut found: Vec<i32> = numbers(&format!("/proc/{pid}/task")).collect();
     if found.is_empty() && !is_mounted() && exists(pid) {
@@ -173,19 +172,19 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: u8,
-    /// The process that started it, or that took it over.
+    /// The process that started it, or that adopted it.
     pub(crate) parent: i32,
-    /// When it started, in clock ticks since boot: distinguishes processes that have the same number in turn.
+    /// The start in clock ticks since boot, which distinguishes processes that reuse a number.
     pub(crate) start: u64,
 }
 
-/// Reads the stat file of a process or thread; `None` when it has gone.
+/// Reads the stat file of a process or thread; returns `None` when it has gone.
 pub(crate) fn stat(tid: i32) -> Option<Stat> {
     parse_stat(&fs::read(format!("/proc/{tid}/stat")).ok()?)
 }
 
 fn parse_stat(text: &[u8]) -> Option<Stat> {
-    // The name before it may hold spaces and brackets.
+    // The name before it may contain spaces and parentheses.
     let rest = text.get(memchr::memrchr(b')', text)? + 1..)?;
     let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
@@ -195,14 +194,14 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     Some(Stat { state, parent, start })
 }
 
-/// True if the kernel knows a task of this number, whoever's it is.
+/// Returns whether the kernel has a task with this number, of any user.
 fn exists(tid: i32) -> bool {
     let task = rustix::process::Pid::from_raw(tid).filter(|_| tid > 0);
     let asked = task.map(rustix::process::test_kill_process);
     matches!(asked, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
 }
 
-/// True if a thread still runs: it is there, and no zombie that waits to be asked for its status.
+/// Returns whether a thread still runs: it exists and is not a zombie.
 pub(crate) fn is_running(tid: i32) -> bool {
     if !is_mounted() {
         return exists(tid);
@@ -210,20 +209,20 @@ pub(crate) fn is_running(tid: i32) -> bool {
     stat(tid).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X' | b'x'))
 }
 
-/// The base name of the file that a process runs; `None` of kernel threads, and of processes that we may not look into.
+/// Returns the base name of the executable of a process; `None` for kernel threads and where access is denied.
 pub(crate) fn exe_name(pid: i32) -> Option<String> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     Some(path.file_name()?.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
 }
 
-/// All processes, in order of pid.
+/// Returns all processes, in order of pid.
 pub(crate) fn processes() -> Vec<i32> {
     let mut found: Vec<i32> = processes_as_listed().collect();
     found.sort_unstable();
     found
 }
 
-/// The processes as they are listed, which is in order of pid, too, by and by.
+/// Returns the processes in the order of the directory listing, which is by pid, without reading it whole first.
 pub(crate) fn processes_as_listed() -> impl Iterator<Item = i32> {
     numbers("/proc")
 }
@@ -232,31 +231,31 @@ fn numbers(dir: &str) -> impl Iterator<Item = i32> + use<> {
     fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
-/// What a program without /proc lacks, and the remedy.
+/// The consequences of a missing /proc, and the remedy.
 pub(crate) const NOT_MOUNTED: &str = "/proc is not mounted: processes, their files and the kernel's functions have no \
     names; mount -t proc proc /proc";
 
-/// True if /proc shows processes.
+/// Returns whether /proc shows processes.
 pub(crate) fn is_mounted() -> bool {
     fs::symlink_metadata("/proc/self").is_ok()
 }
 
-/// True if processes have the same numbers here as in the kernel's own, outermost, namespace, or nothing says that
-/// they have not, as /proc is not mounted.
+/// Returns whether processes have the same numbers here as in the kernel's outermost PID namespace. Without /proc,
+/// assumes that they do.
 pub(crate) fn sees_all_processes() -> bool {
     // PROC_PID_INIT_INO (include/linux/proc_ns.h).
     const OUTERMOST: &str = "pid:[4026531836]";
     fs::read_link("/proc/self/ns/pid").map_or_else(|_| !is_mounted(), |name| name.as_os_str() == OUTERMOST)
 }
 
-/// Our PID namespace as programs in the kernel are told of it, by device and inode; `None` of the outermost, and where
-/// it is not known.
+/// Returns our PID namespace by device and inode, for BPF programs; `None` for the outermost one, and where it is not
+/// known.
 pub(crate) fn pid_namespace() -> Option<(u64, u64)> {
     if sees_all_processes() {
         return None;
     }
     let of = rustix::fs::stat("/proc/self/ns/pid").ok()?;
-    // The kernel's own form of a device's number (include/linux/kdev_t.h).
+    // The kernel's encoding of a device number (include/linux/kdev_t.h).
     let device = u64::from(rustix::fs::major(of.st_dev)) << 20 | u64::from(rustix::fs::minor(of.st_dev));
     Some((device, of.st_ino))
 }
@@ -265,7 +264,7 @@ pub(crate) fn is_there(pid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// The text of /proc/PID/status (proc_pid_status(5)).
+/// Returns the text of /proc/PID/status (proc_pid_status(5)).
 ///
 /// # Errors
 /// When the process has gone.
@@ -273,22 +272,22 @@ pub(crate) fn status(pid: i32) -> io::Result<String> {
     fs::read_to_string(format!("/proc/{pid}/status"))
 }
 
-/// The number that a process knows itself by, in the innermost of its namespaces.
+/// Returns the number of a process in its innermost PID namespace.
 pub(crate) fn own_number(pid: i32) -> i32 {
     let status = status(pid).unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
     line.and_then(|l| l.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
 }
 
-/// The root directory of a process, as a place to start from.
+/// Opens the root directory of a process for relative lookups.
 ///
 /// # Errors
-/// When it has gone, or may not be looked into.
+/// When it has gone, or when access is denied.
 pub(crate) fn root(pid: i32) -> io::Result<fs::File> {
     of_living(pid, |tid| directory(format!("/proc/{tid}/root")))
 }
 
-/// A directory as a place to start from.
+/// Opens a directory for relative lookups.
 ///
 /// # Errors
 /// Those of opening it.
@@ -297,10 +296,10 @@ pub fn directory(path: impl AsRef<std::path::Path>) -> io::Result<fs::File> {
     fs::File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(path)
 }
 
-/// The very file that a process has mapped at these addresses, whatever its name means now.
+/// Opens the file that a process has mapped at these addresses, even if its name has been deleted or reused.
 ///
 /// # Errors
-/// When it is mapped no more, or may not be looked at.
+/// When it is no longer mapped, or when access is denied.
 pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let open = |tid: i32| {
@@ -310,7 +309,7 @@ pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
     of_living(pid, open)
 }
 
-/// The bytes of our own vDSO, which every process of this boot shares.
+/// Returns the bytes of our own vDSO, which all processes of this boot share.
 ///
 /// # Errors
 /// When there is none.
@@ -320,7 +319,7 @@ pub(crate) fn vdso() -> io::Result<Vec<u8>> {
     memory_of(pid, &map)
 }
 
-/// The memory of a process where something is mapped, or the first part of it where that is large.
+/// Returns the memory of a mapping of a process, or its first part where it is large.
 ///
 /// # Errors
 /// Those of reading it.
@@ -332,7 +331,7 @@ pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The running kernel's memory as an ELF file (Documentation/filesystems/proc.rst).
+/// Opens the running kernel's memory, an ELF file (Documentation/filesystems/proc.rst).
 ///
 /// # Errors
 /// Those of opening it.
@@ -340,7 +339,7 @@ pub(crate) fn kcore() -> io::Result<fs::File> {
     fs::File::open("/proc/kcore")
 }
 
-/// The first bytes of the running kernel's symbols: reading all of them costs 30 ms.
+/// Reads the first bytes of the running kernel's symbols: reading all of them takes 30 ms.
 ///
 /// # Errors
 /// Those of reading it.
@@ -348,64 +347,64 @@ pub(crate) fn kallsyms_head(bytes: &mut [u8]) -> io::Result<usize> {
     io::Read::read(&mut fs::File::open("/proc/kallsyms")?, bytes)
 }
 
-/// The loaded modules, a line each; empty where the kernel has none.
+/// Returns the loaded modules, one per line; empty for a kernel without modules.
 pub(crate) fn modules() -> String {
     fs::read_to_string("/proc/modules").unwrap_or_default()
 }
 
-/// The number of reads of this thread; `None` where the kernel does not count it.
+/// Returns the number of reads of this thread; `None` if the kernel does not count them.
 #[cfg(test)]
 pub(crate) fn own_reads() -> Option<usize> {
     let text = fs::read_to_string("/proc/thread-self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok())
 }
 
-/// A number from a `Key:\tvalue` line of /proc/PID/status, in the given radix.
+/// Returns a number from a `Key:\tvalue` line of /proc/PID/status, in the given radix.
 fn status_number(pid: &str, key: &str, radix: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':'))?;
     u64::from_str_radix(line.split_whitespace().next()?, radix).ok()
 }
 
-/// The real user id of a process.
+/// Returns the real user id of a process.
 pub(crate) fn uid(pid: i32) -> Option<u32> {
     status_number(&pid.to_string(), "Uid", 10).and_then(|v| u32::try_from(v).ok())
 }
 
-/// The parent of a process.
+/// Returns the parent of a process.
 pub(crate) fn parent(pid: i32) -> Option<i32> {
     status_number(&pid.to_string(), "PPid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
-/// The file that a process runs, by device and inode.
+/// Returns the device and inode of a process's executable.
 pub(crate) fn executable(pid: i32) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
     Some((file.dev(), file.ino()))
 }
 
-/// The process that a thread belongs to.
+/// Returns the process that a thread belongs to.
 pub(crate) fn tgid(tid: i32) -> Option<i32> {
     status_number(&tid.to_string(), "Tgid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
-/// Our effective capabilities as a bit set (capabilities(7)).
+/// Returns our effective capabilities as a bit set (capabilities(7)).
 pub(crate) fn effective_caps() -> u64 {
     rustix::thread::capabilities(None).map_or(0, |sets| sets.effective.bits())
 }
 
-/// Our seccomp mode: 0 none, 2 filter.
+/// Returns our seccomp mode: 0 none, 2 filter.
 pub(crate) fn seccomp_mode() -> u64 {
     status_number("self", "Seccomp", 10).unwrap_or(0)
 }
 
-/// Our resident memory in bytes.
+/// Returns our resident memory in bytes.
 pub fn own_rss() -> u64 {
     let pages = fs::read_to_string("/proc/self/statm").ok().and_then(|t| t.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-/// A user's id, by number or by name in /etc/passwd.
+/// Returns a user's id, from a number or a name in /etc/passwd.
 pub(crate) fn user_id(name: &str) -> Option<u32> {
     if let Ok(uid) = name.parse() {
         return Some(uid);
@@ -417,19 +416,19 @@ pub(crate) fn user_id(name: &str) -> Option<u32> {
     })
 }
 
-/// All user names of /etc/passwd, for suggestions.
+/// Returns all user names of /etc/passwd, for suggestions.
 pub(crate) fn user_names() -> Vec<String> {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines().filter_map(|l| Some(l.split_once(':')?.0.to_owned())).collect()
 }
 
-/// A number under /proc/sys, such as `kernel/perf_event_paranoid`.
+/// Returns a number under /proc/sys, such as `kernel/perf_event_paranoid`.
 pub(crate) fn sysctl(name: &str) -> Option<i64> {
     fs::read_to_string(PathBuf::from("/proc/sys").join(name)).ok()?.trim().parse().ok()
 }
 
-/// The whole of a small tracefs file. Some of them give all they have to the first read and nothing
-/// to the next, so it must be a large one; the standard library begins with 32 bytes.
+/// Reads a small tracefs file. Some of them return all their content to the first read and nothing to the next, so the
+/// first read must be large; the standard library's has 32 bytes.
 pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
     use io::Read;
     let mut file = fs::File::open(path)?;
@@ -448,12 +447,12 @@ pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// One line of text from a small file, without its newline.
+/// Returns the line of a single-line file, without its newline.
 pub(crate) fn line(path: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim_end_matches('\n').to_owned())
 }
 
-/// The address of a kernel symbol; `None` when there is none, or addresses are hidden.
+/// Returns the address of a kernel symbol; `None` if it does not exist or addresses are hidden.
 pub(crate) fn kernel_symbol(name: &str) -> Option<u64> {
     symbol_in(&fs::read_to_string("/proc/kallsyms").ok()?, name)
 }
@@ -463,7 +462,7 @@ fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
     u64::from_str_radix(line.split_whitespace().next()?, 16).ok().filter(|address| *address != 0)
 }
 
-/// Up to eight bytes of a process's memory at an address, as a number; `None` where it cannot be read.
+/// Returns up to eight bytes of a process's memory at an address as a number; `None` where it cannot be read.
 pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
     let mut bytes = [0; 8];
     let len = len.min(8);
@@ -471,7 +470,7 @@ pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes))
 }
 
-/// Bytes of a process's memory.
+/// Returns bytes of a process's memory.
 ///
 /// # Errors
 /// When they cannot be read.
@@ -533,7 +532,7 @@ mod tests {
         assert_eq!(user_id("no such user"), None);
     }
 
-    /// Thousands of processes that sleep are no reason to start late.
+    /// Thousands of sleeping processes must not delay the start.
     #[test]
     fn a_name_of_what_runs_is_read_once_and_nothing_else() {
         let all_there = std::sync::Arc::new(std::sync::Barrier::new(4));
@@ -556,7 +555,7 @@ mod tests {
         let mut told = Vec::new();
         comms(Duration::from_secs(60), |tid, name| told.push((tid, name.to_vec())));
         let reads = own_reads().expect("reads") - before;
-        // Reading how many there were takes some itself.
+        // The measurement of the read count reads a file itself.
         assert!((told.len()..told.len() + 10).contains(&reads), "{reads} reads for {} names", told.len());
         assert_eq!(told.iter().filter(|(_, name)| name == b"a named one").count(), 3);
         let own = std::process::id() as i32;

@@ -1,5 +1,5 @@
-//! A file that others can change, copied by parts into memory that nobody else has, each when it is first looked
-//! at. Large programs need little of themselves for names, so a whole copy would cost much for nothing.
+//! A copy of a file that others can change, in private memory, made in parts on first access. Finding names in a large
+//! program reads only small parts of it, so copying all of it would be wasteful.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous
 /// Bytes that are copied at once.
 const PART: usize = 64 << 10;
 
-/// Bytes that copies hold together, and may hold: what is left out reads as zeroes.
+/// The memory budget of copies in bytes: used and maximum. Parts beyond it read as zeroes.
 #[derive(Debug)]
 struct Room {
     held: AtomicUsize,
@@ -33,30 +33,30 @@ impl Room {
 
 static ROOM: Room = Room::new(256 << 20);
 
-/// Bytes that all copies hold together.
+/// Returns the bytes that all copies hold together.
 pub(crate) fn held() -> usize {
     ROOM.held.load(Ordering::Relaxed)
 }
 
-/// Sets how much all copies together may hold, in bytes.
+/// Sets the memory limit of all copies together, in bytes.
 pub(crate) fn set_room(bytes: usize) {
     ROOM.most.store(bytes, Ordering::Relaxed);
 }
 
-// What became of a part.
+// States of a part.
 const ABSENT: u8 = 0;
 const COMING: u8 = 1;
 const THERE: u8 = 2;
 const LEFT_OUT: u8 = 3;
 
-/// The copy: one piece of memory, seen twice.
+/// The copy: one piece of memory, mapped twice.
 #[derive(Debug)]
 pub(crate) struct FileCopy {
     file: File,
     len: usize,
-    /// Where it is read. Parts that are not there yet may not be touched, so that the first touch is told.
+    /// The mapping for reads. Parts that are not copied yet are inaccessible, so that the first access faults.
     base: *mut u8,
-    /// Where it is written, before it can be read.
+    /// The mapping for writes, which fills a part before it becomes readable.
     inner: *mut u8,
     parts: Box<[AtomicU8]>,
     cut: AtomicBool,
@@ -64,7 +64,7 @@ pub(crate) struct FileCopy {
 }
 
 impl FileCopy {
-    /// Of a file's first bytes; nothing is read yet.
+    /// Creates a copy of a file's first bytes; does not read anything yet.
     ///
     /// # Errors
     /// Those of mmap(2).
@@ -76,16 +76,16 @@ impl FileCopy {
         let file = file.try_clone()?;
         let writable = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping of memory that is no file's, at an address of the kernel's choice.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
         let inner = unsafe { mmap_anonymous(std::ptr::null_mut(), len, writable, flags) }?;
-        // SAFETY: of a shared mapping, a length of 0 asks for a second one of the same memory (mremap(2)); the first
-        // stays where it is.
+        // SAFETY: for a shared mapping, an old length of 0 requests a second mapping of the same memory (mremap(2));
+        // the first stays where it is.
         let base = unsafe { mremap(inner, 0, len, MremapFlags::MAYMOVE) };
         let parts = (0..len.div_ceil(PART)).map(|_| AtomicU8::new(ABSENT)).collect();
         let (inner, base) = match base {
             Ok(base) => (inner.cast(), base.cast()),
             Err(error) => {
-                // SAFETY: it was made above, and nobody knows of it.
+                // SAFETY: it was made above, and has no other references.
                 let _ = unsafe { munmap(inner, len) };
                 return Err(error.into());
             }
@@ -96,18 +96,18 @@ impl FileCopy {
         Ok(copied)
     }
 
-    /// The address where the copy is read.
+    /// Returns the address of the mapping for reads.
     pub(crate) fn base(&self) -> *const u8 {
         self.base
     }
 
-    /// True if parts are left out, as there was no more room.
+    /// Returns whether parts were left out for lack of memory.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// Makes the part that an address is in. It is called in a signal handler, so it allocates nothing and takes no
-    /// lock; another thread that makes the same part is waited for. `false` when the access can never succeed.
+    /// Copies the part that contains an address. Runs in a signal handler, so it does not allocate or lock; it waits
+    /// for another thread that copies the same part. Returns `false` if the access can never succeed.
     pub(crate) fn make(&self, at: usize) -> bool {
         let Some(part) = at.checked_sub(self.base as usize).map(|offset| offset / PART) else { return false };
         let Some(state) = self.parts.get(part) else { return false };
@@ -128,10 +128,10 @@ impl FileCopy {
         shown
     }
 
-    /// Reads a part and lets it be seen, whole. What the file no longer has stays zeroes.
+    /// Reads a part, then makes it readable as a whole. Bytes past the file's end stay zero.
     fn fill(&self, from: usize, len: usize) -> bool {
-        // SAFETY: the range lies in the mapping that is written; this part's state is COMING, so this thread alone
-        // touches it, and no reader can see it before mprotect.
+        // SAFETY: the range is in the mapping for writes. This part's state is COMING, so this thread alone accesses
+        // it, and no reader can see it before mprotect.
         let place = unsafe { std::slice::from_raw_parts_mut(self.inner.add(from), len) };
         let mut done = 0;
         while done < len {
@@ -142,7 +142,7 @@ impl FileCopy {
                 Err(_) => break,
             }
         }
-        // SAFETY: the pages are ours, and hold what they will always hold.
+        // SAFETY: the pages are ours, and their content is final.
         unsafe { mprotect(self.base.add(from).cast(), len, MprotectFlags::READ) }.is_ok()
     }
 }
@@ -156,10 +156,10 @@ impl Drop for FileCopy {
     }
 }
 
-/// Puts zeroes in the place of pages of a mapping of ours; they take no memory.
+/// Replaces pages of a mapping of ours by zeroes, which take no memory.
 pub(super) fn zeroes(start: usize, len: usize) -> bool {
     let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-    // SAFETY: the pages lie in a mapping of ours that is only read.
+    // SAFETY: the pages are in a mapping of ours that is only read.
     unsafe { rustix::mm::mmap_anonymous(start as *mut _, len, ProtFlags::READ, flags) }.is_ok()
 }
 

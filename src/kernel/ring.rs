@@ -1,5 +1,5 @@
-//! The ring buffer that the kernel shares with us (`struct perf_event_mmap_page`, the page before
-//! the data, and the barriers that its comments in the header prescribe).
+//! The ring buffer that the kernel shares with us: `struct perf_event_mmap_page`, the page before the data, and the
+//! barriers that its comments in the header prescribe.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -20,20 +20,20 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Maps one control page and `pages` data pages. EPERM means the mlock limit, EINVAL a number
-    /// of pages that is no power of two (perf_event_open(2), "MMAP layout").
+    /// Maps one control page and `pages` data pages. EPERM means that the mlock limit is reached, EINVAL that the
+    /// number of pages is not a power of two (perf_event_open(2), "MMAP layout").
     pub(crate) fn map(fd: BorrowedFd<'_>, pages: usize) -> Result<Self, Errno> {
         let page = rustix::param::page_size();
         let shared = Shared::map(fd, page * (pages + 1), ProtFlags::READ | ProtFlags::WRITE, 0)?;
         Ok(Self { shared, page })
     }
 
-    /// Size of the data area in bytes.
+    /// Returns the size of the data area in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.shared.len - self.page
     }
 
-    /// Appends all waiting bytes to `out` and hands their room back to the kernel. Returns how many.
+    /// Appends all pending bytes to `out` and frees their space for the kernel. Returns their number.
     pub(crate) fn drain(&mut self, out: &mut Vec<u8>) -> usize {
         let head = self.shared.word(DATA_HEAD).load(Ordering::Acquire);
         let tail = self.shared.word(DATA_TAIL).load(Ordering::Relaxed);
@@ -44,8 +44,8 @@ impl Ring {
         }
         let at = tail as usize & (size - 1);
         let first = n.min(size - at);
-        // SAFETY: the mapping has `size` data bytes after its first page; `at < size`, and both
-        // pieces end inside it. The kernel does not write between tail and head.
+        // SAFETY: the mapping has `size` data bytes after its first page; `at < size`, and both pieces end inside it.
+        // The kernel does not write between tail and head.
         let (a, b) = unsafe {
             let data = self.shared.base.add(self.page);
             (std::slice::from_raw_parts(data.add(at), first), std::slice::from_raw_parts(data, n - first))
@@ -56,7 +56,7 @@ impl Ring {
         n
     }
 
-    /// Writes bytes as the kernel would, for tests.
+    /// Writes bytes like the kernel, for tests.
     #[cfg(test)]
     pub(crate) fn kernel_write(&self, bytes: &[u8]) {
         let head = self.shared.word(DATA_HEAD).load(Ordering::Relaxed);

@@ -2,11 +2,11 @@
 
 use std::io;
 
-/// First come, first served, before all ordinary threads (1 is the least, 99 the most), or as an ordinary thread.
-/// Either way what it starts is ordinary, and no nicer than anybody's.
+/// Sets the SCHED_FIFO priority (1 is the lowest, 99 the highest) of the calling thread, which then runs before all
+/// ordinary threads. `None` makes it ordinary. Its children always start with SCHED_OTHER and nice value 0.
 pub(crate) fn set_realtime(priority: Option<i32>) -> io::Result<()> {
     let policy = if priority.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
-    // The kernel's structure is this number alone; musl's has more in it, and its function does nothing.
+    // The kernel's structure is this number alone. musl's structure is larger, and its function does nothing.
     let param = priority.unwrap_or(0);
     // SAFETY: the kernel reads the number, which is ours, and 0 is the calling thread.
     let set =
@@ -14,10 +14,10 @@ pub(crate) fn set_realtime(priority: Option<i32>) -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// True if the calling thread is served before all ordinary ones.
+/// Returns whether the calling thread has a real-time priority.
 #[cfg(test)]
 pub(crate) fn is_realtime() -> bool {
-    // SAFETY: no memory is handed over, and 0 is the calling thread.
+    // SAFETY: no memory is passed, and 0 is the calling thread.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) } as libc::c_int;
     policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO
 }

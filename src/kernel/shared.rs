@@ -1,4 +1,4 @@
-//! Memory that the kernel and this program see both, reached through atomics.
+//! Memory shared with the kernel, accessed through atomics.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -13,29 +13,29 @@ pub(super) struct Shared {
     pub(super) len: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and is reached through atomics only.
+// SAFETY: this value alone owns the mapping, and accesses it through atomics only.
 unsafe impl Send for Shared {}
 // SAFETY: as above; stores from two threads could mix, but never leave the mapping.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Maps so many bytes of what is open, from an offset on.
+    /// Maps `len` bytes of a descriptor, from an offset on.
     pub(super) fn map(fd: BorrowedFd<'_>, len: usize, prot: ProtFlags, offset: u64) -> Result<Self, Errno> {
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing of ours is overlaid.
+        // SAFETY: a new shared mapping at an address of the kernel's choice; it replaces no mapping of ours.
         let base = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, offset)? };
         Ok(Self { base: base.cast(), len })
     }
 
-    /// The word of eight bytes at an offset.
+    /// Returns the word of eight bytes at an offset.
     pub(super) fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at < self.len, "there is no word at {at} of {} bytes", self.len);
-        // SAFETY: the word lies in the mapping, which is whole pages; that is mapped as long as self lives.
+        // SAFETY: the word lies in the mapping, which is whole pages and is mapped as long as self lives.
         unsafe { AtomicU64::from_ptr(self.base.add(at).cast()) }
     }
 
-    /// The first half of such a word.
+    /// Returns the first half of such a word.
     pub(super) fn half(&self, at: usize) -> &AtomicU32 {
-        // SAFETY: as above; an atomic of four bytes has no more to ask of its place than one of eight.
+        // SAFETY: as above; the alignment for eight bytes also suits an atomic of four.
         unsafe { AtomicU32::from_ptr(self.word(at).as_ptr().cast()) }
     }
 }

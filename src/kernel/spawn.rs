@@ -1,4 +1,4 @@
-//! The profiled command, started and stopped before its `exec`, so that no instruction of it is missed.
+//! The profiled command, which is stopped before its `exec`, so that profiling starts with its first instruction.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -19,8 +19,7 @@ use super::privilege;
 
 /// A command that waits for [`HeldCommand::release`] between fork and exec.
 ///
-/// `Command::spawn` only returns after the exec, so the fork happens on a helper thread that blocks
-/// there until the gate opens.
+/// `Command::spawn` returns only after the exec, so a helper thread forks and blocks in it until the gate opens.
 #[derive(Debug)]
 pub struct HeldCommand {
     program: OsString,
@@ -30,16 +29,16 @@ pub struct HeldCommand {
     fate: Fate,
 }
 
-/// The destination of a held command's output, while a screen owns the terminal or a recording standard output.
+/// The destination of a held command's output while a screen owns the terminal, or a recording standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     Inherit,
-    /// It goes to standard error, as standard output has a recording.
+    /// Standard error, because standard output has a recording.
     ToErrors,
     Discard,
 }
 
-/// Whether there is such a program: so that nothing is opened, and no screen taken, for one that is not.
+/// Checks that a program exists and may be run, before events are opened or a screen is drawn.
 fn can_run(program: &OsStr) -> io::Result<()> {
     let kind = |path: &Path| match rustix::fs::access(path, Access::EXEC_OK) {
         Ok(()) if path.is_dir() => Err(io::ErrorKind::PermissionDenied),
@@ -49,11 +48,11 @@ fn can_run(program: &OsStr) -> io::Result<()> {
     let places: Vec<PathBuf> = match (program.as_encoded_bytes().contains(&b'/'), privilege::variable("PATH")) {
         (true, _) => vec![program.into()],
         (false, Some(path)) => std::env::split_paths(&path).map(|dir| dir.join(program)).collect(),
-        // Where the environment is not believed, the exec finds out.
+        // Where PATH is not trusted, the exec reports the error.
         (false, None) => return Ok(()),
     };
     let found: Vec<Result<(), io::ErrorKind>> = places.iter().map(|place| kind(place)).collect();
-    // One that may not be run hides none that may, as for execvp(3).
+    // A file without the right to run it does not hide later ones, like in execvp(3).
     let denied = found.iter().find(|one| **one == Err(io::ErrorKind::PermissionDenied));
     let tried = match found.contains(&Ok(())) {
         true => Ok(()),
@@ -69,7 +68,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (pid_read, pid_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut cmd = Command::new(program);
-    // The password of a store is nothing for who is profiled.
+    // The profiled command must not see the store's password.
     cmd.env_remove("PERFPROF_PUSH_AUTH");
     cmd.args(args);
     match output {
@@ -81,21 +80,21 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     let hold = move || {
         super::own_memory::leave_children_as_they_are();
         super::limits::leave_children_their_files();
-        // The child's copy of the write end must go, or the read below would never see its end.
-        // SAFETY: only this forked child's descriptor table is touched, and nothing in the child
-        // uses that descriptor again.
+        // Close the child's copy of the write end; otherwise the read below would never see its end.
+        // SAFETY: only this forked child's descriptor table is changed, and the child does not use that descriptor
+        // again.
         unsafe { libc::close(gate_raw) };
         rustix::io::write(&pid_write, &std::process::id().to_le_bytes())?;
         let mut byte = [0];
         match rustix::io::read(&gate_read, &mut byte)? {
             1 => Ok(()),
-            // Nobody may be left to be told.
-            // SAFETY: it ends this forked child alone, without anything that the parent would have at exit.
+            // The parent may have gone.
+            // SAFETY: it ends this forked child alone, and runs none of the parent's exit handlers.
             _ => unsafe { libc::_exit(0) },
         }
     };
-    // SAFETY: between fork and exec the closure makes only prctl, setrlimit, close, getpid, write and read calls,
-    // all async-signal-safe, and does not allocate.
+    // SAFETY: between fork and exec the closure makes only prctl, setrlimit, close, getpid, write and read calls, all
+    // async-signal-safe, and does not allocate.
     unsafe { cmd.pre_exec(hold) };
     let spawning = crate::kernel::thread("spawn", move || cmd.spawn())?;
     let mut pid = [0; 4];
@@ -111,7 +110,7 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     }
 }
 
-/// A program that cannot be run, in the words and with the status of a shell (POSIX, Exit Status for Commands).
+/// A program that cannot be run, with the message and the status of a shell (POSIX, Exit Status for Commands).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{program}: {reason}")]
 pub(crate) struct NotRun {
@@ -120,7 +119,7 @@ pub(crate) struct NotRun {
     pub(crate) code: u8,
 }
 
-/// An error that is the program's own says which that is; others stay as the kernel gave them.
+/// Names the program in an error of running it; other errors stay as the kernel reported them.
 fn named(program: &OsStr, error: io::Error) -> io::Error {
     let program = program.display().to_string();
     let (reason, code) = match error.kind() {
@@ -137,7 +136,7 @@ impl HeldCommand {
         self.pid
     }
 
-    /// How it will have ended.
+    /// Returns a handle to how it will have ended.
     pub(crate) fn fate(&self) -> Fate {
         self.fate.clone()
     }
@@ -160,14 +159,14 @@ impl HeldCommand {
     }
 }
 
-/// A command that runs, and is ended when its owner goes, whatever the reason: nobody else knows of it.
+/// A running command. Dropping it ends the command in any case, because no other process waits for it.
 #[derive(Debug)]
 pub struct RunningCommand {
     child: Child,
     fate: Fate,
 }
 
-/// The time that a command has to end when it is told to; one that does not heed that is left to itself.
+/// The time that a command has to end after SIGTERM. A command that ignores the signal is left running.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
 impl RunningCommand {
@@ -180,7 +179,7 @@ impl RunningCommand {
         self.fate.clone()
     }
 
-    /// How it ended, if it has.
+    /// Returns how it ended; `None` while it runs.
     pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         let ended = self.child.try_wait()?;
         if let Some(status) = ended {
@@ -189,7 +188,7 @@ impl RunningCommand {
         Ok(ended)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends without a signal from us.
     #[cfg(test)]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         self.fate.is(self.child.wait()?, false);
@@ -197,22 +196,22 @@ impl RunningCommand {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        // Gone already: then there is nothing to signal.
+        // Fails if it has ended already: then there is nothing to signal.
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
-    /// Returns whether a signal has stopped it: it heeds no other one until it is continued.
+    /// Returns whether a signal has stopped it. A stopped process handles no other signal until it is continued.
     pub(crate) fn is_stopped(&self) -> bool {
         let how = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), how), Ok(Some(_)))
     }
 
-    /// A descriptor that is readable when it has ended.
+    /// Returns a descriptor that becomes readable when it ends.
     pub(crate) fn end_fd(&self) -> Option<OwnedFd> {
         pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).ok()
     }
 
-    /// Has it end, where it runs still, as perf does: by SIGTERM. A stopped command is continued, so that it can.
+    /// Ends it with SIGTERM if it still runs, like perf does. A stopped command is also continued, so that it can end.
     pub(crate) fn end(&mut self) {
         if !matches!(self.ended(), Ok(None)) {
             return;
@@ -237,7 +236,7 @@ impl Drop for RunningCommand {
     }
 }
 
-/// How a command ended, for those who say so when its owner is gone.
+/// How a command ended, for messages after its owner is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Fate {
     /// The command's process; 0 where there is no command.
@@ -259,8 +258,8 @@ impl Fate {
         (self.pid > 0 && self.ended.get().is_none()).then_some(self.pid)
     }
 
-    /// The exit code of what ran the command: the command's own, as a shell has it. A command that was told to end as
-    /// no more was to be measured did not fail; where a signal `interrupted` the measurement, both were.
+    /// Returns the exit code of our program: the command's, like a shell's. A command that we ended after the
+    /// measurement did not fail. If a signal `interrupted` the measurement, it interrupted both.
     pub(crate) fn code(&self, interrupted: bool) -> u8 {
         match self.ended.get() {
             Some((status, told)) if !told || interrupted => describe(*status).1 as u8,
@@ -269,7 +268,7 @@ impl Fate {
     }
 }
 
-/// Words for how a command ended, and the exit code a shell would give.
+/// Returns a description of how a command ended, and the exit code that a shell would return.
 pub(crate) fn describe(status: ExitStatus) -> (String, i32) {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
@@ -316,7 +315,7 @@ mod tests {
         drop(command);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
         assert_eq!([false, true].map(|interrupted| fate.code(interrupted)), [0, 143]);
-        // It cannot heed a signal while it is stopped.
+        // A stopped process cannot handle the signal.
         let (fate, command) = start("kill -STOP $$; exec sleep 60");
         while !command.is_stopped() {
             std::thread::sleep(Duration::from_millis(1));
@@ -326,7 +325,7 @@ mod tests {
         drop(command);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists() && began.elapsed() < FAREWELL);
         assert_eq!((fate.code(true), fate.running()), (143, None));
-        // It may end in its own way.
+        // It may handle SIGTERM.
         let (fate, command) = start("trap 'exit 3' TERM; while :; do sleep 0.05; done");
         std::thread::sleep(Duration::from_millis(200));
         drop(command);
@@ -343,7 +342,7 @@ mod tests {
             let error = hold(&[program.into()], Output::Discard).expect_err("nothing to hold");
             assert_eq!((error.kind(), error.to_string().as_str()), (kind, words));
         }
-        // What is executable and no program is found out by the exec.
+        // The exec detects an executable file that is not a program.
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("empty-interpreter");
         std::fs::write(&path, "#!/no/such/interpreter\n").expect("written");

@@ -1,5 +1,5 @@
-//! BPF programs that read the strings which a system call is given, while the task that makes it is there to be read
-//! from, and write them as a record of their own before the call's.
+//! BPF programs that read the string arguments of a system call while the calling task's memory is readable, and write
+//! them as a separate record before the call's record.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -11,7 +11,7 @@ use super::sys::Errno;
 
 /// Bytes of a program's stack, which holds all that it writes.
 const STACK: usize = 512;
-/// No string is longer, its NUL included.
+/// The maximum length of a string, including its NUL.
 const LONGEST: usize = 248;
 
 // Instructions (Documentation/bpf/standardization/instruction-set.rst).
@@ -28,43 +28,43 @@ const PROBE_READ_USER_STR: i32 = 114;
 /// `BPF_F_CURRENT_CPU`.
 const CURRENT_CPU: i32 = -1;
 
-/// The layout of what is written: whose it is, then for each string its length or an errno, then the strings.
+/// The layout of a record: the tracepoint, then each string's length or errno, then the strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StringLayout {
     strings: usize,
 }
 
 impl StringLayout {
-    /// Of so many strings, at least one.
+    /// Returns the layout of `strings` strings, at least one.
     pub(crate) fn new(strings: usize) -> Self {
         Self { strings: strings.max(1) }
     }
 
-    /// Bytes that a string may have, its NUL included.
+    /// Returns the bytes that a string may have, including its NUL.
     pub(crate) fn room(self) -> usize {
         ((STACK - 16) / self.strings - 8).min(LONGEST) & !7
     }
 
-    /// Bytes that all may take.
+    /// Returns the maximum size of a record.
     fn size(self) -> usize {
         8 + self.strings * (8 + self.room())
     }
 
-    /// The tracepoint that a record is of.
+    /// Returns the tracepoint that a record belongs to.
     pub(crate) fn of(record: &[u8]) -> Option<u64> {
         record.first_chunk().map(|tag| u64::from_le_bytes(*tag))
     }
 
-    /// A string, with its NUL; `None` where it could not be read. One that fills its room is cut.
+    /// Returns a string with its NUL; `None` if it could not be read. A string that fills its room is truncated.
     pub(crate) fn string(self, record: &[u8], i: usize) -> Option<&[u8]> {
         let length = record.get(8 + 8 * i..)?.first_chunk().map(|length| i64::from_le_bytes(*length))?;
         let length = usize::try_from(length).ok().filter(|length| (1..=self.room()).contains(length))?;
         record.get(8 + 8 * self.strings + i * self.room()..)?.get(..length)
     }
 
-    /// The program for strings whose addresses stand so far from the start of a tracepoint's record.
+    /// Generates the program for strings whose addresses are at these offsets in a tracepoint's record.
     fn program(self, tracepoint: u64, addresses: &[usize], events: BorrowedFd<'_>) -> Vec<u64> {
-        // r6: the context. The stack from `base` on is what is written.
+        // r6: the context. The stack from `base` on is the record.
         let base = -(self.size() as i32);
         let mut code = vec![op(MOV_X, 6, 1, 0, 0), op(ST_DW, 10, 0, base, tracepoint as i32)];
         for (i, address) in addresses.iter().enumerate() {
@@ -78,7 +78,7 @@ impl StringLayout {
                 op(STX_DW, 10, 0, base + length as i32, 0),
             ]);
         }
-        // Of the last string, which is the only one of most calls, no more is written than it has: r7 is its length.
+        // The last string, which is the only one of most calls, is written without padding: r7 is its length.
         let before_it = self.size() - self.room();
         code.extend([
             op(MOV_X, 7, 0, 0, 0),
@@ -93,7 +93,7 @@ impl StringLayout {
             op(MOV_X, 5, 7, 0, 0),
             op(ADD_K, 5, 0, 0, before_it as i32),
             op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
-            // Whoever else traces the call gets it as if the program were not there.
+            // Return 1, so that other tracers of the call still receive it.
             op(MOV_K, 0, 0, 0, 1),
             op(EXIT, 0, 0, 0, 0),
         ]);
@@ -101,7 +101,7 @@ impl StringLayout {
     }
 }
 
-/// The outlets of programs: an event of each CPU.
+/// The output of the programs: an event on each CPU.
 #[derive(Debug)]
 pub(crate) struct ProgramOutputs(OwnedFd);
 
@@ -112,7 +112,7 @@ impl ProgramOutputs {
         Ok(Self(bpf_calls::map(&kind, None)?))
     }
 
-    /// Has what is found on a CPU written by an event, of type `SW_BPF_OUTPUT`, of that CPU.
+    /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
     pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
         bpf_calls::put(self.0.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
@@ -120,7 +120,7 @@ impl ProgramOutputs {
     /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
     ///
     /// # Errors
-    /// [`LoadError`] has the verifier's last words where it refused the program.
+    /// [`LoadError`] has the end of the verifier's log if it rejected the program.
     pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
         let code = StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
         bpf_calls::load(&Code { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })

@@ -1,4 +1,4 @@
-//! `perf_event_open` and its ioctls behind one small trait, so that every errno can be scripted.
+//! `perf_event_open` and its ioctls behind a small trait, so that tests can script every errno.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -18,28 +18,28 @@ pub(crate) const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID
 /// A request to an open event, perf_event_open(2) "perf_event ioctl calls".
 #[derive(Debug)]
 pub enum Ioctl<'a> {
-    /// Begin or go on counting and sampling.
+    /// Starts or resumes counting and sampling.
     Enable,
-    /// Rest; the count stays as it is.
+    /// Pauses; the count is kept.
     Disable,
-    /// Send this event's records into the other event's ring.
+    /// Sends this event's records to the other event's ring.
     SetOutput(BorrowedFd<'a>),
-    /// The event's unique id, as samples carry it.
+    /// Returns the event's unique id, as in samples.
     Id,
-    /// Trace-event filter for a tracepoint; can be set once.
+    /// Sets the filter expression of a tracepoint; possible once.
     SetFilter(&'a CStr),
-    /// A BPF program that decides whether a sample is taken; can be set once.
+    /// Sets a BPF program that decides whether a sample is taken; possible once.
     SetBpf(BorrowedFd<'a>),
 }
 
 /// Totals of one event, from `read(2)` with `TOTAL_TIME_*` and `LOST` in its read format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The count, of [`Counts::running_ns`] only where the hardware's counters were shared.
+    /// The count; it covers only [`Counts::running_ns`] if events shared the hardware's counters.
     pub value: u64,
-    /// Time for which it was enabled, on the hardware or not.
+    /// Time for which it was enabled, scheduled on the hardware or not.
     pub enabled_ns: u64,
-    /// Time for which it was on the hardware.
+    /// Time for which it was scheduled on the hardware.
     pub running_ns: u64,
     /// Samples lost since the event was opened; 0 on kernels before 6.0.
     pub lost: u64,
@@ -55,9 +55,9 @@ impl Counts {
     }
 }
 
-/// The calls that the live source makes.
+/// The system calls of the live source.
 pub trait Sys: Send {
-    /// Opens an event; `cgroup` replaces `pid` when it is there.
+    /// Opens an event; `cgroup`, if given, replaces `pid`.
     fn open(
         &self,
         attr: &Attr,
@@ -66,14 +66,14 @@ pub trait Sys: Send {
         group: Option<BorrowedFd<'_>>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<OwnedFd, Errno>;
-    /// Makes a request; the result is the id that [`Ioctl::Id`] asks for, and 0 of all others.
+    /// Makes a request; returns the id for [`Ioctl::Id`], and 0 for all others.
     fn ioctl(&self, fd: BorrowedFd<'_>, request: Ioctl<'_>) -> Result<u64, Errno>;
     /// Maps a ring of `pages` data pages (a power of two) onto an event.
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
-    /// Reads an event's totals; those that `read_format`, the one that it was opened with, lacks are 0.
-    /// Those of a group are found by the event's id.
+    /// Reads an event's totals; those that `read_format`, with which it was opened, lacks are 0. In a group's read, the
+    /// event is found by its id.
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64, id: u64) -> Result<Counts, Errno>;
-    /// Loads a program for [`Ioctl::SetBpf`]; where it takes a sample, the first of an array goes on.
+    /// Loads a program for [`Ioctl::SetBpf`]. An accepted sample jumps to the first program of the array `next`.
     fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError>;
 }
 
@@ -96,13 +96,13 @@ impl Sys for RealSys {
             None => (pid, FLAG_CLOEXEC),
         };
         let group = group.map_or(-1, |fd| fd.as_raw_fd());
-        // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length, and
-        // writes at most its own size back into the same place on E2BIG.
+        // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length, and writes at most its own
+        // size back into the same place on E2BIG.
         let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, bytes.as_mut_ptr(), pid, cpu, group, flags) };
         if fd < 0 {
             return Err(last_errno());
         }
-        // SAFETY: the call succeeded, so this descriptor is new and nobody else's.
+        // SAFETY: the call succeeded, so this descriptor is new and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }
 
@@ -110,9 +110,9 @@ impl Sys for RealSys {
         use perf_event_open_sys::ioctls;
         let raw = fd.as_raw_fd();
         let mut id = 0u64;
-        // SAFETY: `raw` is an open descriptor for the length of this call, and each argument is
-        // what perf_event_open(2) asks for: a number, a descriptor, a NUL-ended string, or a
-        // pointer to a u64 that lives until the end of this function.
+        // SAFETY: `raw` is an open descriptor for the duration of this call, and each argument has the type in
+        // perf_event_open(2): a number, a descriptor, a NUL-terminated string, or a pointer to a u64 that lives until
+        // the end of this function.
         let status = unsafe {
             match request {
                 Ioctl::Enable => ioctls::ENABLE(raw, 0),
@@ -142,7 +142,7 @@ impl Sys for RealSys {
     }
 }
 
-/// Decodes what `read(2)` gives for an event, or for the group that it is read with.
+/// Decodes the bytes of `read(2)` for an event, or for the group that it is read with.
 pub(crate) fn decode_counts(bytes: &[u8], format: u64, id: u64) -> Counts {
     use super::attr::read_format as f;
     let mut words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
@@ -166,10 +166,10 @@ pub(crate) fn decode_counts(bytes: &[u8], format: u64, id: u64) -> Counts {
     Counts { value, enabled_ns, running_ns, lost }
 }
 
-/// Whether the system call can be reached at all: `Ok` when the kernel answers a null attr with
-/// EFAULT, else the errno (EPERM or ENOSYS under a container's seccomp profile).
+/// Checks whether the system call is reachable: `Ok` when the kernel answers a null attr with EFAULT, else the errno
+/// (EPERM or ENOSYS under a container's seccomp profile).
 pub(crate) fn probe() -> Result<(), Errno> {
-    // SAFETY: a null attr is refused by the kernel before anything is read or created.
+    // SAFETY: the kernel refuses a null attr before it reads or creates anything.
     let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, 0u64) };
     match (fd, last_errno()) {
         (0.., _) | (_, Errno::FAULT) => Ok(()),
@@ -177,14 +177,14 @@ pub(crate) fn probe() -> Result<(), Errno> {
     }
 }
 
-/// Whether an event of the user code of this process alone can be had, which wants no rights on kernels as they come.
+/// Checks whether the kernel grants an event of this process's user code, which needs no rights on unpatched kernels.
 pub(crate) fn own_code() -> Result<(), Errno> {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() };
     attr.set(Flag::ExcludeKernel, true);
     RealSys.open(&attr, 0, -1, None, None).map(drop)
 }
 
-/// Returns whether the kernel grants an event of a whole CPU, kernel code included.
+/// Checks whether the kernel grants an event of a whole CPU, including kernel code.
 pub(crate) fn whole_cpu() -> Result<(), Errno> {
     let attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() };
     RealSys.open(&attr, -1, 0, None, None).map(drop)

@@ -1,12 +1,12 @@
-//! The watch for a terminal that goes away. crossterm's reader spins when its pty vanishes, and a
-//! profiler left by a dropped ssh must not burn a core: the hang-up ends the process, in order.
+//! Detection of a terminal that goes away. crossterm's reader spins when its pty vanishes. A profiler left behind by a
+//! dropped ssh connection must not use a CPU, so the hang-up ends the process in order.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{Action, QueueSelector, tcflow, tcflush};
 use rustix::time::Timespec;
 
-/// Blocks until the terminal on standard output hangs up; `false` when there is none to watch, or
-/// `stop` has become true.
+/// Blocks until the terminal on standard output hangs up. Returns `false` if there is no terminal, or when `stop`
+/// returns true.
 pub(crate) fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
     let tty = rustix::stdio::stdout();
     if !rustix::termios::isatty(tty) {
@@ -24,28 +24,28 @@ pub(crate) fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
     false
 }
 
-/// Throws away what the terminal on standard output has not taken, and lets it go on where it was stopped (Ctrl-S).
+/// Discards output that the terminal on standard output has not read yet, and resumes it if it is stopped (Ctrl-S).
 pub(crate) fn discard_output() {
     let tty = rustix::stdio::stdout();
     let _ = tcflush(tty, QueueSelector::OFlush);
-    // Flushing a pseudo-terminal makes room and wakes no writer (pty_flush_buffer in drivers/tty/pty.c); starting one
-    // that was stopped does (__start_tty).
+    // Flushing a pseudo-terminal frees space but does not wake its writer (pty_flush_buffer in drivers/tty/pty.c);
+    // starting a stopped one does (__start_tty).
     let _ = tcflow(tty, Action::OOff);
     let _ = tcflow(tty, Action::OOn);
 }
 
-/// Writes last words to standard error, without memory of the allocator.
+/// Writes a final message to standard error, without allocating.
 pub(crate) fn report(text: &[u8]) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text);
 }
 
-/// Ends the process at once, without destructors: the terminal they would restore is gone.
+/// Ends the process at once, without destructors: the terminal that they would restore is gone.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(code) }
 }
 
-/// Stops the process as Ctrl-Z would, until it is continued.
+/// Stops the process, like Ctrl-Z, until it is continued.
 pub(crate) fn stop_self() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
 }

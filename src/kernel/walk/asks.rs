@@ -1,5 +1,5 @@
-//! The ring in which the program asks for the tables of processes as it walks them (`BPF_MAP_TYPE_RINGBUF`,
-//! Documentation/bpf/ringbuf.rst): a page with how far it was read, one with how far it was written, and its records.
+//! The ring buffer in which the BPF program requests tables of the processes that it walks (`BPF_MAP_TYPE_RINGBUF`,
+//! Documentation/bpf/ringbuf.rst): a page with the consumer position, one with the producer position, and the records.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -10,19 +10,19 @@ use rustix::mm::ProtFlags;
 
 use crate::kernel::shared::Shared;
 
-/// Bytes of the ring's records (walk.bpf.c has the same number), and of one: a header, and who asks.
+/// Bytes of the ring's records (walk.bpf.c has the same number), and of a record: a header and the process.
 const SIZE: usize = 1 << 16;
 const RECORD: usize = 16;
-/// The bit of a header whose record is still being written.
+/// The header bit of a record that is still being written.
 const BUSY: u32 = 1 << 31;
 
 /// The mapped ring.
 #[derive(Debug)]
 pub(crate) struct Asks {
     fd: OwnedFd,
-    /// The page that is ours to write.
+    /// The consumer page, which we write.
     read_up_to: Shared,
-    /// The page and the records that are the kernel's.
+    /// The producer page and the records, which the kernel writes.
     written: Shared,
     page: usize,
 }
@@ -32,19 +32,19 @@ impl Asks {
     pub(super) fn map(fd: OwnedFd) -> Result<Self, Errno> {
         let page = rustix::param::page_size();
         let read_up_to = Shared::map(fd.as_fd(), page, ProtFlags::READ | ProtFlags::WRITE, 0)?;
-        // Behind it: the kernel shows the records once.
+        // The kernel maps the records a second time after these; that copy is not needed.
         let written = Shared::map(fd.as_fd(), page + SIZE, ProtFlags::READ, page as u64)?;
         Ok(Self { fd, read_up_to, written, page })
     }
 
-    /// Waits until somebody asks, or for so many seconds.
+    /// Waits until a process requests tables, for at most `seconds`.
     pub(crate) fn wait(&self, seconds: i64) {
         let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
-        // Where it fails, the next wait or the rings of samples bring what was asked.
+        // If it fails, the next wait or the sample rings deliver the requests.
         let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout));
     }
 
-    /// The processes that asked since the last time, by the kernel's numbers, added to `out`.
+    /// Appends the processes that requested tables since the last call to `out`, by the kernel's numbers.
     pub(crate) fn take(&mut self, out: &mut Vec<u32>) {
         let position = self.read_up_to.word(0);
         let end = self.written.word(0).load(Ordering::Acquire);

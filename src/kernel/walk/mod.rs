@@ -1,5 +1,5 @@
-//! The walk of user stacks inside the kernel, by tables that are made here and without frame pointers: the program that
-//! does it (walk.bpf.c, compiled by `build` beside it), and what it reads.
+//! Stack unwinding inside the kernel by tables generated here, without frame pointers: the BPF program (walk.bpf.c,
+//! compiled by the `build` next to it) and the data that it reads.
 
 mod asks;
 mod object;
@@ -24,27 +24,29 @@ const OBJECT: &[u8] = include_bytes!("walk.x86_64.o");
 #[cfg(not(target_arch = "x86_64"))]
 const OBJECT: &[u8] = include_bytes!("walk.aarch64.o");
 
-/// Rows in a chunk, and those whose first pc stands in its index (walk.bpf.c has the same numbers).
+/// Rows in a chunk, and rows per entry of its index, which has the first pc of each block (walk.bpf.c has the same
+/// numbers).
 const ROWS: usize = 1 << 20;
 const BLOCK: usize = 64;
 const BLOCKS: u32 = (ROWS / BLOCK) as u32;
 const CHUNK_BYTES: usize = 8 * ROWS + 4 * BLOCKS as usize;
-/// Mappings in a piece, of five words each; of one process.
+/// Mappings in a piece, each of five words, and of one process.
 const MAPPINGS: u32 = 1 << 15;
 const MAPPING_WORDS: usize = 5;
 const PIECE_BYTES: usize = MAPPINGS as usize * MAPPING_WORDS * 8;
 pub(crate) const MAX_MAPPINGS: usize = 8192;
-/// Chunks and pieces that there may be.
+/// The maximum number of chunks and of pieces.
 const SLOTS: usize = 64;
 
-/// Most frames that a walk has.
+/// The maximum number of frames of a walk.
 pub(crate) const FRAMES: usize = 127;
-/// Frames of a chain, kernel and user together, where `kernel.perf_event_max_stack` has its default value.
+/// The maximum number of frames of a chain, kernel and user together, with the default value of
+/// `kernel.perf_event_max_stack`.
 pub(crate) const CHAIN_LIMIT: usize = 127;
-/// Frames of a chain whose user part is walked by tables: each part has a limit of its own.
+/// The maximum number of frames of a chain whose user part is walked by tables: each part has its own limit.
 pub(crate) const CHAIN_LIMIT_BY_TABLES: usize = CHAIN_LIMIT + FRAMES;
 
-/// The place of a file's rows.
+/// The position of a file's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowRange {
     pub(crate) chunk: u32,
@@ -54,7 +56,8 @@ pub(crate) struct RowRange {
     pub(crate) pc: u32,
 }
 
-/// A mapping of code: a row's pc is an address in it less the bias. One without rows is walked by frame pointers.
+/// A mapping of code: a row's pc is an address in it minus the bias. A mapping without rows is walked by frame
+/// pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) start: u64,
@@ -72,23 +75,23 @@ pub(crate) enum NoRoom {
     Kernel(#[from] Errno),
 }
 
-/// The end of a walk, as the program says it.
+/// The reason why a walk ended, as the program reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum WalkEnd {
-    /// A table says that nobody called.
+    /// The table marks the outermost frame.
     Complete = 1,
-    /// It has as many frames as a walk may have.
+    /// The walk reached the maximum number of frames.
     Full = 2,
     /// The stack could not be read.
     Fault = 3,
-    /// No code is where it led.
+    /// The return address is not in code.
     Nowhere = 4,
-    /// The frame pointer is none.
+    /// The frame pointer is not valid.
     NoFrame = 5,
     /// The caller's frame would be inside the callee's.
     Backwards = 6,
-    /// By a rule that is not known here.
+    /// The rule is not supported.
     Unsupported = 7,
     /// The chain of frame pointers ends.
     LastFrame = 8,
@@ -110,7 +113,7 @@ impl WalkEnd {
         Self::ALL.into_iter().find(|why| *why as u8 == code)
     }
 
-    /// The words about a stack that ends so.
+    /// Returns the label of a stack that ends this way.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Complete => "whole, by tables",
@@ -124,7 +127,7 @@ impl WalkEnd {
         }
     }
 
-    /// True if callers are missing that the stack has.
+    /// Returns whether callers of the stack are missing.
     pub(crate) fn is_broken(self) -> bool {
         !matches!(self, Self::Complete | Self::LastFrame | Self::Full)
     }
@@ -147,7 +150,7 @@ impl WalkEnds {
         self.0[why as usize - 1]
     }
 
-    /// The ways that occurred, in percent of all.
+    /// Returns the ways that occurred, in percent of all walks.
     pub(crate) fn percents(&self) -> impl Iterator<Item = (WalkEnd, f64)> {
         let all = self.all().max(1) as f64;
         WalkEnd::ALL
@@ -156,15 +159,15 @@ impl WalkEnds {
             .filter(|(_, share)| *share > 0.0)
     }
 
-    /// The walks whose callers are missing, in percent of all.
+    /// Returns the walks whose callers are missing, in percent of all.
     pub(crate) fn broken_percent(&self) -> f64 {
         self.percents().filter(|(why, _)| why.is_broken()).map(|(_, share)| share).sum()
     }
 }
 
-/// The lacks of a walk, by bits of its record.
+/// Data that a walk lacked, as bits of its record.
 pub(crate) mod lack {
-    /// Nothing is known of the process.
+    /// The process is unknown.
     pub(crate) const PROCESS: u8 = 1;
     /// An address was in none of its mappings.
     pub(crate) const MAPPING: u8 = 2;
@@ -172,21 +175,21 @@ pub(crate) mod lack {
     pub(crate) const ROW: u8 = 4;
 }
 
-/// News of processes that the rings tell, which their tables have to follow.
+/// Changes of processes from the rings, which their tables must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ProcessEvent {
-    /// A walk lacked something, by the bits of [`lack`]; where the process is unknown, what the kernel calls it.
+    /// A walk lacked data, by the bits of [`lack`]. `number` is the kernel's number of an unknown process.
     Lacks {
         pid: i32,
         what: u8,
         number: Option<u32>,
     },
-    /// A child that has what its parent has mapped.
+    /// A child with a copy of its parent's mappings.
     Forked {
         parent: i32,
         child: i32,
     },
-    /// All that it had mapped is gone.
+    /// All mappings of the process are gone.
     Executed {
         pid: i32,
     },
@@ -204,33 +207,33 @@ pub(crate) enum ProcessEvent {
 pub struct Program {
     program: OwnedFd,
     events: OwnedFd,
-    /// An array with the program in it, for those that end by going on with it.
+    /// A program array with this program, for filter programs that end with a jump to it.
     next: OwnedFd,
 }
 
 impl Program {
-    /// The program's descriptor, to be set on a sampling event.
+    /// Returns the program's descriptor, for a sampling event.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }
 
-    /// An array of programs whose first is this one.
+    /// Returns a program array whose first program is this one.
     pub(crate) fn next(&self) -> BorrowedFd<'_> {
         self.next.as_fd()
     }
 
-    /// Has what is found on a CPU written by an event, of type `SW_BPF_OUTPUT`, of that CPU.
+    /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
     pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
         bpf_calls::put(self.events.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
-    /// Instructions of the program that the kernel's verifier looked at; 0 before Linux 5.16.
+    /// Returns the number of the program's instructions that the verifier processed; 0 before Linux 5.16.
     pub fn verified(&self) -> Result<u32, Errno> {
         bpf_calls::verified(self.fd())
     }
 }
 
-/// The program and the tables that it walks by.
+/// The program and its tables.
 #[derive(Debug)]
 pub struct Walker {
     program: Arc<Program>,
@@ -239,14 +242,14 @@ pub struct Walker {
     chunks: OwnedFd,
     rows: Pool,
     mappings: Pool,
-    /// Where each process has its mappings.
+    /// The range of each process's mappings.
     known: FxHashMap<i32, Range>,
     numbers: Numbers,
     asks: Option<Asks>,
     limit: usize,
 }
 
-/// What the kernel calls processes, as far as that was learned; `None` where it is what they are called here.
+/// The kernel's numbers of processes, as far as known; `None` if they are the same as here.
 #[derive(Debug)]
 struct Numbers(Option<FxHashMap<i32, u32>>);
 
@@ -261,27 +264,27 @@ impl Numbers {
 }
 
 impl Walker {
-    /// Loads the program; its tables may take so many bytes of the kernel's memory.
+    /// Loads the program; its tables may take `limit` bytes of kernel memory.
     ///
     /// # Errors
-    /// [`LoadError`] has the verifier's last words where it refused the program.
+    /// [`LoadError`] has the end of the verifier's log if it rejected the program.
     pub fn load(limit: usize) -> Result<Self, LoadError> {
         let object::LoadedObject { program, mut maps } = object::link(OBJECT)?;
         let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
         let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
         let next = bpf_calls::map(&array, None)?;
         bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
-        // Only where return addresses may be signed.
+        // Present only where return addresses may be signed.
         if let Ok(settings) = map("settings") {
             let bits = address_bits();
             bpf_calls::put(settings.as_fd(), 0, [bits as u32, (bits >> 32) as u32, 0, 0])?;
         }
-        // Without them a return address that a probe has replaced stays unknown.
+        // Without the offsets, a return address that a probe has replaced stays unknown.
         if let Ok(offsets) = pending_offsets() {
             bpf_calls::put(map("pendings")?.as_fd(), 0, offsets)?;
         }
         let numbers = Numbers::here();
-        // Who sees other numbers than the kernel's learns them from the records of walks alone.
+        // In a nested PID namespace, only the records of walks reveal the kernel's numbers.
         let asks = numbers.0.is_none().then(|| map("asks").ok().and_then(|ring| Asks::map(ring).ok())).flatten();
         Ok(Self {
             program: Arc::new(Program { program, events: map("events")?, next }),
@@ -297,22 +300,22 @@ impl Walker {
         })
     }
 
-    /// The loaded program, which lives as long as somebody holds it.
+    /// Returns the loaded program, which lives as long as a reference to it.
     pub fn program(&self) -> Arc<Program> {
         self.program.clone()
     }
 
-    /// The ring in which the program asks for tables of processes, by the numbers that they have here; once.
+    /// Returns the ring in which the program requests tables of processes, where numbers are the kernel's; once.
     pub(crate) fn asks(&mut self) -> Option<Asks> {
         self.asks.take()
     }
 
-    /// Places rows, as many as can lie together.
+    /// Places the longest possible prefix of rows in one range.
     fn place(&mut self, rows: &[u64]) -> Result<RowRange, NoRoom> {
         let blocks = u32::try_from(rows.len().div_ceil(BLOCK)).unwrap_or(u32::MAX).min(BLOCKS);
         let range = match self.rows.get(blocks, self.chunks.as_fd())? {
             Some(range) => range,
-            // No range and no new chunk holds all: the longest that there is.
+            // No free range and no new chunk holds all rows: take the longest free range.
             None => {
                 let longest = self.rows.longest();
                 let range = if longest > 0 { self.rows.get(longest, self.chunks.as_fd())? } else { None };
@@ -321,33 +324,32 @@ impl Walker {
         };
         let rows = &rows[..rows.len().min(range.n as usize * BLOCK)];
         self.rows.store(range.array, self.rows.at(range), rows.iter().copied());
-        // The index has half a word for each block; neighbours in a word may belong to others.
+        // The index has half a word for each block; the other half of a word may belong to another range.
         self.rows.index(range.array, ROWS, range.first, rows.chunks(BLOCK).map(|block| block[0] as u32));
         let first = range.first * BLOCK as u32;
         Ok(RowRange { chunk: range.array, first, n: rows.len() as u32, pc: rows[0] as u32 })
     }
 
-    /// Tells the program where a process has its mappings, if it is known what the kernel calls that.
+    /// Tells the program where a process has its mappings, if the kernel's number of the process is known.
     fn tell(&self, tgid: i32, range: Range) -> Result<(), Errno> {
         let Some(number) = self.numbers.of(tgid) else { return Ok(()) };
-        // The call is a barrier: who sees the range sees what is in it.
+        // The call is a barrier: a program that sees the range also sees its content.
         bpf_calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, 0])
     }
 }
 
 /// The store of rows and mappings.
 pub(crate) trait Store {
-    /// Takes in the rows of a file, sorted by their pc. They may come to lie in several places, in their order.
+    /// Stores the rows of a file, sorted by their pc. They may be placed in several ranges, in order.
     fn add(&mut self, rows: &[u64]) -> Result<Vec<RowRange>, NoRoom>;
-    /// Takes rows away that no process has any more.
+    /// Frees rows that no process uses.
     fn release(&mut self, spans: &[RowRange]);
-    /// Sets what a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
+    /// Sets the mappings of a process, sorted and disjoint, at most [`MAX_MAPPINGS`].
     fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), NoRoom>;
-    /// Learns what the kernel calls a process, whose number may be another here; what that has mapped holds from then
-    /// on.
+    /// Sets the kernel's number of a process, which may differ from its number here. Its mappings take effect then.
     fn learn(&mut self, pid: i32, number: u32) -> Result<(), NoRoom>;
     fn forget_process(&mut self, pid: i32);
-    /// Bytes of the kernel's memory that it takes, and may.
+    /// Returns the bytes of kernel memory in use, and their limit.
     fn held(&self) -> (usize, usize);
 }
 
@@ -404,7 +406,7 @@ impl Store for Walker {
         let Some(numbers) = &mut self.numbers.0 else { return Ok(()) };
         match numbers.insert(tgid, number) {
             Some(before) if before == number => return Ok(()),
-            // Another had the number before.
+            // Another number belonged to it before.
             Some(before) => drop(bpf_calls::take(self.spaces.as_fd(), before)),
             None => {}
         }
@@ -417,7 +419,7 @@ impl Store for Walker {
             numbers.remove(&tgid);
         }
         if let Some(old) = self.known.remove(&tgid) {
-            // It is not there only where another has taken it away.
+            // Fails only if another process has deleted the entry.
             let _ = number.map(|number| bpf_calls::take(self.spaces.as_fd(), number));
             self.mappings.give_back(old);
         }
@@ -428,11 +430,11 @@ impl Store for Walker {
     }
 }
 
-/// Where the kernel keeps the functions of a task whose return is probed (`struct pending` in walk.bpf.c), two offsets
-/// in each word.
+/// Returns where the kernel keeps a task's functions whose return is probed (`struct pending` in walk.bpf.c), two
+/// offsets in each word.
 fn pending_offsets() -> Result<[u32; 4], BtfError> {
     let offsets = pending_offsets_of(&Btf::system()?);
-    // The kernel's types take some 6 MB, which nothing else needs.
+    // The kernel's types take some 6 MB and are not needed again.
     own_memory::give_back();
     offsets
 }
@@ -453,9 +455,9 @@ fn pending_offsets_of(types: &Btf) -> Result<[u32; 4], BtfError> {
     ])
 }
 
-/// The bits that addresses of user code have, as ones. Kernels for AArch64 are built for 36 to 48 of them, and what
-/// lies above may be a signature; one for 52 gives such addresses only to who asks for them, by naming one
-/// (Documentation/arm64/memory.rst). The arguments of a program lie at the end of its memory.
+/// Returns a mask of the address bits of user code. Kernels for AArch64 are built for 36 to 48 bits, and the bits above
+/// may hold a signature. A kernel for 52 bits maps such addresses only on explicit request
+/// (Documentation/arm64/memory.rst). A program's arguments are at the end of its memory.
 fn address_bits() -> u64 {
     let last = rustix::param::linux_execfn().as_ptr() as u64;
     u64::MAX >> last.leading_zeros().clamp(12, 28)

@@ -1,4 +1,4 @@
-//! A BPF program as clang compiles it, made ready for the kernel: its maps, its calls and the types of its functions.
+//! Loads a BPF object file made by clang: creates its maps, and resolves its calls and the types of its functions.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -11,29 +11,29 @@ use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, MappedValue, 
 use crate::kernel::cpus;
 use crate::kernel::sys::Errno;
 
-/// `BPF_PSEUDO_MAP_FD` and `BPF_PSEUDO_FUNC`, where an instruction has its source register.
+/// `BPF_PSEUDO_MAP_FD` and `BPF_PSEUDO_FUNC`, at the position of an instruction's source register.
 const MAP_FD: u64 = 1 << 12;
 const FUNCTION: u64 = 4 << 12;
 
-/// A program in the kernel, and its maps by their names.
+/// A program in the kernel, and its maps by name.
 #[derive(Debug)]
 pub(crate) struct LoadedObject {
     pub(crate) program: OwnedFd,
     pub(crate) maps: FxHashMap<String, OwnedFd>,
 }
 
-/// Of a part of the object that is not there or is not as clang makes it.
+/// Returns the error of a part of the object that is missing or malformed.
 fn odd(what: &str) -> LoadError {
     LoadError { errno: Errno::NOEXEC, log: format!("the program's object has no {what}") }
 }
 
-/// Makes the maps of an object and loads its program.
+/// Creates the maps of an object and loads its program.
 pub(crate) fn link(bytes: &[u8]) -> Result<LoadedObject, LoadError> {
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| odd(&error.to_string()))?;
     let section = |name: &str| file.section_by_name(name).ok_or_else(|| odd(name));
     let data = |name: &str| section(name).and_then(|s| s.data().map_err(|_| odd(name)));
     let maps = make_maps(&file, data("maps")?)?;
-    // Functions that are called back stand behind the program.
+    // Callback functions are placed after the program.
     let (program, text) = (section("perf_event")?, section(".text")?);
     let mut code = u64s(data("perf_event")?);
     let text_at = code.len();
@@ -73,7 +73,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_le_bytes)
 }
 
-/// Makes what section `maps` describes (`struct map` in walk.bpf.c).
+/// Creates the maps that section `maps` describes (`struct map` in walk.bpf.c).
 fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashMap<String, OwnedFd>, LoadError> {
     let index = file.section_by_name("maps").map(|s| s.index());
     let mut maps = FxHashMap::default();
@@ -85,15 +85,15 @@ fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashM
         if of.kind == PERF_EVENT_ARRAY {
             of.entries = cpus::possible() as u32;
         }
-        // What they are like is learned from one of them, which is not kept.
+        // A temporary inner map defines the layout of all inner maps.
         let inner = if of.kind == ARRAY_OF_MAPS { Some(MappedValue::new(field(5)? as usize)?) } else { None };
         maps.insert(name, bpf_calls::map(&of, inner.as_ref().map(MappedValue::fd))?);
     }
     Ok(maps)
 }
 
-/// The beginning of each function, in instructions, and its type (`struct btf_ext_header`, then for each section its
-/// name and its functions).
+/// Returns the start of each function, in instructions, and its type (`struct btf_ext_header`, then for each section
+/// its name and its functions).
 fn functions(btf: &[u8], ext: &[u8], places: &[(&str, u32)]) -> Option<Vec<[u32; 2]>> {
     let header = word(ext, 4)? as usize;
     let strings = word(btf, 4)? as usize + word(btf, 16)? as usize;

@@ -1,5 +1,5 @@
-//! Room in arrays that programs read, given out in ranges: what was given back is used again when no program can be
-//! reading it any more.
+//! An allocator of ranges in arrays that BPF programs read. A freed range is reused only when no program can still be
+//! reading it.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::kernel::bpf_calls::{self, MappedValue};
 use crate::kernel::sys::Errno;
 
-/// For how long a range that was given back may still be read: a program runs for microseconds.
+/// The time for which a freed range may still be read: a program runs for microseconds.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A part of one of the arrays.
@@ -20,7 +20,7 @@ pub(crate) struct Range {
     pub(crate) n: u32,
 }
 
-/// Arrays of one size, of so many units of so many words each.
+/// Arrays of the same size, each of `units` units of `unit_words` words.
 #[derive(Debug)]
 pub(crate) struct Pool {
     arrays: Vec<MappedValue>,
@@ -33,14 +33,14 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// One whose arrays are of `bytes` each, of which it makes as many as fit into `limit`, one at least.
+    /// Returns a pool whose arrays have `bytes` each. It grows to as many arrays as fit into `limit`, at least one.
     pub(crate) fn new(units: u32, unit_words: usize, bytes: usize, limit: usize, slots: usize) -> Self {
         let most = (limit / bytes).clamp(1, slots);
         Self { arrays: Vec::new(), units, unit_words, bytes, most, free: Vec::new(), resting: VecDeque::new() }
     }
 
-    /// A range of so many units: the first that is long enough, else, where that is allowed, of a new array. `None`
-    /// when there is no such room.
+    /// Allocates a range of `n` units: the first free one that is long enough, else a new array if allowed. Returns
+    /// `None` when there is no room.
     pub(crate) fn get(&mut self, n: u32, maps: BorrowedFd<'_>) -> Result<Option<Range>, Errno> {
         self.settle();
         if self.longest() < n && n <= self.units && self.arrays.len() < self.most {
@@ -54,7 +54,7 @@ impl Pool {
         Ok(Some(found))
     }
 
-    /// Units of the longest range that can be had without another array.
+    /// Returns the units of the longest range available without another array.
     pub(crate) fn longest(&self) -> u32 {
         self.free.iter().map(|range| range.n).max().unwrap_or(0)
     }
@@ -72,7 +72,7 @@ impl Pool {
         self.resting.push_back((Instant::now(), range));
     }
 
-    /// Takes back what nobody reads any more; neighbours become one range.
+    /// Reclaims freed ranges that no program reads; adjacent ranges are merged.
     fn settle(&mut self) {
         let before = self.free.len();
         while let Some((_, range)) = self.resting.pop_front_if(|(since, _)| since.elapsed() >= GRACE) {
@@ -91,7 +91,7 @@ impl Pool {
         });
     }
 
-    /// Stores words into an array, from a word on.
+    /// Stores words into an array, starting at word `at`.
     pub(crate) fn store(&self, array: u32, at: usize, words: impl Iterator<Item = u64>) {
         let shared = &self.arrays[array as usize];
         for (i, word) in words.enumerate() {
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Stores half words behind so many words, from the half word at `first` on. Nobody else writes there.
+    /// Stores 32-bit halves after `behind` words, starting at half `first`. There is no other writer of these halves.
     pub(crate) fn index(&self, array: u32, behind: usize, first: u32, halves: impl Iterator<Item = u32>) {
         let shared = &self.arrays[array as usize];
         for (i, half) in (first as usize..).zip(halves) {
@@ -109,12 +109,12 @@ impl Pool {
         }
     }
 
-    /// The index of a range's first word.
+    /// Returns the index of a range's first word.
     pub(crate) fn at(&self, range: Range) -> usize {
         range.first as usize * self.unit_words
     }
 
-    /// Bytes of kernel memory that it takes.
+    /// Returns the bytes of kernel memory in use.
     pub(crate) fn held(&self) -> usize {
         self.arrays.len() * self.bytes
     }

@@ -1,32 +1,32 @@
-//! Rows of unwind tables as the program that walks stacks in the kernel reads them: eight bytes, the address from which
-//! a rule holds and the rule.
+//! Rows of unwind tables in the format of the BPF program that walks stacks: eight bytes with the start address of a
+//! rule and the rule.
 //!
-//! The low half of a row is the address in the file, counted from the page of its first loaded segment. The high half
-//! is the rule: its kind in 8 bits, where the frame register is saved in 8 (in words, counted from the CFA; 0 where it
-//! still holds what it held, 1 where it is saved at its own address), and what the kind says in 16. A word is 8 bytes.
-//! The CFA is the stack pointer of the caller behind its call (DWARF 5, section 6.4.1).
+//! The low half of a row is the address in the file, relative to the page of its first loaded segment. The high half is
+//! the rule: its kind in 8 bits; the saved frame register's offset from the CFA in words in 8 bits (0: the register is
+//! unchanged, 1: it is saved at the address that it holds); and the kind's operand in 16 bits. A word is 8 bytes. The
+//! CFA is the stack pointer of the caller before its call (DWARF 5, section 6.4.1).
 
-/// Bytes of a word; code of 32 bits (x86) has words of half as many, which rows count likewise.
+/// Bytes of a word. 32-bit x86 code has words of half the size; its rows count them in the same way.
 const WORD: i64 = 8;
-/// Most that a kind of its own adds to the bits of a distance.
+/// The maximum number of bits that special kinds add to an offset.
 const WIDE: u8 = 11;
-/// The bit of kinds that count from sp or fp what others count from the CFA.
+/// The bit of kinds whose offsets are relative to sp or fp instead of the CFA.
 const FAR: u8 = 16;
 
-/// The rule by which the caller of some code is found.
+/// The rule that finds the caller of some code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Kind 0: No table says anything: by frame pointer.
+    /// Kind 0: not covered by any table; use the frame pointer.
     Gap,
-    /// Kind 3: A stub of the procedure linkage table (x86-64): the CFA is sp+8, and sp+16 from the instruction at this
-    /// place of 16 on.
+    /// Kind 3: a stub of the procedure linkage table (x86-64). The CFA is sp+8, and sp+16 from the instruction at this
+    /// offset of 16 on.
     Stub(u8),
-    /// Kind 4: The kernel's frame of a signal handler: all registers are in it. Of code of 32 bits (x86) they lie so many
+    /// Kind 4: the kernel's frame of a signal handler, which holds all registers. In 32-bit x86 code they are this many
     /// bytes above sp; n/8 in 16 bits.
     Signal(i64),
-    /// Kind 5: The first function of a thread: nobody called it.
+    /// Kind 5: the first function of a thread, which has no caller.
     End,
-    /// Kind 15: The table says what no rule has words for.
+    /// Kind 15: a table row that no rule can express.
     Unsupported,
     Frame {
         cfa: Cfa,
@@ -35,53 +35,53 @@ pub(crate) enum Rule {
     },
 }
 
-/// The place of the CFA, in bytes.
+/// The location of the CFA, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cfa {
-    /// Kind 1: sp+n; n/8 in 16 bits. Kinds 16 to 26 (x86-64): the same where n/8 has more bits, which are the kind less
-    /// 15: one function that calls all others may keep half a MiB on its stack.
+    /// Kind 1: sp+n; n/8 in 16 bits. Kinds 16 to 26 (x86-64): the same with more bits of n/8, which are the kind minus
+    /// 15. Such a function may have half a MiB on its stack and be the caller of all others.
     Sp(i64),
-    /// Kind 2: fp+n; as above.
+    /// Kind 2: fp+n; encoded likewise.
     Fp(i64),
     /// Kind 6: *(sp+n)+m; n/8 in the lower 12 bits with a sign, m/8 in the 4 above.
     AtSp(i64, i64),
-    /// Kind 7: *(fp+n)+m; as above.
+    /// Kind 7: *(fp+n)+m; encoded likewise.
     AtFp(i64, i64),
-    /// Kind 8: Another register, by its DWARF number (below 16), and n: n/8 in the lower 12 bits, the number in the 4
-    /// above. Only where the task was interrupted are such registers known.
+    /// Kind 8: register r+n: n/8 in the lower 12 bits, the register's DWARF number (below 16) in the 4 above. Such
+    /// registers are known only in the interrupted frame.
     Register(u8, i64),
 }
 
-/// The place of the caller's frame register.
+/// The location of the caller's frame register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Saved {
     Same,
-    /// At CFA+n, in bytes; n is below 0.
+    /// At CFA+n, in bytes; n is negative.
     At(i64),
-    /// Where it points.
+    /// At the address that it holds.
     AtItself,
 }
 
-/// The place of the return address.
+/// The location of the return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// At CFA-8 (x86-64).
     OnTop,
-    /// Kind 9: In a register, by its DWARF number, the CFA being sp+n: as `Register` has them. Only where the task was
-    /// interrupted.
+    /// Kind 9: in a register, by its DWARF number, with CFA sp+n; encoded like `Register`. Only in the interrupted
+    /// frame.
     In(u8),
-    /// Kind 10: In the link register, the CFA being sp+n (AArch64). Only where the task was interrupted.
+    /// Kind 10: in the link register, with CFA sp+n (AArch64). Only in the interrupted frame.
     Link,
-    /// Kind 11, 12: One word above the frame register, the CFA being sp+n, fp+n (AArch64). Kind 27, 28: as these, where
-    /// the frame register is saved so far below the CFA that it is counted upwards from sp, fp: a word in 8 bits.
+    /// Kinds 11, 12: one word above the saved frame register, with CFA sp+n, fp+n (AArch64). Kinds 27, 28: the same for
+    /// a frame register too far below the CFA: its offset is relative to sp, fp, in words, in 8 bits.
     Beside,
-    /// Kind 13, 14: Where the frame register of other rules would be, which keeps what it had; the CFA is sp+n, fp+n
-    /// (AArch64). Kind 29, 30: as these, counted from sp, fp.
+    /// Kinds 13, 14: where other rules save the frame register, which is unchanged here, with CFA sp+n, fp+n (AArch64).
+    /// Kinds 29, 30: the same, relative to sp, fp.
     Alone(i64),
 }
 
 impl Rule {
-    /// The rule in 32 bits; [`Rule::Unsupported`] where it does not fit.
+    /// Returns the rule in 32 bits; [`Rule::Unsupported`] where it does not fit.
     pub(crate) fn bits(self) -> u32 {
         self.packed().unwrap_or(15)
     }
@@ -124,7 +124,7 @@ impl Rule {
         Some(kind | u32::from(saved) << 8 | u32::from(what) << 16)
     }
 
-    /// The rule of these bits.
+    /// Returns the rule of these bits.
     pub(crate) fn of(bits: u32) -> Self {
         let [kind, saved, low, high] = bits.to_le_bytes();
         let what = u16::from_le_bytes([low, high]);
@@ -163,13 +163,14 @@ impl Rule {
         Self::Frame { cfa, saved, caller }
     }
 
-    /// The row from an address on.
+    /// Returns the row from an address on.
     pub(crate) fn from(self, address: u32) -> u64 {
         u64::from(address) | u64::from(self.bits()) << 32
     }
 }
 
-/// The kind of a rule whose saved registers are too far from the CFA to be counted from there, and where they are.
+/// Returns the kind of a rule whose saved registers are too far from the CFA for an offset from there, and their
+/// location.
 fn far(cfa: Cfa, saved: Saved, caller: Caller) -> Option<(u32, u8)> {
     let (kind, at) = match (caller, saved) {
         (Caller::Beside, Saved::At(at)) => (11, at),
@@ -211,7 +212,7 @@ impl Saved {
     }
 }
 
-/// Bytes in words; `None` of what is no whole number of them.
+/// Returns bytes as words; `None` if they are not a whole number of words.
 fn whole_words(bytes: i64) -> Option<i64> {
     (bytes % WORD == 0).then_some(bytes / WORD)
 }
@@ -261,7 +262,7 @@ mod tests {
 
         #[test]
         fn bits_are_rules(bits in any::<u32>()) {
-            // Whatever is read again is the same rule: unused bits mean nothing.
+            // Decoding again results in the same rule: unused bits are ignored.
             let rule = Rule::of(bits);
             prop_assert!(Rule::of(rule.bits()) == rule || rule.bits() == 15);
         }

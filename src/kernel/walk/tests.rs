@@ -1,10 +1,10 @@
-//! The program in this machine's kernel, and the room that its tables have.
+//! Tests of the program in this machine's kernel, and of its tables' memory limit.
 
 use std::io::Write;
 
 use super::*;
 
-/// The walker of this machine; `None` where it may not be loaded.
+/// Returns the walker of this machine; `None` where loading is not permitted.
 fn walker(test: &str, limit: usize) -> Option<Walker> {
     match Walker::load(limit) {
         Ok(walker) => Some(walker),
@@ -44,7 +44,7 @@ fn rows_and_mappings_have_room_up_to_the_limit() {
     let rows = |n: u64| (0..n).map(|i| (i * 4) | (5 << 32)).collect::<Vec<u64>>();
     let one = walker.add(&rows(100)).expect("room");
     assert_eq!(one, [RowRange { chunk: 0, first: 0, n: 100, pc: 0 }]);
-    // What does not fit behind it lies in the next chunk, whole if it can.
+    // Rows that do not fit go to the next chunk, in one range if possible.
     let big = walker.add(&rows(ROWS as u64 - 10)).expect("room");
     assert_eq!(big, [RowRange { chunk: 1, first: 0, n: ROWS as u32 - 10, pc: 0 }]);
     let rest = ROWS as u64 - 128;

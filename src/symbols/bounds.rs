@@ -1,6 +1,6 @@
-//! The bounds of functions that have no symbol, by the tables that are left for exceptions and debuggers in files that
-//! were stripped: `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception Frames"), `.debug_frame` (DWARF 5, section
-//! 6.4) and `.ARM.exidx` (Exception Handling ABI for the Arm Architecture, section 6).
+//! Bounds of functions without a symbol in stripped files, from the tables kept for exceptions and debuggers:
+//! `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception Frames"), `.debug_frame` (DWARF 5, section 6.4) and
+//! `.ARM.exidx` (Exception Handling ABI for the Arm Architecture, section 6).
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use super::elf::Segments;
 use super::program::Program;
 use super::section::{Section, Shape, Slice};
 
-/// Of a file with more functions and no table to search in, no bounds are known: each takes 16 bytes.
+/// Files with more functions and no search table have no bounds: each function takes 16 bytes.
 const MAX_LISTED: usize = 1 << 20;
 
-/// A file's functions. Nothing of it is read before the first is sought.
+/// A file's functions. Nothing is read before the first lookup.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     bytes: Bytes,
@@ -24,17 +24,17 @@ pub(crate) struct Bounds {
     way: Option<Way>,
 }
 
-/// The table that is searched.
+/// The table that lookups search.
 #[derive(Debug)]
 enum Way {
-    /// The header's table, in the file itself.
+    /// The search table of `.eh_frame_hdr`, in the file itself.
     Header {
         frames: Section,
         header: Section,
         bases: BaseAddresses,
         shape: Shape,
     },
-    /// Start and end of each, as linked, in order.
+    /// Start and end of each function, as linked, sorted.
     List(Vec<(u64, u64)>),
     Index {
         entries: Section,
@@ -42,8 +42,8 @@ enum Way {
     },
 }
 
-/// The beginning that every linker writes before the table: its version and how it is encoded, in four bytes and
-/// relative to the header; then the address of `.eh_frame` and the number of entries.
+/// The header that every linker writes before the table: its version and encodings in four bytes (relative to the
+/// header), then the address of `.eh_frame` and the number of entries.
 const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEAD: usize = 12;
 
@@ -53,7 +53,7 @@ impl Shape {
         if self.endian == RunTimeEndian::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
     }
 
-    /// The place in `.eh_frame` of the entry for an address, by the header's table.
+    /// Returns the offset in `.eh_frame` of an address's entry, from the header's table.
     fn entry(self, header: &[u8], base: u64, frames: u64, address: u64) -> Option<u64> {
         let n = (header.len().checked_sub(HEAD)? / 8).min(self.word(header, 8) as usize);
         let far = |at: usize| base.wrapping_add_signed((self.word(header, at) as i32).into());
@@ -61,8 +61,8 @@ impl Shape {
         far(HEAD + 8 * i + 4).checked_sub(frames)
     }
 
-    /// The function of an entry of `.ARM.exidx`, which goes on to the next one's. Each is its distance from the entry,
-    /// 31 bits, and a word that says how it is unwound.
+    /// Returns the function of an entry of `.ARM.exidx`. It ends where the next entry's function begins. Each entry is
+    /// a 31-bit distance from itself and a word that describes how to unwind.
     fn indexed(self, entries: &[u8], base: u64, address: u64) -> Option<(u64, u64)> {
         let start = |i: usize| {
             let distance = ((self.word(entries, 8 * i) << 1) as i32) >> 1;
@@ -74,7 +74,7 @@ impl Shape {
     }
 }
 
-/// The last of `n` starts in order that is not behind an address.
+/// Returns the last of `n` sorted starts that is not after an address.
 fn last_until(n: usize, start: impl Fn(usize) -> u64, address: u64) -> Option<usize> {
     let (mut low, mut high) = (0, n);
     while low < high {
@@ -89,7 +89,7 @@ impl Bounds {
         Self { bytes: bytes.clone(), segments: segments.clone(), way: None }
     }
 
-    /// The function at an offset in the file: its own part of the file, and its start as linked.
+    /// Returns the function at an offset in the file: its range in the file, and its start as linked.
     pub(crate) fn find(&mut self, offset: u64) -> Option<(Range<u64>, u64)> {
         let address = self.segments.to_address(offset)?;
         let way = self.way.get_or_insert_with(|| read(&self.bytes).unwrap_or(Way::List(Vec::new())));
@@ -98,7 +98,7 @@ impl Bounds {
         Some((from..from.checked_add(end - start)?, start))
     }
 
-    /// Bytes of memory that it holds of its own.
+    /// Returns the bytes of memory that this holds itself.
     pub(crate) fn memory(&self) -> usize {
         match &self.way {
             Some(Way::List(list)) => size_of_val(&**list),
@@ -108,7 +108,7 @@ impl Bounds {
 }
 
 impl Way {
-    /// Start and end of the function that is there, or of another.
+    /// Returns start and end of the function at an address; may return another function's.
     fn find(&self, bytes: &[u8], address: u64) -> Option<(u64, u64)> {
         match self {
             Self::Header { frames, header, bases, shape } => {
@@ -145,7 +145,7 @@ fn read(bytes: &[u8]) -> Option<Way> {
     list(&of(".debug_frame")?.debug_frames(bytes, shape), &bases)
 }
 
-/// All functions of a section that has no table of them.
+/// Lists all functions of a section that has no search table.
 fn list<'a, S: UnwindSection<Slice<'a>>>(frames: &S, bases: &BaseAddresses) -> Option<Way>
 where
     S::Offset: Hash + Eq,
@@ -165,7 +165,7 @@ where
     Some(Way::List(list))
 }
 
-/// Shows each function of a section that can be read, until one is an error.
+/// Calls `each` for every readable function of a section, until it returns an error.
 pub(super) fn each_function<'a, S: UnwindSection<Slice<'a>>, E>(
     frames: &S,
     bases: &BaseAddresses,
@@ -201,7 +201,7 @@ mod tests {
         Program::of(bytes).expect("elf").places()
     }
 
-    /// The functions that the compiler made have the bounds that its symbols say.
+    /// Bounds agree with the symbols that the compiler wrote.
     #[test]
     fn functions_have_the_bounds_of_their_symbols() {
         let bytes = map(std::env::current_exe().expect("path"));
@@ -217,12 +217,12 @@ mod tests {
             })
         };
         let found = ours.iter().filter(|s| same(s)).count();
-        // A part that is seldom run may be a function of its own inside of another's symbol.
+        // A cold part may be a separate function inside another's symbol.
         assert!(found * 100 > ours.len() * 99, "{found} of {}", ours.len());
         assert_eq!(bounds.memory(), 0, "the file's own table is searched");
     }
 
-    /// Without a table to search in, all entries are listed: the same ones.
+    /// Without a search table, the list has the same entries.
     #[test]
     fn a_list_has_what_the_table_has() {
         let bytes = libc();
@@ -230,7 +230,7 @@ mod tests {
         let mut bytes = by_table.bytes.to_vec();
         let hidden = memchr::memmem::find_iter(&bytes, b".eh_frame_hdr\0").last().expect("a section's name");
         bytes[hidden + 1] = b'x';
-        // Nor by the program header.
+        // Hides the table from the program header, too.
         let kind = object::elf::PT_GNU_EH_FRAME.0.to_le_bytes();
         let header = (64..4096).step_by(56).find(|at| bytes[*at..at + 4] == kind).expect("a program header");
         bytes[header..header + 4].fill(0);

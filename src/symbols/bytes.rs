@@ -1,4 +1,4 @@
-//! A file's content, wherever it is held: mapped or copied, or in memory when it was made there.
+//! A file's content: mapped, copied, or made in memory.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,12 +11,12 @@ use object::ObjectSection;
 use crate::kernel::mapped::Mapped;
 use crate::perfdata::unpack::{self, UnpackBudget, UnpackError};
 
-/// Shared bytes; copies cost nothing.
+/// Shared bytes; clones are cheap.
 #[derive(Clone, Debug)]
 pub enum Bytes {
-    /// A file in memory, which the kernel reads page by page and may drop again.
+    /// A mapped file: the kernel reads its pages on demand and may drop them.
     Mapped(Arc<Mapped>),
-    /// Bytes that were unpacked or copied.
+    /// Decompressed or copied bytes.
     Own(Arc<[u8]>),
 }
 
@@ -25,12 +25,12 @@ impl Bytes {
         Ok(Self::Mapped(Arc::new(Mapped::new(file)?)))
     }
 
-    /// True if parts of it were left out and read as zeroes, as what others can change has no more room.
+    /// Returns whether parts read as zeroes because the memory for files that others can change was used up.
     pub(crate) fn is_cut(&self) -> bool {
         matches!(self, Self::Mapped(mapped) if mapped.is_cut())
     }
 
-    /// Drops what was read of a file from memory; it is read again when it is needed.
+    /// Drops the file's pages from memory; the kernel reads them again on demand.
     pub(crate) fn rest(&self) {
         if let Self::Mapped(mapped) = self {
             mapped.rest();
@@ -61,7 +61,7 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Part of a file, held as long as it is needed.
+/// Part of a file. It keeps the file mapped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     bytes: Bytes,
@@ -69,15 +69,15 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The bytes at a place in a file; empty where it has none.
+    /// Returns the bytes of a range of a file; empty if the range is outside of it.
     pub(crate) fn at(file: &Bytes, range: Range<usize>) -> Self {
         Self { bytes: file.clone(), range }
     }
 
-    /// A section's content; `None` where the file has none of it. Only what is packed is charged.
+    /// Returns a section's content; `None` if the file does not have the section. Only decompressed content is charged.
     ///
     /// # Errors
-    /// When it is damaged, or there is no room for what is packed.
+    /// If the section is damaged, or the budget is too small to decompress it.
     pub(crate) fn of<'d>(
         file: &Bytes,
         section: &impl ObjectSection<'d>,

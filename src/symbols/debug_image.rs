@@ -1,5 +1,5 @@
-//! A DSO's file with what was split off from it: where functions, unwind tables, lines and code of one
-//! mapped file come from. Each is mapped, never copied, and shared by all who hold it.
+//! A DSO's file and its separate debug files: the sources of functions, unwind tables, lines and code of one mapped
+//! file. Each is mapped, never copied, and shared by all users.
 
 use std::fs::File;
 use std::io;
@@ -28,45 +28,45 @@ use crate::session::{Dso, DsoKind};
 pub struct Image {
     pub(crate) bytes: Bytes,
     pub(crate) build_id: Option<BuildId>,
-    /// The parts of the file that are loaded, by which its offsets become addresses.
+    /// The loaded segments, which translate file offsets to addresses.
     pub segments: Segments,
-    /// Who could have written it.
+    /// A user who could have written it.
     pub(crate) user: u32,
     /// Whether it is proven to be the file that was mapped.
     pub(crate) proven: bool,
-    /// What was split off into a file of its own, and where that was found.
+    /// The separate debug file, and where it was found.
     pub(crate) debug: Option<(Bytes, PathBuf)>,
-    /// What several debug files share (dwz).
+    /// The file that several debug files share (dwz).
     pub(crate) shared: Option<Bytes>,
     /// What was left out of it, and why.
     pub(crate) left_out: Vec<String>,
-    /// Those who had a say in which files these are, and in what they name.
+    /// The users who influenced which files these are, and the file names in them.
     pub(crate) namers: Namers,
 }
 
 /// A file's functions and where they were found.
 #[derive(Debug)]
 pub struct Functions {
-    /// Asked one after the other.
+    /// Searched in order.
     pub tables: Vec<SymbolTable>,
-    /// The place where the names were found and what was left out, in words for the user.
+    /// Where the names come from and what was left out, for display.
     pub from: String,
-    /// Whether these are all that it has, not just those that others may call.
+    /// Whether these are all functions, not only the exported ones.
     pub(crate) whole: bool,
 }
 
-/// Larger files are not read to compare their checksums, which is done for those without a build id.
+/// Larger files are not read for a checksum, which is needed only for files without a build ID.
 const MAX_CHECKED: u64 = 512 << 20;
 
 impl Image {
-    /// Opens the file of a DSO, and looks for what was split off from it.
+    /// Opens the file of a DSO and its separate debug files.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the file cannot be used.
     pub fn open(dso: &Dso, options: &SymbolOptions) -> Result<Self, Problem> {
         let opened =
             FileSearch::new(dso, options).map_err(Problem::from).and_then(|places| Self::found(places, dso, options));
-        // In a container that runs still, other files lie at its paths.
+        // A running container may have other files at these paths.
         let inside = || Self::found(FileSearch::of_survivor(dso, options)?, dso, options).ok();
         let is_it = |image: &Self| dso.build_id.is_none_or(|id| image.build_id == Some(id));
         opened.or_else(|why| inside().filter(is_it).ok_or(why))
@@ -74,7 +74,7 @@ impl Image {
 
     fn found(mut places: FileSearch<'_>, dso: &Dso, options: &SymbolOptions) -> Result<Self, Problem> {
         let vdso = dso.kind == DsoKind::Vdso;
-        // What a cache holds under the build id is the file itself, whatever lies at its path now.
+        // A cached file with this build ID is the right one, whichever file is at its path now.
         let kind = if vdso { "vdso" } else { "elf" };
         let cached = dso.build_id.and_then(|id| places.cached(&id, kind));
         let cached = cached.and_then(|file| Some((Self::of(Bytes::of(&file).ok()?).ok()?, file)));
@@ -101,7 +101,7 @@ impl Image {
         }
     }
 
-    /// A file by itself.
+    /// Wraps one file without looking for debug files.
     pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
         let program = Program::of(&bytes)?;
         let (build_id, segments) = (program.elf.as_ref().and_then(elf::build_id), program.places());
@@ -109,7 +109,7 @@ impl Image {
         Ok(Self { bytes, build_id, segments, user: 0, proven: true, debug: None, shared: None, left_out, namers })
     }
 
-    /// Finds the separate debug file: by build id, else by name and checksum.
+    /// Finds the separate debug file: by build ID, else by name and checksum.
     fn with_debug(mut self, mut places: FileSearch<'_>) -> Self {
         let by_id = self.build_id.and_then(|id| places.by_build_id(&id));
         let by_id = by_id.and_then(|(file, path)| Some((Bytes::of(&file).ok()?, path, file)));
@@ -148,7 +148,7 @@ impl Image {
         })
     }
 
-    /// The file that `.gnu_debugaltlink` names, by build id or by path.
+    /// Finds the file that `.gnu_debugaltlink` names, by build ID or by path.
     fn find_shared(&self, places: &FileSearch<'_>) -> Option<(Bytes, File)> {
         let (bytes, path) = match &self.debug {
             Some((bytes, path)) => (bytes, path.clone()),
@@ -163,12 +163,12 @@ impl Image {
         same.then_some((bytes, found))
     }
 
-    /// True if one of its files was read in part.
+    /// Returns whether one of its files was read only in part.
     pub(crate) fn is_cut(&self) -> bool {
         self.files().any(Bytes::is_cut)
     }
 
-    /// Drops what was read of its files from memory; it is read again when it is needed.
+    /// Drops the files' pages from memory; the kernel reads them again on demand.
     pub(crate) fn rest(&self) {
         self.files().for_each(Bytes::rest);
     }
@@ -178,7 +178,7 @@ impl Image {
         others.chain([&self.bytes])
     }
 
-    /// The file that DWARF is in: the debug file where it has some, else the file itself.
+    /// Returns the file with DWARF: the debug file if it has DWARF, else the file itself.
     pub(crate) fn dwarf(&self) -> &Bytes {
         let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
         match &self.debug {
@@ -187,10 +187,10 @@ impl Image {
         }
     }
 
-    /// Its functions, from the best source that there is.
+    /// Returns the functions from the best available source.
     ///
     /// # Errors
-    /// When it cannot be read, or has none at all.
+    /// If the file cannot be read, or does not have any functions.
     pub fn functions(&self, purse: &mut UnpackBudget) -> Result<Functions, ElfError> {
         let (mut tables, mut left_out) = (Vec::new(), self.left_out.clone());
         let found = self.gather(&mut tables, &mut left_out, purse)?;
@@ -203,10 +203,10 @@ impl Image {
         }
     }
 
-    /// Its functions and its objects of data: of the debug file, of the symbol table, or what other files may use.
+    /// Returns functions and data objects from the debug file, the symbol table, or the exported symbols.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the file cannot be read.
     pub(crate) fn objects(&self, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
         let debug = self.debug.iter().map(|(bytes, _)| (bytes, SymbolSection::All));
         let own = [(&self.bytes, SymbolSection::All), (&self.bytes, SymbolSection::Dynamic)];
@@ -220,7 +220,7 @@ impl Image {
         Ok(last)
     }
 
-    /// Fills the tables, and says where they are from.
+    /// Fills the tables, and returns where they come from.
     fn gather(
         &self,
         tables: &mut Vec<SymbolTable>,
@@ -277,7 +277,7 @@ impl Image {
         }
     }
 
-    /// The ELF file with the functions that are not exported, packed into `.gnu_debugdata` (gdb's manual,
+    /// Returns the compressed ELF file with the functions that are not exported, in `.gnu_debugdata` (gdb's manual,
     /// "MiniDebugInfo").
     fn mini<'d>(&self, file: &Elf<'d>) -> Option<&'d [u8]> {
         file.section_by_name(MINI)?.data().ok()
@@ -286,7 +286,7 @@ impl Image {
 
 const MINI: &str = ".gnu_debugdata";
 
-/// The build id of a file that is mapped, as it lies there now.
+/// Returns the build ID of a mapped file in its current state on disk.
 pub(crate) fn build_id(dso: &Dso, options: &SymbolOptions) -> Option<BuildId> {
     let bytes = Bytes::of(&FileSearch::new(dso, options).ok()?.main().ok()?.file).ok()?;
     elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
@@ -296,7 +296,7 @@ fn owner(file: &File) -> u32 {
     file.metadata().map_or(0, |meta| meta.uid())
 }
 
-/// The checksum of `.gnu_debuglink`: CRC-32 of the whole file, read piece by piece.
+/// Computes the checksum of `.gnu_debuglink`: CRC-32 of the whole file, read in pieces.
 fn checksum(file: &File) -> io::Result<u32> {
     let len = file.metadata()?.len();
     if len > MAX_CHECKED {

@@ -1,4 +1,4 @@
-//! Readable names: Rust (v0 and legacy, hash hidden) and C++. Other names stay as they are.
+//! Demangles names: Rust (v0 and legacy, without the hash) and C++. Other names stay unchanged.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,17 @@ mod repair;
 
 /// Names longer than this stay mangled.
 const MAX: usize = 4096;
-/// A readable name that would be longer is not made, whatever it would be in the end: hostile ones double with each
-/// few letters. Others are cut there.
+/// Demangling stops at this length, because hostile names double in length every few letters. Other names are cut here.
 pub(crate) const MAX_SHOWN: usize = 4 * MAX;
-/// Parts of a C++ name that are gone through for it: those without letters double, too.
+/// The limit of demangled parts of one C++ name: parts without letters double, too.
 const MAX_PARTS: usize = 1 << 16;
 
 /// The form of readable names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameForm {
-    /// As they stand in the symbol table.
+    /// As in the symbol table.
     Raw,
-    /// Without parameter lists, and `<…>` for what a template or generic function was made of.
+    /// Without parameter lists, and with `<…>` for template and generic arguments.
     Short,
     /// Without parameter lists, as perf prints them.
     #[default]
@@ -30,7 +29,7 @@ pub enum NameForm {
 }
 
 impl NameForm {
-    /// The next one on the screen; raw names stay raw.
+    /// Returns the next form to show on the screen; raw names stay raw.
     pub(crate) fn next(self) -> Self {
         match self {
             Self::Raw => Self::Raw,
@@ -41,13 +40,13 @@ impl NameForm {
     }
 }
 
-/// The readable form of a symbol name.
+/// Returns the readable form of a symbol name.
 pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
     let text = String::from_utf8_lossy(&raw[..raw.len().min(MAX_SHOWN)]);
     if form == NameForm::Raw || raw.len() > MAX {
         return text.into_owned();
     }
-    // `@plt` and versions stand after a mangled name.
+    // A suffix `@plt` or `@version` follows the mangled name.
     let (mangled, rest) = text.split_at(text.find('@').unwrap_or(text.len()));
     let name = is_mangled(mangled.as_bytes()).then(|| readable(mangled.to_owned(), form)).flatten();
     match name {
@@ -57,14 +56,14 @@ pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
     }
 }
 
-/// True if a name may be one that has a readable form.
+/// Returns whether a name may have a readable form.
 pub(crate) fn is_mangled(raw: &[u8]) -> bool {
     let starts = [&b"_Z"[..], b"__Z", b"_R", b"__R", b"___Z"];
     let is = |raw: &[u8]| starts.iter().any(|start| raw.starts_with(start));
     is(raw) || raw.starts_with(b"_GLOBAL__") && GLOBALS.iter().any(|(mark, _)| raw.strip_prefix(*mark).is_some_and(is))
 }
 
-/// What runs before and after main for the variables of a file, which a name in it stands for.
+/// Functions that run before and after main for a file's variables. Their symbol names one of them.
 const GLOBALS: [(&[u8], &str); 4] = [
     (b"_GLOBAL__sub_I_", CONSTRUCTORS),
     (b"_GLOBAL__I_", CONSTRUCTORS),
@@ -74,7 +73,7 @@ const GLOBALS: [(&[u8], &str); 4] = [
 const CONSTRUCTORS: &str = "global constructors keyed to ";
 const DESTRUCTORS: &str = "global destructors keyed to ";
 
-/// `None` where it is no mangled name, or one that its reader fails at.
+/// Returns `None` if the name is not mangled, or its parser fails.
 fn readable(mangled: String, form: NameForm) -> Option<String> {
     guarded(move || rust(&mangled).or_else(|| cpp(&mangled, form))).ok().flatten()
 }
@@ -97,14 +96,14 @@ fn cpp(text: &str, form: NameForm) -> Option<String> {
     ways.iter().find_map(|way| printed(what, &way.name, form).map(|name| Some(repaired(name?, way, form))))?
 }
 
-/// What a name is beside a function, and the mangled name of the function.
+/// Splits a name into the description of a special function and the mangled name of the function it belongs to.
 fn target(text: &str) -> Option<(&'static str, Cow<'_, str>)> {
     let global =
         GLOBALS.iter().find_map(|(mark, what)| Some((*what, text.strip_prefix(std::str::from_utf8(mark).ok()?)?)));
     if let Some((what, name)) = global {
         return Some((what, name.into()));
     }
-    // Blocks of Objective-C and of clang's C, with their number.
+    // Blocks of Objective-C and of clang's C end with a number.
     let block = text.strip_prefix("___Z").and_then(|name| name.rsplit_once("_block_invoke"));
     if let Some((name, number)) = block {
         let is_number = number.trim_start_matches('_').bytes().all(|c| c.is_ascii_digit());
@@ -126,7 +125,7 @@ fn target(text: &str) -> Option<(&'static str, Cow<'_, str>)> {
     })
 }
 
-/// A readable name that was made of one written another way.
+/// Restores the parts of a readable name that were rewritten for the parser.
 fn repaired(name: String, way: &Repair, form: NameForm) -> String {
     let name = repair::restored(name);
     let name = match name.split_once("for module self@") {
@@ -136,7 +135,7 @@ fn repaired(name: String, way: &Repair, form: NameForm) -> String {
     if way.lacks_parameters && form == NameForm::Full { name + "(…)" } else { name }
 }
 
-/// A name as the library reads it; `None` where it does not, nothing where it would be too long.
+/// Demangles a name with the library: `None` if it fails, an empty name if the result would be too long.
 fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     let parse = cpp_demangle::ParseOptions::default().recursion_limit(256);
     let symbol = cpp_demangle::Symbol::new_with_options(name.as_bytes(), &parse).ok()?;
@@ -155,8 +154,8 @@ fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     Some(Some(if name.contains(')') { with_suffixes(&name) } else { name }))
 }
 
-/// What a thunk is, and the mangled name of the function that it leads to: the library has words of its own for them.
-/// Behind the letter of its kind there is by how much it moves `this`, and the result.
+/// Returns the kind of a thunk, and the mangled name of the function that it calls. The library has other words for
+/// thunks. After the letter of the kind follow the offsets of `this` and of the result.
 fn thunk(special: &str) -> Option<(&'static str, &str)> {
     let number = |text: &'_ str| -> Option<usize> {
         let digits = text.strip_prefix('n').unwrap_or(text);
@@ -185,7 +184,7 @@ fn thunk(special: &str) -> Option<(&'static str, &str)> {
     }
 }
 
-/// A method's name without what stands behind its parameters.
+/// Returns a method's name without the qualifiers after its parameters.
 fn unqualified(name: &str) -> &str {
     let mut rest = name;
     while let Some(shorter) = [" const", " volatile", " &&", " &"].iter().find_map(|word| rest.strip_suffix(word)) {
@@ -194,7 +193,7 @@ fn unqualified(name: &str) -> &str {
     if rest.ends_with("operator") { name } else { rest }
 }
 
-/// The types of literals that C++ marks by letters.
+/// Types of literals that C++ marks with a suffix.
 const SUFFIXES: [(&str, &str); 5] = [
     ("(unsigned long)", "ul"),
     ("(unsigned int)", "u"),
@@ -203,7 +202,7 @@ const SUFFIXES: [(&str, &str); 5] = [
     ("(unsigned long long)", "ull"),
 ];
 
-/// `16ul` for the library's `(unsigned long)16`: only literals have a digit after the parenthesis.
+/// Writes `16ul` for the library's `(unsigned long)16`: only literals have a digit after the parenthesis.
 fn with_suffixes(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
@@ -231,8 +230,8 @@ fn with_suffixes(name: &str) -> String {
     out + rest
 }
 
-/// The index where the arguments of a function begin in its readable name: outside of what templates and lambdas are
-/// made of, and not those of a function that it lies in.
+/// Returns the index where a function's arguments begin in its readable name. Skips arguments of templates, of lambdas
+/// and of enclosing functions.
 pub(crate) fn arguments(name: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
@@ -258,7 +257,7 @@ pub(crate) fn arguments(name: &str) -> Option<usize> {
 
 const NAMELESS: &str = "(anonymous namespace)";
 
-/// True if what the first parenthesis holds is followed by more of the path.
+/// Returns whether more of the path follows the first parentheses.
 fn is_scope(text: &str) -> bool {
     let mut depth = 0usize;
     let end = text.find(|c| {
@@ -272,8 +271,8 @@ fn is_scope(text: &str) -> bool {
     end.is_some_and(|end| text[end + 1..].trim_start_matches(" const").starts_with("::"))
 }
 
-/// `<…>` for each outermost pair of angle brackets that does not begin a part of the path: `<T as Trait>::f`
-/// keeps its beginning, operators keep theirs.
+/// Writes `<…>` for each outermost pair of angle brackets that does not begin a path segment: `<T as Trait>::f` keeps
+/// its beginning, operators keep theirs.
 fn without_arguments(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let (mut depth, mut from) = (0usize, 0);
@@ -284,7 +283,7 @@ fn without_arguments(name: &str) -> String {
             '<' if after_operator && depth == 0 => out.push(c),
             '<' => {
                 if at == 0 {
-                    // What stands first is the type itself, not what it was made of.
+                    // The first name is the type itself, not one of its arguments.
                     out.push(c);
                     continue;
                 }
@@ -306,7 +305,7 @@ fn without_arguments(name: &str) -> String {
     if depth > 0 { name.to_owned() } else { out }
 }
 
-/// A name while it is made: it ends with an error when it gets too long, or its parts too many.
+/// An output that fails when the name gets too long or has too many parts.
 #[derive(Default)]
 struct Limited {
     text: String,
@@ -327,7 +326,7 @@ impl cpp_demangle::DemangleWrite for Limited {
     }
 }
 
-/// A limited output for what writes as the standard library does.
+/// A limited output for `std::fmt` writers.
 #[derive(Default)]
 struct Written(Limited);
 
@@ -363,7 +362,7 @@ mod tests {
             ("_ZThn16_N1a1bD0Ev", "non-virtual thunk to a::b::~b"),
             ("_ZTv0_n24_NK1X1fEv", "virtual thunk to X::f"),
             ("_ZTch0_v0_n24_N1X1fEv", "covariant return thunk to X::f"),
-            // What c++filt reads and the library does not.
+            // Names that c++filt demangles and the library does not.
             ("_ZN2mmW3modW4part1fIiEET_S3_", "mm::f@mod.part<int>"),
             ("_ZN2mmW3modW4part1S1hEv", "mm::S@mod.part::h"),
             ("_ZW3modW4part4userv", "user@mod.part"),
@@ -388,7 +387,7 @@ mod tests {
             ("_ZGA1fv", "hidden alias for f"),
             ("___Z3foov_block_invoke_2", "invocation function for block in foo"),
             ("___Z3foov_block_invoke_x", "___Z3foov_block_invoke_x"),
-            // What compilers put behind names.
+            // Suffixes that compilers append.
             ("_ZN3foo3barEi.part.0.isra.1.constprop.2.cold", "foo::bar"),
             ("_ZN3foo3barEi.llvm.1234567890", "foo::bar"),
             ("_ZN3foo3barB5cxx11Ev", "foo::bar[abi:cxx11]"),
@@ -451,7 +450,8 @@ mod tests {
         }
     }
 
-    /// A few hundred letters whose readable form has hundreds of megabytes: each type has the last one twice.
+    /// Names of a few hundred letters whose readable form has hundreds of megabytes: each type contains the last one
+    /// twice.
     #[test]
     fn a_name_that_doubles_stays_as_it_is() {
         let mut cpp = "_Z1fI1aEvSt4pairIiiE".to_owned();
@@ -460,7 +460,7 @@ mod tests {
             n => format!("S{}_", char::from_digit(n as u32 - 1, 36).expect("a digit").to_ascii_uppercase()),
         };
         (3..36).step_by(2).for_each(|n| cpp += &format!("St4pairI{0}{0}E", id(n)));
-        // Lists in lists: `[[[T; 2]; 2]; 2]` of what stands earlier in the name.
+        // Nested arrays, `[[[T; 2]; 2]; 2]`, of back references.
         let rust = |depth: usize| {
             let mut name = "_RINvC1a1fTjjE".to_owned();
             let mut last = 7;
@@ -483,13 +483,13 @@ mod tests {
         assert!(demangle(rust(2).as_bytes(), NameForm::Plain).starts_with("a::f::<(usize, usize), ("), "{}", rust(2));
         assert_eq!(demangle(rust(30).as_bytes(), NameForm::Plain), rust(30));
         assert!(from.elapsed() < std::time::Duration::from_secs(10), "{:?}", from.elapsed());
-        // A short one of that kind is read.
+        // A short name of that kind is demangled.
         let short = demangle(b"_Z1fSt4pairIiiES_IS0_S0_E", NameForm::Full);
         assert!(short.starts_with("f("), "{short}");
         assert_eq!(demangle(&[b'x'; 1 << 20], NameForm::Plain).len(), MAX_SHOWN);
     }
 
-    /// Numbers as the names of Rust have them: 0 is `_`, 1 is `0_`.
+    /// Encodes a number as Rust's names do: 0 is `_`, 1 is `0_`.
     fn base_62(n: usize) -> String {
         let digit = |d: usize| b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[d] as char;
         match n {

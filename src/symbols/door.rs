@@ -1,10 +1,10 @@
-//! The one door through which files are opened that a profiled process or a recording names.
+//! Opens files that a profiled process or a recording names.
 //!
-//! Whoever names a file must not learn through us, nor have shown on root's screen, what they could not read. So
-//! a path is followed below a root that it cannot leave, and with the rights of those who had a say in it, as the
-//! kernel has them ([`Identity`]). What is found must be a plain file of a file system that stores files, and not
-//! too large for what it is wanted for; all of that is asked of what is open, not of its name. Nothing here waits:
-//! not for the writer of a FIFO, not for a lease to be given back.
+//! A user who names a file must not be able to read, through this program or on root's screen, what that user may not
+//! read directly. So a path is resolved below a root that it cannot leave, and with the kernel's permission checks for
+//! every user who influenced it ([`Identity`]). The result must be a regular file, on a file system that stores files,
+//! and below the size limit of its purpose. These checks use the open file, not its name. Opening never blocks on the
+//! writer of a FIFO or on a lease.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -18,29 +18,29 @@ use rustix::io::Errno;
 use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 
-/// The users who had a say in which file is opened: what one of them may not read stays closed.
+/// The users who influenced which file is opened. All of them must be allowed to read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namers(Vec<Identity>);
 
 impl Namers {
-    /// Takes another one in. Root may read everything, so its say changes nothing.
+    /// Adds a user. Root may read everything, so root is not added.
     pub fn add(&mut self, who: Identity) {
         if !who.is_root() && !self.0.iter().any(|known| known.uid == who.uid) {
             self.0.push(who);
         }
     }
 
-    /// Takes all of those in.
+    /// Adds all users of another list.
     pub(crate) fn extend(&mut self, others: &Self) {
         others.0.iter().for_each(|who| self.add(who.clone()));
     }
 
-    /// Takes those in who may have written a file that names others.
+    /// Adds the users who may have written a file that names other files.
     pub(crate) fn add_writers(&mut self, file: &File) {
         self.add(file.metadata().map_or_else(|_| Identity::nobody(), |meta| Identity::of_file(&meta)));
     }
 
-    /// Users whose files are believed where they lie about what is theirs.
+    /// Returns whether a user is on the list, and may therefore own the files that it names.
     fn is_one(&self, uid: u32) -> bool {
         self.0.iter().any(|who| who.uid == uid)
     }
@@ -61,12 +61,12 @@ pub enum Purpose {
     Code,
     /// Source text, which is read whole and shown.
     Source,
-    /// What is read by pieces, as far as there is room: what a JIT tells, parts of a recording.
+    /// Files read in pieces within the memory budget: those of JITs, parts of a recording.
     Stream,
 }
 
 impl Purpose {
-    /// Larger files are not opened, in bytes.
+    /// Returns the size limit in bytes.
     pub(crate) fn limit(self) -> u64 {
         match self {
             Self::Code => 64 << 30,
@@ -76,7 +76,7 @@ impl Purpose {
     }
 }
 
-/// The reason why a file that is there is not opened.
+/// The reason why an existing file is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{0} is no plain file")]
@@ -97,7 +97,7 @@ pub(crate) enum Refusal {
     Replaced(String),
 }
 
-/// True if a file was refused as it is older than its process.
+/// Returns whether a file was refused because it is older than its process.
 pub(crate) fn is_older(error: &io::Error) -> bool {
     let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
     matches!(refusal, Some(Refusal::Older(_)))
@@ -109,7 +109,7 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// A tree of files, and who says which of them to open.
+/// A directory tree, and the users who choose which of its files to open.
 #[derive(Debug)]
 pub struct Door {
     root: File,
@@ -118,15 +118,15 @@ pub struct Door {
 }
 
 impl Door {
-    /// Below a directory, which is the root for links, too.
+    /// Opens files below a directory, which is also the root for symbolic links.
     pub fn new(root: File, namers: Namers) -> Self {
         Self { root, is_here: false, namers }
     }
 
-    /// To the files of this machine.
+    /// Opens files of this machine.
     ///
     /// # Errors
-    /// Those of opening its root.
+    /// If the root directory cannot be opened.
     pub(crate) fn here(namers: Namers) -> io::Result<Self> {
         Ok(Self { root: procfs::directory("/")?, is_here: true, namers })
     }
@@ -134,16 +134,16 @@ impl Door {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// When it is not there, and [`Refusal`].
+    /// If the file does not exist, or with a [`Refusal`].
     pub fn open(&self, path: &Path, purpose: Purpose) -> io::Result<File> {
         self.pass(path, purpose, OFlags::empty())
     }
 
-    /// Opens a file that anybody could have put there: a link is not followed, and it must belong to those who
-    /// name it, to root, or to us.
+    /// Opens a file in a directory that everyone can write to. Symbolic links are not followed, and the file must
+    /// belong to the users who name it, to root, or to us.
     ///
     /// # Errors
-    /// As [`Door::open`].
+    /// Those of [`Door::open`].
     pub fn believed(&self, path: &Path) -> io::Result<File> {
         let file = self.pass(path, Purpose::Stream, OFlags::NOFOLLOW)?;
         let uid = file.metadata()?.uid();
@@ -177,12 +177,12 @@ impl Door {
         found.map_or_else(|| self.follow(path, purpose, how), Ok)
     }
 
-    /// With the rights that this thread has just now.
+    /// Resolves a path with the current rights of this thread.
     fn follow(&self, path: &Path, purpose: Purpose, how: OFlags) -> io::Result<File> {
         let flags = how | OFlags::PATH | OFlags::CLOEXEC;
         let rules = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let place = match openat2(&self.root, path, flags, Mode::empty(), rules) {
-            // Linux before 5.6. Below the machine's own root there is nothing that a path could leave.
+            // Linux before 5.6. A path cannot leave the machine's own root.
             Err(Errno::NOSYS) if self.is_here => open(path, flags, Mode::empty()),
             place => place,
         };
@@ -190,33 +190,33 @@ impl Door {
     }
 }
 
-/// A file that somebody has mapped, by the mapping: the kernel has let them read or run it.
+/// Opens a file through a process's mapping: the kernel has already allowed the process to read or execute it.
 ///
 /// # Errors
-/// When it is mapped no more, and [`Refusal`].
+/// If the mapping is gone, or with a [`Refusal`].
 pub(crate) fn mapped(pid: i32, start: u64, end: u64) -> io::Result<File> {
     enter(&procfs::map_file(pid, start, end)?, Path::new("what is mapped"), Purpose::Code)
 }
 
-/// A file that we or our caller name. It need not be stored: `/proc/kallsyms` is such a file.
+/// Opens a file that we or our caller name. It may be generated by the kernel, like `/proc/kallsyms`.
 ///
 /// # Errors
-/// When it is not there, or no plain file.
+/// If the file does not exist or is not a regular file.
 pub(crate) fn own(path: &Path) -> io::Result<File> {
     let place = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
     plain(&place, path)?;
     reopen(&place)
 }
 
-/// A recording that our caller names: also a FIFO, or the end of a pipe under `/dev/fd`.
+/// Opens a recording that our caller names: may be a FIFO, or a pipe under `/dev/fd`.
 ///
 /// # Errors
-/// Those of opening it.
+/// Those of opening the file.
 pub(crate) fn recording(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Opens what was found, for reading. To open a device can set something off, so it is looked at before.
+/// Opens a resolved file for reading. It is checked first, because opening a device can have side effects.
 fn enter(place: &File, path: &Path, purpose: Purpose) -> io::Result<File> {
     let size = plain(place, path)?.len();
     let name = || path.display().to_string();
@@ -241,8 +241,8 @@ fn plain(place: &File, path: &Path) -> io::Result<Metadata> {
     Ok(meta)
 }
 
-/// Opens the very file that was looked at. Where somebody holds a lease on it, an open that may block waits for
-/// that to be broken, 45 seconds (fcntl(2), "Leases").
+/// Opens the file that was checked. It does not block: with a lease on the file, a blocking open would wait up to 45
+/// seconds (fcntl(2), "Leases").
 fn reopen(place: &File) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     File::options().read(true).custom_flags(flags).open(format!("/proc/self/fd/{}", place.as_raw_fd()))
@@ -252,11 +252,11 @@ fn is_one(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// File systems whose files are made by the kernel while they are read, which may never end, take something away
-/// (`/proc/kmsg`), or be another user's secrets in the hands of root (linux/magic.h). A list of what is refused,
-/// as new file systems that store files come every year, and those that do not tell a size of 0, so nothing of
-/// them is read anyway. FUSE is not among them: the kernel keeps root out of what users mount, unless an
-/// administrator allows it (`user_allow_other`), and virtiofs, which whole machines run from, is one.
+/// File systems whose files the kernel generates on reading (linux/magic.h). Reading them may never end, may consume
+/// data (`/proc/kmsg`), or may return another user's secrets to root. This is a deny list, because new file systems
+/// that store files appear every year; unlisted pseudo file systems report a size of 0, so nothing of them is read.
+/// FUSE is not listed: the kernel denies root access to users' mounts unless an administrator allows it
+/// (`user_allow_other`), and virtiofs is the root file system of whole machines.
 const PSEUDO: [u32; 24] = [
     0x9fa0,      // proc
     0x6265_6572, // sysfs
@@ -315,7 +315,7 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).expect("fifo");
         let door = below(dir.path(), Namers::default());
         let open = |path: &str| door.open(Path::new(path), Purpose::Code);
-        // A link is followed as the process would follow it: from its own root.
+        // A link resolves as it would for the process: from the process's root.
         assert_eq!(open("/link").expect("inside").metadata().expect("meta").len(), 5);
         for out in ["/out", "/../../../../../../etc/passwd", "/magic", "/dir", "/fifo", "/none"] {
             assert!(open(out).is_err(), "{out}");
@@ -327,7 +327,7 @@ mod tests {
         assert!(own(&at("fifo")).is_err() && own(dir.path()).is_err() && own(Path::new("/dev/null")).is_err());
     }
 
-    /// What is made while it is read is another's secret, takes something away, or never ends.
+    /// Generated files can hold another user's secrets, be consumed by reading, or never end.
     #[test]
     fn files_that_are_not_stored_stay_closed() {
         let began = Instant::now();
@@ -343,7 +343,7 @@ mod tests {
             }
         }
         assert!(began.elapsed() < Duration::from_secs(10));
-        // What the caller names may be such a file.
+        // The caller may name such a file.
         own(Path::new("/proc/kallsyms")).expect("readable by all");
     }
 
@@ -367,7 +367,7 @@ mod tests {
         let (path, inner) = (dir.path().join("x.c"), dir.path().join("inner"));
         fs::write(&path, b"secret").expect("write");
         if !is_root() {
-            // We have no more rights than anybody, and nobody to become.
+            // Without privileges, this process cannot change to another user.
             assert!(below(dir.path(), Identity::nobody().into()).open(Path::new("/x.c"), Purpose::Source).is_ok());
             mode(&path, 0);
             assert!(below(dir.path(), Identity::nobody().into()).open(Path::new("/x.c"), Purpose::Source).is_err());
@@ -389,7 +389,7 @@ mod tests {
         assert!(said.contains("may not be read by user 4242"), "{said}");
         mode(&path, 0o644);
         open(user(4242), "/x.c").expect("everybody's");
-        // Open to all, in a directory that is not.
+        // Readable by all, in a directory that is not.
         fs::create_dir(&inner).expect("dir");
         fs::rename(&path, inner.join("x.c")).expect("moved");
         open(user(4242), "/inner/x.c").expect("everybody's");
@@ -398,7 +398,7 @@ mod tests {
         symlink("/inner/x.c", dir.path().join("link")).expect("link");
         assert!(open(user(4242), "/link").is_err());
         open(root, "/link").expect("root's");
-        // All who had a say must be able to.
+        // Every user on the list must have access.
         chown(&inner, Some(4242), None).expect("owner");
         open(user(4242), "/inner/x.c").expect("its own");
         for others in [[4242, 4243], [4243, 4242]] {

@@ -1,5 +1,5 @@
-//! The cost of a file's DWARF once it is parsed, known before: units, abbreviations, ranges and lines of a few bytes
-//! each become hundreds.
+//! Estimates the memory that a file's DWARF takes once parsed. Units, abbreviations, ranges and lines of a few bytes
+//! each take hundreds of bytes in memory.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use gimli::{AbbreviationsCacheStrategy, Dwarf, EndianSlice, Reader, RunTimeEndia
 
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 
-/// Sections that nobody reads: nothing is unpacked for them.
+/// Unused sections; they are not decompressed.
 pub(crate) const UNREAD: [SectionId; 4] =
     [SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro, SectionId::DebugNames];
 
-/// Bytes of a unit, an abbreviation and one of its attributes, a range, a line and a file of the line table; vectors
-/// that double included.
+/// Bytes of a unit, an abbreviation and one of its attributes, a range, a line and a file of the line table; including
+/// the spare capacity of vectors.
 const UNIT: u64 = 1024;
 const ABBREVIATION: u64 = 192;
 const ATTRIBUTE: u64 = 32;
@@ -21,16 +21,16 @@ const LINE: u64 = 48;
 const FILE: u64 = 192;
 /// Bytes that a unit's functions may take for each byte of the unit.
 const FUNCTIONS: u64 = 48;
-/// The attribute form that has a value of its own in the abbreviation (DWARF 5, 7.5.3).
+/// The attribute form whose value is in the abbreviation (DWARF 5, 7.5.3).
 const IMPLICIT_CONST: u64 = 0x21;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// Takes from the purse what is held as soon as a file is opened, and refuses a unit that would not fit once it is
-/// looked at. Abbreviations are parsed once for all units that share them.
+/// Charges the budget for what is held as soon as a file is opened, and rejects a unit that would not fit once it is
+/// used. Abbreviations are parsed once for all units that share them.
 ///
 /// # Errors
-/// When there is not so much left, or tables of abbreviations lie over each other: each is read to its end.
+/// If the budget is too small, or abbreviation tables overlap: each is read to its end.
 pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     all_abbreviations(dwarf, purse)?;
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
@@ -54,7 +54,7 @@ pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> 
     Ok(())
 }
 
-/// Room for what is taken later: it must fit, and is not held yet.
+/// Checks that memory needed later fits the budget, without charging it.
 fn for_a_moment(
     purse: &mut UnpackBudget,
     take: impl FnOnce(&mut UnpackBudget) -> Result<(), UnpackError>,
@@ -65,7 +65,7 @@ fn for_a_moment(
     Ok(())
 }
 
-/// A unit's lines are parsed when it is looked at; at once when nothing else tells where its code is.
+/// Accounts for a unit's lines. They are parsed when the unit is used, or at once if only they tell where its code is.
 fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     let Some(program) = &unit.line_program else { return Ok(()) };
     let header = program.header();
@@ -81,12 +81,12 @@ fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut UnpackBudget) -> 
     if !has_ranges {
         return take(purse);
     }
-    // A line has a byte at least.
+    // A line takes at least one byte.
     let most = (header.raw_program_buf().len() as u64).saturating_mul(LINE);
     if most > purse.left() as u64 { for_a_moment(purse, take) } else { Ok(()) }
 }
 
-/// Functions and those inlined into them.
+/// Accounts for functions and inlined functions.
 fn functions(unit: &Unit<Slice<'_>>, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
     let mut entries = unit.entries();
     while let Ok(Some(entry)) = entries.next_dfs() {
@@ -120,7 +120,7 @@ fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Resu
     Ok(())
 }
 
-/// Steps over an abbreviation; how many attributes it has, or `None` at the end of the table.
+/// Skips an abbreviation; returns its number of attributes, or `None` at the end of the table.
 fn abbreviation(table: &mut Slice<'_>) -> Option<u64> {
     if table.read_uleb128().ok()? == 0 {
         return None;

@@ -1,5 +1,5 @@
-//! Functions of an ELF file, at their offsets in the file: that is what a mapping gives us, and
-//! it holds for any load address (elf(5)).
+//! Functions of an ELF file by their offsets in the file: mappings report offsets, and offsets do not depend on the
+//! load address (elf(5)).
 
 use object::elf::{
     FileHeader32, FileHeader64, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym32,
@@ -13,7 +13,7 @@ use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::record::kinds::BuildId;
 
-/// A part of a file that could not be read, in words.
+/// The reason why a part of a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
     #[error("cannot be read as an ELF file: {0}")]
@@ -28,26 +28,26 @@ pub enum ElfError {
     Refused(#[from] UnpackError),
 }
 
-/// An ELF file, parsed.
+/// A parsed ELF file.
 pub(crate) type Elf<'d> = object::File<'d, &'d [u8]>;
 
-/// The places of a file's parts in memory: address, size and offset in the file of each.
+/// The loaded segments of a file: address, size and offset in the file of each.
 #[derive(Clone, Debug, Default)]
 pub struct Segments(Vec<(u64, u64, u64)>);
 
 impl Segments {
-    /// Address, size in memory and offset of each.
+    /// Takes address, size in memory and offset of each segment.
     pub(super) fn new(parts: impl Iterator<Item = (u64, u64, u64)>) -> Self {
         Self(parts.take(MAX_SEGMENTS).collect())
     }
 
-    /// The offset in the file of an address as linked.
+    /// Returns the offset in the file of a linked address.
     pub(crate) fn to_offset(&self, addr: u64) -> Option<u64> {
         let (start, _, offset) = self.0.iter().find(|(start, size, _)| addr.wrapping_sub(*start) < *size)?;
         Some(addr.wrapping_sub(*start).wrapping_add(*offset))
     }
 
-    /// The address as linked of an offset in the file.
+    /// Returns the linked address of an offset in the file.
     pub fn to_address(&self, offset: u64) -> Option<u64> {
         let (start, _, from) = self.0.iter().find(|(_, size, from)| offset.wrapping_sub(*from) < *size)?;
         Some(offset.wrapping_sub(*from).wrapping_add(*start))
@@ -62,8 +62,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
     Ok(object::File::parse(bytes)?)
 }
 
-/// The number of sections and segments a file claims to have. What the header has no room for stands in the first
-/// section (elf(5)): a sparse file has billions of them for nothing, and each look for one would pass them all.
+/// Returns how many sections and segments a file claims to have. Counts that do not fit the header are in the first
+/// section (elf(5)): a sparse file can claim billions, and each search would iterate over them.
 fn parts(bytes: &[u8]) -> u32 {
     fn of<H: FileHeader>(bytes: &[u8]) -> object::Result<u32> {
         let header = H::parse(bytes)?;
@@ -71,7 +71,7 @@ fn parts(bytes: &[u8]) -> u32 {
         Ok(header.shnum(endian, bytes)?.max(header.phnum(endian, bytes)?))
     }
     let wide = of::<FileHeader64<Endianness>>(bytes);
-    // What has no such numbers is refused when it is parsed.
+    // Files without such counts fail later, when they are parsed.
     wide.or_else(|_| of::<FileHeader32<Endianness>>(bytes)).unwrap_or(0)
 }
 
@@ -79,8 +79,8 @@ pub(crate) fn build_id(file: &Elf<'_>) -> Option<BuildId> {
     file.build_id().ok().flatten().and_then(BuildId::new)
 }
 
-/// Functions of one of a file's symbol tables, their names left in the file; empty when it has none.
-/// `segments` are those of the program, when this is its debug file.
+/// Returns the functions of one of a file's symbol tables; names stay in the file. Empty if the table is missing.
+/// `segments` are those of the program if this is its debug file.
 pub(crate) fn functions(
     bytes: &Bytes,
     kind: SymbolSection,
@@ -90,7 +90,7 @@ pub(crate) fn functions(
     table_of(bytes, kind, segments, purse, |symbols, sym| symbols.is_function(sym))
 }
 
-/// Functions and objects of data, likewise.
+/// Returns functions and data objects of a symbol table.
 pub(crate) fn objects(
     bytes: &Bytes,
     kind: SymbolSection,
@@ -114,8 +114,8 @@ fn table_of(
     Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
 }
 
-/// Where the functions of a file begin, as linked, by its symbols. A part that the compiler moved away from the rest of
-/// its function has a symbol, too, and is none.
+/// Returns the linked addresses where a file's functions begin, from its symbols. Cold parts that the compiler moved
+/// away from a function have a symbol, too, but are excluded.
 pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
     let is_part = |raw: &Raw<'_>| {
         let name = &raw.name[..memchr::memchr(0, raw.name).unwrap_or(raw.name.len())];
@@ -124,7 +124,7 @@ pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
     let mut starts = Vec::new();
     for kind in [SymbolSection::All, SymbolSection::Dynamic] {
         let symbols = Symbols::of(file, bytes, kind);
-        // A label of assembly may stand anywhere.
+        // A label in assembly may be anywhere.
         let is_function = |sym: Sym| matches!(sym.kind, STT_FUNC | STT_GNU_IFUNC) && symbols.is_function(&sym);
         let functions = (0..symbols.len()).filter(|i| symbols.get(*i).is_some_and(is_function));
         starts.extend(functions.map(|i| symbols.raw(i)).filter(|raw| !is_part(raw)).map(|raw| raw.start));
@@ -137,7 +137,7 @@ pub(super) fn starts_of_functions(file: &Elf<'_>, bytes: &[u8]) -> Vec<u64> {
 pub(crate) enum SymbolSection {
     /// `.symtab`: all functions, unless the file was stripped.
     All,
-    /// `.dynsym`: those that other files may call.
+    /// `.dynsym`: exported functions.
     Dynamic,
 }
 
@@ -151,19 +151,19 @@ impl SymbolSection {
     }
 }
 
-/// A symbol table and its names, read as two whole sections: going through a library one symbol at a time is
-/// much slower, and looks for the end of a name wherever that is.
+/// A symbol table and its names, read as two whole sections. A library that returns symbols one by one is much slower,
+/// and searches for the end of each name.
 pub(super) struct Symbols<'d> {
     kind: SymbolSection,
     entries: &'d [u8],
     names: &'d [u8],
-    /// Where the names are in the file.
+    /// Offset of the names in the file.
     names_at: usize,
     wide: bool,
     endian: Endianness,
-    /// The sections that hold code, by number; none where labels are not looked at.
+    /// Which sections hold code, by number; empty where labels are ignored.
     text: Vec<bool>,
-    /// Bit 0 of an ARM function's address says that it is Thumb code.
+    /// Bit 0 of an ARM function's address marks Thumb code.
     thumb: u64,
 }
 
@@ -195,7 +195,7 @@ impl<'d> Symbols<'d> {
         read(self.entries, i as usize, self.endian)
     }
 
-    /// True if it is a function with a name. What the name is, is not looked at: names are megabytes of pages.
+    /// Returns whether a symbol is a function with a name. Does not read the name: names are megabytes of pages.
     fn is_function(&self, sym: &Sym) -> bool {
         let is_code = match sym.kind {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,
@@ -205,20 +205,20 @@ impl<'d> Symbols<'d> {
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    /// True if it is data with a name.
+    /// Returns whether a symbol is data with a name.
     fn is_object(&self, sym: &Sym) -> bool {
         let is_data = sym.kind == STT_OBJECT && sym.section != SHN_UNDEF;
         is_data && sym.name != 0 && (sym.name as usize) < self.names.len()
     }
 
-    /// The wanted symbols, each with its offset.
+    /// Collects the wanted symbols, each with its offset.
     fn listed(
         &self,
         to_offset: &dyn Fn(u64) -> Option<u64>,
         purse: &mut UnpackBudget,
         is_wanted: fn(&Self, &Sym) -> bool,
     ) -> Result<Vec<(u64, u32)>, UnpackError> {
-        // Symbols that are not wanted take nothing but time.
+        // Skipped symbols take only time.
         let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
         purse.take(self.kind.section(), passed)?;
         purse.give_back(passed);
@@ -228,7 +228,7 @@ impl<'d> Symbols<'d> {
                 Some((to_offset(sym.value & !self.thumb)?, i))
             })
         };
-        // Counted first: a list that grows is held twice while it is moved.
+        // Counts first: growing a list needs both the old and the new copy.
         let count = all().count();
         purse.take(self.kind.section(), (count * (SymbolTable::ENTRY + size_of::<(u64, u32)>())) as u64)?;
         let mut list = Vec::with_capacity(count);
@@ -236,7 +236,7 @@ impl<'d> Symbols<'d> {
         Ok(list)
     }
 
-    /// One of them, at its address as linked.
+    /// Returns a symbol at its linked address.
     pub(super) fn raw(&self, i: u32) -> Raw<'d> {
         let sym = self.get(i).unwrap_or_default();
         let name = self.names.get(sym.name as usize..).unwrap_or_default();
@@ -269,7 +269,7 @@ impl Sym {
     }
 }
 
-/// The functions of a kernel image (vmlinux) by address, and the address of its `_text`.
+/// Returns the functions of a kernel image (vmlinux) by address, and the address of its `_text`.
 pub(crate) fn kernel(
     bytes: &Bytes,
     purse: &mut UnpackBudget,
@@ -294,10 +294,10 @@ pub(crate) fn kernel(
     Ok((table, text, build_id(&file)))
 }
 
-/// Of more segments than this no program is made, and of so many sections and segments no file that is run.
+/// No program has more segments, and no executable has more sections and segments in total.
 pub(super) const MAX_SEGMENTS: usize = 256;
 const MAX_PARTS: u32 = 0xffff;
-/// Bytes of a table of symbols for each byte that its functions may take.
+/// Bytes of symbol table per byte of memory that its functions may take.
 const SYMBOLS_FOR_ONE: u64 = 8;
 
 #[cfg(test)]
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(image.segments.to_address(main).and_then(|at| image.segments.to_offset(at)), Some(main));
     }
 
-    /// A kernel image is read by address; any program with symbols has the same shape.
+    /// A kernel image is read by address; any program with symbols has the same layout.
     #[test]
     fn a_kernel_image_is_read_by_address() {
         let (table, text, id) = kernel(&map(SPIN), &mut UnpackBudget::new(1 << 28)).expect("symbols");

@@ -1,5 +1,5 @@
-//! The places of a DSO's files: the one that was really mapped (through the process while it lives, so containers and
-//! deleted programs resolve), and those that hold what was split off from it.
+//! Finds a DSO's files: the one that was mapped (through /proc while the process lives, so that files of containers and
+//! deleted programs are found), and its separate debug files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,13 +24,13 @@ pub struct FileSearch<'a> {
     inside: Inside,
 }
 
-/// Whether the door is that of a process which had it mapped.
+/// Whether the tree is that of a process that mapped the DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     No,
-    /// It is profiled now.
+    /// The process is being profiled.
     Live,
-    /// It was recorded, and lives still, or another one has its number.
+    /// The recorded process, or another one that now has its PID.
     Survivor,
 }
 
@@ -38,16 +38,15 @@ enum Inside {
 #[derive(Debug)]
 pub(crate) struct FoundFile {
     pub(crate) file: File,
-    /// Whether it is proven to be the one that was mapped, or will be by its build id.
+    /// Whether it is proven to be the mapped file, or will be once its build ID is compared.
     pub(crate) proven: bool,
 }
 
 impl<'a> FileSearch<'a> {
-    /// The files that a process sees while it lives, else those below the directory that stands for its machine,
-    /// else those of this machine.
+    /// Searches the files that a live process sees, else those below the symfs directory, else those of this machine.
     ///
     /// # Errors
-    /// When none of these roots can be looked into.
+    /// If none of these roots can be opened.
     pub fn new(dso: &'a Dso, options: &'a SymbolOptions) -> io::Result<Self> {
         if let Some(door) = process_of(dso, options).and_then(|pid| of_process(pid).ok()) {
             return Ok(Self { dso, options, door, inside: Inside::Live });
@@ -59,9 +58,9 @@ impl<'a> FileSearch<'a> {
         Ok(Self { dso, options, door, inside: Inside::No })
     }
 
-    /// The files that the process of a recording sees, if it lives still: where a container's files are, and those
-    /// that were deleted or replaced while it runs. A process that was started later has its number by accident, and
-    /// is asked only for files of a build id.
+    /// Searches the files that a recorded process sees if it still runs. Finds files of containers, and files deleted
+    /// or replaced since. A process that started later has the same PID by accident; only files with a build ID are
+    /// looked up through it.
     pub(crate) fn of_survivor(dso: &'a Dso, options: &'a SymbolOptions) -> Option<Self> {
         let may = !options.live && options.symfs.is_none() && options.is_own_kernel(dso);
         let (pid, ..) = dso.via.filter(|_| may)?;
@@ -77,48 +76,48 @@ impl<'a> FileSearch<'a> {
         Some(Self { dso, options, door, inside: Inside::Survivor })
     }
 
-    /// Takes in who may have written a file: it has a say in all that is opened from now on.
+    /// Adds the users who may have written a file: they influence every file opened from now on.
     pub(crate) fn hear(&mut self, file: &File) {
         self.door.namers.add_writers(file);
     }
 
-    /// The users who have had a say so far.
+    /// Returns the users who influenced the search so far.
     pub(crate) fn namers(&self) -> &Namers {
         &self.door.namers
     }
 
-    /// The file itself.
+    /// Opens the DSO's file itself.
     ///
     /// # Errors
-    /// When it is nowhere, or another file has its name now.
+    /// If the file does not exist, or another file has its name now.
     pub(crate) fn main(&self) -> io::Result<FoundFile> {
         if let Some(file) = self.mapped() {
             return Ok(FoundFile { file, proven: true });
         }
         let whole = Path::new(OsStr::from_bytes(&self.dso.raw_path));
-        // The kernel says ` (deleted)` of files that are, and a file's name may end so.
+        // The kernel appends ` (deleted)` to deleted files, but a name may also end like this.
         self.at(whole).or_else(|error| if self.path() == whole { Err(error) } else { self.at(self.path()) })
     }
 
-    /// The file that a process has mapped where the DSO was: by now it may be another one, as programs that load and
-    /// unload plugins have them at one address in turn.
+    /// Opens the file that a process has mapped at the DSO's addresses. It may be another file by now: programs that
+    /// load and unload plugins map them at the same address in turn.
     fn mapped(&self) -> Option<File> {
         let (pid, start, end) = self.dso.via.filter(|_| self.inside != Inside::No)?;
         let file = door::mapped(pid, start, end).ok()?;
-        // Where a file system shows other numbers in stat than in maps, maps is asked once more.
+        // Some file systems report other numbers in stat than in maps; then /proc/PID/maps is compared, too.
         let is_it = same_file::has_inode(&file, &self.dso.file) || is_listed(pid, start, end, &self.dso.file);
         is_it.then_some(file)
     }
 
-    /// The file at a path, if it is the one that was mapped.
+    /// Opens the file at a path, if it is the one that was mapped.
     fn at(&self, path: &Path) -> io::Result<FoundFile> {
         let file = self.door.open(path, Purpose::Code)?;
-        // A build id says more than an inode, and is compared once the file is read.
+        // A build ID is stronger than an inode, and is compared once the file is read.
         if self.options.symfs.is_some() || !self.options.live && self.dso.build_id.is_some() {
             return Ok(FoundFile { file, proven: true });
         }
         let likeness = match self.options.live {
-            // What is profiled now was mapped from what lies there.
+            // Live, the file at this path is the one that was mapped.
             true if same_file::has_inode(&file, &self.dso.file) => Likeness::Same,
             true => Likeness::Other("another inode"),
             false => same_file::compare(&file, self.dso, self.options.times.wall(self.dso.since)),
@@ -129,13 +128,13 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    /// The file that a cache of files by build id has of it: `elf`, `debug` or `vdso`.
+    /// Returns a cached file by build ID; `kind` is `elf`, `debug` or `vdso`.
     pub(crate) fn cached(&self, id: &BuildId, kind: &str) -> Option<File> {
         door::own(&in_cache(&self.options.caches, id, kind)?).ok()
     }
 
-    /// The separate debug file of a build id, where distributions install them (gdb's "build ID" method,
-    /// `DEBUGDIR/.build-id/xx/yyyy.debug`), or in the caches of perf and of debuginfod.
+    /// Returns the separate debug file of a build ID from where distributions install it (gdb's "build ID" method,
+    /// `DEBUGDIR/.build-id/xx/yyyy.debug`), or from the caches of perf and debuginfod.
     pub(crate) fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
         let hex = id.to_string();
         let below = |dir: &str| Some(Path::new(dir).join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?)));
@@ -149,8 +148,8 @@ impl<'a> FileSearch<'a> {
         installed("/usr/lib/debug/.build-id").or_else(flat).or_else(cached).or_else(fetched)
     }
 
-    /// A file that `.gnu_debuglink` names: beside the program, in `.debug` there, or below
-    /// /usr/lib/debug (gdb's "debug link" method). The caller compares what is in it.
+    /// Returns the candidates for the file in `.gnu_debuglink`: next to the program, in `.debug` there, or below
+    /// /usr/lib/debug (gdb's "debug link" method). The caller compares checksums.
     pub(crate) fn by_link(&self, name: &[u8]) -> impl Iterator<Item = (File, PathBuf)> + '_ {
         let name = Path::new(OsStr::from_bytes(name)).file_name().map(PathBuf::from);
         let dir = self.path().parent().map(Path::to_path_buf);
@@ -164,35 +163,35 @@ impl<'a> FileSearch<'a> {
         list.into_iter().filter_map(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)))
     }
 
-    /// A file by its name, absolute or beside another one.
+    /// Opens a file by its name, absolute or relative to the directory of another one.
     pub(crate) fn beside(&self, base: &Path, name: &[u8]) -> Option<File> {
         let name = Path::new(OsStr::from_bytes(name));
         self.door.open(&base.parent()?.join(name), Purpose::Code).ok()
     }
 
-    /// A file that debug information was split off into.
+    /// Opens a split DWARF file.
     pub(crate) fn split(&self, path: &Path) -> Option<File> {
         self.door.open(path, Purpose::Code).ok()
     }
 
-    /// Takes in those who had a say in what was read before.
+    /// Adds the users who influenced an earlier search.
     pub(crate) fn hear_all(&mut self, namers: &Namers) {
         self.door.namers.extend(namers);
     }
 
-    /// A source file that debug information names, which these had a say in.
+    /// Opens a source file that debug information names; `namers` influenced that name.
     ///
     /// # Errors
-    /// As [`Door::open`].
+    /// Those of [`Door::open`].
     pub fn source(&mut self, path: &Path, namers: &Namers) -> io::Result<File> {
         self.door.namers.extend(namers);
         self.door.open(path, Purpose::Source)
     }
 
-    /// The file that its process's JIT writes at a path, or under the number that the process knows itself by.
+    /// Opens the file that a process's JIT writes at a path, or under the PID in the process's own namespace.
     ///
     /// # Errors
-    /// As [`Door::believed`].
+    /// Those of [`Door::believed`].
     pub(crate) fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
         let file = self.jit_file(path, dump)?;
         match self.began().zip(same_file::written(&file)) {
@@ -203,7 +202,7 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    /// When the process that has the DSO began, or made room for code; it wrote nothing of that before.
+    /// Returns when the DSO's process started or made room for code; its files cannot be older.
     fn began(&self) -> Option<u64> {
         let (pid, ..) = self.dso.via?;
         match self.inside {
@@ -225,7 +224,7 @@ impl<'a> FileSearch<'a> {
         }
     }
 
-    /// Where the file was.
+    /// Returns the file's path when it was mapped.
     pub(crate) fn path(&self) -> &Path {
         let raw = self.dso.raw_path.strip_suffix(b" (deleted)").unwrap_or(&self.dso.raw_path);
         Path::new(OsStr::from_bytes(raw))
@@ -236,14 +235,14 @@ fn process_of(dso: &Dso, options: &SymbolOptions) -> Option<i32> {
     dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid)
 }
 
-/// The files that a process sees. Whoever runs it decides what lies at a path there.
+/// Opens the files that a process sees. The process's user decides which file is at a path there.
 fn of_process(pid: i32) -> io::Result<Door> {
     Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
 
-/// A file of a build-id cache as perf lays it out: `DIR/.build-id/xx/yyyy…` is a link to a directory
-/// that holds it under the name of its kind, or to the file itself (perf-buildid-cache(1)); or as debug
-/// files are installed.
+/// Returns a file of a build ID cache in perf's layout: `DIR/.build-id/xx/yyyy…` is a link to a directory that holds it
+/// under the name of its kind, or to the file itself (perf-buildid-cache(1)); or in the layout of installed debug
+/// files.
 pub(crate) fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf> {
     let hex = id.to_string();
     let (head, tail) = (hex.get(..2)?, hex.get(2..)?);
@@ -254,7 +253,7 @@ pub(crate) fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<P
     })
 }
 
-/// True if a process has the file of these numbers mapped there now, where they are those of maps alone.
+/// Returns whether /proc/PID/maps lists the file ID there now; for IDs that only maps reports.
 fn is_listed(pid: i32, start: u64, end: u64, id: &FileId) -> bool {
     let FileId::Inode { major: 0, minor, inode, .. } = *id else { return false };
     let is_it = |map: &procfs::ProcMapping| (map.start, map.end) == (start, end);
@@ -262,9 +261,10 @@ fn is_listed(pid: i32, start: u64, end: u64, id: &FileId) -> bool {
     found.is_some_and(|map| (map.major, map.minor, map.inode) == (0, minor, inode))
 }
 
-/// A file system's clock may be so much behind.
+/// A file system's clock may lag by this much.
 const OLDER_BY_NS: u64 = 1_000_000_000;
-/// A process may be told of so much before /proc says that it was started, which counts in hundredths of a second.
+/// /proc reports start times in hundredths of a second, so a process may appear to start this much later than its
+/// events.
 const STARTED_WITHIN_NS: u64 = 50_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The functions and lines that every Go program carries for its own stack traces, in `.gopclntab`: they stay there
-//! when it is stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
+//! Functions and lines from `.gopclntab`, which every Go program carries for its own stack traces, even when stripped.
+//! The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
 
 use object::{Object, ObjectSection, ObjectSegment};
 
@@ -9,19 +9,19 @@ use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
 use crate::perfdata::unpack::UnpackBudget;
 
 pub(super) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
-/// A table has no more functions than this.
+/// The limit of functions in a table.
 const MAX_FUNCTIONS: u64 = 1 << 24;
-/// A table begins at a multiple of this.
+/// Tables are aligned to this many bytes.
 const ALIGN: usize = 32;
-/// Steps of a table of values; no function is that long.
+/// The limit of steps in a table of values; no function is that long.
 const MAX_STEPS: usize = 1 << 20;
 
-/// The layouts, by the number that a table begins with.
+/// The layouts, by the table's magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Go12,
     Go116,
-    /// Functions are told by their distance from the beginning of the text.
+    /// Functions are relative to the start of the text.
     Go118,
 }
 
@@ -36,23 +36,23 @@ impl Layout {
     }
 }
 
-/// The table of a file. Nothing of it is held; each place of it is given as an offset in the file.
+/// The table of a file. It is not copied; positions are offsets in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct GoTable {
     bytes: Bytes,
     layout: Layout,
     wide: bool,
     big: bool,
-    /// Bytes that an instruction has at least.
+    /// The minimum size of an instruction in bytes.
     quantum: u64,
     functions: u64,
-    /// The address of the text as linked.
+    /// The linked address of the text.
     text: u64,
     names: usize,
     units: usize,
     files: usize,
     values: usize,
-    /// Where the list of functions begins, and what their places are counted from.
+    /// Offset of the function list, and the base of the positions in it.
     list: usize,
     base: usize,
 }
@@ -61,12 +61,12 @@ pub(crate) struct GoTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GoPlace<'a> {
     pub(crate) function: &'a [u8],
-    /// The file and the line, where they are known.
+    /// File and line, if known.
     pub(crate) line: Option<(&'a [u8], u32)>,
 }
 
 impl GoTable {
-    /// The table of a file, if it is a Go program's. One without sections is searched for it.
+    /// Finds the table of a Go program. A file without sections is searched for it.
     pub(crate) fn of(file: &Elf<'_>, bytes: &Bytes) -> Option<Self> {
         let text = file.section_by_name(".text").map(|section| section.address());
         let named = SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
@@ -88,7 +88,7 @@ impl GoTable {
         })
     }
 
-    /// The table at an offset of the file.
+    /// Parses the table at an offset of the file.
     fn at(file: &Elf<'_>, bytes: &Bytes, at: usize, text: Option<u64>) -> Option<Self> {
         let head: [u8; 8] = bytes.get(at..)?.first_chunk().copied()?;
         let big = !file.is_little_endian();
@@ -118,12 +118,12 @@ impl GoTable {
             Layout::Go116 => [place(2)?, place(3)?, place(4)?, place(5)?, place(6)?],
             Layout::Go118 => [place(3)?, place(4)?, place(5)?, place(6)?, place(7)?],
         };
-        // Where the loader would have written it, it is not in the file.
+        // The file does not have it if the loader would have written it.
         let begins = if layout == Layout::Go118 { number(2).filter(|text| *text != 0).or(text)? } else { 0 };
         (table.functions, table.text) = (functions, begins);
         [table.names, table.units, table.files, table.values, table.list] = places;
         table.base = if layout == Layout::Go12 { at } else { table.list };
-        // What only looks like a table has no functions in order.
+        // Data that only resembles a table does not have sorted functions.
         let (first, second) = (table.entry(0)?.0, table.entry(1)?.0);
         (first <= second && table.end()? > first).then_some(table)
     }
@@ -141,18 +141,19 @@ impl GoTable {
         Some(if self.big { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) })
     }
 
-    /// Bytes of a number in the list of functions.
+    /// Returns the size of a number in the function list, in bytes.
     fn step(&self) -> usize {
         if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 }
     }
 
-    /// A number of the list of functions.
+    /// Returns a number of the function list.
     fn listed(&self, i: u64) -> Option<u64> {
         let at = self.list.checked_add(usize::try_from(i).ok()?.checked_mul(self.step())?)?;
         if self.step() == 4 { self.u32(at).map(u64::from) } else { self.pointer(at) }
     }
 
-    /// The address of a function as linked, and where it is described. Behind the last one there is an end alone.
+    /// Returns a function's linked address, and the position of its description. After the last function follows only
+    /// an end address.
     fn entry(&self, i: u64) -> Option<(u64, usize)> {
         let described = usize::try_from(self.listed(2 * i + 1)?).ok()?;
         Some((self.text.wrapping_add(self.listed(2 * i)?), self.base.checked_add(described)?))
@@ -162,7 +163,7 @@ impl GoTable {
         Some(self.text.wrapping_add(self.listed(2 * self.functions)?))
     }
 
-    /// A number of a function's description: behind its address there are its name and others, of four bytes each.
+    /// Returns a number of a function's description: after the address follow the name and others, four bytes each.
     fn described(&self, function: usize, i: usize) -> Option<u32> {
         let first = if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 };
         self.u32(function.checked_add(first + 4 * i)?)
@@ -174,10 +175,10 @@ impl GoTable {
         &text[..memchr::memchr(0, text).unwrap_or(text.len())]
     }
 
-    /// Its functions at their offsets in the file; their names stay there.
+    /// Returns the functions at their offsets in the file; names stay in the file.
     ///
     /// # Errors
-    /// When there is no room for them.
+    /// If the budget is too small.
     pub(crate) fn symbols(&self, segments: &Segments, purse: &mut UnpackBudget) -> Result<SymbolTable, ElfError> {
         let each = (SymbolTable::ENTRY + size_of::<(u64, u32)>()) as u64;
         purse.take(SECTIONS[0], self.functions * each)?;
@@ -197,13 +198,13 @@ impl GoTable {
         Some(Raw { start, size: next.saturating_sub(start), name, binding: Binding::Global })
     }
 
-    /// The function, the file and the line of an address as linked.
+    /// Returns the function, file and line of a linked address.
     pub(crate) fn place(&self, address: u64) -> Option<GoPlace<'_>> {
         let (mut low, mut high) = (0, self.functions);
         if address >= self.end()? {
             return None;
         }
-        // The last one that begins no later.
+        // Finds the last function that does not begin later.
         while low < high {
             let middle = low + (high - low) / 2;
             if self.entry(middle)?.0 <= address { low = middle + 1 } else { high = middle }
@@ -217,7 +218,7 @@ impl GoTable {
         if self.layout == Layout::Go12 {
             return None;
         }
-        // Behind the name: arguments, return for deferred calls, stack depths, files, lines, number of tables, unit.
+        // After the name: arguments, deferreturn, pcsp, pcfile, pcln, number of tables, unit.
         let value = |i: usize| self.value(self.described(function, i)?, into);
         let (file, line) = (value(4)?, value(5)?);
         let at = self.described(function, 7)?.checked_add(u32::try_from(file).ok()?)?;
@@ -226,7 +227,7 @@ impl GoTable {
         (name != u32::MAX && !file.is_empty()).then_some((file, u32::try_from(line).ok()?))
     }
 
-    /// The value at so many bytes into a function, of a table of how it changes.
+    /// Returns the value at an offset into a function, from a table of value changes.
     fn value(&self, table: u32, into: u64) -> Option<i64> {
         let mut rest = self.bytes.get(self.values.checked_add(table as usize)?..)?;
         let (mut value, mut upto) = (-1i64, 0u64);

@@ -1,6 +1,6 @@
-//! A fence around readers of foreign files: each thread has them run by another one, and where one of them panics, that
-//! other thread stands still for good. What it holds is lost to the program, and nobody looks at it again; the panic is
-//! an error of its file, and not the end of the program. So nothing has to be unwound, and no code is made for that.
+//! Runs parsers of untrusted files on a helper thread, one per calling thread. If a parser panics, its thread parks
+//! forever: its memory is leaked and never used again, and the panic becomes an error of its file. So the program does
+//! not need unwinding.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,33 +13,33 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::kernel::own_memory;
 
-/// What was read, or what a panic said.
+/// The result of a job, or a panic's message.
 type Outcome = Result<Box<dyn Any + Send>, String>;
 type Job = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// The thread that reads for another one.
+/// The helper thread of another thread.
 struct Reader {
     jobs: Sender<Job>,
     outcomes: Receiver<Outcome>,
 }
 
-/// Readers that failed: what they hold is not given back.
+/// Failed readers, whose memory is leaked.
 static FAILED: AtomicUsize = AtomicUsize::new(0);
-/// The time after which what was taken to read is given back.
+/// A reader that took longer returns its freed memory to the system.
 const LONG: Duration = Duration::from_millis(5);
-/// After so many nothing is read any more.
+/// After this many failures, no files are read.
 const MOST_FAILED: usize = 64;
 
 thread_local! {
-    /// Who reads for this thread, once something is to be read.
+    /// The helper of this thread, started on first use.
     static READER: RefCell<Option<Reader>> = const { RefCell::new(None) };
-    /// Who waits for what this thread reads, where it is a reader.
+    /// The thread that waits for this one, if this is a helper.
     static WAITING: Cell<Option<Sender<Outcome>>> = const { Cell::new(None) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Reader {
-    /// It has the name and the rights of the thread that it reads for.
+    /// Starts a helper with the name and rights of the calling thread.
     fn start() -> std::io::Result<Self> {
         let (jobs, work) = bounded::<Job>(1);
         let (done, outcomes) = bounded(1);
@@ -52,7 +52,7 @@ impl Reader {
                 if done.send(Ok(job())).is_err() {
                     return;
                 }
-                // What it took meanwhile lies with this thread, which may have nothing to do for long.
+                // Freed memory stays in this thread's arena, which may be idle for long.
                 if begun.elapsed() > LONG {
                     own_memory::give_back();
                 }
@@ -63,15 +63,15 @@ impl Reader {
 
     fn run(&self, job: Job) -> Outcome {
         let _ = self.jobs.send(job);
-        // A thread that was unwound, as a test's may be, says nothing.
+        // A thread that was unwound, as in tests, does not send an outcome.
         self.outcomes.recv().unwrap_or_else(|_| Err(String::new()))
     }
 }
 
-/// Reads what others have written. What the reader was given is gone when it fails.
+/// Runs a parser of untrusted data. Its captures are leaked if it panics.
 ///
 /// # Errors
-/// What a panic said, and where.
+/// A panic's message and location.
 pub(crate) fn guarded<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
     if is_inside() {
         return Ok(read());
@@ -98,23 +98,24 @@ pub(crate) fn guarded<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'stat
     outcome.downcast().map(|read| *read).map_err(|_| "its reader read something else".to_owned())
 }
 
-/// True if a panic of this thread ends nothing.
+/// Returns whether a panic of this thread is contained.
 fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// What is to be done before a panic's message is printed, which ends the program.
+/// Runs before a panic's message is printed and the program ends.
 static LAST: OnceLock<fn()> = OnceLock::new();
 
-/// Has something done first when a panic, or the end of memory, ends the program, which is a failure of a command then and not a crash.
+/// Registers a function to run when a panic or the end of memory ends the program: then a command ends with a failure,
+/// not a crash.
 pub(crate) fn before_the_end(last: fn()) {
     let _ = LAST.set(last);
     own_memory::before_the_end(last);
 }
 
-/// Has every panic outside of a fence end the program, whatever thread it is in: no part of it goes on without another.
-/// Nobody sets a hook later: a reader that failed never returns from this one, and whoever sets another would wait for
-/// that.
+/// Installs a hook that ends the program on every panic of an uncontained thread, so that no part runs on without
+/// another. The hook must not be replaced later: a failed reader never returns from it, and replacing it would wait for
+/// the reader.
 pub(crate) fn end_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -132,7 +133,7 @@ pub(crate) fn end_on_panic() {
     }));
 }
 
-/// Tells who waits for this thread what a panic says, and does nothing more.
+/// Sends a panic's message to the waiting thread, and parks.
 fn stand_still(info: &PanicHookInfo<'_>) -> ! {
     let words = info.payload_as_str().unwrap_or("a panic");
     let file = info.location().map(|at| (at.file().rsplit('/').next().unwrap_or_default(), at.line()));
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(guarded(|| (is_inside(), guarded(is_inside), is_inside())), Ok((true, Ok(true), true)));
     }
 
-    /// One reader reads for a thread, and has what it was given back to it.
+    /// One reader serves a thread; results are returned to it.
     #[test]
     fn what_is_read_comes_back() {
         let list = (0..1000).map(|i| guarded(move || (i, std::thread::current().id())).expect("read"));
@@ -167,7 +168,7 @@ mod tests {
         assert!(threads.iter().all(|id| *id == threads[0] && *id != std::thread::current().id()));
     }
 
-    /// The code with which the process of that test ends.
+    /// The exit code of that test's process.
     const PASSED: i32 = 7;
 
     #[test]

@@ -1,8 +1,8 @@
-//! The functions of a JIT, by what it writes: `/tmp/perf-PID.map`, a line each of `START SIZE name` in
-//! hexadecimal (tools/perf/Documentation/jit-interface.txt), and jitdump files (jitdump-specification.txt
-//! there). Both are read on as they grow.
+//! The functions of a JIT, from the files that it writes: `/tmp/perf-PID.map`, with lines of `START SIZE name` in
+//! hexadecimal (tools/perf/Documentation/jit-interface.txt), and jitdump files (jitdump-specification.txt there). Both
+//! are read incrementally as they grow.
 //!
-//! Anybody can put a file into /tmp, so whose it is decides whether it is believed ([`super::door`]).
+//! Everyone can create files in /tmp, so only files of certain owners are used ([`super::door`]).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,65 +24,65 @@ use super::table::Symbol;
 use crate::kernel::identity::Identity;
 use crate::session::Dso;
 
-/// The shortest interval of looking at a file again.
+/// The minimum interval between visits of a file.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Bytes that are read in all for each byte that may be kept: what is written again and again has an end.
+/// Bytes read in total per byte that may be kept: ends files that repeat the same entries.
 const READ_FOR_KEPT: u64 = 8;
 
 /// One of a process's files, and how far it was read.
 #[derive(Debug)]
 struct Growing {
     file: File,
-    /// Bytes that were taken in.
+    /// Bytes that were processed.
     upto: u64,
     dump: bool,
-    /// Its size at the last visit, and at the one that took its last line in.
+    /// Its size at the last visit, and at the visit that took an unterminated last line.
     seen: u64,
     tail: u64,
 }
 
-/// The work that is left for a process.
+/// The work left for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// More is there to be read.
+    /// More can be read now.
     Reading,
-    /// All was read; later it is looked at again.
+    /// All was read; visit again later.
     Until(Instant),
-    /// It is read no further.
+    /// Reading has ended.
     Done,
 }
 
-/// The JIT of a process: its files, and the functions that it has told of.
+/// The JIT of a process: its files, and the functions in them.
 #[derive(Debug)]
 pub(crate) struct Jit {
     files: Vec<Growing>,
     told: JitFunctions,
     state: State,
-    /// Bytes that were read of all files.
+    /// Bytes read from all files.
     read: u64,
-    /// Files that are not there yet are looked for again; one that was refused is not.
+    /// Missing files are looked for again; refused ones are not.
     wanted: Vec<(PathBuf, bool)>,
-    /// Why a file of an earlier process is not used, and whether that was told.
+    /// Why an earlier process's file is not used, and whether that was reported.
     older: Option<(String, bool)>,
     live: bool,
-    /// Whether samples are of the clock of jitdump files, and were told apart by it.
+    /// Whether samples and jitdump files use the same clock, so that reused addresses can be resolved by time.
     has_times: bool,
     most: usize,
-    /// Whether the user was told of entries that were left out.
+    /// Whether left-out entries were reported.
     told_left_out: bool,
-    /// Whose files these are.
+    /// The owner of the files.
     user: Option<u32>,
 }
 
 impl Jit {
-    /// Of the process of an anonymous DSO, with as many bytes as it may take.
+    /// Creates the JIT of an anonymous DSO's process, limited to `most` bytes.
     pub(crate) fn new(dso: &Dso, options: &SymbolOptions, most: usize) -> Self {
         let (live, has_times) = (options.live, options.times.monotonic);
         let mut wanted = vec![(PathBuf::from(&*dso.path), false)];
         if let Some(dump) = &dso.dump {
             wanted.push((PathBuf::from(OsStr::from_bytes(dump)), true));
         }
-        // Who a process belongs to is known before its files are opened.
+        // The owner of a process is determined before its files are opened.
         let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Identity::of_process(pid).ok());
         let (user, state) = (via.map(|who| who.uid), State::Reading);
         let told = if live { JitFunctions::with_changes(most) } else { JitFunctions::new(most) };
@@ -90,7 +90,7 @@ impl Jit {
         Self { files, told, state, read: 0, wanted, older, live, has_times, most, told_left_out, user }
     }
 
-    /// Takes note of a jitdump file that turned up later.
+    /// Adds a jitdump file that appeared later.
     pub(crate) fn follow(&mut self, dso: &Dso) {
         if let Some(dump) = &dso.dump {
             let path = PathBuf::from(OsStr::from_bytes(dump));
@@ -106,7 +106,7 @@ impl Jit {
         self.user.unwrap_or(0)
     }
 
-    /// Returns, once, in words how many entries were left out of what was read.
+    /// Reports, once, how many entries were left out.
     pub(crate) fn take_left_out(&mut self) -> Option<String> {
         let left_out = &self.told.left_out;
         let is_due = !self.told_left_out && !self.is_behind() && left_out.entries > 0;
@@ -114,7 +114,8 @@ impl Jit {
         is_due.then(|| self.told.left_out.to_string())
     }
 
-    /// The function at an address, which carries the generation of its code where records were followed in time.
+    /// Returns the function at an address. The address carries the generation of its code where records were ordered by
+    /// time.
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         match self.live {
             true => self.told.find_newest(addr),
@@ -127,7 +128,7 @@ impl Jit {
         self.told.memory()
     }
 
-    /// True if there is something to be read now.
+    /// Returns whether a visit would read something now.
     pub(crate) fn is_due(&self) -> bool {
         match self.state {
             State::Reading => true,
@@ -136,17 +137,17 @@ impl Jit {
         }
     }
 
-    /// True if its process writes a jitdump file, which tells of code at used addresses.
+    /// Returns whether the process writes a jitdump file, which reports code at reused addresses.
     pub(crate) fn follows_code(&self) -> bool {
         self.live && self.state != State::Done && self.files.iter().any(|file| file.dump)
     }
 
-    /// Takes what changed at used addresses.
+    /// Takes the changes at reused addresses.
     pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
         self.told.take_changes()
     }
 
-    /// True if a visit ended before what is there.
+    /// Returns whether the last visit ended before the end of the files.
     pub(crate) fn is_behind(&self) -> bool {
         self.state == State::Reading
     }
@@ -154,7 +155,7 @@ impl Jit {
     /// Reads as much as the slice allows.
     ///
     /// # Errors
-    /// In words, why a file is not believed or not read further; it is said once.
+    /// Why a file was rejected or is not read further; reported once.
     pub(crate) fn read_on(
         &mut self,
         dso: &Dso,
@@ -177,7 +178,7 @@ impl Jit {
         }
     }
 
-    /// `true` when all files are read.
+    /// Returns `true` once all files are read.
     fn visit(&mut self, dso: &Dso, options: &SymbolOptions, slice: &mut VisitBudget) -> Result<bool, String> {
         for (path, dump) in std::mem::take(&mut self.wanted) {
             match FileSearch::new(dso, options).and_then(|places| places.jit(&path, dump)) {
@@ -186,7 +187,7 @@ impl Jit {
                     self.files.push(Growing { file, upto: 0, dump, seen: 0, tail: 0 });
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => self.wanted.push((path, dump)),
-                // The process may write its own later, and has a jitdump file, perhaps.
+                // The process may still write its own map, and may have a jitdump file.
                 Err(e) if door::is_older(&e) => {
                     self.wanted.push((path, dump));
                     self.older.get_or_insert((e.to_string(), false));
@@ -201,7 +202,7 @@ impl Jit {
             let how = read(file, upto, &mut self.told, slice).map_err(|e| e.to_string())?;
             self.read += (left - slice.bytes) as u64;
             let size = file.metadata().map_or(0, |meta| meta.len());
-            // Live, a line without an end is one that is being written, until nothing came to it for a while.
+            // Live, an unterminated line is still being written, until the file has not grown for a while.
             let is_whole = !self.live || std::mem::replace(seen, size) == size;
             if how == VisitEnd::All && !*dump && size > *upto && size != *tail && is_whole {
                 *tail = size;
@@ -221,27 +222,27 @@ impl Jit {
     }
 }
 
-/// The changes that a recorded process's jitdump file tells of, at addresses that were used before: none where it is
-/// not believed, or its times are of another clock. Names are read again where they are looked up.
+/// Returns the changes at reused addresses from a recorded process's jitdump file; empty if the file is rejected or
+/// uses another clock. Name lookups read the file again.
 pub(crate) fn changes(dso: &Dso, path: &Path, options: &SymbolOptions) -> Vec<CodeChange> {
     let (of, at, options) = (dso.clone(), path.to_owned(), options.clone());
     let read = move || {
         let file = FileSearch::new(&of, &options).and_then(|places| places.jit(&at, true)).ok()?;
         let (mut told, mut upto) = (JitFunctions::with_changes(options.budget / 4), 0);
-        // What cannot be read further is told where names are looked up.
+        // Read errors are reported by the name lookup.
         while jitdump::read_on(&file, &mut upto, &mut told, &mut VisitBudget::default()).ok()? == VisitEnd::Part {}
         (!told.is_foreign_clock).then(|| told.take_changes())
     };
     guarded(read).ok().flatten().unwrap_or_default()
 }
 
-/// Takes in the whole lines that are new of a map file.
+/// Reads the new complete lines of a map file.
 ///
 /// # Errors
-/// Those of reading it, and when it is no text of lines.
+/// Those of reading, or if the file does not consist of lines.
 pub fn read_map(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
     if file.metadata()?.len() < *upto {
-        // It was begun anew.
+        // The file was truncated and written again.
         *upto = 0;
     }
     let mut piece = vec![0; PIECE];
@@ -249,7 +250,7 @@ pub fn read_map(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mu
         let n = file.read_at(&mut piece, *upto)?;
         let Some(end) = memchr::memrchr(b'\n', &piece[..n]) else {
             if n < piece.len() {
-                // The beginning of a line, or nothing new.
+                // An incomplete line, or no new data.
                 return Ok(VisitEnd::All);
             }
             let words = format!("a line of its JIT's map is longer than {} KiB: it is read no further", PIECE >> 10);
@@ -276,8 +277,8 @@ fn take_lines(text: &[u8], told: &mut JitFunctions) -> bool {
     })
 }
 
-/// The address, size and name of a line. A function whose size its JIT does not know has its first byte: perf finds it
-/// there, too.
+/// Parses the address, size and name of a line. A function of unknown size gets one byte, so that its start is found as
+/// by perf.
 fn entry(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     let mut parts = line.splitn(3, |b| *b == b' ');
     let mut hex = || u64::from_str_radix(std::str::from_utf8(parts.next()?).ok()?.trim_start_matches("0x"), 16).ok();
@@ -286,7 +287,7 @@ fn entry(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((start, size.max(1), name))
 }
 
-/// Takes in a map's last line, to which no more comes, though it has no end.
+/// Parses a map's unterminated last line once it no longer grows.
 fn take_last_line(file: &File, from: u64, told: &mut JitFunctions) -> io::Result<()> {
     let mut line = vec![0; PIECE];
     let n = file.read_at(&mut line, from)?;

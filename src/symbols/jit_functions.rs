@@ -1,20 +1,20 @@
-//! Functions that a JIT told of, one by one, in as many bytes as it may take.
+//! The functions that a JIT reports one by one, within a memory limit.
 
 use std::collections::BTreeMap;
 
 use super::jit_reuse::{CodeChange, Occupied, tagged, untagged};
 use super::table::Symbol;
 
-/// The number of entries in which a covering function is searched backwards.
+/// How many entries are searched backwards for an enclosing function.
 const NESTING: usize = 16;
-/// A longer name is cut.
+/// Longer names are cut.
 pub(crate) const MAX_NAME: usize = 4096;
-/// Bytes of a block of names: there is none to be copied into a larger one.
+/// Bytes of a block of names: blocks are never copied to grow.
 const BLOCK: usize = 1 << 16;
-/// More than this has no place in the numbers of blocks.
+/// The limit of bytes that block numbers can address.
 const MOST: usize = BLOCK << 15;
-/// Bytes that a function takes beside its name in a B-tree whose nodes are as empty as they may be:
-/// 288 of a leaf for five of them, and a part of the nodes above.
+/// Bytes per function without its name, in a B-tree whose nodes are minimally filled: 288 of a leaf for five functions,
+/// and a share of the nodes above.
 const ENTRY: usize = 80;
 
 /// The end of a function and the place of its name.
@@ -26,10 +26,10 @@ struct Entry {
     len: u16,
 }
 
-/// The longest function that is believed: whole code caches are no larger than twice that.
+/// The longest accepted function: whole code caches are at most twice that.
 const MOST_CODE: u64 = 1 << 30;
 
-/// The end of a function; `None` where it is longer than code can be or would end behind the last address.
+/// Returns the end of a function; `None` if it is too long or would end after the last address.
 fn end_of(start: u64, size: u64) -> Option<u64> {
     start.checked_add(size).filter(|_| size <= MOST_CODE)
 }
@@ -38,12 +38,12 @@ fn end_of(start: u64, size: u64) -> Option<u64> {
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
     pub(crate) entries: u64,
-    /// The beginning of the first.
+    /// The beginning of the first one.
     first: String,
 }
 
 impl LeftOut {
-    /// Takes note of an entry.
+    /// Counts an entry.
     pub(crate) fn add(&mut self, entry: &[u8]) {
         if self.entries == 0 {
             self.first = String::from_utf8_lossy(&entry[..entry.len().min(60)]).into_owned();
@@ -63,27 +63,27 @@ impl std::fmt::Display for LeftOut {
     }
 }
 
-/// Functions by address; a later one takes an earlier one's place.
+/// Functions by address; a later one replaces an earlier one.
 #[derive(Debug)]
 pub struct JitFunctions {
-    /// What is no function.
+    /// Invalid entries.
     pub(crate) left_out: LeftOut,
     list: BTreeMap<u64, Entry>,
     names: Vec<Vec<u8>>,
-    /// Bytes of names, and of those that are still somebody's.
+    /// Bytes of all names, and of those still in use.
     written: usize,
     live: usize,
     most: usize,
-    /// Which of them are where, of those whose times are known.
+    /// Which function is where, for functions with known times.
     occupied: Occupied,
-    /// What changed at addresses that were used before, where somebody asks.
+    /// Changes at reused addresses, if they are collected.
     changes: Option<Vec<CodeChange>>,
-    /// Whether those times are of a clock that nothing else is measured by.
+    /// Whether these times are of a clock that nothing else uses.
     pub(crate) is_foreign_clock: bool,
 }
 
 impl JitFunctions {
-    /// No functions yet, which may take so many bytes.
+    /// Creates an empty table with a limit in bytes.
     pub fn new(most: usize) -> Self {
         Self {
             left_out: LeftOut::default(),
@@ -98,17 +98,17 @@ impl JitFunctions {
         }
     }
 
-    /// The same, which takes note of changes.
+    /// Creates an empty table that collects changes.
     pub(crate) fn with_changes(most: usize) -> Self {
         Self { changes: Some(Vec::new()), ..Self::new(most) }
     }
 
-    /// The changes at addresses that were used before.
+    /// Takes the changes at reused addresses.
     pub(crate) fn take_changes(&mut self) -> Vec<CodeChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Adds a function that is there from a time on. `false` when there is no more room.
+    /// Adds a function that exists from a time on. Returns `false` if the table is full.
     pub(crate) fn load(&mut self, time: u64, start: u64, size: u64, name: &[u8]) -> bool {
         let Some(end) = end_of(start, size) else { return self.leave_out(start, size, name) };
         if let Some((known, generation)) = self.occupied.beginning(start)
@@ -121,7 +121,7 @@ impl JitFunctions {
         self.put(tagged(start, generation), size, name)
     }
 
-    /// Moves a function at a time. `false` when there is no more room.
+    /// Moves a function at a time. Returns `false` if the table is full.
     pub(crate) fn relocate(&mut self, time: u64, from: u64, to: u64, size: u64) -> bool {
         let Some((end, generation)) = self.occupied.beginning(from) else { return true };
         let Some(entry) = self.list.get(&tagged(from, generation)).copied() else { return true };
@@ -138,18 +138,18 @@ impl JitFunctions {
         generation
     }
 
-    /// The newest function at an address.
+    /// Returns the newest function at an address.
     pub(crate) fn find_newest(&self, addr: u64) -> Option<Symbol<'_>> {
         self.find(tagged(addr, self.occupied.generation(addr)))
     }
 
-    /// The function at an address where there was never another one.
+    /// Returns the function at an address that never held another one.
     pub(crate) fn find_only(&self, addr: u64) -> Option<Symbol<'_>> {
         if self.occupied.generation(untagged(addr)) > 0 { None } else { self.find(addr) }
     }
 
-    /// Adds a function, unless it is longer than code can be or ends behind the last address: such an entry is counted
-    /// as left out. `false` when there is no more room.
+    /// Adds a function. One that is too long or would end after the last address counts as left out. Returns `false` if
+    /// the table is full.
     pub(crate) fn put(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
         let name = &name[..name.len().min(MAX_NAME)];
         let Some(end) = end_of(start, size) else { return self.leave_out(start, size, name) };
@@ -175,21 +175,21 @@ impl JitFunctions {
         true
     }
 
-    /// Counts an entry that is no function; there is still room for others.
+    /// Counts an invalid entry; returns `true`, because the table is not full.
     fn leave_out(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
         let name = &name[..name.len().min(MAX_NAME)];
         self.left_out.add(format!("{start:x} {size:x} {}", String::from_utf8_lossy(name)).as_bytes());
         true
     }
 
-    /// The function that holds an address; of those that lie in each other the one that begins last.
+    /// Returns the function that holds an address; of nested ones the one that begins last.
     pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let before = self.list.range(..=addr).rev().take(NESTING);
         let (start, entry) = before.into_iter().find(|(_, entry)| addr < entry.end)?;
         Some(Symbol { start: *start, end: entry.end, name: self.name(*entry) })
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the bytes of memory that this holds.
     pub(crate) fn memory(&self) -> usize {
         self.names.iter().map(Vec::capacity).sum::<usize>() + (self.list.len() + self.occupied.len()) * ENTRY
     }
@@ -211,7 +211,7 @@ impl JitFunctions {
         }
     }
 
-    /// Writes a name behind the others. The first block grows as it is needed: most processes tell little.
+    /// Appends a name. The first block grows on demand: most processes report few functions.
     fn write(&mut self, end: u64, name: &[u8]) -> Entry {
         if !self.names.last().is_some_and(|block| Self::fits(block, name.len())) {
             let room = if self.names.is_empty() { 0 } else { BLOCK };
@@ -226,7 +226,7 @@ impl JitFunctions {
         Entry { end, block: block as u16, at: at as u16, len: name.len() as u16 }
     }
 
-    /// Writes the names that are still somebody's anew, block by block.
+    /// Rewrites the names still in use, block by block.
     fn tidy(&mut self) {
         let old = std::mem::take(&mut self.names);
         (self.written, self.live) = (0, 0);
@@ -266,7 +266,7 @@ mod tests {
         );
         assert!(told.relocate(40, 0x1000, 0x8000, 0x40) && told.relocate(50, 0x5000, 0x6000, 0x40));
         let change = |time, generation| CodeChange { time, start: 0x1000, end: 0x1040, generation };
-        // What is told twice is no change, and where nothing was before there is nothing to tell apart.
+        // A repeated report is not a change, nor is the first function at an address.
         assert_eq!(told.take_changes(), [change(20, 1), change(40, 2)]);
         let at = |generation| told.find(tagged(0x1004, generation)).map(|s| s.name);
         assert_eq!([0, 1, 2].map(at), [Some(&b"a"[..]), Some(b"b"), None]);
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!([0x1004, 0x8004].map(|at| told.find_only(at).map(|s| s.name)), [None, Some(&b"b"[..])]);
     }
 
-    /// Whoever writes one function over and over again takes no more room than for one.
+    /// Replacing one function repeatedly needs no more memory than one function.
     #[test]
     fn names_that_are_nobodys_any_more_take_no_room() {
         let mut told = JitFunctions::new(1 << 20);
@@ -309,7 +309,7 @@ mod tests {
         assert!(told.left_out.to_string().ends_with("the first begins \"1000 ffffffffffffffff evil\""));
     }
 
-    /// Long names, one after the other in place of each other: figures by hand.
+    /// Long names that replace each other; the figures were computed by hand.
     #[test]
     fn names_are_written_anew_when_more_are_nobodys_than_a_block() {
         let name = |n: u8| vec![n; MAX_NAME];
@@ -319,7 +319,7 @@ mod tests {
             assert!(told.put(0x2000, 16, &name(n)));
             assert_eq!((told.written, told.live), ((usize::from(n) + 1) * MAX_NAME, 2 * MAX_NAME), "{n}");
         }
-        // Sixteen of them fill a block, the others are in the next.
+        // Sixteen names fill a block, the others are in the next.
         assert_eq!(told.names.iter().map(Vec::len).collect::<Vec<_>>(), [BLOCK, 2 * MAX_NAME]);
         assert!(told.put(0x2000, 16, &name(18)));
         assert_eq!((told.written, told.live), (2 * MAX_NAME, 2 * MAX_NAME));
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!((told.find(0x1000).map(|s| s.name[9]), told.find(0x2000).map(|s| s.name[9])), (Some(0), Some(18)));
     }
 
-    /// A block for the first name, although it takes less at first.
+    /// The first name is charged a whole block, although it takes less at first.
     #[test]
     fn room_is_there_to_the_byte() {
         let least = BLOCK + ENTRY;
@@ -340,7 +340,7 @@ mod tests {
         assert!(told.put(2, 1, &vec![b'x'; grown - 4]), "there is room behind it");
         assert!(!told.put(3, 1, b"y"));
         assert_eq!((told.memory(), told.list.len()), (grown + 2 * ENTRY, 2));
-        // A full block grows by as much as it has, or by what is wanted where that is more.
+        // A full block doubles, or grows by the name's length if that is more.
         for (len, by) in [(1, grown), (grown, grown), (grown + 1, grown + 1), (BLOCK - grown, BLOCK - grown)] {
             assert_eq!(told.grows_by(len), by, "{len}");
         }
@@ -355,7 +355,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Against a plain map, and the counts against what there is.
+        /// Compares lookups with a plain map, and counters with the actual content.
         #[test]
         fn functions_are_found_as_a_plain_map_has_them(
             puts in proptest::collection::vec((0u64..60, 0u64..30, 0usize..4, any::<u8>()), 0..60),

@@ -1,34 +1,34 @@
-//! Addresses that a JIT uses again: which code was where, one after the other.
+//! Addresses that a JIT reuses: which code was where, in order.
 //!
-//! Each piece of code has a generation: 0 where no other was before it, else one more than the last code that it takes
-//! the place of. In tables of functions a generation stands in the bits above the address, so that all of them keep
+//! Each piece of code has a generation: 0 if nothing was at its addresses before, else one more than that of the last
+//! code it replaces. Function tables store the generation in the bits above the address, so that all generations keep
 //! their names.
 
 use std::collections::BTreeMap;
 
-/// User addresses have no more bits than this, unless a program asks for the widest ones.
+/// User addresses do not have more bits, unless a program requests the widest ones.
 const ADDRESS_BITS: u32 = 48;
-/// Code that comes later has the place of this one.
+/// Later code shares this generation.
 const LAST: u16 = 0x7fff;
 
-/// From a time on, other code, or none, is at these addresses.
+/// From a time on, these addresses hold other code, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CodeChange {
-    /// By the clock of the jitdump file.
+    /// In the clock of the jitdump file.
     pub(crate) time: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) generation: u16,
 }
 
-/// An address with the generation of the code that is there.
+/// Returns an address tagged with the generation of its code.
 pub(crate) fn tagged(address: u64, generation: u16) -> u64 {
     if address >> ADDRESS_BITS == 0 { address | u64::from(generation) << ADDRESS_BITS } else { address }
 }
 
-/// The address alone.
+/// Returns the address without its tag.
 pub(crate) fn untagged(tagged: u64) -> u64 {
-    // The addresses that are wider are the kernel's, and those of a few programs: no generation is so high.
+    // Wider addresses are the kernel's and those of a few programs; no generation is that high.
     if tagged >> 63 == 0 { tagged & ((1 << ADDRESS_BITS) - 1) } else { tagged }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn untagged(tagged: u64) -> u64 {
 pub(crate) struct Occupied(BTreeMap<u64, (u64, u16)>);
 
 impl Occupied {
-    /// Puts code there, or takes note that none is there any more. Returns its generation.
+    /// Records new code, or its removal, at these addresses. Returns its generation.
     pub(crate) fn take(&mut self, start: u64, end: u64) -> u16 {
         if start >= end || end >> ADDRESS_BITS != 0 {
             return 0;
@@ -60,12 +60,12 @@ impl Occupied {
         generation
     }
 
-    /// The end and the generation of the newest code that begins at an address.
+    /// Returns end and generation of the newest code that begins at an address.
     pub(crate) fn beginning(&self, start: u64) -> Option<(u64, u16)> {
         self.0.get(&start).copied()
     }
 
-    /// The generation of the newest code at an address.
+    /// Returns the generation of the newest code at an address.
     pub(crate) fn generation(&self, address: u64) -> u16 {
         let found = self.0.range(..=address).next_back();
         found.filter(|(_, (end, _))| address < *end).map_or(0, |(_, (_, generation))| *generation)
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(at.map(|at| occupied.generation(at)), [0, 1, 1, 0, 0, 1, 1, 0, 0, 0]);
         assert_eq!((occupied.take(0, 0x9000), occupied.len()), (2, 1));
         assert_eq!((occupied.beginning(0), occupied.beginning(0x1000)), (Some((0x9000, 2)), None));
-        // One in the middle of another leaves what is on both sides of it.
+        // Code in the middle of other code leaves both sides of it.
         assert_eq!(occupied.take(0x1000, 0x2000), 3);
         assert_eq!([0xfff, 0x1000, 0x2000].map(|at| occupied.generation(at)), [2, 3, 2]);
         for _ in 0..0x8010 {

@@ -1,11 +1,11 @@
-//! The slice of work that one visit to a JIT's files may cost, and how far such a visit came.
+//! The budget of one visit to a JIT's files, and how far the visit came.
 
 use std::time::{Duration, Instant};
 
-/// Bytes read at once, and the longest line.
+/// Bytes per read, and the longest line.
 pub(super) const PIECE: usize = 1 << 16;
 
-/// The budget of one visit to files; the next one goes on from there.
+/// The budget of one visit to files; the next visit continues from there.
 #[derive(Debug)]
 pub struct VisitBudget {
     pub(super) bytes: usize,
@@ -19,20 +19,20 @@ impl Default for VisitBudget {
 }
 
 impl VisitBudget {
-    /// Takes so many bytes of it. `false` when it is used up.
+    /// Uses some bytes of the budget. Returns `false` once it is used up.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.bytes > 0 && Instant::now() < self.until
     }
 }
 
-/// The point that a visit came to.
+/// How far a visit came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisitEnd {
-    /// Nothing more is there now.
+    /// Everything was read for now.
     All,
-    /// The slice ended before the file.
+    /// The budget was used up before the end of the file.
     Part,
-    /// There is no room for more.
+    /// The memory limit is reached.
     Full,
 }

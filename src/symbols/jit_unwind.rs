@@ -1,5 +1,5 @@
-//! The tables that a JIT leaves in its jitdump file for unwinding its code: a record of them stands before the one of
-//! the code that they are of (tools/perf/Documentation/jitdump-specification.txt).
+//! Unwind tables of a JIT's code, from its jitdump file: a record of tables precedes the record of its code
+//! (tools/perf/Documentation/jitdump-specification.txt).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,31 +17,31 @@ const UNWINDING: u32 = 4;
 /// Bytes of a record's header, and of the file's.
 const HEAD: u64 = 16;
 const FILE_HEAD: usize = 40;
-/// Bytes of a record of code before its name, and of one of tables before these.
+/// Bytes of a code record before the name, and of a table record before the tables.
 const CODE_HEAD: usize = 40;
 const TABLES_HEAD: usize = 24;
-/// Larger tables are those of no function.
+/// Larger tables are rejected.
 const MAX_TABLES: u64 = 1 << 16;
-/// Pieces of code that are kept, and records that are read at a time.
+/// The limits of code pieces kept, and of records read at a time.
 const MAX_PIECES: usize = 1 << 17;
 const MAX_RECORDS: usize = 1 << 14;
 
-/// Bytes of code that is looked for where it was not told of, what it is aligned to, and kinds of it.
+/// Sizes of code searched for in memory, its alignment, and the limit of different sizes.
 const COPIED: std::ops::RangeInclusive<usize> = 8..=256;
 const ALIGNED: usize = 16;
 const MAX_KINDS: usize = 8;
 
-/// The rows of a process's code, by the file that its JIT writes.
+/// The unwind rows of a process's code, from the file that its JIT writes.
 #[derive(Debug)]
 pub(crate) struct JitRows {
     file: File,
-    /// Bytes that were taken in; `None` where no more can be read.
+    /// Bytes processed; `None` once reading has ended.
     upto: Option<u64>,
     is_arm: bool,
-    /// The tables of the code that is told next, and where `.eh_frame` ends in them.
+    /// The tables of the next code record, and where `.eh_frame` ends in them.
     tables: Option<(Vec<u8>, usize)>,
     pieces: BTreeMap<u64, Piece>,
-    /// The last rows that were made: most code has the same.
+    /// The last rows created: most pieces have the same.
     last: Option<Arc<[u64]>>,
 }
 
@@ -49,17 +49,17 @@ pub(crate) struct JitRows {
 #[derive(Clone, Debug)]
 struct Piece {
     end: u64,
-    /// Counted from where it begins.
+    /// Offsets from the start of the piece.
     rows: Arc<[u64]>,
 }
 
 impl JitRows {
-    /// Nothing is read yet.
+    /// Creates an empty table of a file.
     pub(crate) fn new(file: File) -> Self {
         Self { file, upto: Some(0), is_arm: false, tables: None, pieces: BTreeMap::new(), last: None }
     }
 
-    /// Takes in what is new of the file, some of it at a time; `true` if code with tables came.
+    /// Reads some of the new records; returns `true` if code with tables was among them.
     pub(crate) fn read_on(&mut self) -> bool {
         let mut has_grown = false;
         for _ in 0..MAX_RECORDS {
@@ -75,7 +75,7 @@ impl JitRows {
         has_grown
     }
 
-    /// Takes in a record; `None` where there is none yet.
+    /// Reads a record; `None` if it is not complete yet.
     fn next_record(&mut self) -> std::io::Result<Option<bool>> {
         let damaged = || std::io::Error::other("the jitdump file is damaged");
         let Some(upto) = self.upto else { return Ok(None) };
@@ -90,7 +90,7 @@ impl JitRows {
                 return Err(damaged());
             }
             self.is_arm = match half(&head, 12) {
-                // CPython writes 0: the code is this machine's.
+                // CPython writes 0: the code is for this machine.
                 Some(0) | None => cfg!(target_arch = "aarch64"),
                 Some(machine) => machine == u32::from(object::elf::EM_AARCH64.0),
             };
@@ -123,7 +123,7 @@ impl JitRows {
     fn take(&mut self, kind: u32, body: &[u8]) -> bool {
         let word = |i: usize| body.get(8 * i..8 * i + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
         match (kind, word(0), word(1), word(2), word(3), word(4)) {
-            // The size of the tables and of the one to search in, which is the last of them.
+            // The size of the tables, and of the search table at their end.
             (UNWINDING, Some(size), Some(searched), ..) => {
                 let tables = body.get(TABLES_HEAD..).unwrap_or_default();
                 let tables = usize::try_from(size).ok().and_then(|size| tables.get(..size));
@@ -132,14 +132,14 @@ impl JitRows {
                     frames.and_then(|(tables, searched)| Some((tables.to_vec(), tables.len().checked_sub(searched)?)));
                 false
             }
-            // pid and tid, where it was made, where it runs, its size.
+            // PID and TID, the code's address when written, its address when run, its size.
             (LOAD, _, _, Some(address), Some(size), _) => {
                 let tables = self.tables.take();
                 self.forget(address, size);
                 let rows = tables.and_then(|(tables, end)| unwind_rows::of_code(&tables[..end], size, self.is_arm));
                 rows.is_some_and(|rows| self.put(address, size, &rows))
             }
-            // pid and tid, where it was made, from where, to where, its size.
+            // PID and TID, address when written, old address, new address, size.
             (MOVE, _, _, Some(from), Some(to), Some(size)) => {
                 let Some(piece) = self.pieces.remove(&from) else { return false };
                 self.forget(to, size);
@@ -149,7 +149,7 @@ impl JitRows {
         }
     }
 
-    /// Forgets the code that other code lies at now.
+    /// Forgets code that other code overlaps now.
     fn forget(&mut self, address: u64, size: u64) {
         let end = address.saturating_add(size);
         let before = self.pieces.range(..address).next_back().filter(|(_, piece)| piece.end > address);
@@ -169,8 +169,8 @@ impl JitRows {
         true
     }
 
-    /// Finds more of the code whose rows are known in memory from an address on: JITs write of it late, and that of some
-    /// is the same for all functions. `true` if there was some.
+    /// Searches memory from an address on for copies of code with known rows: JITs write records late, and some write
+    /// the same code for all functions. Returns `true` if there were some.
     pub(crate) fn find_copies(&mut self, start: u64, memory: &[u8]) -> bool {
         let bytes = |at: u64, len: usize| memory.get(usize::try_from(at - start).ok()?..)?.get(..len);
         let mut known: Vec<(&[u8], Arc<[u64]>)> = Vec::new();
@@ -191,20 +191,20 @@ impl JitRows {
         has_found
     }
 
-    /// The rule at an address.
+    /// Returns the rule at an address.
     pub(crate) fn rule(&self, address: u64) -> Rule {
         let piece = self.pieces.range(..=address).next_back().filter(|(_, piece)| address < piece.end);
         let Some((start, piece)) = piece else { return Rule::Gap };
         unwind_rows::rule_in(&piece.rows, address - start)
     }
 
-    /// The rows of the code in a range of addresses, counted from its start.
+    /// Returns the rows of the code in a range of addresses, relative to its start.
     pub(crate) fn rows(&self, start: u64, end: u64) -> Vec<u64> {
         let mut all: Vec<u64> = Vec::new();
         for (at, piece) in self.pieces.range(start..end) {
             for row in piece.rows.iter() {
                 let Ok(at) = u32::try_from(at - start + u64::from(*row as u32)) else { return all };
-                // A gap ends each piece, where the next one may begin.
+                // A gap ends each piece; the next piece may begin there.
                 if all.last().is_some_and(|last| *last as u32 == at) {
                     all.pop();
                 }
@@ -234,8 +234,7 @@ pub(crate) mod tests {
         [&head[..], &9u64.to_le_bytes(), &body].concat()
     }
 
-    /// Tables of a function that makes room for a word at its first four bytes and gives it back at its tenth, as
-    /// CPython's are.
+    /// Tables of a function that pushes a word in its first four bytes and pops it at its tenth, like CPython's.
     pub(crate) fn tables(code_size: u64) -> Vec<u8> {
         let mut out = vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b];
         out.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
@@ -245,16 +244,16 @@ pub(crate) mod tests {
         out.extend((code_size as u32).to_le_bytes());
         out.extend([0, 0x44, 0x0e, 16, 0x46, 0x0e, 8, 0]);
         out.extend([0; 4]);
-        // The table to search in, which is not read.
+        // The search table, which is not read.
         [out, vec![1; 20]].concat()
     }
 
-    /// A jitdump file whose functions of 16 bytes are at these addresses.
+    /// A jitdump file with functions of 16 bytes at these addresses.
     pub(crate) fn dump(functions: &[u64]) -> Vec<u8> {
         dump_of(functions, 16, u32::from(object::elf::EM_X86_64.0))
     }
 
-    /// The same of functions of some bytes, for a machine by its number.
+    /// A jitdump file with functions of some size, for an ELF machine number.
     fn dump_of(functions: &[u64], size: u64, machine: u32) -> Vec<u8> {
         let mut out = [MAGIC, 1, 40, machine].map(u32::to_le_bytes).concat();
         out.resize(40, 0);
@@ -292,7 +291,7 @@ pub(crate) mod tests {
             (0x50, gap),
         ];
         assert_eq!(all, expected);
-        // Other code at the same place, without tables; code that is moved takes its rows along.
+        // Other code at the same place, without tables; moved code keeps its rows.
         file.write_all(&record(LOAD, &[0, 0x5008, 0x5008, 16, 1], b"g\0")).expect("write");
         file.write_all(&record(MOVE, &[0, 0x5040, 0x5040, 0x7000, 16, 1], b"")).expect("write");
         assert!(rows.read_on());
@@ -313,7 +312,7 @@ pub(crate) mod tests {
         assert_eq!(at, [true, false, true, false]);
     }
 
-    /// Its functions have 11 bytes, and its files do not name the machine.
+    /// CPython's functions have 11 bytes, and its files do not name the machine.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn copies_of_cpythons_code_have_its_rows() {

@@ -1,4 +1,4 @@
-//! jitdump files: what a JIT tells of each piece of code that it makes
+//! jitdump files, in which a JIT reports each piece of code that it creates
 //! (tools/perf/Documentation/jitdump-specification.txt).
 
 use std::fs::File;
@@ -12,17 +12,17 @@ use super::jit_slice::{VisitBudget, VisitEnd};
 const MAGIC: u32 = 0x4a69_5444;
 const LOAD: u32 = 0;
 const MOVE: u32 = 1;
-/// The flag of a file whose times are those of the CPU's counter (`JITDUMP_FLAGS_ARCH_TIMESTAMP`).
+/// The flag of a file whose times are CPU counter values (`JITDUMP_FLAGS_ARCH_TIMESTAMP`).
 const ARCH_TIMESTAMP: u64 = 1;
-/// Header of a record: its type, its size, its time.
+/// Bytes of a record's header: type, size, time.
 const HEAD: u64 = 16;
-/// The charge of a visit for a record beside its bytes: two reads.
+/// The charge for a record in addition to its bytes: two reads.
 const RECORD: usize = 64;
 
-/// Takes in the whole records that are new; code itself is stepped over.
+/// Reads the new complete records; skips the code itself.
 ///
 /// # Errors
-/// When the file is none of that kind, or a record is damaged.
+/// If the file is not a jitdump file, or a record is damaged.
 pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
     let len = file.metadata()?.len();
     if *upto == 0 {
@@ -54,7 +54,7 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut
     Ok(VisitEnd::All)
 }
 
-/// The size of the file's header and its flags; `None` while it is not there yet.
+/// Returns the size of the file's header and its flags; `None` if it is not complete yet.
 fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     if len < 40 {
         return Ok(None);
@@ -70,13 +70,13 @@ fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
 fn take(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool {
     let word = |i: usize| body.get(8 * i..8 * i + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
     match (kind, word(1), word(2), word(3), word(4)) {
-        // pid and tid, where it was made, where it runs, its size, its number; its name; its code.
+        // PID and TID, address when written, address when run, size, number; then the name and the code.
         (LOAD, Some(_), Some(address), Some(size), Some(_)) => {
             let rest = body.get(40..).unwrap_or_default();
             let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
             told.load(time, address, size, name)
         }
-        // pid and tid, where it was made, from where, to where, its size.
+        // PID and TID, address when written, old address, new address, size.
         (MOVE, Some(_), Some(from), Some(to), Some(size)) => told.relocate(time, from, to, size),
         _ => true,
     }
@@ -123,7 +123,7 @@ mod tests {
         file.write_all(&moved[20..]).expect("rest");
         assert_eq!(read(&file, &mut all).expect("read"), VisitEnd::All);
         assert!(all.find_newest(0x1000).is_none());
-        // Samples that were taken before it was moved keep its name.
+        // Samples taken before the move keep its name.
         assert_eq!(all.find(0x1000).expect("function").name, b"Foo.bar(I)V");
         assert_eq!(all.find_newest(0x8000).expect("function").name, b"Foo.bar(I)V");
         file.write_all(&[0; 16]).expect("damage");
@@ -137,7 +137,7 @@ mod tests {
         assert!(read_on(&file, &mut 0, &mut JitFunctions::new(1 << 20), &mut VisitBudget::default()).is_err());
     }
 
-    /// Millions of empty records, and records as long as there can be: a visit costs what it may.
+    /// Millions of empty records, and records of maximum length: a visit stays within its budget.
     #[test]
     fn a_visit_to_many_records_ends_with_its_slice() {
         let mut file = tempfile::tempfile().expect("file");

@@ -1,7 +1,7 @@
-//! The JITs of all processes: whose files are read next, and how long.
+//! The JITs of all processes: which files to read next, and for how long.
 //!
-//! Live, a visit is a slice, and its user's next one comes after a pause, so that no user's files keep
-//! others' names waiting. A recording's are read to their end at once: nobody waits beside them.
+//! Live, a visit is a slice of work, and the user's next visit follows after a pause, so that one user's files do not
+//! delay the names of others. Files of a recording are read to their end at once.
 
 use std::time::{Duration, Instant};
 
@@ -14,30 +14,30 @@ use super::options::SymbolOptions;
 use super::table::Symbol;
 use crate::session::{Dso, DsoId};
 
-/// A user's pause between visits, in times of what the last one took.
+/// A user's pause between visits, as a multiple of the last visit's duration.
 const PAUSE: u32 = 4;
-/// Time for which what gave way to others' names is not read again.
+/// How long a JIT that was evicted for others' names is not read again.
 const REST: Duration = Duration::from_secs(60);
 
-/// A JIT with the process that it belongs to.
+/// A JIT and its process.
 #[derive(Debug)]
 struct One {
     jit: Jit,
     dso: Dso,
-    /// In which round it was visited last.
+    /// The round of the last visit.
     visited: u64,
 }
 
-/// The functions of all JITs. One thread owns it.
+/// The functions of all JITs, owned by one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Jits {
     list: FxHashMap<DsoId, One>,
     /// When a user's files may be visited next.
     pauses: FxHashMap<u32, Instant>,
-    /// Until when those that gave way are left alone; for a recording, for good.
+    /// Until when evicted JITs are left alone; forever in a recording.
     resting: FxHashMap<DsoId, Option<Instant>>,
     round: u64,
-    /// Code that came to used addresses of processes that run, as far as nobody took note of it.
+    /// Code changes at reused addresses of running processes that are not yet collected.
     changes: Vec<(DsoId, CodeChange)>,
 }
 
@@ -49,17 +49,17 @@ pub(crate) struct JitVisit {
     /// Bytes that it holds now.
     pub(crate) memory: usize,
     pub(crate) result: Result<(), String>,
-    /// How many entries were left out of what was read, in words.
+    /// A message about entries that were left out.
     pub(crate) left_out: Option<String>,
 }
 
 impl Jits {
-    /// The function at an address, by what was read so far.
+    /// Returns the function at an address, from what was read so far.
     pub(crate) fn find(&self, dso: DsoId, addr: u64) -> Option<Symbol<'_>> {
         self.list.get(&dso)?.jit.find(addr)
     }
 
-    /// Takes note of a process whose functions are asked for, each of which may take so many bytes.
+    /// Adds a process whose functions are requested, with its limit in bytes.
     pub(crate) fn follow(&mut self, dso: &Dso, options: &SymbolOptions, most: usize) {
         if let Some(until) = self.resting.get(&dso.id) {
             if until.is_none_or(|until| Instant::now() < until) {
@@ -75,17 +75,17 @@ impl Jits {
         one.jit.follow(dso);
     }
 
-    /// True if more is there of a process that was not read yet.
+    /// Returns whether a process's files have unread data.
     pub(crate) fn is_behind(&self, dso: DsoId) -> bool {
         self.list.get(&dso).is_some_and(|one| one.jit.is_behind())
     }
 
-    /// True if more is there of any.
+    /// Returns whether any process's files have unread data.
     pub(crate) fn are_behind(&self) -> bool {
         self.list.values().any(|one| one.jit.is_behind())
     }
 
-    /// Visits one process's files, if it is due and its user has no pause.
+    /// Visits one process's files, if they are due and their user does not pause.
     pub(crate) fn visit(&mut self, dso: DsoId, options: &SymbolOptions) -> Option<JitVisit> {
         let one = self.list.get_mut(&dso).filter(|one| one.jit.is_due())?;
         let from = Instant::now();
@@ -109,17 +109,17 @@ impl Jits {
         Some(JitVisit { dso, user, memory: one.jit.memory(), result, left_out })
     }
 
-    /// True if a process that runs tells of code at used addresses.
+    /// Returns whether a running process reports code at reused addresses.
     pub(crate) fn follow_code(&self) -> bool {
         self.list.values().any(|one| one.jit.follows_code())
     }
 
-    /// Takes what changed at used addresses since the last call.
+    /// Takes the changes at reused addresses since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<(DsoId, CodeChange)> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Visits what was begun, or tells of code at used addresses: of those whose turn it is, the one whose visit was longest ago.
+    /// Visits the JIT that waits longest, among those that are unfinished or report code at reused addresses.
     pub(crate) fn read_on(&mut self, options: &SymbolOptions) -> Option<JitVisit> {
         let now = Instant::now();
         let paused = |user: u32| self.pauses.get(&user).is_some_and(|until| now < *until);
@@ -131,7 +131,7 @@ impl Jits {
         self.visit(dso, options)
     }
 
-    /// Drops what a process's JIT has told: others' names need the room.
+    /// Drops a JIT's functions to make room for other names.
     pub(crate) fn rest(&mut self, dso: DsoId, live: bool) {
         self.list.remove(&dso);
         let now = Instant::now();

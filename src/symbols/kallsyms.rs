@@ -1,5 +1,5 @@
-//! /proc/kallsyms: the kernel's functions, and where modules and BPF programs lie
-//! (`kernel/kallsyms.c`; with kptr_restrict all addresses read as zero).
+//! /proc/kallsyms: the kernel's functions, and the addresses of modules and BPF programs (`kernel/kallsyms.c`; with
+//! kptr_restrict all addresses read as zero).
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -8,32 +8,32 @@ use super::door;
 use super::table::{Binding, Builder, Raw, SymbolTable};
 use crate::kernel::procfs;
 
-/// The kernel's functions in one table, since they live in one address space.
+/// The kernel's functions in one table, since they share one address space.
 #[derive(Debug, Default)]
 pub struct Kallsyms {
-    /// The functions of kernel, modules and BPF programs by their addresses; empty where those are hidden.
+    /// Functions of the kernel, modules and BPF programs by address; empty if addresses are hidden.
     pub table: SymbolTable,
-    /// The address of `_text`, or where there is none of `_stext`: perf's kernel map starts there.
+    /// The address of `_text`, else of `_stext`: perf's kernel map starts there.
     pub text: Option<u64>,
-    /// Which of the two it is.
+    /// Which of the two symbols it is.
     pub(crate) text_symbol: &'static str,
     pub(crate) end: Option<u64>,
     /// Whether addresses are hidden.
     pub(crate) restricted: bool,
-    /// Lines that name a symbol.
+    /// The number of lines that name a symbol.
     pub(crate) lines: u64,
 }
 
-/// No kernel's text is longer: its packed form is not believed beyond that.
+/// The limit of decompressed text; no kernel's is longer.
 const MOST: u64 = 1 << 29;
-/// Bytes read at once: the text of a kernel is 10 MB, and only its names are worth keeping.
+/// Bytes per read: a kernel's text is 10 MB, and only its names are kept.
 const PIECE: usize = 1 << 16;
 
 impl Kallsyms {
-    /// Reads a kallsyms file, which may be packed by gzip.
+    /// Reads a kallsyms file, which may be compressed with gzip.
     ///
     /// # Errors
-    /// When it cannot be read, or is no list of symbols.
+    /// If the file cannot be read, or is not a list of symbols.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut file = door::own(path)?;
         let mut head = Vec::new();
@@ -50,14 +50,14 @@ impl Kallsyms {
         Ok(known)
     }
 
-    /// Reads the text piece by piece.
+    /// Reads the text in pieces.
     fn read_text(mut file: impl Read) -> io::Result<Self> {
         let mut reader = Reader::default();
         let mut buffer = vec![0; PIECE];
         let mut kept = 0;
         loop {
             if kept == buffer.len() {
-                // No line of a kernel is that long.
+                // Kernels do not have lines this long.
                 kept = 0;
             }
             let n = file.read(&mut buffer[kept..])?;
@@ -74,7 +74,7 @@ impl Kallsyms {
         Ok(reader.finish())
     }
 
-    /// Reads the text of a kallsyms file.
+    /// Parses the text of a kallsyms file.
     pub fn parse(text: &[u8]) -> Self {
         let mut reader = Reader::default();
         reader.text(text);
@@ -82,7 +82,7 @@ impl Kallsyms {
     }
 }
 
-/// A kallsyms file being read.
+/// The state of reading a kallsyms file.
 struct Reader {
     known: Kallsyms,
     table: Builder,
@@ -124,9 +124,9 @@ impl Reader {
     }
 }
 
-/// The binding of a symbol by its letter (nm(1)); `None` where its address is none of code that may run: read-only
-/// data, absolute values, undefined symbols. Every other letter is a name, whatever compilers come up with: kernels
-/// with Rust have `u`, `N` and `1`, and without that symbol its samples would go to the one before it.
+/// Returns the binding of a symbol from its letter (nm(1)); `None` for addresses that cannot hold code: read-only data,
+/// absolute values, undefined symbols. Every other letter counts as a name, because compilers invent new ones: kernels
+/// with Rust have `u`, `N` and `1`. Without such a symbol its samples would go to the one before it.
 fn binding_of(kind: u8) -> Option<Binding> {
     match kind {
         b'R' | b'r' | b'A' | b'a' | b'U' => None,
@@ -136,9 +136,9 @@ fn binding_of(kind: u8) -> Option<Binding> {
     }
 }
 
-/// `ffffffff81000000 T _text` and for modules a tab and `[name]`, which perf shows as the DSO.
+/// Parses `ffffffff81000000 T _text`; in modules followed by a tab and `[name]`, which perf shows as the DSO.
 fn parse_line(line: &[u8]) -> Option<(u64, u8, &[u8])> {
-    // An address is written with all its digits, of 32 or 64 bits.
+    // Addresses have all their digits, 32 or 64 bits.
     let space = line.iter().take(17).position(|byte| *byte == b' ').filter(|digits| *digits >= 8)?;
     let mut address = 0u64;
     for digit in &line[..space] {
@@ -165,7 +165,7 @@ pub(crate) struct Module {
     pub(crate) len: u64,
 }
 
-/// The loaded modules; none when the kernel has no modules or hides their addresses.
+/// Returns the loaded modules; empty if the kernel has none or hides their addresses.
 pub(crate) fn modules() -> Vec<Module> {
     parse_modules(&procfs::modules())
 }
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(k.table.find(0xffffffffc0000010).map(|s| s.name), Some(&b"estimation_timer"[..]));
     }
 
-    /// Every symbol of the kernel that runs here, against its text read the plain way; and what the table holds.
+    /// Compares every symbol of the running kernel with a plain parser of its text, and the table's size with a limit.
     #[test]
     fn this_kernels_symbols_are_all_there_and_small() {
         let text = std::fs::read_to_string("/proc/kallsyms").expect("symbols");
@@ -208,7 +208,7 @@ mod tests {
             );
             return;
         }
-        // Of those at one address the last.
+        // Of symbols at the same address, the last.
         let mut plain = std::collections::BTreeMap::new();
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -230,7 +230,7 @@ mod tests {
         assert!(held < most, "{held} bytes for {} functions whose names have {names}", plain.len());
     }
 
-    /// Samples of a symbol with a letter that is not known would be those of the symbol before it.
+    /// Samples of a symbol with an unknown letter would go to the symbol before it.
     #[test]
     fn every_letter_of_code_names_its_symbol() {
         let letters = "tTwWdDbBuliNnVvICGgSs1?-";

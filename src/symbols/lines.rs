@@ -1,6 +1,5 @@
-//! Source lines and inlined functions of addresses, by the DWARF that compilers leave for debuggers
-//! (DWARF 5, sections 3.3.8 and 6.2). Slower than functions by far, so it is asked only for what is looked
-//! at.
+//! Source lines and inlined functions of addresses, from DWARF (DWARF 5, sections 3.3.8 and 6.2). Much slower than
+//! functions, so only requested for what is shown.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,29 +30,29 @@ use crate::session::{Dso, DsoId, DsoKind};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceLine {
     pub(crate) file: Arc<str>,
-    /// 0 when it belongs to no line.
+    /// 0 if it does not belong to a line.
     pub(crate) line: u32,
 }
 
 impl SourceLine {
-    /// `name.c:12`, without the directory.
+    /// Returns `name.c:12`, without the directory.
     pub(crate) fn short(&self) -> String {
         format!("{}:{}", self.file.rsplit('/').next().unwrap_or(&self.file), self.line)
     }
 }
 
-/// One of the functions that an address is in: inlined into the next one, or the one that was called.
+/// One of the functions at an address: inlined into the next one, or the one that was called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlinedFrame {
-    /// The name, made readable; `None` where the debug information has none.
+    /// The demangled name; `None` if the debug information does not have one.
     pub function: Option<Arc<str>>,
-    /// The line there of the address, or of the call of the function that is inlined into it.
+    /// The line of the address, or of the call of the function inlined here.
     pub line: Option<SourceLine>,
 }
 
-/// Lookups between two looks at the memory in use.
+/// Lookups between two checks of the memory in use.
 const PATIENCE: u32 = 2048;
-/// Addresses of a file that are looked up together.
+/// Addresses of a file that are looked up in one batch.
 const AT_ONCE: usize = 256;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -67,19 +66,19 @@ self_cell!(
     }
 );
 
-/// The sections that DWARF is parsed from: of a file, then of what it shares with others.
+/// The sections that DWARF is parsed from: first a file's own, then those of its shared file.
 struct Sections {
     main: Bytes,
     files: Vec<(DwarfSections<Part>, RunTimeEndian)>,
-    /// What was split off; it is known once the others are loaded.
+    /// Split DWARF files; set once the sections are loaded.
     split: Option<SplitFiles>,
 }
 
 impl Sections {
-    /// `None` when there is no DWARF.
+    /// Returns `None` if there is no DWARF.
     ///
     /// # Errors
-    /// When there is no room for what is packed, or it is damaged.
+    /// If a section is damaged, or the budget is too small to decompress it.
     fn new(image: &Image, purse: &mut UnpackBudget) -> Result<Option<Self>, UnpackError> {
         let mut out = Self { main: image.dwarf().clone(), files: Vec::new(), split: None };
         for bytes in std::iter::once(&out.main).chain(&image.shared) {
@@ -105,7 +104,7 @@ impl Sections {
     fn context(&self) -> Result<Context<'_>, gimli::Error> {
         let mut dwarfs = self.dwarfs();
         let mut dwarf = dwarfs.next().ok_or(gimli::Error::MissingUnitDie)?;
-        // Units that share abbreviations would have them once each.
+        // Without the cache, units that share abbreviations would each parse their own copy.
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         if let Some(shared) = dwarfs.next() {
             dwarf.set_sup(shared);
@@ -116,21 +115,21 @@ impl Sections {
 
 /// One file's DWARF.
 struct OneFile {
-    /// None where the file has no DWARF.
+    /// `None` if the file does not have DWARF.
     parsed: Option<Parsed>,
-    /// A Go program's own table, for what DWARF does not tell.
+    /// A Go program's own table, for addresses without DWARF.
     go: Option<GoTable>,
     segments: Segments,
     namers: Namers,
-    /// Interned, since a file has few names for many lines.
+    /// Interned: many lines share few file names.
     files: FxHashMap<String, Arc<str>>,
 }
 
 impl OneFile {
-    /// The file's lines, if it has some, and whose it is.
+    /// Opens the line tables of a file, if it has some.
     ///
     /// # Errors
-    /// When there is no room for them.
+    /// If the budget is too small.
     fn of(
         dso: &Dso,
         options: &SymbolOptions,
@@ -142,7 +141,7 @@ impl OneFile {
             dwarf_cost::charge(&mut dwarf, purse)?;
         }
         let sections = sections.map(|mut sections| {
-            // A program that was split has a list of addresses.
+            // Only a program with split DWARF has a list of addresses.
             let is_split = elf::parse(&sections.main).is_ok_and(|file| file.section_by_name(".debug_addr").is_some());
             let split = |dwarf| SplitFiles::of(dso, options, &image.namers, &dwarf);
             let split = sections.dwarfs().next().filter(|_| is_split).map(split);
@@ -158,12 +157,12 @@ impl OneFile {
         Ok((file, user))
     }
 
-    /// Takes the path of a file that was split off and is not there.
+    /// Takes the path of a missing split DWARF file.
     fn take_missing(&self) -> Option<PathBuf> {
         self.parsed.as_ref()?.borrow_owner().split.as_ref()?.take_missing()
     }
 
-    /// The functions at an address as linked, innermost first.
+    /// Returns the functions at a linked address, innermost first.
     fn places(&mut self, address: u64, form: NameForm) -> Vec<InlinedFrame> {
         let files = &mut self.files;
         if let Some(GoPlace { function, line }) = self.go.as_ref().and_then(|go| go.place(address)) {
@@ -197,7 +196,7 @@ impl OneFile {
     }
 }
 
-/// One copy of a file's name for all of its lines.
+/// Returns the shared copy of a file name.
 fn shared(files: &mut FxHashMap<String, Arc<str>>, file: &str) -> Arc<str> {
     if let Some(known) = files.get(file) {
         return known.clone();
@@ -207,19 +206,19 @@ fn shared(files: &mut FxHashMap<String, Arc<str>>, file: &str) -> Arc<str> {
     fresh
 }
 
-/// Nothing is inlined deeper than this.
+/// The limit of inlining depth.
 const MAX_DEPTH: usize = 256;
 
-/// The lines of all files. One thread owns it.
+/// The lines of all files, owned by one thread.
 pub struct Lines {
     options: SymbolOptions,
     files: FxHashMap<DsoId, Option<Box<OneFile>>>,
-    /// Who holds how much of what had to be unpacked or is known to be taken.
+    /// Memory by file: decompressed sections and estimated parser data.
     shares: Shares<DsoId>,
     problems: Vec<(DsoId, Problem)>,
-    /// Files of which something that was split off is missing.
+    /// Files with a missing split DWARF file.
     incomplete: FxHashSet<DsoId>,
-    /// Memory of this process when nothing was parsed yet, all and private, in bytes.
+    /// This process's memory before anything was parsed: resident and private, in bytes.
     before: (u64, usize),
     asked: u32,
 }
@@ -230,11 +229,11 @@ impl std::fmt::Debug for Lines {
     }
 }
 
-/// Bytes of files that the process may have mapped more before they rest.
+/// Mapped bytes in excess of the start at which files drop their pages.
 const MAPPED: u64 = 256 << 20;
 
 impl Lines {
-    /// No files yet: each is opened when a frame of it is asked for.
+    /// Creates an empty set: each file is opened when one of its frames is looked up.
     pub fn new(options: SymbolOptions) -> Self {
         let shares = Shares::new(options.budget, MAX_FILES / 4);
         let (files, problems) = (FxHashMap::default(), Vec::new());
@@ -242,33 +241,33 @@ impl Lines {
         Self { options, files, shares, problems, incomplete: FxHashSet::default(), before, asked: 0 }
     }
 
-    /// Takes what went wrong since the last call: files without lines, and why.
+    /// Takes the problems since the last call: files without lines, and why.
     pub fn take_problems(&mut self) -> Vec<(DsoId, Problem)> {
         std::mem::take(&mut self.problems)
     }
 
-    /// Bytes of memory that files have unpacked or are known to take.
+    /// Returns the bytes of memory charged for files.
     pub(crate) fn memory(&self) -> usize {
         self.shares.total()
     }
 
-    /// Looks for the files of a DSO again.
+    /// Makes the next lookup search a DSO's files again.
     pub(crate) fn forget(&mut self, dso: DsoId) {
         self.files.remove(&dso);
         self.shares.give_back(dso);
     }
 
-    /// Has names made readable in another way from now on.
+    /// Sets the form of names from now on.
     pub(crate) fn set_form(&mut self, form: NameForm) {
         self.options.form = form;
     }
 
-    /// The functions that an address of a DSO is in, innermost first; empty when nothing tells.
+    /// Returns the functions at an address of a DSO, innermost first; empty if unknown.
     pub fn places(&mut self, dso: &Dso, at: u64) -> Vec<InlinedFrame> {
         self.all_places(dso, vec![at]).pop().unwrap_or_default()
     }
 
-    /// The same of several addresses, in their order.
+    /// Returns the functions at several addresses, in their order.
     pub(crate) fn all_places(&mut self, dso: &Dso, at: Vec<u64>) -> Vec<Vec<InlinedFrame>> {
         let mut out = Vec::with_capacity(at.len());
         for some in at.chunks(AT_ONCE) {
@@ -298,7 +297,7 @@ impl Lines {
         })
     }
 
-    /// Reads in a file. One whose reader fails has no lines from then on.
+    /// Looks up addresses in a file. A file whose parser fails does not have lines from then on.
     fn read(
         &mut self,
         dso: &Dso,
@@ -312,7 +311,7 @@ impl Lines {
         });
         match found {
             Ok((file, found)) => {
-                // One that is missing says enough of all of them.
+                // One missing file stands for all of them.
                 if let Some(path) = file.take_missing()
                     && self.incomplete.insert(dso.id)
                 {
@@ -331,7 +330,7 @@ impl Lines {
         }
     }
 
-    /// Opens a file; others give way to it.
+    /// Opens a file and evicts others if the budget requires it.
     fn open(&mut self, dso: &Dso) {
         let (of, options) = (dso.clone(), self.options.clone());
         let mut purse = UnpackBudget::new(self.shares.most());
@@ -350,19 +349,19 @@ impl Lines {
         }
     }
 
-    /// The users who had a say in which source files a DSO has; `None` where it names none.
+    /// Returns the users who influenced the source file names of a DSO; `None` if it does not name any.
     pub(crate) fn namers(&self, dso: DsoId) -> Option<&Namers> {
         self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }
 
-    /// Drops what was parsed where it is too much: it is parsed again when it is needed.
+    /// Drops parsed data above the budget; it is parsed again on demand.
     fn keep_budget(&mut self) {
         if procfs::own_rss().saturating_sub(self.before.0) > MAPPED {
             for file in self.files.values().flatten() {
                 file.parsed.iter().for_each(|parsed| parsed.borrow_owner().main.rest());
             }
         }
-        // Samples that came meanwhile count, too.
+        // Memory of samples that arrived meanwhile counts, too.
         let private = own_memory::private().unwrap_or(0);
         if private.saturating_sub(self.before.1) > self.options.budget {
             let shares = &mut self.shares;

@@ -1,4 +1,4 @@
-//! One file's functions, with the names that were asked for already made readable.
+//! One file's functions, with the demangled names of those that were requested.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use super::guard::guarded;
 use super::table::SymbolTable;
 use crate::session::Dso;
 
-/// Bytes of a readable name beside its letters: its place in the map, which may be half empty, and its count.
+/// Bytes of a demangled name without its letters: its place in the map, which may be half empty, and its count.
 const ENTRY: usize = 80;
 
-/// Bytes of a function without a symbol that is known.
+/// Bytes of a known function without a symbol.
 const BARE: usize = 40;
 
 /// A function that holds an address.
@@ -23,22 +23,22 @@ const BARE: usize = 40;
 pub struct Symbolized {
     /// Its first address in the DSO.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: u64,
     /// As shown: demangled, unless that was switched off.
     pub name: Arc<str>,
-    /// Whether that is a symbol's name; else it is the address where the function starts, as linked.
+    /// Whether the name is a symbol's; else it is the function's linked start address.
     pub is_symbol: bool,
 }
 
 impl Symbolized {
-    /// A DSO that is one function.
+    /// Returns the function that spans a whole DSO.
     pub(super) fn whole(dso: &Dso) -> Self {
         Self { start: 0, end: u64::MAX, name: dso.path.clone(), is_symbol: true }
     }
 }
 
-/// Names as they are shown, by where their functions start.
+/// Shown names by the start of their functions.
 #[derive(Debug, Default)]
 struct Shown {
     names: FxHashMap<u64, Arc<str>>,
@@ -57,16 +57,16 @@ impl Shown {
     }
 }
 
-/// A file's tables, asked one after the other.
+/// A file's tables, searched in order.
 #[derive(Debug)]
 pub(crate) struct LoadedFiles {
     tables: Vec<SymbolTable>,
     shown: Shown,
-    /// Of those that no table has.
+    /// Bounds of functions that no table has.
     pub(crate) bounds: Option<Bounds>,
-    /// Those of them that were met: from where in the file, to where, and their start as linked.
+    /// Those looked up so far: start in the file to end and linked start.
     bare: BTreeMap<u64, (u64, u64)>,
-    /// What is to be added to the tables' addresses to get the recorded ones.
+    /// The difference from the tables' addresses to the recorded ones.
     pub(crate) moved: u64,
 }
 
@@ -75,10 +75,10 @@ impl LoadedFiles {
         Self { tables, shown: Shown::default(), bounds: None, bare: BTreeMap::new(), moved: 0 }
     }
 
-    /// The function that holds an address.
+    /// Returns the function that holds an address.
     ///
     /// # Errors
-    /// When the reader of what is left of a stripped file fails; it is not read again.
+    /// If the parser of a stripped file's bounds fails; the bounds are dropped then.
     pub(crate) fn find(&mut self, addr: u64, form: NameForm) -> Result<Option<Symbolized>, String> {
         let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
         let name = self.shown.name(symbol.start, || demangle(symbol.name, form));
@@ -94,13 +94,13 @@ impl LoadedFiles {
         Ok(Some(Symbolized { start, end, name, is_symbol: false }))
     }
 
-    /// The function without a symbol that is known to hold an address.
+    /// Returns the known function without a symbol that holds an address.
     fn bare_at(&self, addr: u64) -> Option<(Range<u64>, u64)> {
         let (start, (end, linked)) = self.bare.range(..=addr).next_back()?;
         (addr < *end).then_some((*start..*end, *linked))
     }
 
-    /// Looks for functions without symbols.
+    /// Looks up functions without symbols.
     fn look_for(&mut self, addrs: Vec<u64>) -> Result<(), String> {
         let Some(mut bounds) = self.bounds.take() else { return Ok(()) };
         let (bounds, found) = guarded(move || {
@@ -112,10 +112,10 @@ impl LoadedFiles {
         Ok(())
     }
 
-    /// Has what several addresses need of readers read at once: one such call costs as much as a hundred lookups.
+    /// Looks up several addresses in one call of a parser, which costs as much as a hundred lookups.
     ///
     /// # Errors
-    /// As of [`Self::find`].
+    /// Those of [`Self::find`].
     pub(crate) fn prepare(&mut self, addrs: impl Iterator<Item = u64>, form: NameForm) -> Result<(), String> {
         let (mut mangled, mut bare) = (BTreeMap::new(), Vec::new());
         for addr in addrs {
@@ -129,7 +129,7 @@ impl LoadedFiles {
         }
         let is_any = !mangled.is_empty();
         let readable = move || mangled.into_iter().map(|(start, name)| (start, demangle(&name, form))).collect();
-        // The one that its reader fails at is tried again by itself.
+        // If the batch fails, each name is tried alone later.
         let names: Vec<(u64, String)> = if is_any { guarded(readable).unwrap_or_default() } else { Vec::new() };
         for (start, name) in names {
             self.shown.name(start, || name);
@@ -137,12 +137,12 @@ impl LoadedFiles {
         if bare.is_empty() { Ok(()) } else { self.look_for(bare) }
     }
 
-    /// Has names made readable anew.
+    /// Drops demangled names, so that they are made again.
     pub(crate) fn forget_shown(&mut self) {
         self.shown = Shown::default();
     }
 
-    /// Bytes of memory that it holds of its own.
+    /// Returns the bytes of memory that this holds itself.
     pub(crate) fn memory(&self) -> usize {
         self.tables.iter().map(SymbolTable::memory).sum::<usize>()
             + self.shown.bytes
@@ -157,7 +157,7 @@ mod tests {
     use crate::symbols::bytes::Bytes;
     use crate::symbols::table::{Binding, Builder, Raw};
 
-    /// What is read at once is what each would have been alone.
+    /// A batch returns what single lookups return.
     #[test]
     fn what_was_prepared_is_found_as_it_would_be() {
         let own = std::fs::File::open(std::env::current_exe().expect("a path")).expect("opens");

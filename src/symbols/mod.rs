@@ -1,8 +1,8 @@
-//! Names for addresses: the kernel's from kallsyms, user code from the file that was really mapped and
-//! from what was split off from it, a JIT's from what it tells.
+//! Names for addresses: the kernel's from kallsyms, user code from the mapped file and its separate debug files, a
+//! JIT's from the files it writes.
 //!
-//! [`Resolver`] is a chain: each kind of DSO has its sources in order, and what none of them
-//! knows stays an address.
+//! [`Resolver`] is a chain: each kind of DSO has its sources in order. An address that none of them knows stays an
+//! address.
 
 mod bounds;
 pub mod bytes;

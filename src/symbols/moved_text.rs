@@ -1,5 +1,5 @@
-//! Text of a program that was moved to memory without a file, as programs do that put themselves into huge pages. Its
-//! file is the one that is mapped around the memory, and that is proven by comparing what is in both.
+//! Program text that was moved to anonymous memory: some programs move themselves into huge pages. The original file is
+//! the one mapped next to the memory; comparing the content of both proves it.
 
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -16,19 +16,19 @@ use crate::session::{Dso, DsoKind};
 
 /// The longest piece of a function that is compared.
 const COMPARED: u64 = 64 << 10;
-/// The interval of asking a process again where its memory is no program's text.
+/// The interval of rereading a process's maps where its memory is not a program's text.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Files that one process may have moved text of.
+/// The limit of files with moved text per process.
 const MAX_FILES: usize = 16;
 
-/// The files around a process's memory that were met.
+/// The files next to a process's memory that were found.
 #[derive(Debug, Default)]
 pub(super) struct MovedText {
     files: Vec<(FileId, LoadedFiles, u32)>,
     asked: Option<Instant>,
 }
 
-/// A mapped file next to memory without one, as if it had that memory, too.
+/// A mapped file, extended over the anonymous memory next to it.
 struct Neighbour {
     dso: Dso,
     map: ProcMapping,
@@ -43,7 +43,8 @@ impl MovedText {
         self.files.iter().map(|(_, loaded, _)| loaded.memory()).sum()
     }
 
-    /// The function at an address of a process's memory, by the file around it; `read` reads a file's functions.
+    /// Returns the function at an address of a process's memory, from the file next to it. `read` reads a file's
+    /// functions.
     pub(super) fn find(
         &mut self,
         dso: &Dso,
@@ -56,7 +57,7 @@ impl MovedText {
             return None;
         }
         self.asked = Some(Instant::now());
-        // Of a recording the process that runs now must be the one that was recorded.
+        // In a recording, the running process must be the recorded one.
         let (pid, ..) = dso.via.filter(|_| options.live || FileSearch::of_survivor(dso, options).is_some())?;
         let Neighbour { dso: of, map } = neighbour(pid, addr, dso)?;
         let bias = map.start.wrapping_sub(map.offset);
@@ -79,8 +80,8 @@ impl MovedText {
     }
 }
 
-/// The file that is mapped next to memory without one that holds an address, at the distance that its segments have:
-/// below it, or above it.
+/// Returns the file that is mapped next to the anonymous memory at an address, below or above it, at the distance of
+/// the file's segments.
 fn neighbour(pid: i32, addr: u64, memory: &Dso) -> Option<Neighbour> {
     let maps = procfs::maps(pid);
     let at = maps.iter().position(|map| (map.start..map.end).contains(&addr)).filter(|at| maps[*at].inode == 0)?;
@@ -108,7 +109,7 @@ fn neighbour(pid: i32, addr: u64, memory: &Dso) -> Option<Neighbour> {
     Some(Neighbour { dso, map: map.clone() })
 }
 
-/// True if a process's memory holds what a file has of a function.
+/// Returns whether a process's memory equals a function in a file.
 fn is_equal(pid: i32, map: &ProcMapping, id: &FileId, (start, end): (u64, u64), bias: u64) -> bool {
     let len = end.saturating_sub(start).min(COMPARED) as usize;
     let Ok(file) = door::mapped(pid, map.start, map.end) else { return false };

@@ -1,5 +1,4 @@
-//! Names of data: the objects and functions of files at an offset, with what is missing of their sizes filled in as
-//! perf does.
+//! Names of data: objects and functions at an offset of a file. Missing sizes are filled in as in perf.
 
 use std::sync::Arc;
 
@@ -13,11 +12,11 @@ use super::table::SymbolTable;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::session::{Dso, DsoId, DsoKind};
 
-/// The tables of the files that were asked for.
+/// The tables of the files that were requested.
 #[derive(Debug)]
 pub struct Objects {
     options: SymbolOptions,
-    /// None of files that cannot be read.
+    /// `None` for files that cannot be read.
     files: FxHashMap<DsoId, Option<SymbolTable>>,
 }
 
@@ -26,7 +25,7 @@ impl Objects {
         Self { options, files: FxHashMap::default() }
     }
 
-    /// The object that holds an offset of a file, and how far inside of it that is.
+    /// Returns the object at an offset of a file, and the offset into the object.
     pub(crate) fn find(&mut self, dso: &Dso, offset: u64) -> Option<(Arc<str>, u64)> {
         if dso.kind != DsoKind::File {
             return None;

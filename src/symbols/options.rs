@@ -1,4 +1,4 @@
-//! The options of naming: where names come from, how they are shown, and how much memory they may take.
+//! The options of symbolization: sources of names, their form, and the memory budget.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,63 +11,63 @@ use crate::kernel::privilege;
 use crate::session::Dso;
 use crate::session::hosts::{HostId, PerHost};
 
-/// The sources of names, and the form in which they are shown.
+/// Sources of names, and the form in which they are shown.
 #[derive(Clone, Debug)]
 pub struct SymbolOptions {
-    /// How names are made readable.
+    /// How names are demangled.
     pub form: NameForm,
-    /// Whether the profiled processes may still be there, so that /proc leads to their files.
+    /// Whether the profiled processes may still run, so that /proc leads to their files.
     pub live: bool,
-    /// Whether the kernel that runs here is the one that was profiled, so that its vDSO is ours.
+    /// Whether the running kernel is the profiled one, so that its vDSO is ours.
     pub same_kernel: bool,
-    /// A directory under which the profiled machine's files are laid out.
+    /// The root of the profiled machine's files.
     pub symfs: Option<PathBuf>,
     /// The kernel's symbols; `None` for no kernel names.
     pub kallsyms: Option<PathBuf>,
-    /// The recorded kernel's image, which goes before its kallsyms.
+    /// The recorded kernel's image, used before its kallsyms.
     pub vmlinux: Option<PathBuf>,
-    /// Directories of files by build id, laid out as perf's cache is (`~/.debug`).
+    /// Directories of files by build ID, in the layout of perf's cache (`~/.debug`).
     pub caches: Vec<PathBuf>,
     /// Directories of debuginfod clients: `BUILDID/debuginfo`.
     pub debuginfod: Vec<PathBuf>,
-    /// Servers that debug files are fetched from, into the first of these directories.
+    /// Servers for debug files, which are stored in the first of these directories.
     pub servers: Vec<String>,
-    /// Whether functions without a symbol are told apart by their bounds; else each of their addresses is by itself.
+    /// Whether functions without a symbol are separated by their bounds; else each of their addresses is on its own.
     pub bounds: bool,
-    /// Bytes that names may hold: of the user whose files hold most, what is not asked for gives way.
+    /// The budget of names in bytes. Beyond it, unused names of the user with the most memory are evicted.
     pub budget: usize,
-    /// Tables that came with the streams that are read, by host.
+    /// Tables that came with the input streams, by host.
     pub given: PerHost<Arc<ShippedTables>>,
-    /// Who made the recordings that are read, and so names files; nobody but the kernel does where it is live.
+    /// The users who wrote the recordings, and so named files; empty for a live session.
     pub authors: Namers,
-    /// When what is read was recorded; nothing is known of a stream.
+    /// When the input was recorded; unknown for a stream.
     pub times: RecordedTimes,
-    /// Hosts whose kernel is neither the one that runs here nor that of `kallsyms` and `vmlinux`.
+    /// Hosts whose kernel is neither the running one nor that of `kallsyms` and `vmlinux`.
     pub strangers: Vec<HostId>,
 }
 
-/// Files that are held at once, each a mapping of ours.
+/// The limit of files held at once; each is a mapping.
 pub(crate) const MAX_FILES: usize = 4096;
-/// Half of what a session's samples may have.
+/// Half of the budget of a session's samples.
 const BUDGET: usize = 256 << 20;
 
 impl SymbolOptions {
-    /// The tables that came with the stream that tells of a DSO.
+    /// Returns the tables that came with a DSO's stream.
     pub(super) fn given(&self, dso: &Dso) -> Option<&ShippedTables> {
         self.given.get(dso.host).map(|given| &**given)
     }
 
-    /// True if the kernel that runs here is the one that a DSO was profiled under.
+    /// Returns whether a DSO was profiled under the running kernel.
     pub(crate) fn is_own_kernel(&self, dso: &Dso) -> bool {
         self.same_kernel && !self.strangers.contains(&dso.host)
     }
 
-    /// The kernel's symbols, where they are of a DSO's.
+    /// Returns the kernel's symbols, if they are of the DSO's kernel.
     pub(super) fn kallsyms(&self, dso: &Dso) -> Option<&Path> {
         self.kallsyms.as_deref().filter(|_| !self.strangers.contains(&dso.host))
     }
 
-    /// For the running machine, with the caches that this user's debuginfod client fills
+    /// Returns the options for this machine, with the caches of this user's debuginfod client
     /// (debuginfod_find_debuginfo(3)).
     pub(crate) fn of_user() -> Self {
         let set = |name: &str| privilege::variable(name).map(PathBuf::from);
@@ -84,7 +84,7 @@ impl SymbolOptions {
         }
     }
 
-    /// For the running machine.
+    /// Returns the options for this machine.
     pub fn live() -> Self {
         Self {
             form: NameForm::Plain,

@@ -1,5 +1,5 @@
-//! `name@plt` for the stubs through which a program calls others' functions (System V ABI, AMD64 and
-//! AArch64 supplements, "Procedure Linkage Table").
+//! `name@plt` for the stubs through which a program calls other files' functions (System V ABI, AMD64 and AArch64
+//! supplements, "Procedure Linkage Table").
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::elf::{Elf, Segments, SymbolSection, Symbols};
 use super::table::{Binding, Raw, SymbolTable};
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 
-/// The stubs of a file at their offsets.
+/// Returns the stubs of a file at their offsets.
 ///
 /// # Errors
-/// When there is no room for them.
+/// If the budget is too small.
 pub(crate) fn table(
     file: &Elf<'_>,
     bytes: &[u8],
@@ -30,34 +30,34 @@ pub(crate) fn table(
         Some(Raw { start: segments.to_offset(*address)?, size: *size, name, binding: Binding::Global })
     });
     let table = SymbolTable::build(raw.collect());
-    // What it was made from is gone.
+    // The temporary data is freed.
     purse.give_back((purse.taken() as u64 - before).saturating_sub(table.memory() as u64));
     Ok(table)
 }
 
 type Stub = (u64, u64, Vec<u8>);
 
-/// Bytes that a stub takes beside its name while the table is made, and a slot.
+/// Bytes per stub without its name while the table is made, and per slot.
 const STUB: u64 = 160;
 const SLOT: u64 = 80;
 
-/// The function that a slot of the global offset table is for.
+/// The function of a slot in the global offset table.
 #[derive(Clone, Copy)]
 enum Target {
     /// A dynamic symbol, by number.
     Symbol(u32),
-    /// The function that chooses one when the program is loaded (`R_*_IRELATIVE`), by address.
+    /// The resolver that chooses a function at load time (`R_*_IRELATIVE`), by address.
     Chosen(u64),
 }
 
-/// The entries of `.rela.plt` or `.rela.dyn`.
+/// Returns the entries of `.rela.plt` or `.rela.dyn`.
 fn relocations<'d>(file: &Elf<'d>, section: &str) -> &'d [Rela64<LittleEndian>] {
     let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
     let all = pod::slice_from_bytes(data, data.len() / size_of::<Rela64<LittleEndian>>());
     all.map_or(&[], |(entries, _)| entries)
 }
 
-/// The slot of a relocation and what it is for.
+/// Returns the slot of a relocation and its target.
 fn target(rela: &Rela64<LittleEndian>) -> Option<(u64, Target)> {
     let target = match (rela.r_sym(LittleEndian, false), rela.r_type(LittleEndian, false)) {
         (0, R_X86_64_IRELATIVE | R_AARCH64_IRELATIVE) => Target::Chosen(rela.r_addend.get(LittleEndian) as u64),
@@ -70,7 +70,7 @@ fn target(rela: &Rela64<LittleEndian>) -> Option<(u64, Target)> {
 /// The dynamic symbols' names, by number.
 struct Names<'d> {
     symbols: Symbols<'d>,
-    /// Of functions that are chosen when the program is loaded, by the address of what chooses.
+    /// Functions chosen at load time, by the address of their resolver.
     chosen: HashMap<u64, u32>,
 }
 
@@ -83,7 +83,7 @@ impl<'d> Names<'d> {
             };
             purse.take(".dynsym", SLOT)?;
             let is_plain = |number: u32| names.get(number).is_some_and(|name| !name.starts_with(b"_"));
-            // Of several names the one that programs use.
+            // Of several names, the one that programs use.
             match names.chosen.get(&symbol.value) {
                 Some(_) if !is_plain(number) => {}
                 _ => _ = names.chosen.insert(symbol.value, number),
@@ -97,8 +97,8 @@ impl<'d> Names<'d> {
         Some(self.symbols.raw(number).name()).filter(|name| !name.is_empty())
     }
 
-    /// The name of a stub. What is chosen among functions without a name is told by where that happens, as objdump
-    /// does.
+    /// Returns the name of a stub. An unnamed function chosen at load time is named after its resolver's address, like
+    /// in objdump.
     fn stub(&self, target: Target, purse: &mut UnpackBudget) -> Result<Option<Vec<u8>>, UnpackError> {
         let name = match target {
             Target::Symbol(number) => self.get(number),
@@ -116,7 +116,7 @@ fn named(name: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> 
     Ok([name, b"@plt"].concat())
 }
 
-/// The function of each slot of the global offset table, by `.rela.plt` and `.rela.dyn`.
+/// Maps each slot of the global offset table to its function, from `.rela.plt` and `.rela.dyn`.
 fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target>, UnpackError> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {
@@ -128,14 +128,14 @@ fn slots(file: &Elf<'_>, purse: &mut UnpackBudget) -> Result<HashMap<u64, Target
     Ok(slots)
 }
 
-/// A stub is told by the slot that it jumps through: `jmp *slot(%rip)`.
+/// Finds x86-64 stubs. A stub belongs to the slot that it jumps through: `jmp *slot(%rip)`.
 fn x86_64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     let (slots, names) = (slots(file, purse)?, Names::of(file, bytes, purse)?);
     let mut out = Vec::new();
     for (name, size) in [(".plt", 16), (".plt.sec", 16), (".plt.got", 0)] {
         let Some(section) = file.section_by_name(name) else { continue };
         let Ok(code) = section.data() else { continue };
-        // Stubs of .plt.got are of 8 bytes, or of 16 where they begin with endbr64.
+        // Stubs of .plt.got have 8 bytes, or 16 if they begin with endbr64.
         let size = if size == 0 { if code.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 16 } else { 8 } } else { size };
         for (i, stub) in code.chunks_exact(size).enumerate() {
             let at = section.address().wrapping_add((i * size) as u64);
@@ -149,7 +149,7 @@ fn x86_64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<
     Ok(out)
 }
 
-/// A header of 32 bytes, then a stub of 16 for each relocation of `.rela.plt`, in their order.
+/// Finds AArch64 stubs: a header of 32 bytes, then a stub of 16 bytes per relocation of `.rela.plt`, in order.
 fn aarch64(file: &Elf<'_>, bytes: &[u8], purse: &mut UnpackBudget) -> Result<Vec<Stub>, UnpackError> {
     const SIZE: u64 = 16;
     let Some(plt) = file.section_by_name(".plt") else { return Ok(Vec::new()) };
@@ -185,7 +185,7 @@ mod tests {
         assert!(!names.is_empty() && names.iter().all(|n| n.ends_with("@plt")), "{names:?}");
     }
 
-    /// A C library calls its own functions that are chosen by the CPU's features through such stubs.
+    /// The C library calls its own CPU-specific functions through such stubs.
     #[test]
     fn stubs_of_what_is_chosen_at_the_start_have_its_name() {
         let bytes = tests::libc();

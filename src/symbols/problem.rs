@@ -1,4 +1,4 @@
-//! Why a DSO has no names or no lines: in words, and of which kind, by which it is told from others.
+//! Why a DSO has no names or lines: a message, and the kind of problem.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -7,63 +7,63 @@ use super::door::Refusal;
 use super::same_file::Replaced;
 use crate::record::kinds::BuildId;
 
-/// The kinds that are told apart.
+/// The kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// Nothing lies at the file's path.
+    /// There is nothing at the file's path.
     Absent,
-    /// What lies there is stored nowhere, or is no file: a folder, a device, a file of /proc.
+    /// Not a stored, regular file: a directory, a device, a file of /proc.
     NoFile,
-    /// A file of another build id lies there; the words say which.
+    /// A file with another build ID is at the path; the message has both.
     OtherBuild,
-    /// Another file has its place or its inode now, or its content was changed.
+    /// Another file is at the path or has the inode, or the content was changed.
     Replaced,
-    /// It has names, but nothing proves that the file is the one that was mapped.
+    /// It has names, but nothing proves that the file is the mapped one.
     Unproven,
-    /// Names were read but for some.
+    /// Some of the names could not be read.
     Partial,
-    /// Any other.
+    /// Any other problem.
     Other,
 }
 
-/// What went wrong with a DSO.
+/// A problem with a DSO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its kind.
+    /// The kind of problem.
     pub kind: ProblemKind,
-    /// The reason, in words.
+    /// The message.
     pub why: String,
-    /// By which the file can be found elsewhere.
+    /// The build ID, to find the file elsewhere.
     pub build_id: Option<BuildId>,
 }
 
 impl Problem {
-    /// A file of a build id where another was mapped.
+    /// Describes a file whose build ID differs from the mapped file's.
     pub(crate) fn other_build(have: Option<BuildId>, want: BuildId) -> Self {
         let have = have.map_or("no build id".to_owned(), |have| format!("build id {have}"));
         let why = format!("the file has {have}, but {want} was mapped");
         Self { kind: ProblemKind::OtherBuild, ..why.into() }
     }
 
-    /// Names that were read but for some.
+    /// Describes names that were read in part.
     pub(crate) fn partial(why: String) -> Self {
         Self { kind: ProblemKind::Partial, ..why.into() }
     }
 
-    /// The same, with the build id of the file that is missing; where one is told already, that is it.
+    /// Adds the build ID of the missing file, unless the message has it already.
     pub(crate) fn of_build(self, id: Option<BuildId>) -> Self {
         let build_id = id.filter(|_| self.kind != ProblemKind::OtherBuild);
         Self { build_id, ..self }
     }
 
-    /// A file that has names, and may be of another build than the one that was mapped.
+    /// Describes a file with names that may be another build of the mapped file.
     pub(crate) fn unproven() -> Self {
         let why =
             "it may be another build: it has no build id, and was changed since or nothing tells when it was mapped";
         Self { kind: ProblemKind::Unproven, ..why.to_owned().into() }
     }
 
-    /// True if there is no such file here, nor a way to it.
+    /// Returns whether the file does not exist here and cannot be obtained.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.kind, ProblemKind::Absent | ProblemKind::NoFile) && self.build_id.is_none()
     }
@@ -113,7 +113,7 @@ mod tests {
         let id = BuildId::new(&[1; 20]);
         let known = absent.of_build(id);
         assert!(!known.is_gone() && known.to_string().ends_with(&format!("; its build id is {}", "01".repeat(20))));
-        // Words say nothing of it.
+        // The kind does not depend on the words in the message.
         let words = "/tmp/No such file or directory was replaced".to_owned();
         assert_eq!(
             [words.clone().into(), io::Error::other(words).into()].map(|why: Problem| why.is_gone()),

@@ -1,5 +1,5 @@
-//! The loaded parts of an ELF file: what its program headers say, and its sections where those can be read. A program
-//! runs by its program headers alone (elf(5)), so stacks are unwound by them where section headers are damaged or gone.
+//! The loaded parts of an ELF file, from its program headers, and its sections if they are readable. A program runs
+//! with its program headers alone (elf(5)), so they suffice for unwinding if section headers are damaged or missing.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::section::{Section, Shape};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Machine {
     X86_64,
-    /// Code of x86-64 with pointers of four bytes.
+    /// x86-64 code with four-byte pointers.
     X32,
     I386,
     Aarch64,
@@ -33,26 +33,26 @@ pub(crate) struct Segment {
     pub(crate) is_code: bool,
 }
 
-/// An ELF file by its program headers.
+/// An ELF file, read from its program headers.
 #[derive(Debug)]
 pub(crate) struct Program<'d> {
     bytes: &'d [u8],
     pub(crate) machine: Machine,
     pub(crate) shape: Shape,
-    /// The address as linked of the first instruction; 0 of a file that is none.
+    /// The linked address of the entry point; 0 if the file is not a program.
     pub(crate) entry: u64,
     pub(crate) segments: Vec<Segment>,
-    /// The file with its sections, where they can be read.
+    /// The file with its sections, if they are readable.
     pub(crate) elf: Option<Elf<'d>>,
-    /// The table to search in, by its program header.
+    /// The search table of the unwind tables, from its program header.
     header: Option<Section>,
 }
 
 impl<'d> Program<'d> {
-    /// Reads the program headers of a file.
+    /// Parses the program headers of a file.
     ///
     /// # Errors
-    /// When it is no ELF file, or they are damaged.
+    /// If it is not an ELF file, or the program headers are damaged.
     pub(crate) fn of(bytes: &'d [u8]) -> Result<Self, ElfError> {
         match FileHeader64::<Endianness>::parse(bytes) {
             Ok(header) => Self::read(header, bytes),
@@ -77,7 +77,7 @@ impl<'d> Program<'d> {
         }
         let headers = match header.program_headers(endian, bytes) {
             Ok(headers) => headers,
-            // More than the header has room for stand where sections do, which cannot be read.
+            // Program header counts that do not fit the header are in the section headers, which are unreadable.
             Err(error) if parts > 0 => return Err(error.into()),
             Err(_) => &[],
         };
@@ -106,12 +106,12 @@ impl<'d> Program<'d> {
         })
     }
 
-    /// The places of its parts in memory.
+    /// Returns the addresses of its segments.
     pub(crate) fn places(&self) -> Segments {
         Segments::new(self.segments.iter().map(|part| (part.address, part.memory, part.offset)))
     }
 
-    /// One of its sections; those for unwinding are found by the program headers, too.
+    /// Returns a section by name; those for unwinding are also found through the program headers.
     pub(crate) fn section(&self, name: &str) -> Option<Section> {
         let named = self.elf.as_ref().and_then(|elf| Section::of(elf, name));
         named.or_else(|| match name {
@@ -121,7 +121,8 @@ impl<'d> Program<'d> {
         })
     }
 
-    /// The table for unwinding to which the one to search in points. It ends by itself, before its segment does.
+    /// Returns the unwind table that the search table points to. Its own terminator ends it before the end of its
+    /// segment.
     fn frames(&self) -> Option<Section> {
         let header = self.header.as_ref()?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(header.address());
@@ -135,7 +136,7 @@ impl<'d> Program<'d> {
         Section::at(part.offset.checked_add(into)?, part.size - into, at)
     }
 
-    /// The bases of addresses in its tables.
+    /// Returns the base addresses of pointers in its tables.
     pub(crate) fn bases(&self) -> BaseAddresses {
         let mut bases = BaseAddresses::default();
         for (name, set) in [
@@ -149,7 +150,7 @@ impl<'d> Program<'d> {
         bases
     }
 
-    /// Its code, by parts: address as linked and contents.
+    /// Returns the parts with code: linked address and content.
     pub(crate) fn code(&self) -> Vec<(u64, &'d [u8])> {
         let sections = self.elf.iter().flat_map(|elf| elf.sections()).filter(|section| {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else { return false };
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use crate::symbols::find_file::tests::{SPIN, map};
 
-    /// The offset of the section headers, their number and the place of their names, as damage leaves them.
+    /// Damages offset and number of the section headers, and the position of their names.
     pub(crate) fn without_sections(bytes: &[u8], offset: u64) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         bytes[0x28..0x30].copy_from_slice(&offset.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The resolver of (DSO, address) to a function, which loads each file's tables once.
+//! Resolves (DSO, address) to a function; loads each file's tables once.
 
 use std::path::Path;
 
@@ -27,11 +27,11 @@ use crate::record::kinds::BuildId;
 use crate::session::hosts::HostId;
 use crate::session::{Dso, DsoId, DsoKind};
 
-/// The owner of tables that came with a stream: nobody of this machine.
+/// The owner of tables that came with a stream: not a user of this machine.
 const GIVEN: u32 = u32::MAX;
 
-/// The identity of a file: what makes two DSOs the same one, whatever their names are. A build id says so among the
-/// files of one user: another could have given his the same.
+/// The identity of a file: DSOs with the same key are the same file, whatever their names. A build ID identifies files
+/// of one user only, because another user could give his file the same build ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Id(BuildId, u32),
@@ -46,29 +46,29 @@ enum Holder {
     Moved(DsoId),
 }
 
-/// The chain of name sources. Not shared: one thread owns it.
+/// The chain of name sources, owned by one thread.
 #[derive(Debug)]
 pub struct Resolver {
     options: SymbolOptions,
     /// The kernel of each host.
     kernels: FxHashMap<HostId, LoadedFiles>,
-    /// What each DSO's file was found to be; `None` for one without names.
+    /// The file of each DSO; `None` if it does not have names.
     keys: FxHashMap<DsoId, Option<Key>>,
     files: FxHashMap<Key, LoadedFiles>,
     jits: Jits,
-    /// Text of programs that was moved to memory without a file, by the DSO of that memory.
+    /// Program text moved to anonymous memory, by the DSO of that memory.
     moved: FxHashMap<DsoId, MovedText>,
-    /// Who holds how much of the budget.
+    /// Which holder uses how much of the budget.
     shares: Shares<Holder>,
     problems: Vec<(DsoId, Problem)>,
     sources: Vec<(DsoId, String)>,
-    /// Files without names of their own, which a debug file would have.
+    /// Files without names of their own; a debug file would have them.
     stripped: Vec<(DsoId, BuildId)>,
     identified: Vec<(DsoId, BuildId)>,
 }
 
 impl Resolver {
-    /// No tables yet: each is read when a frame of its DSO is asked for.
+    /// Creates a resolver without tables: each is read when a frame of its DSO is resolved.
     pub fn new(options: SymbolOptions) -> Self {
         Self {
             shares: Shares::new(options.budget, MAX_FILES),
@@ -85,17 +85,17 @@ impl Resolver {
         }
     }
 
-    /// True if names are those of a recording under the kernel that runs here.
+    /// Returns whether a recording is of the kernel that runs here.
     pub(crate) fn has_own_kernel(&self) -> bool {
         self.options.same_kernel
     }
 
-    /// Bytes of memory that names hold.
+    /// Returns the bytes of memory that names hold.
     pub(crate) fn memory(&self) -> usize {
         self.shares.total() + self.kernels.values().map(LoadedFiles::memory).sum::<usize>()
     }
 
-    /// Has names made readable in another way from now on.
+    /// Sets the form of names from now on.
     pub(crate) fn set_form(&mut self, form: NameForm) {
         if self.options.form != form {
             self.options.form = form;
@@ -107,7 +107,7 @@ impl Resolver {
         }
     }
 
-    /// Looks for the names of a DSO anew: more is known of it.
+    /// Makes the next lookup search a DSO's names again, because more is known about it.
     pub(crate) fn forget(&mut self, dso: &Dso) {
         if dso.kind.is_kernel() {
             self.kernels.remove(&dso.host);
@@ -119,18 +119,18 @@ impl Resolver {
         self.problems.retain(|(of, _)| *of != dso.id);
     }
 
-    /// The function at an address of a DSO (as [`crate::session::maps::Map::to_dso`] gives it).
+    /// Returns the function at an address of a DSO (converted by [`crate::session::maps::Map::to_dso`]).
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let form = self.options.form;
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module => {
                 let kernel = self.kernel(dso);
-                // Modules are not moved together with the kernel's own text.
+                // KASLR does not move modules together with the kernel's own text.
                 let moved = if dso.kind == DsoKind::Kernel { kernel.moved } else { 0 };
                 let found = kernel.find(addr.wrapping_sub(moved), form).ok().flatten()?;
                 Some(Symbolized { start: found.start.wrapping_add(moved), end: found.end.wrapping_add(moved), ..found })
             }
-            // The record that told of it has its name; the symbol has its bounds.
+            // The event that reported the program has its name; the symbol has its bounds.
             DsoKind::Bpf => {
                 let known = self.kernel(dso).find(addr, form).ok().flatten().filter(|found| found.name == dso.path);
                 Some(known.unwrap_or_else(|| Symbolized::whole(dso)))
@@ -142,7 +142,7 @@ impl Resolver {
         }
     }
 
-    /// True if an address of a DSO is named without reading its file first.
+    /// Returns whether a lookup in a DSO does not have to read its file first.
     pub(crate) fn has_read(&self, dso: &Dso) -> bool {
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => self.kernels.contains_key(&dso.host),
@@ -151,22 +151,22 @@ impl Resolver {
         }
     }
 
-    /// Takes what went wrong since the last call: DSOs without names, and why.
+    /// Takes the problems since the last call: DSOs without names, and why.
     pub fn take_problems(&mut self) -> Vec<(DsoId, Problem)> {
         std::mem::take(&mut self.problems)
     }
 
-    /// Takes where the names of DSOs came from that were met since the last call.
+    /// Takes the sources of names of the DSOs read since the last call.
     pub(crate) fn take_sources(&mut self) -> Vec<(DsoId, String)> {
         std::mem::take(&mut self.sources)
     }
 
-    /// Takes the files that were met since the last call and have been stripped of their names.
+    /// Takes the stripped files read since the last call.
     pub(crate) fn take_stripped(&mut self) -> Vec<(DsoId, BuildId)> {
         std::mem::take(&mut self.stripped)
     }
 
-    /// Takes the build ids of files that were met since the last call and whose DSOs had none.
+    /// Takes the build IDs of files read since the last call, for DSOs without one.
     pub(crate) fn take_identified(&mut self) -> Vec<(DsoId, BuildId)> {
         std::mem::take(&mut self.identified)
     }
@@ -179,22 +179,22 @@ impl Resolver {
         self.kernels.entry(dso.host).or_insert_with(|| LoadedFiles::new(Vec::new()))
     }
 
-    /// True if more is there of a process's JIT that was not read yet: its functions may be named later.
+    /// Returns whether a process's JIT has unread data, so that its functions may get names later.
     pub fn is_behind(&self, dso: &Dso) -> bool {
         dso.kind == DsoKind::Anon && self.jits.is_behind(dso.id)
     }
 
-    /// True if [`Self::read_on`] has something to do.
+    /// Returns whether [`Self::read_on`] has work to do.
     pub fn are_behind(&self) -> bool {
         self.jits.are_behind()
     }
 
-    /// True if [`Self::read_on`] may have something to do soon: code at used addresses of processes that run.
+    /// Returns whether [`Self::read_on`] may get work soon: running processes that report code at reused addresses.
     pub(crate) fn follows_code(&self) -> bool {
         self.jits.follow_code()
     }
 
-    /// Takes what changed at used addresses of processes that run, since the last call.
+    /// Takes the changes at reused addresses of running processes since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<(DsoId, CodeChange)> {
         self.jits.take_changes()
     }
@@ -219,7 +219,7 @@ impl Resolver {
         Some(Symbolized { start, end, name: demangle(name, self.options.form).into(), is_symbol: true })
     }
 
-    /// The function of a program's file, where its text was moved to memory without one.
+    /// Returns the function of a program whose text was moved to anonymous memory.
     fn moved(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let (form, mut purse) = (self.options.form, self.purse());
         let moved = self.moved.entry(dso.id).or_default();
@@ -241,7 +241,7 @@ impl Resolver {
         found
     }
 
-    /// Takes note of what a visit to a JIT's files brought.
+    /// Handles the result of a visit to a JIT's files.
     fn visited(&mut self, visit: JitVisit) {
         self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
         self.problems.extend(visit.result.err().map(|why| (visit.dso, why.into())));
@@ -249,7 +249,7 @@ impl Resolver {
         self.make_room();
     }
 
-    /// Has what several places need of readers read at once, those of each DSO beside each other.
+    /// Looks up several addresses in one batch per DSO.
     pub(crate) fn prepare<'a>(&mut self, places: impl Iterator<Item = (&'a Dso, u64)>) {
         let places: Vec<(&Dso, u64)> = places.filter(|(dso, _)| dso.kind == DsoKind::File).collect();
         let form = self.options.form;
@@ -263,7 +263,7 @@ impl Resolver {
         self.ask(dso, |loaded| loaded.find(addr, form))
     }
 
-    /// Asks a file. One whose reader fails has no names from then on.
+    /// Looks up an address in a file. A file whose parser fails does not have names from then on.
     fn ask(
         &mut self,
         dso: &Dso,
@@ -304,7 +304,7 @@ impl Resolver {
             }
             Err(why) => {
                 let why = why.of_build(dso.build_id.filter(|_| dso.kind == DsoKind::File));
-                // Of memory nobody expects a file, nor can anything be done.
+                // Memory does not have a file, so its absence is not a problem.
                 self.problems.extend((!dso.is_memory()).then_some((dso.id, why)));
                 self.keys.insert(dso.id, None);
                 return None;
@@ -319,7 +319,7 @@ impl Resolver {
         Some((key, self.files.get_mut(&key)?))
     }
 
-    /// Drops what has to give way.
+    /// Evicts names above the budget.
     fn make_room(&mut self) {
         for holder in self.shares.excess() {
             match holder {
@@ -330,7 +330,7 @@ impl Resolver {
         }
     }
 
-    /// The memory that one file may take.
+    /// Returns the budget of one file.
     fn purse(&self) -> UnpackBudget {
         UnpackBudget::new(self.shares.most())
     }
@@ -395,16 +395,16 @@ impl Resolver {
     }
 }
 
-/// A file as it was found.
+/// A file that was read.
 struct FileRead {
     build_id: Option<BuildId>,
-    /// Who could have written it.
+    /// A user who could have written it.
     user: u32,
-    /// Whether these are all names that it has.
+    /// Whether these are all of its names.
     whole: bool,
-    /// What is missing nevertheless.
+    /// What is missing from the names.
     problems: Vec<Problem>,
-    /// Its functions and where they were found, or why it has none.
+    /// Its functions and where they come from, or why there are none.
     names: Result<(LoadedFiles, String), String>,
 }
 
@@ -412,7 +412,7 @@ impl FileRead {
     fn of(dso: &Dso, options: &SymbolOptions, purse: &mut UnpackBudget) -> Result<Self, Problem> {
         let image = Image::open(dso, options)?;
         let functions = image.functions(purse);
-        // Of a large file all symbols were looked at; of the names few will be.
+        // All symbols of a large file were read, but few of its names will be.
         image.rest();
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
         let mut problems = Vec::new();
@@ -441,7 +441,7 @@ impl FileRead {
     }
 }
 
-/// A kernel's table with the distance between where its text was then and in the table.
+/// Returns a kernel's table, moved by the distance between the text's address in the recording and in the table.
 fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> LoadedFiles {
     let moved = match (dso.text, text) {
         (Some(then), Some(here)) => then.wrapping_sub(here),
@@ -480,7 +480,7 @@ mod tests {
         assert!((0..0x2000).any(|a| resolver.resolve(&vdso, a).is_some_and(|f| f.name.contains("clock_gettime"))));
     }
 
-    /// Where only memory was, nothing is missing.
+    /// Memory without a file is not a problem.
     #[test]
     fn memory_with_a_name_has_no_file() {
         for (name, said) in [("/memfd:pool (deleted)", 0), ("/[aio] (deleted)", 0), ("/none", 1)] {
@@ -491,7 +491,7 @@ mod tests {
         }
     }
 
-    /// A jitdump file that grows: what it tells later is the name of samples from then on.
+    /// Code that a growing jitdump file reports later names the samples from then on.
     #[test]
     fn code_at_a_used_address_is_told_while_its_process_runs() {
         use std::io::Write;

@@ -1,5 +1,5 @@
-//! Whether a file is the one that was mapped: what device, inode, generation, size and times prove, and what they
-//! disprove. A name from another file is worse than none.
+//! Decides whether a file is the one that was mapped, from device, inode, generation, size and times. A name from a
+//! wrong file is worse than no name.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -10,21 +10,21 @@ use crate::kernel::inode_generation;
 use crate::record::kinds::FileId;
 use crate::session::Dso;
 
-/// The times of a recording by the wall clock, in nanoseconds since 1970.
+/// The times of a recording in wall-clock time, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTimes {
-    /// How far the wall clock was ahead of the recording's clock.
+    /// The offset from the recording's clock to the wall clock.
     pub(crate) lead: Option<i64>,
-    /// The wall clock at a time of the recording; of what was mapped before it nothing else is known.
+    /// The wall-clock time of some point in the recording; an upper bound for earlier mappings.
     pub(crate) begun: Option<u64>,
     /// The last change of the recording's file: its records are older.
     pub(crate) until: Option<u64>,
-    /// Its times are those of CLOCK_MONOTONIC.
+    /// Whether its times are those of CLOCK_MONOTONIC.
     pub(crate) monotonic: bool,
 }
 
 impl RecordedTimes {
-    /// A time of the recording's clock by the wall clock, or a later one; 0 stands for what was before the recording.
+    /// Converts a time of the recording to wall-clock time, or a later one; 0 stands for before the recording.
     pub(crate) fn wall(&self, at: u64) -> Option<u64> {
         let told = if at == 0 { self.begun } else { self.lead.and_then(|lead| at.checked_add_signed(lead)) };
         [told, self.until].into_iter().flatten().min()
@@ -32,7 +32,7 @@ impl RecordedTimes {
 }
 
 impl RecordedTimes {
-    /// A time of the recording by the wall clock, where that is known exactly; 0 stands for no time.
+    /// Converts a time of the recording to wall-clock time, if known exactly; 0 stands for no time.
     pub(crate) fn exact(&self, at: u64) -> Option<u64> {
         self.lead.filter(|_| at != 0).and_then(|lead| at.checked_add_signed(lead))
     }
@@ -41,11 +41,11 @@ impl RecordedTimes {
 /// The verdict on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Likeness {
-    /// The file is the one that was mapped, as it was then.
+    /// The file is the one that was mapped, unchanged.
     Same,
-    /// Nothing proves that, and nothing disproves it.
+    /// Neither proven nor disproven.
     Unproven,
-    /// The file is another one, or has other content; why.
+    /// The file is another one, or its content changed; with the reason.
     Other(&'static str),
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Likeness {
 #[error("the file that was mapped was replaced ({0})")]
 pub(crate) struct Replaced(pub(crate) &'static str);
 
-/// Compares a file with the one that was mapped as a DSO; `mapped` is the wall clock's time of the first mapping, or a
+/// Compares a file with the one that was mapped as a DSO. `mapped` is the wall-clock time of the first mapping, or a
 /// later one.
 pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
     let Ok(meta) = file.metadata() else { return Likeness::Other("it cannot be looked at") };
@@ -81,24 +81,24 @@ pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
     if born(file).is_some_and(|born| born > mapped) {
         return Likeness::Other("it was made later");
     }
-    // Whatever is done to a file, its change time shows it, and nobody can set that.
+    // Every change updates the change time, which users cannot set.
     if ns(meta.ctime(), meta.ctime_nsec()) <= mapped { Likeness::Same } else { Likeness::Unproven }
 }
 
-/// True if device and inode are those that a mapping had.
+/// Returns whether a file has the device and inode of a mapping.
 pub(crate) fn has_inode(file: &File, id: &FileId) -> bool {
     let FileId::Inode { major, minor, inode, .. } = *id else { return true };
     let Ok(meta) = file.metadata() else { return false };
     meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
 }
 
-/// Some file systems (btrfs, overlay) show another device in maps than in stat: it must agree only where both
-/// are plain.
+/// Compares device numbers. Some file systems (btrfs, overlay) report other devices in maps than in stat, so they must
+/// agree only if neither is anonymous.
 pub(crate) fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
     stat == mapped || stat.0 == 0 || mapped.0 == 0
 }
 
-/// When a file was made; `None` where the file system does not say.
+/// Returns when a file was created; `None` if the file system does not report it.
 fn born(file: &File) -> Option<u64> {
     let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
     let is_known = told.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -109,7 +109,7 @@ fn ns(seconds: i64, rest: i64) -> u64 {
     u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(rest.max(0) as u64)
 }
 
-/// The last change of a file's content by the wall clock.
+/// Returns when a file's content was last changed, in wall-clock time.
 pub(crate) fn written(file: &File) -> Option<u64> {
     file.metadata().ok().map(|meta| ns(meta.mtime(), meta.mtime_nsec()))
 }
@@ -125,7 +125,7 @@ mod tests {
         file.set_times(std::fs::FileTimes::new().set_modified(time)).expect("set");
     }
 
-    /// A file that holds a page, and the DSO of a recording that had it mapped.
+    /// A file of one page, and the DSO of a recording that mapped it.
     fn mapped(generation: u64) -> (tempfile::NamedTempFile, Dso) {
         let mut file = tempfile::NamedTempFile::new().expect("file");
         file.write_all(&[1; 4096]).expect("written");
@@ -143,7 +143,7 @@ mod tests {
         let compare = |at| compare(file.as_file(), &dso, at);
         assert_eq!((compare(Some(changed)), compare(None)), (Likeness::Same, Likeness::Unproven));
         assert_eq!(compare(Some(changed - 1)), Likeness::Other("it was written later"));
-        // Written in place, and the time of that set back: nothing is proven any more.
+        // Written in place, with the modification time reset: no longer proven.
         set_written(file.as_file(), 1_000_000_000);
         assert_eq!(compare(Some(u64::MAX)), Likeness::Same);
         let earlier = compare(Some(2_000_000_000));

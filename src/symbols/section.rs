@@ -1,4 +1,4 @@
-//! A section of a file, and the form of its numbers.
+//! A section of a file, and the format of its numbers.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::elf;
 
 pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// A section's place in the file, and its address as linked.
+/// A section's range in the file, and its linked address.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     range: Range<usize>,
@@ -17,25 +17,25 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// So many bytes at an offset in the file; `None` of none.
+    /// A range of a file; `None` if empty.
     pub(crate) fn at(offset: u64, size: u64, address: u64) -> Option<Self> {
         let range = usize::try_from(offset).ok()?..usize::try_from(offset.checked_add(size)?).ok()?;
         Some(Self { range, address }).filter(|section| !section.range.is_empty())
     }
 
-    /// Its address as linked.
+    /// Returns the section's linked address.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// Its place in the file.
+    /// Returns the section's range in the file.
     pub(crate) fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
     pub(crate) fn of(file: &elf::Elf<'_>, name: &str) -> Option<Self> {
         let section = file.section_by_name(name)?;
-        // What is packed is no part of the running program.
+        // Compressed sections are not part of the running program.
         let (from, size) = section
             .compressed_file_range()
             .ok()
@@ -52,7 +52,7 @@ impl Section {
         EndianSlice::new(self.bytes(file), shape.endian)
     }
 
-    /// As `.eh_frame`.
+    /// Parses the section as `.eh_frame`.
     pub(crate) fn eh_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::EhFrame<Slice<'a>> {
         let mut frames = gimli::EhFrame::from(self.slice(file, shape));
         frames.set_address_size(shape.size);
@@ -60,7 +60,7 @@ impl Section {
         frames
     }
 
-    /// As `.debug_frame`.
+    /// Parses the section as `.debug_frame`.
     pub(crate) fn debug_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::DebugFrame<Slice<'a>> {
         let mut frames = gimli::DebugFrame::from(self.slice(file, shape));
         frames.set_address_size(shape.size);
@@ -69,13 +69,13 @@ impl Section {
     }
 }
 
-/// The form of a file's numbers.
+/// The format of a file's numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(super) endian: RunTimeEndian,
     /// Bytes of an address.
     pub(super) size: u8,
-    /// Whose instructions its tables may have.
+    /// The vendor whose CFI instructions the tables may have.
     pub(super) vendor: Vendor,
 }
 

@@ -1,19 +1,19 @@
-//! The shares of what names may take, by the user whose files they came from; and what gives way.
+//! Divides the memory budget of names among the users who own the files, and chooses what to evict.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// The bytes that one thing holds.
+/// The memory that one item holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     user: u32,
     bytes: usize,
-    /// When it was last asked, in questions.
+    /// The count of lookups at its last use.
     used: u64,
 }
 
-/// The ledger of one budget. No user's things give way to those of a user who holds more.
+/// The ledger of one budget. A user's items are never evicted for a user who holds more.
 #[derive(Debug)]
 pub(crate) struct Shares<K> {
     whole: usize,
@@ -24,12 +24,12 @@ pub(crate) struct Shares<K> {
 }
 
 impl<K: Copy + Eq + Hash> Shares<K> {
-    /// Of so many bytes, in so many things.
+    /// Creates a ledger with a limit of bytes and of items.
     pub(crate) fn new(whole: usize, count: usize) -> Self {
         Self { whole, count, held: FxHashMap::default(), total: 0, asked: 0 }
     }
 
-    /// The most that one thing may take: there is room for somebody else's beside it.
+    /// Returns the limit of one item, which leaves room for another user's.
     pub(crate) fn most(&self) -> usize {
         self.whole / 2
     }
@@ -38,7 +38,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         self.total
     }
 
-    /// Notes that a thing is asked for.
+    /// Records a use of an item.
     pub(crate) fn ask(&mut self, key: K) {
         self.asked += 1;
         if let Some(held) = self.held.get_mut(&key) {
@@ -46,7 +46,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         }
     }
 
-    /// Notes what a thing holds now, and whose it is.
+    /// Records how much an item holds, and who owns it.
     pub(crate) fn hold(&mut self, key: K, user: u32, bytes: usize) {
         self.asked += 1;
         let held = self.held.entry(key).or_insert(Held { user, bytes: 0, used: self.asked });
@@ -54,7 +54,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         (held.user, held.bytes) = (user, bytes);
     }
 
-    /// Notes what a thing that is there holds by now.
+    /// Updates how much an existing item holds.
     pub(crate) fn update(&mut self, key: K, bytes: usize) {
         if let Some(held) = self.held.get_mut(&key) {
             self.total = self.total - held.bytes + bytes;
@@ -62,12 +62,12 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         }
     }
 
-    /// Notes that a thing is gone.
+    /// Removes an item.
     pub(crate) fn give_back(&mut self, key: K) {
         self.total -= self.held.remove(&key).map_or(0, |held| held.bytes);
     }
 
-    /// Takes what has to go from the ledger: of the user who holds most, what was not asked for the longest time.
+    /// Removes items above the budget and returns them: of the user who holds most, the least recently used.
     pub(crate) fn excess(&mut self) -> Vec<K> {
         let mut gone = Vec::new();
         while self.total > self.whole || self.held.len() > self.count {
@@ -100,7 +100,7 @@ mod tests {
             shares.hold(name, 1000, bytes);
         }
         assert_eq!((shares.excess(), shares.total()), (Vec::new(), 90));
-        // What was asked for last stays, and what another user asked for longest ago, too.
+        // The most recently used item stays, and so does another user's least recently used one.
         shares.ask("a");
         shares.hold("c", 1000, 30);
         assert_eq!((shares.excess(), shares.total()), (vec!["b"], 100));

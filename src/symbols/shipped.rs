@@ -1,5 +1,5 @@
-//! Tables of functions that come with a stream from another machine, whose files are not here: one record kind of
-//! our own, that holds a table in pieces.
+//! Function tables that come with a stream from another machine, whose files are not available here. A record type of
+//! our own holds a table in pieces.
 
 use std::collections::HashMap;
 
@@ -11,22 +11,22 @@ use crate::record::kinds::{encode, types};
 
 /// Bytes of a piece's payload; a record's size has 16 bits.
 const PIECE: usize = 48 << 10;
-/// A table that unpacks to more is not taken.
+/// The limit of a table's decompressed size.
 const MAX_TABLE: usize = 64 << 20;
-/// All tables of a stream, packed, and what each of them takes beside that and its path.
+/// The limit of all compressed tables of a stream, and the overhead of each besides its data and path.
 const MAX_ALL: usize = 128 << 20;
 const ENTRY: usize = 256;
-/// Under this name the kernel's functions come.
+/// The path that stands for the kernel.
 pub const KERNEL: &str = "[kernel]";
 
-/// A file's functions before they are made a table: packed entries of start, end and name.
+/// A file's functions as bytes: entries of start, size, name length and name.
 #[derive(Debug, Default)]
 pub struct PackedFunctions {
     plain: Vec<u8>,
 }
 
 impl PackedFunctions {
-    /// Takes a table's functions in.
+    /// Adds a table's functions.
     pub fn add(&mut self, table: &SymbolTable) {
         for symbol in table.iter() {
             let name = &symbol.name[..symbol.name.len().min(usize::from(u16::MAX))];
@@ -37,7 +37,7 @@ impl PackedFunctions {
         }
     }
 
-    /// Writes it as records. `text` is where the kernel's text begins, 0 for other files.
+    /// Writes the functions as records. `text` is the address of the kernel's text, 0 for other files.
     pub fn encode(&self, path: &str, text: u64, out: &mut Vec<u8>) -> std::io::Result<()> {
         if self.plain.len() > MAX_TABLE {
             return Ok(());
@@ -59,7 +59,7 @@ impl PackedFunctions {
     }
 }
 
-/// A table as it came.
+/// A received table.
 #[derive(Debug)]
 struct Came {
     text: u64,
@@ -68,20 +68,20 @@ struct Came {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Pieces of a table that is not whole yet.
+    /// Pieces of an incomplete table.
     pieces: Vec<u8>,
     tables: HashMap<String, Came>,
     bytes: usize,
 }
 
-/// The tables of a stream, filled while it is read and asked by those who name addresses.
+/// The tables of a stream: filled while it is read, and used to name addresses.
 #[derive(Debug, Default)]
 pub struct ShippedTables {
     state: Mutex<State>,
 }
 
 impl ShippedTables {
-    /// Takes the body of a record in; what makes no sense is left out.
+    /// Adds the body of a record; invalid ones are ignored.
     pub fn record(&self, body: &[u8]) {
         let mut state = self.state.lock();
         let Some((more, len)) = body.first_chunk::<8>().map(|head| {
@@ -108,11 +108,11 @@ impl ShippedTables {
         }
     }
 
-    /// A file's functions, by its path on the machine that sent them, and where the kernel's text began there.
+    /// Returns a file's functions by its path on the sending machine, and where the kernel's text began there.
     pub fn table(&self, path: &str, purse: &mut UnpackBudget) -> Option<(SymbolTable, Option<u64>)> {
         let state = self.state.lock();
         let came = state.tables.get(path)?;
-        // The table and what it is made from are there together.
+        // The table and its source are in memory at the same time.
         let plain = unpack::zstd("a table of the stream", &came.packed, purse).ok()?;
         let functions = plain.len() as u64 / 18;
         purse.take("a table of the stream", plain.len() as u64 + functions * SymbolTable::ENTRY as u64).ok()?;
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn tables_come_through_whole() {
-        // Names that do not pack, so that there are several pieces.
+        // Incompressible names, so that there are several pieces.
         let names: Vec<(u64, u64, String)> =
             (0..9000u64).map(|i| (i * 64, 40, format!("f{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))).collect();
         let names: Vec<(u64, u64, &str)> = names.iter().map(|(a, s, n)| (*a, *s, n.as_str())).collect();
@@ -184,11 +184,11 @@ mod tests {
         assert!(found.find(64 * 77 + 41).is_none());
         assert_eq!(given.table(KERNEL, &mut UnpackBudget::new(1 << 20)).expect("there").1, Some(0xffff_ffff_8100_0000));
         assert!(given.table("/usr/bin/y", &mut UnpackBudget::new(1 << 20)).is_none());
-        // What there is no room for stays packed.
+        // A table that does not fit the budget stays compressed.
         assert!(given.table("/usr/bin/x", &mut UnpackBudget::new(1 << 18)).is_none());
     }
 
-    /// A table as bytes of its own, in records.
+    /// Sends a compressed table in records.
     fn sent(given: &ShippedTables, path: &str, packed: &[u8]) {
         let head = [&0u64.to_le_bytes()[..], &(path.len() as u32).to_le_bytes(), path.as_bytes(), packed].concat();
         let pieces = head.chunks(PIECE).count();
@@ -228,14 +228,14 @@ mod tests {
         let given = ShippedTables::default();
         given.state.lock().bytes = MAX_ALL - 2 * EACH;
         let held = || given.state.lock().bytes;
-        // The same one again takes the place of the one before.
+        // A repeated table replaces the earlier one.
         (0..9).for_each(|_| sent(&given, "/a", &[0; 100]));
         assert_eq!(held(), MAX_ALL - EACH);
         sent(&given, "/b", &[0; 100]);
         sent(&given, "/c", &[0; 100]);
         assert_eq!(held(), MAX_ALL);
         assert_eq!(given.state.lock().tables.len(), 2);
-        // Nor by pieces that never end.
+        // Endless pieces are dropped, too.
         given.record(&[&[1, 0, 0, 0, 100, 0, 0, 0][..], &[0; 100]].concat());
         assert!(given.state.lock().pieces.is_empty());
     }

@@ -1,5 +1,5 @@
-//! The tables by which stacks of live processes are walked in the kernel: made of the files that a process has mapped
-//! when one of its samples wants them, on a thread of their own, and kept as processes change and go.
+//! Unwind tables with which the kernel walks stacks of live processes. They are built from the files that a sampled
+//! process has mapped, on a background thread, and updated as processes change and exit.
 
 mod allowance;
 mod files;
@@ -25,41 +25,41 @@ use jit::{JitCode, JitSpans};
 use made::{Done, Id};
 use news::{News, NewsSender};
 
-/// The time until what a process has mapped is read again; twice as long each time that nothing is new.
+/// The delay until a process's mappings are read again; it doubles each time that nothing changed.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
-/// The same of a process whose JIT makes code, which no record tells.
+/// The same for a process whose JIT creates code, which is not reported by events.
 const JIT_PAUSE: Duration = Duration::from_millis(500);
-/// The interval at which figures are told anew, where it has changed.
+/// The interval at which changed figures are published.
 const TOLD: Duration = Duration::from_millis(500);
-/// The interval of checking that processes are still there, whose end the rings may have lost.
+/// The interval of checking for exited processes, because their exit events may have been lost.
 const SWEEP: Duration = Duration::from_secs(60);
-/// The time between two looks at who asks, and seconds until the end of this thread's work is noticed where nobody does.
+/// The interval of checking for requests, and the seconds within which the thread notices that the session has ended.
 const ASKS: Duration = Duration::from_millis(1);
 const ASKS_LIVE: i64 = 5;
-/// From here on addresses are the kernel's.
+/// Addresses from here on are the kernel's.
 const KERNEL: u64 = 1 << 63;
 
-/// The thread that follows processes and has their tables made.
+/// The thread that follows processes and builds their tables.
 #[derive(Debug)]
 pub(crate) struct Following {
-    /// It does so until nobody can send any more.
+    /// It runs until all senders are dropped.
     pub(crate) news: NewsSender,
     pub(crate) tables: Arc<ArcSwap<Tables>>,
 }
 
-/// The figures of all tables.
+/// Figures of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
-    /// Those of most processes first.
+    /// Sorted by the number of processes, highest first.
     pub(crate) files: Vec<FileTable>,
     pub(crate) processes: usize,
-    /// Bytes of the kernel's memory that they take, and may.
+    /// Bytes of kernel memory in use, and the limit.
     pub(crate) held: usize,
     pub(crate) limit: usize,
 }
 
-/// User stacks that the kernel walked by tables.
+/// User stacks that the kernel walked with tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkFigures {
     pub(crate) tables: Arc<Tables>,
@@ -67,10 +67,10 @@ pub struct WalkFigures {
     pub(crate) ends: WalkEnds,
 }
 
-/// Follows processes by what is sent to it.
+/// Starts the thread that follows processes.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the thread cannot be started.
 pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
     let (sender, news) = news::channel();
     let tables = Arc::new(ArcSwap::default());
@@ -82,7 +82,7 @@ pub(crate) fn follow(mut walker: Walker) -> io::Result<Following> {
     Ok(Following { news: sender, tables })
 }
 
-/// Hands on who asks for tables as it is walked, as long as somebody takes it.
+/// Forwards requests for tables until the receiver is dropped.
 fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
     let (sender, asked) = bounded(1);
     let work = move || {
@@ -108,11 +108,11 @@ struct Process {
     files: Vec<Id>,
     read: Instant,
     pause: Duration,
-    /// It was read, and is not as its parent's alone.
+    /// Whether its own mappings were read; otherwise they are its parent's.
     is_own: bool,
-    /// It is to be made anew though nothing else is mapped.
+    /// Whether to rebuild it even if its mappings did not change.
     stale: bool,
-    /// What its JIT tells of its code, and where the rows of that are.
+    /// Its JIT's code and the places of its rows.
     jit: Option<JitCode>,
     jit_spans: JitSpans,
 }
@@ -121,10 +121,10 @@ struct Spaces<S> {
     store: S,
     files: Files,
     processes: FxHashMap<i32, Process>,
-    /// Which processes are to be read again, and when.
+    /// When to read which process again.
     due: FxHashMap<i32, Instant>,
     tables: Arc<ArcSwap<Tables>>,
-    /// Since when what is told is no longer so.
+    /// When the published figures became outdated.
     changed: Option<Instant>,
     swept: Instant,
 }
@@ -171,13 +171,13 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    /// Has all processes looked at again, as what they did was not told.
+    /// Schedules all processes for reading, because events were lost.
     fn look_anew(&mut self) {
         let now = Instant::now();
         self.due.extend(self.processes.keys().map(|pid| (*pid, now)));
     }
 
-    /// Takes in a table that was made elsewhere.
+    /// Stores a table that was built on the other thread.
     fn take_made(&mut self, (job, made): Done) {
         self.changed.get_or_insert_with(Instant::now);
         let id = job.id;
@@ -185,7 +185,7 @@ impl<S: Store> Spaces<S> {
         self.place_anew(&FxHashSet::from_iter([id]), Instant::now());
     }
 
-    /// Has the mappings of who has one of these tables placed anew.
+    /// Reschedules processes that use one of these tables.
     fn place_anew(&mut self, ids: &FxHashSet<Id>, now: Instant) {
         for (pid, process) in &mut self.processes {
             if process.files.iter().any(|id| ids.contains(id)) {
@@ -195,7 +195,7 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    /// Does what is due.
+    /// Does all work that is due.
     fn step(&mut self, now: Instant) {
         let ready: Vec<i32> = self.due.extract_if(|_, at| *at <= now).map(|(pid, _)| pid).collect();
         ready.into_iter().for_each(|pid| self.read(pid));
@@ -217,7 +217,7 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    /// Takes a process in that asks as it is walked, by the number that it has here, too.
+    /// Handles a request of a process during a walk, by its PID here.
     fn ask(&mut self, number: u32) {
         self.take(ProcessEvent::Lacks { pid: number as i32, what: lack::PROCESS, number: None });
     }
@@ -225,24 +225,24 @@ impl<S: Store> Spaces<S> {
     fn take(&mut self, news: ProcessEvent) {
         let is_own = |pid| self.processes.get(&pid).is_some_and(|process| process.is_own);
         match news {
-            // Code without a row is that of a JIT that tells more of it, or none is to be had.
+            // Code without a row belongs to a JIT that reports it later; otherwise it never gets a row.
             ProcessEvent::Lacks { pid, what: lack::ROW, .. } => {
                 if self.processes.get(&pid).is_some_and(|process| process.jit.is_some()) {
                     self.want(pid);
                 }
             }
             ProcessEvent::Lacks { pid, number, .. } => {
-                // Without room it is asked for again.
+                // If there is no room, the process is requested again.
                 let _ = number.map(|number| self.store.learn(pid, number));
                 self.want(pid);
             }
             ProcessEvent::Mapped { pid } if self.processes.contains_key(&pid) => {
-                // This is new, whatever was read before.
+                // A new mapping, whatever was read before.
                 self.processes.entry(pid).and_modify(|process| process.pause = PAUSE);
                 self.want(pid);
             }
             ProcessEvent::Mapped { .. } => {}
-            // What was read of a process may be younger than what the rings tell of it.
+            // The mappings may have been read after these events, so they are read again, not inherited or dropped.
             ProcessEvent::Forked { child: pid, .. } | ProcessEvent::Executed { pid } if is_own(pid) => {
                 self.due.insert(pid, Instant::now());
             }
@@ -271,7 +271,7 @@ impl<S: Store> Spaces<S> {
         self.put(child, process);
     }
 
-    /// Has a process's tables be those from now on. Its files are taken already: most are those that it had.
+    /// Replaces a process's tables. Its files are already acquired: most of them are those it had.
     fn put(&mut self, pid: i32, process: Process) {
         self.changed.get_or_insert_with(Instant::now);
         if let Some(before) = self.processes.insert(pid, process) {
@@ -290,7 +290,7 @@ impl<S: Store> Spaces<S> {
         }
     }
 
-    /// Reads what a process has mapped now, and has its stacks walked by the tables of that.
+    /// Reads what a process has mapped now, and builds its tables.
     fn read(&mut self, pid: i32) {
         let maps = procfs::exec_maps(pid);
         if maps.is_empty() {

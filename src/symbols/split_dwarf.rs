@@ -1,5 +1,5 @@
-//! Split DWARF (DWARF 5, section 7.3.2): what describes a program's functions lies in a file for each of its units, or
-//! in one package of them, and the program has little more than their names. Each is read when an address of it is
+//! Split DWARF (DWARF 5, section 7.3.2). The description of a program's functions is in one file per unit, or in one
+//! package file; the program itself has little more than the file names. Each file is read when one of its addresses is
 //! looked up.
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -24,23 +24,23 @@ use super::section::Shape;
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use crate::session::Dso;
 
-/// Files of one program that are open at a time.
+/// The limit of files open per program.
 const MAX_FILES: usize = 2048;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The files that a program's debug information was split into.
+/// The split DWARF files of a program.
 pub(super) struct SplitFiles {
     dso: Dso,
     options: SymbolOptions,
     namers: Namers,
-    /// By the unit's number.
+    /// Units by their DWO ID.
     units: FxHashMap<u64, OnceCell<Option<Unit>>>,
     package: OnceCell<Option<(DwarfPackageSections<Part>, RunTimeEndian)>>,
-    /// Bytes that may still be unpacked, and files that may be opened.
+    /// The remaining budget of decompressed bytes, and of open files.
     left: Cell<usize>,
     open: Cell<usize>,
-    /// The first file that was looked for and is not there, or is of another build.
+    /// The first file that is missing or of another build.
     missing: RefCell<Option<PathBuf>>,
 }
 
@@ -51,7 +51,7 @@ struct Unit {
 }
 
 impl SplitFiles {
-    /// Those of a program by its units; none are looked for yet.
+    /// Lists the split units of a program; does not look for files yet.
     pub(super) fn of(dso: &Dso, options: &SymbolOptions, namers: &Namers, dwarf: &Dwarf<Slice<'_>>) -> Self {
         let mut units = FxHashMap::default();
         let mut headers = dwarf.units();
@@ -71,7 +71,7 @@ impl SplitFiles {
         }
     }
 
-    /// Finishes a look-up, with what it asks for.
+    /// Completes a lookup by loading the units that it requests.
     pub(super) fn complete<'a, L: LookupContinuation<Buf = Slice<'a>>>(
         &'a self,
         mut lookup: LookupResult<L>,
@@ -84,7 +84,7 @@ impl SplitFiles {
         }
     }
 
-    /// Takes the path of a file that was missing.
+    /// Takes the path of a missing file.
     pub(super) fn take_missing(&self) -> Option<PathBuf> {
         self.missing.take()
     }
@@ -119,7 +119,7 @@ impl SplitFiles {
         Some(places)
     }
 
-    /// The package lies next to the program.
+    /// Opens the package file next to the program.
     fn open_package(&self) -> Option<(DwarfPackageSections<Part>, RunTimeEndian)> {
         let places = self.search()?;
         let mut path = places.path().as_os_str().to_owned();
@@ -130,7 +130,7 @@ impl SplitFiles {
         Some((sections, Shape::of(&file).endian))
     }
 
-    /// A unit's file lies where it was compiled, or next to the program. Of another build, it has another number.
+    /// Opens a unit's file, which is where it was compiled, or next to the program. In another build it has another ID.
     fn open_unit(&self, load: &SplitDwarfLoad<Slice<'_>>) -> Option<Unit> {
         let places = self.search()?;
         let text = |text: &Slice<'_>| PathBuf::from(OsStr::from_bytes(text.slice()));
@@ -178,7 +178,7 @@ impl SplitFiles {
         sections
     }
 
-    /// Takes what reading a unit will cost; `None` where it is too much.
+    /// Charges the cost of reading a unit; `None` if it exceeds the budget.
     fn afford(&self, dwarf: &mut Dwarf<Slice<'_>>) -> Option<()> {
         let mut purse = UnpackBudget::new(self.left.get());
         dwarf_cost::charge(dwarf, &mut purse).ok()?;
@@ -187,7 +187,7 @@ impl SplitFiles {
     }
 }
 
-/// A section that cannot be read, or for which there is no room.
+/// A section that cannot be read or does not fit the budget.
 struct SectionError;
 
 impl From<UnpackError> for SectionError {

@@ -1,5 +1,5 @@
-//! A sorted table of functions, built by perf's rules for duplicates and missing sizes, so that
-//! our rows are perf's rows.
+//! A sorted table of functions. It follows perf's rules for duplicates and missing sizes, so that functions are the
+//! same as in perf.
 
 mod names;
 mod starts;
@@ -11,18 +11,18 @@ use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 use names::{Names, cut};
 use starts::Starts;
 
-/// A longer name is cut.
+/// Longer names are cut.
 pub(crate) const MAX_NAME: usize = 16 << 10;
-/// Longer names are as good as each other.
+/// Names are compared up to this length.
 const LONG: usize = 1024;
 
-/// A symbol before it is put into a table.
+/// A symbol before it is added to a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     pub(crate) start: u64,
-    /// 0 when the source does not say.
+    /// 0 if unknown.
     pub(crate) size: u64,
-    /// Up to its first zero byte.
+    /// Ends at the first zero byte.
     pub(crate) name: &'a [u8],
     pub(crate) binding: Binding,
 }
@@ -40,7 +40,7 @@ pub(crate) enum Binding {
     Weak,
 }
 
-/// A function's place and name.
+/// A function's range and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
     pub start: u64,
@@ -48,34 +48,33 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
 }
 
-/// Functions in address order. Compact: eight bytes each where none has a size, else twelve, and their names.
+/// Functions sorted by address. Compact: eight bytes each if no function has a size, else twelve, plus the names.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
     starts: Starts,
-    /// None where none was told. One of 0 ends where the next one begins.
+    /// Empty if all sizes are unknown. A function of size 0 ends where the next one begins.
     sizes: Vec<u32>,
     names_at: Vec<u32>,
     names: Names,
 }
 
-/// The number of entries in which a covering function is searched backwards when the nearest one ends before the
-/// address.
+/// How many entries are searched backwards for an enclosing function if the nearest one ends before the address.
 const NESTING: usize = 16;
 
-/// Builds a table from symbols that mostly come in order of address, without holding them twice.
+/// Builds a table from symbols that are mostly sorted by address, without holding them twice.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     table: SymbolTable,
-    /// Size, binding and name of the last symbol, while another may claim its address.
+    /// Size, binding and name of the last symbol, while another one may have the same address.
     last: Option<(u64, Binding, Vec<u8>)>,
-    /// Of symbols at one address the last is kept, instead of the best.
+    /// Whether the last of the symbols at an address is kept, instead of the best.
     last_wins: bool,
-    /// Symbols that came out of order, and their names.
+    /// Symbols out of order, and their names.
     strays: Vec<Stray>,
     stray_names: Names,
 }
 
-/// A symbol whose name is elsewhere.
+/// A symbol whose name is stored elsewhere.
 #[derive(Clone, Copy, Debug)]
 struct Stray {
     start: u64,
@@ -85,8 +84,8 @@ struct Stray {
 }
 
 impl Builder {
-    /// For kallsyms, whose symbols have no size: perf leaves all but the last at an address empty,
-    /// so that only the last can be found.
+    /// For kallsyms, where symbols do not have sizes: perf leaves all but the last symbol at an address empty, so that
+    /// only the last is found.
     pub(crate) fn last_wins() -> Self {
         Self { last_wins: true, ..Self::default() }
     }
@@ -125,9 +124,9 @@ impl Builder {
         table
     }
 
-    /// Merges what came in order with what did not.
+    /// Merges the sorted symbols with those out of order.
     fn merged(mut self) -> SymbolTable {
-        // Stable, so that of two equally good ones the first that came comes first.
+        // A stable sort: of two equally good symbols, the first one wins.
         self.strays.sort_by_key(|stray| stray.start);
         let strays = std::mem::take(&mut self.strays);
         let mut all = SymbolTable { names: std::mem::take(&mut self.table.names), ..SymbolTable::default() };
@@ -144,7 +143,7 @@ impl Builder {
         all
     }
 
-    /// Adds one of those at an address: one of the table's, and others after it.
+    /// Adds one of the symbols at an address: candidates are one of the table, then others.
     fn choose(&self, all: &mut SymbolTable, in_order: Option<usize>, strays: &[Stray]) {
         let stray =
             |s: &Stray| Raw { start: s.start, size: s.size, name: self.stray_names.get(s.name), binding: s.binding };
@@ -170,25 +169,25 @@ impl Builder {
 }
 
 impl SymbolTable {
-    /// Bytes that a function takes beside its name.
+    /// Bytes that a function takes without its name.
     pub(crate) const ENTRY: usize = 12;
 
-    /// Charges for names that are copied, as [`Self::build`] does.
+    /// Charges for names that [`Self::build`] copies.
     ///
     /// # Errors
-    /// When there is no room for them.
+    /// If the budget is too small.
     pub(crate) fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut UnpackBudget) -> Result<(), UnpackError> {
         raw.iter().try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
     }
 
     pub(crate) fn build(mut raw: Vec<Raw<'_>>) -> Self {
-        // Stable, so that of two equally good ones the first in the file comes first.
+        // A stable sort: of two equally good symbols, the first in the file wins.
         raw.sort_by_key(|s| s.start);
         Self::of_sorted(raw.len(), |i| raw[i], Names::default())
     }
 
-    /// Builds the table without copying the names: all of them lie in `file`, from `base` on and less than
-    /// 4 GiB behind it. `list` has each symbol's address, and by what `raw` knows it.
+    /// Builds the table without copying names: all of them are in `file`, less than 4 GiB after `base`. `list` has each
+    /// symbol's address, and its index for `raw`.
     pub(crate) fn build_in<'a>(
         mut list: Vec<(u64, u32)>,
         raw: impl Fn(u32) -> Raw<'a>,
@@ -199,7 +198,7 @@ impl SymbolTable {
         Self::of_sorted(list.len(), |i| Raw { start: list[i].0, ..raw(list[i].1) }, Names::In(file.clone(), base))
     }
 
-    /// Of so many symbols in order of address, the best at each.
+    /// Builds a table from this many sorted symbols, with the best symbol at each address.
     fn of_sorted<'a>(count: usize, raw: impl Fn(usize) -> Raw<'a>, names: Names) -> Self {
         let mut table = Self { names, ..Self::default() };
         let mut best: Option<Raw<'_>> = None;
@@ -219,7 +218,7 @@ impl SymbolTable {
 
     fn append(&mut self, raw: &Raw<'_>) {
         let place = self.names.place(raw.name);
-        // No function is that long.
+        // Functions are shorter than this limit.
         self.append_at(raw.start, u32::try_from(raw.size).unwrap_or(u32::MAX), place);
     }
 
@@ -248,7 +247,7 @@ impl SymbolTable {
         self.names.shrink();
     }
 
-    /// Bytes of memory that it holds of its own.
+    /// Returns the bytes of memory that this holds itself.
     pub(crate) fn memory(&self) -> usize {
         self.starts.memory() + 4 * (self.sizes.capacity() + self.names_at.capacity()) + self.names.memory()
     }
@@ -269,28 +268,28 @@ impl SymbolTable {
         let start = self.starts.get(i)?;
         let end = match (self.size(i), self.starts.get(i + 1)) {
             (0, Some(next)) => next,
-            // perf gives the last one the rest of its page and the next page.
+            // perf gives the last symbol the rest of its page and the next page.
             (0, None) => (start | 0xfff).saturating_add(1 + 0x1000),
             (size, _) => start.saturating_add(size.into()),
         };
         Some(Symbol { start, end, name: self.names.get(self.names_at[i]) })
     }
 
-    /// The function that holds an address.
+    /// Returns the function that holds an address.
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let after = self.starts.up_to(addr);
         let mut before = (after.saturating_sub(NESTING)..after).rev().filter_map(|i| self.get(i));
         before.find(|symbol| addr < symbol.end && !symbol.name.is_empty())
     }
 
-    /// All functions, in address order.
+    /// Iterates over all functions, sorted by address.
     pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 }
 
-/// True if the first of two symbols at one address names it: one with a name before one without, sized before unsized,
-/// strong before weak, global before local, fewer leading underscores, the longer name; then no obsolete `SyS_` alias.
+/// Compares two symbols at one address; the better one names it: named before unnamed, sized before unsized, strong
+/// before weak, global before local, fewer leading underscores, the longer name; then not an obsolete `SyS_` alias.
 fn better(a: &Raw<'_>, b: &Raw<'_>) -> Ordering {
     let name = |s: &Raw<'_>| Raw { name: &s.name[..s.name.len().min(LONG)], ..*s }.name().len();
     let underscores = |s: &Raw<'_>| s.name.iter().take(LONG).take_while(|c| **c == b'_').count();

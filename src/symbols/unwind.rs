@@ -1,8 +1,7 @@
-//! Call chains from a copy of the user stack and registers, by the tables that compilers leave for
-//! exceptions (`.eh_frame`, `.debug_frame`; DWARF 5, section 6.4).
+//! Call chains from a copy of the user stack and registers, by the tables that compilers write for exceptions
+//! (`.eh_frame`, `.debug_frame`; DWARF 5, section 6.4).
 //!
-//! Addresses are looked up as linked, not as mapped, so that one module and one cache serve all
-//! processes.
+//! Lookups use linked addresses, not mapped ones, so that all processes share one module and one cache.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -32,31 +31,31 @@ use crate::session::{Dso, DsoId, DsoKind};
 /// Deeper stacks are cut.
 const MAX_FRAMES: usize = 1024;
 
-/// The end of a chain.
+/// How a chain ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainEnd {
     /// At the thread's first function.
     Root,
-    /// Where the copy of the stack ends: callers are missing.
+    /// At the end of the stack's copy: callers are missing.
     Cut,
-    /// Where tables or memory lead nowhere.
+    /// Tables or memory do not lead to a caller.
     Lost,
 }
 
-/// Where functions return to whose return is probed, in place of their caller.
+/// The return address of functions with a return probe, instead of their caller.
 const TRAMPOLINE: &str = "[uprobes]";
 
 /// One file's tables.
 struct Tables<U> {
     unwinder: U,
     segments: Segments,
-    /// Those that the unwinder has no sections for.
+    /// Tables in sections that the unwinder does not support.
     rows: Option<UnwindRows>,
 }
 
-/// Registers that a rule leads from a function to its caller.
+/// Registers that a rule changes to those of the caller.
 trait ByRule {
-    /// The caller; `None` where another way is needed.
+    /// Unwinds to the caller; `None` if another method is needed.
     fn caller(&mut self, rule: Rule, is_first: bool, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64>;
 }
 
@@ -88,7 +87,7 @@ impl ByRule for UnwindRegsX86_64 {
 }
 
 impl ByRule for UnwindRegsAarch64 {
-    /// All tables of AArch64 are read by the unwinder.
+    /// The unwinder reads all AArch64 tables.
     fn caller(&mut self, _: Rule, _: bool, _: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
         None
     }
@@ -97,12 +96,12 @@ impl ByRule for UnwindRegsAarch64 {
 /// Unwinds stacks of one architecture.
 struct Machine<U: Unwinder> {
     cache: U::Cache,
-    /// For code without a file: by frame pointers.
+    /// Unwinds code without a file by frame pointers.
     plain: U,
     files: FxHashMap<DsoId, Option<Tables<U>>>,
-    /// Tables of JITs; none where they leave none.
+    /// Tables of JITs; `None` if a JIT does not write tables.
     jits: FxHashMap<DsoId, Option<JitRows>>,
-    /// Who holds what had to be unpacked for it.
+    /// Memory of decompressed sections by DSO.
     shares: Shares<DsoId>,
 }
 
@@ -122,7 +121,7 @@ where
         }
     }
 
-    /// Opens a file's tables; others give way to them.
+    /// Opens a file's tables and evicts others if necessary.
     fn open(&mut self, dso: &Dso, options: &SymbolOptions) {
         let mut purse = UnpackBudget::new(self.shares.most());
         let opened = load(dso, options, &mut purse);
@@ -131,7 +130,7 @@ where
         self.shares.excess().iter().for_each(|gone| drop(self.files.remove(gone)));
     }
 
-    /// The rule of a JIT's code at an address, by the file that it writes.
+    /// Returns the rule of a JIT's code at an address, from the file that the JIT writes.
     fn jit_rule(&mut self, dso: &Dso, address: u64, options: &SymbolOptions) -> Rule {
         let Some(path) = dso.dump.as_deref().filter(|_| dso.kind == DsoKind::Anon) else { return Rule::Gap };
         if self.jits.len() >= MAX_FILES {
@@ -148,7 +147,7 @@ where
         }
     }
 
-    /// Goes from frame to frame; `find` leads an address to its DSO and its offset there.
+    /// Walks from frame to frame; `find` maps an address to its DSO and offset.
     fn walk<'a>(
         &mut self,
         options: &SymbolOptions,
@@ -216,7 +215,7 @@ where
     }
 }
 
-/// Opens a file's tables, and says who could have written it.
+/// Opens a file's tables; also returns the user who could have written it.
 fn load<U: Unwinder<Module = Module<Part>> + Default>(
     dso: &Dso,
     options: &SymbolOptions,
@@ -249,7 +248,7 @@ fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Opt
     let frames = own(".eh_frame");
     let header = own(".eh_frame_hdr").filter(|_| frames.is_some());
     let debug_frame = unpacked(bytes, ".debug_frame").or_else(|| unpacked(debug?, ".debug_frame"));
-    // Without a header to search in, the unwinder makes a list of its own.
+    // Without a search table, the unwinder builds its own list.
     let unlisted = frames.as_ref().filter(|_| header.is_none()).map_or(0, |(section, _)| section.len());
     let listed = unlisted + debug_frame.as_ref().map_or(0, |(section, _)| section.len());
     purse.take(".eh_frame", listed as u64).ok()?;
@@ -269,11 +268,11 @@ fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut UnpackBudget) -> Opt
     Some(Module::new(String::new(), 0..u64::MAX, 0, info))
 }
 
-/// The copy of a stack, and where it lay.
+/// The copy of a stack, and its address.
 struct Copied<'a> {
     from: u64,
     bytes: &'a [u8],
-    /// Whether the stack went on behind it.
+    /// Whether the stack continues after the copy.
     full: bool,
 }
 
@@ -288,7 +287,7 @@ impl Copied<'_> {
     }
 }
 
-/// Unwinds the stacks of a session. One thread owns it.
+/// Unwinds the stacks of a session. Owned by one thread.
 pub struct UnwindSpace {
     options: SymbolOptions,
     x86_64: Machine<UnwinderX86_64<Part>>,
@@ -301,8 +300,8 @@ impl std::fmt::Debug for UnwindSpace {
     }
 }
 
-/// Places of registers in a sample (arch/x86/include/uapi/asm/perf_regs.h): those that the tables of System V
-/// programs are read by.
+/// Register indexes in a sample (arch/x86/include/uapi/asm/perf_regs.h): those that the tables of System V programs
+/// need.
 mod x86 {
     pub(crate) const BP: u32 = 6;
     pub(crate) const SP: u32 = 7;
@@ -313,7 +312,7 @@ mod x86 {
 const ABI_32: u64 = 1;
 const ABI_64: u64 = 2;
 
-/// Register numbers of arch/arm64/include/uapi/asm/perf_regs.h.
+/// Register indexes of arch/arm64/include/uapi/asm/perf_regs.h.
 mod arm {
     pub(crate) const FP: u32 = 29;
     pub(crate) const LR: u32 = 30;
@@ -322,13 +321,13 @@ mod arm {
 }
 
 impl UnwindSpace {
-    /// No tables yet: each is read when a stack leads through its file.
+    /// Creates a set without tables: each is read when a stack first needs its file.
     pub fn new(options: SymbolOptions) -> Self {
         Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }
 
-    /// The caller of a function that has made no frame yet, or never makes one: what the link register of a sample
-    /// without a copied stack holds, where the tables say that it is still there. `pc` is where the sample was.
+    /// Returns the caller of a function without a frame of its own (yet): the link register of a sample without a
+    /// copied stack, if the tables say that it still holds the return address. `pc` is the sampled instruction.
     pub fn caller_of_leaf<'a>(
         &mut self,
         state: &UserState<'_>,
@@ -338,13 +337,13 @@ impl UnwindSpace {
         let lr = state.register(arm::LR).filter(|_| state.abi == ABI_64)?;
         let none = Copied { from: 0, bytes: &[], full: false };
         let mut out = Vec::new();
-        // Without a stack nothing but a register leads on, and that no further than to the caller.
+        // Without a stack, only a register can lead to the caller, and no further.
         self.aarch64.walk(&self.options, find, UnwindRegsAarch64::new(lr, 0, 0), pc, &none, &mut out);
         out.get(1).copied()
     }
 
-    /// Appends the addresses of a user stack, leaf first: the instruction, then return addresses. `None`
-    /// when there is nothing to begin with: a kernel thread's.
+    /// Appends the addresses of a user stack, leaf first: the instruction, then return addresses. Returns `None` if the
+    /// sample does not have user registers, as for kernel threads.
     pub fn unwind<'a>(
         &mut self,
         state: &UserState<'_>,
@@ -352,7 +351,7 @@ impl UnwindSpace {
         out: &mut Vec<u64>,
     ) -> Option<ChainEnd> {
         if state.abi == ABI_32 {
-            // Copies of such stacks are not unwound.
+            // Copied stacks of 32-bit code are not unwound.
             out.push(state.register(x86::IP).filter(|_| state.register(arm::PC).is_none())?);
             return Some(ChainEnd::Lost);
         }

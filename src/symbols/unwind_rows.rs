@@ -1,4 +1,4 @@
-//! Rows of unwind tables for the program that walks stacks in the kernel: made once of a file's `.eh_frame`, or of its
+//! Rows of unwind tables for the BPF program that walks stacks. They are built once from a file's `.eh_frame` or
 //! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
 
 mod bare;
@@ -20,51 +20,51 @@ use super::program::{Machine, Program, Segment};
 use super::section::{Shape, Slice};
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 
-/// Files with more rows than these are refused: the largest that are known have a twelfth.
+/// The limit of rows per file: the largest known files have a twelfth of it.
 const MAX_ROWS: usize = 1 << 24;
-/// Code begins at a multiple of this: so little between two functions is what fills it up.
+/// Functions are aligned; a gap of up to this many bytes between them is padding.
 const FILLING: u32 = 15;
-/// A page, or a part of one: what mappings begin at is a multiple of it.
+/// The minimum page size; mappings begin at a multiple of it.
 const PAGE: u64 = 1 << 12;
 
 /// A file's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwindRows {
-    /// In order of their addresses (see [`Rule`]), the last of them a gap.
+    /// Sorted by address (see [`Rule`]); the last one is a gap.
     pub rows: Vec<u64>,
-    /// The address as linked that those are counted from.
+    /// The linked address that row addresses are relative to.
     pub(crate) base: u64,
-    /// The section that they are made of.
+    /// The section they were built from.
     pub(crate) section: &'static str,
 }
 
 impl UnwindRows {
-    /// The rule at an address as linked.
+    /// Returns the rule at a linked address.
     pub(crate) fn rule(&self, address: u64) -> Rule {
         address.checked_sub(self.base).map_or(Rule::Gap, |pc| rule_in(&self.rows, pc))
     }
 }
 
-/// The rule at a place that rows count.
+/// Returns the rule at an address relative to the rows' base.
 pub(crate) fn rule_in(rows: &[u64], pc: u64) -> Rule {
     let after = rows.partition_point(|row| u64::from(*row as u32) <= pc);
     after.checked_sub(1).map_or(Rule::Gap, |at| Rule::of((rows[at] >> 32) as u32))
 }
 
-/// All that rows and their places depend on, to be hashed.
+/// Everything that rows and their positions depend on, for hashing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contents<'a> {
-    /// What the head of the file says of its machine.
+    /// The machine fields of the file's header.
     head: &'a [u8],
     segments: Vec<Segment>,
-    /// Where sections lie that pointers may be relative to.
+    /// Addresses of sections that pointers may be relative to.
     sections: Vec<Option<u64>>,
     tables: Vec<&'a [u8]>,
-    /// What tells of code without a table, where that is looked for.
+    /// Content that determines rows of code without tables.
     bare: Vec<&'a [u8]>,
 }
 
-/// The contents that a file's rows are made of; `None` where there is no table.
+/// Returns the content that a file's rows are built from; `None` if the file does not have a table.
 pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let program = Program::of(bytes).ok()?;
     let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
@@ -89,50 +89,50 @@ pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
 /// The reason why a file has no rows.
 #[derive(Debug, Error)]
 pub enum NoRows {
-    /// A file that is no ELF object, or a damaged one.
+    /// Not an ELF object, or a damaged one.
     #[error(transparent)]
     NotElf(#[from] ElfError),
-    /// An architecture whose tables are not read.
+    /// An unsupported architecture.
     #[error("it is for another machine than x86-64 and AArch64")]
     Machine,
-    /// A file without tables for unwinding, as of code with frame pointers.
+    /// A file without unwind tables, such as code with frame pointers.
     #[error("it has no .eh_frame and no .debug_frame")]
     NoTable,
-    /// More than `MAX_ROWS` rows, the most that is taken of one file.
+    /// More than `MAX_ROWS` rows.
     #[error("its tables have more than {MAX_ROWS} rows")]
     TooMany,
 }
 
-/// Of two functions at one place the one of the first section counts.
+/// Of two functions at one address, the one in the first section wins.
 const SECTIONS: [&str; 2] = [".eh_frame", ".debug_frame"];
-/// Those that name functions.
+/// The sections that name functions.
 const SYMBOLS: [&str; 2] = [".symtab", ".dynsym"];
-/// Bytes of a file's head that say which machine it is for, and where it begins.
+/// Bytes of the file header with the machine and the entry point.
 const HEAD: usize = 32;
 
-/// The registers that tables speak of, by their DWARF numbers.
+/// The DWARF numbers of the registers in tables.
 #[derive(Clone, Copy, Debug)]
 struct Registers {
     sp: Register,
     fp: Register,
     ra: Register,
-    /// Bytes of a word. Rules have those of machines whose words are as long as theirs.
+    /// Bytes of a word. Rules count each word as eight bytes.
     word: i64,
 }
 
 const X86_64: Registers = Registers { sp: Register(7), fp: Register(6), ra: Register(16), word: 8 };
 const AARCH64: Registers = Registers { sp: Register(31), fp: Register(29), ra: Register(30), word: 8 };
-/// Of code of 32 bits.
+/// 32-bit x86.
 const I386: Registers = Registers { sp: Register(4), fp: Register(5), ra: Register(8), word: 4 };
-/// The numbers of its registers in code of 64 bits.
+/// The numbers of its registers in 64-bit code.
 const WIDE: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
-/// Bytes from the context of a signal's frame of 32 bits to where it has the instruction pointer.
+/// Bytes from the context in a 32-bit signal frame to its instruction pointer.
 const CONTEXT_IP: i64 = 56;
 
-/// Makes a file's rows. An entry that cannot be read is left out: its code is a gap.
+/// Builds a file's rows. An unreadable entry is skipped: its code becomes a gap.
 ///
 /// # Errors
-/// Why there are none.
+/// The reason why there are no rows.
 pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
     let program = Program::of(bytes)?;
     let registers = match program.machine {
@@ -171,8 +171,8 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
     Ok(UnwindRows { rows: merged(&found.functions, &found.rows), base, section: from.unwrap_or("its code") })
 }
 
-/// The rows of a file that has more to tell than `.eh_frame`, from where others unwind: a second table, or code that has
-/// none. `None` of other files.
+/// Returns the rows of a file that has more than `.eh_frame`, for the user-space unwinder: a second table, or code
+/// without a table. `None` for other files.
 pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     let program = Program::of(bytes).ok()?;
     let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
@@ -180,9 +180,10 @@ pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
 }
 
-/// True if a file has much code and hardly any table of it, so that its rows are made of the code, which takes a while.
+/// Returns whether a file has much code and hardly any table, so that rows are derived from its code, which takes a
+/// while.
 pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
-    /// Bytes of code for each byte of a table, and bytes that are looked at at once.
+    /// Minimum ratio of code bytes to table bytes, and an amount of code that is always analyzed at once.
     const RATIO: usize = 40;
     const LITTLE: usize = 1 << 16;
     let Ok(program) = Program::of(bytes) else { return false };
@@ -191,9 +192,9 @@ pub(crate) fn is_mostly_bare(bytes: &Bytes) -> bool {
     program.machine == Machine::X86_64 && code > LITTLE && code / RATIO > tables.sum()
 }
 
-/// The rows of a piece of code by its own `.eh_frame`, which a JIT has put behind it; counted from its start.
+/// Returns the rows of a piece of JIT code from its own `.eh_frame`, which follows it; relative to its start.
 pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>> {
-    /// Where the code is taken to be; what its tables say of other places is left out.
+    /// The assumed address of the code; entries for other addresses are dropped.
     const AT: u64 = 1 << 20;
     let shape = Shape::new(gimli::RunTimeEndian::Little, true, is_arm);
     let mut section = gimli::EhFrame::from(Slice::new(frames, shape.endian));
@@ -205,13 +206,13 @@ pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>
     read(&section, &bases, if is_arm { AARCH64 } else { X86_64 }, 0, &mut found).ok()?;
     found.functions.sort_by_key(|function| function.start);
     let rows = merged(&found.functions, &found.rows);
-    // Some count from where the tables themselves are.
+    // Some tables are relative to their own address.
     let start = *rows.first()? as u32;
     let own = rows.iter().filter(|row| u64::from(**row as u32 - start) <= size);
     Some(own.map(|row| row >> 32 << 32 | u64::from(*row as u32 - start)).collect())
 }
 
-/// A program's code, which may lack tables. That of Go has none, and frame pointers.
+/// Returns a program's code, which may lack tables. Go code is excluded: it has frame pointers instead of tables.
 fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
     if go_table::SECTIONS.iter().any(|name| program.section(name).is_some()) {
         return traced::Code::default();
@@ -219,7 +220,7 @@ fn code<'a>(program: &Program<'a>) -> traced::Code<'a> {
     traced::Code { parts: program.code(), entry: program.entry }
 }
 
-/// Start and end of the functions that tables have.
+/// Returns start and end of the functions that tables cover.
 fn covered(program: &Program<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
     let (bases, mut all) = (program.bases(), Vec::new());
     let mut add = |entry: FrameDescriptionEntry<Slice<'_>>| {
@@ -229,7 +230,7 @@ fn covered(program: &Program<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
     };
     for name in SECTIONS {
         let Some(section) = program.section(name) else { continue };
-        // Of too many no rows are made.
+        // With too many functions no rows are built anyway.
         let _ = if name == SECTIONS[0] {
             each_function(&section.eh_frames(bytes, program.shape), &bases, &mut add)
         } else {
@@ -239,7 +240,7 @@ fn covered(program: &Program<'_>, bytes: &[u8]) -> Vec<(u64, u64)> {
     all
 }
 
-/// A function, and its place among the rows that were read.
+/// A function, and its range among the rows read.
 #[derive(Clone, Debug)]
 struct Function {
     start: u32,
@@ -255,7 +256,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds a function with the rules that hold in it and where each begins.
+    /// Adds a function with its rules and the address where each begins.
     fn push(&mut self, start: u64, end: u64, rules: &[(Rule, u64)]) {
         let first = self.rows.len();
         let near = |address: u64| u32::try_from(address).ok();
@@ -316,8 +317,8 @@ fn each_row<'a, S: UnwindSection<Slice<'a>>>(
     Ok(())
 }
 
-/// One table of all functions: of two at one place the first counts; what is between two is a gap, unless it is but
-/// filled up; equal rows that follow each other are one.
+/// Merges all functions into one table. Of two at one address the first wins; the space between functions becomes a
+/// gap, unless it is padding; consecutive equal rows become one.
 fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
     let mut all: Vec<u64> = Vec::with_capacity(rows.len());
     let mut end = None;
@@ -341,7 +342,7 @@ fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
     all
 }
 
-/// The rule of a row.
+/// Returns the rule of a row.
 fn rule<'a>(
     row: &UnwindTableRow<usize>,
     frames: &impl UnwindSection<Slice<'a>>,
@@ -353,7 +354,7 @@ fn rule<'a>(
     if caller == Some(RegisterRule::Undefined) {
         return Rule::End;
     }
-    // Words that are half as long are counted all the same.
+    // Rules count each word as eight bytes.
     let (sp, fp) = (machine.sp, machine.fp);
     let bytes = |n: i64| n.saturating_mul(8 / machine.word);
     let number = |register: Register| match machine.word {
@@ -361,7 +362,7 @@ fn rule<'a>(
         _ => WIDE.get(usize::from(register.0)).copied(),
     };
     if let (true, Some(RegisterRule::Expression(at))) = (machine.word == I386.word, &caller) {
-        // Only a signal's frame has it elsewhere than on top.
+        // Only signal frames have it in another place than on top.
         let at = read(at).and_then(|said| said.above(sp)).and_then(|at| at.checked_sub(CONTEXT_IP));
         return at.map_or(Rule::Unsupported, |above| Rule::Signal(bytes(above)));
     }
@@ -402,7 +403,7 @@ fn rule<'a>(
     cfa.map_or(Rule::Unsupported, |cfa| Rule::Frame { cfa, saved, caller })
 }
 
-/// An operation of an expression, of those that are looked for.
+/// A known operation of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Register(Register, i64),
@@ -416,7 +417,7 @@ enum Said {
     Other,
 }
 
-/// An expression's operations, no more than are looked for.
+/// An expression's operations, up to a maximum number.
 #[derive(Debug)]
 struct Operations(Vec<Said>);
 
@@ -439,8 +440,8 @@ impl Operations {
         Self(said.collect())
     }
 
-    /// From which instruction on a stub of the procedure linkage table has pushed a word: linkers write one expression
-    /// for all, sp + 8 + ((pc & 15) >= N) * 8; where words have four bytes, with 4 for 8.
+    /// Returns from which instruction on a PLT stub has pushed a word. Linkers write one expression for all stubs: sp +
+    /// 8 + ((pc & 15) >= N) * 8; with four-byte words, 4 instead of 8.
     fn stub(&self, machine: Registers) -> Option<u8> {
         use Said::{And, AtLeast, Number, Plus, Register as At, Shifted};
         let shift = u64::from(machine.word.trailing_zeros());
@@ -454,7 +455,7 @@ impl Operations {
         }
     }
 
-    /// The number that is added to a register, where that is all.
+    /// Returns the offset from a register, if the expression is only that.
     fn above(&self, register: Register) -> Option<i64> {
         match *self.0.as_slice() {
             [Said::Register(own, n)] if own == register => Some(n),
@@ -462,7 +463,7 @@ impl Operations {
         }
     }
 
-    /// A CFA that lies in memory, and some more.
+    /// Returns a CFA that is loaded from memory plus an offset.
     fn cfa(&self, machine: Registers) -> Option<Cfa> {
         use Said::{Memory, Number, Plus, PlusNumber, Register as At};
         let (register, n, m) = match *self.0.as_slice() {

@@ -5,7 +5,7 @@ use yaxpeax_arm::armv8::a64::{ARMv8, Opcode, Operand};
 
 use super::{Flow, Instruction};
 
-/// Takes code apart that was linked for an address. Words that are none are shown as numbers.
+/// Disassembles code linked for an address. Invalid words are shown as numbers.
 pub(crate) fn decode(code: &[u8], address: u64) -> Vec<Instruction> {
     let decoder = <ARMv8 as Arch>::Decoder::default();
     let mut out = Vec::new();

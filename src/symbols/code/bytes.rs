@@ -13,7 +13,7 @@ use crate::symbols::debug_image::Image;
 use crate::symbols::elf::{self, Elf, Segments};
 use crate::symbols::{SymbolOptions, door};
 
-/// Some code, and the address that it was linked for.
+/// Code, and the address that it was linked for.
 #[derive(Debug)]
 pub(crate) struct Code {
     pub(crate) bytes: Vec<u8>,
@@ -23,16 +23,16 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// The place inside the DSO of an address as linked; `None` where both are the same.
+    /// Converts a linked address to the address inside the DSO; `None` where both are the same.
     pub(crate) fn to_dso(&self, address: u64) -> Option<u64> {
         self.segments.to_offset(address)
     }
 }
 
-/// The code between two addresses of a DSO.
+/// Returns the code between two addresses of a DSO.
 ///
 /// # Errors
-/// In words, why it is not there.
+/// The reason why the code is not available.
 pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     match dso.kind {
         DsoKind::File | DsoKind::Vdso => of_file(dso, start, end, options),
@@ -68,7 +68,7 @@ fn of_file(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<C
     }
 }
 
-/// From the image with symbols, or from the running kernel.
+/// Reads code from the image with symbols, or from the running kernel.
 fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<Code, String> {
     if let Some(path) = &options.vmlinux {
         let image =
@@ -93,7 +93,7 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result
     from_kcore(start, end)
 }
 
-/// From the kernel's memory, which is an ELF file.
+/// Reads code from the kernel's memory, which is an ELF file.
 fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
     let missing = |why: String| {
         format!(

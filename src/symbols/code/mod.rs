@@ -1,5 +1,5 @@
-//! The instructions of a function: its code from the file, from the running kernel or from what a JIT
-//! wrote, annotated, with source lines beside it.
+//! The instructions of a function: its code from the file, from the running kernel or from a JIT's dump, annotated with
+//! samples and source lines.
 
 mod arm;
 mod bytes;
@@ -15,7 +15,7 @@ use super::lines::{Lines, SourceLine};
 use super::{Resolver, SymbolOptions, Symbolized};
 use crate::session::Dso;
 
-/// The decoder of a machine's instructions.
+/// The instruction set to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Machine {
     X86_64,
@@ -23,15 +23,15 @@ pub(crate) enum Machine {
     Aarch64,
 }
 
-/// The places that an instruction may lead to.
+/// Where an instruction continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Flow {
     #[default]
     On,
-    /// To an address, whether always or not.
+    /// To an address, conditionally or not.
     Jump(u64),
     Call(u64),
-    /// Somewhere that a register or memory says.
+    /// To an address in a register or in memory.
     Away,
     Return,
 }
@@ -39,14 +39,14 @@ pub(crate) enum Flow {
 /// One instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instruction {
-    /// Inside the DSO, as samples of it have it.
+    /// Address inside the DSO, the same as that of samples.
     pub(crate) at: u64,
     pub(crate) bytes: Vec<u8>,
     pub(crate) text: String,
     pub(crate) flow: Flow,
-    /// The function that a call leads to.
+    /// The function that a call targets.
     pub(crate) callee: Option<Arc<str>>,
-    /// The line that it was compiled from, by the file's debug information; `None` where that tells none.
+    /// The source line; `None` if the debug information does not have one.
     pub line: Option<SourceLine>,
 }
 
@@ -57,24 +57,24 @@ pub struct Listing {
     pub(crate) dso: Arc<str>,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// What is to be added to an address inside the DSO to get the one that the code was linked for.
+    /// Added to an address inside the DSO, it yields the linked address.
     pub(crate) linked: u64,
-    /// The instructions from the function's start to its end, in order of addresses.
+    /// The function's instructions, sorted by address.
     pub instructions: Vec<Instruction>,
-    /// Lines of source files, by the file's name and from line 1 on; of files that are there.
+    /// Lines of the source files that were found, by file name, from line 1.
     pub sources: Vec<(Arc<str>, Vec<String>)>,
-    /// What is not there, and why.
+    /// What is missing, and why.
     pub(crate) notes: Vec<String>,
 }
 
-/// A function with more code is cut.
+/// Longer functions are cut.
 const MAX_CODE: u64 = 1 << 20;
 const MAX_SOURCES: usize = 64;
 
-/// Takes the function at an address of a DSO apart.
+/// Disassembles the function at an address of a DSO.
 ///
 /// # Errors
-/// In words, why its code is not there.
+/// The reason why the code is not available.
 pub fn list(
     dso: &Dso,
     at: u64,
@@ -101,7 +101,7 @@ pub fn list(
         Ok((code, instructions))
     })
     .flatten()?;
-    // Addresses of code are those that it was linked for; samples have those inside the DSO.
+    // Addresses of code are linked addresses; those of samples are inside the DSO.
     let moved = start.wrapping_sub(code.address);
     for instruction in &mut instructions {
         instruction.at = instruction.at.wrapping_add(moved);
@@ -131,7 +131,7 @@ pub fn list(
     Ok(Listing { function: name, dso: dso.path.clone(), start, end, linked, instructions, sources, notes })
 }
 
-/// The source files that are named, where those who name them may read them.
+/// Reads the source files that instructions name, if the users who named them may read them.
 fn sources(
     instructions: &[Instruction],
     dso: &Dso,
@@ -146,7 +146,7 @@ fn sources(
     names.truncate(MAX_SOURCES);
     let read = |name: Arc<str>| {
         let file = places.source(std::path::Path::new(&*name), namers).ok()?;
-        // No more than it had when it was opened: it may grow for ever.
+        // Reads no more than the size at opening: the file may keep growing.
         let size = file.metadata().ok()?.len().min(Purpose::Source.limit());
         let mut bytes = Vec::new();
         file.take(size).read_to_end(&mut bytes).ok()?;
@@ -157,12 +157,12 @@ fn sources(
 }
 
 impl Listing {
-    /// The address that code inside the DSO was linked for, as objdump has it.
+    /// Returns the linked address of an address inside the DSO, as objdump prints it.
     pub(crate) fn linked(&self, at: u64) -> u64 {
         at.wrapping_add(self.linked)
     }
 
-    /// The text of a source line.
+    /// Returns the text of a source line.
     pub(crate) fn source(&self, line: &SourceLine) -> Option<&str> {
         let at = self.sources.binary_search_by(|(name, _)| name.cmp(&line.file)).ok()?;
         self.sources[at].1.get((line.line as usize).checked_sub(1)?).map(String::as_str)
@@ -176,7 +176,7 @@ mod tests {
 
     #[inline(never)]
     fn counted(n: u64) -> u64 {
-        // Its loop is within it however little it is optimised.
+        // The loop stays in this function at any optimization level.
         let (mut i, mut sum) = (0, 0);
         while i < std::hint::black_box(n) {
             sum += i ^ std::hint::black_box(3);

@@ -1,33 +1,33 @@
-//! C++ names that the library does not read: what it lacks of them is written another way, or left out.
+//! Rewrites or drops the parts of C++ names that the library cannot parse.
 //!
-//! The library knows no modules, no `operator co_await`, no template parameters of lambdas, no constraints, no fields
-//! of unions in arguments, no unified constructors, and no members of classes in the expression of a return type, as
-//! GCC writes them. Names of functions come before most of that.
+//! The library does not support modules, `operator co_await`, template parameters of lambdas, constraints, union fields
+//! in arguments, unified constructors, or class members in the expression of a return type (as GCC writes them). Most
+//! of these follow the function's name.
 
-/// Prefixes of names that stand for what the library cannot write; [`restored`] puts it back.
+/// Prefixes that replace what the library cannot print; [`restored`] replaces them again.
 const MODULE: &str = "__pf_module_";
 const PARTITION: &str = "__pf_partition_";
 const LITERAL: &str = "__pf_literal_";
 const AWAIT: &str = "__pf_await_";
 
-/// Ends of a name at which its parameters are left out, one after the other.
+/// How many possible ends of a name are tried when its parameters are dropped.
 const TRIALS: usize = 32;
 
-/// A name written another way.
+/// A rewritten name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repair {
     pub(super) name: String,
-    /// Whether parameters of the function were left out.
+    /// Whether the function's parameters were dropped.
     pub(super) lacks_parameters: bool,
 }
 
-/// True if the library reads a name wrongly, and not only not at all: of a literal's operator.
+/// Returns whether the library misreads a name (a literal operator) instead of failing.
 pub(super) fn is_misread(name: &str) -> bool {
     let has_literal = |(at, _): (usize, &str)| name[at + 2..].starts_with(|c: char| c.is_ascii_digit());
     name.is_ascii() && name.match_indices("li").any(has_literal)
 }
 
-/// Other ways to write a name, the most faithful first.
+/// Returns other spellings of a name, the most faithful first.
 pub(super) fn ways(name: &str) -> Vec<Repair> {
     if !name.is_ascii() {
         return Vec::new();
@@ -37,23 +37,23 @@ pub(super) fn ways(name: &str) -> Vec<Repair> {
     let named = if is_bare { nested(&rewritten) } else { vec![rewritten] };
     let mut out: Vec<Repair> = named.iter().cloned().map(whole).collect();
     for name in &named {
-        // A constraint stands at the end.
+        // A constraint is at the end.
         out.extend(before(name, "Q").map(|end| whole(name[..end].to_owned())));
     }
     for name in &named {
-        // A return type with an expression that names a member of a class: the function's own name ends before it.
+        // A return type whose expression names a class member: the function's own name ends before it.
         let ends = before(name, "E").map(|at| at + 1).filter(|end| name[*end..].contains("sr"));
         out.extend(ends.map(|end| Repair { name: name[..end].to_owned(), lacks_parameters: true }));
     }
     out
 }
 
-/// The last places of a letter.
+/// Returns the last positions of a letter.
 fn before<'a>(name: &'a str, letter: &'a str) -> impl Iterator<Item = usize> + 'a {
     name.rmatch_indices(letter).take(TRIALS).map(|(at, _)| at).filter(|at| *at > 3)
 }
 
-/// The number and the name that a text begins with, and what is behind.
+/// Splits a length-prefixed name off a text; returns the length, the name and the rest.
 fn source_name(text: &str) -> Option<(&str, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let length: usize = text.get(..digits)?.parse().ok()?;
@@ -61,8 +61,8 @@ fn source_name(text: &str) -> Option<(&str, &str)> {
     Some((rest.get(..length)?, rest.get(length..)?))
 }
 
-/// A name by parts, each of which is written another way where the library does not know it; and whether it is that of
-/// a module's function without a namespace, which must become a nested one.
+/// Rewrites the parts of a name that the library does not support. Also returns whether the name is that of a module's
+/// function without a namespace, which must become a nested name.
 fn rewritten(name: &str) -> (String, bool) {
     let mut out = String::with_capacity(name.len() + 32);
     let put = |out: &mut String, prefix: &str, name: &str| {
@@ -87,7 +87,7 @@ fn rewritten(name: &str) -> (String, bool) {
             put(&mut out, LITERAL, own);
             rest = behind;
         } else if let Some((_, behind)) = named("di").or_else(|| named("Tk")).or_else(|| named("TkSt")) {
-            // The field of a union that is set; the concept of a parameter.
+            // The active field of a union; the concept of a parameter.
             rest = behind;
         } else if rest.starts_with("awE") || rest.starts_with("awI") {
             put(&mut out, AWAIT, "");
@@ -108,8 +108,8 @@ fn rewritten(name: &str) -> (String, bool) {
     (out, name.strip_prefix("_ZW").is_some_and(|rest| rest.starts_with(|c: char| c == 'P' || c.is_ascii_digit())))
 }
 
-/// A name that begins with its module, as a nested one: it ends behind the function's own name, or behind one of the
-/// ends of its template's arguments.
+/// Returns a name that begins with its module as nested names: they end after the function's own name, or after one of
+/// the ends of its template arguments.
 fn nested(name: &str) -> Vec<String> {
     let Some(parts) = name.strip_prefix("_Z") else { return Vec::new() };
     let mut rest = parts;
@@ -127,7 +127,7 @@ fn nested(name: &str) -> Vec<String> {
     ends.into_iter().map(|end| format!("_ZN{}E{}", &parts[..end], &parts[end..])).collect()
 }
 
-/// A readable name with what was written another way: `mm::f@mod.part`, `operator"" _km`.
+/// Restores what was rewritten in a readable name: `mm::f@mod.part`, `operator"" _km`.
 pub(super) fn restored(name: String) -> String {
     if !name.contains("__pf_") {
         return name;

@@ -1,4 +1,4 @@
-//! Trees of files, and which of them stands for a DSO.
+//! Directory trees, and which of their files belongs to a DSO.
 
 use super::*;
 use std::os::unix::fs::MetadataExt;
@@ -15,14 +15,14 @@ pub(crate) fn map(path: impl AsRef<Path>) -> Bytes {
     Bytes::of(&std::fs::File::open(path).expect("open")).expect("map")
 }
 
-/// The C library that these tests run with.
+/// The C library of these tests.
 pub(crate) fn libc() -> Bytes {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
     map(path.expect("a C library"))
 }
 
-/// The DSO of code of this program, and where in it that is.
+/// Returns the DSO of this program's code, and the address's offset in it.
 pub(crate) fn own_dso(address: u64) -> (Dso, u64) {
     let mut session = Session::new(Origin::Live);
     let pid = std::process::id() as i32;
@@ -31,7 +31,7 @@ pub(crate) fn own_dso(address: u64) -> (Dso, u64) {
     (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(address))
 }
 
-/// The DSO of a file that a recording says was mapped.
+/// Returns the DSO of a file that a recording reports as mapped.
 pub(crate) fn dso(path: &Path, file: FileId) -> Dso {
     let mut session = Session::new(Origin::Recorded);
     let name = path.as_os_str().as_bytes();
@@ -51,7 +51,7 @@ fn another_file_under_the_name_is_told_by_device_and_inode() {
     main(id(major, meta.ino())).expect("the file itself");
     let said = main(id(major, meta.ino() + 1)).expect_err("another inode").to_string();
     assert_eq!(said, "the file that was mapped was replaced (another inode)");
-    // Where one of both devices has no number of its own, only the inode tells.
+    // If one of the devices does not have a number, only the inode is compared.
     main(id(0, meta.ino())).expect("the inode agrees");
     if major != 0 {
         main(id(major + 1, meta.ino())).expect_err("another device");
@@ -71,7 +71,7 @@ fn devices_agree_where_both_are_plain() {
     }
 }
 
-/// Another file with that name is told by its inode, unless a build id will tell or names mean another machine.
+/// Another file with that name has another inode; ignored with a build ID, or when names are of another machine.
 #[test]
 fn what_tells_another_file() {
     let file = tempfile::NamedTempFile::new().expect("file");
@@ -89,7 +89,7 @@ fn what_tells_another_file() {
     }
 }
 
-/// A tree of files with a word in each; a DSO that is below it.
+/// A tree of files whose content is their path, and a DSO below it.
 struct Tree {
     dir: tempfile::TempDir,
     dso: Dso,
@@ -135,12 +135,12 @@ fn files_below_another_root() {
     assert_eq!(read(places.jit(Path::new("/src/x.c"), true).expect("ours")), "/src/x.c");
     assert!(places.jit(Path::new("/src/y.c"), true).is_err());
     assert_eq!(places.namers(), &Namers::default());
-    // A file that really has such a name.
+    // A file whose name really ends like this.
     tree.write("/usr/bin/a (deleted)");
     assert_eq!(read(tree.places().main().expect("there").file), "/usr/bin/a (deleted)");
 }
 
-/// Whoever had a say is asked from then on.
+/// Users who influenced the search are remembered.
 #[test]
 fn those_who_name_files_are_remembered() {
     let tree = Tree::new("/a");
@@ -229,7 +229,7 @@ fn a_cache_of_files_by_build_id() {
     assert!(tree.places().cached(&id, "none").is_none());
 }
 
-/// Of this process, whose files are those that it sees.
+/// The DSO of this process, which runs.
 #[test]
 fn a_process_that_lives_is_asked_for_its_files() {
     let pid = std::process::id() as i32;
@@ -245,15 +245,15 @@ fn a_process_that_lives_is_asked_for_its_files() {
     let places = FileSearch::new(&dso, &options).expect("places");
     assert_eq!((places.inside, ino(places.main())), (Inside::Live, want));
     if rustix::process::geteuid().is_root() {
-        // Whatever its name means now.
+        // Another path does not matter.
         let lost = Dso { raw_path: b"/nowhere"[..].into(), ..dso.clone() };
         assert_eq!(ino(FileSearch::new(&lost, &options).expect("places").main()), want);
-        // Unless another file lies there by now, as one that was mapped in its place.
+        // Another file at that address does, such as one mapped in its place.
         let other = FileId::Inode { major: 8, minor: 1, inode: u64::MAX, generation: 0 };
         let other = Dso { file: other, ..lost };
         assert!(FileSearch::new(&other, &options).expect("places").main().is_err());
     }
-    // Its map is the one of the number that it has itself; what it writes elsewhere is named in full.
+    // Its map has the PID of the process's own namespace; other files are named in full.
     let at = format!("/tmp/perf-{pid}.map");
     std::fs::write(&at, b"1000 10 own\n").expect("write");
     let map = places.jit(Path::new("/tmp/perf-0.map"), false).map(read);
@@ -262,7 +262,7 @@ fn a_process_that_lives_is_asked_for_its_files() {
     std::fs::remove_file(&at).expect("removed");
     assert_eq!((map.ok().as_deref(), dump.ok().as_deref()), (Some("1000 10 own\n"), Some("1000 10 own\n")));
     assert_eq!(none.map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
-    // A process that is gone leaves the files of this machine.
+    // For an exited process, the files of this machine are used.
     let gone = Dso { via: Some((i32::MAX, 0, 1)), ..dso.clone() };
     let places = FileSearch::new(&gone, &options).expect("places");
     assert_eq!((places.inside, ino(places.main())), (Inside::No, want));

@@ -1,4 +1,4 @@
-//! Tables of three layouts, made here: a real program's has a megabyte.
+//! Handmade tables of three layouts: a real program's has a megabyte.
 
 use super::*;
 use crate::symbols::elf;
@@ -7,7 +7,7 @@ use crate::symbols::program::Program;
 
 const TEXT: u64 = 0x40_1000;
 
-/// Functions by their distance from the text: at 0 `main.main`, at 0x40 `main.hot`, to 0x90; the second has lines.
+/// Functions relative to the text: `main.main` at 0, `main.hot` from 0x40 to 0x90; the second has lines.
 fn table(layout: Layout, text: u64) -> Vec<u8> {
     let names = b"main.main\0main.hot\0";
     let files = b"/src/hot.go\0";
@@ -64,7 +64,7 @@ fn table(layout: Layout, text: u64) -> Vec<u8> {
         let before = functions.len();
         listed(&mut functions, base + start);
         half(&mut functions, name_base + name);
-        // Arguments, deferred calls, stack depths; files, lines; no tables; the unit.
+        // Arguments, deferreturn, pcsp; pcfile, pcln; no tables; the unit.
         [0, 0, 0, 0, 3, 0, 0].iter().for_each(|n| half(&mut functions, *n));
         functions.resize(before + 64, 0);
     }
@@ -79,7 +79,7 @@ fn table(layout: Layout, text: u64) -> Vec<u8> {
     [out, functions, vec![0; 64]].concat()
 }
 
-/// A file with such a table at its end.
+/// Reads a file with such a table at its end.
 fn read(layout: Layout, text: u64, damage: impl FnOnce(&mut Vec<u8>)) -> (Bytes, Option<GoTable>) {
     let mut file = map(SPIN).to_vec();
     let at = file.len().next_multiple_of(ALIGN);
@@ -114,7 +114,7 @@ fn functions_and_lines_of_each_layout() {
     }
 }
 
-/// Whatever a table says, nothing is read outside of the file.
+/// A damaged table never causes a read outside of the file.
 #[test]
 fn damaged_tables_harm_nobody() {
     for layout in [Layout::Go12, Layout::Go116, Layout::Go118] {

@@ -1,4 +1,4 @@
-//! Maps that are read as they grow, for as long as they are worth it.
+//! Map files that are read as they grow.
 
 use super::*;
 use crate::session::{DsoKind, Dsos};
@@ -90,7 +90,7 @@ fn lines_that_are_no_functions_are_counted_and_told_once() {
     let mut jit = Jit::new(&stage.dso, &recorded(), 1 << 20);
     stage.visit(&mut jit, &mut long()).expect("read");
     let name = |at: u64| jit.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned());
-    // A size of 0 is a byte: perf finds it by its address, too. No line names what others do not.
+    // A function of size 0 gets a byte, as in perf.
     assert_eq!([0x1000, 0x3000, 0x500f].map(name), ["good", "stub", "last"].map(|name| Some(name.to_owned())));
     assert_eq!([0x2000, 0x3001, 0x4000, 1 << 40].map(name), [const { None }; 4]);
     let said = jit.take_left_out().expect("told");
@@ -98,7 +98,7 @@ fn lines_that_are_no_functions_are_counted_and_told_once() {
     assert_eq!(jit.take_left_out(), None);
 }
 
-/// Live, a line without an end is one that is being written.
+/// Live, an unterminated line is still being written.
 #[test]
 fn the_last_line_is_taken_when_no_more_comes_to_it() {
     let stage = Stage::new();
@@ -112,14 +112,14 @@ fn the_last_line_is_taken_when_no_more_comes_to_it() {
     stage.write(b"1000 10 first\n2000 10 half and whole\n3000 1");
     visit(&mut jit);
     assert_eq!(jit.find(0x2000).map(|s| s.name), Some(&b"half and whole"[..]));
-    // What is cut short is no function, and is told of when nothing comes to it.
+    // An incomplete line is not a function; it is reported once it no longer grows.
     assert_eq!(jit.take_left_out(), None);
     visit(&mut jit);
     visit(&mut jit);
     assert!(jit.take_left_out().is_some_and(|said| said.starts_with("1 entries")), "once");
 }
 
-/// A visit that may take as long as it likes.
+/// A visit without limits.
 fn long() -> VisitBudget {
     VisitBudget { bytes: usize::MAX, until: Instant::now() + Duration::from_secs(600) }
 }
@@ -131,7 +131,7 @@ fn a_map_that_is_begun_anew_is_read_anew() {
     file.write_all(b"1000 10 first\n2000 10 second\n").expect("write");
     assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, usize::MAX - slice.bytes), (29, 29));
-    // Nothing new is nothing to read.
+    // Without new data nothing is read.
     assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, usize::MAX - slice.bytes), (29, 29));
     file.set_len(0).expect("emptied");
@@ -140,7 +140,7 @@ fn a_map_that_is_begun_anew_is_read_anew() {
     assert_eq!((upto, name(&all, 0x3000).as_deref()), (13, Some("anew")));
 }
 
-/// A map of a process in a recording: a file of ours, in a directory of its own.
+/// The map of a recorded process: a file of ours, in a temporary directory.
 struct Stage {
     dir: tempfile::TempDir,
     dso: Dso,
@@ -180,7 +180,7 @@ fn a_file_is_waited_for_and_read_on() {
     stage.visit(&mut jit, &mut long()).expect("read");
     assert_eq!(jit.find(0x100f).map(|s| s.name.to_vec()).as_deref(), Some(&b"first"[..]));
     assert!(jit.memory() > 0 && jit.memory() == jit.told.memory());
-    // Who has more than one visit can read is behind until the last.
+    // A JIT with more than one visit can read is behind until the last visit.
     let text: String = (0..6000).map(|i| format!("{:x} 10 function_{i}\n", 0x2000 + i * 16)).collect();
     stage.write(text.as_bytes());
     stage.visit(&mut jit, &mut VisitBudget { bytes: 1, ..long() }).expect("a piece");
@@ -228,7 +228,7 @@ fn a_dump_that_turns_up_is_followed_once() {
     assert_eq!((jit.files.iter().map(|file| file.dump).collect::<Vec<_>>(), jit.wanted.len()), (vec![false, true], 0));
     jit.follow(&stage.dso);
     assert!(jit.wanted.is_empty() && !jit.is_behind());
-    // Both are there from the beginning where both are known.
+    // Both files are wanted from the start if both are known.
     let both = Jit::new(&stage.dso, &recorded(), 1 << 20);
     assert_eq!(both.wanted, [(stage.at("a.map"), false), (path.clone(), true)]);
     let mut done = Jit { state: State::Done, wanted: Vec::new(), ..both };
@@ -248,7 +248,7 @@ fn what_is_refused_is_said_once() {
     assert!(!jit.is_due() && !jit.is_behind() && jit.find(0x1000).is_none());
 }
 
-/// One function over and over again: in lines of 16 bytes, eight times of what may be kept, and one line more.
+/// One function repeated: 16-byte lines, eight times the limit, and one line more.
 #[test]
 fn what_is_written_again_and_again_is_read_to_an_end() {
     const MOST: usize = 1 << 18;
@@ -262,13 +262,13 @@ fn what_is_written_again_and_again_is_read_to_an_end() {
     let why = stage.visit(&mut jit, &mut long()).expect_err("too much");
     assert_eq!(why, "what its JIT writes is read no further than 2 MB (--memory makes room for more)");
     assert!(!jit.is_due() && jit.find(0x1000).is_some());
-    // What there is no room for ends it at once.
+    // A name that does not fit ends reading at once.
     let mut small = Jit::new(&stage.dso, &recorded(), 10);
     let why = stage.visit(&mut small, &mut long()).expect_err("no room");
     assert!(why.contains("no further than 0 MB") && small.memory() == 0, "{why}");
 }
 
-/// Whose memory it is that a JIT's names take.
+/// A JIT's names are charged to the owner of its files.
 #[test]
 fn names_are_its_users() {
     let stage = Stage::new();

@@ -1,15 +1,15 @@
-//! The part of a CPU's time that a thread keeps to.
+//! A limit on the CPU time that a thread uses.
 
 use std::time::{Duration, Instant};
 
 use crate::kernel::thread_cpu_ns;
 
-/// One in so many parts is what a storm of processes may take, beyond what is saved up.
+/// The divisor of the CPU share for sustained work, and the CPU time that may be saved up.
 const SHARE: i64 = 5;
 const SAVED_NS: i64 = 2_000_000_000;
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// What the thread that made it may use now.
+/// The CPU time that the creating thread may use now.
 #[derive(Debug)]
 pub(super) struct Allowance {
     left: i64,
@@ -22,7 +22,7 @@ impl Allowance {
         Self { left: SAVED_NS, since: Instant::now(), used: thread_cpu_ns() }
     }
 
-    /// Sleeps for what was used too much, for a while at most: the rest is slept later.
+    /// Sleeps to compensate for excess use, for a limited time: the rest follows later.
     pub(super) fn pause(&mut self) {
         let (now, used) = (Instant::now(), thread_cpu_ns());
         let passed = now.duration_since(std::mem::replace(&mut self.since, now)).as_nanos() as i64;

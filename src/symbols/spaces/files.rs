@@ -1,4 +1,4 @@
-//! Tables of files, each made and kept once, however many processes, paths and containers have what it is of.
+//! Tables of files. Each is built once, for all processes, paths and containers with the same content.
 
 use std::hash::RandomState;
 use std::io;
@@ -16,66 +16,65 @@ use crate::symbols::{door, same_file, unwind_rows};
 
 use super::made::{Id, Job, Made};
 
-/// Files whose tables are kept, and paths to them that are known.
+/// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
 const PATHS: usize = 4 * FILES;
-/// Bytes of a file whose table others need not wait for: it is made elsewhere.
+/// Tables of larger files are built on another thread, so that other tables need not wait.
 const LARGE: u64 = 8 << 20;
-/// Such tables that may be waited for; the next is made at once, as whoever has so many is to wait himself.
+/// The limit of queued builds. Further large tables are built at once, so that their user waits.
 const MAX_COMING: usize = 256;
-/// The time after which room that was given up is to be had again; a program in the kernel may read it for a moment.
+/// How long freed rows stay reserved, because a BPF program may still read them.
 const RESTED: Duration = Duration::from_millis(1100);
 
-/// The identity of a file: device, inode, its change time and size.
+/// The identity of a file: device, inode, change time (seconds and nanoseconds) and size.
 type Identity = (u64, u64, i64, i64, u64);
 
-/// What a table is of.
+/// What a table is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     File(Identity),
-    /// The kernel's code for processes of 64 bits.
+    /// The vDSO of 64-bit processes.
     Vdso,
-    /// That of a process of 32 bits, which could have changed its own.
+    /// The vDSO of a 32-bit process, which could have changed its copy.
     NarrowVdso(i32),
 }
 
-/// Code of 32 bits lies below this.
+/// 32-bit code is below this address.
 const NARROW: u64 = 1 << 32;
 
-/// A file's tables, as there is to say of them.
+/// A file's table, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileTable {
-    /// The path by which it was first met.
+    /// The path at which the file was first found.
     pub(crate) name: Arc<str>,
     pub(crate) made: TableOutcome,
-    /// Processes that have it mapped.
+    /// How many processes have it mapped.
     pub(crate) processes: usize,
 }
 
-/// The outcome of making a file's tables.
+/// The outcome of building a file's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TableOutcome {
-    /// So many rows of a section.
+    /// The section, and its number of rows.
     Of(&'static str, usize),
-    /// Why there are none.
+    /// Why there are no rows.
     Without(String),
-    /// There was no room for so many rows.
+    /// There was no room for this many rows.
     Full(usize),
-    /// It is being made, which takes its time where the file is large.
+    /// The table is being built, which takes a while for a large file.
     Coming,
 }
 
 #[derive(Debug)]
 struct Table {
     told: FileTable,
-    /// In order of their addresses; none where the file has no table.
+    /// Sorted by address; empty if the file does not have rows.
     spans: Vec<RowRange>,
-    /// Of the segments with code: offset and size in the file, and what is to be added to an offset to come to what
-    /// rows count.
+    /// Segments with code: offset and size in the file, and the difference from an offset to the addresses in rows.
     segments: Vec<(u64, u64, u64)>,
-    /// What it is of, in a number.
+    /// Hash of the content that rows depend on.
     digest: Option<u64>,
-    /// When, as [`Files::turn`] counts, nobody had it any more.
+    /// The value of [`Files::turn`] when its last process ended.
     idle_since: u64,
 }
 
@@ -83,29 +82,29 @@ struct Table {
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     known: FxHashMap<Key, Id>,
-    /// Those of equal contents, by digest: files of several containers are mostly the same.
+    /// Tables by digest: files of different containers are mostly the same.
     same: FxHashMap<u64, Id>,
     tables: FxHashMap<Id, Table>,
-    /// Nobody outside knows what it makes of a file, and so cannot make one that is taken for another.
+    /// Randomly seeded, so that others cannot construct a file with the hash of another.
     hasher: RandomState,
-    /// Who makes the tables of large files; without one, they are made here.
+    /// The thread that builds tables of large files; without it, they are built here.
     elsewhere: Option<Sender<Job>>,
-    /// Tables that are being made there.
+    /// How many tables it is building.
     coming: usize,
     turn: u64,
     next: Id,
-    /// Tables that wait for room, and since when some was made.
+    /// Tables that wait for room, and since when rows were freed.
     waiting: FxHashSet<Id>,
     room_since: Option<Instant>,
 }
 
 impl Files {
-    /// Tables of which those of large files are made elsewhere.
+    /// Creates an empty set that builds large tables on another thread.
     pub(crate) fn new(hasher: RandomState, elsewhere: Sender<Job>) -> Self {
         Self { hasher, elsewhere: Some(elsewhere), ..Self::default() }
     }
 
-    /// The table of a mapping's file; `None` where it is none of a file, or of one that is not opened.
+    /// Returns the table of a mapping's file; `None` if it is not a file or cannot be opened.
     pub(crate) fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
         let name = || String::from_utf8_lossy(&map.name).into_owned();
         if map.name == b"[vdso]" {
@@ -114,7 +113,7 @@ impl Files {
             if let Some(id) = self.known.get(&key) {
                 return Some(*id);
             }
-            // That of 64 bits is ours, too, so that no process has a say in it.
+            // The 64-bit vDSO is read from this process, so that others cannot influence it.
             let image = if is_narrow { procfs::memory_of(pid, map) } else { procfs::vdso() };
             return Some(self.make(key, name(), &Bytes::from(image.unwrap_or_default()), store));
         }
@@ -122,7 +121,7 @@ impl Files {
             return None;
         }
         let file = door::mapped(pid, map.start, map.end).ok()?;
-        // Since the mappings were listed another file may have come to this place.
+        // Another file may have been mapped here since the mappings were listed.
         let listed = FileId::Inode { major: map.major, minor: map.minor, inode: map.inode, generation: 0 };
         if map.major != 0 && !same_file::has_inode(&file, &listed) {
             return None;
@@ -143,21 +142,21 @@ impl Files {
         Some(id)
     }
 
-    /// Has a table made elsewhere.
+    /// Queues a build on the other thread.
     fn order(&mut self, job: Job) {
         self.coming += 1;
-        // Who makes them has gone only when all ends.
+        // The receiver is dropped only at the end.
         let _ = self.elsewhere.as_ref().map(|elsewhere| elsewhere.send(job));
     }
 
-    /// Makes a file's table, unless there is one of the same contents.
+    /// Builds a file's table, unless there is one with the same content.
     fn make(&mut self, key: Key, name: String, bytes: &Bytes, store: &mut impl Store) -> Id {
         let id = self.begin(key, name, store);
         let made = Made::of(bytes, &self.hasher, |digest| self.same.contains_key(&digest));
         self.finish(id, made, store).unwrap_or(id)
     }
 
-    /// Takes in what was made elsewhere: whoever has that table is to have its mappings placed anew.
+    /// Stores a table built elsewhere. The caller updates the mappings of its processes.
     pub(crate) fn take_made(&mut self, job: Job, made: Made, store: &mut impl Store) {
         self.coming -= 1;
         if self.finish(job.id, made, store).is_none() {
@@ -169,7 +168,7 @@ impl Files {
         }
     }
 
-    /// A table that is coming.
+    /// Adds a table that is being built.
     fn begin(&mut self, key: Key, name: String, store: &mut impl Store) -> Id {
         if self.known.len() >= PATHS {
             self.known.clear();
@@ -186,9 +185,9 @@ impl Files {
         id
     }
 
-    /// Stores the rows of a table that was coming, and says by which id it is to be had from now on: another where one
-    /// has the same contents; none where that has gone, and this is to be made anyway. Where there is no more room,
-    /// those go that nobody had for longest.
+    /// Stores the rows of a finished table, and returns its ID from now on: that of an existing table with the same
+    /// content. Returns `None` if the existing table was dropped meanwhile and this one must be built after all. If
+    /// there is no room, the tables that were unused for longest are dropped.
     fn finish(&mut self, id: Id, made: Made, store: &mut impl Store) -> Option<Id> {
         let same = made.digest.and_then(|digest| self.same.get(&digest)).copied();
         if let Some(same) = same {
@@ -197,7 +196,7 @@ impl Files {
             return Some(same);
         }
         let rows = made.rows?;
-        // Nobody had it any more, and its room was wanted.
+        // It was dropped meanwhile to make room.
         let Some(table) = self.tables.get_mut(&id) else { return Some(id) };
         (table.segments, table.digest) = (made.segments, made.digest);
         let (spans, made) = match rows {
@@ -218,8 +217,7 @@ impl Files {
         Some(id)
     }
 
-    /// Drops tables that nobody has, those first that nobody had for longest: so many at most, and no more than it
-    /// takes to have room for so many rows.
+    /// Drops unused tables, least recently used first: at most `most`, and no more than needed for this many rows.
     fn drop_idle(&mut self, most: usize, rows: usize, store: &mut impl Store) {
         let is_idle = |table: &Table| table.told.processes == 0 && !table.is_to_come();
         let idle = self.tables.iter().filter(|(_, table)| is_idle(table));
@@ -245,12 +243,12 @@ impl Files {
         Some(table)
     }
 
-    /// The time at which tables that wait for room are to be made anew.
+    /// Returns when tables that wait for room should be rebuilt.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.room_since.filter(|_| !self.waiting.is_empty()).map(|since| since + RESTED)
     }
 
-    /// Takes those that wait for room: they are made anew for whoever asks.
+    /// Takes the tables that wait for room; they are rebuilt on the next request.
     pub(crate) fn take_waiting(&mut self) -> FxHashSet<Id> {
         self.room_since = None;
         let waiting = std::mem::take(&mut self.waiting);
@@ -264,14 +262,14 @@ impl Files {
         self.room_since = Some(Instant::now());
     }
 
-    /// One more process has these.
+    /// Adds a process to the users of these tables.
     pub(crate) fn take(&mut self, ids: &[Id]) {
         for id in ids {
             self.tables.entry(*id).and_modify(|table| table.told.processes += 1);
         }
     }
 
-    /// One process less has these.
+    /// Removes a process from the users of these tables.
     pub(crate) fn give_up(&mut self, ids: &[Id]) {
         self.turn += 1;
         for id in ids {
@@ -282,7 +280,7 @@ impl Files {
                 continue;
             }
             if !self.waiting.is_empty() && !table.spans.is_empty() {
-                // Its room is wanted; whoever waits asks for it, and drops this one.
+                // It can be dropped now, so that waiting tables can get its room.
                 self.room_since.get_or_insert_with(Instant::now);
             }
             if matches!(table.told.made, TableOutcome::Full(_)) {
@@ -291,7 +289,7 @@ impl Files {
         }
     }
 
-    /// The mappings by which one of a file is walked: by parts, where its rows lie in several places.
+    /// Adds the mappings of one mapped file: several parts if its rows are in several places.
     pub(crate) fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         match self.tables.get(&id) {
             Some(table) => table.place(map, out),
@@ -299,7 +297,7 @@ impl Files {
         }
     }
 
-    /// The figures of those that are in use.
+    /// Returns the figures of the tables in use.
     pub(crate) fn told(&self) -> Vec<FileTable> {
         let used = self.tables.values().filter(|table| table.told.processes > 0);
         let mut told: Vec<FileTable> = used.map(|table| table.told.clone()).collect();
@@ -309,7 +307,7 @@ impl Files {
 }
 
 impl Table {
-    /// True if it has no rows, but is to have some.
+    /// Returns whether its rows are still missing, but expected.
     fn is_to_come(&self) -> bool {
         matches!(self.told.made, TableOutcome::Coming | TableOutcome::Full(_))
     }
@@ -327,7 +325,7 @@ impl Table {
     }
 }
 
-/// The mappings by which one is walked whose rows, counted from `bias`, lie in these places in their order.
+/// Adds the mappings of rows relative to `bias`, which are in these places in order.
 pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
     let mut from = map.start;
     for (i, span) in spans.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Code of JITs that leave tables for it in a jitdump file.
+//! Code of JITs that write unwind tables to a jitdump file.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::symbols::jit_unwind::JitRows;
 
 use super::files::place_rows;
 
-/// The code of a process's JIT, by the file that the process has mapped.
+/// The code of a process's JIT, from the file that the process has mapped.
 #[derive(Debug)]
 pub(super) struct JitCode {
     rows: JitRows,
 }
 
 impl JitCode {
-    /// Opens the jitdump file of a process that has one mapped, and reads on in it; `true` if that told of more code.
+    /// Opens the jitdump file that a process has mapped, and reads new records; returns `true` if they had more code.
     pub(super) fn follow(own: &mut Option<Self>, pid: i32, maps: &[ProcMapping]) -> bool {
         if own.is_none() {
             let dump = maps.iter().find(|map| map.inode != 0 && is_jitdump(&map.name));
@@ -30,9 +30,9 @@ impl JitCode {
         })
     }
 
-    /// Finds code in memory that the file does not tell of yet.
+    /// Finds code in memory that the file does not report yet.
     fn find_copies(&mut self, pid: i32, map: &ProcMapping) -> bool {
-        /// More code is not looked at.
+        /// Larger mappings are not searched.
         const MOST: u64 = 1 << 20;
         if map.end.saturating_sub(map.start) > MOST || self.rows.rows(map.start, map.end).is_empty() {
             return false;
@@ -40,7 +40,7 @@ impl JitCode {
         procfs::memory_of(pid, map).is_ok_and(|memory| self.rows.find_copies(map.start, &memory))
     }
 
-    /// Stores the rows of a mapping and adds the mappings by which it is walked; `None` where there are none.
+    /// Stores the rows of a mapping and adds its mappings; `None` if it does not have rows.
     pub(super) fn place(
         &self,
         map: &ProcMapping,
@@ -54,7 +54,7 @@ impl JitCode {
     }
 }
 
-/// The places of rows that a process has together with the children that it forked.
+/// The places of rows that a process shares with its forked children.
 #[derive(Clone, Debug)]
 pub(super) struct JitSpans(Arc<[RowRange]>);
 
@@ -63,7 +63,7 @@ impl JitSpans {
         Self(spans.into())
     }
 
-    /// Gives the room back, where nobody else has it any more.
+    /// Releases the rows if no other process uses them.
     pub(super) fn release(self, store: &mut impl Store) {
         if Arc::strong_count(&self.0) == 1 {
             store.release(&self.0);

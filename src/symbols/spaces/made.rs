@@ -1,5 +1,4 @@
-//! The making of a file's table: its rows, of its bytes alone, and the thread that makes those of large files, so that
-//! nobody waits for them who has none.
+//! Builds a file's rows from its bytes. A thread builds those of large files, so that other files do not wait for them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -12,23 +11,22 @@ use crate::symbols::bytes::Bytes;
 use crate::symbols::program::{Program, Segment};
 use crate::symbols::unwind_rows::{self, NoRows, UnwindRows};
 
-/// A table, as processes hold on to it.
+/// The ID by which processes refer to a table.
 pub(crate) type Id = u32;
 
-/// What is made of a file.
+/// The result of building a file's table.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// What its rows depend on, in a number; `None` where it has no table.
+    /// Hash of the content that rows depend on; `None` if the file does not have a table.
     pub(crate) digest: Option<u64>,
-    /// `None` where there are some of the same contents.
+    /// `None` if rows of the same content exist.
     pub(crate) rows: Option<Result<UnwindRows, NoRows>>,
-    /// Of the segments with code: offset and size in the file, and what is to be added to an offset to come to what
-    /// rows count.
+    /// Segments with code: offset and size in the file, and the difference from an offset to the addresses in rows.
     pub(crate) segments: Vec<(u64, u64, u64)>,
 }
 
 impl Made {
-    /// Makes a file's rows, unless some of the same contents are known.
+    /// Builds a file's rows, unless rows of the same content are known.
     pub(crate) fn of(bytes: &Bytes, hasher: &RandomState, is_known: impl FnOnce(u64) -> bool) -> Self {
         let digest = unwind_rows::contents(bytes).map(|parts| hasher.hash_one(parts));
         if digest.is_some_and(is_known) {
@@ -40,22 +38,22 @@ impl Made {
     }
 }
 
-/// A table to be made.
+/// A table to build.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) id: Id,
     pub(crate) bytes: Bytes,
-    /// It is made even if one of the same contents was.
+    /// Whether to build it even if one of the same content exists.
     pub(crate) anew: bool,
 }
 
-/// A table that was made, and what for.
+/// A finished table and its job.
 pub(crate) type Done = (Job, Made);
 
-/// Starts the thread that makes the tables of large files, one after the other, until nobody asks any more.
+/// Starts the thread that builds tables of large files, one after the other, until all senders are dropped.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If the thread cannot be started.
 pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<Job>(), unbounded());
     let work = move || {
@@ -73,7 +71,7 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<Job>, Receiver<Do
     Ok((jobs, made))
 }
 
-/// Segments with code, as [`Made`] has them.
+/// Returns the segments with code, in the format of [`Made`].
 fn code(bytes: &Bytes, base: u64) -> Vec<(u64, u64, u64)> {
     let Ok(program) = Program::of(bytes) else { return Vec::new() };
     let segments = program.segments.iter().filter(|segment| segment.is_code);

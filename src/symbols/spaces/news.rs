@@ -1,4 +1,4 @@
-//! News of processes on their way to who makes their tables: no more wait than a bound, and only what lasts is followed.
+//! Process events for the thread that builds tables: a bounded queue that drops short-lived processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use rustc_hash::FxHashSet;
 
 use crate::kernel::walk::ProcessEvent;
 
-/// News that may wait.
+/// The capacity of the queue.
 const MOST: usize = 1 << 16;
 
-/// The end that tells.
+/// The sending end.
 #[derive(Clone, Debug)]
 pub(crate) struct NewsSender {
     sender: Sender<ProcessEvent>,
@@ -19,16 +19,16 @@ pub(crate) struct NewsSender {
 }
 
 impl NewsSender {
-    /// Tells, without waiting: where too much waits, the receiver learns that it missed something.
+    /// Sends without waiting. If the queue is full, the receiver learns that events were lost.
     pub(crate) fn send(&self, one: ProcessEvent) {
-        // Who makes the tables has gone only when all ends.
+        // The receiver is dropped only at the end.
         if let Err(TrySendError::Full(_)) = self.sender.try_send(one) {
             self.missed.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// The end that is told.
+/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct News {
     pub(crate) receiver: Receiver<ProcessEvent>,
@@ -36,20 +36,20 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// True if something was not told since this was asked last.
+    /// Returns whether events were lost since the last call.
     pub(super) fn have_missed(&self) -> bool {
         self.missed.swap(false, Ordering::Relaxed)
     }
 }
 
-/// Both ends.
+/// Creates both ends.
 pub(crate) fn channel() -> (NewsSender, News) {
     let ((sender, receiver), missed) = (bounded(MOST), Arc::new(AtomicBool::default()));
     (NewsSender { sender, missed: missed.clone() }, News { receiver, missed })
 }
 
-/// The news that are worth following, of some that came together: a child that is gone or another program by the end of
-/// them is not made like its parent, unless it is a parent itself.
+/// Drops events of short-lived processes from a batch: a child that exits or executes another program within the batch
+/// does not inherit its parent's tables, unless it has children itself.
 pub(super) fn lasting(mut news: Vec<ProcessEvent>) -> Vec<ProcessEvent> {
     let parent = |one: &ProcessEvent| match one {
         ProcessEvent::Forked { parent, .. } => Some(*parent),

@@ -1,4 +1,4 @@
-//! Processes that come, change and go, with a store that only counts.
+//! Processes that start, change and exit, with a store that only counts.
 
 use std::collections::BTreeSet;
 
@@ -34,20 +34,20 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     assert_eq!(spaces.store.used.len(), tables, "a child has its parent's");
     spaces.take(ProcessEvent::Executed { pid: 1 << 30 });
     assert!(!spaces.store.processes.contains_key(&(1 << 30)));
-    // What was read of a process is no older than what rings tell of it later.
+    // The process was read after the time of these later events.
     spaces.take(ProcessEvent::Forked { parent: 1, child: pid });
     spaces.take(ProcessEvent::Executed { pid });
     assert!(spaces.store.processes.contains_key(&pid) && spaces.due.contains_key(&pid));
     spaces.step(Instant::now());
     assert!(spaces.store.processes[&pid] == mapped && spaces.due.is_empty());
-    // What is lost of a process's end is found by and by.
+    // A lost exit event is compensated by the sweep.
     spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
     spaces.step(Instant::now() + SWEEP);
     assert_eq!(spaces.processes.keys().copied().collect::<Vec<i32>>(), [pid]);
     spaces.take(ProcessEvent::Exited { pid });
     spaces.step(later());
     assert!(spaces.store.processes.is_empty() && spaces.tables.load().files.is_empty());
-    // What it was of is kept for the next one.
+    // Its file's table is kept for the next process.
     assert_eq!(spaces.store.used.len(), tables);
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(later());
@@ -66,7 +66,7 @@ fn who_had_no_room_is_served_when_there_is_some() {
     let full = |file: &FileTable| matches!(file.made, TableOutcome::Full(_));
     assert!(spaces.tables.load().files.iter().any(full));
     spaces.store.room = 1 << 40;
-    // Somebody's end makes room.
+    // A process ends, which makes room.
     spaces.files.make_room();
     for _ in 0..2 {
         spaces.step(Instant::now() + LONG_PAUSE);
@@ -105,7 +105,7 @@ fn nobody_waits_for_the_table_of_a_large_file() {
     assert!(!spaces.files.told().iter().any(coming));
 }
 
-/// Who makes tables of large files says of the second of the same contents only that it is.
+/// The second file with the same content is only reported as known.
 #[test]
 fn large_files_are_made_until_nobody_asks() {
     let (jobs, made) = made::start(RandomState::new()).expect("a thread");
@@ -133,7 +133,7 @@ fn any_news() -> impl Strategy<Value = ProcessEvent> {
     ]
 }
 
-/// What is left out of news makes no difference to who has tables in the end, and who is to be read.
+/// Dropped events do not change which processes have tables in the end, and which are to be read.
 #[test]
 fn news_that_do_not_last_leave_nothing() {
     if !may_look("news_that_do_not_last_leave_nothing") {

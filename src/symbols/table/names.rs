@@ -1,19 +1,19 @@
-//! The names of a table, each ended by a zero byte: in pieces of its own, or in the file itself.
+//! The names of a table, each terminated by a zero byte: in allocated pieces, or in the file itself.
 
 use super::MAX_NAME;
 use crate::symbols::bytes::Bytes;
 
-/// Bits of a place that say where in a piece a name begins. Pieces instead of one block that doubles: a kernel's names
-/// are megabytes, and while a block is moved both are held.
+/// Bits of a position that are the offset in a piece. Pieces are used instead of one growing block: a kernel's names
+/// are megabytes, and both copies of a block exist while it grows.
 const WITHIN: u32 = 16;
 const PIECE: usize = 1 << WITHIN;
-/// The place of a name that there was no room for.
+/// The position of a name that did not fit.
 const NOWHERE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) enum Names {
     Own(Vec<Vec<u8>>),
-    /// In a file, from a place on.
+    /// In a file, from an offset on.
     In(Bytes, usize),
 }
 
@@ -23,14 +23,14 @@ impl Default for Names {
     }
 }
 
-/// A name up to its first zero byte, as much of it as is kept.
+/// Returns a name up to its first zero byte or the length limit.
 pub(crate) fn cut(name: &[u8]) -> &[u8] {
     let name = &name[..name.len().min(MAX_NAME)];
     &name[..memchr::memchr(0, name).unwrap_or(name.len())]
 }
 
 impl Names {
-    /// The place of a name; one of its own is added.
+    /// Returns the position of a name; copies it if names are not in a file.
     pub(crate) fn place(&mut self, name: &[u8]) -> u32 {
         match self {
             Self::Own(pieces) => add(pieces, cut(name)),
@@ -51,7 +51,7 @@ impl Names {
         cut(rest.unwrap_or_default())
     }
 
-    /// Takes back the one that was added last.
+    /// Removes the name that was added last.
     pub(crate) fn take_back(&mut self, place: u32) {
         if let Self::Own(pieces) = self
             && let Some(piece) = pieces.last_mut().filter(|_| place != NOWHERE)
@@ -67,7 +67,7 @@ impl Names {
         }
     }
 
-    /// Bytes of memory of its own.
+    /// Returns the bytes of memory that this holds itself.
     pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Own(pieces) => {
@@ -85,7 +85,7 @@ fn add(pieces: &mut Vec<Vec<u8>>, name: &[u8]) -> u32 {
         if pieces.len() == PIECE {
             return NOWHERE;
         }
-        // Most tables are small: the first piece grows, those behind it are filled.
+        // Most tables are small: the first piece grows, later ones have full size.
         pieces.push(if pieces.is_empty() { Vec::new() } else { Vec::with_capacity(PIECE) });
     }
     let number = pieces.len() - 1;

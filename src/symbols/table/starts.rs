@@ -1,13 +1,13 @@
-//! Addresses in order, four bytes each: distances from where their run begins.
+//! Sorted addresses in four bytes each: distances from the start of their run.
 
-/// Runs that are begun; what would need more lies farther apart than anything that is loaded.
+/// The limit of runs; more would need distances larger than any program has.
 const MAX_RUNS: usize = 1024;
 
-/// A run begins with an address that is 4 GiB or more behind where the one before it began.
+/// A run begins with an address 4 GiB or more after the start of the previous run.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
     distances: Vec<u32>,
-    /// The first of each run, by number and by address.
+    /// The first entry of each run: index and address.
     runs: Vec<(u32, u64)>,
 }
 
@@ -16,7 +16,7 @@ impl Starts {
         self.distances.len()
     }
 
-    /// Adds an address that is greater than all before it, unless there is no room for it.
+    /// Adds an address greater than all others; returns `false` if there is no room.
     pub(crate) fn push(&mut self, start: u64) -> bool {
         let near = self.runs.last().and_then(|(_, base)| u32::try_from(start - base).ok());
         if near.is_none() && self.runs.len() >= MAX_RUNS {
@@ -29,7 +29,7 @@ impl Starts {
         true
     }
 
-    /// Takes the last one back.
+    /// Removes the last address.
     pub(crate) fn pop(&mut self) {
         self.distances.pop();
         if self.runs.last().is_some_and(|(first, _)| *first as usize == self.len()) {
@@ -47,7 +47,7 @@ impl Starts {
         Some(self.runs[run].1 + u64::from(distance))
     }
 
-    /// The number of those at an address or before it.
+    /// Returns how many addresses are at or before `addr`.
     pub(crate) fn up_to(&self, addr: u64) -> usize {
         let next = self.runs.partition_point(|(_, base)| *base <= addr);
         let Some((first, base)) = next.checked_sub(1).map(|run| self.runs[run]) else { return 0 };

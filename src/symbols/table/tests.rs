@@ -107,7 +107,7 @@ fn copied_names_are_paid_for_to_the_byte() {
     assert_eq!((fits(6), fits(7)), (false, true));
 }
 
-/// The same by the plainest of means: all symbols in a list, the chosen one at each address.
+/// A plain implementation: all symbols in a list, the chosen one at each address.
 fn plain(list: &[(u64, u64, String)], last_wins: bool) -> Vec<(u64, u64, String)> {
     let mut sorted = list.to_vec();
     sorted.sort_by_key(|(start, ..)| *start);
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// A name may begin where the names of others end, as a damaged file's do.
+/// A name may begin where other names end, as in a damaged file.
 #[test]
 fn what_has_no_name_names_nothing() {
     let table = SymbolTable::build(vec![

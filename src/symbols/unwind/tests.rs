@@ -1,13 +1,13 @@
-//! Stacks written by hand, of a program whose tables are written by hand too: the truth of each walk is in its words.
+//! Handmade stacks of a program with handmade tables, so that the words on the stack give the expected result.
 
 use super::*;
 use crate::session::Dsos;
 
-/// Where the program's code lies in its file, as linked, and in the process.
+/// Offset in the file, linked address and mapped address of the program's code.
 const OFFSET: u64 = 0x1000;
 const LINKED: u64 = 0x1_1000;
 const MAPPED: u64 = 0x7000_0000_1000;
-/// Where the stack pointer is.
+/// The initial stack pointer.
 const SP: u64 = 0x7fff_0000;
 
 const RBP: u8 = 6;
@@ -21,7 +21,7 @@ fn cfa(register: u8, offset: u8) -> Vec<u8> {
     vec![0x0c, register, offset]
 }
 
-/// DW_CFA_offset: a register lies so many words below the CFA.
+/// DW_CFA_offset: a register is saved this many words below the CFA.
 fn saved(register: u8, words: u8) -> Vec<u8> {
     vec![0x80 | register, words]
 }
@@ -36,7 +36,7 @@ fn after(bytes: u8) -> Vec<u8> {
     vec![0x40 | bytes]
 }
 
-/// A function: where it begins after the first one, its length, its rules.
+/// A function: its offset from the first function, its length, its rules.
 type Function = (u64, u32, Vec<Vec<u8>>);
 
 fn entry(mut body: Vec<u8>) -> Vec<u8> {
@@ -45,7 +45,7 @@ fn entry(mut body: Vec<u8>) -> Vec<u8> {
     [len.to_le_bytes().to_vec(), body].concat()
 }
 
-/// `.eh_frame` at an address, with places relative to where they are written.
+/// An `.eh_frame` at an address, with pc-relative pointers.
 fn tables(at: u64, ra: u8, functions: &[Function]) -> Vec<u8> {
     // CIE 0, version 1, "zR"; code in bytes, data in words below; DW_EH_PE_pcrel | DW_EH_PE_sdata4.
     let mut out = entry([&[0; 4][..], &[1, b'z', b'R', 0, 1, 0x78, ra, 1, 0x1b]].concat());
@@ -99,7 +99,7 @@ impl Stage {
         Self { file, stacks: UnwindSpace::new(SymbolOptions { live: false, ..SymbolOptions::live() }) }
     }
 
-    /// Walks from registers, each (place, value), up a stack; addresses in the program are from its first function on.
+    /// Walks up a stack from registers (index, value); addresses in the program are relative to its first function.
     fn walk(&mut self, registers: &[(u32, u64)], stack: &[u64], full: bool) -> Option<(Vec<u64>, ChainEnd)> {
         let mut registers = registers.to_vec();
         registers.sort_unstable();
@@ -118,8 +118,8 @@ impl Stage {
     }
 }
 
-/// Four functions: by the stack pointer; by it, with a rule of its own for the last byte, a call that does not
-/// return; by the frame pointer; and the first one of a thread.
+/// Four functions: one unwound by the stack pointer; another one, with a different rule for its last byte, a call that
+/// does not return; one by the frame pointer; and the first one of a thread.
 fn x86_64() -> Stage {
     let ra = || saved(16, 1);
     let functions = [
@@ -131,10 +131,10 @@ fn x86_64() -> Stage {
     Stage::new(62, 16, &functions)
 }
 
-/// The stack that belongs to it.
+/// The stack for it.
 fn x86_64_stack() -> Vec<u64> {
     let frame = SP + 8 * 6;
-    // Of the first function; of the second, with the frame pointer that it saved; of the third.
+    // Of the first function; of the second, with the saved frame pointer; of the third.
     vec![7, MAPPED + 0x20, 7, frame, MAPPED + 0x28, 7, 0xbad, MAPPED + 0x38, 7]
 }
 
@@ -150,10 +150,10 @@ fn what_was_not_copied_is_told_from_what_leads_nowhere() {
     let registers = [(x86::BP, 0), (x86::SP, SP), (x86::IP, MAPPED + 4)];
     let mut stack = x86_64_stack();
     stack.truncate(7);
-    // The third one's return address lies right behind the copy.
+    // The third function's return address is directly after the copy.
     assert_eq!(x86_64().walk(&registers, &stack, true), Some((vec![0x04, 0x20, 0x28], ChainEnd::Cut)));
     assert_eq!(x86_64().walk(&registers, &stack, false), Some((vec![0x04, 0x20, 0x28], ChainEnd::Lost)));
-    // A frame below the stack is none, however much of that was copied.
+    // A frame pointer below the stack pointer is invalid, however much of the stack was copied.
     stack[3] = SP - 8;
     assert_eq!(x86_64().walk(&registers, &stack, true), Some((vec![0x04, 0x20, 0x28], ChainEnd::Lost)));
     assert_eq!(x86_64().walk(&registers[..2], &stack, true), None, "where it was is not known");
@@ -165,7 +165,7 @@ fn code_without_a_file_is_walked_by_frame_pointers() {
     let chain = |n: u64| (1..=n).flat_map(|i| [SP + 16 * i, code + i]).collect::<Vec<u64>>();
     let registers = [(x86::BP, SP), (x86::SP, SP), (x86::IP, code)];
     let mut three = chain(3);
-    // The first one of a thread has no caller.
+    // The first function of a thread does not have a caller.
     three[5] = 0;
     assert_eq!(x86_64().walk(&registers, &three, true), Some((vec![0x5_0000, 0x5_0001, 0x5_0002], ChainEnd::Root)));
     let (deep, end) = x86_64().walk(&registers, &chain(2000), true).expect("a walk");
@@ -180,15 +180,15 @@ fn arm_goes_by_link_register_frame_and_stack_pointer() {
         (0x20, 0x10, vec![cfa(X31, 32), saved(X29, 4), saved(X30, 3)]),
         (0x30, 0x10, vec![cfa(X31, 16), saved(X29, 2), saved(X30, 1)]),
     ];
-    // A leaf that keeps its return address in a register; a frame two words up; one of four words; the first one.
+    // A leaf that keeps its return address in a register; a frame two words up; one of four words; the first function.
     let stack = [7, 7, SP + 0x100, MAPPED + 0x28, SP + 0x200, MAPPED + 0x38, 7, 7, 0, 0];
     let registers = [(arm::FP, SP + 16), (arm::LR, MAPPED + 0x18), (arm::SP, SP), (arm::PC, MAPPED + 4), (3, 9)];
     let walked = Stage::new(183, X30, &functions).walk(&registers, &stack, true);
     assert_eq!(walked, Some((vec![0x04, 0x18, 0x28, 0x38], ChainEnd::Root)));
 }
 
-/// A chain of frame pointers lacks the caller of a function without a frame; the link register has it, as long as the
-/// tables say that it is there.
+/// A chain of frame pointers misses the caller of a function without a frame. The link register holds it, as long as
+/// the tables say so.
 #[test]
 fn the_link_register_has_the_caller_of_a_leaf() {
     let functions = [
@@ -203,7 +203,7 @@ fn the_link_register_has_the_caller_of_a_leaf() {
     let regs = (MAPPED + 0x18).to_le_bytes();
     let state = UserState { abi: 2, mask: 1 << arm::LR, regs: &regs, stack: &[], asked: 0 };
     let mut caller = |at: u64| stage.stacks.caller_of_leaf(&state, MAPPED + at, &find).map(|ip| ip - MAPPED);
-    // A leaf; a function with its frame; one before it makes its frame, and after.
+    // A leaf; a function with a frame; one before it creates its frame, and after.
     assert_eq!([0x04, 0x18, 0x20, 0x28].map(&mut caller), [Some(0x18), None, Some(0x18), None]);
     assert_eq!(caller(0x5_0000), None, "nothing is known of code without a file");
 }

@@ -1,5 +1,4 @@
-//! Code that has no tables on AArch64, and whose callers are known all the same: the stubs of procedure linkage tables,
-//! and the few functions of the vDSO.
+//! AArch64 code without tables whose callers are known anyway: PLT stubs, and the few functions of the vDSO.
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
@@ -7,19 +6,19 @@ use super::Found;
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::symbols::elf::Elf;
 
-/// The sections in which they are sought.
+/// The sections that are searched.
 pub(super) const SECTIONS: [&str; 4] = [".plt", ".iplt", ".dynsym", ".dynstr"];
 
-/// The code that a signal's handler returns to. The instruction before it counts, for callers are looked for there, and
-/// the one behind it, where the system call is told to have been made.
+/// The function that signal handlers return to. The instruction before it is included, because callers are looked up
+/// there, and so is the one after it, where the system call is reported.
 const TRAMPOLINE: &str = "__kernel_rt_sigreturn";
 const TRAMPOLINE_BYTES: u64 = 8;
 const INSTRUCTION: u64 = 4;
 
-/// The caller is where the link register says.
+/// The link register holds the return address.
 const LINKED: Rule = Rule::Frame { cfa: Cfa::Sp(0), saved: Saved::Same, caller: Caller::Link };
 
-/// Adds such functions of a file, whose rows count addresses from a base.
+/// Adds such functions of a file, relative to a base address.
 pub(super) fn add(file: &Elf<'_>, base: u64, found: &mut Found) {
     for name in &SECTIONS[..2] {
         let Some(section) = file.section_by_name(name) else { continue };
@@ -38,7 +37,7 @@ pub(super) fn add(file: &Elf<'_>, base: u64, found: &mut Found) {
     }
 }
 
-/// A table's stubs jump on at once. The first one, which has a function looked up, pushes the link register before.
+/// Adds PLT stubs, which jump at once. The first one calls the resolver and pushes the link register before.
 fn stubs(start: u64, code: &[u8], found: &mut Found) {
     /// stp x16, x30, [sp, #-16]!
     const PUSH: u32 = 0xa9bf_7bf0;
@@ -54,7 +53,7 @@ fn stubs(start: u64, code: &[u8], found: &mut Found) {
     found.push(start, start.saturating_add(code.len() as u64), &rows);
 }
 
-/// A function that is exported.
+/// An exported function.
 #[derive(Debug)]
 struct Exported<'a> {
     name: &'a str,
@@ -73,21 +72,21 @@ fn vdso(mut exported: Vec<Exported<'_>>, found: &mut Found) {
                 found.push(start, end.saturating_add(INSTRUCTION), &[(Rule::Signal(0), start)]);
             }
             _ if keeps_the_stack(code) => found.push(start, end, &[(LINKED, start)]),
-            // What is between two functions may be taken for the first one's end.
+            // Padding before the next function could be taken for the end of the first one.
             _ => found.push(start, end, &[(Rule::Gap, start)]),
         }
     }
 }
 
-/// True if code leaves the stack pointer and the link register as they were: it pushes nothing and makes no room, which
-/// it would do before it calls anything (Arm Architecture Reference Manual, C4.1).
+/// Returns whether code leaves the stack pointer and the link register unchanged: it does not push or reserve stack
+/// space, which it would do before any call (Arm Architecture Reference Manual, C4.1).
 fn keeps_the_stack(code: &[u8]) -> bool {
     let (words, _) = code.as_chunks::<4>();
     words.iter().all(|word| {
         let word = u32::from_le_bytes(*word);
         let to_sp = word & 0x1f == 31;
         let from_sp = word >> 5 & 0x1f == 31;
-        // Add and subtract, immediate and extended; stores of a register or two that move their base.
+        // Add and subtract, immediate and extended; stores of one or two registers with write-back.
         let makes_room = to_sp && (word & 0x7f80_0000 == 0x5100_0000 || word & 0x7fe0_0000 == 0x4b20_0000);
         let pair = word & 0x3ac0_0000 == 0x2880_0000;
         let one = word & 0x3b20_0400 == 0x3800_0400;

@@ -1,4 +1,4 @@
-//! Rows beside what gimli makes of the same tables.
+//! Compares rows with gimli's evaluation of the same tables.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::symbols::find_file::tests::{SPIN, map};
 use crate::symbols::section::Section;
 
-/// What memory and registers hold in these tests: something that depends on the address alone.
+/// The value of memory and registers in these tests depends only on the address.
 fn word(address: u64) -> u64 {
     address.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) & 0x7fff_ffff_fff8
 }
@@ -19,7 +19,7 @@ fn register(number: u16) -> u64 {
     word(0x1000 + u64::from(number))
 }
 
-/// Where the caller is found: the CFA, the return address and the frame register, each by its address or its value.
+/// The caller's CFA, return address and frame register, each as address or value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     cfa: u64,
@@ -27,7 +27,7 @@ struct Found {
     fp: u64,
 }
 
-/// What a rule leads to at an address.
+/// Evaluates a rule at an address.
 fn by_rule(rule: Rule, at: u64, machine: Registers) -> Option<Found> {
     let (sp, fp) = (register(machine.sp.0), register(machine.fp.0));
     let plus = |base: u64, n: i64| base.wrapping_add_signed(n);
@@ -64,7 +64,7 @@ fn by_rule(rule: Rule, at: u64, machine: Registers) -> Option<Found> {
     Some(Found { cfa, caller, fp })
 }
 
-/// The value of an expression, as gimli evaluates it.
+/// Evaluates an expression with gimli.
 fn evaluated(expression: Expression<Slice<'_>>, encoding: Encoding, at: u64, machine: Registers) -> Option<u64> {
     let mut evaluation: Evaluation<Slice<'_>> = expression.evaluation(encoding);
     let mut result = evaluation.evaluate().ok()?;
@@ -87,7 +87,7 @@ fn evaluated(expression: Expression<Slice<'_>>, encoding: Encoding, at: u64, mac
     }
 }
 
-/// What gimli's row leads to.
+/// Evaluates gimli's row.
 fn by_gimli<'a>(
     row: &UnwindTableRow<usize>,
     frames: &impl UnwindSection<Slice<'a>>,
@@ -109,8 +109,7 @@ fn by_gimli<'a>(
     Some(Found { cfa, caller: value(machine.ra)?, fp: value(machine.fp)? })
 }
 
-/// Bytes of code that the rules of a file cover, and all; every `stride`th function is compared at both ends of its
-/// rows.
+/// Returns covered and total bytes of code. Every `stride`th function is compared at both ends of its rows.
 fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
     let file = elf::parse(bytes).expect("elf");
     let table = of(bytes).expect("rows");
@@ -138,7 +137,7 @@ fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
             for at in [start, end - 1] {
                 let Some(ours) = by_rule(rule, at, machine) else { continue };
                 let theirs = by_gimli(row, &frames, entry.cie().encoding(), at, machine);
-                // Where the frame register went to another place than memory, it is said to be what it was.
+                // A frame register saved outside of memory counts as unchanged.
                 let same = theirs.is_none_or(|theirs| Found { fp: ours.fp, ..theirs } == ours);
                 let fp = theirs.is_none_or(|theirs| theirs.fp == ours.fp);
                 let told = matches!(row.register(machine.fp), None | Some(RegisterRule::Offset(_)));
@@ -150,14 +149,14 @@ fn compared(bytes: &Bytes, stride: usize) -> Option<(u64, u64, usize)> {
     Some((covered, all, looked))
 }
 
-/// Files that a distribution has, those that are there.
+/// Files of the distribution, if they exist.
 fn files() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let mapped = maps.lines().filter(|line| line.contains(" r-xp ")).filter_map(|line| line.split_whitespace().nth(5));
     let mut all: Vec<PathBuf> = mapped.filter(|path| path.starts_with('/')).map(PathBuf::from).collect();
     let libraries =
         ["libcrypto.so.3", "libstdc++.so.6", "libz.so.1", "libpython3.11.so.1.0", "libgcc_s.so.1", "libc.so.6"];
-    // The last is what a cross compiler for AArch64 has.
+    // The last directory is that of a cross compiler for AArch64.
     let folders = ["/lib", "/usr/lib", "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/aarch64-linux-gnu/lib"];
     all.extend(libraries.iter().flat_map(|name| folders.map(|folder| PathBuf::from(folder).join(name))));
     all.extend(["/bin/bash", "/usr/bin/perf", "/usr/bin/perl", "/usr/bin/git", "/usr/bin/gdb"].map(PathBuf::from));
@@ -175,7 +174,7 @@ fn rows_lead_where_the_tables_lead() {
         let stride = (bytes.len() >> 20).clamp(1, 40);
         let Some((covered, all, looked)) = compared(&bytes, stride) else { continue };
         assert!(looked > 0, "{path:?}");
-        // Assembly is what has rules of its own: all of it, in libraries of ciphers.
+        // Only assembly has special rules; cipher libraries have the most.
         assert!(covered * 1000 >= all * 995, "{path:?}: {covered} of {all} bytes");
         looked_at += looked;
     }
@@ -189,7 +188,7 @@ fn a_table_begins_where_code_does_and_ends_in_a_gap() {
     assert!(table.rows.is_sorted_by_key(|row| *row as u32));
     assert_eq!(table.rows.last().map(|row| row >> 32), Some(0));
     assert!(table.rows.windows(2).all(|pair| pair[0] >> 32 != pair[1] >> 32));
-    // Nobody called the program's first function.
+    // The program's entry point does not have a caller.
     let bytes = map(SPIN);
     let entry = elf::parse(&bytes).expect("elf").entry();
     assert_eq!(table.rule(entry), Rule::End);
@@ -209,7 +208,7 @@ fn functions_at_one_place_count_once_and_what_is_between_them_is_a_gap() {
         function(0x2f, 0x50, 3..4),
         function(0x80, 0x90, 4..5),
     ];
-    // 15 bytes fill up; the second function is where the first one is.
+    // Up to 15 bytes are padding; the second function overlaps the first.
     let expected = [frame(8).from(0x10), frame(16).from(0x14), Rule::Gap.from(0x50), frame(8).from(0x80)];
     let found = merged(&all, &rows);
     assert_eq!(found[..4], expected);

@@ -1,7 +1,7 @@
-//! Code of x86-64 that has no table, and whose callers are known all the same: from where a function begins, its
-//! instructions say how far below the return address the stack pointer is, and where the caller's frame register was
-//! saved. A part of a function that only a computed jump leads to is believed where just one such state lets all of its
-//! paths return with a balanced stack.
+//! x86-64 code without tables whose callers are derived from the instructions. Starting at the beginning of a function,
+//! the instructions determine how far the stack pointer is below the return address, and where the caller's frame
+//! register was saved. For code that only a computed jump reaches, a state is accepted only if exactly one candidate
+//! lets all paths return with a balanced stack.
 
 mod state;
 
@@ -14,25 +14,25 @@ use super::Found;
 use crate::kernel::walk::rule::Rule;
 use state::{Effects, State, Step};
 
-/// More code without a table is not looked at: it is of a runtime that keeps frame pointers.
+/// Larger code without tables is not analyzed: it belongs to a runtime that keeps frame pointers.
 const MAX_BYTES: u64 = 2 << 20;
-/// Instructions looked at for each byte of such code, at most.
+/// The limit of instructions analyzed per byte of such code.
 const STEPS_PER_BYTE: u64 = 8;
-/// Bytes of other code in which calls are looked for, for each byte of such code.
+/// Bytes of other code searched for calls, per byte of such code.
 const CALLERS_PER_BYTE: u64 = 16;
-/// States that the jumps of a function to computed places may have, at most.
+/// The limit of states at the computed jumps of a function.
 const MAX_STATES: usize = 8;
 
 /// The code of a program.
 #[derive(Debug, Default)]
 pub(super) struct Code<'a> {
-    /// Address as linked and contents of each part.
+    /// Linked address and content of each part.
     pub(super) parts: Vec<(u64, &'a [u8])>,
-    /// Where the program begins.
+    /// The program's entry point.
     pub(super) entry: u64,
 }
 
-/// Adds the functions of code that no function that was found covers; some begin where the symbols say.
+/// Adds the functions in code that no known function covers; symbols provide some of the starts.
 pub(super) fn add(code: &Code<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64, found: &mut Found) {
     let mut covered: Vec<(u64, u64)> =
         found.functions.iter().map(|f| (base + u64::from(f.start), base + u64::from(f.end))).collect();
@@ -50,50 +50,50 @@ pub(super) fn add(code: &Code<'_>, symbols: impl FnOnce() -> Vec<u64>, base: u64
     });
 }
 
-/// True if some code is in no function that was found.
+/// Returns whether some code is outside of all known functions.
 pub(super) fn has_bare(code: &Code<'_>, covered: &[(u64, u64)]) -> bool {
     let mut covered = covered.to_vec();
     covered.sort_unstable();
     (1..=MAX_BYTES).contains(&Tracer::new(code, covered).bare)
 }
 
-/// An instruction whose state is known.
+/// An instruction with a known state.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     state: State,
     len: u8,
-    /// No call lies before it that may never have returned.
+    /// Whether no call before it may never have returned.
     is_certain: bool,
 }
 
 type Claims = FxHashMap<u64, Claim>;
 
-/// What following the code from one place led to.
+/// The result of tracing code from one address.
 #[derive(Debug, Default)]
 struct Trace {
     claims: Claims,
     calls: Vec<(u64, u64)>,
-    /// From which instruction to which the code goes on, but behind calls: these may never return.
+    /// Edges between instructions, except after calls, which may never return.
     ways: Vec<(u64, u64)>,
-    /// The same behind calls, and the function that is called, where it is known.
+    /// Edges after calls, with the called function if it is known.
     returns: Vec<(u64, u64, Option<u64>)>,
-    /// Where a path returns with a balanced stack, or goes on where the state is known.
+    /// Where a path returns with a balanced stack, or reaches a known state.
     proofs: Vec<u64>,
 }
 
-/// A path that is to be followed.
+/// A path to follow.
 #[derive(Clone, Copy, Debug)]
 struct Path {
     from: Option<u64>,
     at: u64,
     state: State,
-    /// No call lies on it that may never have returned.
+    /// Whether no call on it may never have returned.
     is_certain: bool,
 }
 
 impl Trace {
-    /// The instructions whose state follows from one that is known: that of the start, or that of a proof. Behind a call
-    /// that may never return both have to say the same.
+    /// Returns the instructions whose state follows from a known one: that of the start, or that of a proof. Past calls
+    /// that may never return, an instruction must be reachable forwards and backwards.
     fn proven(&self, known: &[u64], does_return: impl Fn(Option<u64>) -> bool) -> FxHashSet<u64> {
         let all = |(from, to, _): &(u64, u64, Option<u64>)| (*from, *to);
         let behind = self.returns.iter().filter(|(.., called)| does_return(*called)).map(all);
@@ -112,7 +112,7 @@ fn both_ways(ways: &[(u64, u64)]) -> Vec<(u64, u64)> {
     ways.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]).collect()
 }
 
-/// All that some places lead to.
+/// Returns everything reachable from some addresses.
 fn reached(from: &[u64], mut ways: Vec<(u64, u64)>) -> FxHashSet<u64> {
     ways.sort_unstable();
     let (mut all, mut left) = (FxHashSet::default(), from.to_vec());
@@ -127,17 +127,17 @@ fn reached(from: &[u64], mut ways: Vec<(u64, u64)>) -> FxHashSet<u64> {
 
 struct Tracer<'a> {
     parts: Vec<(u64, &'a [u8])>,
-    /// Start and end of functions that have a table.
+    /// Start and end of functions with a table.
     covered: Vec<(u64, u64)>,
-    /// Bytes of code in none of them, without what is between two of them to fill up.
+    /// Bytes of code outside of them, without padding.
     bare: u64,
-    /// Known starts of functions, and those that were not looked at yet.
+    /// Known starts of functions, and those not traced yet.
     starts: BTreeSet<u64>,
     fresh: Vec<u64>,
     claimed: Claims,
-    /// What two functions have in different states.
+    /// Addresses that two functions reach in different states.
     disputed: FxHashSet<u64>,
-    /// Functions of which a path returns.
+    /// Functions with a path that returns.
     returning: FxHashSet<u64>,
     effects: Effects,
     steps: u64,
@@ -162,7 +162,7 @@ impl<'a> Tracer<'a> {
         tracer
     }
 
-    /// Parts of the code that no table covers.
+    /// Returns the parts of the code that no table covers.
     fn gaps(&self) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let filling = u64::from(super::FILLING);
@@ -182,7 +182,7 @@ impl<'a> Tracer<'a> {
         gaps
     }
 
-    /// The code from an address on, if no table covers it.
+    /// Returns the code from an address on, if no table covers it.
     fn bare_at(&self, at: u64) -> Option<&'a [u8]> {
         let i = self.covered.partition_point(|(start, _)| *start <= at);
         if i.checked_sub(1).is_some_and(|i| at < self.covered[i].1) {
@@ -204,7 +204,7 @@ impl<'a> Tracer<'a> {
             self.take(entry, trace);
         }
         symbols.iter().for_each(|at| self.begin(*at));
-        // Little bare code of a large program is not worth a look at all the rest.
+        // A large program with little uncovered code is not searched completely.
         let mut left = self.bare.saturating_mul(CALLERS_PER_BYTE);
         for (start, end) in self.covered.clone() {
             let Some(rest) = left.checked_sub(end.saturating_sub(start)) else { break };
@@ -212,27 +212,27 @@ impl<'a> Tracer<'a> {
             self.calls_of(start, end);
         }
         self.trace_fresh();
-        // What only computed jumps or pointers lead to, between the functions that are known.
+        // Searches between known functions for code that only computed jumps or pointers reach.
         for (start, end) in self.gaps() {
             let mut from = start;
             while from < end && self.steps > 0 {
                 let next = self.starts.range(from + 1..end).next().copied().unwrap_or(end);
                 self.search(from, next);
                 self.trace_fresh();
-                // Calls of what was found may have told of more functions.
+                // Calls in that code may have revealed more functions.
                 from = self.starts.range(from + 1..end).next().copied().unwrap_or(end);
             }
         }
     }
 
-    /// Learns that a function begins somewhere.
+    /// Adds the start of a function.
     fn begin(&mut self, at: u64) {
         if self.bare_at(at).is_some() && self.starts.insert(at) {
             self.fresh.push(at);
         }
     }
 
-    /// Learns of the functions that one with a table calls.
+    /// Adds the functions that a function with a table calls.
     fn calls_of(&mut self, start: u64, end: u64) {
         let Some(code) = self.code_at(start) else { return };
         let len = code.len().min(usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX));
@@ -246,8 +246,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Traces functions that are known and were not looked at, and those that they call. Which of them return is known
-    /// before it is decided what is behind their calls.
+    /// Traces new functions, and those that they call. Which of them return must be known before code after their calls
+    /// is interpreted.
     fn trace_fresh(&mut self) {
         let mut traces: Vec<(u64, Trace)> = Vec::new();
         while let Some(at) = self.fresh.pop() {
@@ -276,7 +276,7 @@ impl<'a> Tracer<'a> {
         traces.into_iter().for_each(|(at, trace)| self.take(at, trace));
     }
 
-    /// Takes in what was found from a place whose state is known.
+    /// Accepts the result of tracing from an address with a known state.
     fn take(&mut self, start: u64, trace: Trace) {
         let known: Vec<u64> = trace.proofs.iter().copied().chain([start]).collect();
         let proven = trace.proven(&known, |called| self.returns(called));
@@ -288,12 +288,12 @@ impl<'a> Tracer<'a> {
         trace.calls.iter().filter(|(from, _)| proven.contains(from)).for_each(|(_, to)| self.begin(*to));
     }
 
-    /// True of a function that returns as far as is known, and of one that is called by a pointer.
+    /// Returns whether a function returns as far as known; `true` for calls through pointers.
     fn returns(&self, called: Option<u64>) -> bool {
         called.is_none_or(|called| self.returning.contains(&called))
     }
 
-    /// Follows the code from a place whose state is known, on all paths; `None` where they contradict each other.
+    /// Follows the code from an address with a known state, on all paths; `None` if they contradict each other.
     fn trace(&mut self, start: u64, state: State) -> Option<Trace> {
         let mut trace = Trace::default();
         let mut left = vec![Path { from: None, at: start, state, is_certain: true }];
@@ -319,7 +319,7 @@ impl<'a> Tracer<'a> {
             let known = trace.claims.get(&at).map(|claim| (claim, false));
             if let Some((known, is_old)) = known.or_else(|| self.claimed.get(&at).map(|claim| (claim, true))) {
                 if !known.state.agrees(state) {
-                    // What comes behind a call that never returns is something else.
+                    // Code after a call that never returns belongs to something else.
                     return (!is_certain && (is_old || known.is_certain)).then_some(());
                 }
                 trace.ways.extend(from.map(|from| (from, at)));
@@ -367,7 +367,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The function whose address an instruction takes: code that begins as functions do.
+    /// Returns the function whose address an instruction loads, if the code there begins like a function.
     fn pointed(&self, one: &Instruction) -> Option<u64> {
         let is_address = one.mnemonic() == Mnemonic::Lea && one.is_ip_rel_memory_operand();
         let to = one.ip_rel_memory_address();
@@ -376,12 +376,12 @@ impl<'a> Tracer<'a> {
         (first.mnemonic() == Mnemonic::Push && first.op0_kind() == OpKind::Register || makes_room).then_some(to)
     }
 
-    /// `None` where a jump enters another function in the middle of its work.
+    /// Returns `None` if a jump enters another function with a wrong state.
     fn may_jump(&self, to: u64, start: u64, state: State) -> Option<()> {
         (to == start || !self.starts.contains(&to) || state.agrees(State::ENTRY)).then_some(())
     }
 
-    /// Tries what nothing leads to in the code from one function to the next.
+    /// Searches for unreachable code from one function to the next.
     fn search(&mut self, start: u64, end: u64) {
         let mut states = vec![State::ENTRY];
         let (mut at, mut is_block) = (start, true);
@@ -416,7 +416,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Takes code for what it is by the only one of some states that proves true; `false` where there is not just one.
+    /// Tries states for code and accepts the only one that is proven; `false` if there is not exactly one.
     fn guess(&mut self, at: u64, states: &[State]) -> bool {
         let mut only = None;
         for state in states {
@@ -435,7 +435,7 @@ impl<'a> Tracer<'a> {
         true
     }
 
-    /// Shows each run of instructions with its rules.
+    /// Calls `each` with each run of instructions and its rules.
     fn rows(&self, mut each: impl FnMut(u64, u64, &[(Rule, u64)])) {
         let known = self.claimed.iter().filter(|(at, _)| !self.disputed.contains(at));
         let mut all: Vec<(u64, Claim)> = known.map(|(at, claim)| (*at, *claim)).collect();
@@ -453,7 +453,7 @@ fn decode(code: &[u8], at: u64) -> Instruction {
     Decoder::with_ip(64, &code[..code.len().min(16)], at, DecoderOptions::NONE).decode()
 }
 
-/// True of instructions that fill up what is between two functions.
+/// Returns whether an instruction is padding between functions.
 fn is_filling(one: &Instruction) -> bool {
     matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) || one.is_invalid()
 }

@@ -1,11 +1,11 @@
-//! Tables of files, kept in a store that only counts.
+//! Tables of files, in a store that only counts.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::kernel::walk::NoRoom;
 
-/// Room for so many rows; what is released is free at once.
+/// A store with room for some rows; released rows are free at once.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     pub(crate) room: usize,
@@ -46,7 +46,7 @@ impl Store for Counter {
     }
 }
 
-/// True if the files that a process has mapped can be opened here.
+/// Returns whether this user can open the files that a process has mapped.
 pub(crate) fn may_look(test: &str) -> bool {
     let pid = std::process::id() as i32;
     let map = procfs::exec_maps(pid).into_iter().find(|map| map.inode != 0).expect("a program");
@@ -63,10 +63,10 @@ fn table(spans: Vec<RowRange>, segments: Vec<(u64, u64, u64)>) -> Table {
     Table { told, spans, segments, digest: None, idle_since: 0 }
 }
 
-/// A program's bytes, as many different ones of equal size as there are numbers.
+/// A program's bytes: a different program of equal size for each number.
 fn program(number: u8) -> Bytes {
     let mut bytes = std::fs::read("/bin/sh").expect("a shell");
-    // The version of the ABI, which nobody reads.
+    // The ABI version, which is ignored.
     bytes[8] = number;
     Bytes::from(bytes)
 }
@@ -106,7 +106,7 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
     };
     let ids: Vec<Id> = (0..4).map(|number| make(&mut files, &mut store, number)).collect();
     store.room = store.used.values().sum::<usize>() + 5;
-    // The third is given up before the first, and the first again after it.
+    // The third is released before the first, and the first is released again after it.
     files.give_up(&ids[..1]);
     files.give_up(&ids[2..3]);
     files.take(&ids[..1]);
@@ -122,7 +122,7 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
     assert!(matches!(made_of(&files, now), TableOutcome::Of(..)) && now != waits);
     files.give_up(&[waits]);
     assert!(!files.tables.contains_key(&waits));
-    // The first one's room is the next to be had; then nobody has any that is idle, until somebody ends.
+    // The first one is dropped next; then no table is unused, until a process ends.
     let hungry = make(&mut files, &mut store, 5);
     assert!(matches!(made_of(&files, hungry), TableOutcome::Full(_)) && !files.tables.contains_key(&ids[0]));
     files.take_waiting();
@@ -133,7 +133,7 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
     assert!(files.next().is_some());
 }
 
-/// A table that is made elsewhere, of a key and contents of these numbers.
+/// Starts building a table elsewhere, with key and content from these numbers.
 fn ordered(files: &mut Files, store: &mut Counter, key_of: u64, number: u8) -> (Job, Made) {
     let id = files.begin(key(key_of), "/large".to_owned(), store);
     files.coming += 1;
@@ -152,18 +152,18 @@ fn what_was_made_elsewhere_is_as_if_it_was_made_here() {
     files.take(&[one]);
     files.take_made(job, made, &mut store);
     assert!(matches!(made_of(&files, one), TableOutcome::Of(..)) && store.used.len() == 1);
-    // The same contents under another name are had by the first's id.
+    // The same content under another name gets the first ID.
     let (job, made) = ordered(&mut files, &mut store, 2, 0);
     let second = job.id;
     files.take_made(job, Made { rows: None, ..made }, &mut store);
     assert_eq!((files.known[&key(2)], files.tables.contains_key(&second), store.used.len()), (one, false, 1));
-    // Where the first has gone meanwhile, it is made anyway.
+    // If the first was dropped meanwhile, it is built after all.
     let (job, made) = ordered(&mut files, &mut store, 3, 1);
     let third = job.id;
     files.take_made(job, Made { rows: None, ..made }, &mut store);
     let job = jobs.try_recv().expect("ordered again");
     assert!(job.anew && job.id == third && files.coming == 1);
-    // Nobody has it any more when it is there, and there is no room for it: nobody waits for some.
+    // Its processes have ended when it is ready, and there is no room: it does not wait for room.
     store.room = 0;
     let made = Made::of(&job.bytes, &files.hasher, |_| false);
     files.take_made(job, made, &mut store);
@@ -205,16 +205,16 @@ fn placed(table: &Table, map: &procfs::ProcMapping) -> Vec<(u64, u64, u64, Optio
 #[test]
 fn a_mapping_is_walked_by_the_rows_of_its_segment() {
     let span = |chunk, pc| RowRange { chunk, first: 0, n: 9, pc };
-    // The second segment lies a page further on in memory than in the file.
+    // The second segment is a page further in memory than in the file.
     let segments = vec![(0x1000, 0x2000, 0), (0x3000, 0x2000, 0x1000)];
     let mut table = table(vec![span(0, 0x1000)], segments);
     let base = 0x7000_0000;
     assert_eq!(placed(&table, &map(base + 0x1000, 0x2000, 0x1000)), [(base + 0x1000, base + 0x3000, base, Some(0))]);
     assert_eq!(placed(&table, &map(base + 0x4000, 0x2000, 0x3000)), [(base + 0x4000, base + 0x6000, base, Some(0))]);
-    // What is in no segment has no rows, nor has a file without a table.
+    // Addresses outside of segments do not have rows, nor does a file without a table.
     let other = map(base, 0x1000, 0x9000);
     assert_eq!(placed(&table, &other), [(base, base + 0x1000, 0, None)]);
-    // Rows that lie in several places are several parts, those that are in other mappings none.
+    // Rows in several places become several parts; those in other mappings are left out.
     table.spans = vec![span(0, 0x1000), span(1, 0x2000), span(2, 0x9000)];
     let parts = [(base + 0x1000, base + 0x2000, base, Some(0)), (base + 0x2000, base + 0x3000, base, Some(1))];
     assert_eq!(placed(&table, &map(base + 0x1000, 0x2000, 0x1000)), parts);

@@ -1,4 +1,4 @@
-//! What is known of the stack before an instruction, and what the instruction makes of it.
+//! The known state of the stack before an instruction, and the instruction's effect on it.
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
@@ -6,59 +6,59 @@ use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 
 /// Bytes of a return address.
 const WORD: i64 = 8;
-/// No function has more on its stack.
+/// The limit of a function's stack.
 const MAX_DEPTH: i64 = 1 << 30;
 
-/// The stack before an instruction. The CFA is the stack pointer of the caller behind its call.
+/// The stack before an instruction. The CFA is the caller's stack pointer after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// Bytes from the stack pointer to the CFA; `None` where it was moved by a computed number.
+    /// Bytes from the stack pointer to the CFA; `None` if a computed value was added.
     depth: Option<i64>,
     frame: FrameRegister,
-    /// Bytes from where the caller's frame register was saved to the CFA.
+    /// Bytes from the saved frame register of the caller to the CFA.
     saved: Option<i64>,
-    /// The first function of the program, which nobody called.
+    /// Whether this is the program's entry point, which does not have a caller.
     is_root: bool,
 }
 
-/// The contents of the frame register.
+/// The content of the frame register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrameRegister {
-    /// As the caller left it.
+    /// The caller's value.
     Callers,
-    /// So many bytes below the CFA.
+    /// An address this many bytes below the CFA.
     Below(i64),
     Other,
 }
 
-/// What happens behind an instruction.
+/// What follows an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Next(State),
     Jump(u64),
     Either(u64),
-    /// With the same state behind a call, if that returns.
+    /// The next instruction with the same state, if the call returns.
     Call,
     Return,
-    /// Nowhere that is known.
+    /// Unknown.
     End,
 }
 
 impl State {
-    /// Where a function begins.
+    /// The state at the start of a function.
     pub(super) const ENTRY: Self =
         Self { depth: Some(WORD), frame: FrameRegister::Callers, saved: None, is_root: false };
     pub(super) const ROOT: Self = Self { is_root: true, ..Self::ENTRY };
 
-    /// True if two paths that meet have left the stack the same way. What they have in the frame register, once that is
-    /// saved, matters only where the stack pointer is not known.
+    /// Returns whether two paths that meet have the same stack. The content of the frame register, once saved, matters
+    /// only if the stack pointer is unknown.
     pub(super) fn agrees(self, other: Self) -> bool {
         let same_frame = self.frame == other.frame || self.saved.is_some() && self.depth.is_some();
         let same_stack = self.depth == other.depth && self.saved == other.saved && same_frame;
         self.is_root == other.is_root && (self.is_root || same_stack)
     }
 
-    /// The rule by which the caller is found.
+    /// Returns the rule that finds the caller.
     pub(super) fn rule(self) -> Rule {
         if self.is_root {
             return Rule::End;
@@ -81,8 +81,8 @@ impl State {
         self.depth == Some(WORD) && self.frame == FrameRegister::Callers && !self.is_root
     }
 
-    /// Itself, unless it contradicts what code does that returns: it drops its return address, or loses the caller's
-    /// frame register or both ways to the CFA.
+    /// Returns the state, unless it is impossible in code that returns: it drops the return address, or loses the
+    /// caller's frame register or both ways to the CFA.
     fn checked(self) -> Option<Self> {
         if self.is_root {
             return Some(self);
@@ -91,22 +91,22 @@ impl State {
         let keeps_frame = self.frame == FrameRegister::Callers
             || self.saved.is_some_and(|saved| self.depth.is_none_or(|depth| saved <= depth));
         let has_cfa = self.depth.is_some() || matches!(self.frame, FrameRegister::Below(_));
-        // What was saved below the stack pointer is overwritten.
+        // Data below the stack pointer is overwritten.
         let saved = self.saved.filter(|saved| self.depth.is_none_or(|depth| *saved <= depth));
         (is_deep && keeps_frame && has_cfa).then_some(Self { saved, ..self })
     }
 
-    /// True if the caller's frame register is where it was, and in no place of the stack.
+    /// Returns whether the frame register still has the caller's value, which is not saved on the stack.
     fn is_unsaved(self) -> bool {
         self.frame == FrameRegister::Callers && self.saved.is_none()
     }
 
-    /// With a stack pointer that is moved down by so many bytes.
+    /// Returns the state with the stack pointer moved down.
     fn down(self, bytes: i64) -> Self {
         Self { depth: self.depth.and_then(|depth| depth.checked_add(bytes)), ..self }
     }
 
-    /// The bytes from an address, a register and a number, to the CFA.
+    /// Returns the bytes from an address (register and displacement) to the CFA.
     fn below(self, base: Register, displacement: i64) -> Option<i64> {
         let from = match base.full_register() {
             Register::RSP => self.depth,
@@ -120,7 +120,7 @@ impl State {
     }
 }
 
-/// The effects of instructions.
+/// Computes the effects of instructions.
 pub(super) struct Effects(InstructionInfoFactory);
 
 impl Effects {
@@ -128,7 +128,7 @@ impl Effects {
         Self(InstructionInfoFactory::new())
     }
 
-    /// What an instruction leads to; `None` where code that returns does no such thing.
+    /// Returns what follows an instruction; `None` if code that returns does not contain it.
     pub(super) fn of(&mut self, one: &Instruction, state: State) -> Option<Step> {
         let is_near = matches!(one.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16);
         match one.flow_control() {
@@ -190,7 +190,7 @@ impl Effects {
         }
     }
 
-    /// What an instruction does that has the stack for nothing but its own use.
+    /// Returns the state after an instruction without special handling of the stack.
     fn otherwise(&mut self, one: &Instruction, state: State) -> State {
         let moved = i64::from(one.stack_pointer_increment());
         let mut state = state.down(-moved);
@@ -214,18 +214,18 @@ impl State {
     }
 }
 
-/// With the caller's frame register, or with another word in it.
+/// Returns the state after the frame register was popped: the caller's value, or another one.
 fn restored(state: State, is_callers: bool) -> State {
     let frame = if is_callers { FrameRegister::Callers } else { FrameRegister::Other };
     State { frame, ..state }
 }
 
-/// With a frame register that was set to a place on the stack, or to something else.
+/// Returns the state after the frame register was set to a stack address, or to something else.
 fn pointed(state: State, below: Option<i64>) -> State {
     State { frame: below.map_or(FrameRegister::Other, FrameRegister::Below), ..state }
 }
 
-/// Bytes from the place in memory that an instruction names to the CFA.
+/// Returns the bytes from an instruction's memory operand to the CFA.
 fn place(one: &Instruction, state: State) -> Option<i64> {
     let is_plain = one.memory_index() == Register::None && one.segment_prefix() == Register::None;
     state.below(one.memory_base(), one.memory_displacement64() as i64).filter(|_| is_plain)

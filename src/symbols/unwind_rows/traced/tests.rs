@@ -1,4 +1,4 @@
-//! Code whose tables are known, looked at without them, and small pieces of code by hand.
+//! Code with known tables, analyzed without them, and small handmade pieces of code.
 
 use super::*;
 use crate::kernel::walk::rule::{Caller, Cfa, Saved};
@@ -7,7 +7,7 @@ use crate::symbols::{elf, unwind_rows};
 
 const BASE: u64 = 0x1000;
 
-/// The rules of code at [`BASE`], by the instructions' offsets, where functions begin at some of them.
+/// The rules of code at [`BASE`], by the instructions' offsets, for functions at these starts.
 fn rules(code: &[u8], starts: &[u64]) -> Vec<(u64, Rule)> {
     let code = Code { parts: vec![(BASE, code)], entry: 0 };
     let mut tracer = Tracer::new(&code, Vec::new());
@@ -25,7 +25,7 @@ fn plain(n: i64) -> Rule {
     sp(n, Saved::Same)
 }
 
-/// What fills up code that is too short to be looked at.
+/// Adds padding: code that is too short is not analyzed.
 fn filled(code: &[u8]) -> Vec<u8> {
     [code, &[0x90; 16]].concat()
 }
@@ -54,11 +54,11 @@ fn a_function_that_returns_with_more_on_its_stack_is_not_believed() {
     assert!(rules(&filled(&[0x53, 0xc3]), &[0]).iter().all(|(at, _)| *at > 0));
     // mov rbp,rsi; ret: the caller's frame register is lost.
     assert!(rules(&filled(&[0x48, 0x89, 0xf5, 0xc3]), &[0]).iter().all(|(at, _)| *at == 3));
-    // test eax,eax; je +1; push rbx; ret: two ways meet with different stacks.
+    // test eax,eax; je +1; push rbx; ret: two paths meet with different stacks.
     assert!(rules(&filled(&[0x85, 0xc0, 0x74, 0x01, 0x53, 0xc3]), &[0]).iter().all(|(at, _)| *at == 5));
 }
 
-/// Cases of a switch have the stack of its jump; the next function has its own.
+/// The cases of a switch have the stack of its jump; the next function has its own.
 #[test]
 fn what_a_computed_jump_leads_to_has_the_stack_of_the_jump() {
     // push rbx; push rcx; jmp *rax | xor eax,eax; pop rcx; pop rbx; ret | xor eax,eax; ret
@@ -75,17 +75,17 @@ fn what_a_computed_jump_leads_to_has_the_stack_of_the_jump() {
         (11, plain(8)),
     ];
     assert_eq!(rules(&filled(&code), &[0]), expected);
-    // A case that goes on behind a call where the default case does.
+    // A case that joins the default case after a call.
     let code =
         [0x53, 0x51, 0x74, 0x09, 0xff, 0xe0, 0x31, 0xc0, 0xe8, 3, 0, 0, 0, 0x59, 0x5b, 0xc3, 0x31, 0xd2, 0xc3, 0x90];
     let found = rules(&filled(&code), &[0, 16]);
     assert!(found.contains(&(6, plain(24))) && found.contains(&(8, plain(24))), "{found:?}");
-    // A case that never returns may be of either: nothing is said of it.
+    // A case that never returns may belong to either state: it gets no rule.
     let code = [0x53, 0xff, 0xe0, 0x31, 0xc0, 0x0f, 0x0b];
     assert!(rules(&filled(&code), &[0]).iter().all(|(at, _)| *at < 3));
 }
 
-/// Once it is saved, the frame register may hold anything: paths with different words in it meet.
+/// Once saved, the frame register may hold anything: paths with different values can meet.
 #[test]
 fn paths_meet_where_one_of_them_has_used_the_frame_register() {
     // push rbp; test eax,eax; je +2; xor ebp,ebp; nop; pop rbp; ret
@@ -104,17 +104,17 @@ fn nobody_called_the_first_function() {
     assert!([0, 2, 5].iter().all(|at| tracer.claimed[&(BASE + at)].state.rule() == Rule::End));
 }
 
-/// The same place by both, where one may count from the frame register.
+/// Returns whether both rules find the same place, even if one uses the frame register.
 fn same(ours: Rule, theirs: Rule) -> bool {
     let (Rule::Frame { cfa, saved, .. }, Rule::Frame { cfa: other, saved: other_saved, .. }) = (ours, theirs) else {
         return ours == theirs;
     };
     let is_one = std::mem::discriminant(&cfa) == std::mem::discriminant(&other);
-    // Where a function is about to return, some tables still name where the register was saved.
+    // Just before a function returns, some tables still name where the register was saved.
     (!is_one || cfa == other) && (saved == other_saved || saved == Saved::Same || other_saved == Saved::Same)
 }
 
-/// Bytes of a file's code that were traced without its tables, those that have a table, and what differs.
+/// Returns the bytes of a file's code traced without tables, the bytes with a table, and the differences.
 fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Rule, Rule)>) {
     let bytes = map(path);
     let table = unwind_rows::of(&bytes).expect("rows");
@@ -123,7 +123,7 @@ fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Ru
     let symbols = elf::starts_of_functions(elf, &bytes);
     let code = unwind_rows::code(&program);
     let mut tracer = Tracer::new(&code, Vec::new());
-    // A library's own tables do not say that nobody calls where it begins.
+    // A library's own tables do not mark its entry point as without a caller.
     let entry = if with_symbols { 0 } else { program.entry };
     tracer.trace_all(entry, if with_symbols { &symbols } else { &[] });
     let (mut found, mut differ) = (0, Vec::new());
@@ -140,7 +140,7 @@ fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Ru
     (found, all, differ)
 }
 
-/// No caller is invented: what code says of itself is what its compiler's tables say.
+/// No caller is invented: the analysis agrees with the compiler's tables.
 #[test]
 fn code_says_what_its_tables_say() {
     for (path, with_symbols, least) in [("/lib64/ld-linux-x86-64.so.2", true, 40), ("/bin/dash", false, 50)] {

@@ -1,8 +1,8 @@
-//! An event's configuration in words, as perf names its fields (`struct perf_event_attr`).
+//! An event's configuration as text, with perf's names of the fields (`struct perf_event_attr`).
 
 use crate::kernel::attr::Attr;
 
-/// `PERF_SAMPLE_*` in the order of perf's list, which is not that of the bits.
+/// `PERF_SAMPLE_*` in the order of perf's list, which differs from that of the bits.
 const SAMPLES: &[(u32, &str)] = &[
     (0, "IP"),
     (1, "TID"),
@@ -57,7 +57,7 @@ const BRANCHES: &[(u32, &str)] = &[
     (18, "PRIV_SAVE"),
 ];
 
-/// The flags by their bits; `precise_ip` has two.
+/// The flags by bit; `precise_ip` has two.
 const FLAGS: &[(u32, &str)] = &[
     (0, "disabled"),
     (1, "inherit"),
@@ -104,7 +104,7 @@ fn bits(word: u64, names: &[(u32, &str)]) -> String {
     names.iter().filter(|(bit, _)| word >> bit & 1 == 1).map(|(_, name)| *name).collect::<Vec<_>>().join("|")
 }
 
-/// The fields that are not zero, with their values; `size` is that of the attr in its file.
+/// Returns the fields that are not zero, with their values; `size` is that of the attr in its file.
 pub(crate) fn fields(attr: &Attr, size: u32) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let mut put = |name, is_set: bool, value: String| {

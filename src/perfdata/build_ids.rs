@@ -1,5 +1,4 @@
-//! Build ids of files, as the head of a recording has them: by path, as perf does, and by file where several files had
-//! one path.
+//! Build ids in a recording's header: by path, like perf's, and by file where several files had the same path.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -9,24 +8,24 @@ use crate::record::kinds::{BuildId, FileId, misc};
 use super::bytes::{Bytes, text};
 use super::features::{Features, Section, bit};
 
-/// The first line of the feature that tells files of one path apart.
+/// The first line of our feature, which distinguishes files of one path.
 const HEAD: &str = "perfprof-tui files 1";
-/// Lines that are read of it: nobody's file may fill our memory.
+/// The maximum number of its lines that are read: a hostile file must not fill our memory.
 const MAX: usize = 1 << 16;
 
-/// A file whose build id is known.
+/// A file with a known build id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentifiedFile {
-    /// Whether it is the kernel, or a module of it.
+    /// Whether it is the kernel or a module of it.
     pub(crate) kernel: bool,
     pub(crate) path: String,
-    /// The one file of that path that it is; none where it is whichever has the path.
+    /// The identity of the file, to distinguish it from others of that path; unset if the path is enough.
     pub(crate) file: FileId,
     pub(crate) id: BuildId,
 }
 
 impl Features {
-    /// The files whose build ids the head has, those of a certain file after those of a path.
+    /// Returns the files whose build ids the header has: first those by path, then those by file.
     pub(crate) fn identified_files(&self, big: bool) -> Vec<IdentifiedFile> {
         let mut list = Vec::new();
         let mut rest = self.get(bit::BUILD_ID).unwrap_or_default();
@@ -50,7 +49,7 @@ pub(crate) fn of_record(mode: u16, body: &[u8]) -> Option<IdentifiedFile> {
     Some(IdentifiedFile { kernel, path: text(name), file: FileId::None, id: BuildId::new(&id[..len])? })
 }
 
-/// The sections that tell of files: one id a path, and those of paths that had several.
+/// Returns the sections that list files: one id per path, and those of paths with several files.
 pub(crate) fn sections(list: &[IdentifiedFile]) -> Vec<Section> {
     let mut first = HashMap::new();
     let mut several = HashSet::new();
@@ -94,7 +93,7 @@ fn record(out: &mut Vec<u8>, file: &IdentifiedFile) {
     out.resize(out.len() + name_len - file.path.len(), 0);
 }
 
-/// Text, a file a line: device, inode, generation, build id, path.
+/// Encodes files as text, one per line: device, inode, generation, build id, path.
 fn encode<'a>(files: impl Iterator<Item = &'a IdentifiedFile>) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for IdentifiedFile { path, file, id, .. } in files.filter(|file| !file.path.contains('\n')).take(MAX) {
@@ -105,7 +104,7 @@ fn encode<'a>(files: impl Iterator<Item = &'a IdentifiedFile>) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// From a file; lines that are none are left out.
+/// Decodes such text; malformed lines are skipped.
 fn decode(bytes: &[u8]) -> Vec<IdentifiedFile> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
@@ -126,7 +125,7 @@ fn decode(bytes: &[u8]) -> Vec<IdentifiedFile> {
     lines.take(MAX).filter_map(one).collect()
 }
 
-/// The running kernel's build id, from its ELF notes.
+/// Returns the running kernel's build id, from its ELF notes.
 pub(crate) fn of_kernel() -> Option<BuildId> {
     of_notes(&std::fs::read("/sys/kernel/notes").ok()?)
 }

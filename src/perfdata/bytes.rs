@@ -1,9 +1,9 @@
-//! A byte string from whose front numbers and strings of either byte order are read.
+//! A reader of numbers and strings of either byte order.
 
-/// Lists are cut here: they may claim any number of entries.
+/// The maximum length of a list: a file may claim any number of entries.
 pub(crate) const MAX_ENTRIES: u32 = 4096;
 
-/// A byte string being read. Every method is `None` past its end.
+/// A byte string that is read from its front. Every method returns `None` past its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
     pub(crate) rest: &'a [u8],
@@ -37,20 +37,20 @@ impl<'a> Bytes<'a> {
         Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
-    /// A string as the header stores it: a length, then bytes padded with zeros.
+    /// Reads a string as the header stores it: a length, then bytes padded with zeros.
     pub(crate) fn string(&mut self) -> Option<String> {
         let len = self.u32()? as usize;
         Some(text(self.take(len)?))
     }
 
-    /// A list: its length, then one entry after the other.
+    /// Reads a list: its length, then its entries.
     pub(crate) fn list<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let n = self.u32()?.min(MAX_ENTRIES);
         (0..n).map(|_| one(self)).collect()
     }
 }
 
-/// The text before the first NUL.
+/// Returns the text before the first NUL.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

@@ -1,5 +1,5 @@
-//! Records packed as PERF_RECORD_COMPRESSED: one zstd stream, of which each such record has a part that can be unpacked
-//! by itself after those before it.
+//! Compressed records (PERF_RECORD_COMPRESSED). Together they are one zstd stream; each record holds a part that can be
+//! decompressed once those before it are.
 
 use std::io;
 
@@ -10,16 +10,16 @@ use crate::record::types;
 
 use super::features::{Section, bit};
 
-/// What is packed into one record: perf unpacks into room of that size (`comp_mmap_len`).
+/// Bytes that are compressed into one record: perf's buffer for a record has this size (`comp_mmap_len`).
 const AT_ONCE: usize = 32 << 10;
 /// `PERF_COMP_ZSTD`.
 const ZSTD: u32 = 1;
 
-/// What perf's levels above it would pack smaller by, is no part of the program (.ci/package): none of them keeps up
-/// with a machine that is busy.
+/// The highest level. The code of zstd's higher levels is left out of the program (.ci/package), because none of them
+/// keeps up with a busy machine.
 const MOST: i32 = 4;
 
-/// A stream of packed records.
+/// A stream of compressed records.
 pub(crate) struct Packer {
     encoder: Encoder<'static>,
     level: i32,
@@ -34,17 +34,17 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// Packs at a level, or at the highest that there is.
+    /// Returns a stream of a level, or of the highest one available.
     pub(crate) fn new(level: i32) -> io::Result<Self> {
         let level = level.min(MOST);
         Ok(Self { encoder: Encoder::new(level)?, level, plain: 0, packed: 0 })
     }
 
-    /// Appends whole records, packed, to `out`.
+    /// Compresses whole records and appends them to `out`.
     pub(crate) fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         for part in bytes.chunks(AT_ONCE) {
             let start = out.len();
-            // What cannot be packed grows by a header a block.
+            // Incompressible data grows by a header per block.
             let mut room = vec![0; part.len() + (part.len() >> 7) + 512];
             let mut to = OutBuffer::around(&mut room[..]);
             let mut from = InBuffer::around(part);
@@ -63,7 +63,7 @@ impl Packer {
         Ok(())
     }
 
-    /// What the head of a file says of it: version, type, level, ratio, and the room for what one record unpacks to.
+    /// Returns the header's section: version, type, level, ratio, and the buffer size for a decompressed record.
     pub(crate) fn feature(&self) -> Section {
         let ratio = self.plain.div_ceil(self.packed.max(1)).max(1) as u32;
         let words = [1, ZSTD, self.level as u32, ratio, AT_ONCE as u32];

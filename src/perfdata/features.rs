@@ -1,14 +1,14 @@
-//! Header features: facts about the machine and the recording, one section each.
+//! Header features: one section per fact about the machine or the recording.
 
 use crate::kernel::{self, cpus};
 
 use super::EventDesc;
 use super::bytes::Bytes;
 
-/// Feature bits, and their names as perf spells them (`HEADER_*` in tools/perf/util/header.h).
+/// Feature bits, and their names in perf's spelling (`HEADER_*` in tools/perf/util/header.h).
 macro_rules! features {
     ($($NAME:ident = $bit:literal,)+) => {
-        /// Feature bits: perf's, and ours far above them, as perf steps over features that it does not know.
+        /// Feature bits: perf's, and ours far above them, because perf skips unknown features of a file.
         #[expect(missing_docs, reason = "perf's names, see perf.data-file-format.txt")]
         pub mod bit {
             $(pub const $NAME: u8 = $bit;)+
@@ -18,12 +18,12 @@ macro_rules! features {
             pub(crate) const RECORDER: u8 = 252;
             pub(crate) const FILES: u8 = 253;
 
-            /// In a stream perf ends at a feature that it does not know, and steps over what an event is told of itself
-            /// that it does not know: ours are such updates, of this kind and their bit.
+            /// In a stream, perf stops at an unknown feature but skips unknown event updates. So our features are event
+            /// updates there, whose type is this plus the feature's bit.
             pub(crate) const UPDATE: u64 = 0x7070_0000;
         }
 
-        /// All bits of perf's with their names.
+        /// All of perf's bits with their names.
         pub(crate) const NAMES: &[(u8, &str)] = &[$((bit::$NAME, stringify!($NAME))),+];
     };
 }
@@ -71,7 +71,7 @@ pub type Section = (u8, Vec<u8>);
 /// The features of a recording, in the recorded machine's byte order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// The sections that there are, no bit twice.
+    /// The sections, at most one per bit.
     pub list: Vec<Section>,
 }
 
@@ -80,18 +80,18 @@ impl Features {
         self.list.iter().find(|(b, _)| *b == bit).map(|(_, bytes)| &bytes[..])
     }
 
-    /// A feature that is one string.
+    /// Returns a feature that consists of a string.
     pub(crate) fn text(&self, bit: u8, big: bool) -> Option<String> {
         Bytes::new(self.get(bit)?, big).string()
     }
 
-    /// Adds or replaces one.
+    /// Adds or replaces a feature.
     pub(crate) fn set(&mut self, bit: u8, bytes: Vec<u8>) {
         self.list.retain(|(b, _)| *b != bit);
         self.list.push((bit, bytes));
     }
 
-    /// The features that stay true when samples are saved again, in this machine's byte order.
+    /// Returns the features that stay valid when samples are saved again, in this machine's byte order.
     pub fn carried(&self, big: bool) -> Vec<Section> {
         let keep = |bit: &u8| {
             ![bit::EVENT_DESC, bit::AUXTRACE, bit::STAT, bit::SAMPLE_TIME, bit::DIR_FORMAT, bit::COMPRESSED]
@@ -116,7 +116,7 @@ impl Features {
     }
 }
 
-/// A string as the header stores it: length padded to 64, then the bytes and zeros.
+/// Encodes a string like the header: its length padded to 64, then the bytes and zeros.
 pub fn string(text: &str) -> Vec<u8> {
     let padded = (text.len() + 1).next_multiple_of(64);
     let mut out = (padded as u32).to_le_bytes().to_vec();
@@ -125,7 +125,7 @@ pub fn string(text: &str) -> Vec<u8> {
     out
 }
 
-/// The facts of this machine and of this command line.
+/// Returns the facts of this machine and of this command line.
 pub(crate) fn machine(cmdline: &[String]) -> Vec<Section> {
     let uname = rustix::system::uname();
     let mut args = (cmdline.len() as u32).to_le_bytes().to_vec();
@@ -149,7 +149,7 @@ pub(crate) fn machine(cmdline: &[String]) -> Vec<Section> {
     ]
 }
 
-/// Model name, and vendor, family, model and stepping as perf writes them.
+/// Returns the model name, and vendor, family, model and stepping in perf's format.
 fn cpu_names() -> (String, String) {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -162,7 +162,7 @@ fn cpu_names() -> (String, String) {
     (field("model name"), id)
 }
 
-/// Names and ids of the events.
+/// Encodes the names and ids of the events.
 pub fn event_desc(events: &[EventDesc]) -> Section {
     let mut out = (events.len() as u32).to_le_bytes().to_vec();
     out.extend((crate::kernel::attr::FILE_SIZE as u32).to_le_bytes());
@@ -175,12 +175,12 @@ pub fn event_desc(events: &[EventDesc]) -> Section {
     (bit::EVENT_DESC, out)
 }
 
-/// Time of the first and the last sample, in the session's clock.
+/// Encodes the timestamps of the first and the last sample, in the session's clock.
 pub(crate) fn sample_time(first: u64, last: u64) -> Section {
     (bit::SAMPLE_TIME, [first.to_le_bytes(), last.to_le_bytes()].concat())
 }
 
-/// The sections that say that times are of CLOCK_MONOTONIC, and the wall clock's time at one of them.
+/// Returns the sections that declare timestamps of CLOCK_MONOTONIC, and pair one with the wall clock.
 pub(crate) fn clock() -> Vec<Section> {
     let mut data = 1u32.to_le_bytes().to_vec();
     data.extend((libc::CLOCK_MONOTONIC as u32).to_le_bytes());

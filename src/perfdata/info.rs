@@ -1,10 +1,10 @@
-//! A recording's head as lines for people: (what, value).
+//! A recording's header as readable lines: (label, value).
 
 use super::bytes::Bytes;
 use super::features::{NAMES, bit};
 use super::read::Recording;
 
-/// All facts in the head.
+/// Returns all facts in the header.
 pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for event in &rec.events {
@@ -42,7 +42,7 @@ pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     out
 }
 
-/// `CPU_TOPOLOGY` as `cpu topology`.
+/// Formats `CPU_TOPOLOGY` as `cpu topology`.
 fn label(name: &str) -> String {
     name.to_lowercase().replace('_', " ")
 }

@@ -1,5 +1,4 @@
-//! The perf.data container: header, attrs, features. Layout: tools/perf/Documentation/
-//! perf.data-file-format.txt.
+//! The perf.data container: header, attrs, features. Layout: tools/perf/Documentation/perf.data-file-format.txt.
 
 pub(crate) mod attr_words;
 pub mod build_ids;
@@ -21,12 +20,12 @@ use crate::kernel::attr::{
 };
 use crate::record::Layout;
 
-/// Magic of version 2, little endian.
+/// Magic of version 2, little-endian.
 pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 /// Size of the file header.
 pub(crate) const HEADER_SIZE: u64 = 104;
 
-/// The name of an event among others: with its number where one before it has its name, `cycles#2`.
+/// Returns a unique name for an event: with a number if an earlier one has the same name, `cycles#2`.
 pub(crate) fn apart(before: &[String], name: &str) -> String {
     let is_free = |name: &String| !before.contains(name);
     let numbered = (2..).map(|n| format!("{name}#{n}"));
@@ -36,29 +35,28 @@ pub(crate) fn apart(before: &[String], name: &str) -> String {
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDesc {
-    /// The name that it was asked for by, or that a recording has for it, modifiers included: `cycles:u`.
+    /// The name from the command line or the recording, with modifiers: `cycles:u`.
     pub name: String,
-    /// The configuration with which it was opened; of one that is made of others no more than a type that no kernel
-    /// has.
+    /// The configuration that it was opened with. A derived event has only a type, which no kernel uses.
     pub attr: Attr,
-    /// The ids that its records carry.
+    /// The ids in its records.
     pub ids: Vec<u64>,
 }
 
-/// The kind of events that no kernel has.
+/// The type of derived events, which no kernel uses.
 const DERIVED: u32 = u32::MAX;
-/// The kind of the event of folded stacks; its config is the number of decimals that their counts have.
+/// The type of the event of folded stacks; its config is the number of decimals of their counts.
 const DECIMAL: u32 = u32::MAX - 1;
 
 /// The unit of an event's periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EventUnit {
-    /// Hits, cycles, instructions: whatever the event counts.
+    /// Hits, cycles, instructions or other counts.
     #[default]
     Count,
     /// Nanoseconds.
     Nanoseconds,
-    /// Counts of a text with so many decimals: a period of 1 is 10^-n of the count in the file.
+    /// Counts of a text with this many decimals: a period of 1 is 10^-n in the file.
     Decimal(u8),
 }
 
@@ -68,7 +66,7 @@ impl EventUnit {
         self == Self::Nanoseconds
     }
 
-    /// Returns its name, as pprof and JSON have it.
+    /// Returns its name in pprof and JSON.
     pub(crate) fn name(self) -> Cow<'static, str> {
         match self {
             Self::Count | Self::Decimal(0) => "count".into(),
@@ -77,7 +75,7 @@ impl EventUnit {
         }
     }
 
-    /// Returns a period as the file that it is from writes it.
+    /// Returns a period in the notation of its source file.
     pub(crate) fn written(self, period: u64) -> String {
         let Self::Decimal(decimals) = self else { return period.to_string() };
         let scale = 10u64.saturating_pow(decimals.into());
@@ -89,12 +87,12 @@ impl EventUnit {
 }
 
 impl EventDesc {
-    /// An event that is made of the samples of others.
+    /// Returns an event that is derived from the samples of others.
     pub fn derived(name: &str) -> Self {
         Self { name: name.to_owned(), attr: Attr { kind: DERIVED, ..Attr::default() }, ids: Vec::new() }
     }
 
-    /// The event of folded stacks whose counts have so many decimals.
+    /// Returns the event of folded stacks whose counts have this many decimals.
     pub(crate) fn folded(name: &str, decimals: u8) -> Self {
         let attr = Attr { kind: DECIMAL, config: decimals.into(), ..Attr::default() };
         Self { name: name.to_owned(), attr, ids: Vec::new() }
@@ -104,20 +102,19 @@ impl EventDesc {
         self.attr.kind == DERIVED
     }
 
-    /// Returns true if it is perf's event of times off the CPU (`perf record --off-cpu`), which a BPF program writes.
+    /// Returns whether it is perf's event of off-CPU times (`perf record --off-cpu`), which a BPF program writes.
     pub(crate) fn is_off_cpu(&self) -> bool {
         self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_BPF_OUTPUT && self.name == "offcpu-time"
     }
 
-    /// Returns true if its samples carry the values of a time off the CPU as raw data: perf from 6.16 on.
+    /// Returns whether its samples carry the values of an off-CPU time as raw data, as since perf 6.16.
     pub(crate) fn has_raw_off_cpu(&self) -> bool {
         self.is_off_cpu() && self.attr.sample_type & sample::RAW != 0
     }
 
-    /// Returns true if each sample's period is how long one thing took.
+    /// Returns whether each sample's period is a duration.
     pub(crate) fn has_durations(&self) -> bool {
-        // The scheduler's statistics count their delay as their period (`__perf_count` in
-        // include/trace/events/sched.h).
+        // The scheduler's statistics use the delay as the period (`__perf_count` in include/trace/events/sched.h).
         let is_statistic = self.attr.kind == TYPE_TRACEPOINT && self.name.starts_with("sched:sched_stat_");
         self.is_derived() || self.is_off_cpu() || is_statistic
     }
@@ -132,13 +129,13 @@ impl EventDesc {
         }
     }
 
-    /// True if it never has samples, and is there for other records.
+    /// Returns whether it never samples and only carries other records.
     pub(crate) fn is_dummy(&self) -> bool {
         self.attr.is_dummy()
     }
 
-    /// True if samples stand for time: those of a clock or of a counter of the CPU's work, no tracepoint's
-    /// and no count of faults or switches.
+    /// Returns whether its samples represent time: those of a clock or of a counter of the CPU's work, but not those of
+    /// tracepoints, faults or switches.
     pub(crate) fn is_clock(&self) -> bool {
         match self.attr.kind {
             DERIVED | TYPE_TRACEPOINT | TYPE_BREAKPOINT => false,
@@ -147,13 +144,13 @@ impl EventDesc {
         }
     }
 
-    /// The fields of its samples and the end of its other records, by its attr.
+    /// Returns the fields of its samples and of the trailer of its other records.
     pub fn layout(&self) -> Layout {
         layout(&self.attr)
     }
 }
 
-/// The fields of an event's samples and the end of its other records.
+/// Returns the sample fields of an attr, and those of the trailer of other records.
 pub(crate) fn layout(attr: &Attr) -> Layout {
     Layout {
         sample_type: attr.sample_type,

@@ -1,5 +1,5 @@
-//! The head of perf.data files, read: events and features. Sizes and offsets in the file are
-//! checked against the file before they are used; what is wrong is said with its byte offset.
+//! The reader of perf.data headers: events and features. Sizes and offsets are checked against the file before they are
+//! used; errors name the byte offset.
 
 use std::fs::File;
 use std::io;
@@ -11,67 +11,67 @@ use super::bytes::Bytes;
 use super::features::{Features, bit};
 use super::{EventDesc, HEADER_SIZE, MAGIC, swap};
 
-/// The reason why a file is no recording that we read.
+/// The reason why a file cannot be read as a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened or read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A beginning that is no profile's; its first eight bytes, as text.
-    #[error("is no recording: neither perf.data, nor `perf script` text, nor folded stacks (it starts with {0:?})")]
+    /// An unknown format, with its first eight bytes as text.
+    #[error("not a recording: expected perf.data, `perf script` text or folded stacks (it starts with {0:?})")]
     Magic(String),
-    /// A file without a byte.
-    #[error("is empty")]
+    /// An empty file.
+    #[error("the file is empty")]
     Empty,
     /// The magic of version 1, `PERFFILE`.
-    #[error("is a perf.data file of version 1, which perf wrote before 2010 and no tool reads today")]
+    #[error("perf.data version 1 is not supported; perf wrote it before 2010")]
     Version1,
-    /// A place of the header that contradicts the rest, or leads out of the file.
-    #[error("has a damaged header: {what} at byte {at}")]
+    /// A header field that contradicts the rest, or points outside the file.
+    #[error("damaged header: {what} at byte {at}")]
     Header {
-        /// The fault, in words.
+        /// A description of the fault.
         what: &'static str,
-        /// The offset in the file of the field that has it.
+        /// The byte offset of the field in the file.
         at: u64,
     },
-    /// A file of a known kind without what is needed of it; what that is, in words.
-    #[error("holds no {0}")]
+    /// A file of a known kind that lacks the named data.
+    #[error("the file has no {0}")]
     Holds(&'static str),
 }
 
-/// More events than this are damage, not a recording.
+/// A recording with more events is damaged.
 const MAX_EVENTS: u64 = 4096;
-/// More ids of one event than this are damage.
+/// An event with more ids is damaged.
 pub(crate) const MAX_IDS: u64 = 1 << 20;
-/// A feature larger than this is not read.
+/// A larger feature is not read.
 pub(crate) const MAX_FEATURE: u64 = 64 << 20;
-/// `size` in the header of a stream, where a file says 104.
+/// `size` in the header of a stream; that of a file is 104.
 pub(crate) const PIPE_HEADER: u64 = 16;
 
-/// The head of a recording: all that is known before its records.
+/// The header of a recording: everything before its records.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// The events in the order of their attrs, which is that of their indices everywhere.
+    /// The events in the order of their attrs, which defines event indices everywhere.
     pub events: Vec<EventDesc>,
-    /// Where records begin, and where they end; `u64::MAX` for a stream.
+    /// The byte range of the records; it ends at `u64::MAX` for a stream.
     pub data: std::ops::Range<u64>,
     /// Whether a machine of the other byte order wrote it.
     pub(crate) big: bool,
-    /// The sections behind the data: who recorded what, where and how.
+    /// The feature sections: the recorder, the machine, the command and the options.
     pub features: Features,
-    /// The size of each event's attr, as its writer had it.
+    /// The size of each event's attr in the file.
     pub(crate) attr_sizes: Vec<u32>,
-    /// What is wrong but can be lived with, in words.
+    /// Tolerable faults, as messages.
     pub(crate) warnings: Vec<String>,
 }
 
-/// True if these first bytes are those of a stream (`perf record -o -`), not of a file.
+/// Returns whether these first bytes are those of a stream (`perf record -o -`), not of a file.
 pub(crate) fn is_stream(head: &[u8]) -> bool {
     let big = swap::is_foreign(head.get(..8).unwrap_or_default());
     is_perf(head) && Bytes::new(head.get(8..).unwrap_or_default(), big).u64() == Some(PIPE_HEADER)
 }
 
-/// True if these first bytes are a perf.data header's.
+/// Returns whether these first bytes are a perf.data header's.
 pub(crate) fn is_perf(head: &[u8]) -> bool {
     head.get(..8).is_some_and(|magic| magic == MAGIC || swap::is_foreign(magic))
 }
@@ -185,12 +185,12 @@ impl Recording {
     }
 }
 
-/// The size that an attr says it has.
+/// Returns the size field of an attr.
 pub(crate) fn attr_size(bytes: &[u8], big: bool) -> u32 {
     bytes.get(4..8).and_then(|size| Bytes::new(size, big).u32()).unwrap_or(0)
 }
 
-/// Eight-byte numbers of either byte order.
+/// Decodes 64-bit numbers of either byte order.
 pub(crate) fn numbers(bytes: &[u8], big: bool) -> Vec<u64> {
     let mut rest = Bytes::new(bytes, big);
     std::iter::from_fn(|| rest.u64()).collect()

@@ -1,5 +1,5 @@
-//! The writer of recordings as a stream: what perf calls pipe mode
-//! (tools/perf/Documentation/perf.data-file-format.txt), for those who read while it is written.
+//! The writer of recordings as a stream, which can be read while it is written: perf's pipe mode
+//! (tools/perf/Documentation/perf.data-file-format.txt).
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::features::{Section, bit};
 use super::read::PIPE_HEADER;
 use super::{EventDesc, MAGIC};
 
-/// A stream under way.
+/// A stream being written.
 pub struct StreamWriter {
     out: Box<dyn Write + Send>,
     written: u64,
@@ -22,7 +22,7 @@ impl std::fmt::Debug for StreamWriter {
 }
 
 impl StreamWriter {
-    /// Starts a stream of these events, with what describes their machine.
+    /// Starts a stream of these events, with sections that describe their machine.
     pub fn start(mut out: Box<dyn Write + Send>, events: &[EventDesc], sections: &[Section]) -> io::Result<Self> {
         let mut head = Vec::new();
         head.extend_from_slice(MAGIC);
@@ -52,7 +52,7 @@ impl StreamWriter {
         Ok(Self { out, written: head.len() as u64 })
     }
 
-    /// Appends what describes the machine more closely than was known at the start.
+    /// Appends a section that replaces an earlier, less precise one.
     pub fn section(&mut self, (section, bytes): &Section) -> io::Result<()> {
         let mut out = Vec::new();
         feature(&mut out, *section, bytes);
@@ -65,7 +65,7 @@ impl StreamWriter {
         self.out.write_all(bytes)
     }
 
-    /// Marks the end of a round, and sends what there is.
+    /// Marks the end of a round, and flushes the output.
     pub fn finish_round(&mut self) -> io::Result<()> {
         let mut mark = Vec::with_capacity(HEADER);
         record(&mut mark, types::FINISHED_ROUND, &[]);
@@ -73,7 +73,7 @@ impl StreamWriter {
         self.out.flush()
     }
 
-    /// Bytes so far.
+    /// Returns the bytes written so far.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
@@ -83,12 +83,12 @@ fn feature(out: &mut Vec<u8>, section: u8, bytes: &[u8]) {
     if section < bit::MARKS {
         return record(out, types::HEADER_FEATURE, &[&u64::from(section).to_le_bytes(), bytes].concat());
     }
-    // Of the first event, whichever that is.
+    // An update needs an event's id; 0 matches the first one.
     let (kind, id) = (bit::UPDATE | u64::from(section), 0u64);
     record(out, types::EVENT_UPDATE, &[&kind.to_le_bytes(), &id.to_le_bytes(), bytes].concat());
 }
 
-/// Appends a record; one that is larger than a record may be is left out.
+/// Appends a record, unless it exceeds the maximum record size.
 fn record(out: &mut Vec<u8>, kind: u32, body: &[u8]) {
     let _ = encode(out, kind, 0, |out| out.extend_from_slice(body));
 }

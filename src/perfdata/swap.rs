@@ -1,5 +1,5 @@
-//! Records of the other byte order, turned into ours in place, so that nothing after this knows of
-//! it. Which bytes form a number is each record type's layout (perf_event_open(2)).
+//! Conversion of records of the other byte order in place, so that no later code handles it. The layout of each record
+//! type defines which bytes form a number (perf_event_open(2)).
 
 use rustc_hash::FxHashMap;
 
@@ -7,17 +7,17 @@ use crate::kernel::attr::sample as bit;
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, misc, types};
 
-/// Swaps the records of one recording.
+/// A converter of the records of a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Swapper {
     layouts: Vec<Layout>,
     /// The event of each id.
     ids: FxHashMap<u64, usize>,
-    /// Whether mappings may be told with the build ids of their files.
+    /// Whether mappings may carry the build ids of their files.
     build_ids: bool,
 }
 
-/// One word each, up to the variable part, in the order of their fields.
+/// Fields of one word each before the variable part, in their order.
 const HEAD: [u64; 9] =
     [bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU, bit::PERIOD];
 /// The fields of the sample id at the end of other records.
@@ -65,7 +65,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// The numbers that a record begins with: so many, of so many bytes each. What follows them is text.
+/// Returns the numbers at the start of a record as (count, size in bytes). Text follows them.
 fn numbers(kind: u32, with_build_id: bool) -> &'static [(usize, usize)] {
     const ALL: usize = usize::MAX;
     match kind {
@@ -99,7 +99,7 @@ impl Swapper {
         swapper
     }
 
-    /// Swaps one whole record whose header is in our order already.
+    /// Swaps the body of a record whose header is already converted.
     pub(crate) fn body(&self, kind: u32, misc_bits: u16, record: &mut [u8]) {
         let Some(body) = record.get_mut(HEADER..) else { return };
         if kind == types::SAMPLE {
@@ -148,15 +148,14 @@ fn sample(layout: &Layout, t: &mut Turn<'_>) {
     }
     if has(bit::RAW) {
         let n = t.numbers(1, 4);
-        // The traced bytes stay as they are: only their format says what they are.
+        // Raw data is left unchanged, because only its format defines the numbers in it.
         t.part(n as usize);
     }
-    // Branch stacks, registers and data addresses are words; stack dumps are not read from
-    // foreign machines.
+    // Branch stacks, registers and data addresses are words. Stack dumps of foreign machines are not read.
     t.u64s(usize::MAX);
 }
 
-/// True if this machine and a recording whose magic is `magic` differ in byte order.
+/// Returns whether a recording with this magic has the other byte order.
 pub(crate) fn is_foreign(magic: &[u8]) -> bool {
     magic.iter().rev().eq(super::MAGIC)
 }

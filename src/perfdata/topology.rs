@@ -1,4 +1,4 @@
-//! The section that says how CPUs stand to each other (`HEADER_CPU_TOPOLOGY`): read, and written of this machine.
+//! The CPU topology section (`HEADER_CPU_TOPOLOGY`): reading it, and writing that of this machine.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use super::bytes::{Bytes, MAX_ENTRIES};
 use super::features::{Section, bit, string};
 use super::read::Recording;
 
-/// What the section says.
+/// The content of the section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTopology {
-    /// The CPUs of each socket or, of old recorders, of each core; those of each die, where they are told; those that
-    /// share a core.
+    /// CPU lists of each socket (old recorders: of each core); `dies` has those of each die, if recorded, and `threads`
+    /// those that share a core.
     pub(crate) siblings: Vec<String>,
     pub(crate) dies: Option<Vec<String>>,
     pub(crate) threads: Vec<String>,
-    /// The core and the socket of each CPU; none where that is not told.
+    /// The core and the socket of each CPU; empty if not recorded.
     pub(crate) places: Vec<(u32, u32)>,
-    /// The die of each.
+    /// The die of each CPU.
     pub(crate) die_of: Vec<u32>,
 }
 
 impl CpuTopology {
-    /// That of a recording.
+    /// Returns the topology in a recording.
     pub(crate) fn of(rec: &Recording) -> Option<Self> {
         let available = rec.features.get(bit::NRCPUS).and_then(|bytes| Bytes::new(bytes, rec.big).u32());
         Self::read(&mut Bytes::new(rec.features.get(bit::CPU_TOPOLOGY)?, rec.big), available.unwrap_or(0))
@@ -39,7 +39,7 @@ impl CpuTopology {
         Some(Self { siblings, dies, threads, places, die_of })
     }
 
-    /// The section of a machine, whose CPUs are described below a folder.
+    /// Returns the section of a machine, from the directories of its CPUs below `dir`.
     pub(crate) fn section(dir: &Path, cpus: usize) -> Section {
         let file = |cpu: usize, names: &[&str]| {
             let at = |name: &&str| std::fs::read_to_string(dir.join(format!("cpu{cpu}/topology/{name}"))).ok();
@@ -56,12 +56,12 @@ impl CpuTopology {
         let mut out = lists(&["package_cpus_list", "core_siblings_list"]);
         out.extend(lists(&["core_cpus_list", "thread_siblings_list"]));
         for cpu in 0..cpus {
-            // Of a CPU that is away nothing is known, which perf writes as -1.
+            // The core and the socket of an offline CPU are unknown; perf writes -1.
             let number = |name| file(cpu, &[name]).and_then(|text| text.parse::<i32>().ok()).unwrap_or(-1);
             out.extend(number("core_id").to_le_bytes());
             out.extend(number("physical_package_id").to_le_bytes());
         }
-        // perf looks for dies wherever a section is longer than what it has read, and in a stream it is padded.
+        // perf reads dies whenever the section has bytes left. In a stream it always has, because of padding.
         out.extend(lists(&["die_cpus_list", "package_cpus_list", "core_siblings_list"]));
         for cpu in 0..cpus {
             let die = file(cpu, &["die_id"]).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
@@ -70,7 +70,7 @@ impl CpuTopology {
         (bit::CPU_TOPOLOGY, out)
     }
 
-    /// The section of this machine.
+    /// Returns the section of this machine.
     pub(crate) fn here() -> Section {
         Self::section(Path::new("/sys/devices/system/cpu"), cpus::possible())
     }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(told, CpuTopology { siblings: lists(), dies, threads: lists(), places: places.clone(), die_of });
         let cut = CpuTopology::read(&mut Bytes::new(&bytes[..bytes.len() - 4], false), 3).expect("readable");
         assert!(cut.die_of.is_empty() && cut.places == places && cut.threads == lists());
-        // Before dies were told.
+        // Older recordings have no dies.
         let dies = 4 + 2 * 68 + 3 * 4;
         let old = CpuTopology::read(&mut Bytes::new(&bytes[..bytes.len() - dies], false), 3).expect("readable");
         assert!(old.dies.is_none() && old.places == places);

@@ -1,5 +1,5 @@
-//! The one door for what is packed inside of files: charged before it is unpacked, and refused by name when it
-//! would take more than its share. Whoever packs four gigabytes into four megabytes gets none of it.
+//! The only decompressor of data inside files. It charges memory to a budget before it decompresses, and refuses data
+//! that exceeds the budget, so that a small file cannot expand into gigabytes.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -8,35 +8,35 @@ use object::{CompressionFormat, ObjectSection};
 
 use crate::kernel::own_memory::fallible;
 
-/// Memory that unpacking may take for itself meanwhile: the dictionaries of `xz -9` and of `zstd -19`, and at least
-/// that of `xz -6`, which distributions use.
+/// The maximum working memory of a decompressor: the dictionaries of `xz -9` and `zstd -19`. The minimum is the
+/// dictionary of `xz -6`, which distributions use.
 const WINDOW: usize = 64 << 20;
 const LEAST_WINDOW: usize = 9 << 20;
-/// Bytes by which the result of data of unknown size grows, at least.
+/// The minimum growth of a result of unknown size, in bytes.
 const STEP: usize = 1 << 16;
 
-/// The reason why something stays packed, or what stands for it is not taken.
+/// The reason why data was not decompressed, or its replacement not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// A file that would take more memory unpacked than is left for it.
+    /// A file whose decompressed data exceeds the remaining budget.
     #[error("{what} would take {} MB, more than its share: its names are left out (--memory makes room)", bytes.div_ceil(1 << 20))]
     TooMuch {
-        /// The file or the section, in words.
+        /// The name of the file or the section.
         what: String,
-        /// Bytes of memory that it would take.
+        /// Bytes of memory that it needs.
         bytes: u64,
     },
     /// Data that its format does not allow.
     #[error("{what} cannot be unpacked: {why}")]
     Damaged {
-        /// The file or the section, in words.
+        /// The name of the file or the section.
         what: String,
-        /// The fault, in words of who unpacks it.
+        /// The decompressor's message.
         why: String,
     },
 }
 
-/// The bytes of memory that may be taken for one file.
+/// A memory budget of a file, in bytes.
 #[derive(Debug)]
 pub struct UnpackBudget {
     left: u64,
@@ -44,15 +44,15 @@ pub struct UnpackBudget {
 }
 
 impl UnpackBudget {
-    /// A budget of so many bytes, none of them taken.
+    /// Returns a budget of this many bytes.
     pub fn new(bytes: usize) -> Self {
         Self { left: bytes as u64, taken: 0 }
     }
 
-    /// Takes bytes before they are used for what has this name.
+    /// Takes bytes for `what` before they are used.
     ///
     /// # Errors
-    /// When there are not so many.
+    /// When fewer bytes are left.
     pub(crate) fn take(&mut self, what: &str, bytes: u64) -> Result<(), UnpackError> {
         let refused = || UnpackError::TooMuch { what: what.to_owned(), bytes };
         self.left = self.left.checked_sub(bytes).ok_or_else(refused)?;
@@ -60,14 +60,14 @@ impl UnpackBudget {
         Ok(())
     }
 
-    /// Gives bytes back that were used for a moment only.
+    /// Returns bytes that were used only temporarily.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.taken);
         self.left += bytes;
         self.taken -= bytes;
     }
 
-    /// Gives back what was taken for something that came to nothing.
+    /// Runs `make`, and returns its bytes to the budget if it fails.
     pub(crate) fn attempt<T, E>(&mut self, make: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let before = self.taken;
         let made = make(self);
@@ -86,10 +86,10 @@ impl UnpackBudget {
     }
 }
 
-/// A section's content. Only what is packed is charged; the rest lies in the file.
+/// Returns a section's content. Only compressed content is charged; other content is in the mapped file.
 ///
 /// # Errors
-/// When it is damaged, or there is no room for it.
+/// When it is damaged, or exceeds the budget.
 pub(crate) fn section<'d>(
     section: &impl ObjectSection<'d>,
     purse: &mut UnpackBudget,
@@ -110,7 +110,7 @@ pub(crate) fn section<'d>(
             inflate.decompress_vec(packed.data, &mut out, flate2::FlushDecompress::Finish).map_err(|e| damaged(&e))?;
         }
         CompressionFormat::Zstandard => {
-            // At once into its place, so that no window is needed beside it.
+            // Decompress directly into the result, which needs no additional window.
             let all =
                 zstd::bulk::Decompressor::new().and_then(|mut one| one.decompress_to_buffer(packed.data, &mut out));
             all.map_err(|e| damaged(&e))?;
@@ -123,19 +123,19 @@ pub(crate) fn section<'d>(
     Ok(Cow::Owned(out))
 }
 
-/// Unpacks xz.
+/// Decompresses xz.
 ///
 /// # Errors
-/// When it is damaged, or there is no room for it.
+/// When it is damaged, or exceeds the budget.
 pub(crate) fn xz(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW) >> 10;
     drain(what, lzma_rust2::XzReader::new_mem_limit(packed, true, window as u32), purse)
 }
 
-/// Unpacks zstd.
+/// Decompresses zstd.
 ///
 /// # Errors
-/// When it is damaged, or there is no room for it.
+/// When it is damaged, or exceeds the budget.
 pub(crate) fn zstd(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(|e| damaged(what, &e))?;
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW);
@@ -143,7 +143,7 @@ pub(crate) fn zstd(what: &str, packed: &[u8], purse: &mut UnpackBudget) -> Resul
     drain(what, decoder, purse)
 }
 
-/// Reads to the end; room is charged before it is there.
+/// Reads to the end; memory is charged before it is allocated.
 fn drain(what: &str, mut from: impl Read, purse: &mut UnpackBudget) -> Result<Vec<u8>, UnpackError> {
     let mut out = Vec::new();
     loop {

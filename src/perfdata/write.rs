@@ -1,11 +1,11 @@
-//! The writer of perf.data files that every perf opens: attrs of 112 bytes, features last.
+//! The writer of perf.data files, readable by every perf: attrs of 112 bytes, features last.
 //!
 //! ```text
 //!   header │ ids │ attrs │ records … │ feature table │ features [ │ ids ]
 //! ```
 //!
-//! Where events were opened while it was written, their ids are not in what it began with: then all are listed anew
-//! behind everything else, and the attrs say that place.
+//! Ids of events that were opened during the recording do not fit into the initial list. Then all ids are listed again
+//! at the end of the file, and the attrs point there.
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -19,10 +19,10 @@ use super::compress::Packer;
 use super::features::Section;
 use super::{EventDesc, HEADER_SIZE, MAGIC};
 
-/// Bytes of an attr with the place of its ids.
+/// Bytes of an attr with the position of its ids.
 const ENTRY: usize = FILE_SIZE + 16;
 
-/// A recording under way.
+/// A recording being written.
 #[derive(Debug)]
 pub struct Writer {
     out: BufWriter<NewFile>,
@@ -58,7 +58,7 @@ impl Writer {
             packer: None,
             packed: Vec::new(),
         };
-        // A header with an empty data section: what a killed recorder leaves can be salvaged.
+        // A header with an empty data section: the file of a killed recorder can be salvaged.
         writer.header(&[])?;
         Ok(writer)
     }
@@ -68,7 +68,7 @@ impl Writer {
         self.out.get_mut().call(name);
     }
 
-    /// Packs the records that follow.
+    /// Compresses the records that follow.
     pub(crate) fn pack(&mut self, level: i32) -> io::Result<()> {
         self.packer = Some(Packer::new(level)?);
         Ok(())
@@ -90,34 +90,34 @@ impl Writer {
         self.out.write_all(bytes)
     }
 
-    /// Bytes of records so far, as they are in the file.
+    /// Returns the bytes of records so far, as stored in the file.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Marks the end of a round: whatever is older than the round before has been written.
+    /// Marks the end of a round: all records older than the previous round have been written.
     pub(crate) fn finish_round(&mut self) -> io::Result<()> {
         let mut mark = Vec::with_capacity(HEADER);
         let _ = encode(&mut mark, types::FINISHED_ROUND, 0, |_| {});
         self.plain(&mark)
     }
 
-    /// Leaves what was written so far under its temporary name, where it can be opened; which name that is.
+    /// Keeps what was written so far under its temporary name, and returns that name.
     pub(crate) fn keep(&mut self) -> Option<PathBuf> {
-        // On a full disk that may fail, too: then the last records are not in it.
+        // If this fails on a full disk, the last records are missing.
         let _ = self.out.flush();
         self.out.get_mut().keep()
     }
 
-    /// Writes the features and the final header, and puts the file in its place; what was there stays as NAME.old, as
-    /// perf has it. Returns its size.
+    /// Writes the features and the final header, and moves the file to its name. The previous file is kept as NAME.old,
+    /// like perf does. Returns the size.
     pub fn finish(&mut self, sections: Vec<Section>) -> io::Result<u64> {
         let size = self.complete(sections)?;
         self.out.get_mut().commit_beside_old()?;
         Ok(size)
     }
 
-    /// The same of a file of these events, which may have more ids than at its start.
+    /// Finishes a file whose events may have more ids than at its start.
     pub(crate) fn finish_with_ids(&mut self, sections: Vec<Section>, events: &[EventDesc]) -> io::Result<u64> {
         let mut size = self.complete(sections)?;
         if count(events) != self.n_ids {
@@ -128,7 +128,7 @@ impl Writer {
     }
 
     fn complete(&mut self, mut sections: Vec<Section>) -> io::Result<u64> {
-        // Without any record it would be taken for what a killed recorder leaves.
+        // A file without records would be taken for that of a killed recorder.
         if self.written == 0 {
             self.finish_round()?;
         }
@@ -149,7 +149,7 @@ impl Writer {
         Ok(at)
     }
 
-    /// Lists ids from the end of the file on; where it ends then.
+    /// Lists the ids at `end` of the file; returns the new end.
     fn list_ids(&mut self, events: &[EventDesc], end: u64) -> io::Result<u64> {
         self.out.seek(SeekFrom::Start(end))?;
         write_ids(&mut self.out, events)?;
@@ -185,12 +185,12 @@ fn count(events: &[EventDesc]) -> usize {
     events.iter().map(|event| event.ids.len()).sum()
 }
 
-/// The ids of all, one event's after another's.
+/// Writes the ids of all events, one event after the other.
 fn write_ids(out: &mut impl Write, events: &[EventDesc]) -> io::Result<()> {
     events.iter().flat_map(|event| &event.ids).try_for_each(|id| out.write_all(&id.to_le_bytes()))
 }
 
-/// Where each event's ids begin in such a list at a place, and their bytes, as its attr says them.
+/// Returns the position and the size of each event's ids in a list that starts at `at`, as stored in its attr.
 fn places(events: &[EventDesc], mut at: u64) -> impl Iterator<Item = [u8; 16]> {
     events.iter().map(move |event| {
         let size = 8 * event.ids.len() as u64;

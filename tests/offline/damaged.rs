@@ -42,8 +42,8 @@ fn damage_is_named_with_its_place() {
     assert!(code == 0 && samples > 0 && said.contains("damaged at byte"), "{said}");
     for (name, words) in [
         ("zero-length.data", "is empty"),
-        ("text.data", "is no recording"),
-        ("elf.data", "is no recording"),
+        ("text.data", "not a recording"),
+        ("elf.data", "not a recording"),
         ("trunc-attr.data", "outside the file"),
         ("attr-size-zero.data", "impossible"),
     ] {

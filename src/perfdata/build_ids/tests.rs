@@ -1,4 +1,4 @@
-//! Build ids as bytes and back.
+//! Tests of encoding and decoding build ids.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn files_round_trip_and_damage_ends_the_list() {
     assert_eq!(list(&sections).len(), 1);
 }
 
-/// Two containers' libraries of one path: perf's table has the first, ours both.
+/// Two containers have different libraries at one path: perf's table has the first, ours both.
 #[test]
 fn files_of_one_path_are_told_apart() {
     let file = |inode: u64| FileId::Inode { major: 8, minor: 1, inode, generation: 3 };
@@ -70,7 +70,7 @@ fn build_ids_of_either_order_and_length() {
         assert_eq!(features.identified_files(big), want);
     }
     assert_eq!(of_record(0, &[7; 27]), None);
-    // A size below a header's ends the list.
+    // A size smaller than a header ends the list.
     let features = Features { list: vec![(bit::BUILD_ID, vec![0, 0, 0, 0, 0, 0, 7, 0, 1])] };
     assert_eq!(features.identified_files(false), []);
     let (_, bytes) = &sections(&[of_path(false, &"x".repeat(63), 16), of_path(true, &"x".repeat(64), 20)])[0];
@@ -79,7 +79,7 @@ fn build_ids_of_either_order_and_length() {
     assert_eq!((bytes[12 + 20], &bytes[8..12]), (16, &[0xff; 4][..]));
 }
 
-/// Notes as `readelf -n` would list them: sizes of name and description, type, both padded to words.
+/// Notes as in `readelf -n`: sizes of name and description, type, both padded to words.
 #[test]
 fn the_kernels_build_id_is_the_note_of_that_type() {
     let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();

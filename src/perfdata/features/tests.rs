@@ -1,4 +1,4 @@
-//! Features as bytes and back.
+//! Tests of encoding and decoding features.
 
 use super::*;
 
@@ -92,7 +92,7 @@ fn sections_byte_by_byte() {
     assert!(rest.rest.is_empty());
 }
 
-/// What the kernel tells of the machine under other names.
+/// Facts of the machine, compared with other sources of the kernel.
 #[test]
 fn the_machine_by_other_sources() {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

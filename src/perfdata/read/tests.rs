@@ -1,4 +1,4 @@
-//! Files that our writer makes, whole and with one number wrong.
+//! Tests with files of our writer, valid or with one wrong number.
 
 use std::io::{Seek, SeekFrom, Write};
 
@@ -19,7 +19,7 @@ fn events() -> Vec<EventDesc> {
 
 const RECORD: [u8; 16] = [3, 0, 0, 0, 0, 0, 16, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
-/// A whole file with two records and two features.
+/// Returns a complete file with two records and two features.
 fn whole() -> Vec<u8> {
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("whole.data");
@@ -59,11 +59,11 @@ fn what_was_written_is_read() {
     assert_eq!(rec.data.end - rec.data.start, 32);
     assert_eq!(bytes[rec.data.start as usize..rec.data.end as usize], [RECORD, RECORD].concat());
     assert_eq!(rec.features.text(bit::HOSTNAME, false).as_deref(), Some("vm"));
-    // Ids, attrs and records follow the header without gaps, the features the records.
+    // Ids, attrs and records follow the header without gaps, and features follow the records.
     assert_eq!((word(&bytes, 24), word(&bytes, 40)), (104 + 3 * 8, 104 + 3 * 8 + 3 * (112 + 16)));
     assert_eq!((word(&bytes, 8), word(&bytes, 16), word(&bytes, 32)), (104, 128, 3 * 128));
     assert_eq!(word(&bytes, 72), 1 << bit::EVENT_DESC | 1 << bit::HOSTNAME);
-    // The table is in the order of the bits.
+    // The table is sorted by bit.
     assert_eq!(word(&bytes, rec.data.end as usize), rec.data.end + 32);
     assert_eq!(word(&bytes, rec.data.end as usize + 8), string("vm").len() as u64);
 }
@@ -82,12 +82,12 @@ fn wrong_numbers_are_said_with_their_place() {
     for at in [len, len - 3 * 128 + 1, u64::MAX] {
         assert!(said(24, at).contains("outside the file"), "{at}");
     }
-    // As large and as many as may be.
+    // The largest possible values.
     assert!(said(24, u64::MAX).contains("outside the file") && said(32, 4096 * 128).contains("outside the file"));
     let large = open(&with(&with(&bytes, 16, 4096), 32, 4096)).expect_err("refused").to_string();
     assert!(large.contains("outside the file"), "{large}");
     assert!(said(40, len + 1).contains("begins after the end of the file at byte 40"));
-    // The smallest description ever, as a recording of 2009 has it.
+    // The smallest attr, as in a recording of 2009.
     let small = open(&with(&with(&bytes, 16, MIN_SIZE as u64 + 16), 32, MIN_SIZE as u64 + 16));
     assert!(!small.is_err_and(|error| error.to_string().contains("impossible at")));
     for n in 1..8 {
@@ -114,7 +114,7 @@ fn what_can_be_lived_with_is_a_warning() {
     let (end, words, _) = told(&with(&bytes, 40, bytes.len() as u64));
     assert_eq!(end, bytes.len() as u64);
     assert!(words.contains("32 bytes of records are missing"), "{words}");
-    // Cut where the records end, within the table, and within the last feature.
+    // Truncated at the end of the records, within the table, and within the last feature.
     for (len, missing) in [
         (32, "table of features"),
         (32 + 31, "table of features"),
@@ -133,7 +133,7 @@ fn ids_are_taken_from_where_they_are() {
     let attrs = word(&bytes, 24) as usize;
     let ids = |bytes: &[u8]| open(bytes).expect("opens").events.into_iter().map(|event| event.ids).collect::<Vec<_>>();
     assert_eq!(ids(&bytes), [vec![11, 12], vec![21], vec![]]);
-    // Without them in the header, those of the events' descriptions stand in.
+    // Ids missing in the header come from the events' descriptions.
     assert_eq!(ids(&with(&bytes, attrs + 112 + 8, 0)), [vec![11, 12], vec![21], vec![]]);
     assert_eq!(ids(&with(&bytes, attrs + 112, bytes.len() as u64)), [vec![11, 12], vec![21], vec![]]);
     assert_eq!(ids(&with(&bytes, attrs + 112 + 8, 8)), [vec![11], vec![21], vec![]], "the header goes before");
@@ -160,7 +160,7 @@ fn ids_beyond_all_measure_are_not_read() {
 fn a_file_of_the_other_byte_order() {
     let mut out = b"2ELIFREP".to_vec();
     let attr = {
-        // type, size and config, then sixteen words of which the third is sample_type.
+        // type, size and config, then sixteen words; the third is sample_type.
         let mut attr = vec![0u8; MIN_SIZE];
         attr[..4].copy_from_slice(&1u32.to_be_bytes());
         attr[4..8].copy_from_slice(&(MIN_SIZE as u32).to_be_bytes());
@@ -248,7 +248,7 @@ fn rounds_are_marked_and_a_file_without_records_has_one() {
     writer.records(&RECORD).expect("written");
     writer.finish_round().expect("written");
     assert_eq!(writer.written, 16 + 8);
-    // What was there before stays beside it.
+    // The previous file is kept next to it.
     let size = writer.finish_with_ids(vec![(bit::HOSTNAME, string("vm"))], &events()).expect("finished");
     let bytes = std::fs::read(&path).expect("read");
     assert_eq!((records(&bytes), size), ([&RECORD[..], &mark].concat(), bytes.len() as u64));
@@ -256,7 +256,7 @@ fn rounds_are_marked_and_a_file_without_records_has_one() {
     assert_eq!(records(&old), mark);
 }
 
-/// Those of events that were opened while it was written: what it began with has no room for them.
+/// Ids of events that were opened during the recording do not fit into the file's initial list.
 #[test]
 fn ids_that_came_later_are_listed_with_the_others() {
     let dir = tempfile::tempdir().expect("dir");
@@ -275,7 +275,7 @@ fn ids_that_came_later_are_listed_with_the_others() {
     assert_eq!(rec.features.text(bit::HOSTNAME, false).as_deref(), Some("vm"));
 }
 
-/// What a recorder leaves that could not finish.
+/// A recorder that cannot finish leaves such a file.
 #[test]
 fn what_was_written_so_far_can_be_kept() {
     let dir = tempfile::tempdir().expect("dir");

@@ -1,10 +1,10 @@
-//! Records as machines of either byte order write them.
+//! Tests with records of machines of either byte order.
 
 use super::*;
 use crate::record::Record;
 use crate::record::kinds::{Header, Mmap, split};
 
-/// A record as a big-endian machine writes it, by hand.
+/// A record of a big-endian machine, encoded by hand.
 #[test]
 fn a_mapping_from_a_big_endian_machine() {
     let mut big = Vec::new();
@@ -77,7 +77,7 @@ fn written(parts: &[Part], big: bool) -> Vec<u8> {
     [&[0; HEADER][..], &body].concat()
 }
 
-/// That a body is turned as its parts say.
+/// Asserts that the parts of a body are swapped.
 fn is_turned(swapper: &Swapper, kind: u32, misc: u16, parts: &[Part]) {
     let (mut big, little) = (written(parts, true), written(parts, false));
     swapper.body(kind, misc, &mut big);
@@ -129,7 +129,7 @@ fn each_type_is_turned_by_its_layout() {
         is_turned(&Swapper::new([(plain, vec![])].into_iter(), true), *kind, *misc, parts);
         is_turned(&Swapper::new([(layout, vec![])].into_iter(), true), *kind, *misc, &[parts, &trailer[..]].concat());
     }
-    // A kernel that marks a record though nobody asked for build ids has written an inode.
+    // A kernel that sets the flag without a request for build ids has written an inode.
     let inode = [W(TWO), W(7), L(ONE), L(2), L(3), W(8), W(9), L(ONE + 9), L(5), W(5), W(6), B(b"/bin/a\0\0")];
     is_turned(&Swapper::new([(plain, vec![])].into_iter(), false), types::MMAP2, misc::MMAP_BUILD_ID, &inode);
     // perf's own records have no trailer.
@@ -163,9 +163,9 @@ fn samples_are_turned_by_the_fields_they_have() {
     of(bit::CALLCHAIN | bit::RAW, 0, &[L(2), L(ONE), L(ONE + 1), W(4), B(&[1, 2, 3, 4])]);
     let long: Vec<Part> = (0..0x203).map(|i| L(ONE + i)).collect();
     of(bit::CALLCHAIN | bit::RAW, 0, &[&[L(0x203)][..], &long, &raw, &long].concat());
-    // What follows is words.
+    // Words follow.
     of(bit::RAW | 1 << 14 | 1 << 15, 0, &[W(4), B(&[1, 2, 3, 4]), L(ONE), L(ONE + 1)]);
-    // A size that is not believed turns what there is, and no more.
+    // If a size is too large, only existing bytes are swapped.
     of(bit::CALLCHAIN, 0, &[L(u64::MAX), L(ONE)]);
     of(bit::RAW, 0, &[W(u32::MAX), B(&[1, 2, 3])]);
 }
@@ -182,7 +182,7 @@ fn events_of_different_layouts_are_told_apart_by_their_ids() {
     is_turned(&swapper, types::LOST, 0, &[L(ONE), L(2), L(12)]);
     is_turned(&swapper, types::CGROUP, 0, &[L(ONE), B(b"/a/b/c\0\0"), W(TWO), W(7), L(21)]);
     is_turned(&swapper, types::CGROUP, 0, &[L(ONE), B(b"/a/b/c\0\0"), L(11)]);
-    // Without an identifier all are as the first one is.
+    // Without an identifier, all events have the layout of the first.
     let alike = |bits: u64| Layout { sample_type: bits, id_all: true, ..Layout::default() };
     let swapper = Swapper::new([(alike(bit::TID), vec![11]), (alike(1), vec![21])].into_iter(), true);
     is_turned(&swapper, types::SAMPLE, 0, &[W(0), W(21)]);

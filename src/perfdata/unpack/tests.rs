@@ -1,9 +1,9 @@
-//! Packed content that is whole, damaged, or more than there is room for.
+//! Tests of compressed content that is valid, damaged, or over the budget.
 
 use super::*;
 use std::io::Write;
 
-/// Sixteen megabytes of nothing, packed into next to nothing.
+/// Sixteen megabytes of zeros, which compress well.
 const SIZE: usize = 16 << 20;
 
 fn refused(result: Result<Vec<u8>, UnpackError>) -> String {
@@ -31,14 +31,14 @@ fn what_unpacks_to_more_than_its_share_is_refused_by_name() {
     assert!(refused(zstd("x", b"no zstd at all", &mut UnpackBudget::new(SIZE))).contains("cannot be unpacked"));
 }
 
-/// A block of an xz file that asks for a dictionary of 4 GiB: no room is made for it.
+/// A block of an xz file that requests a dictionary of 4 GiB, which is not allocated.
 #[test]
 fn a_dictionary_is_bounded() {
     let mut xzs = Vec::new();
     let mut writer = lzma_rust2::XzWriter::new(&mut xzs, lzma_rust2::XzOptions::with_preset(1)).expect("xz");
     writer.write_all(b"little").expect("write");
     writer.finish().expect("finish");
-    // The header of the first block is behind that of the stream: its size, flags, the filter, its one property.
+    // The header of the first block follows that of the stream: its size, flags, the filter, its one property.
     assert_eq!(xzs[12..16], [2, 0, 0x21, 1]);
     xzs[16] = 40;
     let mut crc = flate2::Crc::new();
@@ -58,7 +58,7 @@ fn a_purse_gives_no_more_than_it_has() {
     assert!(p.take("c", 51).is_err() && purse(&p) == (50, 50));
     p.give_back(15);
     assert_eq!(purse(&p), (65, 35));
-    // Nobody gives back more than was taken.
+    // No more is returned than was taken.
     p.give_back(1000);
     assert_eq!(purse(&p), (100, 0));
     p.take("a", 7).expect("there");
@@ -70,7 +70,8 @@ fn a_purse_gives_no_more_than_it_has() {
     assert!(why.starts_with("a table would take 6 MB"), "{why}");
 }
 
-/// An ELF file with one section `.data`, packed as `kind` says and claiming so many bytes (elf(5), `Elf64_Chdr`).
+/// Returns an ELF file with a section `.data`, compressed as `kind` says and claiming `claimed` bytes (elf(5),
+/// `Elf64_Chdr`).
 fn program(kind: Option<u32>, claimed: u64, packed: &[u8]) -> Vec<u8> {
     let half = |n: u16| n.to_le_bytes().to_vec();
     let word = |n: u32| n.to_le_bytes().to_vec();
@@ -93,7 +94,7 @@ fn program(kind: Option<u32>, claimed: u64, packed: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What its section holds, or why it stays packed; and what is left of a purse of 4096 bytes.
+/// Returns the section's content or the error, and the rest of a budget of 4096 bytes.
 fn unpacked(kind: Option<u32>, claimed: u64, packed: &[u8]) -> (Result<Vec<u8>, String>, usize) {
     use object::Object;
     let mut purse = UnpackBudget::new(4096);
@@ -126,7 +127,7 @@ fn a_section_is_unpacked_into_what_it_says_it_is() {
     assert!(result.is_err_and(|why| why.contains(".data cannot be unpacked")) && left == 4096);
 }
 
-/// A source that hands out zeros, a few at a time, and notes how large its reader's room is.
+/// A source of zeros that returns a few at a time, and records the size of its reader's buffer.
 struct Zeros {
     left: usize,
 }
@@ -147,19 +148,19 @@ fn room_for_what_does_not_say_how_much_it_is_is_taken_by_and_by() {
         let out = drain("zeros", Zeros { left: size }, &mut purse);
         (out.map(|out| out.len()).ok(), purse.taken())
     };
-    // What was taken and not needed is given back.
+    // Memory that was charged but not needed is returned.
     for size in [0, 1, STEP - 1, STEP, STEP + 1, 3 * STEP] {
         assert_eq!(drained(size, SIZE), (Some(size), size), "{size}");
     }
-    // The end is seen only by reading past it: that takes a byte.
+    // Detecting the end takes a read past it, which needs a byte.
     assert_eq!(drained(99, 100), (Some(99), 99));
     assert_eq!(drained(100, 100), (None, 100));
-    // First a step, then twice what there is.
+    // First a step, then twice the previous size.
     assert_eq!(drained(3 * STEP, 3 * STEP - 1), (None, 3 * STEP - 1));
     assert_eq!(drained(usize::MAX, 4 * STEP), (None, 4 * STEP));
 }
 
-/// A file that asks for a larger window than is left, but not than distributions use, is unpacked.
+/// A window larger than the rest of the budget is accepted up to the size that distributions use.
 #[test]
 fn windows_are_as_large_as_what_is_left() {
     let mut encoder = ::zstd::stream::write::Encoder::new(Vec::new(), 3).expect("zstd");

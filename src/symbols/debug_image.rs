@@ -85,7 +85,7 @@ impl Image {
         let (mut user, mut proven) = (0, true);
         let bytes = if vdso {
             if !options.is_own_kernel(dso) {
-                return Err("the vDSO of the recorded machine is not here".to_owned().into());
+                return Err("the vDSO of the recorded machine is not available".to_owned().into());
             }
             Bytes::from(procfs::vdso()?)
         } else {
@@ -300,7 +300,7 @@ fn owner(file: &File) -> u32 {
 fn checksum(file: &File) -> io::Result<u32> {
     let len = file.metadata()?.len();
     if len > MAX_CHECKED {
-        let words = format!("{} MB are not read to compare a checksum", len >> 20);
+        let words = format!("{} MB are not read to compare checksums", len >> 20);
         return Err(io::Error::other(words));
     }
     let (mut crc, mut piece) = (flate2::Crc::new(), vec![0; 1 << 16]);

@@ -79,19 +79,19 @@ impl Purpose {
 /// The reason why an existing file is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("{0} is no plain file")]
+    #[error("{0} is not a regular file")]
     NotPlain(String),
-    #[error("{0} is a link, which is not followed")]
+    #[error("{0} is a symbolic link, which is not followed")]
     Link(String),
-    #[error("{0} is none that is stored: it is made while it is read")]
+    #[error("{0} is not a stored file: the kernel generates its content")]
     Pseudo(String),
-    #[error("{path} has {size} bytes; more than {limit} are not read")]
+    #[error("{path} is too large: {size} bytes; the limit is {limit}")]
     TooLarge { path: String, size: u64, limit: u64 },
-    #[error("{path} may not be read by user {uid}, who names it")]
+    #[error("{path} is not readable by user {uid}, who names it")]
     Unreadable { path: String, uid: u32 },
-    #[error("{path} belongs to user {uid}, so it is not believed")]
+    #[error("{path} belongs to user {uid}, so it is not trusted")]
     Foreign { path: String, uid: u32 },
-    #[error("{0} is older than its process, so it is of an earlier one of that number")]
+    #[error("{0} is older than its process: an earlier process with the same PID wrote it")]
     Older(String),
     #[error("{0} was replaced while it was opened")]
     Replaced(String),
@@ -339,7 +339,7 @@ mod tests {
         for path in there {
             for opened in [here.open(Path::new(path), Purpose::Source), here.believed(Path::new(path))] {
                 let said = opened.expect_err("closed").to_string();
-                assert!(said.contains("none that is stored") || said.contains("ermission"), "{path}: {said}");
+                assert!(said.contains("not a stored file") || said.contains("ermission"), "{path}: {said}");
             }
         }
         assert!(began.elapsed() < Duration::from_secs(10));
@@ -357,7 +357,7 @@ mod tests {
             file.set_len(purpose.limit()).expect("sparse");
             open().expect("not too large");
             file.set_len(purpose.limit() + 1).expect("sparse");
-            assert!(open().expect_err("too large").to_string().contains("are not read"));
+            assert!(open().expect_err("too large").to_string().contains("is too large"));
         }
     }
 
@@ -386,7 +386,7 @@ mod tests {
         mode(&path, 0o600);
         open(root.clone(), "/x.c").expect("root's");
         let said = open(user(4242), "/x.c").expect_err("closed").to_string();
-        assert!(said.contains("may not be read by user 4242"), "{said}");
+        assert!(said.contains("is not readable by user 4242"), "{said}");
         mode(&path, 0o644);
         open(user(4242), "/x.c").expect("everybody's");
         // Readable by all, in a directory that is not.
@@ -419,13 +419,13 @@ mod tests {
         open("/map", Namers::default()).expect("ours");
         let no = |path, namers| open(path, namers).expect_err("refused").to_string();
         assert!(no("/link", Namers::default()).contains("a link"));
-        assert!(no("/fifo", Namers::default()).contains("no plain file"));
+        assert!(no("/fifo", Namers::default()).contains("not a regular file"));
         if is_root() {
             mode(dir.path(), 0o755);
             mode(&at("map"), 0o644);
             chown(at("map"), Some(65_534), None).expect("owner");
             open("/map", Identity::nobody().into()).expect("its user's");
-            assert!(no("/map", Namers::default()).contains("belongs to user 65534, so it is not believed"));
+            assert!(no("/map", Namers::default()).contains("belongs to user 65534, so it is not trusted"));
             chown(at("map"), Some(4242), None).expect("owner");
             assert!(no("/map", Identity::nobody().into()).contains("not believed"));
         }

@@ -109,7 +109,7 @@ fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut UnpackBudget) -> Resu
     for at in tables {
         let mut table = *all;
         if at < behind || table.skip(at).is_err() {
-            let why = "its tables lie over each other".to_owned();
+            let why = "its abbreviation tables overlap".to_owned();
             return Err(UnpackError::Damaged { what: ".debug_abbrev".to_owned(), why });
         }
         while let Some(attributes) = abbreviation(&mut table) {

@@ -20,7 +20,7 @@ pub enum ElfError {
     Parse(#[from] object::Error),
     #[error("has no symbols (it is stripped)")]
     NoSymbols,
-    #[error("has {0} sections and segments, as no program has")]
+    #[error("has too many sections and segments ({0})")]
     Parts(u32),
     #[error("{0}")]
     LeftOut(String),

@@ -77,12 +77,12 @@ pub(crate) fn guarded<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'stat
         return Ok(read());
     }
     if FAILED.load(Ordering::Relaxed) >= MOST_FAILED {
-        return Err(format!("{MOST_FAILED} readers of files have failed before, and no more are read"));
+        return Err(format!("{MOST_FAILED} file parsers failed already, so no more files are read"));
     }
     let outcome = READER.with_borrow_mut(|slot| {
         let reader = match slot.take() {
             Some(reader) => reader,
-            None => Reader::start().map_err(|error| format!("no thread can be started to read it: {error}"))?,
+            None => Reader::start().map_err(|error| format!("cannot start a thread to read it: {error}"))?,
         };
         match reader.run(Box::new(move || Box::new(read()))) {
             Ok(read) => {
@@ -91,11 +91,11 @@ pub(crate) fn guarded<R: Send + 'static>(read: impl FnOnce() -> R + Send + 'stat
             }
             Err(said) => {
                 FAILED.fetch_add(1, Ordering::Relaxed);
-                Err(format!("its reader failed{}{said}", if said.is_empty() { "" } else { ": " }))
+                Err(format!("its parser failed{}{said}", if said.is_empty() { "" } else { ": " }))
             }
         }
     })?;
-    outcome.downcast().map(|read| *read).map_err(|_| "its reader read something else".to_owned())
+    outcome.downcast().map(|read| *read).map_err(|_| "its parser returned another type".to_owned())
 }
 
 /// Returns whether a panic of this thread is contained.
@@ -126,7 +126,7 @@ pub(crate) fn end_on_panic() {
         last.iter().for_each(|last| last());
         before(info);
         if last.is_some() {
-            #[allow(clippy::disallowed_methods, reason = "nobody unwinds to main")]
+            #[allow(clippy::disallowed_methods, reason = "panics do not unwind to main")]
             std::process::exit(1);
         }
         std::process::abort();
@@ -154,7 +154,7 @@ mod tests {
     fn a_panic_inside_is_an_error_and_the_thread_goes_on() {
         let list = [1, 2];
         let failed = guarded(move || list[std::hint::black_box(7)]);
-        assert!(failed.is_err_and(|why| why.starts_with("its reader failed")));
+        assert!(failed.is_err_and(|why| why.starts_with("its parser failed")));
         assert!(!is_inside());
         assert_eq!(guarded(|| (is_inside(), guarded(is_inside), is_inside())), Ok((true, Ok(true), true)));
     }
@@ -179,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "in a process of its own: the hook ends it with the first test that fails"]
+    #[ignore = "runs in a separate process, which the hook ends on a failure"]
     fn with_the_programs_hook() {
         end_on_panic();
         for n in 0..2 {
             let failed = guarded(move || assert!(std::hint::black_box(n) > 7, "damaged {n}")).expect_err("it fails");
-            assert!(failed.starts_with(&format!("its reader failed: damaged {n} (guard.rs:")), "{failed}");
+            assert!(failed.starts_with(&format!("its parser failed: damaged {n} (guard.rs:")), "{failed}");
             assert_eq!(guarded(move || n + 1), Ok(n + 1));
         }
-        #[allow(clippy::disallowed_methods, reason = "the harness would take the hook away, and wait for the readers")]
+        #[allow(clippy::disallowed_methods, reason = "the harness would remove the hook, and wait for the readers")]
         std::process::exit(PASSED);
     }
 }

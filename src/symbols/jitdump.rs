@@ -62,7 +62,7 @@ fn header(file: &File, len: u64) -> io::Result<Option<(u64, u64)>> {
     let mut head = [0; 40];
     file.read_exact_at(&mut head, 0)?;
     if u32_at(&head, 0) != MAGIC {
-        return Err(io::Error::other("it is no jitdump file of this machine's byte order"));
+        return Err(io::Error::other("not a jitdump file in this machine's byte order"));
     }
     Ok(Some((u64::from(u32_at(&head, 8)).max(40), u64_at(&head, 32))))
 }

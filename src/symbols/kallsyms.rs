@@ -44,7 +44,7 @@ impl Kallsyms {
             if is_packed { Box::new(flate2::read::MultiGzDecoder::new(whole)) } else { Box::new(whole) };
         let known = Self::read_text(text.take(MOST))?;
         if known.lines == 0 {
-            let why = format!("{} is no list of a kernel's symbols, as /proc/kallsyms is", path.display());
+            let why = format!("{} is not a list of kernel symbols in the format of /proc/kallsyms", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok(known)
@@ -271,7 +271,7 @@ mod tests {
             assert!(said.is_err(), "{path:?}");
         }
         let said = Kallsyms::read(&at("words", b"a list of words\n")).map(|known| known.lines).expect_err("no list");
-        assert!(said.to_string().contains("words is no list of a kernel's symbols"), "{said}");
+        assert!(said.to_string().contains("words is not a list of kernel symbols"), "{said}");
     }
 
     #[test]

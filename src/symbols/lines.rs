@@ -315,7 +315,8 @@ impl Lines {
                 if let Some(path) = file.take_missing()
                     && self.incomplete.insert(dso.id)
                 {
-                    let why = format!("{} is missing or of another build: it has inlined functions", path.display());
+                    let why =
+                        format!("{} is missing or of another build; inlined functions are missing", path.display());
                     self.problems.push((dso.id, why.into()));
                 }
                 self.files.insert(dso.id, Some(file));
@@ -398,7 +399,7 @@ mod tests {
         assert!(!lines.places(&dso, at).is_empty());
         assert_eq!(lines.read(&dso, |_, _| panic!("damaged")), Vec::<Vec<InlinedFrame>>::new());
         let problems = lines.take_problems();
-        assert!(problems.len() == 1 && problems[0].1.why.starts_with("no lines: its reader failed"), "{problems:?}");
+        assert!(problems.len() == 1 && problems[0].1.why.starts_with("no lines: its parser failed"), "{problems:?}");
         assert_eq!((lines.places(&dso, at), lines.take_problems(), lines.memory()), (vec![], vec![], 0));
     }
 

@@ -345,7 +345,7 @@ impl Resolver {
             let image = door::own(&path).and_then(|file| Bytes::of(&file)).map_err(|e| e.to_string());
             match image.and_then(|bytes| elf::kernel(&bytes, &mut self.purse()).map_err(|e| e.to_string())) {
                 Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => {
-                    let why = format!("{} is another kernel's: its build id is {have}", path.display());
+                    let why = format!("{} belongs to another kernel: its build id is {have}", path.display());
                     self.problems.push((dso.id, why.into()));
                 }
                 Ok((table, text, _)) => return moved(table, text, dso),
@@ -359,7 +359,7 @@ impl Resolver {
             Some(Ok(kernel)) if kernel.restricted => {
                 let why = match self.options.kallsyms.as_deref() {
                     Some(path) if path != Path::new("/proc/kallsyms") => {
-                        format!("{} was read where addresses are hidden: all are 0", path.display())
+                        format!("{} has only hidden addresses: all are 0", path.display())
                     }
                     _ => {
                         let (why, remedy) = privilege::names_hidden(&Rights::read());
@@ -382,7 +382,7 @@ impl Resolver {
         let mut purse = self.purse();
         if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path, &mut purse)) {
             let key = dso.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, GIVEN));
-            return Ok((key, LoadedFiles::new(vec![table]), GIVEN, "the machine that was recorded".to_owned()));
+            return Ok((key, LoadedFiles::new(vec![table]), GIVEN, "the recorded machine".to_owned()));
         }
         let (of, options) = (dso.clone(), self.options.clone());
         let file = guarded(move || FileRead::of(&of, &options, &mut purse))??;
@@ -417,7 +417,8 @@ impl FileRead {
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
         let mut problems = Vec::new();
         if image.is_cut() {
-            let words = "it was read in part: files that other users can change have a share of the memory (--memory)";
+            let words =
+                "read in part: files that other users can change exceed their share of memory; increase --memory";
             problems.push(words.to_owned().into());
         }
         if !image.proven {
@@ -429,7 +430,7 @@ impl FileRead {
             Err(why) if bounds.is_none() => Err(why.to_string()),
             Err(why) => {
                 problems.push(why.to_string().into());
-                Ok((Vec::new(), "none, only where functions start (it is stripped)".to_owned()))
+                Ok((Vec::new(), "none, only bounds of functions (it is stripped)".to_owned()))
             }
         };
         let names = names.map(|(tables, from)| {

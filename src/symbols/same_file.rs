@@ -57,7 +57,7 @@ pub(crate) struct Replaced(pub(crate) &'static str);
 /// Compares a file with the one that was mapped as a DSO. `mapped` is the wall-clock time of the first mapping, or a
 /// later one.
 pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
-    let Ok(meta) = file.metadata() else { return Likeness::Other("it cannot be looked at") };
+    let Ok(meta) = file.metadata() else { return Likeness::Other("its metadata cannot be read") };
     if !has_inode(file, &dso.file) {
         return Likeness::Other("another inode");
     }
@@ -68,7 +68,7 @@ pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
     if let Some((then, now)) = recorded.zip(inode_generation(file))
         && then != now
     {
-        return Likeness::Other("its inode was given to another file");
+        return Likeness::Other("its inode was reused");
     }
     let page = rustix::param::page_size() as u64;
     if dso.extent > meta.size().div_ceil(page).saturating_mul(page) {
@@ -79,7 +79,7 @@ pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
         return Likeness::Other("it was written later");
     }
     if born(file).is_some_and(|born| born > mapped) {
-        return Likeness::Other("it was made later");
+        return Likeness::Other("it was created later");
     }
     // Every change updates the change time, which users cannot set.
     if ns(meta.ctime(), meta.ctime_nsec()) <= mapped { Likeness::Same } else { Likeness::Unproven }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(compare(Some(u64::MAX)), Likeness::Same);
         let earlier = compare(Some(2_000_000_000));
         match born(file.as_file()) {
-            Some(_) => assert_eq!(earlier, Likeness::Other("it was made later")),
+            Some(_) => assert_eq!(earlier, Likeness::Other("it was created later")),
             None => assert_eq!(earlier, Likeness::Unproven),
         }
     }
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!((with(0, 4096), with(0, 8192)), (Likeness::Same, Likeness::Other("it is shorter")));
         if let Some(own) = inode_generation(file.as_file()) {
             assert_eq!(with(own, 4096), Likeness::Same);
-            assert_eq!(with(own ^ 1, 4096), Likeness::Other("its inode was given to another file"));
+            assert_eq!(with(own ^ 1, 4096), Likeness::Other("its inode was reused"));
         }
     }
 

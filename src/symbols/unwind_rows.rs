@@ -93,7 +93,7 @@ pub enum NoRows {
     #[error(transparent)]
     NotElf(#[from] ElfError),
     /// An unsupported architecture.
-    #[error("it is for another machine than x86-64 and AArch64")]
+    #[error("unsupported architecture; supported: x86-64 and AArch64")]
     Machine,
     /// A file without unwind tables, such as code with frame pointers.
     #[error("it has no .eh_frame and no .debug_frame")]

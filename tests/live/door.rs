@@ -227,7 +227,7 @@ fn a_process_that_hides_has_its_own_user() {
     let dso = mapped(running.pid(), &sleep);
     let mut places = FileSearch::new(&dso, &options).expect("places");
     let said = places.source(&secret, &Namers::default()).expect_err("closed").to_string();
-    assert!(said.contains("may not be read by user 65534"), "{said}");
+    assert!(said.contains("is not readable by user 65534"), "{said}");
 }
 
 /// Paths that a process names are resolved in its root directory.

@@ -37,9 +37,9 @@ pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Re
     match dso.kind {
         DsoKind::File | DsoKind::Vdso => of_file(dso, start, end, options),
         DsoKind::Kernel | DsoKind::Module => of_kernel(dso, start, end, options),
-        DsoKind::Bpf => Err("the code of BPF programs is not read; try bpftool prog dump jited".to_owned()),
-        DsoKind::Anon => Err("a JIT's code is gone from where it was when it is looked at".to_owned()),
-        DsoKind::Unknown | DsoKind::Guest | DsoKind::Cut => Err("nobody knows what lies there".to_owned()),
+        DsoKind::Bpf => Err("code of BPF programs is not available; try bpftool prog dump jited".to_owned()),
+        DsoKind::Anon => Err("code of a JIT is not available after recording".to_owned()),
+        DsoKind::Unknown | DsoKind::Guest | DsoKind::Cut => Err("the file at this address is unknown".to_owned()),
     }
 }
 
@@ -48,7 +48,7 @@ fn machine(file: &Elf<'_>) -> Result<Machine, String> {
         object::Architecture::X86_64 => Ok(Machine::X86_64),
         object::Architecture::I386 => Ok(Machine::X86),
         object::Architecture::Aarch64 => Ok(Machine::Aarch64),
-        other => Err(format!("code of {other:?} cannot be annotated here")),
+        other => Err(format!("cannot disassemble code for {other:?}")),
     }
 }
 
@@ -64,7 +64,7 @@ fn of_file(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result<C
         (Some(bytes), Some(address)) => {
             Ok(Code { bytes: bytes.to_vec(), address, machine, segments: image.segments.clone() })
         }
-        _ => Err("the file has no code there".to_owned()),
+        _ => Err("the file has no code at this address".to_owned()),
     }
 }
 
@@ -83,12 +83,12 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Result
         let until = from.saturating_add((end - start) as usize).min(data.len());
         let bytes = data.get(from..until).unwrap_or_default().to_vec();
         if bytes.is_empty() {
-            return Err(format!("{} has no code there", path.display()));
+            return Err(format!("{} has no code at this address", path.display()));
         }
         return Ok(Code { bytes, address: start, machine: machine(&file)?, segments: Segments::default() });
     }
     if !options.is_own_kernel(dso) {
-        return Err("the code of the recorded kernel needs --vmlinux FILE".to_owned());
+        return Err("code of the recorded kernel is not available; use --vmlinux FILE".to_owned());
     }
     from_kcore(start, end)
 }
@@ -107,7 +107,7 @@ fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
     head.truncate(n);
     let elf = elf::parse(&head).map_err(|e| missing(e.to_string()))?;
     let segment = elf.segments().find(|s| start.wrapping_sub(s.address()) < s.size());
-    let Some(segment) = segment else { return Err(missing("it does not show that part".to_owned())) };
+    let Some(segment) = segment else { return Err(missing("it does not contain this address".to_owned())) };
     let mut bytes = vec![0; (end - start) as usize];
     let at = segment.file_range().0 + (start - segment.address());
     let n = file.read_at(&mut bytes, at).map_err(|e| missing(e.to_string()))?;

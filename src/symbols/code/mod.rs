@@ -83,11 +83,11 @@ pub fn list(
     options: &SymbolOptions,
 ) -> Result<Listing, String> {
     let Some(Symbolized { start, end, name, .. }) = resolver.resolve(dso, at) else {
-        return Err("no function is known at that address".to_owned());
+        return Err("no known function at this address".to_owned());
     };
     let mut notes = Vec::new();
     if end.saturating_sub(start) > MAX_CODE {
-        notes.push(format!("only the first {} KB of it are shown", MAX_CODE >> 10));
+        notes.push(format!("only the first {} KB are shown", MAX_CODE >> 10));
     }
     let end = end.min(start.saturating_add(MAX_CODE));
     let of = (dso.clone(), options.clone());
@@ -125,7 +125,7 @@ pub fn list(
     if !instructions.iter().any(|i| i.line.is_some()) {
         notes.push("no source lines: the file has no debug information".to_owned());
     } else if sources.is_empty() {
-        notes.push("no source is shown: its files are not here".to_owned());
+        notes.push("no source text: the source files are not available".to_owned());
     }
     let linked = moved.wrapping_neg();
     Ok(Listing { function: name, dso: dso.path.clone(), start, end, linked, instructions, sources, notes })

@@ -135,9 +135,9 @@ fn a_map_that_is_begun_anew_is_read_anew() {
     assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
     assert_eq!((upto, usize::MAX - slice.bytes), (29, 29));
     file.set_len(0).expect("emptied");
-    file.write_all_at(b"3000 10 anew\n", 0).expect("write");
+    file.write_all_at(b"3000 10 next\n", 0).expect("write");
     assert_eq!(read_map(&file, &mut upto, &mut all, &mut slice).expect("read"), VisitEnd::All);
-    assert_eq!((upto, name(&all, 0x3000).as_deref()), (13, Some("anew")));
+    assert_eq!((upto, name(&all, 0x3000).as_deref()), (13, Some("next")));
 }
 
 /// The map of a recorded process: a file of ours, in a temporary directory.
@@ -244,7 +244,7 @@ fn what_is_refused_is_said_once() {
     std::os::unix::fs::symlink(&target, stage.at("a.map")).expect("link");
     let mut jit = Jit::new(&stage.dso, &SymbolOptions::live(), 1 << 20);
     let why = stage.visit(&mut jit, &mut long()).expect_err("a link");
-    assert!(why.contains("is a link"), "{why}");
+    assert!(why.contains("is a symbolic link"), "{why}");
     assert!(!jit.is_due() && !jit.is_behind() && jit.find(0x1000).is_none());
 }
 
@@ -260,12 +260,12 @@ fn what_is_written_again_and_again_is_read_to_an_end() {
     assert_eq!((jit.read, jit.is_behind()), (8 * MOST as u64, false));
     stage.write(&line.repeat(8 * MOST / line.len() + 1));
     let why = stage.visit(&mut jit, &mut long()).expect_err("too much");
-    assert_eq!(why, "what its JIT writes is read no further than 2 MB (--memory makes room for more)");
+    assert_eq!(why, "the files of its JIT are read up to 2 MB; increase --memory to read more");
     assert!(!jit.is_due() && jit.find(0x1000).is_some());
     // A name that does not fit ends reading at once.
     let mut small = Jit::new(&stage.dso, &recorded(), 10);
     let why = stage.visit(&mut small, &mut long()).expect_err("no room");
-    assert!(why.contains("no further than 0 MB") && small.memory() == 0, "{why}");
+    assert!(why.contains("up to 0 MB") && small.memory() == 0, "{why}");
 }
 
 /// A JIT's names are charged to the owner of its files.

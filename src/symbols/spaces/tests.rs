@@ -20,7 +20,7 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     let (pid, mut spaces) = (std::process::id() as i32, spaces(1 << 40));
     let later = || Instant::now() + LONG_PAUSE;
     spaces.take(ProcessEvent::Mapped { pid });
-    assert!(spaces.due.is_empty(), "nobody has sampled it");
+    assert!(spaces.due.is_empty(), "it was never sampled");
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(later());
     let mapped = spaces.store.processes[&pid].clone();
@@ -192,5 +192,5 @@ fn who_missed_news_looks_at_all_again() {
     spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
     spaces.look_anew();
     spaces.step(Instant::now());
-    assert_eq!(spaces.store.processes.keys().copied().collect::<Vec<i32>>(), [pid], "nobody is there by the other");
+    assert_eq!(spaces.store.processes.keys().copied().collect::<Vec<i32>>(), [pid], "the other number has no process");
 }

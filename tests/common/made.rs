@@ -55,7 +55,7 @@ pub struct Taken {
     pub chain: Vec<u64>,
     /// Newest first: from, to, flags.
     pub branches: Vec<[u64; 3]>,
-    /// With `WEIGHT_STRUCT`, the latency is in the lower 32 bits.
+    /// With `WEIGHT_STRUCT`, the weight is in the lower 32 bits, the latency above them.
     pub weight: u64,
     pub data_src: u64,
     pub transaction: u64,

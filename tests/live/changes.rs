@@ -478,7 +478,7 @@ fn other_tasks_are_sampled_while_it_runs() {
         let answer = wait(&engine, "its samples", |a| a.question.generation == 1 && a.unfiltered.samples > 500);
         assert_eq!(answer.view.total.samples, 0, "of others");
         assert!(answer.ledger.malformed == 0);
-        let error = attach("pid 999999999".to_owned()).expect_err("nobody");
+        let error = attach("pid 999999999".to_owned()).expect_err("no such process");
         assert!(error.contains("no such process"), "{error}");
         assert_eq!(engine.answer().target, format!("tid {}", two.tid), "as it was");
         attach("all".to_owned()).expect("the machine");

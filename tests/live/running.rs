@@ -44,8 +44,8 @@ fn the_kernel_says_what_it_does_not_like() {
     if fs::File::options().append(true).open(root.join("trace_marker")).is_err() {
         return skipped("no permission to write to tracefs");
     }
-    let said = kernel_message(&root, "sched", "sched_switch", "prev_pid == nobody");
-    assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == nobody") && w.contains('^')), "{said:?}");
+    let said = kernel_message(&root, "sched", "sched_switch", "prev_pid == absent");
+    assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == absent") && w.contains('^')), "{said:?}");
     assert_eq!(kernel_message(&root, "sched", "sched_switch", "prev_pid == 1"), None);
     assert!(!root.join("instances").join(format!("perfprof_{}", std::process::id())).exists());
 }

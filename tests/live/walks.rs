@@ -306,7 +306,7 @@ fn a_filter_and_tables_work_together() {
     let Some(stage) = stage() else { return };
     let file = stage.record("tables", "w", 2, &["--filter", "comm == chain"]);
     nearly_all(complete(&file, "work"), "with a filter");
-    let file = stage.record("tables", "w", 1, &["--filter", "comm == nobody"]);
+    let file = stage.record("tables", "w", 1, &["--filter", "comm == absent"]);
     assert!(stacks(&file).is_empty(), "samples passed the filter");
 }
 

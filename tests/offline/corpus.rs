@@ -1,5 +1,5 @@
-//! A corpus of real recordings against what perf says of each: rows, folded stacks, script text, and
-//! what becomes of a recording that is saved again.
+//! A corpus of real recordings compared with perf's output for each: rows, folded stacks, script text, and the file
+//! saved again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::common::{
     Rows, data, installed, our_figures, our_rows, perf_figures, perf_rows, program, run, skipped, symfs,
 };
 
-/// Recordings whose rows are by tracepoint text: (comm, text).
+/// Recordings whose rows are grouped by tracepoint text: (comm, text).
 const TRACED: &[&str] = &["tp-raw", "tp-read-filter", "uprobe-malloc"];
 
 fn corpus() -> Vec<String> {
@@ -22,7 +22,7 @@ fn corpus() -> Vec<String> {
     names
 }
 
-/// Recordings beside the corpus.
+/// Recordings outside the corpus.
 fn others() -> Vec<(String, PathBuf)> {
     let paths = std::fs::read_dir(data("")).expect("data").flatten().map(|entry| entry.path());
     let recordings = paths.filter(|path| path.extension().is_some_and(|extension| extension == "data"));
@@ -43,7 +43,7 @@ fn report(path: &Path, traced: bool, root: &Path) -> Rows {
     let keys = if traced { "comm,trace" } else { "comm,dso,sym" };
     command.arg("report").arg(path).args(["--format", "json", "--no-demangle", "--no-children", "-s", keys]);
     names(&mut command, root);
-    // What has no name stands by its address, as in perf.
+    // Addresses without symbols have one row each, as in perf.
     let output = run(command.arg("--no-bounds"));
     if !traced {
         return our_rows(&output.stdout);
@@ -58,7 +58,7 @@ fn report(path: &Path, traced: bool, root: &Path) -> Rows {
 }
 
 fn perf_said(name: &str) -> Option<Rows> {
-    // perf refuses this one; it is another file with longer attrs.
+    // perf rejects this file. It equals another one except for longer attrs.
     let path = if name == "synth-attr200" { data("fp-spin.tsv") } else { file(name, "tsv") };
     let text = std::fs::read_to_string(path).ok()?;
     if !TRACED.contains(&name) {
@@ -74,7 +74,7 @@ fn perf_said(name: &str) -> Option<Rows> {
     Some(rows)
 }
 
-/// Libraries of the recorded machine are not shipped, so their rows are compared by DSO only.
+/// Libraries of the recorded machine are not included, so their rows are compared by DSO only.
 fn by_what_is_shipped(rows: Rows) -> Rows {
     let mut out = Rows::new();
     for ((comm, dso, sym), n) in rows {
@@ -84,7 +84,7 @@ fn by_what_is_shipped(rows: Rows) -> Rows {
     out
 }
 
-/// What the samples of a group's members stand for is the difference of what they had counted.
+/// The period of a group member's sample is the difference of its counter values.
 #[test]
 fn periods_of_groups_agree_with_perf() {
     let root = symfs();
@@ -98,7 +98,7 @@ fn periods_of_groups_agree_with_perf() {
         let perf = std::fs::read_to_string(file(name, "tsv")).expect("tsv");
         let ours = by_what_is_shipped(our_figures(&output.stdout, "period"));
         assert_eq!(ours, by_what_is_shipped(perf_figures(&perf, 2)), "{name}");
-        // By events, as perf prints them one after the other.
+        // By event, in the order in which perf prints them.
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let events = report["events"].as_array().expect("events").iter();
         let periods: Vec<u64> = events.map(|event| event["period"].as_u64().expect("a period")).collect();
@@ -109,7 +109,7 @@ fn periods_of_groups_agree_with_perf() {
     assert_eq!(compared, 7);
 }
 
-/// A copy of half of such a recording: perf takes the differences of what is there.
+/// A recording with half of the samples of such a group: perf takes the differences of the remaining samples.
 #[test]
 fn a_part_of_a_group_stands_for_what_it_did() {
     let dir = tempfile::tempdir().expect("dir");
@@ -133,11 +133,11 @@ fn a_part_of_a_group_stands_for_what_it_did() {
         let counts = said.lines().filter_map(|line| line.strip_prefix("# Event count (approx.): "));
         assert_eq!(counts.map(|n| n.parse().expect("a count")).collect::<Vec<u64>>(), kernel, "{said}");
     } else {
-        skipped("there is no perf");
+        skipped("perf is not installed");
     }
 }
 
-/// What the kernel tells of losses twice, in LOST records and by the events' own counters.
+/// The kernel reports losses twice: in LOST records and in the events' counters.
 #[test]
 fn losses_are_of_their_events_and_counted_once() {
     let output = run(program().arg("report").arg(file("lost-twice", "data")).args(["--format", "json"]));
@@ -148,7 +148,7 @@ fn losses_are_of_their_events_and_counted_once() {
     assert_eq!(lost, [("cpu-clock", 461), ("sched:sched_switch", 6)]);
 }
 
-/// perf's columns of tracepoints are a default: what was typed is taken.
+/// perf's columns of tracepoints are only a default; explicit columns override them.
 #[test]
 fn columns_that_were_typed_are_the_columns() {
     for (typed, column) in [(None, "trace"), (Some("comm,dso,sym"), "sym"), (Some("cpu"), "cpu")] {
@@ -164,7 +164,7 @@ fn columns_that_were_typed_are_the_columns() {
     }
 }
 
-/// What is made of samples, as time off the CPUs is, is not written: a filter keeps the records that it names.
+/// Derived samples such as off-CPU time are not written: a filter on them keeps the records that they derive from.
 #[test]
 fn a_part_of_a_recording_of_switches_has_what_was_asked_for() {
     let dir = tempfile::tempdir().expect("dir");
@@ -187,7 +187,7 @@ fn a_part_of_a_recording_of_switches_has_what_was_asked_for() {
     }
 }
 
-/// Found before the recording is looked for.
+/// Errors in options are reported before the recording is opened.
 #[test]
 fn a_mistake_in_options_is_the_first_thing_said() {
     for (command, options, why) in [
@@ -224,7 +224,7 @@ fn rows_agree_with_perf() {
     assert!(compared >= 30, "{compared}");
 }
 
-/// A line of folded stacks with a mark where the kernel's limit of 127 frames cut the outer callers off.
+/// A line of folded stacks, with a mark where the kernel's limit of 127 frames removed the outer callers.
 fn marked_where_cut(line: &str) -> String {
     let frames = line.split(';').count() - 1;
     match line.split_once(';') {
@@ -233,7 +233,9 @@ fn marked_where_cut(line: &str) -> String {
     }
 }
 
-/// Line for line. Other recordings of the corpus have names of system libraries in their stacks.
+/// Equal line by line.
+///
+/// Other recordings of the corpus have stacks with system libraries.
 #[test]
 fn folded_stacks_are_stackcollapses() {
     let root = symfs();
@@ -254,13 +256,13 @@ fn folded_stacks_are_stackcollapses() {
         let mut command = program();
         command.arg("export").arg(input).args(["--to", "folded", "-o", "-", "--no-bounds"]);
         if name == "all-user" {
-            // That of the first sample is stackcollapse's choice.
+            // stackcollapse selects the event of the first sample.
             command.args(["--event", "page-faults"]);
         }
         names(&mut command, root.path());
         let ours = String::from_utf8(run(&mut command).stdout).expect("utf8");
         let theirs = std::fs::read_to_string(file(name, "folded")).expect("folded");
-        // For us a stack is broken whose caller is nowhere. Who entered the kernel is known from the registers.
+        // A stack with an unknown caller is broken in our output. The registers show how the kernel was entered.
         let broken = |line: &str| match line.rsplit_once(";[unknown];") {
             Some((behind, stack)) if !stack.starts_with("entry_") => {
                 format!("{};[broken];{stack}\n", behind.split(';').next().unwrap_or_default())
@@ -277,19 +279,19 @@ fn folded_stacks_are_stackcollapses() {
     }
 }
 
-/// Line for line; with the reason where not.
+/// Equal line by line, or listed with a reason.
 #[test]
 fn script_text_is_perfs() {
     const DIFFERENT: [(&str, &str); 9] = [
-        ("jitmap", "perf takes names of code without a file from /tmp only, wherever --symfs points"),
+        ("jitmap", "perf reads perf maps from /tmp only, also with --symfs"),
         ("p612-fp", "perf 6.1 refuses attributes of a later version's size"),
         ("p73-fp", "perf 6.1 refuses attributes of a later version's size"),
         ("p73-latency", "perf 6.1 refuses attributes of a later version's size"),
         ("synth-attr200", "perf 6.1 refuses attributes of a later version's size"),
         ("stat-record", "counts, which perf prints as a table"),
-        ("burst", "its kernel's map ends before its last functions do, which are in no DSO for perf"),
+        ("burst", "its kernel map ends before its last functions, so perf finds no DSO for them"),
         ("comm-hostile", "perf prints a comm's control characters"),
-        ("switches", "perf stops at its records of switches"),
+        ("switches", "perf stops at its switch records"),
     ];
     needs!(installed("perf"));
     let root = symfs();
@@ -315,7 +317,7 @@ fn script_text_is_perfs() {
     assert!(compared > 50, "{compared}");
 }
 
-/// What perf prints as script text opens as the same profile.
+/// perf's script text opens as the same profile as the recording.
 #[test]
 fn perfs_text_opens_as_the_recording_does() {
     let root = symfs();
@@ -335,7 +337,7 @@ fn perfs_text_opens_as_the_recording_does() {
     }
 }
 
-/// Our own script text opens as the same profile, too: encode and decode.
+/// So does our own script text.
 #[test]
 fn our_text_opens_as_the_recording_does() {
     let root = symfs();
@@ -377,8 +379,7 @@ fn perf_report(path: &Path, root: &Path) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Every file that we open and save again is opened by perf with the same counts, and by us with the
-/// same rows.
+/// Each file that we save again has the same counts in perf and the same rows in our report.
 #[test]
 fn saved_again_nothing_changes() {
     let root = symfs();
@@ -400,7 +401,7 @@ fn saved_again_nothing_changes() {
                 assert_eq!(perf_rows(&again), perf_rows(&first), "{name}");
                 seen_by_perf += 1;
             }
-            // What this perf cannot open it can open now.
+            // This perf rejects the original, but reads our copy.
             _ => assert_eq!(perf_rows(&again).values().sum::<u64>(), before.values().sum::<u64>(), "{name}"),
         }
     }

@@ -1,5 +1,4 @@
-//! The CPUs and their softirqs: screens of the founding incident, and figures against what others say
-//! of the same recording.
+//! CPUs and their softirqs: screens of the ipvs incident, and figures compared with other tools on the same recording.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ fn the_founding_incident_at_each_size() {
     }
 }
 
-/// Columns in which nothing was to be seen give way, and the cursor is on the CPU that stands out.
+/// Empty columns are hidden first, and the cursor is on the CPU that stands out.
 #[test]
 fn what_is_active_is_shown_from_the_start() {
     let text = incident(120, 40).host("ipvs-busy").keys("4").text();
@@ -38,7 +37,7 @@ fn what_a_recording_tells() {
     assert!(incident(80, 24).keys("4t").text().contains("not in this recording: irq:softirq_entry"));
 }
 
-/// From the start: `!` to the CPU that stands out, Enter to its functions.
+/// From the first screen, `!` goes to the CPU that stands out and Enter to its functions.
 #[test]
 fn two_keys_lead_to_the_guilty_function() {
     let start = incident(120, 30).host("ipvs-busy");
@@ -52,7 +51,7 @@ fn two_keys_lead_to_the_guilty_function() {
     assert_eq!(harness.app.context.answer.view.total.samples, 3856);
     let here = harness.app.line().expect("a row");
     assert_eq!((&*here.sym, here.depth), ("estimation_timer", 0));
-    // The graph shows just that, too, and one key goes back.
+    // The flame graph shows the same selection, and one key goes back.
     assert!(harness.keys("2").text().contains("CPU 32 TIMER"));
     let back = incident(120, 30).host("ipvs-busy").keys("!<ret><bs>");
     assert!(back.app.selection.zooms.is_empty() && back.text().contains("undone: CPU 32 TIMER"), "{}", back.text());
@@ -63,7 +62,7 @@ fn order_columns_and_every_key_on_it() {
     let harness = incident(80, 24).host("ipvs-busy").keys("4<right><right><right>s");
     assert!(harness.text().contains("si▾"), "{}", harness.text());
     let row = harness.text().lines().nth(5).expect("rows").to_owned();
-    assert!(row.contains(" 32 "), "the most softirqs come first: {row}");
+    assert!(row.contains(" 32 "), "the CPU with the most softirqs is not first: {row}");
     assert!(harness.keys("<tab>").text().contains("matrix: softirqs a second"));
     let mut seed = 11u32;
     let mut harness = incident(80, 24).host("ipvs-busy").keys("4");
@@ -89,8 +88,8 @@ fn the_selection_is_seen_without_colours() {
     assert!(reversed >= 4, "{reversed} cells");
 }
 
-/// Counts, sums and maxima of a recording's softirqs and interrupts, against those computed from what
-/// `perf script --ns` prints of it.
+/// Counts, sums and maxima of a recording's softirqs and interrupts, compared with those computed from `perf script
+/// --ns`.
 #[test]
 fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     let mut source = recording::open(&[data("softirqs.data")]).expect("open");
@@ -125,11 +124,11 @@ fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     assert!(times.list.values().any(|time| time.delays.n > 0), "raises are paired with runs");
     let name = times.devices.values().next().expect("a device");
     assert!(!name.is_empty());
-    // Tracepoints are no clock: their samples are no shares of time.
+    // Tracepoints are not a clock: their samples are not shares of time.
     assert_eq!(source.info().clock(), None);
 }
 
-/// While the time in softirqs is measured, the vector that takes most of it is named, and no longer than that.
+/// While softirq time is measured, the vector with the most time is named, and only then.
 #[test]
 fn the_vector_that_takes_most_time_is_named_while_it_is_measured() {
     let mut pairs = Pairs::default();

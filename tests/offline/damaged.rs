@@ -1,9 +1,8 @@
-//! Damaged, foreign and empty files: never a panic, one clear sentence, everything before the
-//! damage shown.
+//! Damaged, foreign and empty files: no panic, one clear message, and all samples before the damage.
 
 use crate::common::{self, data, our_rows, program};
 
-/// Runs a report; returns exit code, number of samples, and what was said.
+/// Runs a report; returns exit code, number of samples and standard error.
 fn report(path: &std::path::Path) -> (i32, u64, String) {
     let output = program()
         .arg("report")
@@ -21,7 +20,7 @@ fn damaged(name: &str) -> (i32, u64, String) {
     report(&data("damaged").join(name))
 }
 
-/// The number of samples that are in a file all the same.
+/// The number of samples that the file still contains.
 fn salvageable(name: &str) -> u64 {
     let text = std::fs::read_to_string(data("damaged").join(format!("{name}.salvage.tsv"))).expect("tsv");
     common::perf_rows(&text).values().sum()

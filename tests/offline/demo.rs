@@ -1,5 +1,6 @@
-//! The demo's stream: made of a recording and its kernel's names by `UPDATE_DEMO=1 cargo test --test offline demo`, and
-//! checked to be what the recording holds.
+//! Checks that the demo's stream matches its recording.
+//!
+//! `UPDATE_DEMO=1 cargo test --test offline demo` creates the stream from a recording and its kernel's symbols.
 
 use std::io::Write;
 use std::path::Path;
@@ -26,7 +27,7 @@ impl Write for Kept {
     }
 }
 
-/// The recording as a stream: names first, then all records in order of time, in rounds.
+/// The recording as a stream: symbol names first, then all records in order of time, in rounds.
 fn made() -> Vec<u8> {
     let path = data("ipvs-cpu32.data");
     let file = std::fs::File::open(&path).expect("open");
@@ -79,7 +80,7 @@ fn the_demo_is_the_recording() {
     }
     let kept = zstd::bulk::decompress(&std::fs::read(&path).expect("there"), 16 << 20).expect("packed");
     assert!(kept == now, "out of date: UPDATE_DEMO=1 cargo test --test offline demo");
-    // Read back, it has the samples and the names of the recording.
+    // The stream has the samples and symbols of the recording.
     let dir = tempfile::tempdir().expect("dir");
     let stream = dir.path().join("stream");
     std::fs::write(&stream, &kept).expect("written");

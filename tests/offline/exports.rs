@@ -1,4 +1,4 @@
-//! What other tools are given: each format read back by a reader that is not ours.
+//! Exports for other tools, each format read by an independent reader.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -15,7 +15,9 @@ fn export(to: &str, args: &[&str]) -> Vec<u8> {
 
 const SAMPLES: usize = 329;
 
-/// A protobuf message by field number, wire types 0 and 2, and 1 stepped over (protobuf.dev, "Encoding").
+/// A protobuf message by field number.
+///
+/// Supports wire types 0 and 2, and skips 1 (protobuf.dev, "Encoding").
 #[derive(Default)]
 struct Message {
     numbers: BTreeMap<u64, Vec<u64>>,
@@ -42,7 +44,7 @@ impl Message {
             let key = varint(&mut bytes);
             match key & 7 {
                 0 => message.numbers.entry(key >> 3).or_default().push(varint(&mut bytes)),
-                // Numbers of eight bytes.
+                // Fixed 64-bit numbers.
                 1 => bytes = &bytes[8..],
                 2 => {
                     let n = varint(&mut bytes) as usize;
@@ -109,8 +111,7 @@ fn pprof_by_a_plain_protobuf_reader() {
     assert!(through_main > 100, "{through_main}");
 }
 
-/// The schema of speedscope.app/file-format-schema.json, by hand: what it requires and what it
-/// points to.
+/// speedscope.app/file-format-schema.json, checked by hand: required fields and references.
 #[test]
 fn speedscope_by_its_schema() {
     let file: serde_json::Value = serde_json::from_slice(&export("speedscope", &[])).expect("json");
@@ -133,8 +134,8 @@ fn speedscope_by_its_schema() {
     assert_eq!(total, SAMPLES as u64 * 1_001_001);
 }
 
-/// The processed profile format (firefox-devtools/profiler, docs-developer/processed-profile-format):
-/// the tables and that their columns are of one length and point into each other.
+/// The processed profile format (firefox-devtools/profiler, docs-developer/processed-profile-format): the columns of a
+/// table have equal lengths, and their references are valid.
 #[test]
 fn firefox_by_its_tables() {
     let file: serde_json::Value = serde_json::from_slice(&export("firefox", &[])).expect("json");
@@ -198,7 +199,7 @@ fn perf_data_of_chosen_samples() {
     let before = std::fs::read(&out).expect("there");
     run(program().arg("export").arg(data("fp-spin.data")).args(["--to", "perfdata", "-o"]).arg(&out));
     assert_ne!(std::fs::read(&out).expect("there"), before);
-    assert_eq!(std::fs::read(format!("{}.old", out.display())).expect("kept, as perf does"), before);
+    assert_eq!(std::fs::read(format!("{}.old", out.display())).expect("perf keeps the old file"), before);
     let refused = program().args(["export", "-", "--to", "perfdata", "-o", "-"]).output().expect("runs");
     assert!(!refused.status.success());
 }
@@ -209,7 +210,7 @@ fn nothing_half_written_is_left() {
     let output = program()
         .arg("export")
         .arg(data("fp-sysmix.data"))
-        .args(["--to", "svg", "--where", "comm == nobody", "-o"])
+        .args(["--to", "svg", "--where", "comm == absent", "-o"])
         .arg(dir.path().join("x.svg"))
         .output()
         .expect("runs");
@@ -237,22 +238,22 @@ fn what_changed_between_two_recordings() {
         (Some("gone"), Some(158))
     );
     let deltas: f64 = rows.iter().map(|r| r["delta"].as_f64().expect("number")).sum();
-    assert!(deltas.abs() < 0.01, "shares of both sides add up to 100: {deltas}");
-    // Lines of difffolded.pl: stack, old, new; unscaled they are the two exports.
+    assert!(deltas.abs() < 0.01, "the shares of both sides do not add up to 100: {deltas}");
+    // Lines of difffolded.pl: stack, old, new. Unscaled, they equal the two exports.
     let folded = diff(&[spin, mix, "--format", "folded", "--per", "nothing"]);
     let sum = |column: usize| -> u64 {
         folded.lines().map(|l| l.rsplit(' ').nth(1 - column).expect("column").parse::<u64>().expect("number")).sum()
     };
     assert_eq!((sum(0), sum(1)), (256 * 1_001_001, SAMPLES as u64 * 1_001_001));
     assert!(diff(&[spin, mix, "--format", "svg"]).trim_end().ends_with("</svg>"));
-    // The second is perf.data, where only one is named.
+    // With one recording, the second is perf.data.
     let elsewhere = tempfile::tempdir().expect("dir");
     let alone = program().current_dir(elsewhere.path()).arg("diff").arg(spin).output().expect("runs");
     assert_eq!(alone.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&alone.stderr).contains("perf.data: No such file"), "{alone:?}");
 }
 
-/// The unit of a recording's event in the formats that tell it: pprof, OTLP and speedscope, and what a pprof sample has.
+/// The unit of an event in pprof, OTLP and speedscope.
 fn units(file: &std::path::Path, event: &str) -> [String; 3] {
     let export = |to: &str| run(program().args(["export", "-o", "-", "--to", to, "--event", event]).arg(file)).stdout;
     let mut bytes = Vec::new();
@@ -271,7 +272,7 @@ fn units(file: &std::path::Path, event: &str) -> [String; 3] {
     [unit.clone(), in_otlp.clone(), scope["profiles"][0]["unit"].as_str().expect("unit").to_owned()]
 }
 
-/// A name that has "clock" in it says nothing of its event's unit.
+/// The unit of an event does not depend on the word "clock" in its name.
 #[test]
 fn units_are_the_events_and_not_their_names() {
     let dir = tempfile::tempdir().expect("dir");
@@ -291,7 +292,7 @@ fn units_are_the_events_and_not_their_names() {
     }
 }
 
-/// Firefox has whole milliseconds: what is left of one sleep goes to the next.
+/// Firefox uses whole milliseconds: the remainder of a sleep is carried over to the next one.
 #[test]
 fn firefox_weighs_sleeps_by_milliseconds() {
     let dir = tempfile::tempdir().expect("dir");

@@ -1,5 +1,5 @@
-//! The forms in which a recording may come: streams, compressed, directories, several files, another
-//! byte order; and the options that choose what of it counts.
+//! Forms of recordings: streams, compressed files, directories, several files, the other byte order; and the options
+//! that select a part.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn report(paths: &[&Path], root: &Path) -> Rows {
     our_rows(&run(&mut command).stdout)
 }
 
-/// The same through standard input.
+/// The report of a recording on standard input.
 fn report_stdin(bytes: &[u8], root: &Path) -> Rows {
     let mut command = program();
     command.args(["report", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -28,7 +28,7 @@ fn report_stdin(bytes: &[u8], root: &Path) -> Rows {
     let mut stdin = child.stdin.take().expect("stdin");
     let bytes = bytes.to_vec();
     let writer = std::thread::spawn(move || {
-        // In pieces, as a recorder would.
+        // In pieces, like a recorder.
         bytes.chunks(4000).try_for_each(|piece| stdin.write_all(piece))
     });
     let output = child.wait_with_output().expect("ends");
@@ -63,7 +63,7 @@ fn any_form_through_any_door() {
     }
 }
 
-/// A compressed file that ends early: what came before is shown.
+/// A truncated compressed file: samples before the cut are shown.
 #[test]
 fn a_cut_archive_gives_what_it_has() {
     let root = symfs();
@@ -86,7 +86,7 @@ fn pieces_of_one_recording_open_together() {
     assert_eq!(report(&[&first, &second], root.path()), sum);
 }
 
-/// A directory as `perf record --threads` leaves it, made from a file: samples apart from the rest.
+/// A directory as written by `perf record --threads`, made from a file: samples and other records in separate files.
 #[test]
 fn a_directory_with_a_file_for_each_thread() {
     let root = symfs();
@@ -107,7 +107,7 @@ fn a_directory_with_a_file_for_each_thread() {
         }
         at += size;
     }
-    // No features are needed to open it.
+    // The header features are optional.
     let left = (head.len() - data_at) as u64;
     head[48..56].copy_from_slice(&left.to_le_bytes());
     head[72..104].fill(0);
@@ -118,8 +118,9 @@ fn a_directory_with_a_file_for_each_thread() {
     assert_eq!(report(&[dir.path()], root.path()), report(&[&data("fp-spin.data")], root.path()));
 }
 
-/// Turns fp-spin.data into what a big-endian machine would have written. Written by the layouts in
-/// perf_event_open(2), apart from the reader's own code.
+/// Converts fp-spin.data to the output of a big-endian machine.
+///
+/// It follows perf_event_open(2), independently of the reader's code.
 fn big_endian(bytes: &[u8]) -> Vec<u8> {
     fn turn(bytes: &mut [u8], sizes: &[usize]) {
         let mut at = 0;
@@ -131,7 +132,7 @@ fn big_endian(bytes: &[u8]) -> Vec<u8> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("word")) as usize;
     let (attr_size, attrs, data_at, data_size) = (word(16), word(24), word(40), word(48));
     let mut out = bytes[..data_at].to_vec();
-    // Ids, attrs: all numbers of the attr, then the section of ids.
+    // Ids and attrs: all numbers of the attr, then the section of ids.
     let (ids_at, ids_size) = (word(attrs + attr_size - 16), word(attrs + attr_size - 8));
     turn(&mut out[ids_at..ids_at + ids_size], &vec![8; ids_size / 8]);
     let attr = &mut out[attrs..attrs + attr_size];
@@ -147,13 +148,13 @@ fn big_endian(bytes: &[u8]) -> Vec<u8> {
         let size = usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
         at += size;
         if kind >= 64 {
-            // What perf wrote for itself is not needed.
+            // Records above 63 are perf's own, and not needed.
             continue;
         }
         let mut record = bytes[at - size..at].to_vec();
         let misc = u16::from_le_bytes([record[4], record[5]]);
         let id = |record: &mut [u8]| {
-            // TID and TIME; the others are not in this sample_type.
+            // TID and TIME; this sample_type has no other fields in the sample id.
             let end = record.len() - 16;
             turn(&mut record[end..], &[4, 4, 8]);
         };
@@ -179,7 +180,7 @@ fn big_endian(bytes: &[u8]) -> Vec<u8> {
     }
     let written = (out.len() - data_at) as u64;
     out[48..56].copy_from_slice(&written.to_le_bytes());
-    // The header last: it led us here. No features.
+    // The header last, because the code above uses it. No features.
     turn(&mut out, &[8; 9]);
     out[72..104].fill(0);
     out
@@ -194,11 +195,11 @@ fn a_recording_from_a_machine_of_the_other_byte_order() {
     std::fs::write(&path, big_endian(&bytes)).expect("write");
     let ours = report(&[&path], root.path());
     assert_eq!(ours, report(&[&data("fp-spin.data")], root.path()));
-    // Saved again it is a plain file of this machine's order.
+    // The saved copy is a plain file in native byte order.
     let copy = dir.path().join("copy.data");
     run(program().arg("export").arg(&path).args(["--to", "perfdata", "-o"]).arg(&copy));
     assert_eq!(report(&[&copy], root.path()), ours);
-    // That the made file is a true one is perf's to say.
+    // perf confirms that the converted file is valid.
     let perf = std::process::Command::new("perf")
         .args(["--buildid-dir", "/nonexistent", "report", "--stdio", "-n", "--no-children", "-g", "none", "-t", "\t"])
         .args(["--percent-limit", "0", "-s", "comm,dso,sym", "--no-demangle", "-i"])
@@ -232,7 +233,7 @@ fn options_of_perf_report_choose_samples() {
     let all = total(&[]);
     assert_eq!(all, 499);
     assert_eq!(total(&["--event", "page-faults"]), 134);
-    assert_eq!(total(&["--comm", "nobody"]), 0);
+    assert_eq!(total(&["--comm", "absent"]), 0);
     assert_eq!(total(&["--comms", "sysmix,perf"]), all);
     assert_eq!(total(&["--time", "0%-50%"]) + total(&["--time", "50%-100%"]), all);
     assert_eq!(total(&["--time", "0,"]), all);
@@ -256,7 +257,11 @@ fn call_chains_and_levels_as_text() {
     let lines: Vec<&str> = chains.lines().collect();
     let alpha = lines.iter().position(|l| l.ends_with("burn_alpha")).expect("row");
     assert!(lines[alpha + 1].ends_with("work_loop  spin") && lines[alpha + 2].ends_with("main  spin"), "{chains}");
-    assert_eq!(text(&["--no-children", "-g", "--percent-limit", "20"]), chains, "alone it leads to the callers");
+    assert_eq!(
+        text(&["--no-children", "-g", "--percent-limit", "20"]),
+        chains,
+        "without --children, chains do not lead to the callers"
+    );
     let levels = text(&["--hierarchy", "-s", "comm,dso,sym", "--percent-limit", "5"]);
     let shape: Vec<&str> = levels.lines().skip(2).take(3).map(str::trim_end).collect();
     assert!(
@@ -283,7 +288,7 @@ fn the_head_of_a_recording_is_told() {
     }
 }
 
-/// A stream as `perf record -o -` writes it, made of a file: attrs, names, tracing data, records.
+/// A stream like that of `perf record -o -`, made from a file: attrs, names, tracing data, records.
 fn as_stream(bytes: &[u8]) -> Vec<u8> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("word")) as usize;
     let (attr_size, attrs, attrs_size, data_at, data_size) = (word(16), word(24), word(32), word(40), word(48));
@@ -318,7 +323,7 @@ fn as_stream(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The formats of tracepoints come in many reads; without them their text cannot be made.
+/// The formats of tracepoints arrive in many reads; the text of tracepoints depends on them.
 #[test]
 fn a_stream_brings_the_formats_of_its_tracepoints() {
     let file = data("corpus/tp-raw.data");
@@ -337,7 +342,7 @@ fn a_stream_brings_the_formats_of_its_tracepoints() {
     assert_eq!(of(&["-"], Stdio::piped()), plain);
 }
 
-/// The founding incident: 43 % of CPU 32's samples are in softirq TIMER, by plain sampling.
+/// The ipvs incident: 43 % of CPU 32's samples are in softirq TIMER, in a plain sampling profile.
 #[test]
 fn contexts_come_from_call_chains() {
     let samples = |clause: &str| {
@@ -354,7 +359,7 @@ fn contexts_come_from_call_chains() {
     assert_eq!(all, 8971);
 }
 
-/// Where no recording is named, what a pipe brings is read, as by perf's commands.
+/// Without a file, commands read a recording from a pipe, like perf.
 #[test]
 fn a_pipe_is_read_where_nothing_is_named() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -363,7 +368,7 @@ fn a_pipe_is_read_where_nothing_is_named() {
         let child = child.arg(command).current_dir(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = child.stderr(Stdio::null()).spawn().expect("spawn");
         let bytes = std::fs::read(data("fp-spin.data")).expect("read");
-        // A command may end before it has read all.
+        // A command may end before it has read everything.
         let _ = child.stdin.take().expect("stdin").write_all(&bytes);
         let output = child.wait_with_output().expect("ends");
         assert!(output.status.success() && !output.stdout.is_empty(), "{command}: {output:?}");

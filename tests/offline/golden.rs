@@ -1,8 +1,8 @@
-//! Reports of real recordings against what perf says of them, row by row.
+//! Reports of real recordings compared with perf's, row by row.
 
 use crate::common::{self, data, our_rows, perf_rows, program, run, symfs};
 
-/// Libraries of the recorded machine are not shipped, so their rows are compared by DSO only.
+/// Libraries of the recorded machine are not included, so their rows are compared by DSO only.
 fn by_what_is_shipped(rows: common::Rows) -> common::Rows {
     let mut out = common::Rows::new();
     for ((comm, dso, sym), n) in rows {
@@ -92,7 +92,7 @@ fn children_are_counted_once_a_sample() {
     assert!(compared >= 10, "{compared}");
 }
 
-/// The founding incident: the leaf is a bit search, the culprit is found by what called it.
+/// The ipvs incident: the leaf is a bit search, its caller is the cause.
 #[test]
 fn the_founding_incident_is_seen() {
     let output = run(program()
@@ -107,7 +107,7 @@ fn the_founding_incident_is_seen() {
     assert_eq!(rows[0]["samples"], 3535);
     let culprit = rows.iter().find(|r| r["sym"] == "estimation_timer").expect("row");
     let share = culprit["children_pct"].as_f64().expect("number");
-    assert!((65.0..67.5).contains(&share), "{share} % of what is not idle");
+    assert!((65.0..67.5).contains(&share), "{share} % of the samples that are not idle");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn each_cpu_against_its_rate() {
     assert!(text.contains(" 32    8,971   11,267   79.6 %"), "{text}");
 }
 
-/// Names from the profiled processes do not reach the terminal as they are.
+/// Text output escapes names of profiled processes; JSON output keeps them.
 #[test]
 fn hostile_names_are_made_harmless_in_text_and_kept_in_json() {
     let report = |format: &str| {
@@ -147,7 +147,7 @@ fn hostile_names_are_made_harmless_in_text_and_kept_in_json() {
     assert!(comms.contains(&"new\nline"), "{comms:?}");
 }
 
-/// The kernel is moved at each boot: a kallsyms of another boot of it serves all the same.
+/// The kernel's address changes at each boot: a kallsyms file of another boot still works.
 #[test]
 fn a_kernel_that_was_loaded_elsewhere_is_moved_back() {
     let dir = tempfile::tempdir().expect("dir");

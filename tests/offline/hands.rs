@@ -1,4 +1,4 @@
-//! What hands do beside keys of screens: typing into help, palette and the list of units, and clicking.
+//! Input beyond the keys of screens: typing into help, palette and the list of units, and clicks.
 
 use crate::common::harness::Harness;
 use perfprof_tui::ui::tab::Tab;
@@ -7,7 +7,7 @@ fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
 }
 
-/// Where a text stands.
+/// Finds the position of a text.
 fn place(harness: &Harness, text: &str) -> (u16, u16) {
     let screen = harness.text();
     let found = screen.lines().zip(0..).find_map(|(line, y)| {
@@ -22,7 +22,7 @@ fn click(harness: Harness, text: &str) -> Harness {
     harness.click(x, y)
 }
 
-/// The key goes past what no sample has: this recording tells of no cgroups.
+/// The key skips fields that no sample has: this recording has no cgroups.
 #[test]
 fn rows_are_not_split_by_what_nobody_knows() {
     let split = incident(100, 24).keys("<tab><tab><tab><tab>");
@@ -31,7 +31,7 @@ fn rows_are_not_split_by_what_nobody_knows() {
     assert!(whole.text().contains("Tab by comm") && !whole.text().contains("Cgroup"), "{}", whole.text());
 }
 
-/// What stands on the ground of a flame graph is zoomed into as what it is: a program, a process, or all there is.
+/// The bottom rows of a flame graph zoom into a program, a process or all samples.
 #[test]
 fn the_ground_of_a_flame_graph_is_a_filter() {
     let program = incident(120, 30).keys("2c");
@@ -43,8 +43,8 @@ fn the_ground_of_a_flame_graph_is_a_filter() {
     assert!(all.text().contains("the cursor is on no frame with a comm"), "{}", all.text());
 }
 
-/// Of a tracepoint the key that splits rows goes through what it says first: rows are by that alone, lead to callers,
-/// and are zoomed into.
+/// For a tracepoint, the key that splits rows starts with the event's text: such rows have no functions, lead to
+/// callers, and can be zoomed into.
 #[test]
 fn rows_are_by_the_texts_of_a_tracepoint() {
     let clock = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("<tab>");
@@ -68,7 +68,7 @@ fn help_is_searched_by_typing() {
     let found = help.keys("leave comm");
     let text = found.text();
     assert!(text.contains(":not-comm") && !text.contains(":flip"), "{text}");
-    // Keys of other screens are found, too, and a slash may come first.
+    // Help finds keys of other screens, and ignores a leading slash.
     assert!(incident(80, 24).keys("?/recursion").text().contains(":recursion"));
     let none = found.keys("<esc>zzzz").text();
     assert!(none.contains("zzzz"), "{none}");
@@ -86,7 +86,7 @@ fn texts_scroll_as_lists_do() {
     let end = info.keys("G");
     assert_ne!(end.text(), top);
     let one_up = end.keys("k");
-    assert_ne!(one_up.text(), top, "from the end a line up is a line up");
+    assert_ne!(one_up.text(), top, "a line up from the end does not move");
     assert_eq!(one_up.keys("g").text(), top);
 }
 
@@ -108,7 +108,7 @@ fn each_popup_has_keys_of_its_own_at_the_bottom() {
     assert!(annotated.lines().last().is_some_and(|last| last.contains("hot spots")), "{annotated}");
 }
 
-/// The six of most use fit on every screen at 80 columns, and help with them.
+/// The six most useful keys and `help` fit on every screen at 80 columns.
 #[test]
 fn the_keys_at_the_bottom_are_six_and_help() {
     for screen in ["1", "2", "3", "4", "5", "6"] {
@@ -132,10 +132,10 @@ fn units_are_chosen_by_what_they_are_about() {
     assert!(started("Mcalls cost<ret>").contains("syscalls"), "{}", started("Mcalls cost<ret>"));
     assert!(started("Mkmem<down><ret>").contains("kmemprof"));
     assert!(started("Mrundelay --than 4ms<ret>").contains("4ms"));
-    // Tab completes a name, and shows its options then.
+    // Tab completes a name and shows its options.
     let options = incident(100, 30).keys("Mrund<tab>");
     assert!(options.text().contains("> rundelay") && options.text().contains("--than"), "{}", options.text());
-    // One that wants more says so, and stays to be completed.
+    // A unit with a missing argument says so, and the prompt stays open.
     let more = incident(100, 30).keys("Mnum-dist<ret>");
     assert!(more.text().contains("measure what?"), "{}", more.text());
 }
@@ -154,28 +154,28 @@ fn tabs_hints_and_popups_are_clicked() {
     assert!(h.text().contains("help: CPUs"));
     let h = click(h, "Esc close");
     assert!(!h.text().contains("help: CPUs"));
-    // What stands out is gone to.
+    // A click on an anomaly goes to it.
     let h = click(incident(120, 30).host("ipvs-busy"), "CPU 32 softirq");
     assert_eq!(h.app.frame.tab, Tab::Cpus);
-    // A row of the palette: chosen, then run.
+    // A click on a row of the palette selects it, a second click runs it.
     let h = click(incident(100, 30).keys(":idle"), "show or hide idle");
     assert!(!h.app.selection.hide_idle);
     let h = click(incident(100, 30).keys("MKmem"), "kmemprof");
     assert!(h.saved.is_empty());
     assert!(click(h, "kmemprof").saved.join("").contains("kmemprof"));
-    // Beside it a click closes.
+    // A click outside of a popup closes it.
     assert!(!incident(100, 30).keys(":").click(2, 6).text().contains("commands ──"));
-    // A heading orders.
+    // A click on a heading sorts.
     let h = click(incident(120, 30), "Children");
     assert!(h.text().contains("Children▾"), "{}", h.text());
-    // A completion of what is typed is taken.
+    // A click on a completion accepts it.
     let h = click(incident(100, 30).keys("fcom"), "comm name of");
     assert!(h.text().contains("filter: comm\n") && h.text().contains("==  !="), "{}", h.text());
-    // The chord of a hint begins.
+    // A click on a hint with two keys types the first one.
     assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
 }
 
-/// What is typed into a prompt that does not open is no key of the screen: why it does not is said in its place.
+/// Text typed for a prompt that does not open is not taken as keys: the reason is shown in place of the prompt.
 #[test]
 fn text_for_a_prompt_that_does_not_open_goes_nowhere() {
     let typed = incident(80, 24).keys("Fqzq2");
@@ -192,7 +192,7 @@ fn text_for_a_prompt_that_does_not_open_goes_nowhere() {
     assert!(events.keys("<esc>2").text().contains("[2 Flame]"));
 }
 
-/// Nothing is offered at the bottom that a recording, or a function without code, does not have.
+/// The footer offers only keys that work for this recording or function.
 #[test]
 fn keys_at_the_bottom_do_what_they_say() {
     let last = |keys: &str| incident(80, 24).keys(keys).text().lines().last().unwrap_or_default().to_owned();
@@ -201,7 +201,7 @@ fn keys_at_the_bottom_do_what_they_say() {
     }
 }
 
-/// An annotated function has the screen: nothing beside or below it is about another row.
+/// The screen of an annotated function shows no details of other rows.
 #[test]
 fn an_annotated_function_stands_alone() {
     let text = Harness::open("corpus/inline.data", "kallsyms", 160, 40).keys("jA").text();
@@ -210,7 +210,7 @@ fn an_annotated_function_stands_alone() {
     assert!(details.trim().is_empty(), "{text}");
 }
 
-/// What keys do is said whole, at any width.
+/// Descriptions of keys are never truncated, at any width.
 #[test]
 fn no_word_of_help_is_cut() {
     use perfprof_tui::ui::commands::table::rows;

@@ -1,6 +1,7 @@
-//! Recordings of what a PMU measures, made here: instructions a cycle, branches, accesses to memory, transactions;
-//! beside what perf 6.1 says of the same files (`tests/data/hardware`, made anew by `UPDATE_PERF=1` where perf is
-//! installed).
+//! Synthetic recordings of PMU events: instructions per cycle, branches, memory accesses, transactions.
+//!
+//! Compared with the output of perf 6.1 for the same files (`tests/data/hardware`; `UPDATE_PERF=1` records it again
+//! where perf is installed).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,7 @@ use crate::common::harness::Harness;
 use crate::common::made::{ALPHA, BETA, DATA, GAMMA, MAIN, MIDDLE, Taken, event, has, write};
 use crate::common::{data, installed, program, run};
 
-/// `burn_alpha` waits for memory, `burn_beta` computes; of `burn_gamma` too little is known.
+/// `burn_alpha` waits for memory, `burn_beta` computes, and `burn_gamma` has too few samples.
 fn two_events(dir: &tempfile::TempDir) -> PathBuf {
     let path = dir.path().join("ipc.data");
     let kind = has::ALWAYS | has::CALLCHAIN;
@@ -49,7 +50,7 @@ fn rows_have_instructions_a_cycle_where_both_events_are_recorded() {
         let ipc = |sym: &str| (of(sym)["ipc"].as_f64(), of(sym)["children_ipc"].as_f64());
         assert_eq!(ipc("burn_alpha"), (Some(0.15), Some(0.15)));
         assert_eq!(ipc("burn_beta.constprop.0"), (Some(3.0), Some(3.0)));
-        assert_eq!(ipc("burn_gamma.constprop.0"), (None, None), "nine samples tell nothing");
+        assert_eq!(ipc("burn_gamma.constprop.0"), (None, None), "nine samples are too few");
         assert!(of("burn_gamma.constprop.0")["ipc"].is_null());
         // 9000 + 120000 + 9000 instructions in 120000 cycles.
         assert_eq!(ipc("main"), (None, Some(1.15)));
@@ -68,14 +69,14 @@ fn rows_have_instructions_a_cycle_where_both_events_are_recorded() {
         (found[0].1, found[1].1, found[2].1)
     };
     assert_eq!(order("sym,ipc"), ("burn_alpha", "burn_beta", "burn_gamma"));
-    assert_eq!(order("ipc"), ("burn_alpha", "burn_beta", "burn_gamma"), "with the usual keys");
+    assert_eq!(order("ipc"), ("burn_alpha", "burn_beta", "burn_gamma"), "with the default keys");
     let csv = report(&path, &["--format", "csv", "--event", "cycles", "--no-children"]);
     assert!(csv.starts_with("self_pct,samples,period,ipc,sym\r\n50.0000,60,60000,0.1500,burn_alpha\r\n"), "{csv}");
     let alone = run(program().arg("report").arg(data("fp-spin.data")).args(["--format", "json", "-s", "sym"]));
-    assert!(!String::from_utf8_lossy(&alone.stdout).contains("ipc"), "where one event is recorded it is not there");
+    assert!(!String::from_utf8_lossy(&alone.stdout).contains("ipc"), "a recording of one event has no IPC");
 }
 
-/// The same events of another order, and one that has no samples: who takes one event takes the same of each.
+/// The same events in another order, and one without samples: commands that use one event choose the same one.
 #[test]
 fn one_event_is_chosen_by_one_rule_and_paired_by_its_name() {
     let dir = tempfile::tempdir().expect("dir");
@@ -88,7 +89,7 @@ fn one_event_is_chosen_by_one_rule_and_paired_by_its_name() {
         write(&path, &events, &samples);
         path
     };
-    // The first sample is not the first event's.
+    // The first sample belongs to the second event.
     let old = of("old.data", &[("ref-cycles", 9), ("cycles:u", 0), ("branches", 4)], &[(2, 3), (1, 5)]);
     let new = of("new.data", &[("branches", 4), ("cycles", 0)], &[(0, 7), (1, 2)]);
     let words = |args: &[&str], files: &[&PathBuf]| {
@@ -144,13 +145,13 @@ fn the_table_and_the_flame_graph_show_instructions_a_cycle() {
     assert!(lacks.contains("need both events"), "{lacks}");
 }
 
-/// The rows of a table, its fields between bars.
+/// The rows of a table, with `|` between fields.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let shown = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     shown.map(|line| line.split('|').map(|field| field.trim().to_owned()).collect()).collect()
 }
 
-/// What perf's report says of a file: rows as samples and the keys.
+/// perf's report of a file: rows with samples and the keys.
 fn perfs(golden: &str, path: &Path, args: &[&str]) -> Vec<Vec<String>> {
     let golden = data("hardware").join(golden);
     if std::env::var_os("UPDATE_PERF").is_some() {
@@ -163,19 +164,19 @@ fn perfs(golden: &str, path: &Path, args: &[&str]) -> Vec<Vec<String>> {
     let mut list = rows(&std::fs::read_to_string(golden).expect("golden"));
     for row in &mut list {
         row.remove(0);
-        // Before symbols stands where they are of: `[.]`.
+        // Symbols have their privilege level as prefix: `[.]`.
         row.iter_mut().for_each(|field| *field = field.split_once("] ").map_or(&**field, |(_, name)| name).to_owned());
     }
     list.sort();
     list
 }
 
-/// The same of ours.
+/// Our report in the same form.
 fn ours(path: &Path, args: &[&str]) -> Vec<Vec<String>> {
     let output =
         run(program().arg("report").arg(path).args(args).args(["--format", "csv", "--symfs"]).arg(data("bin")));
     let text = String::from_utf8(output.stdout).expect("text");
-    // Fields with a comma stand in quotes.
+    // Fields with a comma are quoted.
     let field = |(n, part): (usize, &str)| if n % 2 == 0 { part.replace(',', "|") } else { part.to_owned() };
     let text: String = text.split('"').enumerate().map(field).collect();
     let mut list: Vec<Vec<String>> = rows(&text).into_iter().skip(1).collect();
@@ -230,7 +231,7 @@ fn branches_are_rows_as_perf_has_them() {
     let perf = perfs("branches.txt", &path, &[]);
     assert_eq!(perf.len(), 6);
     assert_eq!(ours(&path, &["-b"]), perf);
-    // perf 6.1 ends in a fault where such keys stand first, so what is recorded is the truth.
+    // perf 6.1 crashes if such a key is first, so the expected rows come from the recording.
     let told = ours(&path, &["-b", "-s", "symbol_to,mispredict,in_tx,abort"]);
     let want: [[&str; 5]; 5] = [
         ["10", "burn_beta.constprop.0", "N", "T", "."],
@@ -254,7 +255,7 @@ fn branches_are_rows_as_perf_has_them() {
     assert_eq!((event["samples"].as_u64(), event["rows"][0]["cycles"].as_str()), (Some(90), Some("-")));
     let lines = ["-s", "sym,srcline_from,srcline_to"];
     assert_eq!(ours(&path, &lines), perfs("branch_lines.txt", &path, &lines));
-    // perf cuts long names short.
+    // perf truncates long names.
     let told = ours(&path, &["-s", "addr_from,addr_to"]);
     let want: [[&str; 3]; 6] = [
         ["10", "0x0000000000001234", "burn_beta.constprop.0+0x10"],
@@ -265,11 +266,11 @@ fn branches_are_rows_as_perf_has_them() {
         ["20", "middle_one+0x8", "burn_alpha+0x10"],
     ];
     assert_eq!(told, want);
-    // A filter is one of the samples that had the branches.
+    // A filter selects samples, with all of their branches.
     assert_eq!(ours(&path, &["-b", "-s", "symbol_from", "--where", "sym == burn_alpha"]).len(), 3);
 }
 
-/// A branch weighs the cycles of the newest one of its sample, or one; what else any sample tells is its sample's.
+/// A branch's weight is the cycle count of the sample's newest branch, or one; other fields are those of the sample.
 #[test]
 fn branches_have_what_samples_of_any_kind_have_as_perf_has_it() {
     let dir = tempfile::tempdir().expect("dir");
@@ -317,10 +318,10 @@ fn a_recording_of_branches_is_shown_by_them() {
     let path = branches(&dir, has::CALLCHAIN);
     let perf = perfs("branches.txt", &path, &[]);
     assert_eq!(ours(&path, &[]), perf);
-    assert_eq!(ours(&path, &["--no-branch-stack", "-b"]), perf, "the last word counts");
+    assert_eq!(ours(&path, &["--no-branch-stack", "-b"]), perf, "the last option wins");
     let said = run(program().arg("report").arg(&path)).stderr;
     assert!(String::from_utf8_lossy(&said).contains("--no-branch-stack has one of functions"));
-    // What only functions have asks for them.
+    // Options of function tables select a table of functions.
     for options in
         [&["--no-branch-stack"][..], &["--children"], &["-g", "caller"], &["-s", "sym,srcline"], &["-F", "sym"]]
     {
@@ -328,16 +329,16 @@ fn a_recording_of_branches_is_shown_by_them() {
         let text = String::from_utf8_lossy(&text);
         assert!(!text.contains("Target") && text.contains("Symbol"), "{options:?}: {text}");
     }
-    // Branches that were recorded for call chains alone are no matter of a table.
+    // Branches that were recorded only for call chains do not select a table of branches.
     let plain = dir.path().join("plain.data");
     let kind = has::ALWAYS | has::CALLCHAIN;
     let sample = Taken { ip: ALPHA, period: 1000, chain: vec![ALPHA, MIDDLE, MAIN], ..Taken::default() };
     write(&plain, &[event("cycles", 0, kind)], &[sample]);
     let text = run(program().arg("report").arg(&plain)).stdout;
-    assert!(String::from_utf8_lossy(&text).contains("Children"), "no branches, no table of them");
+    assert!(String::from_utf8_lossy(&text).contains("Children"), "the table is not one of functions");
 }
 
-/// What `script` prints of branches and of accesses, line for line.
+/// `script` prints branches and accesses like perf, line by line.
 #[test]
 fn script_prints_branches_and_accesses_as_perf_does() {
     needs!(installed("perf"));
@@ -361,7 +362,7 @@ fn script_prints_branches_and_accesses_as_perf_does() {
             String::from_utf8_lossy(&out).into_owned()
         };
         let (ours, theirs) = (text(program()), text(Command::new("perf")));
-        // perf has room for so many words about memory, and cuts the last of them.
+        // perf limits the length of the text about memory, and truncates it.
         let cut = |line: &'_ str| line.split("|LCK").next().unwrap_or_default().to_owned();
         for (i, (a, b)) in ours.lines().zip(theirs.lines()).enumerate() {
             assert_eq!(cut(a), cut(b), "{options}, line {}", i + 1);
@@ -388,7 +389,7 @@ fn branches_begin_call_chains() {
         rows.iter().find(|row| row["sym"] == sym).map(|row| (row["self_pct"].as_f64(), row["children_pct"].as_f64()))
     };
     let history = json(&["--branch-history"]);
-    // perf's figures of the same file: `perf report --branch-history`.
+    // From `perf report --branch-history` of the same file.
     let third = (Some(0.0), Some(33.3333));
     for (sym, want) in [
         ("main", (Some(0.0), Some(100.0))),
@@ -400,15 +401,15 @@ fn branches_begin_call_chains() {
         assert_eq!(children(&history, sym), Some(want), "{sym}");
     }
     let without = json(&["--no-branch-stack"]);
-    assert_eq!(children(&without, "burn_gamma.constprop.0"), None, "without them nothing tells of it");
+    assert_eq!(children(&without, "burn_gamma.constprop.0"), None, "without branches, the function is unknown");
 }
 
-/// `union perf_mem_data_src` of parts and the bits where they begin.
+/// Builds a `union perf_mem_data_src` from values and their bit offsets.
 fn source(parts: &[(u64, u32)]) -> u64 {
     parts.iter().fold(2, |word, (value, at)| word | value << at)
 }
 
-/// Accesses to memory of all kinds, and how many kinds they are.
+/// Memory accesses of all kinds, and the number of kinds.
 fn accesses(dir: &tempfile::TempDir) -> (PathBuf, usize) {
     let path = dir.path().join("memory.data");
     const LEVEL: u32 = 5;
@@ -477,10 +478,10 @@ fn accesses_to_memory_are_rows_as_perf_has_them() {
         .arg("--symfs")
         .arg(data("bin")));
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("period 849"), "accesses count by what they cost: {text}");
+    assert!(text.contains("period 849"), "accesses are not weighted by latency: {text}");
 }
 
-/// Accesses of which all is told: latency, physical address, sizes of pages.
+/// Memory accesses with all fields: latency, physical address, page sizes.
 fn told_in_full(dir: &tempfile::TempDir) -> PathBuf {
     let path = dir.path().join("full.data");
     let list = [
@@ -515,7 +516,7 @@ fn costs_pages_and_lines_of_accesses_are_rows_as_perf_has_them() {
         ("costs.txt", &["--mem-mode", "-s", "weight,ins_lat,local_weight"]),
     ] {
         let mut perf = perfs(golden, &path, options);
-        // perf writes 0 without 0x, and has a column of its own behind symbols.
+        // perf writes 0 without 0x, and has an additional column after symbols.
         for row in &mut perf {
             row.iter_mut().filter(|field| **field == "0".repeat(16)).for_each(|field| field.insert_str(0, "0x"));
             row.retain(|field| !field.starts_with("-  "));
@@ -523,8 +524,8 @@ fn costs_pages_and_lines_of_accesses_are_rows_as_perf_has_them() {
         perf.sort();
         assert_eq!(ours(&path, options), perf, "{options:?}");
     }
-    // perf 6.1 takes the object's address in memory from an offset of its file, so that what it writes of a line of
-    // objects is no distance; its lines are these.
+    // perf 6.1 computes the offset in an object from its file offset instead of its address, so its cache lines of
+    // objects are wrong; the lines below are the expected ones.
     let lines = ours(&path, &["--mem-mode", "-s", "dcacheline"]);
     let perf = perfs("cache_lines.txt", &path, &["--mem-mode", "-s", "dcacheline"]);
     let counts = |rows: &[Vec<String>]| rows.iter().map(|row| row[0].clone()).collect::<Vec<_>>();

@@ -1,5 +1,6 @@
-//! Which file, which process, which time: a name from another one is worse than none. Recordings are made here, record
-//! by record.
+//! Identity of files, processes and times: a wrong symbol is worse than none.
+//!
+//! The tests create their recordings record by record.
 
 use std::fs::File;
 use std::ops::Range;
@@ -17,7 +18,7 @@ use perfprof_tui::perfdata::write::Writer;
 use perfprof_tui::record::kinds::{FileId, Mmap, encode, encode_comm};
 use perfprof_tui::record::sample::SampleId;
 
-/// No process of the machine has this number.
+/// A PID that no process on the machine has.
 const PID: i32 = 2_000_000_011;
 /// Memory without a file.
 const CODE: u64 = 0x7f00_0000_0000;
@@ -27,11 +28,11 @@ const ALPHA: u64 = BASE + 0x1210;
 const SHARED: u32 = 1;
 const PRIVATE: u32 = 2;
 
-/// The records of one process, of which each is at a time of its own.
+/// The records of one process, each at its own time.
 struct Made {
     event: EventDesc,
     out: Vec<u8>,
-    /// The wall clock and the recording's at one moment.
+    /// Wall clock and recording clock at the same moment.
     clock: Option<(u64, u64)>,
 }
 
@@ -62,7 +63,7 @@ impl Made {
         self.map(time, CODE..CODE + len, 0, FileId::None, PRIVATE, "//anon");
     }
 
-    /// A thread begins (7, FORK) or ends (4, EXIT).
+    /// A thread starts (7, FORK) or ends (4, EXIT).
     fn task(&mut self, kind: u32, time: u64, tid: i32) {
         let trailer = self.trailer(tid, time);
         encode(&mut self.out, kind, 0, |body| {
@@ -99,7 +100,7 @@ impl Made {
         writer.finish(sections).expect("finished");
     }
 
-    /// Samples by function, and what is said of names that are missing.
+    /// Returns samples by function, and the warnings about missing symbols.
     fn report(&self, path: &Path) -> (Vec<(String, u64)>, String) {
         self.write(path);
         report(path)
@@ -112,7 +113,7 @@ fn report(path: &Path) -> (Vec<(String, u64)>, String) {
     assert!(output.status.success(), "{said}");
     let mut rows: Vec<(String, u64)> = Vec::new();
     for ((_, _, name), count) in our_rows(&output.stdout) {
-        // One row for all addresses that have no name.
+        // One row for all addresses without symbols.
         let name = if name.starts_with("0x") { "-".to_owned() } else { name };
         match rows.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += count,
@@ -162,7 +163,7 @@ impl Dump {
     }
 }
 
-/// Code that comes to an address where other code was has its own name, from its time on.
+/// New code at an address of older code has its own symbol from its load time on.
 #[test]
 fn a_jits_address_has_the_name_of_its_time() {
     let dir = tempfile::tempdir().expect("dir");
@@ -175,7 +176,7 @@ fn a_jits_address_has_the_name_of_its_time() {
     made.samples(1500, PID, first + 4, 10);
     made.samples(1600, PID, second + 4, 3);
     made.samples(2400, PID, first + 4, 30);
-    // More memory for its code hides nothing of it.
+    // A later mapping of the same memory keeps the symbols.
     made.anonymous(2600, 0x20000);
     made.samples(2700, PID, first + 8, 5);
     made.samples(2800, PID, second + 4, 2);
@@ -183,13 +184,13 @@ fn a_jits_address_has_the_name_of_its_time() {
     made.samples(2950, PID, CODE + 0x404, 1);
     let (found, _) = made.report(&dir.path().join("a.data"));
     assert_eq!(found, rows(&[("-", 2), ("alone", 1), ("func_a", 10), ("func_b", 35), ("moved", 7)]));
-    // By another clock nobody knows which of them it was: an address that had only one has its name.
+    // With another clock the load times are not comparable: only addresses that had a single symbol are named.
     made.event.attr.set(Flag::UseClockid, false);
     let (found, _) = made.report(&dir.path().join("b.data"));
     assert_eq!(found, rows(&[("-", 50), ("alone", 1), ("moved", 4)]));
 }
 
-/// A copy of spin and what a recording says of it.
+/// A copy of spin with its file identity in the recording.
 fn spin(dir: &Path) -> (PathBuf, FileId) {
     let path = dir.join("spin");
     std::fs::copy(data("bin/spin"), &path).expect("copied");
@@ -202,7 +203,7 @@ fn id_of(path: &Path) -> FileId {
     FileId::Inode { major, minor, inode: meta.ino(), generation: 0 }
 }
 
-/// A program that was rebuilt has none of the old one's functions, though it has its inode.
+/// A rebuilt program is not symbolized with the old one's symbols, even with the same inode.
 #[test]
 fn a_program_that_was_changed_since_is_not_believed() {
     let dir = tempfile::tempdir().expect("dir");
@@ -214,17 +215,17 @@ fn a_program_that_was_changed_since_is_not_believed() {
     let named = rows(&[("burn_alpha", 7)]);
     let (found, said) = made.report(&recording);
     assert_eq!((found, said.contains("another build") || said.contains("replaced")), (named.clone(), false), "{said}");
-    // Its name changed nothing in it, but nothing proves that.
+    // The changed mode did not change the contents, but that cannot be verified.
     std::thread::sleep(Duration::from_millis(20));
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).expect("set");
     let (found, said) = report(&recording);
     assert!(found == named && said.contains("may be another build"), "{found:?} {said}");
-    // Written over in place.
+    // Overwritten in place.
     let bytes = std::fs::read(data("bin/spin-nofp")).expect("another");
     std::fs::write(&path, bytes).expect("written");
     let (found, said) = report(&recording);
     assert!(found == rows(&[("-", 7)]) && said.contains("was replaced"), "{found:?} {said}");
-    // Made in its place, with the time of the old one.
+    // Replaced by a new file with the old modification time.
     std::fs::remove_file(&path).expect("removed");
     spin(dir.path());
     let file = File::options().write(true).open(&path).expect("open");
@@ -233,7 +234,7 @@ fn a_program_that_was_changed_since_is_not_believed() {
     assert_ne!((found, said.contains("another build")), (named, false), "{said}");
 }
 
-/// What a recording told of a process stays until its last thread has ended.
+/// Data about a process stays until its last thread has ended.
 #[test]
 fn a_process_goes_on_without_its_first_thread() {
     let dir = tempfile::tempdir().expect("dir");
@@ -244,14 +245,14 @@ fn a_process_goes_on_without_its_first_thread() {
     made.task(7, 21, PID + 2);
     made.task(4, 30, PID);
     made.task(4, 40, PID + 2);
-    // Threads that have ended are forgotten with the next one that does.
+    // Ended threads are removed when the next thread ends.
     made.task(4, 9_000_000_000, PID + 2);
     made.samples(9_000_000_100, PID + 1, ALPHA + 4, 3);
     let (found, said) = made.report(&dir.path().join("a.data"));
     assert_eq!(found, rows(&[("burn_alpha", 3)]), "{said}");
 }
 
-/// A file in /tmp that goes with the test.
+/// A file in /tmp that is removed with the test.
 struct PerfMap(PathBuf);
 
 impl PerfMap {
@@ -268,7 +269,7 @@ impl Drop for PerfMap {
     }
 }
 
-/// A map of an earlier process of the same number names nothing, and code in a file that its process writes is a JIT's.
+/// A map of an earlier process with the same PID is ignored; code in a writable shared file is JIT code.
 #[test]
 fn a_map_is_of_its_process_alone_and_of_all_its_code() {
     let dir = tempfile::tempdir().expect("dir");
@@ -276,7 +277,7 @@ fn a_map_is_of_its_process_alone_and_of_all_its_code() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_nanos() as u64;
     let mut made = Made::new();
     made.anonymous(1_000, 0x1000);
-    // A file that others see what is written to, deleted or not.
+    // Code in a shared file, deleted or not.
     made.map(1_001, BASE..BASE + 0x1000, 0, FileId::None, SHARED, "/memfd:jit-cache (deleted)");
     made.samples(2_000, PID, CODE + 4, 3);
     made.samples(2_100, PID, BASE + 4, 2);
@@ -284,7 +285,7 @@ fn a_map_is_of_its_process_alone_and_of_all_its_code() {
     assert_eq!(made.report(&dir.path().join("a.data")).0, named);
     made.clock = Some((now - 3_600_000_000_000, 0));
     assert_eq!(made.report(&dir.path().join("b.data")).0, named);
-    // The process made room for code a day later than the map was written.
+    // The process mapped its code memory a day after the map was written.
     let file = File::options().write(true).open(&map.0).expect("open");
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400)).expect("set");
     let (found, said) = made.report(&dir.path().join("c.data"));

@@ -1,4 +1,4 @@
-//! What is printed as JSON, against the schema that `help json` prints.
+//! JSON output, validated against the schema of `help json`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::common::schema::{assert_keeps_to, printed};
 use crate::common::{data, program, run, symfs};
 use perfprof_tui::units::UNITS;
 
-/// Each object that a command prints, a line or all of its output.
+/// The JSON objects that a command prints, one per line or one in total.
 fn said(args: &[&str], files: &[&str]) -> Vec<Value> {
     let output = run(program().args(args).args(files.iter().map(|file| data(file))));
     let text = String::from_utf8(output.stdout).expect("text");

@@ -1,5 +1,5 @@
-//! Exports before the programs that they are for: Go's pprof, speedscope in a browser, the Firefox profiler's own code,
-//! and OTLP's published messages, sent to a receiver of another's HTTP/2.
+//! Exports opened by their target programs: Go's pprof, speedscope in a browser, the Firefox profiler's own code, and
+//! OTLP messages sent to an independent HTTP/2 receiver.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use prost::Message;
 
 const RECORDINGS: [&str; 5] = ["fp-sysmix.data", "fp-spin.data", "forker-g.data", "ipvs-cpu32.data", "threads12.data"];
 
-/// A command on a recording, with names for its kernel.
+/// A command on a recording, with kernel symbols.
 fn with(command: &str, recording: &str) -> Command {
     let mut program = program();
     program.arg(command).arg(data(recording)).arg("--kallsyms").arg(data("kallsyms"));
@@ -35,7 +35,7 @@ fn event(recording: &str) -> String {
     json(recording)["events"][0]["name"].as_str().expect("a name").to_owned()
 }
 
-/// Samples of each function, own and with those it called, and of all.
+/// Self and children samples of each function, and the total.
 struct Figures {
     rows: BTreeMap<String, (u64, u64)>,
     samples: u64,
@@ -78,7 +78,7 @@ fn pprof_shows_the_same_rows() {
         export(recording, "pprof", &out);
         let pprof = |options: &[&str]| {
             let mut command = Command::new(&go);
-            // What it would keep, and where it would look for files.
+            // Where it keeps files, and where it searches for binaries.
             command.env("HOME", dir.path()).env("PPROF_TMPDIR", dir.path()).env("PPROF_BINARY_PATH", dir.path());
             let output = run(command.args(["tool", "pprof", "-symbolize=none"]).args(options).arg(&out));
             String::from_utf8(output.stdout).expect("UTF-8")
@@ -113,7 +113,7 @@ fn pprof_shows_the_same_rows() {
     }
 }
 
-/// The rows of speedscope's table of functions in what a browser made of its page: (total, own, name).
+/// The rows of speedscope's function table in the browser's DOM: (total, self, name).
 fn sandwich(page: &str) -> Vec<(f64, f64, String)> {
     let mut texts = Vec::new();
     for part in page.split('<') {
@@ -141,7 +141,7 @@ fn speedscope_shows_the_same_rows() {
     let dir = tempfile::tempdir().expect("dir");
     let out = dir.path().join("out.json");
     export("fp-sysmix.data", "speedscope", &out);
-    // As its own command hands a file to the page.
+    // speedscope's own command passes files to the page like this.
     use base64::Engine as _;
     let packed = base64::engine::general_purpose::STANDARD.encode(std::fs::read(&out).expect("written"));
     let script = dir.path().join("out.js");
@@ -159,7 +159,7 @@ fn speedscope_shows_the_same_rows() {
     let all = rows.iter().map(|row| row.0).fold(0.0, f64::max);
     assert!((all - ours.period as f64).abs() <= 1e4, "{all} of {}", ours.period);
     let mut n = 0;
-    // What has no name is a function for each file there.
+    // Frames without symbols have one function per file.
     for (total, own, name) in rows.iter().filter(|row| !row.2.starts_with('[')).take(20) {
         let row = ours.rows.get(name).unwrap_or_else(|| panic!("{name}"));
         let period = ours.period / ours.samples * row.0;
@@ -182,12 +182,12 @@ fn the_firefox_profiler_shows_the_same_rows() {
     export("fp-sysmix.data", "firefox", &out);
     let command = |words: &[&str]| {
         let mut command = Command::new("node");
-        // A socket's path is short.
+        // Socket paths have a short limit.
         command.env("PROFILER_CLI_SESSION_DIR", dir.path().join("s")).arg(&firefox).args(words);
         command
     };
     let cli = |words: &[&str]| String::from_utf8(run(&mut command(words)).stdout).expect("UTF-8");
-    // Its `load` gives its daemon half a second to start, which a busy machine may not have: the daemon itself.
+    // `load` gives its daemon half a second to start, too short on a busy machine; so start the daemon directly.
     let _daemon =
         Running(command(&["--daemon", &out.to_string_lossy(), "--session", "judge"]).spawn().expect("starts"));
     until("profiler-cli has loaded", || command(&["thread", "list"]).output().is_ok_and(|list| list.status.success()));
@@ -211,7 +211,7 @@ fn the_firefox_profiler_shows_the_same_rows() {
     assert_eq!(n, 20);
 }
 
-/// A message of OTLP whose numbers all point into their tables; samples of each function and of all.
+/// Validates all references of an OTLP message; returns samples per function and in total.
 fn received(profile: &Profile, tables: &ProfilesDictionary) -> (BTreeMap<String, u64>, u64) {
     let text = |at: i32| tables.string_table[at as usize].as_str();
     assert_eq!((text(0), tables.stack_table[0].location_indices.len()), ("", 0));
@@ -289,7 +289,7 @@ fn profiles_are_pushed_by_grpc() {
     assert!(samples > 50, "{samples}: {said}");
 }
 
-/// gperftools' heap checker asks whoever PPROF_PATH names for the functions of a leak, by pprof's own protocol.
+/// gperftools' heap checker runs the program in PPROF_PATH to symbolize leaks, with pprof's protocol.
 #[test]
 fn a_heap_checker_names_its_leaks_by_us() {
     let Some(compiler) = found("cc") else { return };

@@ -1,4 +1,4 @@
-//! `evlist`, `buildid-list` and `inject` beside perf's, and what they write read by both.
+//! `evlist`, `buildid-list` and `inject` compared with perf's; both programs read the output.
 
 use std::path::Path;
 use std::process::Command;
@@ -56,7 +56,7 @@ fn events_and_build_ids_of_what_is_no_plain_recording() {
     assert_eq!(both.status.code(), Some(2));
 }
 
-/// perf.data of the working directory is the file where none is named.
+/// The default file is perf.data in the working directory.
 #[test]
 fn perf_data_is_the_file_where_none_is_named() {
     let dir = tempfile::tempdir().expect("dir");
@@ -88,7 +88,7 @@ fn perf_data_is_the_file_where_none_is_named() {
     assert!(dir.path().join("out.data").is_file());
 }
 
-/// Sleeping times by comm and leaf, as a report has them.
+/// Sleep times by comm and leaf.
 fn sleeps(file: &Path) -> Vec<(String, u64)> {
     let text = stdout(program().args(["script", "-F", "comm,tid,period,event", "-i"]).arg(file));
     let of_line = |line: &str| {
@@ -99,7 +99,7 @@ fn sleeps(file: &Path) -> Vec<(String, u64)> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// Where no statistics of the scheduler are recorded, a sleep lasts until its task comes back to a CPU.
+/// Without scheduler statistics, a sleep lasts until its task runs again.
 #[test]
 fn sleeps_are_merged_into_the_switches_that_began_them() {
     let dir = tempfile::tempdir().expect("dir");
@@ -109,13 +109,13 @@ fn sleeps_are_merged_into_the_switches_that_began_them() {
     let said = String::from_utf8_lossy(&said).into_owned();
     let merged = sleeps(&out);
     assert!(merged.len() > 20 && said.contains(&format!("{} sleeps", merged.len())), "{said}");
-    // Each is an absence that the profile has as well, from the same task.
+    // Each sleep equals an off-CPU period of the same task.
     let absences =
         stdout(program().args(["script", "--event", "off-cpu", "-F", "comm,tid,period,event", "-i"]).arg(&file));
     let absences: Vec<&str> = absences.lines().collect();
     for (comm, period) in &merged {
         let is_it = |line: &&&str| line.split_whitespace().any(|word| *word == period.to_string());
-        let found = absences.iter().find(is_it).unwrap_or_else(|| panic!("{comm} {period} is no absence"));
+        let found = absences.iter().find(is_it).unwrap_or_else(|| panic!("no off-CPU period {comm} {period}"));
         assert!(found.contains(comm.as_str()), "{found}: {comm}");
     }
     if installed("perf") {
@@ -124,8 +124,9 @@ fn sleeps_are_merged_into_the_switches_that_began_them() {
     }
 }
 
-/// Statistics of the scheduler say how long each slept, where they are recorded. Here wakeups stand in for them: of the
-/// same name's length, and with the field that they have.
+/// Scheduler statistics contain the length of each sleep.
+///
+/// Here renamed wakeup events replace them: the names have equal lengths, and the wakeups have the required fields.
 #[test]
 fn sleeps_are_as_long_as_statistics_say() {
     needs!(installed("perf"));
@@ -169,10 +170,10 @@ fn what_cannot_be_injected_is_said() {
     let (code, said) = inject(&["-v", "-f"]);
     assert!(code == Some(0) && said.contains("-f, --force"), "{said}");
     let report = |path: &Path| stdout(program().args(["report", "--format", "csv", "-i"]).arg(path));
-    assert_eq!(report(&out), report(Path::new(&file)), "a copy says the same");
+    assert_eq!(report(&out), report(Path::new(&file)), "the copy has another report");
 }
 
-/// The ids of files in which samples are stand in the copy, and nothing else of it is another.
+/// The copy has the build IDs of files with samples, and is otherwise equal.
 #[test]
 fn build_ids_are_added() {
     let (dir, root) = (tempfile::tempdir().expect("dir"), symfs());
@@ -192,7 +193,7 @@ fn build_ids_are_added() {
     assert_eq!(report(&out), report(Path::new(&file)));
 }
 
-/// `diff` with perf's words for what is computed, and its default files.
+/// `diff` with perf's computation options, and its default files.
 #[test]
 fn differences_are_computed_and_ordered_as_asked() {
     let dir = tempfile::tempdir().expect("dir");
@@ -226,7 +227,7 @@ fn differences_are_computed_and_ordered_as_asked() {
             .map(|text| text.parse().expect("a share"))
             .is_sorted_by(|a: &f64, b| a >= b)
     );
-    // perf diff -F and -c wdiff:1,2 -F of the same files.
+    // From perf diff -F and -c wdiff:1,2 -F of the same files.
     let formula = |args: &[&str]| column(&rows(&[&["-F"], args].concat()), 6);
     assert!(formula(&[]).contains(&"(737373730 * 100 / 1222222210) - (0 * 100 / 243243243)".to_owned()));
     assert!(formula(&["-c", "ratio"]).contains(&"737373730 / 0".to_owned()));

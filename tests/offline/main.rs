@@ -1,5 +1,5 @@
-//! What needs no running kernel: recordings and stories of our own making, their screens, reports and exports, each
-//! against what perf or another reader says of the same.
+//! Tests without a running kernel: recordings and scenarios, their screens, reports and exports, compared with perf or
+//! another reader.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

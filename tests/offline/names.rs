@@ -1,5 +1,5 @@
-//! Names, inlined functions, lines and unwound stacks: each source of them, against perf's own answers and
-//! against what is known of the programs.
+//! Symbols, inlined functions, source lines and unwound stacks from each source, compared with perf's output and with
+//! the known programs.
 
 #[path = "../../src/damage.rs"]
 #[allow(dead_code, reason = "the library's own tests use the rest")]
@@ -24,7 +24,7 @@ use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::unwind::UnwindSpace;
 use perfprof_tui::symbols::{Resolver, SymbolOptions};
 
-/// A DSO for a file, as a recording without build ids has it.
+/// A DSO for a file, as in a recording without build IDs.
 fn dso(path: &Path) -> Dso {
     let name = path.to_str().expect("utf8").as_bytes();
     let mut session = Session::new(Origin::Recorded);
@@ -37,7 +37,7 @@ fn recorded() -> SymbolOptions {
     SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() }
 }
 
-/// All four functions of the program are found, in the order of their addresses, and from where.
+/// The functions of the program in order of address, and the source of the symbols.
 fn functions(name: &str, options: &SymbolOptions) -> (Vec<String>, String) {
     let image = Image::open(&dso(&data("names").join(name)), options).expect("image");
     let functions = image.functions(&mut UnpackBudget::new(1 << 28)).expect("functions");
@@ -64,12 +64,12 @@ fn names_from_each_place_that_has_them() {
     let caches = vec![data("names")];
     let (found, from) = functions("flat4-buildid", &SymbolOptions { caches, ..recorded() });
     assert_eq!((found.as_slice(), from.as_str()), (&all.map(str::to_owned)[..], "debug file the build-id cache"));
-    // Without the debug file nothing but what is exported is known.
+    // Without the debug file only exported symbols are known.
     let (found, from) = functions("flat4-buildid", &recorded());
     assert!(found.is_empty() && from.contains("stripped"), "{found:?} {from}");
 }
 
-/// A debug file that is not the program's is not believed, whatever its name is.
+/// A debug file of another program is rejected, despite its name.
 #[test]
 fn a_debug_file_with_another_checksum_is_not_believed() {
     let dir = tempfile::tempdir().expect("dir");
@@ -86,7 +86,7 @@ fn a_debug_file_with_another_checksum_is_not_believed() {
     };
     std::fs::copy(data("names/.debug/flat4-debuglink.debug"), &debug).expect("copy");
     assert!(from(&dso(&program)).contains("debug file"));
-    // Another program's: neither build id nor checksum agree.
+    // From another program: neither build ID nor checksum match.
     std::fs::copy(data("names/.build-id/b1/dfab1e00112233445566778899aabbccddeeff.debug"), &debug).expect("copy");
     assert!(!from(&dso(&program)).contains("debug file"));
 }
@@ -103,8 +103,8 @@ fn named(file: &str, args: &[&str]) -> String {
     String::from_utf8(run(&mut command).stdout).expect("utf8")
 }
 
-/// perf 7.3 of the same recording: 85.23 % in mixbits, which is inlined into fold_round and that into
-/// hash_block; 254 samples on inliner.c:11 and 40 on line 12.
+/// perf 7.3 on the same recording: 85.23 % in mixbits, which is inlined into fold_round and that into hash_block; 254
+/// samples on inliner.c:11 and 40 on line 12.
 #[test]
 fn inlined_functions_and_lines_are_perfs() {
     let folded = ours("inline", &["export", "--to", "folded", "--inline", "-o", "-"]);
@@ -127,7 +127,7 @@ fn inlined_functions_and_lines_are_perfs() {
     assert!(!plain.contains("mixbits"));
 }
 
-/// The stacks of each sample from its leaf to main, by name.
+/// The stacks of each sample from its leaf to main, by symbol.
 fn to_main(text: &str) -> Vec<Vec<String>> {
     let block = |block: &str| -> Vec<String> {
         let frames = block.lines().skip(1).filter_map(|line| line.trim().split_once(' '));
@@ -146,19 +146,19 @@ fn unwound_stacks_are_perfs() {
         let theirs = std::fs::read_to_string(data("corpus").join(format!("{name}.script.txt"))).expect("oracle");
         let (ours, theirs) = (to_main(&ours(name, &["script"])), to_main(&theirs));
         assert_eq!((ours.len(), theirs.len()), (n, n));
-        // What was called in libraries is found where those are.
+        // Callees in libraries are found only if the libraries exist.
         let whole = |frames: &[String]| frames.last().is_some_and(|f| f == "main");
         let in_program = |frames: &[String]| !frames.iter().any(|f| f.starts_with("std::__cxx11"));
         let same = ours.iter().zip(&theirs).filter(|(_, theirs)| whole(theirs) && in_program(theirs));
         let compared = same.inspect(|(ours, theirs)| assert_eq!(ours, theirs, "{name}")).count();
         assert!(compared >= at_least, "{name}: {compared}");
     }
-    // main's frame is larger than what was copied: said, not invented.
+    // The frame of main exceeds the stack copy: the stack is marked as truncated.
     let folded = ours("dwarf-cxx", &["export", "--to", "folded", "-o", "-"]);
     assert!(folded.lines().filter(|line| line.contains("[truncated];main")).count() > 3, "{folded}");
 }
 
-/// Of a stack as deep as the kernel walks any, nobody knows where it began.
+/// The root of a stack with the kernel's maximum depth is unknown.
 #[test]
 fn stacks_that_the_kernel_cut_say_so_in_every_form() {
     let dir = tempfile::tempdir().expect("dir");
@@ -181,7 +181,7 @@ fn stacks_that_the_kernel_cut_say_so_in_every_form() {
     assert!(report.contains("[truncated]"), "{report}");
     let flame = ours(&["export", "--to", "svg", "-o", "-"]);
     assert!(flame.contains("[truncated]"), "no frame of it");
-    // Words are shown as they came.
+    // Script text shows the stack unchanged.
     assert!(!ours(&["script"]).contains("truncated"));
 }
 
@@ -190,7 +190,7 @@ fn functions_are_annotated() {
     let all = ours("inline", &["annotate"]);
     let heads = |text: &str| text.lines().filter(|line| line.contains(" samples of the function itself")).count();
     let text = ours("inline", &["annotate", "-s", "process_all"]);
-    assert!(all.starts_with(&text), "the hottest comes first: {all}");
+    assert!(all.starts_with(&text), "the hottest function is not first: {all}");
     assert!(text.starts_with("process_all  "), "{text}");
     assert!(text.contains("294 samples of the function itself"), "{text}");
     assert_eq!((heads(&text), heads(&ours("inline", &["annotate", "--percent-limit", "50"]))), (1, 1));
@@ -208,7 +208,7 @@ fn functions_are_annotated() {
     assert!(code == Some(1) && words.contains("nearest: process_all"), "{words}");
 }
 
-/// What has samples in a report and code in a file is annotated, in the same order; the rest is named.
+/// Functions with samples and code are annotated in the order of the report; the others are listed.
 #[test]
 fn all_functions_with_samples_are_annotated_hottest_first() {
     let listed = named("multi3.data", &["annotate", "--format", "json", "--no-source"]);
@@ -264,7 +264,7 @@ fn addresses_get_names_as_pprof_wants_them() {
     assert!(lines.lines().last().expect("last").starts_with("outer_hot "), "{lines}");
 }
 
-/// A server of our own on the loopback: it has one file.
+/// A local server with a single file.
 #[test]
 fn a_debug_file_is_fetched_once_and_kept() {
     use std::io::Read;
@@ -289,7 +289,7 @@ fn a_debug_file_is_fetched_once_and_kept() {
     let path = format!("/buildid/{id}/debuginfo");
     assert!(serve.join().expect("served").starts_with(&format!("GET {path} ")));
     assert_eq!(std::fs::read(cache.path().join(id.to_string()).join("debuginfo")).expect("kept"), b"debug");
-    // The server is gone; what is kept needs none.
+    // The server has ended; the cached file does not need it.
     wanted.send((DsoId(8), id)).expect("sent");
     assert_eq!(fetched.recv().expect("fetched").result, Ok(()));
     let other = BuildId::new(&[1; 20]).expect("id");
@@ -297,7 +297,7 @@ fn a_debug_file_is_fetched_once_and_kept() {
     assert!(fetched.recv().expect("fetched").result.is_err());
 }
 
-/// A function that lost its name is one row, by where it starts; or a row for each address, as perf has it.
+/// A function without a symbol has one row by its start address, or one row per address like in perf.
 #[test]
 fn functions_without_symbols_are_those_that_the_program_had() {
     let (root, whole) = (symfs(), symfs());
@@ -326,7 +326,7 @@ fn functions_without_symbols_are_those_that_the_program_had() {
     assert_eq!(single.values().sum::<u64>(), bounded.values().sum::<u64>());
 }
 
-/// The names of a stripped program come while its recording is looked at.
+/// Symbols of a stripped program arrive while its recording is open.
 #[test]
 fn names_come_with_the_debug_file_that_is_fetched() {
     use std::io::Read;
@@ -335,7 +335,7 @@ fn names_come_with_the_debug_file_that_is_fetched() {
     let servers = vec![format!("http://{}", server.local_addr().expect("address"))];
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let log = asked.clone();
-    // The same program before it was stripped; whoever asks for more than this one file gets nothing.
+    // The program before it was stripped; requests for other files fail.
     std::thread::spawn(move || {
         let file = std::fs::read(data("bin/spin-nofp")).expect("file");
         for one in server.incoming() {
@@ -380,7 +380,7 @@ fn names_come_with_the_debug_file_that_is_fetched() {
     assert!(asked[0].starts_with("GET /buildid/0a80c58083b0de864381c6230afa0731e7e07962/debuginfo "), "{asked:?}");
 }
 
-/// Whatever a file holds, its names, lines, tables and code end in an answer. Whether any was found.
+/// Reads symbols, lines, tables and code of any file without a panic; returns whether it found any.
 fn exercise(bytes: &[u8]) -> bool {
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("lib.so");
@@ -409,7 +409,7 @@ fn damaged_files_end_in_an_answer() {
     damage::reaching(48, 10, damage::bytes(30, whole), |bytes| exercise(&bytes));
 }
 
-/// The functions at all addresses of `outer`, of a program whose debug information was split off.
+/// The functions at all addresses of `outer`, in a program with split debug information.
 fn split(program: &Path) -> (std::collections::BTreeSet<String>, Vec<String>) {
     let of = dso(program);
     let image = Image::open(&of, &recorded()).expect("image");
@@ -435,7 +435,7 @@ fn functions_that_were_split_off_are_found() {
     let is_told = |problems: &[String]| problems.len() == 1 && problems[0].starts_with("split.dwo is missing");
     let (found, problems) = split(&program);
     assert!(!found.contains("inner true") && is_told(&problems), "{found:?} {problems:?}");
-    // One of another build has another number.
+    // A unit of another build has another id.
     let mut unit = std::fs::read(data("names/split.dwo")).expect("there");
     let number = 0xc2fd_4cea_f632_669au64.to_le_bytes();
     let at = unit.windows(8).position(|bytes| bytes == number).expect("its number");

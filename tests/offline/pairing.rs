@@ -1,5 +1,5 @@
-//! Every unit that pairs a beginning with an end, with what happens to pairs: ends without a beginning, beginnings
-//! without an end, numbers that change and that come again, and records that are lost in between.
+//! Every unit that pairs a start with an end: ends without a start, starts without an end, changed and reused thread
+//! ids, and records lost in between.
 
 use crate::common::scenes::{MS, sched, switch, wake};
 use crate::common::stage::{Stage, Value, number, rows};
@@ -11,34 +11,34 @@ use perfprof_tui::units::kit::Sample;
 
 use Value::{N, T};
 
-/// Pairs that a unit counts, and their milliseconds.
+/// Number of pairs, and their total time in milliseconds.
 type Figures = (u64, u64);
 
-/// A unit, what begins and ends in it for a lane (a thread, a CPU, a disk's sector), and what it counts by then.
+/// A unit, the records that begin and end a pair on a lane (a thread, a CPU, a disk sector), and its figures.
 struct Pairing {
     name: &'static str,
     stage: fn() -> Stage,
-    /// At so many milliseconds.
+    /// At a time in milliseconds.
     begin: fn(&mut Stage, u64, i64),
     end: fn(&mut Stage, u64, i64),
     figures: fn(&[Panel]) -> Figures,
-    /// How many are under way, where the unit says so.
+    /// The number of open pairs, if the unit shows it.
     open: fn(&[Panel]) -> Option<u64>,
     expected: Expected,
 }
 
-/// Pairs and milliseconds of each story.
+/// Expected pairs and milliseconds of each scenario.
 struct Expected {
     end_alone: Figures,
     begin_twice: Figures,
     exec: Figures,
     number_again: Figures,
     lost: Figures,
-    /// What stays open of a thread that ended.
+    /// Open pairs of a thread that ended.
     left: u64,
 }
 
-/// Nothing is counted that was not seen from its beginning to its end.
+/// Only pairs seen from start to end count.
 const USUAL: Expected =
     Expected { end_alone: (0, 0), begin_twice: (1, 3), exec: (1, 5), number_again: (0, 0), lost: (0, 0), left: 0 };
 
@@ -67,14 +67,14 @@ fn sums(panels: &[Panel], title: &str, n: &str, ns: &str) -> Figures {
     (sum(n) as u64, (sum(ns) / MS as f64).round() as u64)
 }
 
-/// How many rows have a time, and the sum of these.
+/// The number of rows with a time, and the sum of the times.
 fn timed(panels: &[Panel], title: &str, ns: &str) -> Figures {
     let panel = panel(panels, title);
     let times: Vec<f64> = (0..rows(panel).table.rows.len()).map(|row| number(panel, row, ns)).collect();
     (times.iter().filter(|ns| **ns > 0.0).count() as u64, (times.iter().sum::<f64>() / MS as f64).round() as u64)
 }
 
-/// The number in a row of a panel that begins with some words.
+/// The number in the row that begins with some words.
 fn in_row(panels: &[Panel], title: &str, words: &str, column: &str) -> u64 {
     let panel = panel(panels, title);
     let row = rows(panel).table.rows.iter().position(|row| row[0].text() == words).expect("a row");
@@ -104,7 +104,7 @@ fn gives_back(stage: &mut Stage, ms: u64, pid: i64) {
 
 const DISK: &[&str] = &["int dev", "sector_t sector", "int nr_sector", "char rwbs[8]"];
 
-/// Every pairing unit.
+/// All pairing units.
 fn all() -> Vec<Pairing> {
     let none: fn(&[Panel]) -> Option<u64> = |_| None;
     vec![
@@ -178,7 +178,7 @@ fn all() -> Vec<Pairing> {
             end: |s, ms, tid| switch(s, ms * MS, 0, (0, 0), tid),
             figures: |panels| sums(panels, "Threads", "calls", "total_ns"),
             open: none,
-            // A wake-up of a task that waits already begins nothing.
+            // Another wakeup of a waiting task does not start a wait.
             expected: Expected { begin_twice: (1, 13), ..USUAL },
         },
         Pairing {
@@ -188,8 +188,8 @@ fn all() -> Vec<Pairing> {
             end: |s, ms, tid| switch(s, ms * MS, 0, (tid, 1), 0),
             figures: |panels| sums(panels, "Tasks", "runs", "ran_ns"),
             open: none,
-            // Two switches to a task without one from it: from when it ran is not known. A thread that leaves at the
-            // first switch has run since then, or since records were lost, and one that ended ran up to the switch from it.
+            // Two switches to a task without one from it: the start of the run is unknown. A thread that leaves at the
+            // first switch has run since the start or since the loss; an ended thread ran up to the switch from it.
             expected: Expected { end_alone: (1, 0), number_again: (1, 7), lost: (1, 1), ..USUAL },
         },
         Pairing {
@@ -203,9 +203,9 @@ fn all() -> Vec<Pairing> {
                 let runs = |row: &usize| crate::common::stage::cell(tasks, *row, "state").text() == "R";
                 Some((0..rows(tasks).table.rows.len()).filter(runs).count() as u64)
             },
-            // It is in a state all the time, and the thread that calls exec is one row before it and another after. The
-            // thread that ended ran until then; since when the new one runs is not known. It ran up to a loss, and from it
-            // on.
+            // A task always has a state. A thread that calls exec has one row before it and another after. The ended
+            // thread ran until its end; the start of the new one is unknown. A run is counted up to a loss, and from
+            // it on.
             expected: Expected { begin_twice: (1, 13), exec: (2, 5), number_again: (1, 1), lost: (1, 2), ..USUAL },
         },
         Pairing {
@@ -215,8 +215,8 @@ fn all() -> Vec<Pairing> {
             end: gives_back,
             figures: |panels| (in_row(panels, "Totals", "freed", "objects"), 0),
             open: |panels| Some(in_row(panels, "Totals", "survives", "objects")),
-            // A block is freed where another one is allocated at its address. The blocks of a process that has ended
-            // are what it leaked, and no loss of records frees any.
+            // An allocation at the address of a block implies that the block was freed. The blocks of an ended process
+            // are its leaks, and lost records free no blocks.
             expected: Expected { begin_twice: (2, 0), exec: (0, 0), lost: (1, 0), left: 1, ..USUAL },
         },
         Pairing {
@@ -242,7 +242,7 @@ fn all() -> Vec<Pairing> {
             end: |s, ms, sector| hit(s, 3, ms, 1, &[N(8 << 20), N(sector), N(8), T("W")]),
             figures: |panels| sums(panels, "Devices", "calls", "total_ns"),
             open: |panels| Some(sums(panels, "Devices", "depth", "depth").0),
-            // A sector is of no thread.
+            // Sectors do not belong to threads.
             expected: Expected { exec: (0, 0), number_again: (1, 7), ..USUAL },
         },
         Pairing {
@@ -256,7 +256,7 @@ fn all() -> Vec<Pairing> {
             end: |s, ms, frame| hit(s, 1, ms, 1, &[N(frame), N(1), N(0)]),
             figures: |panels| (sums(panels, "Shadow pages", "zapped", "zapped").0, 0),
             open: |panels| Some(sums(panels, "Shadow pages", "alive", "alive").0),
-            // Zapping counts, whether the page was seen made or not.
+            // Zapping counts even if the creation of the page was not seen.
             expected: Expected {
                 end_alone: (1, 0),
                 begin_twice: (1, 0),
@@ -299,7 +299,7 @@ fn a_beginning_without_an_end_is_under_way_until_the_next() {
     }
 }
 
-/// Thread 11 of process 10 calls exec: the first thread ends, and its number is thread 11's from then on.
+/// Thread 11 of process 10 calls exec: the main thread ends, and thread 11 takes its id.
 #[test]
 fn a_thread_that_calls_exec_keeps_what_it_began() {
     for one in all() {
@@ -319,7 +319,7 @@ fn a_thread_that_calls_exec_keeps_what_it_began() {
     }
 }
 
-/// A thread ends, and another one gets its number.
+/// A thread ends, and another one gets its id.
 #[test]
 fn a_number_that_comes_again_is_another_thread() {
     for one in all() {
@@ -347,23 +347,23 @@ fn nothing_spans_records_that_were_lost() {
     }
 }
 
-/// fork, vfork, clone and clone3 return in two threads, and are calls of the one that made them.
+/// fork, vfork, clone and clone3 return in two threads, but are calls of the parent only.
 #[test]
 fn a_new_threads_return_is_no_call() {
     let mut stage = calls();
     for (ms, number) in [(0, 56), (10, 57), (20, 58), (30, 435)] {
         hit(&mut stage, 0, ms, 10, &[N(number)]);
-        // One of whose birth a record tells, and one without.
+        // A child with a FORK record, and one without.
         if number == 57 {
             stage.thread(&Record::Fork(task(20, 20)), (ms + 1) * MS);
         }
         hit(&mut stage, 1, ms + 2, 20, &[N(number), N(0)]);
         hit(&mut stage, 1, ms + 3, 10, &[N(number), N(20)]);
     }
-    // A program that the kernel starts by itself returns from an exec that it did not call.
+    // A program that the kernel starts returns from an exec that it did not call.
     stage.thread(&Record::Fork(task(30, 30)), 40 * MS);
     hit(&mut stage, 1, 41, 30, &[N(59), N(0)]);
-    // A call that had begun before, and one that seccomp refuses, count without a time.
+    // A call that had begun before, and one that seccomp rejects, count without a time.
     hit(&mut stage, 1, 42, 40, &[N(7), N(1)]);
     hit(&mut stage, 1, 43, 10, &[N(101), N(-1)]);
     let panels = stage.panels();
@@ -371,7 +371,7 @@ fn a_new_threads_return_is_no_call() {
     assert!(panel(&panels, "Calls").note.starts_with("2 calls have no time"), "{}", panel(&panels, "Calls").note);
 }
 
-/// execveat returns with the number of execve, a signal's handler with none.
+/// execveat returns with the number of execve, a signal handler with none.
 #[test]
 fn a_return_ends_the_call_of_its_thread_whatever_its_number() {
     let mut stage = calls();
@@ -388,7 +388,7 @@ fn a_return_ends_the_call_of_its_thread_whatever_its_number() {
     assert_eq!(calls.note, "");
 }
 
-/// A call of the C library that never returned does not hide those after it.
+/// A libc call that never returned does not hide later calls.
 #[test]
 fn allocations_are_seen_after_a_call_that_did_not_return() {
     let spec = units::find("kmemleak").expect("a unit");
@@ -403,7 +403,7 @@ fn allocations_are_seen_after_a_call_that_did_not_return() {
     for lost in ["malloc", "mmap", "calloc"] {
         hit(&mut stage, role(lost), 0, 10, &[N(1), N(1), N(0)]);
         for (at, function) in [(0x100, "calloc"), (0x200, "malloc"), (0x300, "calloc")] {
-            // calloc takes its memory from malloc.
+            // calloc allocates its memory with malloc.
             hit(&mut stage, role(function), 1, 10, &[N(8), N(2), N(0)]);
             if function == "calloc" {
                 hit(&mut stage, role("malloc"), 1, 10, &[N(16), N(0), N(0)]);
@@ -419,7 +419,7 @@ fn allocations_are_seen_after_a_call_that_did_not_return() {
     assert_eq!(in_row(&panels, "Totals", "freed", "objects"), 9);
 }
 
-/// Of many issued requests few are seen to complete: the rest is named, and no queue is deeper than its disk's.
+/// If few of many issued requests complete, the others are reported, and no queue is deeper than its disk's.
 #[test]
 fn completions_that_are_missing_are_named() {
     let blktrace = all().into_iter().find(|one| one.name == "blktrace").expect("a pairing");
@@ -433,12 +433,12 @@ fn completions_that_are_missing_are_named() {
     stage.settle();
     let panels = stage.panels();
     let note = &panel(&panels, "Stages").note;
-    // Those of the last moment may be under way.
+    // The most recent requests may still be in flight.
     let words = "10 requests are under way; of 1,000 issued requests 740 never completed: completions are missing; figures are of the rest";
     assert_eq!(note, words);
     assert_eq!(sums(&panels, "Devices", "calls", "total_ns"), (250, 250));
     assert_eq!(sums(&panels, "Devices", "depth", "depth").0, 10);
-    // One that completes after all is one of the rest.
+    // A late completion is counted with the others.
     (blktrace.end)(&mut stage, 5000, 8);
     let panels = stage.panels();
     assert!(
@@ -447,13 +447,13 @@ fn completions_that_are_missing_are_named() {
         panel(&panels, "Stages").note
     );
     assert_eq!(sums(&panels, "Devices", "depth", "depth").0, 10);
-    // Two flushes have one sector, so that the second takes no place of the first.
+    // Two flushes have the same sector; the second does not replace the first.
     let mut stage = (blktrace.stage)();
     for ms in 0..2 {
         hit(&mut stage, 2, ms, 1, &[N(8 << 20), N(0), N(0), T("FF")]);
     }
     assert!(!panel(&stage.panels(), "Stages").note.contains("never completed"));
-    // A driver that gives a request back issues it once more.
+    // A requeued request is issued again.
     let mut stage = (blktrace.stage)();
     (blktrace.begin)(&mut stage, 0, 8);
     hit(&mut stage, 4, 1, 1, &[N(8 << 20), N(8), N(8), T("W")]);

@@ -1,10 +1,10 @@
-//! The options of the installed perf, each of them answered: a new perf shows what is missing.
+//! Every option of the installed perf has an answer: a new perf shows what is missing.
 
 use perfprof_tui::cli::args::whole;
 
 use crate::common::{data, program, skipped};
 
-/// The commands of perf whose options are all known; `top` is the live screen.
+/// The perf commands whose options are all known; `top` is the live screen.
 const COMMANDS: &[&str] = &[
     "top",
     "record",
@@ -20,9 +20,9 @@ const COMMANDS: &[&str] = &[
     "list",
 ];
 
-/// The short and the long name of an option, as a line of help spells it.
+/// The short and the long name of an option in a line of perf's help.
 fn names(line: &str) -> (Option<char>, Option<&str>) {
-    // What it does stands behind two blanks.
+    // Two spaces precede the description.
     let spelled = line.trim_start().split("  ").next().unwrap_or_default();
     let words = || spelled.split(['[', '<', ' ', ',', '=']).filter(|word| word.starts_with('-'));
     let long = words().find_map(|word| word.strip_prefix("--"));
@@ -35,7 +35,7 @@ fn every_option_of_perf_is_answered() {
     let (mut missing, mut asked) = (Vec::new(), 0);
     for name in COMMANDS {
         let Ok(out) = std::process::Command::new("perf").args([name, "-h"]).output() else {
-            return skipped("there is no perf");
+            return skipped("perf is not installed");
         };
         let own = if *name == "top" { &command } else { command.find_subcommand(name).expect("a command") };
         let text = [out.stdout, out.stderr].concat();
@@ -50,7 +50,7 @@ fn every_option_of_perf_is_answered() {
                     arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|list| list.contains(&name))
                 })
             };
-            // Each that takes no value can be taken back.
+            // Every option without a value can be negated.
             let is_flag = |name: &str| !line.contains(&format!("--{name} <")) && !line.contains(&format!("--{name}="));
             let back = long
                 .filter(|name| is_flag(name))
@@ -61,10 +61,10 @@ fn every_option_of_perf_is_answered() {
         }
     }
     assert!(missing.is_empty(), "of {asked}:\n{}", missing.join("\n"));
-    assert!(asked > 300, "perf has {asked} options only");
+    assert!(asked > 300, "perf has only {asked} options");
 }
 
-/// What is typed in perf's shorter ways is what its whole name means.
+/// perf's abbreviated and negated option names mean the same as the full names.
 #[test]
 fn names_may_be_cut_and_taken_back_as_in_perf() {
     let file = data("fp-spin.data");

@@ -1,4 +1,4 @@
-//! Command lines of perf-prof's manual, on recordings and records of our own making: what they mean to units.
+//! Command lines of perf-prof's manual, on recordings and synthetic records.
 
 use crate::common::scenes::{MS, SWITCH, scene};
 use crate::common::stage::{Stage, Value, cell, number, rows, settings};
@@ -22,7 +22,7 @@ fn said(args: &[&str]) -> (String, String, Option<i32>) {
 
 const OWN: [&str; 4] = ["-e", "sched:sched_wakeup*,sched:sched_switch", "-e", "sched:sched_switch"];
 
-/// Events that a unit has by itself may be named all the same.
+/// Events that a unit uses by default may also be given explicitly.
 #[test]
 fn events_that_a_unit_has_by_itself() {
     let file = data("units/sched.data").display().to_string();
@@ -43,7 +43,7 @@ fn events_that_a_unit_has_by_itself() {
     assert!(events(&["-e", "sched:sched_switch"]).expect_err("not its own").contains("raw_syscalls:sys_enter"));
 }
 
-/// `profile` samples tasks by what the scheduler knows of them, which the kernel decides where they run.
+/// `profile` samples tasks by scheduling attributes; the kernel filters where it can.
 #[test]
 fn tasks_are_sampled_by_priority_and_policy() {
     let capture = |words: &[&str]| {
@@ -60,14 +60,14 @@ fn tasks_are_sampled_by_priority_and_policy() {
         let refused = said(&["profile", option, "1", &file]);
         assert!(refused.2 == Some(2) && refused.1.contains("no recording says"), "{refused:?}");
     }
-    // Of switches the priorities are told.
+    // Switches contain the priorities.
     assert_eq!(
         said(&["oncpu", "--batch", "--prio", "100-139", &data("units/sched.data").display().to_string()]).2,
         Some(0)
     );
 }
 
-/// What is named beside them makes pairs of the same waits, with what was in between.
+/// Events in addition to the default ones pair the same waits, and appear in between.
 #[test]
 fn waits_for_a_cpu_with_what_was_beside() {
     let file = data("units/sched.data").display().to_string();
@@ -81,13 +81,13 @@ fn waits_for_a_cpu_with_what_was_beside() {
         };
         lines.filter_map(figure).collect()
     };
-    // By the same definition, there are as many waits as the unit's own table has.
+    // The number of waits equals that of the unit's own table.
     let own = said(&["rundelay", "--batch", &file]).0;
     let all = *calls(&own, "Reasons", 1).last().expect("all of them");
     assert_eq!(calls(&text, "Pairs", 2).iter().sum::<u64>(), all, "{text}");
 }
 
-/// One event may begin pairs by one of its fields and end them by another.
+/// An event may start pairs by one field and end them by another.
 #[test]
 fn an_event_that_begins_and_ends_has_a_key_for_each() {
     let words = [
@@ -111,14 +111,14 @@ fn an_event_that_begins_and_ends_has_a_key_for_each() {
     switch(6, 10, 20, 0);
     let panels = stage.panels();
     let pairs = of(&panels, "Pairs");
-    assert_eq!((number(pairs, 0, "calls"), number(pairs, 0, "max_ns")), (1.0, 5e6), "that of 20");
-    // Both roles are one event among those in between.
+    assert_eq!((number(pairs, 0, "calls"), number(pairs, 0, "max_ns")), (1.0, 5e6), "the pair of thread 20");
+    // Both roles of the event appear between a pair.
     let between = of(&panels, "What was in between");
     let times: Vec<f64> = (0..rows(between).table.rows.len()).map(|row| number(between, row, "after_ns")).collect();
     assert_eq!(times.iter().filter(|ns| **ns == 5e6).count(), 1, "{times:?}");
 }
 
-/// `role=` may be an expression: what a switch begins and ends is told by who leaves and who comes.
+/// `role=` may be an expression: a switch starts and ends a pair by its previous and next task.
 #[test]
 fn roles_by_fields() {
     let words = ["-e", "a:b//role=\"(x?1:0)|(y?2:0)\"/", "--cycle", "--key", "id"];
@@ -134,7 +134,7 @@ fn roles_by_fields() {
     assert_eq!((number(pairs, 0, "calls"), number(pairs, 0, "max_ns")), (1.0, 4e6));
 }
 
-/// `--detail` chooses by CPU, thread and process, before the first event, and without what follows at once.
+/// `--detail` selects by CPU, thread and process, and events before the first one, but not the following ones.
 #[test]
 fn what_of_a_slow_case_is_kept() {
     let kept = |detail: &str| {
@@ -186,7 +186,7 @@ fn keys_names_and_commands_of_top() {
         stage.panels()
     };
     let text = |panel: &Panel, row: usize, column: &str| cell(panel, row, column).text();
-    // What tells rows apart is what their column is called.
+    // The column that distinguishes rows has the name of the key.
     let by_who = panels(&["-e", "a:b//key=who/comm=what/"]);
     let table = of(&by_who, "By who");
     assert_eq!((number(table, 0, "who"), text(table, 0, "comm")), (1.0, "read".into()));
@@ -257,7 +257,7 @@ fn addresses_that_are_watched() {
     assert_eq!(events(&["0x404040/4:w", "0x404048", "-g"]).expect("two"), ["mem:0x404040/4:w", "mem:0x404048/1:w"]);
     assert!(events(&[]).expect_err("none").contains("name an address"));
     assert!(events(&["0x404040", "--comm", "data==1"]).expect_err("no names").contains("Values seen"));
-    // As words of a command, and as an event of another unit.
+    // As arguments of a command, and as an event of another unit.
     let (_, error, code) = said(&["breakpoint", "0x404040/4:w", "-g", "--filter", "data==1"]);
     assert!(code == Some(2) && error.contains("Values seen"), "{error}");
     let among = settings(unit("trace"), &["-e", "a:b,breakpoint/0x404040:rw -g/untraced/"]);
@@ -265,7 +265,7 @@ fn addresses_that_are_watched() {
     assert!(made.event_requests().iter().any(|want| want.event == "mem:0x404040/1:rw"));
 }
 
-/// So many events, and then an end; into a file.
+/// Ends after a number of events, and prints to a file.
 #[test]
 fn ends_after_events_and_prints_into_a_file() {
     let file = data("units/sched.data").display().to_string();
@@ -280,7 +280,7 @@ fn ends_after_events_and_prints_into_a_file() {
     let line: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("json");
     assert!(json.is_empty() && line["unit"] == "trace");
     assert!(said(&["trace", "-e", "sched:sched_switch", "-N", "0", &file]).1.contains("-N 0"));
-    // Of a unit among the events, what it is given.
+    // A unit among the events receives them.
     let mut stage = scene("page-faults");
     assert!(!stage.unit.is_done() && !stage.panels().is_empty());
     let of_faults = settings(unit("trace"), &["-e", "a:b,page-faults/-N 2/"]);
@@ -288,7 +288,7 @@ fn ends_after_events_and_prints_into_a_file() {
     assert!(!made.is_done());
 }
 
-/// Options that mean nothing here are taken, and said with -v; those that cannot be had say why.
+/// Options without effect here are accepted and reported with -v; unsupported options explain why.
 #[test]
 fn options_without_effect_and_those_that_are_refused() {
     let file = data("units/sched.data").display().to_string();
@@ -308,7 +308,7 @@ fn options_without_effect_and_those_that_are_refused() {
     let with = said(&[&["rundelay", "--batch"], &idle[..], &["--order", "-m", "64", &file]].concat());
     assert_eq!((own.0, own.2), (with.0, with.2));
     assert!(with.1.contains("--watermark: rings are read") && with.1.contains("--ptrace: what a target"), "{}", with.1);
-    assert_eq!(said(&["rundelay", "--batch", "--inherit", &file]).1, own.1, "only where it is asked for");
+    assert_eq!(said(&["rundelay", "--batch", "--inherit", &file]).1, own.1, "--inherit reports without -v");
     for (words, why) in [
         (&["rundelay", "--tsc"][..], "--tsc: times are"),
         (&["trace", "-e", "a:b", "--kvmclock", "8ab1"], "--kvmclock"),

@@ -1,4 +1,4 @@
-//! Names that a terminal could obey, in a recording that has them everywhere, through every command and format.
+//! Names with terminal control characters everywhere in a recording, through every command and format.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -16,7 +16,7 @@ use perfprof_tui::record::SampleId;
 use perfprof_tui::record::kinds::{Mmap, encode, encode_cgroup, encode_comm, misc, types};
 use prost::Message;
 
-/// ESC, BEL, CR, DEL, a C1 control, a bidirectional override, what XML forbids, and a line that says what is not so.
+/// ESC, BEL, CR, DEL, a C1 control, a bidirectional override, characters that XML forbids, and a forged line.
 const EVIL: &str = "\u{1b}[31m\u{7}\r\u{7f}\u{9b}2J\u{202e}x\u{1}\u{fffe}\u{ffff}";
 const FORGED: &str = "FORGED";
 const COMM: &str = "a\u{1b}c\r\nFORGED";
@@ -56,7 +56,7 @@ fn hostile(dir: &Path) -> PathBuf {
     path
 }
 
-/// Insists that a terminal can be shown this, and that no name made a line of its own.
+/// Asserts that output has no control characters, and that no name starts a line.
 fn harmless(what: &str, bytes: &[u8]) {
     let text = std::str::from_utf8(bytes).unwrap_or_else(|_| panic!("{what} is not UTF-8"));
     let lines = text.replace("\r\n", "\n");
@@ -98,7 +98,7 @@ fn no_command_and_no_format_lets_a_control_character_through() {
         assert!(text.contains(if json { "\\u001b" } else { "␛" }) && text.contains("evil"), "{text}");
         if json {
             let report: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
-            assert_eq!(report["events"][0]["rows"][0]["comm"], COMM, "as it is, only written otherwise");
+            assert_eq!(report["events"][0]["rows"][0]["comm"], COMM, "JSON keeps the name, escaped");
         }
     }
     for words in [
@@ -142,7 +142,7 @@ fn no_command_and_no_format_lets_a_control_character_through() {
     }
     for format in ["text", "csv", "json", "folded", "svg"] {
         tried(&["diff", file, file, "--format", format, "--per", "nothing", "--kallsyms", kallsyms]);
-        // Against one without samples of that name: everything is gone.
+        // Compared with a recording without samples of that name: all samples are gone.
         let other = common::data("comm-hostile.data");
         tried(&["diff", file, other.to_str().expect("text"), "--format", format]);
     }

@@ -1,4 +1,4 @@
-//! What is typed at prompts: offers, errors and completions of filters, and things that are found by words.
+//! Input at prompts: completions, errors and filters, and search by words.
 
 use crate::common::harness::Harness;
 
@@ -15,14 +15,14 @@ fn a_word_alone_is_offered_as_a_name_and_taken_by_enter() {
     let named = incident().keys(r#"fcomm == "burn" || program == "burn"<ret>"#);
     let total = |h: &Harness| h.app.context.answer.view.total.samples;
     assert!(total(&taken) > 0 && total(&taken) == total(&named));
-    // A number is one of a task.
+    // A number is a task id.
     let number = incident().keys("f4711");
     assert!(number.text().contains("⏎ takes pid == 4711 || tid == 4711"), "{}", number.text());
-    // A field is no name.
+    // A field is not a name.
     assert!(!incident().keys("fkernel").text().contains("⏎ takes"));
 }
 
-/// A fault that completions cannot mend is shown above them; Enter shows any.
+/// An error that completions cannot fix is shown above them; Enter shows every error.
 #[test]
 fn faults_are_not_hidden_by_completions() {
     for (typed, fault) in [
@@ -36,7 +36,7 @@ fn faults_are_not_hidden_by_completions() {
         let h = incident().keys(&format!("f{typed}"));
         assert!(h.text().contains(fault), "{typed}: {}", h.text());
     }
-    // What is only unfinished is no fault yet.
+    // An unfinished filter is not an error yet.
     let h = incident().keys("fcomm == bu");
     assert!(h.text().contains("burn") && !h.text().contains("expected"), "{}", h.text());
 }
@@ -54,7 +54,7 @@ fn a_pattern_without_stars_says_what_it_would_have_with_them() {
 #[test]
 fn a_filter_that_nothing_passes_says_what_there_is() {
     for (typed, seen) in
-        [("nginx<ret>", "burn"), ("pid == 99999<ret>", "Seen"), ("comm == nobody && kernel<ret>", "burn")]
+        [("nginx<ret>", "burn"), ("pid == 99999<ret>", "Seen"), ("comm == absent && kernel<ret>", "burn")]
     {
         let h = incident().keys(&format!("f{typed}"));
         let text = h.text();
@@ -62,7 +62,7 @@ fn a_filter_that_nothing_passes_says_what_there_is() {
     }
 }
 
-/// What people type is found, and what cannot be found has its nearest.
+/// Common words are found; for unknown words the closest names are shown.
 #[test]
 fn the_palette_and_the_units_answer_words() {
     for (typed, first) in [
@@ -93,11 +93,11 @@ fn other_names_of_commands_are_taken() {
     assert!(incident().keys(":w /tmp/x.txt<ret>").saved.iter().any(|effect| effect.starts_with("Write")));
 }
 
-/// A search leaves room for the row's figures, and nothing of it stays where nothing matches.
+/// A search prompt leaves room for the row's figures, and disappears if nothing matches.
 #[test]
 fn a_search_gives_the_line_back() {
     let h = incident().keys("/timer<ret>");
     assert!(h.text().contains("/timer 1/") && h.text().contains("self "), "{}", h.text());
-    let h = h.keys("fcomm == nobody<ret>");
+    let h = h.keys("fcomm == absent<ret>");
     assert!(!h.text().contains("/timer"), "{}", h.text());
 }

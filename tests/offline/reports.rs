@@ -1,5 +1,5 @@
-//! `report` with perf's options, beside what perf makes of the same file: columns, filters, chains in all their forms,
-//! threads, mappings, counts of records.
+//! `report` with perf's options, compared with perf on the same file: columns, filters, all forms of call chains,
+//! threads, mappings, record counts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::common::{data, installed, program, run, symfs};
 
-/// The lines of a report with some options, and perf's; without headings, blanks around values and empty lines.
+/// The lines of our report and perf's with some options, without headings, spaces around values and empty lines.
 struct Pair {
     ours: Vec<String>,
     perf: Vec<String>,
@@ -28,13 +28,13 @@ impl Pair {
         Self { ours: lines(ask(program())), perf: lines(ask(Command::new("perf"))) }
     }
 
-    /// Without the chains that perf prints wherever there are some.
+    /// Removes the chains, which perf always prints if there are any.
     fn rows(self) -> Self {
         let rows = |lines: Vec<String>| lines.into_iter().filter(|line| line.contains("%|")).collect();
         Self { ours: rows(self.ours), perf: rows(self.perf) }
     }
 
-    /// The same lines in any order: perf orders rows of one size by chance.
+    /// Compares the lines in any order: perf orders rows of equal size arbitrarily.
     fn assert_same(&self, words: &str) {
         let sorted = |lines: &[String]| {
             let mut lines = lines.to_vec();
@@ -46,7 +46,9 @@ impl Pair {
     }
 }
 
-/// Rows of values, as a script reads them. Functions of libraries that are not shipped have no names here.
+/// Rows of values for scripts.
+///
+/// Functions of libraries that are not included are omitted.
 #[test]
 fn figures_for_scripts_are_perfs() {
     needs!(installed("perf"));
@@ -70,13 +72,13 @@ fn figures_for_scripts_are_perfs() {
             Pair::of(file, root.path(), words).rows().assert_same(words);
         }
     }
-    // From the leaf on; perf cuts at the other end where chains begin with the callers.
+    // From the leaf on; perf truncates at the other end if chains begin with the callers.
     let cut = "-t | -F overhead_children,overhead,dso --max-stack 2 -g callee";
     Pair::of("fp-spin.data", root.path(), cut).rows().assert_same(cut);
     Pair::of("multi3.data", root.path(), "-t | -F overhead,sample,comm").rows().assert_same("several events");
 }
 
-/// The shape of the table is ours, the rows and the chains are perf's.
+/// The layout of the table is ours; rows and chains equal perf's.
 #[test]
 fn folded_chains_are_perfs() {
     needs!(installed("perf"));
@@ -88,7 +90,7 @@ fn folded_chains_are_perfs() {
         "--no-children -s comm -g folded,1,caller,period",
         "--no-children -s comm -g folded,1,caller,percent",
     ] {
-        // What perf calls a function that is not known is its address; what leads nowhere ends a stack here.
+        // perf prints the address of an unknown function; a stack ends at an invalid caller here.
         let named = |lines: Vec<String>| {
             let is_known = |line: &String| !line.contains("0x") && !line.contains("[broken]") && !line.contains("7f");
             lines.into_iter().filter(is_known).collect::<Vec<_>>()
@@ -105,7 +107,7 @@ fn threads_mappings_and_counts_are_perfs() {
     for file in ["forker-g.data", "threads12.data", "fp-sysmix.data"] {
         Pair::of(file, root.path(), "--tasks").assert_same("--tasks");
         Pair::of(file, root.path(), "--stats").assert_same("--stats");
-        // perf says them again for each thread of a process.
+        // perf repeats them for each thread of a process.
         let pair = Pair::of(file, root.path(), "--mmaps");
         let once = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<_>>();
         assert_eq!(once(&pair.ours), once(&pair.perf), "{file}");
@@ -133,11 +135,11 @@ fn chains_have_perfs_forms() {
         lines.into_iter().map(name).collect::<Vec<_>>().join(" ")
     };
     assert!(names(below(&callers, "burn_alpha")).starts_with("work_loop main"), "{callers}");
-    // From where it began, it ends with the row itself.
+    // In caller order, the chain ends with the row itself.
     let from_roots = with(&["--no-children", "-g", "caller,20"]);
     assert!(names(below(&from_roots, "burn_alpha")).ends_with("main work_loop burn_alpha"), "{from_roots}");
     assert_eq!(with(&["--no-children", "-G", "-g", "graph,20,caller"]), from_roots);
-    // Of the entry above all goes on to the one that it called.
+    // All samples of the first entry are in its callee.
     let fractal = with(&["-g", "fractal,20,caller"]);
     let graph = with(&["-g", "graph,20,caller"]);
     let first = |text: &str| below(text, "work_loop").first().cloned().unwrap_or_default();
@@ -150,7 +152,7 @@ fn chains_have_perfs_forms() {
     assert_eq!(with(&["-g", "none"]), with(&[]));
 }
 
-/// What is typed as perf's has perf's defaults: rows ordered by what they and their callees took, with their chains.
+/// With --stdio the defaults are perf's: rows sorted by Children, with their chains.
 #[test]
 fn with_stdio_the_defaults_are_perfs() {
     let file = data("fp-spin.data");
@@ -162,11 +164,11 @@ fn with_stdio_the_defaults_are_perfs() {
     let share = |line: &str| line.split(" %").next().and_then(|n| n.trim().parse::<f64>().ok());
     let shares: Vec<f64> = with(&["--children"]).lines().filter_map(share).collect();
     assert!(shares.is_sorted_by(|a, b| a >= b) && shares.len() > 5, "{shares:?}");
-    assert_ne!(with(&["--children"]), with(&[]), "the table by itself is ordered by Self");
+    assert_ne!(with(&["--children"]), with(&[]), "the default table is not sorted by Self");
     for format in ["json", "csv"] {
         assert_eq!(with(&["--stdio", "--format", format]), with(&["--format", format]));
     }
-    // A recording without chains has none.
+    // A recording without chains shows no chains.
     let flat = data("flat-k.data");
     assert!(!text(&[flat.to_str().expect("text"), "--stdio"]).contains("---"));
     needs!(installed("perf"));
@@ -207,13 +209,13 @@ fn with_stdio_the_defaults_are_perfs() {
             let output = run(command.arg("--symfs").arg(root.path()).arg("--kallsyms").arg(data("kallsyms")));
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
-        // Blanks behind a line, and advice at the end, are of no account.
+        // Ignore trailing spaces, and perf's advice at the end.
         let lines = |text: String| {
-            // What has no name is an address in memory there, and one in its file here.
-            // Columns are there as wide as rows that are not shown, too.
+            // perf prints unknown addresses as memory addresses, we as file addresses. perf's columns include rows
+            // that are not shown in their width.
             let named = |line: &str| {
                 let line = line.find("0x").map_or(line, |at| &line[..at + 2]);
-                // Whether what is left out was inlined is by chance there.
+                // In perf, whether an elided frame is marked as inlined depends on chance.
                 let line = line.strip_suffix("[...] (inlined)").map_or(line.to_owned(), |head| format!("{head}[...]"));
                 let words =
                     line.split_whitespace().map(|word| if word.bytes().all(|b| b == b'.') { "." } else { word });
@@ -233,14 +235,14 @@ fn with_stdio_the_defaults_are_perfs() {
     }
     let pair = Pair::of("fp-spin.data", root.path(), "-t | -s sym,symbol_size -c spin -g none").rows();
     let sizes = |lines: Vec<String>| {
-        // A column of instructions a cycle goes with sizes there.
+        // perf adds an IPC column to symbol sizes.
         let of = |line: String| line.replace("[.] ", "").replace("[k] ", "").replace("|- -", "");
         lines.into_iter().map(of).filter(|line| !line.contains("0x")).collect::<BTreeSet<_>>()
     };
     assert_eq!(sizes(pair.ours), sizes(pair.perf));
 }
 
-/// The tree of chains in JSON is that of the text.
+/// The tree of chains in JSON equals that of the text.
 #[test]
 fn chains_are_in_json() {
     let file = data("fp-spin.data");
@@ -285,7 +287,7 @@ fn rows_are_ordered_and_left_out_as_is_said() {
     assert!(by_children.windows(2).all(|pair| share(&pair[0]) >= share(&pair[1])), "{by_children:?}");
     let burning = rows(&["-s", "sym", "-F", "sym", "--symbol-filter", "burn_"]);
     assert!(burning.iter().all(|name| name.contains("burn_")) && burning.len() > 1, "{burning:?}");
-    // Of libraries that are not here nothing is known.
+    // Libraries that are missing here have no symbols.
     let leaves = |more: &str| {
         let file = data("fp-sysmix.data");
         let text = text(&[file.to_str().expect("text"), "-t", ";", "--no-children", "-F", "sym", more]);
@@ -296,7 +298,7 @@ fn rows_are_ordered_and_left_out_as_is_said() {
     assert!(unnamed(&all) > 0 && unnamed(&named) == 0 && named.len() + unnamed(&all) == all.len(), "{named:?}");
 }
 
-/// The head stands before the table, or alone.
+/// --header prints the header before the table, --header-only prints only the header.
 #[test]
 fn the_head_stands_before_the_table() {
     let file = data("fp-spin.data");
@@ -308,7 +310,7 @@ fn the_head_stands_before_the_table() {
     }
 }
 
-/// A column that nothing fills says why.
+/// An empty column is explained.
 #[test]
 fn what_samples_do_not_tell_is_said() {
     let output = run(program().arg("report").arg(data("fp-spin.data")).args(["-s", "cgroup"]));
@@ -317,7 +319,7 @@ fn what_samples_do_not_tell_is_said() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("cgroups"), "{output:?}");
 }
 
-/// Lines of what was sampled, where the program has some.
+/// Rows by source line, if the program has debug information.
 #[test]
 fn rows_are_told_apart_by_lines() {
     let root = symfs();
@@ -344,7 +346,7 @@ fn rows_are_told_apart_by_lines() {
     assert!(rows("srcfile").iter().any(|row| row["srcfile"].as_str().is_some_and(|file| file.ends_with(".c"))));
 }
 
-/// Sockets and fields of tracepoints tell rows apart as perf's do; entries of chains by their lines.
+/// Sockets and tracepoint fields as sort keys equal perf's; entries of chains are grouped by line.
 #[test]
 fn sockets_fields_and_lines_are_perfs() {
     let root = symfs();
@@ -356,7 +358,7 @@ fn sockets_fields_and_lines_are_perfs() {
     for file in ["multi3.data", "fp-spin.data"] {
         let pair = Pair::of(file, root.path(), "-t | -F overhead,sample,socket --no-children");
         let plain = |lines: Vec<String>| {
-            // Of samples without a CPU it is -1.
+            // Samples without a CPU have socket -1.
             let number = |text: &str| text.trim_start_matches('0').replace("-001", "");
             let of = |line: String| line.rsplit_once('|').map(|(figures, socket)| (figures.to_owned(), number(socket)));
             lines.into_iter().filter(|line| line.contains("%|")).filter_map(of).collect::<Vec<_>>()
@@ -365,7 +367,7 @@ fn sockets_fields_and_lines_are_perfs() {
         assert!(!perf.is_empty());
         assert_eq!(ours, perf, "{file}");
     }
-    // Without the kernel's own lines its places are told by its functions.
+    // Kernel code without line information is shown by function.
     let pair = Pair::of("softirqs.data", root.path(), "-t | -s srcline --no-children -g none");
     let of_kernel = |lines: Vec<String>| {
         let place = |line: String| line.rsplit_once('|').map(|(_, place)| place.trim().to_owned());
@@ -382,7 +384,7 @@ fn sockets_fields_and_lines_are_perfs() {
     let pair = Pair::of("softirqs.data", root.path(), "-t | -s trace_fields --no-children -g none");
     let rows = |lines: Vec<String>| {
         let joined = |line: String| line.replace(' ', "");
-        // Flags are words there, and numbers here.
+        // perf prints flags as words, we as numbers.
         let is_same = |line: &String| line.contains("%|") && !line.contains("|36|");
         lines.into_iter().map(joined).filter(is_same).collect::<BTreeSet<_>>()
     };

@@ -1,4 +1,4 @@
-//! What the writer writes the reader reads, whatever the events, ids and records are.
+//! The reader reads everything that the writer writes, for arbitrary events, ids and records.
 
 use perfprof_tui::kernel::attr::{Attr, Flag};
 use perfprof_tui::kernel::files::NewFile;
@@ -66,7 +66,7 @@ proptest! {
                 break;
             }
         }
-        // Where nothing was recorded the end of a round stands, so that the file is not taken for a killed recorder's.
+        // An empty recording contains the end of a round, so that it is not taken for that of a killed recorder.
         let nothing = [68, 0, 0, 0, 0, 0, 8, 0];
         prop_assert_eq!(got, if bytes.is_empty() { nothing.to_vec() } else { bytes });
     }

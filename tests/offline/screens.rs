@@ -1,4 +1,4 @@
-//! Screens of real recordings, as text: what is seen at each size, in each state.
+//! Screens of real recordings as text, at several sizes and in several states.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn the_founding_incident_at_each_size() {
     }
 }
 
-/// Boxes, bars, maps, arrows, keys and popups: no byte beyond ASCII leaves, whatever is drawn.
+/// Boxes, bars, maps, arrows, keys and popups: on an ASCII terminal no other bytes are written.
 #[test]
 fn a_terminal_without_utf8_gets_ascii() {
     for (width, height) in [(80, 24), (160, 40)] {
@@ -43,7 +43,7 @@ fn who_called_the_hot_leaf() {
 
 #[test]
 fn ordered_by_children_with_a_chain_to_the_callees() {
-    // Twice x: without children and back, which orders by them.
+    // X twice: Children off and on again, which sorts by it.
     insta::assert_snapshot!(incident(100, 24).keys("XX<home>").keys("/^estimation<ret>").keys("<ret>").text());
 }
 
@@ -74,8 +74,8 @@ fn popups() {
     insta::assert_snapshot!("chord", incident(100, 12).keys("r").text());
 }
 
-/// In the lowest terminal nothing of a map or of a text stands in the line below its area, which says what is under the
-/// cursor.
+/// On the smallest terminal, maps and text leave the last line of their area to the description of the cursor's
+/// position.
 #[test]
 fn the_lowest_screen_keeps_to_its_areas() {
     for (keys, below) in [("3", "v selects"), ("?", " of "), ("l", " of ")] {
@@ -87,7 +87,7 @@ fn the_lowest_screen_keeps_to_its_areas() {
     }
 }
 
-/// The view's clock: so many seconds after the start, with a view of what was known so long before.
+/// Sets the clock to a time after the start, with a view of some age.
 fn at(late: Harness, now: f64, age: f64) -> Harness {
     let mut late = late;
     let now = late.app.context.info.start + (now * 1e9) as u64;
@@ -106,12 +106,12 @@ fn the_clock_runs_by_itself_and_a_view_that_is_late_says_so() {
     let mut lines = ledger.lines().skip_while(|line| !line.contains("age of the view"));
     let (line, below) = (lines.next().expect("a line"), lines.next().expect("its rest"));
     assert!(line.contains("700 ms") && line.contains("the oldest") && below.contains("3.30 s"), "{line}{below}");
-    // What stands still on purpose is not late.
+    // A frozen view is not late.
     let frozen = at(live().keys(" "), 63.2, 9.0).text();
     assert!(frozen.contains("‖ frozen") && !frozen.contains(" s old"), "{frozen}");
 }
 
-/// A live session with an answer that is otherwise.
+/// A live session with a modified answer.
 fn answered(width: u16, keys: &str, change: impl FnOnce(&mut Answer)) -> Harness {
     let mut harness = Harness::open("switches.data", "switches.kallsyms", width, 24).metered().keys(keys);
     let mut answer = (*harness.app.context.answer).clone();
@@ -138,7 +138,7 @@ fn the_header_says_how_far_back_samples_reach() {
         assert!(more.contains("  last 30 s  ") && more.contains("  retention 05:00"), "{more}");
         let all = header(width, "all", 9, 300.0);
         assert!(all.contains("  all that is kept  ") && all.contains("  retention 05:00"), "{all}");
-        // Nothing came until then, and nothing was forgotten.
+        // No samples so far, so none have been evicted.
         let late = header(width, "last 30", 0, 594.3);
         assert!(late.contains("  last 30 s  ") && !late.contains("retention") && late.contains(" samples"), "{late}");
     }
@@ -146,7 +146,7 @@ fn the_header_says_how_far_back_samples_reach() {
     assert!(narrow.contains("  retention 00:05") && !narrow.contains(" samples"), "{narrow}");
 }
 
-/// Shares are of the CPUs, of some of them, or of whom was chosen.
+/// The load is a share of all CPUs, of some CPUs, or of the target.
 #[test]
 fn the_load_says_whose_it_is() {
     let load = |width, target: &str, cpus: &str, busy| {
@@ -169,11 +169,11 @@ fn the_load_says_whose_it_is() {
     }
 }
 
-/// A session of a unit has no samples for other screens, and says what would give some.
+/// A unit's session has no samples for other screens, and these screens name the remedy.
 #[test]
 fn screens_without_an_event_say_what_would_give_them_one() {
     let screen = |tab: &str, for_units, target: &str| {
-        let harness = answered(80, &format!("{tab}fcomm == nobody<ret>"), |answer| {
+        let harness = answered(80, &format!("{tab}fcomm == absent<ret>"), |answer| {
             (answer.unfiltered, answer.target) = (Default::default(), target.to_owned());
             answer.events.retain(|event| event.meter.is_some());
             for meter in answer.events.iter_mut().filter_map(|event| event.meter.as_mut()) {
@@ -209,15 +209,15 @@ fn the_ledger_says_where_memory_is() {
     assert!(line(" memory  ").is_some_and(|line| line.contains("memory48.0MiBprivate,of256MiB(--memory)")), "{text}");
     assert!(line("  stacks").is_some_and(|line| line.contains("stacks21.0MiB")), "{text}");
     assert!(line("  the rest").is_some_and(|line| line.contains("9.0MiBanswers")), "{text}");
-    assert!(!incident(120, 40).keys("l").text().contains("--memory);"), "of a recording nothing is forgotten");
-    // In a narrow terminal what a line means goes on below it.
+    assert!(!incident(120, 40).keys("l").text().contains("--memory);"), "a recording evicts no samples");
+    // On a narrow terminal, explanations wrap to the next line.
     let narrow = incident(80, 40).metered().keys("l").text();
     assert!(["beyond", "go first", "just freed", "1 more"].iter().all(|end| narrow.contains(end)), "{narrow}");
 }
 
 #[test]
 fn nothing_left_says_why() {
-    insta::assert_snapshot!(incident(80, 12).keys("fcomm == nobody<ret>").text());
+    insta::assert_snapshot!(incident(80, 12).keys("fcomm == absent<ret>").text());
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_hostile_name_stays_on_its_line() {
     let text = Harness::open("comm-hostile.data", "kallsyms", 100, 30).keys("<tab>").text();
     assert_eq!(text.lines().count(), 30);
     assert!(text.chars().all(|c| c == '\n' || printable(c).is_none()), "{text:?}");
-    // Nothing is left out either: who looks sees what somebody tried.
+    // Control characters are shown as symbols, not removed, so that an attack is visible.
     assert!(text.contains("␛[31mred␛[0m") && text.contains("new␊line"), "{text}");
 }
 
@@ -233,7 +233,7 @@ fn a_hostile_name_stays_on_its_line() {
 fn the_cursor_stays_on_its_item_when_rows_come_above_it() {
     let harness = incident(120, 20).keys("<down><down><down>");
     let (item, at) = (harness.app.line().expect("line").id, harness.app.views.top.selected);
-    // Idle samples are the heaviest row of all.
+    // Idle samples form the largest row.
     let moved = harness.keys("i");
     assert_eq!(moved.app.line().expect("line").id, item);
     assert_ne!(moved.app.views.top.selected, at);
@@ -244,7 +244,7 @@ fn the_cursor_stays_on_its_item_when_rows_come_above_it() {
 #[test]
 fn a_search_starts_from_where_the_cursor_was_for_every_letter() {
     let harness = incident(120, 20).keys("/estx");
-    assert_eq!(harness.app.views.top.selected, 0, "nothing matches estx, whatever est matched");
+    assert_eq!(harness.app.views.top.selected, 0, "estx must not match");
     let harness = harness.keys("<esc>/estimation<ret>");
     assert!(harness.app.line().expect("line").sym.starts_with("estimation"));
     let harness = harness.keys("<bs>/zz<esc>");
@@ -310,14 +310,14 @@ fn the_flame_graph_turned_zoomed_searched_and_edited() {
     let back = flame().keys("<right><down><ret>u").text();
     assert_eq!(without_message(&back, &on_a_frame), on_a_frame, "undo leads back");
     assert_eq!(flame().keys("RR").text(), before);
-    // The cursor is on a comm, which is no function: there is nothing around it, but it can be left out.
+    // The cursor is on a comm: it has no callers to show, but can be excluded.
     assert!(flame().keys("eb").text().contains("the cursor is on no function"));
     assert!(flame().keys("w^timer<ret>").text().contains("[around ^timer]"));
     let without = flame().keys("x").text();
     assert!(without.contains("without burn") && without.contains("# swapper  99.8 %"), "{without}");
 }
 
-/// Two recordings of the same program: rows and frames beside what they were.
+/// Two recordings of the same program: rows and frames with their previous values.
 #[test]
 fn a_recording_against_another() {
     let open =
@@ -330,7 +330,7 @@ fn a_recording_against_another() {
     assert_eq!(open(80, 24).keys("B").text(), plain.text(), "B leads back");
 }
 
-/// A view of the same recording as the baseline, and what leaves the screen as text.
+/// A view of the same recording as the baseline, and the text copied from the screen.
 #[test]
 fn a_view_against_another_and_its_command_line() {
     let mut harness = incident(100, 24).keys("m").keys("fcomm == burn<ret>");
@@ -349,12 +349,12 @@ fn old_samples_count_for_less_or_not_at_all() {
     let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.context.answer.view.total.samples;
     let (last, half) = (some("last 2"), some("half 1"));
     assert!(last * 4 < all && last * 6 > all, "{last} of {all}: two of ten seconds");
-    // The sum of a decay by halves is the samples of one half-life over ln 2.
+    // The sum of a decay with a half-life is the samples of one half-life over ln 2.
     assert!(half * 8 > all && half * 5 < all, "{half} of {all}");
     assert_eq!(some("all"), all);
 }
 
-/// One function has one colour wherever it stands, and the letter says its class without colours.
+/// A function has the same colour everywhere, and without colours a letter shows its class.
 #[test]
 fn colours_have_a_meaning_and_are_not_needed() {
     use perfprof_tui::ui::theme::Depth;
@@ -375,7 +375,7 @@ fn colours_have_a_meaning_and_are_not_needed() {
     assert!(text.contains("│s ") || text.contains("│h ") || text.contains("│k "), "{text}");
 }
 
-/// Two threads that hand over to each other: most of the time they wait.
+/// Two threads that hand over to each other, and mostly wait.
 #[test]
 fn time_off_the_cpus_beside_the_time_on_them() {
     let open = |width, height| Harness::open("switches.data", "switches.kallsyms", width, height);
@@ -384,7 +384,7 @@ fn time_off_the_cpus_beside_the_time_on_them() {
     assert!(incident(80, 24).keys("2ew").text().contains("no switches are recorded"));
 }
 
-/// A value under the cursor is left out by two keys, and a filter that was typed comes back by one.
+/// Two keys exclude the value under the cursor, and one key restores an earlier filter.
 #[test]
 fn values_are_left_out_and_filters_come_back() {
     let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24);
@@ -396,7 +396,7 @@ fn values_are_left_out_and_filters_come_back() {
     assert!(h.app.context.answer.view.lines.iter().all(|line| *line.dso != *dso), "{dso}");
     h = h.keys("<bs>d");
     assert_eq!(h.app.context.answer.view.total.samples, all - left);
-    // The same by the mouse: Alt and a click keeps the cell's value, with the right button leaves it out.
+    // With the mouse: Alt and a click filters by the cell's value, with the right button it excludes the value.
     h = h.keys("<bs>");
     let click = |h: &mut Harness, button| {
         use crossterm::event::{Event, KeyModifiers, MouseEvent, MouseEventKind};
@@ -427,14 +427,14 @@ fn events_and_what_could_be_measured() {
         insta::assert_snapshot!(format!("events-{width}x{height}"), h.keys("5<down>").text());
     }
     let h = Harness::open("switches.data", "switches.kallsyms", 80, 24).metered();
-    // What lies under the cursor is looked up on the machine that the test runs on: no picture of it.
+    // The description of the event under the cursor depends on the test machine, so there is no snapshot.
     let text = h.keys("5/timer_st").text();
     assert!(text.contains("/timer_st  5 of 85 events") && text.contains("›   timer:timer_start"), "{text}");
     let h = Harness::open("switches.data", "switches.kallsyms", 80, 24).keys("5");
     insta::assert_snapshot!("events-of-a-recording", h.text());
 }
 
-/// A filter that was kept under a name comes back by it, zooms and all.
+/// A named filter restores the filter with its zooms.
 #[test]
 fn filters_are_kept_under_names() {
     let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24).keys("fuser<ret>:zoom-kernel<ret>");
@@ -452,7 +452,7 @@ fn filters_are_kept_under_names() {
     assert!(h.app.context.saved.is_empty());
 }
 
-/// When samples came: the map at each size, a selection, and what is left of it on every screen.
+/// The heat map of time at each size, a selection, and the selected range on every screen.
 #[test]
 fn the_map_of_time_and_a_range_of_it() {
     for (width, height) in [(80, 24), (200, 60), (40, 12)] {
@@ -474,16 +474,16 @@ fn the_map_of_time_and_a_range_of_it() {
         "{}",
         h.text()
     );
-    // The map shows the range among what surrounds it; back is the whole of it.
+    // The map shows the range with its surroundings; Backspace returns to the whole recording.
     h = h.keys("3");
     assert_eq!(h.app.context.answer.view.heat.clone().expect("a map").sum(0..usize::MAX), all);
     h = h.keys("1<bs>");
     assert_eq!(h.app.context.answer.view.total.samples, all);
     h = h.keys("[");
-    assert_eq!(h.app.context.answer.view.total.samples, wanted, "the range that was looked at before");
+    assert_eq!(h.app.context.answer.view.total.samples, wanted, "not the previous range");
 }
 
-/// The hottest function, instruction by instruction: what is known of it without its source.
+/// The hottest function by instruction, without its source.
 #[test]
 fn a_function_annotated() {
     let annotated = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A");
@@ -494,7 +494,7 @@ fn a_function_annotated() {
     assert!(none.text().contains("Symbol"));
 }
 
-/// The terminal may have another size already when a frame is drawn that was laid out for the one before.
+/// The terminal may have changed its size after the layout of the drawn frame.
 #[test]
 fn a_frame_of_another_size_is_survived() {
     for tab in ["1", "2", "3", "4", "5", "7", "1<ret>", "f", ":"] {

@@ -1,5 +1,5 @@
 //! The pictures of the README and the manual, drawn by the program from real recordings. `UPDATE_SCREENSHOTS=1 cargo
-//! test --test offline screenshots` makes them anew; without it they are checked to be up to date.
+//! test --test offline screenshots` draws them again; without it the test checks that they are up to date.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn events_that_are_measured_and_those_that_could_be() {
     );
 }
 
-/// The run queue's incident: five threads on one CPU, and who had it while the others waited.
+/// The run queue incident: five threads on one CPU, and which of them ran while the others waited.
 #[test]
 fn a_unit_of_a_recording() {
     let mut source = recording::open(&[data("units/sched.data")]).expect("opens");

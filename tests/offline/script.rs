@@ -1,11 +1,11 @@
-//! `script` with its options beside perf's, line for line; and what it prints where there is no perf.
+//! `script` with its options compared with perf's output line by line, and its output without perf.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{data, installed, program, run, symfs};
 
-/// Options whose text is perf's, each with a recording.
+/// Options whose output equals perf's, each with a recording.
 const LINES: &[(&str, &str)] = &[
     ("flat-99", "-D"),
     ("fields-cpu", "-D"),
@@ -78,7 +78,7 @@ fn options_of_script_print_what_perf_prints() {
     }
 }
 
-/// A dump names each record by where it stands, and has all of its bytes.
+/// A dump shows each record with its file offset and all of its bytes.
 #[test]
 fn a_dump_tells_every_record() {
     let root = symfs();
@@ -91,10 +91,10 @@ fn a_dump_tells_every_record() {
     assert_eq!(head[9], "0 0x108 [0x50]: PERF_RECORD_ID_INDEX nr: 2");
     let rows = text.lines().filter(|line| line.starts_with(".  "));
     let bytes: usize = rows.map(|row| row[9..57].split_whitespace().count()).sum();
-    assert_eq!(bytes, 5696, "the recording has so many bytes of records");
+    assert_eq!(bytes, 5696, "the dump lacks bytes of records");
     let sample = text.lines().find(|line| line.contains("PERF_RECORD_SAMPLE")).expect("a sample");
     assert!(sample.starts_with("2006734667"), "{sample}");
-    // The report's has no samples in words.
+    // A dump by `report` does not include the text of samples.
     let mut command = program();
     let report = run(command.args(["report", "-D", "-i"]).arg(&file)).stdout;
     let report = String::from_utf8(report).expect("text");
@@ -102,7 +102,7 @@ fn a_dump_tells_every_record() {
     assert_eq!(report.lines().collect::<Vec<_>>(), text.lines().filter(is_word).collect::<Vec<_>>());
 }
 
-/// A compressed recording's records are all there, and so are those of a stream's head.
+/// A dump includes all records of a compressed recording, and those of a stream's header.
 #[test]
 fn a_dump_looks_into_what_is_compressed_or_streamed() {
     let root = symfs();
@@ -114,7 +114,7 @@ fn a_dump_looks_into_what_is_compressed_or_streamed() {
     assert_eq!(unsorted.matches("PERF_RECORD_SAMPLE").count(), zstd.matches("PERF_RECORD_SAMPLE").count());
 }
 
-/// Standard input is read twice where that is needed.
+/// Standard input is buffered if it must be read twice.
 #[test]
 fn records_of_standard_input_are_shown() {
     let file = corpus("flat-99");
@@ -144,7 +144,7 @@ fn wrong_fields_are_refused_with_what_is_right() {
     assert!(output.status.code() == Some(2) && said.contains("fields are chosen by -F comm,tid"), "{said}");
 }
 
-/// Time off the CPUs is an event of its own, where it is asked for.
+/// Off-CPU time is a separate event if requested.
 #[test]
 fn time_off_the_cpus_is_an_event_that_can_be_asked_for() {
     let file = data("switches.data");

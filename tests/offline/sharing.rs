@@ -1,4 +1,4 @@
-//! Processes that have the same files at other addresses: counted together, and told apart again when they are saved.
+//! Processes that map the same files at other addresses: aggregated together, and saved with their own addresses.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn load(file: &Path, addresses: bool) -> offline::Offline {
     offline::load(&mut *source, symbols, IntakeOptions { addresses, ..IntakeOptions::default() }).expect("loads")
 }
 
-/// The raw samples of a recording between two times: when, who, at which address, by which chain.
+/// The raw samples of a recording between two times: time, thread, address, call chain.
 fn samples(file: &Path, times: std::ops::Range<u64>) -> Vec<(u64, i32, u64, Vec<u64>)> {
     let mut source = recording::open(&[file.to_owned()]).expect("opens");
     let layout = source.info().events[0].layout();
@@ -58,7 +58,7 @@ fn a_snapshot_has_the_addresses_of_each_process() {
     let saved = dir.path().join("saved.data");
     let moment = shared.ingest.core().moment();
     addresses_are_as_recorded(&file, &moment, &saved);
-    // What made the addresses of one process those of another is forgotten when old samples are.
+    // Compaction removes the mapping between shared and own addresses of evicted samples.
     let mut ingest = shared.ingest;
     let core = ingest.core_mut();
     core.profile.compact(&mut core.session);
@@ -68,7 +68,7 @@ fn a_snapshot_has_the_addresses_of_each_process() {
 fn addresses_are_as_recorded(file: &Path, moment: &Snapshot, saved: &Path) {
     let times = moment.chunks.iter().flat_map(|chunk| chunk.time.iter().copied());
     let (first, last) = times.fold((u64::MAX, 0), |(first, last), time| (first.min(time), last.max(time)));
-    // Of a part, too: what an earlier sample told is not in the file then.
+    // For parts as well: data of earlier samples is not in those files.
     for from in (first..=last).step_by(((last - first) / 7) as usize) {
         perfdata::save(moment, HostId::default(), saved, &[], Some((from, u64::MAX))).expect("saved");
         let (before, after) = (samples(file, from..u64::MAX), samples(saved, 0..u64::MAX));
@@ -77,7 +77,7 @@ fn addresses_are_as_recorded(file: &Path, moment: &Snapshot, saved: &Path) {
         for ((time, tid, ip, chain), saved) in before.iter().zip(&after) {
             assert_eq!((time, tid, ip), (&saved.0, &saved.1, &saved.2));
             if chain != &saved.3 {
-                // A word that is in no code of its process ended the chain: what came before it stands, and a 0.
+                // A word outside of the process's code ends the chain: it becomes 0, and the frames before it stay.
                 let (last, callees) = saved.3.split_last().expect("a chain");
                 assert!(*last == 0 && chain.starts_with(callees), "{chain:x?} was saved as {:x?}", saved.3);
                 cut += 1;

@@ -1,4 +1,4 @@
-//! Steps that change what is shown are undone and redone by the same keys on every screen.
+//! Steps that change the view are undone and redone by the same keys on every screen.
 
 use crate::common::harness::{Harness, without_message};
 
@@ -6,7 +6,7 @@ fn incident() -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 120, 30)
 }
 
-/// Whatever is done on whichever screen, one key takes it back.
+/// One key undoes any step on any screen.
 #[test]
 fn every_step_is_undone_and_redone() {
     let steps = [
@@ -40,7 +40,7 @@ fn every_step_is_undone_and_redone() {
             let before = at.text();
             let done = at.keys(step);
             let after = done.text();
-            assert_ne!(before, after, "{way} {step} does nothing");
+            assert_ne!(before, after, "{way} {step} has no effect");
             let undone = done.keys(undo);
             assert!(undone.text().contains("undone: "), "{way} {step} {undo} says nothing");
             assert_eq!(without_message(&undone.text(), &before), before, "{way} {step} {undo}");
@@ -52,8 +52,7 @@ fn every_step_is_undone_and_redone() {
     }
 }
 
-/// Screens and pages that were only looked at are no steps: undo goes straight back to what was changed, and says what
-/// that was.
+/// Switching screens and pages is not a step: undo reverts the last change, and names it.
 #[test]
 fn looking_is_no_step() {
     let zoomed = incident().keys("d");
@@ -79,12 +78,12 @@ fn steps_are_undone_one_by_one_wherever_one_is() {
     assert_eq!(without_message(&told.text(), &start), start);
     let none = told.keys("u");
     assert!(none.text().contains("there is nothing to undo"));
-    // What was done on a screen that is not seen is named.
+    // A change on another screen is named.
     let h = incident().keys("2er1u");
     assert!(h.text().contains("undone: flame graph"), "{}", h.text());
 }
 
-/// A mistyped z loses nothing.
+/// Undo after an accidental z restores all samples.
 #[test]
 fn counting_from_now_on_is_a_step_like_others() {
     let live = incident().metered();
@@ -96,7 +95,7 @@ fn counting_from_now_on_is_a_step_like_others() {
     let back = reset.keys("u");
     let text = without_message(&back.text(), &before.0);
     assert_eq!((text, back.app.context.answer.view.total.samples), before);
-    // Of a recording nothing comes any more.
+    // A recording has no new samples.
     assert!(incident().keys("z").text().contains("nothing comes any more"));
 }
 
@@ -107,10 +106,10 @@ fn esc_closes_then_goes_back_a_step_of_zoom() {
     let searched = zoomed.keys("/timer<ret><home>");
     assert_ne!(searched.text(), narrowed);
     let closed = searched.keys("<esc>");
-    assert_eq!(closed.text(), narrowed, "the search is closed first");
+    assert_eq!(closed.text(), narrowed, "Esc did not close the search first");
     let out = closed.keys("<esc>");
     assert_eq!(out.app.selection.zooms.len(), 0);
-    assert_eq!(out.keys("u").app.selection.zooms.len(), 1, "that is a step, too");
+    assert_eq!(out.keys("u").app.selection.zooms.len(), 1, "leaving a zoom is not a step");
     let flame = incident().keys("2<right><down><ret>");
     assert!(!flame.app.views.flame.place.zoom.is_empty());
     let flame = flame.keys("er<esc>");
@@ -124,14 +123,14 @@ fn left_folds_before_it_leaves() {
     let folded = zoomed.text();
     let open = zoomed.keys("<ret>");
     assert_ne!(open.text(), folded);
-    // An entry of the chain is folded, then its row is gone to and folded, and only then the zoom is left.
+    // Left folds an entry of the chain, then goes to its row and folds it, and only then leaves the zoom.
     let inside = open.keys("<down>");
     let row = inside.keys("<left><left><left>");
     assert_eq!(row.text(), folded);
     assert_eq!(row.keys("<left>").app.selection.zooms.len(), 0);
 }
 
-/// A key that keeps what a row is of tells rows apart by it first, and then keeps one row's.
+/// A key that filters by a field first splits rows by it, and then filters by the row's value.
 #[test]
 fn what_a_row_is_not_of_is_told_apart_first() {
     for (key, words, label) in [("t", "by thread", "tid"), ("p", "by process", "pid"), ("c", "by comm", "comm")] {
@@ -144,11 +143,11 @@ fn what_a_row_is_not_of_is_told_apart_first() {
         let back = kept.keys("uu");
         assert!(back.app.selection.zooms.is_empty() && back.text().contains("Symbol"), "{key}");
     }
-    // What nobody knows of is no column.
+    // A field without values does not become a column.
     assert!(incident().keys("@").text().contains("nothing is known of this row's host"));
 }
 
-/// Keys that zoom by a row do nothing where no row of the table is seen.
+/// Keys that zoom into a row have no effect if no row of the table is visible.
 #[test]
 fn rows_are_not_zoomed_into_unseen() {
     for way in ["3", "4", "5", "6"] {

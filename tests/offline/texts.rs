@@ -1,5 +1,4 @@
-//! What `perf script` prints with its options, read back: every layout has the samples of the recording that it was
-//! printed of.
+//! Output of `perf script` with its options, parsed again: every layout has the samples of its recording.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,12 +6,12 @@ use std::process::Command;
 
 use crate::common::{data, installed, program, run, symfs};
 
-/// Recordings of tracepoints without call chains, of which perf prints no address unless told to; of others with
-/// chains, of several events, and without chains.
+/// Recordings of tracepoints without call chains, for which perf prints addresses only on request; then recordings
+/// with chains, of several events, and without chains.
 const TRACEPOINTS: [&str; 2] = ["softirqs.data", "corpus/tp-raw.data"];
 const OTHERS: [&str; 4] = ["forker-g.data", "multi3.data", "flat-k.data", "corpus/fp-cxx.data"];
 
-/// Options of `perf script` whose text says all that is compared: comm, function, DSO, period.
+/// Options of `perf script` whose text has all compared fields: comm, function, DSO, period.
 const WHOLE: [&str; 11] = [
     "",
     "--ns",
@@ -27,7 +26,7 @@ const WHOLE: [&str; 11] = [
     "--show-task-events --show-mmap-events --show-switch-events --show-namespace-events",
 ];
 
-/// Options whose text says less; it still has every sample.
+/// Options whose text lacks some fields, but has every sample.
 const PARTS: [&str; 26] = [
     "-G",
     "-F +srcline -G",
@@ -54,7 +53,7 @@ const PARTS: [&str; 26] = [
     "-F time",
     "--reltime",
     "--max-stack 3",
-    // With these perf 6.1 gives mappings that come late to samples before them.
+    // With these options, perf 6.1 applies late mappings to earlier samples.
     "--show-round-events --show-lost-events",
 ];
 
@@ -65,9 +64,9 @@ fn perf_script(file: &Path, root: &Path, options: &str) -> String {
     String::from_utf8_lossy(&command.output().expect("perf").stdout).into_owned()
 }
 
-/// What an answer of ours says of a recording or a text of one.
+/// Our results for a recording, or for its text.
 struct Told {
-    /// The first event that has samples; a text begins with what came first.
+    /// The first event that has samples; a text begins with its first sample.
     event: String,
     samples: u64,
     period: u64,
@@ -75,7 +74,7 @@ struct Told {
     said: String,
 }
 
-/// The stacks are of the event of that name, where one is given.
+/// Reads the samples, with the stacks of an event if one is given.
 fn told(file: &Path, root: &Path, event: Option<&str>) -> Told {
     let ask = |words: &[&str]| {
         let mut command = program();
@@ -102,8 +101,8 @@ fn told(file: &Path, root: &Path, event: Option<&str>) -> Told {
     }
 }
 
-/// A line of folded stacks as a recording has it: there a stack ends where a caller is nowhere, and a text keeps what
-/// is behind, as collapsers of texts do. Who entered the kernel is no caller.
+/// Converts a line of folded stacks: our recording's stack ends at an unknown caller, whereas a text keeps the frames
+/// after it, like stackcollapse. A kernel entry function is not a caller.
 fn broken(line: &str) -> String {
     const LOST: &str = "[unknown]";
     let Some((comm, stack)) = line.split_once(';') else { return line.to_owned() };
@@ -116,8 +115,8 @@ fn broken(line: &str) -> String {
     format!("{comm};{}", frames.join(";"))
 }
 
-/// Mutations of the layouts' marks (the column of a comm, the two blanks before a source's line, the tab before a
-/// frame) each fail here.
+/// This test fails if any mark of the layouts is ignored: the column of a comm, the two spaces before a source line,
+/// the tab before a frame.
 #[test]
 fn every_layout_of_perf_script_has_the_samples() {
     needs!(installed("perf"));
@@ -129,7 +128,7 @@ fn every_layout_of_perf_script_has_the_samples() {
         let want = told(&file, root.path(), None);
         for (options, is_whole) in WHOLE.iter().map(|o| (*o, true)).chain(PARTS.iter().map(|o| (*o, false))) {
             let printed = perf_script(&file, root.path(), options);
-            // perf refuses fields that an event has not.
+            // perf rejects fields that an event lacks.
             if printed.lines().all(|line| line.starts_with('#') || line.is_empty()) {
                 continue;
             }
@@ -151,7 +150,7 @@ fn every_layout_of_perf_script_has_the_samples() {
     assert!(read > 150, "{read} layouts");
 }
 
-/// Texts of perfs since 3.2, and their stacks as collapsers of texts write them.
+/// Texts of perf versions since 3.2, with their stacks from stackcollapse.
 #[test]
 fn texts_of_old_perfs_are_folded_as_collapsers_fold_them() {
     for name in ["no-tabs", "pid-tid", "no-time"] {
@@ -190,7 +189,7 @@ prog   100/101  [001]     3.000000:     250000 cpu-clock:u:      401000 f+0x1 (/
 prog   100/101  [001]     4.500000:     250000 cpu-clock:u:      401010 f+0x11 (/b)
 ";
 
-/// Addresses, offsets, times, CPUs and the fields of tracepoints are the text's, and names are as elsewhere.
+/// Addresses, offsets, times, CPUs and tracepoint fields come from the text; symbols are resolved as usual.
 #[test]
 fn script_of_a_text_prints_what_the_text_has() {
     let dir = tempfile::tempdir().expect("dir");
@@ -216,7 +215,7 @@ fn script_of_a_text_prints_what_the_text_has() {
     );
     assert_eq!(words(&printed(&["-F", "comm,time"])), ["prog 1.000000:", "prog 3.000000:", "prog 4.500000:"]);
     assert!(printed(&["--no-demangle"]).contains("_ZN3foo3barEi+0x1"));
-    // Addresses of one function are one row of a table, and its events have their kinds' units.
+    // Addresses of one function share a row of a table, and events have the units of their types.
     let report = run(program().args(["report", "--format", "json", "-s", "sym"]).arg(&text)).stdout;
     let json: serde_json::Value = serde_json::from_slice(&report).expect("json");
     let events = json["events"].as_array().expect("events");
@@ -226,7 +225,7 @@ fn script_of_a_text_prints_what_the_text_has() {
     assert_eq!((events[1]["rows"].as_array().map(Vec::len), &events[1]["rows"][0]["sym"]), (Some(1), &"f".into()));
 }
 
-/// Fractions are neither rounded line by line nor lost on the way through; two counts are two events.
+/// Fractions are not rounded line by line; two counts are two events.
 #[test]
 fn folded_stacks_with_fractions_and_two_counts() {
     let dir = tempfile::tempdir().expect("dir");
@@ -256,7 +255,7 @@ fn folded_stacks_with_fractions_and_two_counts() {
     let two = shares("a;b 10 12\na;c 30 4\n");
     assert_eq!(two[0].1, [row("c", 75.0), row("b", 25.0)]);
     assert_eq!(two[1].1, [row("b", 75.0), row("c", 25.0)]);
-    // Sums of more than 64 bits are cut, and said to be.
+    // Sums beyond 64 bits are limited, with a warning.
     let (text, said) = output("a;b 18446744073709551615\na;c 1\n", &["report", "-s", "sym"]);
     assert!(text.contains("period 18,446,744,073,709,551,615") && said.contains("more than 2^64"), "{text}{said}");
     let (_, said) = output("what is this\na;b 1\na;c 2\n", &["report"]);

@@ -1,4 +1,4 @@
-//! Maps of time of real recordings: what their cells have, how they look, what a live one writes.
+//! Heat maps of time: contents of cells, appearance, and terminal output of a live map.
 
 use std::sync::Arc;
 
@@ -37,14 +37,14 @@ fn a_periodic_burst_is_a_stripe_at_its_offset() {
     let h = Harness::open("burst.data", "kallsyms", 120, 60).keys("fcomm == burst<ret>3");
     let map = heat(&h);
     assert_eq!((map.by, map.length), (HeatBy::Offset, SECOND));
-    // A column begins where the session does; the recording says how its clock stands to the wall's.
+    // Columns start at the start of the session; the recording has the offset of its clock to the wall clock.
     let phase = h.app.context.answer.wall_start % SECOND;
     assert!(phase > 0);
     let (mut inside, mut outside) = (0, 0);
     for column in 0..map.columns {
         for row in 0..map.rows {
             let at = (map.time(column * map.rows + row) + phase) % SECOND / 1_000_000;
-            // A row of some milliseconds more on either side.
+            // With a tolerance of some milliseconds, one row, on either side.
             let burst = (275..=400).contains(&at);
             *(if burst { &mut inside } else { &mut outside }) += map.cell(column, row);
         }
@@ -60,12 +60,12 @@ fn softirqs_that_interrupt_idle_are_seen_while_idle_is_hidden() {
     let h = incident(120, 40).keys("fpid == 0 && context == softirq<ret>3");
     let all = heat(&h).sum(0..usize::MAX);
     assert!(all > 1000, "{all}");
-    // What leaves out every stack with an idle function in it loses nearly all of them.
+    // A filter on idle functions anywhere in the stack removes nearly all of them.
     let h = h.keys(":filter pid == 0 && context == softirq && !(stack ~ \"*idle*\")<ret>");
     assert!(heat(&h).sum(0..usize::MAX) < all / 100);
 }
 
-/// Text, and a letter for each different style of a cell.
+/// The text of a screen, with a letter for each style of a cell.
 fn styled(buffer: &Buffer) -> String {
     let mut styles = Vec::new();
     let (mut text, mut looks) = (String::new(), String::new());
@@ -110,7 +110,7 @@ fn each_map_in_each_depth_of_colour() {
     }
 }
 
-/// The function under the cursor is lit on the map, and a search paints what it matches.
+/// The map highlights the function under the cursor, and colours search matches.
 #[test]
 fn linked_views() {
     let h = incident(120, 40).keys("/estimation_timer<ret>");
@@ -125,12 +125,12 @@ fn linked_views() {
     assert!(heat(&h).lit.iter().sum::<u32>() > 1000);
     let h = h.keys("*");
     assert!(heat(&h).lit.is_empty());
-    // From the flame graph, too.
+    // Also from the flame graph.
     let h = h.keys("2<down><down>3");
     assert!(h.app.views.time.highlight.is_some(), "{}", h.text());
 }
 
-/// Two ranges of one recording: the second is shown against the first.
+/// Two ranges of one recording: the second is compared with the first.
 #[test]
 fn a_range_as_baseline() {
     let h = incident(120, 40).keys("3<home><right><right>V<right>b<right><right><right>V<right><ret>");
@@ -140,26 +140,26 @@ fn a_range_as_baseline() {
     assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.view.total.samples);
     assert!((then.seconds - 2.0).abs() < 0.01 && (now.seconds - 2.0).abs() < 0.01, "{then:?} {now:?}");
     assert!(answer.view.lines.iter().any(|line| line.versus.is_some()));
-    // The same by the command that the view is copied as.
+    // The command that the view is copied as gives the same view.
     let again = incident(120, 40).keys(":baseline range 2,4<ret>:range 6,8<ret>");
     let (a, b) = again.app.context.answer.view.sides.expect("sides");
     assert_eq!((a.total, b.total), (then.total, now.total));
 }
 
-/// Live, nothing new can come into a range of the past: b does not begin a comparison that stays empty.
+/// A live session cannot compare a past range with new samples: b does not start a comparison that stays empty.
 #[test]
 fn a_range_of_the_past_cannot_be_compared_with_what_comes() {
     let h = incident(120, 30).metered().keys(":range 2,4<ret>b");
     assert!(h.text().contains("no new samples can come into 2.000–4.000 s"), "{}", h.text());
     assert!(h.app.context.answer.view.sides.is_none());
-    // From now on they can, and to all.
+    // New samples can be compared with those up to now, or with all.
     for way in ["b", "zb"] {
         let h = incident(120, 30).metered().keys(way);
         assert!(h.text().contains("marked: from now on"), "{way}: {}", h.text());
     }
 }
 
-/// Rows of durations are offered only where samples have them.
+/// Rows of durations are available only if samples have durations.
 #[test]
 fn a_map_has_no_dead_page() {
     let mut h = incident(100, 24).keys("3");
@@ -172,14 +172,14 @@ fn a_map_has_no_dead_page() {
     assert!(h.text().contains("these samples have no durations"), "{}", h.text());
 }
 
-/// The map takes nearly all lines and cells that there are, whatever the size of the screen.
+/// The map fills nearly all lines and cells at any screen size.
 #[test]
 fn the_map_fills_the_screen() {
     for (width, height) in [(80, 24), (100, 30), (120, 40), (200, 60), (300, 70)] {
         let h = incident(width, height).keys("3");
         let buffer = h.buffer();
         let is_map = |x: u16, y: u16| buffer[(x, y)].symbol() != " ";
-        // The header, the message and the legend are above the map; the axis, words and keys below.
+        // Header, message and legend are above the map; axis, description and keys below.
         let lines = (4..height - 4).filter(|y| (10..width).any(|x| is_map(x, *y))).count();
         let cells = (10..width).filter(|x| (4..height - 4).any(|y| is_map(*x, y))).count();
         assert!(10 * lines >= 7 * usize::from(height - 8), "{width}x{height}: {lines} lines");
@@ -199,11 +199,11 @@ fn ranges_have_a_history() {
     let h = h.keys("]");
     assert_eq!(at(&h), Some(22));
     let h = h.keys("<bs>");
-    assert_eq!(at(&h), Some(10), "⌫ takes the last step back");
+    assert_eq!(at(&h), Some(10), "Backspace did not undo the last step");
     let h = h.keys("<esc>");
-    assert_eq!(at(&h), None, "Esc leaves the range");
+    assert_eq!(at(&h), None, "Esc did not leave the range");
     let h = h.keys("[");
-    assert_eq!(at(&h), Some(22), "and [ brings the last one again");
+    assert_eq!(at(&h), Some(22), "[ did not return to the last range");
     let h = h.keys(":range off<ret>");
     assert_eq!(h.app.selection.range(), None);
 }
@@ -221,13 +221,13 @@ fn ranges_that_are_wrong_or_outside() {
         let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
         assert!(h.text().contains(said), "{typed}: {}", h.text());
     }
-    // The same second in each form that people write.
+    // The same second in each common notation.
     for typed in ["5", "5,6", "5s", "5-6", "5..6", "5s,6s", "-6.278,-5.278", "5,-5.278"] {
         let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
         let (from, until) = h.app.selection.range().expect("a range");
         assert!(from.abs_diff(5 * SECOND) < SECOND / 500 && until.abs_diff(6 * SECOND) < SECOND / 500, "{typed}");
     }
-    // The clock of the recording, as --time has it.
+    // The clock of the recording, like --time.
     let h = incident(100, 24);
     let start = h.app.context.answer.start as f64 / 1e9;
     let h = h.keys(&format!(":range clock {:.3},{:.3}<ret>", start + 2.0, start + 4.0));
@@ -261,7 +261,7 @@ fn zooming_in_and_out_of_time() {
     for _ in 0..40 {
         h = h.keys("-");
     }
-    assert_eq!(heat(&h).sum(0..usize::MAX), all, "a column of a year has them all");
+    assert_eq!(heat(&h).sum(0..usize::MAX), all, "a column of a year does not have all samples");
 }
 
 #[test]
@@ -274,12 +274,12 @@ fn recordings_without_time_without_samples_or_out_of_order() {
         let map = heat(&shuffled);
         assert_eq!(map.sum(0..usize::MAX), shuffled.app.context.answer.unfiltered.samples);
     }
-    // Losses have a glyph of their own.
+    // Losses have a separate glyph.
     let lost = Harness::open("corpus/synth-throttle.data", "kallsyms", 90, 24).keys("i3");
     assert!(lost.text().contains("× lost"), "{}", lost.text());
 }
 
-/// What was lost and what was marked is in a snapshot, too, and a range's has only its own samples.
+/// A snapshot contains losses and marks; that of a range has only the samples of the range.
 #[test]
 fn a_snapshot_keeps_losses_and_marks() {
     let load = |path: &std::path::Path| {
@@ -310,7 +310,7 @@ fn a_snapshot_keeps_losses_and_marks() {
     assert!(wanted > 0 && wanted < moment.len());
 }
 
-/// Time off the CPUs is made of switches anew by whoever reads them: it is not written, and not counted as such.
+/// Readers derive off-CPU time from switches: it is neither written nor counted as samples.
 #[test]
 fn a_snapshot_says_how_many_samples_it_has() {
     let mut source = recording::open(&[common::data("switches.data")]).expect("opens");
@@ -339,7 +339,7 @@ fn a_snapshot_says_how_many_samples_it_has() {
     assert_eq!(samples, written.samples);
 }
 
-/// Some numbers, the same each time.
+/// A pseudo-random sequence, the same in each run.
 struct Random(u32);
 
 impl Random {
@@ -349,22 +349,22 @@ impl Random {
     }
 }
 
-/// A live map of 120×50 cells whose columns are full for long: a second more takes the place of the oldest one,
-/// nothing scrolls, and the terminal gets less than a kilobyte; where no two cells are alike, a little more.
+/// A live map of 120×50 cells, full for a long time: a new second replaces the oldest one, nothing scrolls, and the
+/// terminal gets less than a kilobyte; a little more if all cells differ.
 #[test]
 fn a_live_map_writes_little() {
     let h = incident(130, 32).metered().keys("3");
     let mut app = h.app;
     let theme = Theme::new(Depth::Ansi256);
     let mut random = Random(1);
-    // All that comes in 500 seconds, two CPUs at 999 Hz whose load goes up and down.
+    // All samples of 500 seconds: two CPUs at 999 Hz with a varying load.
     let mut cells: Vec<u32> = Vec::new();
     for second in 0..500u32 {
         let load = 1 + random.next(3) * (second % 7) / 2;
         cells.extend((0..50).map(|_| load * 5 + random.next(6)));
     }
     let answer = app.context.answer.clone();
-    // At a moment some of the last second has come.
+    // Shows a part of the last second.
     let mut show = |tick: u64| {
         let (second, part) = (tick / 50, (tick % 50) as usize);
         let first = (second + 1).saturating_sub(120);
@@ -378,7 +378,7 @@ fn a_live_map_writes_little() {
         app.set_answer(Arc::new(answer));
         render(&app, &theme, 130, 32)
     };
-    // Once a second, at any point of it.
+    // Once a second, at any part of it.
     let mut sizes = Vec::new();
     for phase in [0, 7, 25, 40] {
         let mut before = show(200 * 50 + phase);
@@ -398,7 +398,7 @@ fn live_map() -> Heat {
     Heat { length: SECOND, columns: 120, rows: 50, lost, total: 9999, ..Heat::default() }
 }
 
-/// Bytes that go to a terminal that shows one buffer so that it shows the other.
+/// Returns the number of bytes that change a terminal from one buffer to the other.
 fn written(before: &Buffer, now: &Buffer) -> usize {
     let viewport = Viewport::Fixed(now.area);
     let out = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
@@ -423,7 +423,7 @@ fn written(before: &Buffer, now: &Buffer) -> usize {
     out.borrow().len()
 }
 
-/// Times at the end of the clock, as damaged files have them, draw something and panic nowhere.
+/// Timestamps near the maximum, as in damaged files, are drawn without a panic.
 #[test]
 fn the_end_of_the_clock_is_drawn() {
     let h = incident(130, 32).keys("''<esc>3V:range 1,2<ret>");

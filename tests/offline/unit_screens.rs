@@ -1,4 +1,4 @@
-//! The screens of analysis units: each unit's story at two sizes, its panels one after the other, and the keys.
+//! The screens of analysis units: each unit's scenario at two sizes, its panels one after the other, and the keys.
 
 use crate::common::harness::without_message;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn answer(name: &str) -> UnitAnswer {
     UnitAnswer { id: 1, name: spec.name, panels, notes: Vec::new(), lost: 0, since: 0, until }
 }
 
-/// The screen as text, ends of lines without blanks.
+/// The screen as text, without trailing spaces.
 fn drawn(app: &App) -> String {
     let buffer = render(app, &Theme::new(Depth::None), app.frame.size.0, app.frame.size.1);
     let line = |y: u16| {
@@ -72,8 +72,8 @@ fn each_unit_in_a_large_terminal() {
     }
 }
 
-/// Every panel of every unit, at sizes from tiny to huge, with and without colours: nothing panics, and nothing is
-/// drawn outside.
+/// Every panel of every unit, at sizes from tiny to huge, with and without colours: no panic, and nothing is drawn
+/// outside of its area.
 #[test]
 fn every_panel_at_every_size() {
     for spec in UNITS {
@@ -96,7 +96,7 @@ fn every_panel_at_every_size() {
     }
 }
 
-/// As on the screen of flame graphs, a frame has its share of all; between a stack and its waker's is a line.
+/// As in flame graphs, a frame has its share of the total; a line separates a stack from its waker's.
 #[test]
 fn frames_have_their_shares_of_all() {
     let mut app = app(80, 24);
@@ -111,8 +111,8 @@ fn frames_have_their_shares_of_all() {
     assert!(["off CPU", "main", "read_config"].iter().all(|name| both.contains(&format!("{name}  80.0 %"))), "{both}");
 }
 
-/// Panels come of the unit that is looked at only; who goes back to another one, to a later panel of it, is there
-/// before they are.
+/// Only the visible unit's panels are sent; going back to a later panel of another unit works before its panels
+/// arrive.
 #[test]
 fn a_unit_is_gone_back_to_before_its_panels_come() {
     let mut app = app(80, 24);
@@ -150,7 +150,7 @@ fn no_unit_and_one_that_starts() {
     assert!(text.contains("No unit runs") && text.contains("rundelay: no tracepoints"), "{text}");
 }
 
-/// Who blocks, and where, is what one asks: other columns go before these two.
+/// On narrow screens, other columns are hidden before the blocked task and its stack.
 #[test]
 fn at_80_columns_who_blocks_is_said() {
     let mut app = app(80, 24);
@@ -161,7 +161,7 @@ fn at_80_columns_who_blocks_is_said() {
     assert!(heads.contains("Who") && heads.contains("Blocked in") && !heads.contains("of it D"), "{text}");
 }
 
-/// What an event says loses its end where there is no room, not what it begins with.
+/// Long event text is truncated at its end.
 #[test]
 fn at_80_columns_an_event_says_what_it_begins_with() {
     let mut app = app(80, 24);
@@ -177,7 +177,7 @@ fn at_80_columns_an_event_says_what_it_begins_with() {
     assert!(text.contains("wakes comm=worker pid=4711 prio=120 on CPU 3, in"), "{text}");
 }
 
-/// Who forks most comes first, and its thread is told from others of its name.
+/// The task with the most forks is first, and is distinct from other threads of its name.
 #[test]
 fn forks_are_in_order() {
     let mut app = app(80, 24);
@@ -199,13 +199,13 @@ fn keys_move_among_rows_and_panels_and_tell_the_engine() {
         Effect::Unit(UnitRequest::Look(Some((id, look)))) => Some((*id, look.selected.clone())),
         _ => None,
     });
-    // Of the first panel the second row: the cursor rests on the first one.
+    // The second row of the first panel: the cursor rests on the first row.
     assert_eq!(told.map(|(id, selected)| (id, selected[0])), Some((1, Some(10))));
     assert!(drawn(&app).contains("›hog") && drawn(&app).contains("2/2  hog"), "{}", drawn(&app));
     press(&mut app, KeyCode::Tab);
     assert!(drawn(&app).contains("[Ran while"));
     press(&mut app, KeyCode::BackTab);
-    // The unit's own order is marked, too, and its neighbour is next to it.
+    // The default order is marked as well, and the next column is adjacent.
     assert!(drawn(&app).contains("Total▾"), "{}", drawn(&app));
     press(&mut app, KeyCode::Char('<'));
     press(&mut app, KeyCode::Char('R'));
@@ -231,8 +231,8 @@ fn trees_fold_and_graphs_zoom() {
     assert!(drawn(&app).contains("probe  10.2 kB, 100.0 % of all"), "{}", drawn(&app));
 }
 
-/// A heading orders, the mark of a tree's row folds, and both are steps that are undone.
-/// A table stays at its top while the cursor is in sight from there; rows that come before what is in sight are said.
+/// A table stays at its top while the cursor is visible from there; the number of rows above the visible part is
+/// shown.
 #[test]
 fn hotter_rows_of_a_unit_are_in_sight_or_said() {
     let mut app = app(100, 24);
@@ -250,12 +250,12 @@ fn hotter_rows_of_a_unit_are_in_sight_or_said() {
     give(&mut app, &ids);
     press(&mut app, KeyCode::Down);
     press(&mut app, KeyCode::Up);
-    // Row 1 is chosen; three are hotter now.
+    // Row 1 is selected; three rows are hotter now.
     let moved: Vec<u64> = [2, 3, 4, 1].into_iter().chain(5..=40).collect();
     give(&mut app, &moved);
     let screen = drawn(&app);
     assert!(screen.contains("98 row 2") && screen.contains("97 row 3") && !screen.contains("hotter"), "{screen}");
-    // All others are.
+    // All other rows are.
     let last: Vec<u64> = (2..=40).chain([1]).collect();
     give(&mut app, &last);
     let screen = drawn(&app);
@@ -265,7 +265,7 @@ fn hotter_rows_of_a_unit_are_in_sight_or_said() {
     assert!(screen.contains("98 row 2") && !screen.contains("hotter"), "{screen}");
 }
 
-/// The rest of a table is one dim row at its end; Enter on it shows what it stands for, and folds it again.
+/// The rest of a table is one dim row at its end; Enter expands and collapses it.
 #[test]
 fn the_rest_of_a_table_is_opened_and_folded() {
     let mut app = app(100, 24);
@@ -288,12 +288,13 @@ fn the_rest_of_a_table_is_opened_and_folded() {
     assert!(open.contains("▾ waiting for work: 2 threads") && open.contains("idle two"), "{open}");
     press(&mut app, KeyCode::Enter);
     assert!(!shown(&app).contains("idle two"));
-    // On another row Enter goes to the next panel, as it does.
+    // On any other row, Enter goes to the next panel.
     press(&mut app, KeyCode::Up);
     press(&mut app, KeyCode::Enter);
     assert!(!shown(&app).contains("idle two"));
 }
 
+/// A click on a heading sorts, a click on a tree's marker folds, and undo reverts both.
 #[test]
 fn headings_and_marks_are_clicked_and_undone() {
     let mut app = app(100, 40);
@@ -312,7 +313,7 @@ fn headings_and_marks_are_clicked_and_undone() {
     let (x, y) = place(&drawn(&app), "▾ softirq 1");
     click(&mut app, x, y);
     assert!(drawn(&app).contains("▸ softirq 1"), "{}", drawn(&app));
-    // Rows that are filtered away come back.
+    // Filtered rows come back.
     let before = drawn(&app);
     press(&mut app, KeyCode::Char('/'));
     "timer".chars().for_each(|c| press(&mut app, KeyCode::Char(c)));
@@ -322,7 +323,7 @@ fn headings_and_marks_are_clicked_and_undone() {
     assert_eq!(without_message(&drawn(&app), &before), before);
 }
 
-/// A unit that was ended and figures that were reset come back, one step after the other.
+/// Undo restores an ended unit and reset figures, one step after the other.
 #[test]
 fn the_end_of_a_unit_and_a_reset_are_undone() {
     let mut app = app(100, 40);
@@ -345,7 +346,7 @@ fn the_end_of_a_unit_and_a_reset_are_undone() {
     assert_eq!(said(KeyCode::Char('u'), "undone: reset of the units' figures"), ["UndoReset"]);
 }
 
-/// Where a text stands.
+/// Finds the position of a text.
 fn place(screen: &str, text: &str) -> (u16, u16) {
     let at = |line: &str| line.find(text).map(|at| line[..at].chars().count() as u16);
     screen
@@ -360,8 +361,8 @@ fn click(app: &mut App, column: u16, row: u16) {
     app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
 }
 
-/// A long list has its place and a scroll bar, the cursor stays on its row and the row in its place on the screen, and
-/// a course shows its newest part whole.
+/// A long list shows its position and a scroll bar, the cursor stays on its row and the row on its line, and a
+/// sparkline shows its newest part.
 #[test]
 fn a_long_list_is_scrolled_as_the_table_is() {
     let list = |first: u64, more: usize| {
@@ -380,7 +381,7 @@ fn a_long_list_is_scrolled_as_the_table_is() {
     let first = drawn(&app);
     assert!(first.contains(" 1/3,481 and 9 more that are not shown  row0"), "{first}");
     assert!(first.contains("›row0       ▁▁▁▁████") && !first.contains('…'), "{first}");
-    // The thumb is at the top, and leaves there with the rows.
+    // The thumb is at the top, and moves with the rows.
     assert!(first.lines().nth(5).is_some_and(|line| line.ends_with('▐')), "{first}");
     (0..20).for_each(|_| press(&mut app, KeyCode::Down));
     let below = drawn(&app);
@@ -388,7 +389,7 @@ fn a_long_list_is_scrolled_as_the_table_is() {
     app.set_units(Arc::new(vec![list(3, 0)]));
     let later = drawn(&app);
     assert!(place(&later, "›row20") == at && later.contains(" 18/3,481  row20"), "{later}");
-    // One that is gone leaves the cursor where it was.
+    // If its row disappears, the cursor keeps its position.
     app.set_units(Arc::new(vec![list(100, 0)]));
     assert!(drawn(&app).contains(" 18/3,481  row117"), "{}", drawn(&app));
     press(&mut app, KeyCode::End);

@@ -1,5 +1,4 @@
-//! Analysis units on records whose truth is known: stories of our own making, and recordings with perf's own
-//! answers.
+//! Analysis units on records with known results: synthetic scenarios, and recordings with perf's own results.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +33,7 @@ fn every_unit_is_described_and_has_a_story() {
             let mut sorted = ids.clone();
             sorted.sort_unstable();
             sorted.dedup();
-            assert_eq!(sorted.len(), ids.len(), "{} {}: rows cannot be told apart", spec.name, panel.title);
+            assert_eq!(sorted.len(), ids.len(), "{} {}: rows have equal ids", spec.name, panel.title);
         }
     }
     names.sort_unstable();
@@ -42,14 +41,14 @@ fn every_unit_is_described_and_has_a_story() {
     assert_eq!(names.len(), UNITS.len());
 }
 
-/// A unit that takes its CPUs from `-C` counts on all of them what it counts without, and nothing on others; one that
-/// forgot to ask which CPUs count would say the same of every choice.
+/// With `-C`, a unit has its usual figures if all CPUs are selected, and none on other CPUs. A unit that ignores the
+/// selection would have the same figures in both cases.
 #[test]
 fn what_units_count_is_of_the_chosen_cpus() {
     for spec in UNITS {
         let on = |words| with_options(words, || scene(spec.name).text());
         assert_eq!(on(&["-C", "0-4095"]), scene(spec.name).text(), "{}", spec.name);
-        // What misc tells of is of no CPU.
+        // misc counts records without a CPU.
         if spec.name == "misc" {
             continue;
         }
@@ -62,7 +61,9 @@ fn what_units_count_is_of_the_chosen_cpus() {
     }
 }
 
-/// The figures that panels have, but for zeros, with their panels; stacks of flame graphs, lines and maps are figures.
+/// Returns the non-zero figures of panels, with the panel's title.
+///
+/// Stacks of flame graphs, lines and maps are figures.
 fn figures(panels: &[Panel]) -> Vec<String> {
     let mut out = Vec::new();
     for panel in panels {
@@ -84,8 +85,8 @@ fn figures(panels: &[Panel]) -> Vec<String> {
     out
 }
 
-/// Every kind of target is obeyed by every unit in every panel: one that nothing belongs to has no figures, one that all
-/// belongs to has those of no target. Whoever adds a unit has its story tried here.
+/// Every unit applies every kind of target in every panel: a target without tasks gives no figures, a target with all
+/// tasks gives those without a target. This covers new units by their scenarios.
 #[test]
 fn what_units_show_is_of_the_target_of_every_kind() {
     let everyone: Vec<i32> = (0..10_000).collect();
@@ -99,13 +100,13 @@ fn what_units_show_is_of_the_target_of_every_kind() {
         Target::Containers(Box::new(container), Vec::new()),
     ];
     let mut faults = Vec::new();
-    // What misc tells of is of no thread.
+    // misc counts records without a thread.
     for spec in UNITS.iter().filter(|spec| spec.name != "misc") {
         let name = spec.name;
         let all = figures(&scene(name).panels());
-        // The kernel counts what their events are opened on.
+        // The kernel counts for the target on which the events are opened.
         if scene(name).unit.event_requests().iter().any(|want| want.counted) {
-            assert_ne!(spec.sees, Sees::Machine, "{name}: nothing but the kernel can say whose counts they are");
+            assert_ne!(spec.sees, Sees::Machine, "{name}: only the kernel can assign counts to targets");
             continue;
         }
         let mut check = |target: String, shown: Vec<String>, is: &[String]| {
@@ -118,7 +119,7 @@ fn what_units_show_is_of_the_target_of_every_kind() {
             check(format!("{target:?}"), shown, &[]);
         }
         let words: [&'static [&'static str]; 4] =
-            [&["--cgroups", "no/such"], &["--container", "nothing"], &["--pod", "no/thing"], &["--comm", "nobody"]];
+            [&["--cgroups", "no/such"], &["--container", "nothing"], &["--pod", "no/thing"], &["--comm", "absent"]];
         for words in words.into_iter().filter(|words| words[0] != "--comm" || spec.options.contains(&"comm")) {
             check(words.join(" "), figures(&with_options(words, || scene(name).panels())), &[]);
         }
@@ -129,7 +130,7 @@ fn what_units_show_is_of_the_target_of_every_kind() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Of two tasks that wait and wake each other, one is the target: the table of tasks has no row of the other one.
+/// One of two tasks that wait and wake each other is the target: the table of tasks has no row of the other one.
 #[test]
 fn units_that_see_all_show_one_task_of_two() {
     let mut tried = 0;
@@ -151,8 +152,8 @@ fn units_that_see_all_show_one_task_of_two() {
     assert!(tried >= 4, "{tried}");
 }
 
-/// A task that is woken on one CPU and runs on another: its times are those of the CPU where each unit says that they
-/// count, and on no CPU is there a time that lasted until the task came by there again.
+/// A task that is woken on one CPU and runs on another: each unit documents the CPU that its times belong to, and no
+/// CPU has a time that lasts until the task returns to it.
 #[test]
 fn tasks_that_move_are_followed_over_cpus() {
     let told = |unit: &'static str, words: &'static [&'static str]| {
@@ -160,11 +161,11 @@ fn tasks_that_move_are_followed_over_cpus() {
             let mut stage = sched(unit, &[]);
             switch(&mut stage, 0, 0, (0, 0), 10);
             switch(&mut stage, 0, 1, (20, 1), 10);
-            // CPU 0 wakes the victim for CPU 1; CPU 0 takes it 3 ms later, and is where it falls asleep.
+            // CPU 0 wakes the victim for CPU 1; CPU 0 takes it 3 ms later, and it falls asleep there.
             wake(&mut stage, 10 * MS, 10, 20, 1);
             switch(&mut stage, 13 * MS, 0, (10, 1), 20);
             switch(&mut stage, 14 * MS, 0, (20, 1), 0);
-            // It is woken again after 86 ms, and CPU 1 has it after 1 ms.
+            // It is woken again after 86 ms, and runs on CPU 1 after 1 ms.
             wake(&mut stage, 100 * MS, 10, 20, 1);
             switch(&mut stage, 101 * MS, 1, (10, 0x100), 20);
             stage.until(101 * MS).panels()
@@ -240,7 +241,7 @@ fn addresses_tell_stacks_apart_where_they_are_asked_for() {
     assert!(places[0] != places[1] && places.iter().all(|place| place.starts_with("set_flag+0x")), "{places:?}");
 }
 
-/// The unit of a figure is in its column's name, and no text stands for a figure.
+/// The name of a column contains the unit of its figures, and figures are numbers.
 #[test]
 fn figures_of_every_unit_are_numbers_in_the_unit_that_their_names_say() {
     for spec in UNITS {
@@ -299,8 +300,9 @@ fn a_unit_begins_anew_after_an_interval() {
     }
 }
 
-/// A task has an idle CPU for 4 ms of each 100 ms. The tracepoint passes over each switch from idle; a record of its
-/// own tells of it, or only the wake-up does.
+/// A task runs on an idle CPU for 4 ms of each 100 ms.
+///
+/// The tracepoint misses each switch from idle; a context switch record reports it, or only the wakeup does.
 #[test]
 fn work_of_an_idle_cpu_is_seen_without_the_tracepoint() {
     for is_told in [true, false] {
@@ -323,11 +325,11 @@ fn work_of_an_idle_cpu_is_seen_without_the_tracepoint() {
         let tasks = oncpu.panels();
         let (cpus, tasks) = (of(&tasks, "CPUs"), of(&tasks, "Tasks"));
         if is_told {
-            // The first one began before anybody looked.
+            // The first run began before the start.
             assert_eq!((number(tasks, 0, "ran_ns"), number(tasks, 0, "runs")), (40e6, 11.0));
             assert_eq!(cpus.note, "");
         } else {
-            // It has no wake-ups to go by, and says so.
+            // The unit uses no wakeups, and reports the gap.
             assert_eq!(cpus.note, "10 switches were not recorded: that time counts as nobody's");
         }
         let (ran, waited) = if is_told { (40e6, 5e6) } else { (45e6, 0.0) };
@@ -342,7 +344,7 @@ fn work_of_an_idle_cpu_is_seen_without_the_tracepoint() {
     }
 }
 
-/// Who came to an idle CPU unseen and held it is who ran while another waited.
+/// A task that came to an idle CPU without a switch event is listed as the one that ran.
 #[test]
 fn who_came_unseen_is_named_as_who_ran() {
     for is_told in [true, false] {
@@ -366,7 +368,7 @@ fn run_queue_delay() {
     let mut stage = scene("rundelay");
     let panels = stage.panels();
     let threads = of(&panels, "Threads");
-    // The victim waited 5 ms and 3 ms, the hog 1 ms twice; of those only 5 ms is above 4 ms.
+    // The victim waited 5 ms and 3 ms, the hog 1 ms twice; only 5 ms exceeds 4 ms.
     assert_eq!((text(threads, 0, "comm"), number(threads, 0, "total_ns")), ("victim".into(), 8e6));
     assert_eq!(
         (number(threads, 0, "calls"), number(threads, 0, "max_ns"), number(threads, 0, "than")),
@@ -403,7 +405,7 @@ fn a_wait_that_has_not_ended_is_shown_and_losses_end_waits() {
     stage.lose(None, 4 * MS, 9 * MS, 100);
     switch(&mut stage, 10 * MS, 0, (0, 0), 10);
     let panels = stage.panels();
-    // What began before the gap is no wait that can be measured.
+    // A wait that began before the gap has no known length.
     assert_eq!(number(of(&panels, "Threads"), 0, "calls"), 1.0);
 }
 
@@ -421,13 +423,13 @@ fn states_add_up_to_the_time_that_was_watched() {
     }
     let victim = by_comm["victim"];
     let states = ["r_ns", "rd_ns", "s_ns", "d_ns", "unknown_ns"].map(|state| number(tasks, victim, state));
-    // Asleep in what nobody knows until it woke; then D is under way for 2 ms.
+    // Its state is unknown until it woke; then it has been in D for 2 ms.
     assert_eq!(states, [2e6, 8e6, 7e6, 2e6, 1e6]);
     assert_eq!((text(tasks, victim, "state"), number(tasks, victim, "so_far_ns")), ("D".into(), 2e6));
     assert_eq!(["r_ns", "rd_ns"].map(|state| number(tasks, hog, state)), [18e6, 2e6]);
 }
 
-/// A guest's kernel that does not record a switch from idle: who leaves the CPU next had it since it could.
+/// A guest kernel that does not record a switch from idle: the next task that leaves the CPU has run since it could.
 #[test]
 fn a_switch_from_idle_that_is_missing() {
     let mut stage = sched("task-state", &[]);
@@ -489,7 +491,7 @@ fn blocked_by_stack_and_waker() {
     );
 }
 
-/// Threads of this program are in no figure of what was not asked for them.
+/// Threads of this program are in no figure, unless requested.
 #[test]
 fn our_own_threads_are_nobodys_figures() {
     use crate::common::stage::Value::{N, T};
@@ -497,7 +499,7 @@ fn our_own_threads_are_nobodys_figures() {
         stage.own.insert(77);
         stage.call(77, "profile");
     };
-    // We wake one, are woken by one, and one wakes another.
+    // We wake a task, are woken by one, and one wakes another.
     let mut wakeups = sched("wakeups", &[]);
     own(&mut wakeups);
     for (by, tid) in [(77, 20), (10, 77), (10, 20)] {
@@ -506,7 +508,7 @@ fn our_own_threads_are_nobodys_figures() {
     let panels = wakeups.panels();
     let pairs = of(&panels, "Who wakes whom");
     assert_eq!((rows(pairs).ids.len(), number(pairs, 0, "times")), (1, 1.0));
-    // We have the CPU now.
+    // Our thread runs now.
     let mut oncpu = sched("oncpu", &[]);
     own(&mut oncpu);
     switch(&mut oncpu, 0, 0, (0, 0), 10);
@@ -538,7 +540,7 @@ fn our_own_threads_are_nobodys_figures() {
     assert_eq!((rows(&panels[0]).ids.len(), number(&panels[0], 0, "longest_ns")), (1, 3e6));
 }
 
-/// One sleep that a hundred others end is one row with the largest of them; each of them is told beside it.
+/// A wait that a hundred tasks end is one row with its most frequent waker; the panel next to it has all wakers.
 #[test]
 fn a_call_site_is_one_row_whoever_wakes_it() {
     use crate::common::stage::Value::{N, T};
@@ -596,7 +598,7 @@ fn what_is_inside_of_what() {
     assert_eq!(line(1), ("timer_expire".into(), 7_000.0, 7_000.0));
     assert_eq!(line(2), ("softirq 3".into(), 2_000.0, 2_000.0));
     assert_eq!(rows(tree).depth, [0, 1, 0]);
-    // An exit without its entry, and an entry without its exit, break nothing.
+    // An exit without its entry, and an entry without its exit, are harmless.
     let hit = stage.hit(3, 50 * US);
     stage.give(hit, &[common::stage::Value::N(1)]);
     let hit = stage.hit(0, 51 * US);
@@ -618,13 +620,13 @@ fn pairs_by_key_with_what_was_between() {
         .map(|row| (number(between, row, "after_ns"), text(between, row, "text")))
         .collect();
     assert_eq!(list, [(0.0, "id=8".into()), (1e6, "id=7".into()), (6e6, "id=8".into())]);
-    // Without a key the table says by what it paired.
+    // Without a key, the table names the key of its pairs.
     let stage = Stage::new(perfprof_tui::units::find("multi-trace").expect("unit"), &["-e", "a:b", "-e", "a:c"]);
     let mut stage = stage;
     assert!(of(&stage.panels(), "Pairs").note.contains("paired by tid"));
 }
 
-/// What a unit finds by an event stands before the event itself, in the log and between two.
+/// The finding of a unit precedes its event in the log and between two events.
 #[test]
 fn units_among_events() {
     let switched = |stage: &mut Stage, role: usize| {
@@ -692,7 +694,7 @@ fn requests_by_stage_process_and_way() {
     let who = of(&panels, "Who asked");
     assert_eq!(number(who, 0, "bytes"), 4096.0);
     let ways = |panel: &Panel| (0..rows(panel).table.rows.len()).map(|row| text(panel, row, "way")).collect::<Vec<_>>();
-    // A flush moves nothing: it has no size.
+    // A flush has no size.
     assert_eq!(ways(who), ["read", "write", "flush"]);
     assert_eq!(ways(of(&panels, "Sizes")), ["read", "write"]);
     let Body::Series(depth) = &of(&panels, "Queue depth").body else { panic!("no course") };
@@ -724,7 +726,7 @@ fn survivors_and_churn() {
     assert_eq!(number(of(&panels, "Releases"), 0, "bytes"), 5_000.0);
 }
 
-/// A cache that is filled at the start is larger and older than what leaks a little all the time.
+/// A growing cache precedes a larger and older one that was filled at the start.
 #[test]
 fn what_grows_stands_before_what_is_large() {
     let mut stage = scene("kmemleak");
@@ -734,7 +736,7 @@ fn what_grows_stands_before_what_is_large() {
         let hit = Sample { stack, ..stage.hit(0, ms * MS) };
         stage.give(hit, &[common::stage::Value::N(at), common::stage::Value::N(bytes)]);
     };
-    // In the first two eighths of four seconds.
+    // In the first quarter of four seconds.
     for i in 0..16 {
         give(cache, 0x10_0000 + i, 1001 + 50 * i as u64, 1 << 20);
     }
@@ -799,7 +801,7 @@ fn loads_by_where_their_data_came_from() {
 fn who_forks() {
     let panels = scene("forks").panels();
     assert_eq!((text(&panels[0], 0, "comm"), number(&panels[0], 0, "forks")), ("make".into(), 3.0));
-    // Who forks most comes first, threads of one name apart.
+    // The task with the most forks is first; threads of one name are separate.
     assert_eq!([0, 1].map(|row| number(&panels[0], row, "tid")), [7.0, 1.0]);
     assert_eq!([0, 1].map(|row| number(&panels[0], row, "last")), [44.0, 43.0]);
 }
@@ -812,7 +814,7 @@ fn ratios_of_counters() {
         (number(by_cpu, 0, "hit_pct"), number(by_cpu, 1, "hit_pct"), number(by_cpu, 2, "hit_pct")),
         (90.0, 80.0, 85.0)
     );
-    // What is not there, and a division by zero, are no ratio.
+    // A missing counter and a division by zero give no ratio.
     assert_eq!(text(by_cpu, 0, "l3_hit_pct"), "");
     assert!(by_cpu.note.contains("60 %"));
 }
@@ -922,7 +924,7 @@ fn run_queue_delay_is_what_perf_sched_timehist_says() {
     assert!((delay - perf_delay).abs() < 0.01 * perf_delay, "{delay} ns, perf {perf_delay} ns");
 }
 
-/// Each thread's states add up to the time that was recorded.
+/// The states of a thread add up to the recorded time.
 #[test]
 fn states_of_a_recording_sum_to_its_time() {
     let output = run(program().args(["task-state", "--batch", "--format", "json"]).arg(data("units/sched.data")));
@@ -938,11 +940,11 @@ fn states_of_a_recording_sum_to_its_time() {
         assert_eq!(sum, row["total_ns"].as_f64().expect("total"), "{row}");
         whole += usize::from((sum - span).abs() < 0.001 * span);
     }
-    // Those that began or ended meanwhile were there for a part of it.
+    // Threads that began or ended meanwhile cover a part of it.
     assert!(whole >= 8, "{whole} of {} threads were there all the time of {span} ns", rows.len());
 }
 
-/// Counts of system calls, call by call, are those of perf trace -s.
+/// System call counts by call equal those of perf trace -s.
 #[test]
 fn system_calls_are_counted_as_perf_trace_does() {
     let output = run(program()
@@ -971,9 +973,9 @@ fn system_calls_are_counted_as_perf_trace_does() {
         }
     }
     assert!(theirs.len() > 10, "{theirs:?}");
-    // perf leaves these out: their exits have no number.
+    // perf omits these: their exits have no number.
     ours.retain(|(_, call), _| call != "rt_sigreturn");
-    // perf counts clone once more in each child, where it returns, too. strace counts the calls.
+    // perf counts clone once more in each child, where it returns as well. strace counts calls.
     let made = theirs.iter().filter(|((_, call), _)| call == "clone").map(|((tid, _), (calls, _))| (*tid, *calls));
     let (parents, children): (Vec<(i64, u64)>, Vec<_>) = made.partition(|(_, calls)| *calls > 1);
     assert!(parents.len() == 1 && parents[0].1 == children.len() as u64, "{parents:?} {children:?}");
@@ -992,7 +994,7 @@ fn headless_forms() {
     let lines: Vec<serde_json::Value> =
         String::from_utf8(json.stdout).expect("text").lines().map(|l| serde_json::from_str(l).expect("json")).collect();
     assert!(lines.len() >= 4, "{}", lines.len());
-    // Intervals follow each other without a gap.
+    // Intervals follow each other without gaps.
     assert!(lines.windows(2).all(|w| w[0]["until_ns"] == w[1]["since_ns"]));
     let dir = tempfile::tempdir().expect("dir");
     let (folded, points) = (dir.path().join("sleep"), dir.path().join("delay"));
@@ -1019,11 +1021,11 @@ fn options_of_all_units() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (text(&output.stdout), text(&output.stderr))
     };
-    // perf-prof's interval is milliseconds.
+    // perf-prof's interval is in milliseconds.
     let (by_ms, note) = said(&["rundelay", "-i", "200", "-n", "2"]);
     assert_eq!((by_ms.matches("rundelay  0.20 s").count(), note.contains("-i 200s for seconds")), (2, true), "{note}");
     assert_eq!(by_ms, said(&["rundelay", "-i", "200ms", "-n", "2"]).0);
-    // One report, of a second where nothing says how long.
+    // One report after a second, if no interval is given.
     assert_eq!(said(&["rundelay", "-n", "1"]).0.matches("  rundelay  ").count(), 1);
     let (all, _) = said(&["rundelay"]);
     let row = |text: &str, id: &str| text.lines().any(|line| line.split_whitespace().nth(1) == Some(id));
@@ -1037,7 +1039,7 @@ fn options_of_all_units() {
     assert!(described.contains("--exclude_pid <PIDS>") && described.contains("--per-cpu"), "{described}");
 }
 
-/// Where nothing was of a guest that is the reason why nothing was seen, and not how stacks are.
+/// Without guests, the missing guest samples explain the empty result, not broken stacks.
 #[test]
 fn without_guests_their_samples_are_said_to_be_missing() {
     let text = |unit: &str, options: &[&str]| {

@@ -1,4 +1,4 @@
-//! Classes of waits: the end of a wait decides, never a word in its stack.
+//! Classes of waits: the end of a wait determines its class, never the functions in its stack.
 
 use perfprof_tui::panel::{Body, Panel};
 use perfprof_tui::units::kit::Sample;
@@ -79,7 +79,7 @@ fn sleeps(stage: &mut Stage, at: u64, (tid, pid, comm): Thread, state: i64, func
     stage.give(hit, &[T(comm), N(tid.into()), N(state), T("swapper"), N(0)]);
 }
 
-/// A record of a wake-up, with the thread that has the CPU.
+/// A wakeup record on the CPU of another thread.
 fn wakes(stage: &mut Stage, at: u64, on: Thread, flags: u8, functions: &[&str], woken: Thread) {
     stage.flags = flags;
     stage.call(on.0, on.2);
@@ -102,7 +102,7 @@ fn text(panel: &Panel, row: usize, column: &str) -> String {
     cell(panel, row, column).text()
 }
 
-/// One sleep of the server in a spot, and one record that ends it: who is named, and what it counts as.
+/// Returns the waker and the class of a single sleep of the server, ended by one record.
 fn ended(state: i64, functions: &[&str], end: impl FnOnce(&mut Stage, u64)) -> (String, String) {
     let mut stage = stage();
     sleeps(&mut stage, MS, SERVER, state, functions);
@@ -118,7 +118,7 @@ const EACH_OTHER: &str = "not known: woken by each other";
 const BROKEN: &str = "not known: stack is broken";
 const HELD: &str = "held up";
 
-/// The same stack is idle or not by what ends the wait; a lock's name in it has no say, nor has that of a poll.
+/// The end of the wait determines whether a stack is idle; a lock or a poll in its functions has no effect.
 #[test]
 fn what_ends_a_wait_decides() {
     for functions in [LOCK, POLL] {
@@ -152,7 +152,7 @@ fn a_disk_is_named_by_its_last_request() {
     assert_eq!(with(None), ("disk, interrupt".to_owned(), HELD.to_owned()));
 }
 
-/// Uninterruptible sleep holds up whatever ends it, and whatever is stopped is not idle.
+/// Uninterruptible sleep is held up regardless of its end, and a stopped task is not idle.
 #[test]
 fn the_state_of_a_sleep_goes_first() {
     for state in [2, 4, 8] {
@@ -163,7 +163,7 @@ fn the_state_of_a_sleep_goes_first() {
     assert_eq!(class, WORK, "I");
 }
 
-/// A wait for a lock with a timeout: timers end most of its parts, and its holder the last one.
+/// A wait for a lock with a timeout: timers end most of its parts, and the holder ends the last one.
 #[test]
 fn timers_in_a_lock_do_not_make_it_idle() {
     let mut stage = stage();
@@ -172,11 +172,11 @@ fn timers_in_a_lock_do_not_make_it_idle() {
         sleeps(&mut stage, at, SERVER, 1, LOCK);
         wakes(&mut stage, at + 5 * MS - 1, WORKER, HARDIRQ, TIMER, SERVER);
     }
-    // Until then it may be a thread that looks for work now and then.
+    // Until then it may be a thread that polls for work.
     assert_eq!(text(of(&stage.panels(), "Blocked"), 0, "class"), WORK);
     sleeps(&mut stage, 50 * MS, SERVER, 1, LOCK);
     wakes(&mut stage, 51 * MS, WORKER, 0, UNLOCK, SERVER);
-    // Another thread of the program is there still; one elsewhere, and one of another program, are not concerned.
+    // Another thread of the program still waits there; one elsewhere and one of another program are unaffected.
     sleeps(&mut stage, 51 * MS, WORKER, 1, LOCK);
     sleeps(&mut stage, 51 * MS, (32, 3, "poller"), 1, POLL);
     sleeps(&mut stage, 51 * MS, CLIENT, 1, LOCK);
@@ -192,7 +192,7 @@ fn timers_in_a_lock_do_not_make_it_idle() {
     assert_eq!(rows(blocked).rest.map(|rest| rest.row), Some(2));
 }
 
-/// Where stacks are broken, a lock and a queue look the same: one wait that the program ended leaves no verdict.
+/// With broken stacks, a lock and a queue are indistinguishable: one wait ended by the program itself gives no class.
 #[test]
 fn broken_stacks_have_no_verdict() {
     let mut stage = stage();
@@ -201,7 +201,7 @@ fn broken_stacks_have_no_verdict() {
     wakes(&mut stage, 50 * MS, WORKER, HARDIRQ, TIMER, SERVER);
     sleeps(&mut stage, 51 * MS, SERVER, 1, &["[broken]", "wait", "__x64_sys_futex_[k]", "schedule_[k]"]);
     wakes(&mut stage, 60 * MS, WORKER, 0, UNLOCK, SERVER);
-    // A thread whose waits come to their ends from outside only.
+    // A thread whose waits are only ended from outside of its program.
     sleeps(&mut stage, 0, WORKER, 1, &broken);
     wakes(&mut stage, 60 * MS, SERVER, HARDIRQ, TIMER, WORKER);
     let panels = stage.panels();
@@ -215,7 +215,7 @@ fn broken_stacks_have_no_verdict() {
     );
 }
 
-/// Shares are of all time asleep: the fold has one, all add up, and the flame graph has the same figures.
+/// Shares refer to the total sleep time: they add up including the fold, and the flame graph has the same figures.
 #[test]
 fn shares_add_up_and_the_graph_agrees() {
     let mut stage = stage();
@@ -235,7 +235,7 @@ fn shares_add_up_and_the_graph_agrees() {
     let rest = rows(blocked).rest.expect("a rest");
     let shares: Vec<f64> = (0..=rest.row).map(|row| number(blocked, row, "share_pct")).collect();
     assert_eq!(shares.iter().sum::<f64>().round(), 100.0);
-    // Waits that may have held work up come first; the row with the most time is not dim.
+    // Waits that may hold up work come first; the row with the most time is not dim.
     assert_eq!((text(blocked, 0, "class"), text(blocked, 1, "class")), (EACH_OTHER.into(), HELD.into()));
     assert_eq!((rest.row, rest.after, rest.is_largest), (2, 2, true));
     assert_eq!(number(blocked, 2, "blocked_ns"), 250.0 * MS as f64);
@@ -250,13 +250,13 @@ fn shares_add_up_and_the_graph_agrees() {
     assert_eq!(sum("server;main;mutex_lock"), 40 * MS);
     let wakers = of(&panels, "Wakers");
     assert_eq!((text(wakers, 0, "waker"), number(wakers, 0, "blocked_ns")), ("worker".into(), 40.0 * MS as f64));
-    // Those of the fold, where that is chosen.
+    // The wakers of the fold, if it is selected.
     stage.look.selected = vec![Some(rows(blocked).ids[rest.row])];
     let panels = stage.panels();
     assert_eq!(number(of(&panels, "Wakers of what waits for work"), 0, "blocked_ns"), 100.0 * MS as f64);
 }
 
-/// Where next to nothing held anybody up, what waits for work comes first.
+/// If hardly any time was held up, the row of tasks that wait for work comes first.
 #[test]
 fn an_idle_program_shows_that_it_waits_for_work() {
     let mut stage = stage();
@@ -296,14 +296,14 @@ fn a_wait_that_has_not_ended_counts_up_to_now() {
     assert!(rows(of(&panels, "Under way")).ids.is_empty());
 }
 
-/// Recordings may have both records of a wake-up: the one that the waker made counts.
+/// If a recording has both records of a wakeup, the waker's own record counts.
 #[test]
 fn a_wake_up_is_counted_once() {
     for unit in ["offcpu", "wakeups"] {
         let mut stage = sched(unit, &[]);
         stage.second(1, "sched:sched_waking", 77);
         sleeps(&mut stage, 0, SERVER, 1, LOCK);
-        // The CPU that gets the thread finishes its wake-up; the other record came first.
+        // The CPU that receives the thread finishes its wakeup; the other record came first.
         for (event, by, at) in [(77, WORKER, 10), (1, CLIENT, 11)] {
             stage.call(by.0, by.2);
             let hit = Sample { event, tid: by.0, pid: by.1, ..stage.hit(1, at * MS) };
@@ -317,7 +317,7 @@ fn a_wake_up_is_counted_once() {
     }
 }
 
-/// An interrupt is one waker, whatever task it interrupts.
+/// All interrupts of a kind are one waker, regardless of the interrupted task.
 #[test]
 fn interrupts_are_one_waker_whoever_they_interrupt() {
     let mut stage = sched("wakeups", &["-g"]);

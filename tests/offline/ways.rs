@@ -1,4 +1,4 @@
-//! The ways in at the command line: what a hand types that knows perf, or mistypes.
+//! Entry points at the command line: commands as a user of perf types or mistypes them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,7 +22,7 @@ fn a_mistyped_command_names_the_nearest() {
     }
 }
 
-/// As `perf report` does, a command that wants a recording takes the one that was just made.
+/// Without a file, commands open the most recent perf.data, like `perf report`.
 #[test]
 fn a_recording_that_is_not_named_is_perf_data() {
     let dir = tempfile::tempdir().expect("dir");
@@ -35,7 +35,7 @@ fn a_recording_that_is_not_named_is_perf_data() {
     assert_eq!((code, named), (Some(0), said));
 }
 
-/// Without a terminal nothing is shown, but it is understood what was meant.
+/// Without a terminal no screen is shown, but the message shows that the intent was understood.
 #[test]
 fn a_recording_alone_is_opened_and_options_may_come_first() {
     let dir = tempfile::tempdir().expect("dir");

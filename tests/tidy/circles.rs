@@ -1,4 +1,4 @@
-//! Circles between files: none, beyond a folder's own file and what is below it.
+//! Checks that there are no cycles between files, except between a folder's own file and the files below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,14 +17,14 @@ fn module(path: &Path) -> Module {
     parts
 }
 
-/// The code of a file: without comments, and without the tests at its end, which may look anywhere.
+/// The code of a file without comments and without the tests at its end, which may use any module.
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).expect("read");
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// `a::{b, c::{d}}` as `a::b` and `a::c::d`.
+/// Expands `a::{b, c::{d}}` to `a::b` and `a::c::d`.
 fn unfold(tree: &str, into: &mut Vec<String>) {
     let Some((before, group)) = tree.split_once('{') else {
         return into.push(tree.trim().to_owned());
@@ -47,7 +47,7 @@ fn unfold(tree: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The paths that code names: those of its `use` and those that stand where they are used.
+/// The paths in code, in `use` items and in place.
 fn paths(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
@@ -68,7 +68,7 @@ fn beginning(code: &str, start: &str) -> Vec<String> {
     whole.map(|at| code[at..].chars().take_while(|c| is_part(*c)).collect()).collect()
 }
 
-/// The module that a path of one leads into, as deep as there are files.
+/// Resolves a path to the module that it leads into, as deep as there are files.
 fn resolve(from: &Module, path: &str, modules: &BTreeSet<Module>) -> Option<Module> {
     let mut parts = path.split("::").map(str::trim).peekable();
     let mut at = match parts.next()? {
@@ -90,13 +90,15 @@ fn resolve(from: &Module, path: &str, modules: &BTreeSet<Module>) -> Option<Modu
     (!at.is_empty()).then_some(at)
 }
 
-/// The modules that a module's code names, beside its parents and what is below it: they are one idea. Who names what
-/// is in a folder goes through the folder's own file.
+/// The modules that a module's code uses.
+///
+/// Excludes its parents and children, which form one unit. A path into a folder counts as a use of the folder's own
+/// file.
 fn arrows_of(from: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
     let mut named = BTreeSet::new();
     for path in paths(code) {
         let Some(to) = resolve(from, &path, modules) else { continue };
-        // A module that is brought in stands before what is used of it.
+        // An imported module is followed by the names used from it.
         if let Some(name) = to.last().filter(|name| path.split("::").last() == Some(name)) {
             let whole = |path: String| format!("crate::{}{}", to.join("::"), &path[name.len()..]);
             named.extend(beginning(code, name).into_iter().filter_map(|path| resolve(from, &whole(path), modules)));
@@ -107,7 +109,7 @@ fn arrows_of(from: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<
     files.filter(|to| !to.starts_with(from) && !from.starts_with(to)).collect()
 }
 
-/// What can be reached from a module, by one arrow or more.
+/// The modules reachable from a module over one or more edges.
 fn reached<'a>(from: &Module, arrows: &'a BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<&'a Module> {
     let (mut found, mut open) = (BTreeSet::new(), Vec::from_iter(arrows.get(from).into_iter().flatten()));
     while let Some(next) = open.pop() {
@@ -118,7 +120,7 @@ fn reached<'a>(from: &Module, arrows: &'a BTreeMap<Module, BTreeSet<Module>>) ->
     found
 }
 
-/// Each file with an arrow that leads back to it, and where that arrow goes.
+/// The edges that lead back to their file, as `from -> to`.
 fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
     let mut wrong = Vec::new();
     for (from, to) in arrows {
@@ -137,7 +139,7 @@ fn no_circles_between_files() {
     let modules: BTreeSet<Module> = files.iter().map(|path| module(path)).collect();
     let arrows = files.iter().map(|path| (module(path), arrows_of(&module(path), &code(path), &modules))).collect();
     let wrong = circles(&arrows);
-    assert!(wrong.is_empty(), "arrows that lead back to where they begin: {wrong:#?}");
+    assert!(wrong.is_empty(), "cycles between files: {wrong:#?}");
 }
 
 fn is_test(path: &Path) -> bool {
@@ -160,7 +162,7 @@ fn a_circle_is_found() {
     assert_eq!(circles(&arrows).len(), 4);
 }
 
-/// One file of a folder names another folder's own file, and that names what is in the first.
+/// A file uses another folder's own file, and that file uses a file in the first one's folder.
 #[test]
 fn a_circle_through_a_folders_own_file_is_found() {
     let module = |path: &str| path.split('/').map(str::to_owned).collect::<Module>();

@@ -1,5 +1,5 @@
-//! The rules of the house, as a test: which folder may use which, where `unsafe` may be, and that
-//! texts say what is there.
+//! The rules of the source tree: dependencies between folders, places of `unsafe` code, and texts that match the
+//! program.
 
 mod circles;
 
@@ -11,7 +11,7 @@ const ORDER: &[&str] = &[
     "panel", "units", "cpu", "ingest", "engine", "ui", "report", "export", "cli",
 ];
 
-/// Edges that the order would allow and the design forbids.
+/// Dependencies that the order permits but the design forbids.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("record", "kernel"),
     ("lang", "kernel"),
@@ -54,7 +54,7 @@ fn arrows_run_downwards_only() {
     let mut wrong = Vec::new();
     for path in sources(&root().join("src")) {
         let Some(from) = folder(&path) else { continue };
-        let at = ORDER.iter().position(|f| *f == from).unwrap_or_else(|| panic!("{from} has no place in the order"));
+        let at = ORDER.iter().position(|f| *f == from).unwrap_or_else(|| panic!("{from} is missing from the order"));
         let text = std::fs::read_to_string(&path).expect("read");
         for piece in text.split("crate::").skip(1) {
             let to: String = piece.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
@@ -68,7 +68,7 @@ fn arrows_run_downwards_only() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What draws is given what it shows, and not the whole model.
+/// Drawing code receives the data that it shows, not the whole model.
 #[test]
 fn drawing_never_sees_the_model() {
     let ui = root().join("src/ui");
@@ -81,7 +81,7 @@ fn drawing_never_sees_the_model() {
     for path in files {
         let text = std::fs::read_to_string(&path).expect("read");
         let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        assert!(!words.into_iter().any(|word| word == "App"), "{} knows the model", path.display());
+        assert!(!words.into_iter().any(|word| word == "App"), "{} uses the model", path.display());
     }
 }
 
@@ -105,12 +105,12 @@ fn unsafe_lives_in_kernel_only_and_gives_its_reason() {
             }
             assert_eq!(folder(&path).as_deref(), Some("kernel"), "{}:{}", path.display(), i + 1);
             let above = &lines[i.saturating_sub(6)..i];
-            assert!(above.iter().any(|l| l.contains("SAFETY:")), "{}:{} gives no reason", path.display(), i + 1);
+            assert!(above.iter().any(|l| l.contains("SAFETY:")), "{}:{} lacks a SAFETY comment", path.display(), i + 1);
         }
     }
 }
 
-/// What is packed inside of files is charged before it is unpacked, by one door.
+/// All decompression of file contents goes through one module, which checks the size first.
 #[test]
 fn what_is_packed_goes_through_one_door() {
     for path in sources(&root().join("src")).iter().filter(|path| !path.ends_with("perfdata/unpack.rs")) {
@@ -121,7 +121,7 @@ fn what_is_packed_goes_through_one_door() {
     }
 }
 
-/// What a profiled process or a recording names is opened by one module.
+/// One module opens all files that a profiled process or a recording names.
 #[test]
 fn files_that_others_name_go_through_the_door() {
     const OPENS: &[&str] = &["File::open", "File::options", "OpenOptions", "fs::read(", "fs::read_to_string", "openat"];
@@ -143,12 +143,11 @@ fn files_that_others_name_go_through_the_door() {
     assert_eq!(doors, 1);
 }
 
-/// What the environment says of where to look, and what to run, is asked in one place, which knows whether to believe
-/// it.
+/// One module reads environment variables that contain paths and programs; it decides whether to trust them.
 #[test]
 fn the_environment_is_asked_in_one_place() {
     for path in sources(&root().join("src")) {
-        // The interface asks what terminal it is on.
+        // The interface reads the type of its terminal.
         if path.ends_with("kernel/privilege.rs") || path.ends_with("ui/term_query.rs") {
             continue;
         }
@@ -162,7 +161,7 @@ fn the_environment_is_asked_in_one_place() {
 fn every_file_says_what_it_owns_and_is_one_idea() {
     for path in sources(&root().join("src")) {
         let text = std::fs::read_to_string(&path).expect("read");
-        assert!(text.starts_with("//!"), "{} does not say what it owns", path.display());
+        assert!(text.starts_with("//!"), "{} lacks a module comment", path.display());
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().lines().count();
         assert!(code <= 620, "{} has {code} lines", path.display());
     }
@@ -184,8 +183,8 @@ fn the_terminal_is_known_to_the_interface_only_and_printing_to_the_command_line(
     }
 }
 
-/// Text goes to standard output and error through one sink, and files are made by one module, so that nothing new
-/// forgets what both see to: no control characters, and no links of others.
+/// All output goes through one sink, which removes control characters, and one module creates files, without following
+/// links of other users.
 #[test]
 fn output_has_one_sink_and_files_have_one_maker() {
     const STREAMS: &[&str] = &["cli/output.rs", "ui/term.rs", "ui/term_query.rs", "kernel/tty.rs"];
@@ -213,8 +212,8 @@ fn output_has_one_sink_and_files_have_one_maker() {
     }
 }
 
-/// Who makes files or folders beside `kernel/files.rs`, and why that is no way for others: the kernel's own files,
-/// which are opened and not made; and folders that the user names.
+/// Modules other than `kernel/files.rs` that write files or folders: they only open files of the kernel, or create
+/// folders that the user names.
 const WRITERS: &[&str] = &[
     "kernel/files.rs",
     "event/probe/tracefs.rs",
@@ -223,7 +222,7 @@ const WRITERS: &[&str] = &[
     "symbols/find_file.rs",
 ];
 
-/// The texts that are written by hand, by their paths.
+/// Hand-written texts by path.
 fn texts() -> Vec<(String, String)> {
     let manual = std::fs::read_dir(root().join("src/cli/manual")).expect("the manual").flatten();
     let manual = manual.map(|entry| format!("src/cli/manual/{}", entry.file_name().to_string_lossy()));
@@ -238,7 +237,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
-/// A stranger reads the README, and no more than that.
+/// New users read only the README.
 #[test]
 fn the_readme_is_short_and_names_all_there_is() {
     let readme = text("README.md");
@@ -249,13 +248,13 @@ fn the_readme_is_short_and_names_all_there_is() {
         assert!(unit || readme.contains(&format!("`perfprof-tui {name}")), "README.md names no command {name}");
     }
     for (name, _) in texts().iter().filter(|(name, _)| name.contains("/manual/")) {
-        // The pages of commands are found by the command.
+        // Pages of commands are found with the command's help.
         let topic = text(name).lines().next().is_some_and(|line| line.contains(" - "));
-        assert!(!topic || readme.contains(&format!("({name})")), "README.md leads nobody to {name}");
+        assert!(!topic || readme.contains(&format!("({name})")), "README.md has no link to {name}");
     }
 }
 
-/// What a text leads to is there: pictures, other texts, files of the program.
+/// All links in texts are valid: pictures, other texts, files of the program.
 #[test]
 fn links_lead_somewhere() {
     let mut links = 0;
@@ -268,7 +267,7 @@ fn links_lead_somewhere() {
                 let is_there = text.lines().any(|line| line.starts_with('#') && title(line) == link[1..]);
                 assert!(is_there, "{name}: no chapter {link}");
             } else if !link.contains("://") {
-                assert!(folder.join(path).exists(), "{name}: {link} is nowhere");
+                assert!(folder.join(path).exists(), "{name}: {link} does not exist");
             }
             links += 1;
         }
@@ -276,7 +275,7 @@ fn links_lead_somewhere() {
     assert!(links > 40, "{links}");
 }
 
-/// A file without its line is no part of the program; and `cargo fmt` does not see modules that a macro makes.
+/// An unlisted file is not compiled; and `cargo fmt` does not see modules that a macro declares.
 #[test]
 fn every_file_of_a_list_has_its_line_and_is_formatted() {
     for (list, item) in [("units/mod.rs", "SPEC"), ("export/mod.rs", "FORMAT"), ("ingest/derived.rs", "FIND")] {
@@ -305,7 +304,7 @@ fn every_file_of_a_list_has_its_line_and_is_formatted() {
     }
 }
 
-/// The unit that others are begun from is one that runs, and short.
+/// The unit that CONTRIBUTING.md recommends as a template is complete and short.
 #[test]
 fn the_unit_to_begin_from_is_there() {
     let contributing = text("CONTRIBUTING.md");
@@ -313,11 +312,11 @@ fn the_unit_to_begin_from_is_there() {
     assert!(text(named).lines().count() < 80, "{named} is long");
     let paths = contributing.split('`').skip(1).step_by(2).filter(|code| code.starts_with("src/"));
     for path in paths {
-        assert!(root().join(path).exists(), "CONTRIBUTING.md: {path} is nowhere");
+        assert!(root().join(path).exists(), "CONTRIBUTING.md: {path} does not exist");
     }
 }
 
-/// Whatever SECURITY.md says that something is proved by is there: a test of that name, a file, a fuzz target.
+/// Every proof that SECURITY.md names exists: a test, a file or a fuzz target.
 #[test]
 fn what_is_named_as_proof_is_there() {
     let security = text("SECURITY.md");
@@ -336,7 +335,7 @@ fn what_is_named_as_proof_is_there() {
         let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
         assert!(!names.is_empty(), "nothing proves: {row}");
         for name in names {
-            assert!(is_test(name) || is_target(name) || root().join(name).is_file(), "{name} is nowhere: {row}");
+            assert!(is_test(name) || is_target(name) || root().join(name).is_file(), "{name} does not exist: {row}");
         }
     }
     for target in std::fs::read_dir(root().join("fuzz/fuzz_targets")).expect("targets").flatten() {
@@ -345,14 +344,14 @@ fn what_is_named_as_proof_is_there() {
     }
 }
 
-/// Licences that may go into one binary under ours, as cargo-deny reads them, too.
+/// Licences that are compatible with ours, as configured for cargo-deny.
 fn licences() -> Vec<String> {
     let table: toml::Table = text("deny.toml").parse().expect("deny.toml");
     let allowed = table["licenses"]["allow"].as_array().expect("a list");
     allowed.iter().map(|licence| licence.as_str().expect("a name").to_owned()).collect()
 }
 
-/// An SPDX expression without nested brackets; of what is joined by OR one is enough.
+/// Evaluates an SPDX expression without nested parentheses; one alternative of OR suffices.
 fn is_free(expression: &str, allowed: &[String]) -> bool {
     let one = |part: &str| {
         let part = part.trim_matches(|c| matches!(c, '(' | ')'));
@@ -363,7 +362,7 @@ fn is_free(expression: &str, allowed: &[String]) -> bool {
 
 #[test]
 fn dependencies_are_published_and_free() {
-    // What is built into the program, and no more: cargo has fetched that for this test, and nothing else.
+    // Only dependencies of the program: cargo has fetched them for this test, but no others.
     let mut command = std::process::Command::new(env!("CARGO"));
     command.current_dir(root()).args(["tree", "--offline", "--locked", "--package", "perfprof-tui"]);
     command.args(["--edges", "no-dev", "--target", "x86_64-unknown-linux-gnu", "--prefix", "none"]);
@@ -376,15 +375,15 @@ fn dependencies_are_published_and_free() {
     for line in packages {
         let [package, licence, ..] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
         assert!(is_free(licence, &allowed), "{package}: {licence}");
-        // A package that is not of the registry has the place where it is from behind its version.
+        // A package from outside the registry has its location after its version.
         let place = package.trim_end_matches(" (proc-macro)");
-        assert!(!place.contains('('), "{package} is not published");
+        assert!(!place.contains('('), "{package} is not from the registry");
     }
     let free = |expression| is_free(expression, &allowed);
     assert!(free("(MIT OR GPL-2.0-only) AND NCSA") && !free("MIT AND GPL-2.0-only") && !free("none"));
 }
 
-/// Every command line that a text or a unit shows is one that the program takes.
+/// The program accepts every command line in a text or a unit.
 #[test]
 fn command_lines_that_are_shown_are_taken() {
     let mut lines: Vec<String> = Vec::new();
@@ -406,13 +405,13 @@ fn command_lines_that_are_shown_are_taken() {
             lines.push(line.to_owned());
         }
     }
-    // Those with an ellipsis or brackets say what there is, and are no command lines.
+    // Lines with an ellipsis or brackets are descriptions, not command lines.
     let whole = |line: &String| !line.contains('…') && (!line.contains(['[', '|']) || line.contains('\''));
     lines.retain(whole);
     assert!(lines.len() > 100, "{lines:?}");
     for line in &lines {
         let line = line.split(" | ").next().unwrap_or(line).split(" > ").next().unwrap_or(line);
-        // Words in capitals stand for one's own.
+        // Words in capitals are placeholders.
         let line = line.replace("SHELL", "bash").replace("help UNIT", "help rundelay").replace("UNIT", "rundelay");
         let line = line.replace("man TOPIC", "man filter").replace("COMMAND", "report");
         let mut shell = std::process::Command::new("sh");
@@ -427,13 +426,13 @@ fn command_lines_that_are_shown_are_taken() {
     }
 }
 
-/// Whatever JSON has is documented, and keeps its name: fields by their paths, columns of tables apart.
+/// All JSON fields are documented and keep their names: fields by path, table columns separately.
 #[test]
 fn fields_of_json_are_documented() {
     let page = text("src/cli/manual/json.md");
     let data = |name: &str| root().join("tests/data").join(name).display().to_string();
     let recording = data("fp-spin.data");
-    // Instructions are those of the program, which lies where it lay on the machine that was recorded.
+    // Instructions come from the program at its original path.
     let files = tempfile::tempdir().expect("a folder");
     std::fs::set_permissions(files.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("readable");
     let folder = files.path().join("tmp/research/perf-tui/w/a");
@@ -463,12 +462,14 @@ fn fields_of_json_are_documented() {
         assert!(fields.len() > 2, "{words:?}: {printed}{}", String::from_utf8_lossy(&output.stderr));
         for field in fields {
             let named = [format!("`{field}`"), format!("\"{field}\"")];
-            assert!(named.iter().any(|name| page.contains(name)), "{words:?}: json.md says nothing of {field}");
+            assert!(named.iter().any(|name| page.contains(name)), "{words:?}: json.md does not document {field}");
         }
     }
 }
 
-/// The names of all fields; of rows of figures only where they are no columns, whose names are those of their headings.
+/// Collects the names of all fields.
+///
+/// In rows of figures, only fields that are not columns, because columns are named by their headings.
 fn fields_of(value: &serde_json::Value, into: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(object) => {
@@ -485,7 +486,7 @@ fn fields_of(value: &serde_json::Value, into: &mut Vec<String>) {
     }
 }
 
-/// What property tests found once lies beside their files, where it is read: none has settings that look elsewhere.
+/// Failures found by property tests are stored next to their source files: no test has settings for another place.
 #[test]
 fn what_properties_found_is_kept_beside_them() {
     let mut kept = 0;
@@ -504,7 +505,7 @@ fn what_properties_found_is_kept_beside_them() {
     assert!(!root().join("proptest-regressions").exists());
 }
 
-/// Whoever wants the machine or the process to itself has to ask for it first.
+/// Tests that need the machine or the process to themselves take the lock first.
 #[test]
 fn tests_that_run_alone_say_so() {
     let mut tests = 0;

@@ -1,4 +1,4 @@
-//! The parts of a sample's call chain: its words, and the frames that they are.
+//! Call chains: decoding a sample's chain into frames.
 
 use std::hash::Hasher;
 
@@ -13,27 +13,27 @@ use crate::session::{MapId, Mappings};
 
 use super::Frame;
 
-/// Deeper stacks are cut at the root end.
+/// Deeper stacks are truncated at the root end.
 const MAX_DEPTH: usize = 1024;
 
-/// The frame that ends every broken stack, whatever was found there.
+/// The frame at the root of every broken stack.
 const BROKEN: Frame = Frame { map: MapId::BROKEN, caller: false, ip: 0 };
 
-/// A chain while it is read.
+/// The state of decoding a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    /// Whether words are frames that no mapping holds.
+    /// Whether addresses outside all mappings are kept as frames.
     pub(crate) keeps_words: bool,
-    /// Frames of a stack that are taken, from its leaf on, where that was said.
+    /// The maximum number of frames of a stack, counted from its leaf, if limited.
     pub(crate) most: Option<usize>,
     words: Vec<Word>,
     frames: Vec<Frame>,
 }
 
 impl Chain {
-    /// The frames of a sample, root first. Without frame pointers a walk finds what else the register held: a word
-    /// where no code is mapped called nothing, nor did those behind it. The place that was sampled is known from the
-    /// registers, and of a process without any known mapping nothing can be said.
+    /// Returns the frames of a sample, root first. Without frame pointers, an unwinder follows arbitrary register
+    /// contents, so a return address outside the mapped code ends the stack as broken. The sampled address itself comes
+    /// from the registers and is kept. A process without known mappings is not checked.
     pub(crate) fn frames(&mut self, mut places: Mappings<'_>, sample: &Sample<'_>, mode: u16) -> &[Frame] {
         self.words.clear();
         self.frames.clear();
@@ -60,7 +60,7 @@ impl Chain {
     }
 }
 
-/// An address of a chain and what it means.
+/// An address of a chain and its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     ip: u64,
@@ -68,8 +68,8 @@ struct Word {
     caller: bool,
 }
 
-/// Reads a sample's place: leaf first, markers taken out. What was sampled is at the sample's own address, whatever
-/// its chain begins with: a chain may leave out the kernel, or be of a moment later than the hardware's address.
+/// Decodes a sample's chain into addresses, leaf first, without context markers. The leaf is the sample's own address,
+/// because a chain may leave out the kernel, or may be of a moment later than the hardware's address.
 fn words_of(sample: &Sample<'_>, mode: u16, most: usize, out: &mut Vec<Word>) {
     let own = match mode {
         misc::USER => CONTEXT_USER,
@@ -88,7 +88,7 @@ fn words_of(sample: &Sample<'_>, mode: u16, most: usize, out: &mut Vec<Word>) {
         } else if out.len() == most {
             break;
         } else {
-            // The chain's own word for what was sampled comes first, where it has one.
+            // The chain's own entry for the leaf comes first, if it has one.
             match first {
                 true if ip == sample.ip => out[0].context = context,
                 true if context == own => {}
@@ -100,15 +100,15 @@ fn words_of(sample: &Sample<'_>, mode: u16, most: usize, out: &mut Vec<Word>) {
     }
 }
 
-/// True if a word says what those behind it are. Behind a user's address any other number of that size is what a walk
-/// found without frame pointers, such as -1.
+/// Returns whether a word is a context marker. After a user address, any other word in that range is an artifact of
+/// unwinding without frame pointers, such as -1.
 fn is_marker(word: u64) -> bool {
     let guest = [CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER];
     word == CONTEXT_KERNEL || word == CONTEXT_USER || guest.contains(&word)
 }
 
-/// Two independent hashes of a sample's place and of what its addresses mean; equal pairs are taken as
-/// equal places (a chance of 2^-100 for a million of them).
+/// Returns two independent hashes of a sample's addresses and of the mappings that they refer to. Stacks with equal
+/// pairs count as equal (a chance of a collision of 2^-100 for a million of them).
 pub(crate) fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> (u64, u64) {
     let mut one = FxHasher::default();
     one.write_u64(u64::from(space) << 32 | u64::from(kernel));

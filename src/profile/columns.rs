@@ -1,16 +1,16 @@
-//! Samples as columns in chunks of fixed size, each filled by its one owner and then only read.
+//! Samples as columns in chunks of fixed size. A chunk has one writer until it is full, and is read-only afterwards.
 
 use std::ops::Range;
 
 use super::SiteId;
 
-/// Rows of a full chunk: what is forgotten at once, with stacks that may take thirty times as much.
+/// Rows of a full chunk, the unit of eviction. The stacks of its samples may take thirty times as much memory.
 pub const CHUNK: usize = 4096;
 
 /// A number of samples and the sum of their periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acc {
-    /// The number of samples, each of which counts one.
+    /// The number of samples, independent of their periods.
     pub samples: u64,
     /// The sum of their periods: nanoseconds of clocks, hits of other events.
     pub period: u64,
@@ -25,7 +25,7 @@ impl Acc {
         self.samples == 0
     }
 
-    /// This share of a whole by period, in percent; 0 of nothing.
+    /// Returns the share of a whole by period, in percent; 0 if the whole is 0.
     pub(crate) fn percent_of(&self, whole: &Self) -> f64 {
         if whole.period == 0 { 0.0 } else { 100.0 * self.period as f64 / whole.period as f64 }
     }
@@ -40,7 +40,7 @@ impl std::ops::AddAssign for Acc {
 
 impl std::ops::SubAssign for Acc {
     fn sub_assign(&mut self, other: Self) {
-        // A sum may have stopped at its limit.
+        // The sum may have been capped.
         self.samples = self.samples.saturating_sub(other.samples);
         self.period = self.period.wrapping_sub(other.period);
     }
@@ -61,20 +61,20 @@ pub struct Chunk {
     /// Nanoseconds of the session's clock.
     pub time: Vec<u64>,
     pub(crate) site: Vec<u32>,
-    /// The period that the sample stands for.
+    /// The period of the sample.
     pub weight: Vec<u64>,
     pub(crate) cpu: Vec<u16>,
     pub(crate) event: Vec<u16>,
-    /// The least and the greatest time: samples of different rings may be out of order.
+    /// The lowest and the highest timestamp: samples of different rings may be out of order.
     span: Option<(u64, u64)>,
-    /// What tracepoints said, one after the other, and where each row's part ends; rows past the last
-    /// end have none.
+    /// The raw data of tracepoint samples, concatenated, and the end of each row's part. Rows past the last end have no
+    /// data.
     raw: Vec<u8>,
     raw_ends: Vec<u32>,
 }
 
 impl Chunk {
-    /// Bytes a row.
+    /// Bytes of a row.
     pub(crate) const ROW: usize = 24;
 
     pub(crate) fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
@@ -86,14 +86,14 @@ impl Chunk {
         self.event.push(event);
     }
 
-    /// Keeps what a tracepoint said for the row that was pushed last.
+    /// Stores the raw data of the last row.
     pub(crate) fn push_raw(&mut self, raw: &[u8]) {
         self.raw_ends.resize(self.len() - 1, self.raw.len() as u32);
         self.raw.extend_from_slice(raw);
         self.raw_ends.push(self.raw.len() as u32);
     }
 
-    /// The raw bytes of a tracepoint's row; nothing in those of other events.
+    /// Returns the raw data of a tracepoint's row; empty for other events.
     pub(crate) fn raw(&self, row: usize) -> &[u8] {
         let end = |row: usize| self.raw_ends.get(row).map(|end| *end as usize);
         let start = row.checked_sub(1).map_or(Some(0), end);
@@ -103,22 +103,22 @@ impl Chunk {
         }
     }
 
-    /// Bytes beside the rows.
+    /// Returns the bytes in addition to the rows.
     pub(super) fn raw_memory(&self) -> usize {
         self.raw.capacity() + 4 * self.raw_ends.capacity()
     }
 
-    /// Gives up room that a full chunk does not need.
+    /// Frees unused capacity of a full chunk.
     pub(super) fn seal(&mut self) {
         self.raw.shrink_to_fit();
     }
 
-    /// The least and the greatest time.
+    /// Returns the lowest and the highest timestamp.
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
         self.span
     }
 
-    /// True if some of its samples may be of these times; those of others it has all the same.
+    /// Returns whether the range of its timestamps overlaps these times. It may also have samples outside of them.
     pub(crate) fn meets(&self, times: &Range<u64>) -> bool {
         self.span.is_some_and(|(low, high)| high >= times.start && low < times.end)
     }

@@ -1,7 +1,7 @@
-//! The forgetting of what is gone: stacks, sites and tasks that no kept sample has any more give their places back.
+//! Compaction: frees stacks, sites and tasks that no kept sample uses.
 //!
-//! What is kept is marked, and slides down to the places of what is gone, in its own order: so parents stay before
-//! their children, and nothing is there twice.
+//! Kept entries are marked, and move down into the freed places in their own order. So parents stay before their
+//! children, and entries stay unique.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::stack_cache::StackCache;
 use super::{Chunk, Profile, Site, SiteId};
 
 impl Profile {
-    /// Forgets all samples and the stacks that only they had.
+    /// Removes all samples, and the stacks that only they used.
     pub fn clear(&mut self, session: &mut Session) {
         self.evicted = self.end();
         self.sealed.clear();
@@ -21,7 +21,7 @@ impl Profile {
         self.compact(session);
     }
 
-    /// Renumbers stacks, sites and tasks to those that the kept samples still have.
+    /// Renumbers stacks, sites and tasks to those that kept samples use.
     pub fn compact(&mut self, session: &mut Session) {
         (self.memory, self.leaves) = (StackCache::default(), StackCache::default());
         self.last.clear();
@@ -46,7 +46,7 @@ impl Profile {
         sites.count()
     }
 
-    /// The nodes of the sites, those that are pinned, and the way to each; the root is the first.
+    /// Returns the nodes of kept sites and of pinned stacks, with all their ancestors; the root is the first.
     fn kept_nodes(&self, sites: &MarkedSet) -> MarkedSet {
         let mut nodes = Marks::none(self.trie.len());
         nodes.mark(0);

@@ -1,4 +1,4 @@
-//! Frames (an address in a mapping) and the symbols that they turn out to belong to.
+//! Frames (an address in a mapping) and their symbols.
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
@@ -30,34 +30,34 @@ pub struct SymId(pub u32);
 /// An address of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The mapping that it is in; that of `[unknown]` where none is known.
+    /// The mapping that it is in; `[unknown]` if there is none.
     pub map: MapId,
     /// Whether `ip` is a return address, so that the call is just before it.
     pub caller: bool,
-    /// The address as it was sampled, in its process or in the kernel.
+    /// The sampled address, in its process or in the kernel.
     pub ip: u64,
 }
 
 impl Frame {
-    /// The DSO that it is in, and the address there that names it: that of the call, of a caller.
+    /// Returns its DSO, and the address there that is symbolized: for a caller, that of the call.
     pub(crate) fn place(&self, dsos: &Dsos) -> (DsoId, u64) {
         let map = dsos.map_of(self.map);
         (map.dso, map.to_dso(self.ip.wrapping_sub(u64::from(self.caller))))
     }
 }
 
-/// A function, or an address for which there is none.
+/// A function, or an address without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sym {
     pub(crate) dso: DsoId,
     pub(crate) kind: DsoKind,
     /// Short name of the DSO.
     pub(crate) dso_name: Arc<str>,
-    /// The function, when it is known: its name, or `0x…` by its start. [`Sym::name`] has words for the others.
+    /// The function, if known: its name, or `0x…` of its start. [`Sym::name`] has labels for the others.
     pub(crate) function: Option<Arc<str>>,
-    /// Where it starts in the DSO; the address itself for an unknown one.
+    /// The start in the DSO; the address itself for an unknown function.
     pub(crate) start: u64,
-    /// How many bytes of code it has; 0 where nobody says.
+    /// Bytes of code; 0 if unknown.
     pub(crate) size: u64,
     pub(crate) state: SymState,
     /// A small number for each distinct DSO name, for grouping.
@@ -65,8 +65,8 @@ pub struct Sym {
 }
 
 impl Sym {
-    /// The function; `0x…` (16 digits) when it is unknown for good, `dso …` while it is sought: all that are sought in
-    /// a DSO are one.
+    /// Returns the function; `0x…` (16 digits) if it is finally unknown, `dso …` while it is being symbolized. All
+    /// pending addresses of a DSO have the same name.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match &self.function {
             Some(name) => Cow::Borrowed(name),
@@ -75,12 +75,12 @@ impl Sym {
         }
     }
 
-    /// The name, to keep.
+    /// Returns the name as a shared string.
     pub(crate) fn shared_name(&self) -> Arc<str> {
         self.function.clone().unwrap_or_else(|| self.name().into())
     }
 
-    /// Compares by DSO, name and start, without making names up.
+    /// Compares by DSO, name and start, without formatting names.
     pub(crate) fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let names = match (&self.function, &other.function) {
             (Some(a), Some(b)) => a.cmp(b),
@@ -96,13 +96,13 @@ impl Sym {
 pub(crate) enum SymState {
     Sought,
     Known,
-    /// Where the function starts and ends is known, and no name: it goes by its start.
+    /// The function's bounds are known but not its name; it is labeled by its start.
     Bounded,
     Unknown,
 }
 
 impl SymState {
-    /// The source of a name, in one word.
+    /// Returns the source of a name as a word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Sought => "sought",
@@ -115,7 +115,7 @@ impl SymState {
 
 type SymKey = (u32, u64, Arc<str>);
 
-/// All frames, and the symbols behind them.
+/// All frames, and their symbols.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
     list: SharedSegments<Frame>,
@@ -123,49 +123,49 @@ pub struct Frames {
     sym: Segments<u32>,
     syms: Vec<Sym>,
     sym_ids: HashMap<SymKey, SymId>,
-    /// The one that was found last: frames are named in runs of a function.
+    /// The symbol that was found last: names often arrive in runs of one function.
     last_named: Option<(SymKey, SymId)>,
-    /// Symbols without a function, by DSO label, address, and whether one is still sought.
+    /// Symbols without a function, by DSO label, address, and whether the function is still being looked up.
     nameless: FxHashMap<(u32, u64, bool), SymId>,
-    /// The label of each DSO that had one.
+    /// The label of each DSO, once assigned.
     label_of: Vec<u32>,
     dso_labels: HashMap<Arc<str>, u32>,
     asked: usize,
-    /// Which got another symbol.
+    /// Frames whose symbol changed.
     journal: Journal,
-    /// Changes when inlined functions are shown, or are not, or are all sought again.
+    /// Changes when inlined functions are shown or hidden, or are all looked up again.
     inlines: u64,
-    /// The functions that were inlined where a frame is, outermost first; only frames that have some.
+    /// The functions inlined at a frame, outermost first, for frames that have any.
     inlined: FxHashMap<u32, Box<[u32]>>,
-    /// The source line of each frame that is known.
+    /// The source line of each frame, where known.
     lines: FxHashMap<u32, SourceLine>,
-    /// Which frames were asked for their lines.
+    /// Frames whose line has been requested.
     lined: Vec<bool>,
-    /// Frames before this one are to be named again.
+    /// Frames before this one must be symbolized again.
     again: usize,
-    /// Whether inlined functions are no frames of their own.
+    /// Whether inlined functions are not shown as separate frames.
     hide_inlined: bool,
-    /// Whether functions of the same name and file name are one, wherever they begin.
+    /// Whether functions of the same name and file name are merged, regardless of their start.
     by_name: bool,
-    /// Where texts have their frames.
+    /// The positions of frames that come from a text.
     texts: FxHashMap<u32, TextPlace>,
 }
 
-/// The address of a frame as a text has it, and how far behind its function's start that is.
+/// The address of a frame in a text, and its offset from the start of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextPlace {
     pub(crate) ip: u64,
     pub(crate) offset: Option<u64>,
 }
 
-/// The end of the name of an inlined function, as in perf's call chains.
+/// The suffix of an inlined function's name, as in perf's call chains.
 pub(crate) const INLINED: &str = " (inlined)";
 
-/// No symbol given yet, not even a provisional one.
+/// The frame has no symbol yet, not even a provisional one.
 const NONE: u32 = u32::MAX;
 
 impl Frames {
-    /// The id of a frame, which is new where it was not met before.
+    /// Returns the id of a frame, adding it if it is new.
     pub fn intern(&mut self, frame: Frame) -> FrameId {
         let (list, next) = (&self.list, self.list.len() as u32);
         let rehash = |i: u32| FxBuildHasher.hash_one(list[i as usize]);
@@ -181,22 +181,22 @@ impl Frames {
         self.list[id.0 as usize]
     }
 
-    /// All of them, by id.
+    /// Returns all frames, by id.
     pub(crate) fn all(&self) -> &SharedSegments<Frame> {
         &self.list
     }
 
-    /// The mapping of each.
+    /// Returns the mapping of each frame.
     pub(crate) fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
         self.list.iter().map(|frame| frame.map)
     }
 
-    /// The number of frames, with and without names.
+    /// Returns the number of frames, with and without names.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// The symbol id of each frame. Every frame that has been asked for by [`Self::wanted`] has one.
+    /// Returns the symbol id of each frame. Every frame that [`Self::wanted`] has returned has one.
     pub(crate) fn syms(&self) -> &Segments<u32> {
         &self.sym
     }
@@ -217,7 +217,7 @@ impl Frames {
         self.dso_labels.len()
     }
 
-    /// The number of times that frames got another name or other inlined functions.
+    /// Returns the number of times that frames got another name or other inlined functions.
     pub(crate) fn names(&self) -> u64 {
         self.journal.end()
     }
@@ -226,13 +226,13 @@ impl Frames {
         &self.journal
     }
 
-    /// Changes when inlined functions are shown, or are not, or are all sought again.
+    /// Returns a counter that changes when inlined functions are shown or hidden, or are all looked up again.
     pub(crate) fn inlines(&self) -> u64 {
         self.inlines
     }
 
-    /// Frames that came since the last call and need a name. Each gets a provisional symbol, so
-    /// that it can be counted and shown at once.
+    /// Returns the frames since the last call that need a name. Each gets a provisional symbol, so that it can be
+    /// counted and shown at once.
     pub(crate) fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let again = std::mem::take(&mut self.again);
@@ -248,7 +248,7 @@ impl Frames {
         open.into_iter().map(|i| FrameId(i as u32)).collect()
     }
 
-    /// Gives a frame its function, or the certainty that there is none.
+    /// Sets a frame's function, or marks it as unknown.
     pub fn set(&mut self, frame: FrameId, dso: &Dso, at: u64, found: Option<Symbolized>) {
         let id = match found {
             Some(f) => {
@@ -260,29 +260,29 @@ impl Frames {
         self.give(frame, id);
     }
 
-    /// A frame that is a name of a text, by the name's number.
+    /// Returns the frame for a name of a text, by the name's number.
     pub(crate) fn intern_named(&mut self, number: u64) -> FrameId {
         self.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: number })
     }
 
-    /// Makes known where a text has a frame.
+    /// Sets the position of a frame in its text.
     pub(crate) fn set_text_place(&mut self, frame: FrameId, place: TextPlace) {
         self.texts.insert(frame.0, place);
     }
 
-    /// Returns where a text has a frame; `None` for frames of recordings, and where addresses are not kept.
+    /// Returns the position of a frame in its text; `None` for frames of recordings, and if addresses are not kept.
     pub(crate) fn text_place(&self, frame: FrameId) -> Option<TextPlace> {
         self.texts.get(&frame.0).copied()
     }
 
-    /// Gives a frame of a text its address, for want of a name.
+    /// Labels a frame of a text by its address, because it has no name.
     pub(crate) fn set_unknown(&mut self, frame: FrameId, dso: &Dso, ip: u64) {
         let id = self.nameless(dso, ip, SymState::Unknown);
         self.give(frame, id);
         self.asked = self.asked.max(frame.0 as usize + 1);
     }
 
-    /// Gives a frame a symbol by name alone, for sources that carry no addresses.
+    /// Sets a frame's symbol by name alone, for sources without addresses.
     pub fn set_named(&mut self, frame: FrameId, dso: &Dso, name: Arc<str>) {
         let id = self.known(dso, 0..0, name, SymState::Known);
         self.give(frame, id);
@@ -292,13 +292,13 @@ impl Frames {
     fn give(&mut self, frame: FrameId, id: SymId) {
         let slot = &mut self.sym[frame.0 as usize];
         let before = std::mem::replace(slot, id.0);
-        // What had none was never counted under it.
+        // A frame without a symbol has not been counted yet.
         if before != id.0 && before != NONE {
             self.journal.note(frame.0, before, None);
         }
     }
 
-    /// Takes functions of the same name and file name as one: each machine has its own kernel and its own files.
+    /// Merges functions of the same name and file name, because each machine has its own kernel and files.
     pub(crate) fn merge_by_name(&mut self, on: bool) {
         self.by_name = on;
     }
@@ -324,7 +324,7 @@ impl Frames {
 
     fn nameless(&mut self, dso: &Dso, at: u64, state: SymState) -> SymId {
         let label = self.label(dso);
-        // Functions that have no names yet would be a row for each address.
+        // All pending functions share one symbol; otherwise each address would be a row.
         let at = if state == SymState::Sought { 0 } else { at };
         let next = self.syms.len() as u32;
         let id = *self.nameless.entry((label, at, state == SymState::Sought)).or_insert(SymId(next));
@@ -359,15 +359,14 @@ impl Frames {
         self.label_of[slot]
     }
 
-    /// Frames that have no symbol at all, in order, for those who name them at once and without a
-    /// provisional one.
+    /// Returns the frames without any symbol, in order, for callers that name them at once without a provisional one.
     pub(crate) fn unnamed(&mut self) -> impl Iterator<Item = FrameId> + use<> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let list: Vec<u32> = (from..self.list.len()).filter(|i| self.sym[*i] == NONE).map(|i| i as u32).collect();
         list.into_iter().map(FrameId)
     }
 
-    /// The functions that were inlined where a frame is, outermost first.
+    /// Returns the functions inlined at a frame, outermost first.
     pub(crate) fn inlined(&self, frame: u32) -> &[u32] {
         if self.inlined.is_empty() || self.hide_inlined {
             return &[];
@@ -375,24 +374,24 @@ impl Frames {
         self.inlined.get(&frame).map_or(&[], |list| list)
     }
 
-    /// The inlined functions that are shown, of a frame that had others before.
+    /// Returns the part of a list of inlined functions that is shown.
     pub(crate) fn shown_inlined<'a>(&self, list: &'a [u32]) -> &'a [u32] {
         if self.hide_inlined { &[] } else { list }
     }
 
-    /// The source line of a frame, innermost.
+    /// Returns the innermost source line of a frame.
     pub(crate) fn line(&self, frame: FrameId) -> Option<&SourceLine> {
         self.lines.get(&frame.0)
     }
 
-    /// Shows inlined functions as frames of their own, or not.
+    /// Shows inlined functions as separate frames, or hides them.
     pub(crate) fn show_inlined(&mut self, show: bool) {
         self.inlines += u64::from(self.hide_inlined == show);
         self.hide_inlined = !show;
     }
 
-    /// The frames among some whose symbols are these and whose lines nobody asked for yet; they count as asked for
-    /// then.
+    /// Returns the given frames that have a wanted symbol and whose line has not been requested yet, and marks them as
+    /// requested.
     pub(crate) fn lineless(&mut self, of: impl Iterator<Item = u32>, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
         self.lined.resize(self.list.len(), false);
         let (lined, sym) = (&mut self.lined, &self.sym);
@@ -407,12 +406,12 @@ impl Frames {
         open
     }
 
-    /// Has all lines asked for again.
+    /// Requests all lines again.
     pub(crate) fn forget_asked_lines(&mut self) {
         self.lined.clear();
     }
 
-    /// Takes in the functions that a frame is in, innermost first; the last one is that of its symbol.
+    /// Sets the functions inlined at a frame, innermost first; the last one is that of its symbol.
     pub(crate) fn set_places(&mut self, frame: FrameId, dso: &Dso, places: &[InlinedFrame]) {
         let Some((_, inlined)) = places.split_last() else { return };
         if let Some(line) = places.iter().find_map(|p| p.line.clone()) {
@@ -426,13 +425,13 @@ impl Frames {
         self.journal.note(frame.0, self.sym[frame.0 as usize], Some(before));
     }
 
-    /// A symbol of its own, marked as perf does.
+    /// Returns the symbol of an inlined function, marked like perf's.
     fn inlined_sym(&mut self, dso: &Dso, place: &InlinedFrame) -> u32 {
         let name = place.function.as_deref().unwrap_or("[unknown]");
         self.known(dso, 0..0, format!("{name}{INLINED}").into(), SymState::Known).0
     }
 
-    /// The frames in some mappings, whose lines are to be asked for again.
+    /// Returns the frames in some mappings, whose lines will be requested again.
     pub(crate) fn of_dso(&mut self, is: impl Fn(MapId) -> bool) -> Vec<FrameId> {
         let list: Vec<FrameId> =
             (0..self.list.len()).filter(|i| is(self.list[*i].map)).map(|i| FrameId(i as u32)).collect();
@@ -444,7 +443,7 @@ impl Frames {
         list
     }
 
-    /// Has all names sought again: they are to be made readable in another way.
+    /// Requests all names again, because their format changes.
     pub(crate) fn rename(&mut self) {
         (self.asked, self.again) = (0, self.list.len());
         self.inlined.clear();
@@ -452,8 +451,8 @@ impl Frames {
         self.inlines += 1;
     }
 
-    /// Gives all frames but those that are kept up, and the symbols that only the others had. Frames that never had a
-    /// name are asked for again.
+    /// Removes all frames except `kept`, and the symbols that only they used. Frames that never had a name are
+    /// requested again.
     pub(super) fn keep(&mut self, kept: &MarkedSet) {
         self.list.keep(kept, |frame| frame);
         self.sym.keep(kept, |sym| sym);
@@ -492,7 +491,7 @@ impl Frames {
     }
 }
 
-/// The values of frames, under their new numbers.
+/// Moves the values of frames to their new numbers.
 fn renumbered<T>(old: FxHashMap<u32, T>, kept: &MarkedSet) -> FxHashMap<u32, T> {
     old.into_iter().filter_map(|(frame, of)| Some((kept.number(frame)?, of))).collect()
 }

@@ -1,14 +1,14 @@
-//! An index of numbers by what they stand for: many small tables: one that doubles is little beside all.
+//! A hash index of numbers that consists of many small tables, so that growing one of them needs little extra memory.
 
 use hashbrown::HashTable;
 
 const TABLES: usize = 64;
 
-/// The index. What a number stands for is elsewhere: who asks gives hashes, and says what is the same.
+/// The index. The items are stored elsewhere: callers pass hashes and a comparison.
 #[derive(Clone, Debug)]
 pub struct HashIndex {
     tables: Vec<HashTable<u32>>,
-    /// Entries of all tables that there is room for.
+    /// The capacity of all tables together.
     room: usize,
 }
 
@@ -19,7 +19,7 @@ impl Default for HashIndex {
 }
 
 impl HashIndex {
-    /// The number with this hash that is the same as what is sought, or `next` as its number from now on.
+    /// Returns the number of the item with this hash that `same` accepts, or adds `next` as its number.
     pub(crate) fn find_or(
         &mut self,
         hash: u64,
@@ -34,23 +34,23 @@ impl HashIndex {
         id
     }
 
-    /// The number with this hash that is the same as what is sought.
+    /// Returns the number of the item with this hash that `same` accepts.
     pub(crate) fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         self.tables[table_of(hash)].find(hash, |id| same(*id)).copied()
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
-        // An eighth of the places stays free.
+        // An eighth of the slots stays free.
         self.room * 8 / 7 * 5
     }
 
-    /// Forgets all numbers, and keeps the room.
+    /// Removes all numbers, and keeps the capacity.
     pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(HashTable::clear);
     }
 
-    /// Forgets some numbers and gives the others new ones; what they stand for keeps its hash.
+    /// Removes some numbers and changes the others; the items' hashes stay the same.
     pub(crate) fn renumber(&mut self, new: impl Fn(u32) -> Option<u32>, rehash: impl Fn(u32) -> u64) {
         for table in &mut self.tables {
             table.retain(|id| new(*id).map(|new| *id = new).is_some());
@@ -58,7 +58,7 @@ impl HashIndex {
         self.fit(rehash);
     }
 
-    /// Gives the room of tables back that are mostly empty.
+    /// Shrinks tables that are mostly empty.
     pub(crate) fn fit(&mut self, rehash: impl Fn(u32) -> u64) {
         for table in self.tables.iter_mut().filter(|table| table.len() < table.capacity() / 4) {
             table.shrink_to_fit(|id| rehash(*id));
@@ -67,8 +67,8 @@ impl HashIndex {
     }
 }
 
-/// A table finds its places by the lowest bits of a hash and tells entries apart by the highest. FxHash has its best
-/// bits, the product's highest, below the 26th.
+/// Selects a table by bits that the table does not use: it finds slots by the lowest bits of a hash, and compares the
+/// highest. FxHash's best bits, the highest of the product, are below the 26th.
 fn table_of(hash: u64) -> usize {
     (hash >> 20) as usize % TABLES
 }

@@ -1,45 +1,46 @@
-//! The ledger of what did not arrive, shown by every view.
+//! The ledger of losses, which every view shows.
 
-/// Samples of one event that the kernel could not write, as it tells them.
+/// Samples of an event that the kernel could not write, as it reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// By LOST records, which tell when; they name the event that wrote next to the ring, and count any record.
+    /// From LOST records, which have timestamps. They name the event that wrote to the ring next, and count records of
+    /// any type.
     pub recorded: u64,
-    /// By the event's own counter (PERF_FORMAT_LOST): the same losses once more, and of samples alone.
+    /// From the event's own counter (PERF_FORMAT_LOST): the same losses, but of samples alone.
     pub counted: u64,
-    /// In the hardware's buffer, of which neither of the two knows.
+    /// Lost in the hardware's buffer; neither of the other two includes them.
     pub hardware: u64,
 }
 
-/// Losses and shortfalls of a session. All are totals since its start.
+/// Losses and deficits of a session. All are totals since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// By event.
     pub(crate) losses: Vec<Lost>,
-    /// Times that the kernel throttled an event.
+    /// The number of times that the kernel throttled an event.
     pub(crate) throttled: u64,
     /// Rounds in which our queue was full, so that records stayed in the rings.
     pub(crate) queue_full: u64,
     /// Records that could not be decoded.
     pub malformed: u64,
-    /// Samples whose user's call chain was deferred and never came.
+    /// Samples whose user call chain was deferred and never arrived.
     pub(crate) unjoined: u64,
-    /// Samples whose weight was cut, as sums of more than 64 bits are not counted.
+    /// Samples whose weight was reduced so that the sum fits in 64 bits.
     pub(crate) cut_weights: u64,
-    /// Samples dropped on purpose: the profiler's own.
+    /// Samples of the profiler itself, which are dropped.
     pub(crate) own: u64,
-    /// Samples given up for the memory budget, oldest first.
+    /// Samples evicted for the memory budget, oldest first.
     pub evicted: u64,
-    /// Samples that F × CPUs × seconds would give of the clock, when every CPU were busy.
+    /// Samples that a clock would produce if every CPU were busy: F × CPUs × seconds.
     pub(crate) expected: u64,
-    /// Samples that came, and those of them that stand for time.
+    /// Samples received.
     pub received: u64,
     /// Those of [`Ledger::received`] whose event is a clock or counts the CPU's work.
     pub timed: u64,
 }
 
 impl Ledger {
-    /// The losses of an event, to be added to.
+    /// Returns the losses of an event, for updates.
     pub(crate) fn losses_of(&mut self, event: u16) -> &mut Lost {
         let at = usize::from(event);
         if self.losses.len() <= at {
@@ -48,27 +49,27 @@ impl Ledger {
         &mut self.losses[at]
     }
 
-    /// Samples of an event that were lost: by the events' counters, where these say anything, else by records.
+    /// Returns the lost samples of an event: by the events' counters if any of them is set, else by records.
     pub(crate) fn lost_of(&self, event: usize) -> u64 {
         let counted = self.losses.iter().any(|lost| lost.counted > 0);
         let of = |lost: &Lost| lost.hardware.saturating_add(if counted { lost.counted } else { lost.recorded });
         self.losses.get(event).map_or(0, of)
     }
 
-    /// The number of samples lost of all events.
+    /// Returns the number of lost samples of all events.
     pub fn lost(&self) -> u64 {
         (0..self.losses.len()).fold(0, |sum, event| sum.saturating_add(self.lost_of(event)))
     }
 
-    /// The lost share of all samples, in percent.
+    /// Returns the lost share of all samples, in percent.
     pub(crate) fn lost_percent(&self) -> f64 {
         let lost = self.lost();
         let all = lost.saturating_add(self.received);
         if all == 0 { 0.0 } else { 100.0 * lost as f64 / all as f64 }
     }
 
-    /// The share of what busy CPUs would have given that came, in percent; `None` when that is not known.
-    /// Some kernels sample idle CPUs, too.
+    /// Returns the share of the samples of busy CPUs that arrived, in percent; `None` if that is not known. Some
+    /// kernels also sample idle CPUs.
     pub(crate) fn timed_percent(&self) -> Option<f64> {
         (self.expected > 0).then(|| 100.0 * self.timed as f64 / self.expected as f64)
     }

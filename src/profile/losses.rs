@@ -1,27 +1,27 @@
-//! The times at which samples were lost: what the kernel says of it, in order of time.
+//! The times of lost samples as the kernel reports them, in order of time.
 
 use std::collections::VecDeque;
 
 use crate::session::hosts::HostId;
 
-/// Samples that were lost.
+/// Lost samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// When the kernel said so, in nanoseconds of the session's clock: they were lost just before.
+    /// The time of the kernel's report in nanoseconds of the session's clock; they were lost just before.
     pub time: u64,
-    /// How many, as the kernel tells it: records of any type, where a full ring lost them.
+    /// The number that the kernel reports: records of any type if a full ring lost them.
     pub samples: u64,
-    /// Whose ring was full; `None` when that is not known.
+    /// The CPU whose ring was full; `None` if unknown.
     pub(crate) cpu: Option<u16>,
     pub(crate) host: HostId,
 }
 
-/// Spans in which nothing was measured, as all events rested; the last one may be open, up to `u64::MAX`.
+/// Spans without measurement, while all events were disabled. The last one may be open, up to `u64::MAX`.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps(Vec<(u64, u64)>);
 
 impl Gaps {
-    /// From a time on all events rest, or do not.
+    /// Begins or ends a span in which all events are disabled.
     pub(crate) fn rest(&mut self, time: u64, rests: bool) {
         let room = self.0.len() < MAX;
         match self.0.last_mut().filter(|(_, until)| *until == u64::MAX) {
@@ -36,10 +36,10 @@ impl Gaps {
     }
 }
 
-/// Losses that are kept.
+/// The maximum number of losses that are kept.
 const MAX: usize = 1 << 16;
 
-/// All of them, the oldest first.
+/// All losses, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Losses(VecDeque<Loss>);
 
@@ -51,12 +51,12 @@ impl Losses {
         self.0.push_back(loss);
     }
 
-    /// Those that are remembered, in the order in which they were told.
+    /// Returns the losses that are kept, in the order of their reports.
     pub fn all(&self) -> impl Iterator<Item = &Loss> {
         self.0.iter()
     }
 
-    /// Forgets those before a time.
+    /// Removes those before a time.
     pub(crate) fn forget(&mut self, time: u64) {
         while self.0.front().is_some_and(|loss| loss.time < time) {
             self.0.pop_front();

@@ -1,24 +1,24 @@
-//! Marks on many numbers: which are kept, and their new numbers once the others are gone, in two bits each.
+//! Marks on many numbers: which ones are kept, and their new numbers once the others are gone. Two bits per number.
 
 use super::NodeId;
 
-/// Numbers that are marked.
+/// A set of marked numbers.
 #[derive(Debug)]
 pub(crate) struct Marks {
     words: Vec<u64>,
 }
 
-/// The marked ones in order, counted.
+/// The marked numbers in order, with their ranks.
 #[derive(Debug)]
 pub struct MarkedSet {
     words: Vec<u64>,
-    /// How many come before each word.
+    /// The number of marks before each word.
     before: Vec<u32>,
     len: usize,
 }
 
 impl Marks {
-    /// None of so many.
+    /// Returns a set of `count` numbers, none of them marked.
     pub(crate) fn none(count: usize) -> Self {
         Self { words: vec![0; count.div_ceil(64)] }
     }
@@ -48,19 +48,19 @@ impl MarkedSet {
         self.len
     }
 
-    /// The number that one has from now on; `None` of those that go.
+    /// Returns the new number; `None` if it is not kept.
     pub(crate) fn number(&self, old: u32) -> Option<u32> {
         let at = old as usize / 64;
         let (word, bit) = (*self.words.get(at)?, 1 << (old % 64));
         (word & bit != 0).then(|| self.before[at] + (word & (bit - 1)).count_ones())
     }
 
-    /// The number of a stack that is kept.
+    /// Returns the new number of a stack.
     pub(crate) fn node(&self, old: NodeId) -> NodeId {
         NodeId(self.number(old.0).unwrap_or(0))
     }
 
-    /// The old numbers of those that stay, in order.
+    /// Returns the old numbers of those that are kept, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.words).flat_map(|(at, word)| {
             let mut left = *word;

@@ -1,7 +1,7 @@
 //! The shared aggregation: sample columns, a trie of stacks, names, and the ledger of losses.
 //!
 //! ```text
-//!   columns   time │ site │ weight │ cpu │ event        one row a sample, 24 bytes, in chunks
+//!   columns   time │ site │ weight │ cpu │ event        one row per sample, 24 bytes, in chunks
 //!                      │
 //!   sites           task, stack                         each distinct pair once
 //!                            │
@@ -10,9 +10,9 @@
 //!   frames                     mapping, ip → symbol     the symbol arrives later
 //! ```
 //!
-//! One thread owns it. Frames keep the raw address and its mapping, in terms that processes with other addresses share,
-//! and the session knows the way back: so a snapshot can be written from here exactly. Merging by function is done when
-//! a question is answered.
+//! One thread owns it. Frames have the raw address and its mapping in a form that processes with other addresses share.
+//! The session can convert them back, so that a snapshot written from here is exact. Frames are merged by function only
+//! when a query runs.
 
 mod chain;
 pub mod columns;
@@ -58,12 +58,12 @@ pub use stack_columns::StackColumns;
 pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
 
-/// Threads whose last chain is kept; beyond this they start anew.
+/// The maximum number of threads whose last chain is kept; beyond it, all are dropped.
 const MAX_LAST: usize = 1 << 10;
-/// The capacity for such a chain: some thirty steps.
+/// Bytes that such a chain takes: some thirty steps.
 const LAST: usize = 1 << 10;
 
-/// An odd number whose multiples have no low bits in common.
+/// An odd number whose multiples differ in their low bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Samples, stacks and names of a session.
@@ -73,41 +73,42 @@ pub struct Profile {
     current: Chunk,
     /// Samples that were dropped with old chunks, so that positions stay absolute.
     evicted: u64,
-    /// All stacks, each as its parent and one frame.
+    /// All stacks: each is its parent and a frame.
     pub trie: Trie,
-    /// The addresses that stacks are of, and their names.
+    /// The addresses in stacks, and their names.
     pub frames: Frames,
     /// The distinct pairs of a task and a stack.
     pub sites: Sites,
-    /// Totals of what came, was lost, or was given up.
+    /// Totals of received, lost and evicted samples.
     pub ledger: Ledger,
     /// Losses with their times.
     pub losses: Losses,
     pub(crate) gaps: Gaps,
-    /// Stacks that are held though no sample may have them.
+    /// Stacks that are kept independently of samples.
     pub pins: RetainedStacks,
     memory: StackCache<NodeId>,
-    /// The same of samples without a chain.
+    /// The same for samples without a chain.
     leaves: StackCache<SiteId>,
-    /// The last chain of each thread, root first, with the node of each step: the next one mostly begins alike.
+    /// The last chain of each thread, root first, with the node of each step. The next chain mostly has a common
+    /// prefix.
     last: FxHashMap<i32, Vec<(Frame, NodeId)>>,
     chain: Chain,
     births: renames::FirstSeenLog,
-    /// Changes when ids are renumbered and everything derived from them is void.
+    /// Changes when ids are renumbered, which invalidates all derived data.
     epoch: u64,
-    /// By event the unit of its periods, and whether each is how long one thing took.
+    /// For each event the unit of its periods, and whether they are durations.
     units: FxHashMap<u16, (EventUnit, bool)>,
-    /// What the fields of tracepoints are, by event.
+    /// The fields of tracepoints, by event.
     formats: FxHashMap<u16, Arc<Format>>,
-    /// Bytes that sealed chunks have beside their rows.
+    /// Bytes of sealed chunks in addition to their rows.
     raw_bytes: usize,
-    /// The sum of the weights of all samples that are kept.
+    /// The sum of the weights of all kept samples.
     weights: u64,
 }
 
 impl Profile {
-    /// Adds one sample of the event with index `event`, with its text where it is a tracepoint's; `mode` is the
-    /// record's CPU mode. Returns its site.
+    /// Adds a sample of the event with index `event`, with its text if it is a tracepoint's; `mode` is the record's CPU
+    /// mode. Returns its site.
     pub fn add(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16, trace: TraceId) -> SiteId {
         let task = session.task_in(sample.pid, sample.tid, sample.cgroup);
         let site = self.site(session, sample, mode, task, trace);
@@ -120,7 +121,7 @@ impl Profile {
         site
     }
 
-    /// Adds one sample whose site is known: for sources that carry names instead of addresses.
+    /// Adds a sample with a known site, for sources that have names instead of addresses.
     pub fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
         let weight = self.bounded(weight);
         self.current.push(time, site, weight, cpu, event);
@@ -129,7 +130,7 @@ impl Profile {
         }
     }
 
-    /// Adds a sample with a tracepoint's raw bytes; its fields must be known by [`Self::set_format`].
+    /// Adds a sample with a tracepoint's raw data; [`Self::set_format`] must have set its fields before.
     pub(crate) fn push_raw(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16, raw: &[u8]) {
         let weight = self.bounded(weight);
         self.current.push(time, site, weight, cpu, event);
@@ -139,7 +140,7 @@ impl Profile {
         }
     }
 
-    /// Returns as much of a weight as all sums have room for: none of them is ever larger than 64 bits hold.
+    /// Returns the part of a weight that keeps all sums within 64 bits.
     fn bounded(&mut self, weight: u64) -> u64 {
         let room = u64::MAX - self.weights;
         self.ledger.cut_weights += u64::from(weight > room);
@@ -155,12 +156,12 @@ impl Profile {
         self.sealed.push_back(Arc::new(chunk));
     }
 
-    /// Makes known what an event's periods are.
+    /// Sets the unit and meaning of an event's periods.
     pub fn learn_event(&mut self, event: u16, desc: &EventDesc) {
         self.units.insert(event, (desc.unit(), desc.has_durations()));
     }
 
-    /// Returns true if each period of an event is how long one thing took.
+    /// Returns whether each period of an event is a duration.
     pub fn has_durations(&self, event: u16) -> bool {
         self.units.get(&event).is_some_and(|(_, durations)| *durations)
     }
@@ -170,28 +171,28 @@ impl Profile {
         self.units.get(&event).map(|(unit, _)| *unit).unwrap_or_default()
     }
 
-    /// Makes a tracepoint's fields known.
+    /// Sets a tracepoint's fields.
     pub(crate) fn set_format(&mut self, event: u16, format: Arc<Format>) {
         self.formats.insert(event, format);
     }
 
-    /// The fields of a tracepoint; `None` of other events.
+    /// Returns the fields of a tracepoint; `None` for other events.
     pub fn format(&self, event: u16) -> Option<&Arc<Format>> {
         self.formats.get(&event)
     }
 
-    /// Holds a sample's stack for whoever counts it by itself; the sample is not added.
+    /// Keeps a sample's stack for callers that count it themselves; the sample is not added.
     pub(crate) fn pin(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> RetainedStack {
         let node = self.stack(session, sample, mode);
         self.pins.hold(node)
     }
 
-    /// Takes words of chains for frames that no mapping holds, too, where they are shown as they were recorded.
+    /// Keeps addresses outside all mappings as frames, for output of chains as recorded.
     pub(crate) fn keep_unmapped_words(&mut self, keep: bool) {
         self.chain.keeps_words = keep;
     }
 
-    /// Takes only so many frames of each stack, from its leaf on.
+    /// Limits the frames of each stack, counted from its leaf.
     pub(crate) fn cut_stacks(&mut self, most: Option<usize>) {
         self.chain.most = most;
     }
@@ -201,7 +202,7 @@ impl Profile {
             let stack = self.stack(session, sample, mode);
             return self.sites.intern(Site { task, stack, trace });
         }
-        // Of an address alone all is found at once, where it was seen of late; else by its frame.
+        // A site with a bare address is often in this cache; otherwise its frame is looked up.
         let (place, beside) = place_of(session, sample, mode);
         let key = (place ^ u64::from(trace.0) << 32, beside ^ u64::from(task.0).wrapping_mul(SPREAD));
         if let Some(known) = self.leaves.get(&key) {
@@ -224,7 +225,7 @@ impl Profile {
         node
     }
 
-    /// Walks a chain into the trie, from where it leaves the thread's last one.
+    /// Adds a chain to the trie, from where it differs from the thread's last one.
     fn path(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
         let frames = self.chain.frames(session.places(sample.pid), sample, mode);
         if self.last.len() > MAX_LAST {
@@ -241,33 +242,33 @@ impl Profile {
         node
     }
 
-    /// Frames that came since the last call and need a name; each has a provisional one then.
+    /// Returns the frames since the last call that need a name; each gets a provisional one.
     pub fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
         self.note_birth();
         self.frames.wanted(dsos)
     }
 
-    /// Changes whenever site, stack and frame ids have been renumbered.
+    /// Returns a counter that changes whenever site, stack and frame ids are renumbered.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Absolute position of the oldest sample that is kept.
+    /// Returns the absolute position of the oldest kept sample.
     pub(crate) fn first(&self) -> u64 {
         self.evicted
     }
 
-    /// Absolute position after the newest sample.
+    /// Returns the absolute position after the newest sample.
     pub(crate) fn end(&self) -> u64 {
         self.evicted + (self.sealed.len() * CHUNK + self.current.len()) as u64
     }
 
-    /// The number of samples that are kept.
+    /// Returns the number of kept samples.
     pub fn len(&self) -> usize {
         (self.end() - self.first()) as usize
     }
 
-    /// The parts of chunks between two absolute positions.
+    /// Returns the parts of chunks between two absolute positions.
     pub fn between(&self, from: u64, until: u64) -> impl Iterator<Item = (&Chunk, std::ops::Range<usize>)> {
         let clip = |position: u64| position.saturating_sub(self.evicted) as usize;
         let (skip, stop) = (clip(from), clip(until));
@@ -280,26 +281,26 @@ impl Profile {
         })
     }
 
-    /// Cheap copies of all chunks: the sealed ones are shared.
+    /// Returns cheap copies of all chunks: the sealed ones are shared.
     pub(crate) fn share_chunks(&self) -> Vec<Arc<Chunk>> {
         let mut chunks: Vec<Arc<Chunk>> = self.sealed.iter().cloned().collect();
         chunks.push(Arc::new(self.current.clone()));
         chunks
     }
 
-    /// The least and the greatest time of a sample; those of different rings may be out of order.
+    /// Returns the lowest and the highest timestamp of a sample; those of different rings may be out of order.
     pub fn span(&self) -> Option<(u64, u64)> {
         let all = self.sealed.iter().map(|chunk| &**chunk).chain(std::iter::once(&self.current));
         all.filter_map(Chunk::times).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Time of the last sample before an absolute position; 0 when there is none.
+    /// Returns the time of the last sample before an absolute position; 0 if there is none.
     pub(crate) fn time_before(&self, position: u64) -> u64 {
         let last = self.between(position.saturating_sub(1), position).next();
         last.map_or(0, |(chunk, range)| chunk.time[range.start])
     }
 
-    /// Absolute position of the first sample at or after a time.
+    /// Returns the absolute position of the first sample at or after a time.
     pub(crate) fn position_at(&self, time: u64) -> u64 {
         let mut at = self.evicted;
         for chunk in self.sealed.iter().map(|c| &**c).chain(std::iter::once(&self.current)) {
@@ -311,13 +312,13 @@ impl Profile {
         at
     }
 
-    /// Bytes in use, near enough for a budget.
+    /// Returns an estimate of the bytes in use, for the memory budget.
     pub fn memory(&self) -> usize {
         let (samples, stacks, names) = self.parts();
         samples + stacks + names
     }
 
-    /// The memory by parts: samples, stacks, and frames with their names.
+    /// Returns the memory of samples, of stacks, and of frames with their names.
     pub(crate) fn parts(&self) -> (usize, usize, usize) {
         let samples = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
         let last: usize = self.last.len() * LAST;
@@ -330,13 +331,13 @@ impl Profile {
         (samples, stacks, self.frames.memory())
     }
 
-    /// Time of the newest sample in the oldest chunk that is full.
+    /// Returns the time of the newest sample in the oldest full chunk.
     pub(crate) fn oldest_until(&self) -> Option<u64> {
         self.sealed.front()?.times().map(|(_, newest)| newest)
     }
 
-    /// Drops the oldest chunk and returns it, for whoever has it counted. `None` when only the
-    /// current one is left.
+    /// Removes the oldest chunk and returns it, so that callers can subtract it. `None` if only the current one is
+    /// left.
     pub(crate) fn evict(&mut self) -> Option<Arc<Chunk>> {
         let chunk = self.sealed.pop_front()?;
         self.evicted += chunk.len() as u64;
@@ -350,7 +351,7 @@ impl Profile {
     }
 }
 
-/// The fingerprint that tells a sample's place from others.
+/// Returns the fingerprint of a sample's stack.
 fn place_of(session: &Session, sample: &Sample<'_>, mode: u16) -> (u64, u64) {
     fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode)
 }

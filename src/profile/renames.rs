@@ -1,24 +1,24 @@
-//! The journal of names: which frames got another symbol or other inlined functions, and since when they can be in a
-//! stack. What is kept up to date by names looks again only at what came since then.
+//! The journal of names: frames whose symbol or inlined functions changed, and the first moment at which each can be in
+//! a stack. Views that depend on names update only what is newer than that.
 
 use rustc_hash::FxHashMap;
 
 use super::{NodeId, Profile, SiteId};
 
-/// Renames that are kept; who is further behind looks at everything again.
+/// The maximum number of renames that are kept; views that are further behind rebuild everything.
 const MAX_RENAMES: usize = 1 << 17;
-/// Births that are kept.
+/// The maximum number of entries of first occurrences.
 const MAX_BIRTHS: usize = 1 << 12;
 
-/// The names of a frame before it was renamed.
+/// The names of a frame before a rename.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FormerNames {
     pub(crate) sym: u32,
-    /// The functions that were inlined there, where those are others now.
+    /// The functions inlined there before, if they changed.
     pub(crate) inlined: Option<Box<[u32]>>,
 }
 
-/// Frames that got other names, with what they had, and how many were forgotten before them.
+/// Renamed frames with their former names, and the number of older entries that were dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     list: Vec<(u32, FormerNames)>,
@@ -34,12 +34,12 @@ impl Journal {
         self.list.push((frame, FormerNames { sym, inlined }));
     }
 
-    /// Goes on after another journal, of which nothing is known any more.
+    /// Continues after another journal, whose entries are dropped.
     pub(super) fn after(other: &Self) -> Self {
         Self { list: Vec::new(), forgotten: other.end() + 1 }
     }
 
-    /// The number of renames.
+    /// Returns the number of renames.
     pub(super) fn end(&self) -> u64 {
         self.forgotten + self.list.len() as u64
     }
@@ -49,7 +49,7 @@ impl Journal {
     }
 }
 
-/// The numbers of nodes, sites and samples when a frame was met first.
+/// The numbers of nodes, sites and samples when a frame was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FirstSeen {
     frame: u32,
@@ -59,7 +59,7 @@ pub(crate) struct FirstSeen {
     pub(crate) sample: u64,
 }
 
-/// Births of frames, in order; sparse, so that a frame's is at worst too early.
+/// First occurrences of frames, in order. The log is sparse, so an entry may be too early.
 #[derive(Debug, Default)]
 pub(crate) struct FirstSeenLog(Vec<FirstSeen>);
 
@@ -84,12 +84,12 @@ impl FirstSeenLog {
     }
 }
 
-/// The frames that got another name since a moment.
+/// The frames renamed since a moment.
 #[derive(Debug, Default)]
 pub(crate) struct RenamedFrames {
-    /// What each frame had.
+    /// The former names of each frame.
     pub(crate) before: FxHashMap<u32, FormerNames>,
-    /// No stack, site or sample before these has one of them.
+    /// No stack, site or sample before these contains one of them.
     pub(crate) born: FirstSeen,
 }
 
@@ -98,7 +98,7 @@ impl RenamedFrames {
         self.before.is_empty()
     }
 
-    /// The sites from the first that may have such a frame, up to a number of them, that have one.
+    /// Returns the sites below `known` whose stacks contain such a frame.
     pub(crate) fn sites(&self, profile: &Profile, known: usize) -> Vec<u32> {
         let first = self.born.node.max(1);
         let mut nodes: Vec<bool> = Vec::with_capacity(profile.trie.len().saturating_sub(first as usize));
@@ -114,7 +114,7 @@ impl RenamedFrames {
 }
 
 impl Profile {
-    /// Notes what there is, for the frames that come from now on.
+    /// Records the current counts for frames that are added from now on.
     pub(super) fn note_birth(&mut self) {
         self.births.note(FirstSeen {
             frame: self.frames.len() as u32,
@@ -124,8 +124,8 @@ impl Profile {
         });
     }
 
-    /// The frames that got another name since the journal had so many ([`Frames::names`](super::Frames::names)); `None`
-    /// when that is too long ago, or ids are others.
+    /// Returns the frames renamed since the journal had `names` entries ([`Frames::names`](super::Frames::names)).
+    /// `None` if the entries were dropped, or ids have changed.
     pub(crate) fn renamed_since(&self, names: u64) -> Option<RenamedFrames> {
         let list = self.frames.journal().since(names)?;
         let mut before: FxHashMap<u32, FormerNames> = FxHashMap::default();

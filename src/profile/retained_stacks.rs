@@ -1,12 +1,11 @@
-//! Stacks that are held by number for whoever counts them outside the columns. A pin stays what it is when the
-//! stacks themselves are renumbered.
+//! Stacks that are kept for counting outside the columns. A pin stays valid when stacks are renumbered.
 
 use rustc_hash::FxHashMap;
 
 use super::NodeId;
 use super::marks::MarkedSet;
 
-/// A held stack. Index into [`RetainedStacks`].
+/// A kept stack. Index into [`RetainedStacks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RetainedStack(pub u32);
 
@@ -15,10 +14,10 @@ impl RetainedStack {
     pub const NONE: Self = Self(0);
 }
 
-/// So many different stacks are held; those after them count as the empty one.
+/// The maximum number of distinct kept stacks; further ones count as the empty stack.
 const MAX: usize = 1 << 22;
 
-/// All held stacks.
+/// All kept stacks.
 #[derive(Clone, Debug)]
 pub struct RetainedStacks {
     nodes: Vec<NodeId>,
@@ -32,7 +31,7 @@ impl Default for RetainedStacks {
 }
 
 impl RetainedStacks {
-    /// Holds a stack.
+    /// Keeps a stack.
     pub fn hold(&mut self, node: NodeId) -> RetainedStack {
         let next = RetainedStack(self.nodes.len() as u32);
         if self.nodes.len() >= MAX {
@@ -45,23 +44,23 @@ impl RetainedStacks {
         pin
     }
 
-    /// The stack of a pin.
+    /// Returns the stack of a pin.
     pub(crate) fn node(&self, pin: RetainedStack) -> NodeId {
         self.nodes.get(pin.0 as usize).copied().unwrap_or(NodeId::ROOT)
     }
 
-    /// All held stacks.
+    /// Returns all kept stacks.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().copied()
     }
 
-    /// Follows stacks to their new numbers.
+    /// Updates the numbers of stacks.
     pub(super) fn renumber(&mut self, nodes: &MarkedSet) {
         self.nodes.iter_mut().for_each(|node| *node = nodes.node(*node));
         self.index = self.nodes.iter().enumerate().map(|(i, node)| (*node, RetainedStack(i as u32))).collect();
     }
 
-    /// Bytes in use, near enough for a budget.
+    /// Returns an estimate of the bytes in use, for the memory budget.
     pub(crate) fn memory(&self) -> usize {
         self.nodes.len() * 20
     }

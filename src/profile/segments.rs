@@ -1,4 +1,4 @@
-//! A column in blocks of fixed size: growing copies nothing, and never holds more than a block of air.
+//! A column in blocks of fixed size: growing does not copy, and at most one block is partly unused.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, Index, IndexMut};
@@ -10,7 +10,7 @@ use super::marks::MarkedSet;
 const BLOCK: usize = 1 << SHIFT;
 const SHIFT: usize = 14;
 
-/// The column. It is read by index, as a slice is.
+/// The column, which is indexed like a slice.
 #[derive(Clone, Debug)]
 pub struct Segments<T, B = Box<[T]>> {
     blocks: Vec<B>,
@@ -18,12 +18,12 @@ pub struct Segments<T, B = Box<[T]>> {
     of: PhantomData<T>,
 }
 
-/// A column whose copies share the blocks that neither has changed since.
+/// A column whose copies share unmodified blocks.
 pub type SharedSegments<T> = Segments<T, Arc<[T]>>;
 
-/// The store of a block.
+/// The storage of a block.
 pub trait Block<T>: Deref<Target = [T]> + From<Box<[T]>> {
-    /// The entries, to be changed.
+    /// Returns the entries for modification.
     fn entries(&mut self) -> &mut [T];
 }
 
@@ -55,13 +55,13 @@ impl<T: Copy, B: Block<T>> Segments<T, B> {
         self.len += 1;
     }
 
-    /// Gives the blocks after the first `len` entries back.
+    /// Frees the blocks after the first `len` entries.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
         self.blocks.truncate(self.len.div_ceil(BLOCK));
     }
 
-    /// Lets those that are kept slide down to the places of the others, each made into what it is from now on.
+    /// Moves kept entries down into the places of the others, each converted by `new`.
     pub(super) fn keep(&mut self, kept: &MarkedSet, mut new: impl FnMut(T) -> T) {
         for (to, from) in kept.iter().enumerate() {
             self[to] = new(self[from as usize]);
@@ -91,7 +91,7 @@ impl<T, B: Block<T>> Segments<T, B> {
             .flat_map(move |(i, block)| &mut block.entries()[..BLOCK.min(len - (i << SHIFT))])
     }
 
-    /// The items from a place on.
+    /// Returns the items from an index on.
     pub(crate) fn since(&self, from: usize) -> impl Iterator<Item = &T> {
         let from = from.min(self.len);
         let blocks = self.blocks.iter().enumerate().skip(from >> SHIFT);
@@ -101,13 +101,13 @@ impl<T, B: Block<T>> Segments<T, B> {
         })
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub(crate) fn memory(&self) -> usize {
         self.blocks.len() * BLOCK * size_of::<T>()
     }
 }
 
-/// Beyond the last entry is a block's room, which has whatever was there.
+/// Indexes past the last entry return the arbitrary content of the block's capacity.
 impl<T, B: Block<T>> Index<usize> for Segments<T, B> {
     type Output = T;
 

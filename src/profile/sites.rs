@@ -1,5 +1,5 @@
-//! Sites: who (task) was where (stack). A sample carries one id for both, so what does not depend
-//! on the single sample is decided once for each site.
+//! Sites: a task and a stack. A sample has one id for both, so a decision that does not depend on the single sample is
+//! made once per site.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::{NodeId, SharedSegments};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SiteId(pub u32);
 
-/// A task at a stack.
+/// A task and a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// The thread, by its place in [`Session::tasks`](crate::session::Session::tasks).
+    /// The thread, by its index in [`Session::tasks`](crate::session::Session::tasks).
     pub task: TaskId,
-    /// The stack, by its leaf's place in [`Trie`](super::Trie).
+    /// The stack, by the index of its leaf in [`Trie`](super::Trie).
     pub stack: NodeId,
-    /// The text of a tracepoint's sample; the first, empty one where none is kept.
+    /// The text of a tracepoint's sample; the first, empty one if texts are not kept.
     pub trace: TraceId,
 }
 
@@ -32,18 +32,18 @@ pub struct Site {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct TraceId(pub u32);
 
-/// All sites that were ever sampled.
+/// All distinct sites.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
     list: SharedSegments<Site>,
     index: HashIndex,
-    /// The first is empty: no text.
+    /// The first one is empty: no text.
     traces: Vec<Arc<str>>,
     trace_ids: HashMap<Arc<str>, u32>,
 }
 
 impl Sites {
-    /// The id of a site, which is new where it was not met before.
+    /// Returns the id of a site, adding it if it is new.
     pub fn intern(&mut self, site: Site) -> SiteId {
         let (list, next) = (&self.list, self.list.len() as u32);
         let rehash = |i: u32| FxBuildHasher.hash_one(list[i as usize]);
@@ -54,7 +54,7 @@ impl Sites {
         SiteId(id)
     }
 
-    /// The id of a trace text.
+    /// Returns the id of a trace text.
     pub(crate) fn trace(&mut self, text: &str) -> TraceId {
         if self.traces.is_empty() {
             self.traces.push("".into());
@@ -68,13 +68,12 @@ impl Sites {
         TraceId(id)
     }
 
-    /// All trace texts; none when they are not kept.
+    /// Returns all trace texts; empty if they are not kept.
     pub(crate) fn traces(&self) -> &[Arc<str>] {
         &self.traces
     }
 
-    /// Gives all sites but those that are kept up, each of which becomes what `new` makes of it, and the texts that
-    /// only the others had.
+    /// Removes all sites except `sites`, which are converted by `new`, and the texts that only they used.
     pub(super) fn keep(&mut self, sites: &MarkedSet, mut new: impl FnMut(Site) -> Site) {
         let mut traces = Marks::none(self.traces.len().max(1));
         traces.mark(0);
@@ -100,7 +99,7 @@ impl Sites {
         &self.list
     }
 
-    /// The number of sites, which ids are below.
+    /// Returns the number of sites; all ids are lower.
     pub fn len(&self) -> usize {
         self.list.len()
     }

@@ -1,10 +1,9 @@
-//! A cache of what was found of late, by a fingerprint of what it was found for: most samples of a program repeat a
-//! stack, and then nothing of it needs to be looked up.
+//! A cache of recent results by fingerprint: most samples of a program repeat a stack, which then needs no lookup.
 
-/// The number of stacks that are remembered at most.
+/// The maximum number of cached stacks.
 const SLOTS: usize = 1 << 15;
 
-/// The memory: each fingerprint has its one place, where the newest takes that of another.
+/// The cache: each fingerprint has one slot, and the newest entry replaces an older one.
 #[derive(Debug)]
 pub(crate) struct StackCache<T> {
     slots: Vec<(u64, u64, Option<T>)>,

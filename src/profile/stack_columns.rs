@@ -1,4 +1,4 @@
-//! The stacks of a moment, to be read while the profile goes on: its columns, shared until either changes.
+//! A snapshot of the stacks, readable while the profile continues: its columns, shared until either side changes.
 
 use super::frames::Frame;
 use super::sites::Site;
@@ -24,7 +24,7 @@ impl StackColumns {
         }
     }
 
-    /// The parent of each stack, which is before it; of the first, the empty one, itself.
+    /// Returns the parent of each stack, which has a lower id. The parent of the empty stack, the first one, is itself.
     pub fn parents(&self) -> impl Iterator<Item = u32> + '_ {
         self.parent.iter().copied()
     }
@@ -33,12 +33,12 @@ impl StackColumns {
         self.sites[id.0 as usize]
     }
 
-    /// All frames, by id.
+    /// Returns all frames, by id.
     pub(crate) fn frames(&self) -> &SharedSegments<Frame> {
         &self.frames
     }
 
-    /// A stack's frames from leaf to root.
+    /// Returns a stack's frames from leaf to root.
     pub(crate) fn walk(&self, mut node: NodeId) -> impl Iterator<Item = Frame> + '_ {
         std::iter::from_fn(move || {
             (node != NodeId::ROOT).then(|| {

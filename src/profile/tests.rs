@@ -1,4 +1,4 @@
-//! Samples by hand: what is kept of them, where, and in how many bytes.
+//! Tests with samples written by hand: which are kept, where, and in how many bytes.
 
 use std::collections::HashSet;
 
@@ -66,7 +66,7 @@ fn a_sample_without_a_chain_is_where_its_task_its_text_and_its_address_say() {
         });
         assert_eq!((p.sites.len(), p.trie.len(), p.len()), (8, 3, 8 * (round + 1)));
     }
-    // What was forgotten is not found again under its old number.
+    // A removed stack is not found again under its old number.
     p.clear(&mut s);
     check(&mut p, &mut s, 6, 0x20, TraceId::default());
     assert_eq!((p.sites.len(), p.trie.len()), (1, 2));
@@ -94,7 +94,7 @@ fn eviction_and_compaction_keep_what_is_left() {
     let n_frames = p.frames.len();
     let sought = p.frames.wanted(&s.dsos);
     assert_eq!((sought.len(), p.frames.n_syms()), (n_frames, 1));
-    // Each address has a symbol, for want of a function.
+    // Each address has its own symbol, because there is no function.
     for frame in sought {
         let (dso, at) = p.frames.get(frame).place(&s.dsos);
         p.frames.set(frame, s.dsos.get(dso), at, None);
@@ -124,7 +124,7 @@ fn eviction_and_compaction_keep_what_is_left() {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// Whatever was forgotten before, each sample has the stack and the text that it came with.
+    /// Each sample keeps its original stack and text after any removals.
     #[test]
     fn what_is_kept_stays_what_it_was(
         samples in proptest::collection::vec((proptest::collection::vec(1u64..9, 1..7), 0u8..4, 0u8..6), 1..80),
@@ -165,7 +165,7 @@ proptest! {
         prop_assert_eq!(&path(&p, p.pins.node(pin)), &pinned);
         let (parents, _) = p.trie.columns();
         prop_assert!((1..parents.len()).all(|node| (parents[node] as usize) < node));
-        // Nothing that nobody has, and nothing twice.
+        // No unused entries, and no duplicates.
         let paths: HashSet<_> = (1..parents.len() as u32).map(|node| path(&p, NodeId(node))).collect();
         prop_assert_eq!(paths.len(), parents.len() - 1);
         let has = |path: &Vec<(u64, bool)>| kept.iter().map(|(ips, _)| ips).chain([&pinned]).any(|ips| ips.ends_with(path));
@@ -173,7 +173,7 @@ proptest! {
     }
 }
 
-/// Which mapping each word of a chain is in, by its context.
+/// The mapping of each word of a chain depends on its context.
 #[test]
 fn each_context_has_its_own_addresses() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
@@ -208,9 +208,9 @@ fn each_context_has_its_own_addresses() {
     ];
     let maps = of(&mut p, &s, misc::USER, &all);
     assert_eq!(maps, [MapId::KERNEL, user, MapId::GUEST, MapId::GUEST, MapId::GUEST, MapId::CUT]);
-    // Other markers mean nothing that is known here.
+    // Other markers have no meaning here.
     assert_eq!(of(&mut p, &s, misc::USER, &[-4094i64 as u64, 0x1001]), [MapId::UNKNOWN]);
-    // Without a marker the record's mode says it.
+    // Without a marker, the record's mode decides.
     assert_eq!(of(&mut p, &s, misc::USER, &[0x1001]), [user]);
     assert_eq!(of(&mut p, &s, misc::KERNEL, &[0x1001]), [MapId::KERNEL]);
     assert_eq!(of(&mut p, &s, misc::GUEST_KERNEL, &[0x1001]), [MapId::GUEST]);
@@ -251,7 +251,7 @@ fn positions_and_times() {
     assert_eq!(p.share_chunks().iter().map(|chunk| chunk.len()).collect::<Vec<_>>(), [CHUNK, 10]);
 }
 
-/// A tracepoint's, of one number.
+/// Returns the format of a tracepoint with one number.
 fn format() -> Arc<Format> {
     let text = "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
     Arc::new(Format::parse("s", text, false).expect("parses"))
@@ -269,7 +269,7 @@ fn memory_grows_by_what_comes() {
     let before = p.memory();
     (0..CHUNK as u64).for_each(|i| p.push_raw(i, site, 1, 0, 0, &[7; 100]));
     let raw = p.memory() - before;
-    // A row, what its tracepoint said, and where that ends.
+    // A row, its raw data, and the end of the data.
     assert!((CHUNK * (24 + 100 + 4)..CHUNK * (24 + 100 + 9)).contains(&raw), "{raw}");
     let before = p.memory();
     (0..100_000u32).fold(NodeId::ROOT, |node, i| p.trie.child(node, FrameId(i)));
@@ -320,7 +320,7 @@ fn what_a_tracepoint_says_is_kept_where_its_fields_are_known() {
     assert!(p.has_durations(7) && !p.has_durations(1));
 }
 
-/// Sums of more than 64 bits would be less than their parts.
+/// Sums of more than 64 bits would wrap around.
 #[test]
 fn weights_are_cut_where_their_sum_has_no_room() {
     let mut p = Profile::default();
@@ -361,7 +361,7 @@ fn a_loss_that_is_told_twice_counts_once() {
     ledger.losses_of(0).recorded = 4;
     ledger.losses_of(0).hardware = 3;
     assert_eq!(([0, 1, 2, 3].map(|event| ledger.lost_of(event)), ledger.lost()), ([7, 0, 50, 0], 57));
-    // The events' own counters know better of which event it was.
+    // The events' own counters assign losses to events more precisely.
     ledger.losses_of(1).counted = 47;
     assert_eq!(([0, 1, 2, 3].map(|event| ledger.lost_of(event)), ledger.lost()), ([3, 47, 0, 0], 50));
 }

@@ -1,21 +1,21 @@
-//! The timeline: how many samples came when, over the whole session: also of those that are no longer kept. Its length
-//! is bounded: spans double as the session grows.
+//! The timeline: the number of samples over time for the whole session, including evicted ones. Its size is bounded:
+//! the length of its spans doubles as the session grows.
 
-/// Spans at most, and how long they are at first.
+/// The maximum number of spans, and their initial length.
 const SPANS: usize = 4096;
 const SHORTEST_NS: u64 = 10_000_000;
 
-/// Times of centuries end here: whatever is later counts as if it were then.
+/// The latest time, in centuries; later times are counted there.
 const LATEST: u64 = 1 << 62;
 
-/// Samples and losses, span after span.
+/// Samples and losses by span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// Nanoseconds of a span.
     pub length: u64,
-    /// Samples in each.
+    /// Samples of each span.
     pub counts: Vec<u32>,
-    /// Samples that were lost in each; shorter than `counts` when the newest lost none.
+    /// Lost samples of each span; shorter than `counts` without losses in the newest spans.
     pub(crate) lost: Vec<u32>,
 }
 
@@ -26,13 +26,13 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Counts a sample, so many nanoseconds after the session's start.
+    /// Counts a sample at `after` nanoseconds since the session's start.
     pub(crate) fn count(&mut self, after: u64) {
         let at = self.place(after);
         add(&mut self.counts, at, 1);
     }
 
-    /// Counts losses.
+    /// Counts lost samples.
     pub(crate) fn lose(&mut self, after: u64, samples: u64) {
         let at = self.place(after);
         add(&mut self.lost, at, u32::try_from(samples).unwrap_or(u32::MAX));
@@ -49,8 +49,8 @@ impl Timeline {
         (after / self.length) as usize
     }
 
-    /// Samples and losses of equally long parts of a span of time, `cells` of them at most. While it still
-    /// `grows` parts are powers of two times a fixed length, so that what was shown stays where it is.
+    /// Returns samples and losses of at most `cells` equally long parts. While the timeline still `grows`, the length
+    /// of a part is a power of two times a fixed length, so that parts keep their position on the screen.
     pub(crate) fn parts(&self, until: u64, cells: usize, grows: bool) -> TimelineParts {
         let (until, cells) = (until.min(LATEST), cells.max(1) as u64);
         let mut each = (until / self.length) / cells + 1;
@@ -68,7 +68,7 @@ impl Timeline {
     }
 }
 
-/// See [`Timeline::parts`].
+/// The result of [`Timeline::parts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TimelineParts {
     pub(crate) length: u64,
@@ -91,7 +91,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// Nothing is lost as spans double, and nothing grows with the session.
+        /// Doubling spans keeps all samples, and the size does not grow with the session.
         #[test]
         fn all_samples_stay_counted(
             times in proptest::collection::vec(prop_oneof![0u64..1 << 36, 0u64..1 << 50, any::<u64>()], 0..100),

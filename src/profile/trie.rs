@@ -1,5 +1,5 @@
-//! Stacks as a trie of (parent, frame), root first. A parent's id is always less than its
-//! children's, so one reverse pass adds up inclusive values.
+//! Stacks as a trie of (parent, frame), root first. A parent's id is always lower than its children's, so one reverse
+//! pass computes inclusive values.
 
 use std::hash::BuildHasher;
 
@@ -18,13 +18,13 @@ impl NodeId {
     pub const ROOT: Self = Self(0);
 }
 
-/// The trie as columns and an index. Most nodes have one child: each knows its first, and only the
-/// others are in the index.
+/// The trie as columns and an index. Most nodes have one child: each node stores its first child, and only the others
+/// are in the index.
 #[derive(Clone, Debug)]
 pub struct Trie {
     parent: SharedSegments<u32>,
     frame: SharedSegments<u32>,
-    /// 0 for none: the root is nobody's child.
+    /// 0 for none: the root is not a child.
     first_child: Segments<u32>,
     index: HashIndex,
 }
@@ -43,7 +43,7 @@ fn hash(parent: u32, frame: u32) -> u64 {
 }
 
 impl Trie {
-    /// The stack of `parent` with one more frame.
+    /// Returns the stack of `parent` with one more frame.
     pub fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
         let next = self.parent.len() as u32;
         let first = self.first_child[parent.0 as usize];
@@ -74,8 +74,8 @@ impl Trie {
         NodeId(node)
     }
 
-    /// True if a node is a stack of one frame that stands where its frame does, as all do where chains are ignored:
-    /// it is found there, and is not in the index.
+    /// Returns whether a node is a stack of one frame whose id follows from the frame's, as for all nodes if chains are
+    /// ignored. Such a node needs no entry in the index.
     fn is_alone(&self, node: u32) -> bool {
         let at = node as usize;
         at < self.parent.len() && self.parent[at] == NodeId::ROOT.0 && self.frame[at].wrapping_add(1) == node
@@ -87,27 +87,27 @@ impl Trie {
         self.first_child.push(0);
     }
 
-    /// The stack without its last frame; the root's parent is the root.
+    /// Returns the stack without its last frame; the root's parent is the root.
     pub fn parent(&self, node: NodeId) -> NodeId {
         NodeId(self.parent[node.0 as usize])
     }
 
-    /// The frame at the end of a stack; the root has none and must not be asked.
+    /// Returns the last frame of a stack. The root has no frame and must not be passed.
     pub(crate) fn frame(&self, node: NodeId) -> FrameId {
         FrameId(self.frame[node.0 as usize])
     }
 
-    /// Parents and frames by node id, for passes over all of them.
+    /// Returns parents and frames by node id, for passes over all of them.
     pub(crate) fn columns(&self) -> (&SharedSegments<u32>, &SharedSegments<u32>) {
         (&self.parent, &self.frame)
     }
 
-    /// Nodes, the root included.
+    /// Returns the number of nodes, including the root.
     pub fn len(&self) -> usize {
         self.parent.len()
     }
 
-    /// A stack's frames from leaf to root.
+    /// Returns a stack's frames from leaf to root.
     pub(crate) fn walk(&self, mut node: NodeId) -> impl Iterator<Item = FrameId> + '_ {
         std::iter::from_fn(move || {
             (node != NodeId::ROOT).then(|| {
@@ -118,7 +118,7 @@ impl Trie {
         })
     }
 
-    /// Gives all stacks but those that are kept up, and the frames new numbers.
+    /// Removes all stacks except `nodes`, and updates the numbers of frames.
     pub(super) fn keep(&mut self, nodes: &MarkedSet, frames: &MarkedSet) {
         self.parent.keep(nodes, |parent| nodes.node(NodeId(parent)).0);
         self.frame.keep(nodes, |frame| frames.number(frame).unwrap_or(frame));
@@ -166,7 +166,7 @@ mod tests {
         let nodes: Vec<NodeId> = (0..50).map(|frame| trie.child(NodeId::ROOT, FrameId(frame))).collect();
         let again: Vec<NodeId> = (0..50).map(|frame| trie.child(NodeId::ROOT, FrameId(frame))).collect();
         assert_eq!((again, trie.len(), trie.index.memory()), (nodes, 51, 0));
-        // One that does not stand there has its place in the index, also when the other comes free.
+        // A node with another id stays in the index, even when the matching id becomes free.
         let far = [trie.child(NodeId::ROOT, FrameId(52)), trie.child(NodeId::ROOT, FrameId(60))];
         assert_eq!((far, trie.child(NodeId::ROOT, FrameId(52))), ([NodeId(51), NodeId(52)], NodeId(51)));
     }

@@ -1,4 +1,4 @@
-//! Chains by hand: which of their words are frames, and of which mapping.
+//! Tests with chains written by hand: the words that become frames, and the mapping of each.
 
 use super::*;
 use crate::record::Record;
@@ -9,7 +9,7 @@ fn chain(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// A process with code at 0x1000 and 0x5000, and what it may ask of.
+/// Returns a session with a process that has code at 0x1000 and 0x5000.
 fn session() -> Session {
     let mut session = Session::new(Origin::Recorded);
     for (start, name) in [(0x1000, &b"/a"[..]), (0x5000, b"//anon")] {
@@ -19,7 +19,7 @@ fn session() -> Session {
     session
 }
 
-/// Leaf first: where each frame is, and its address.
+/// Returns the mapping and the address of each frame, leaf first.
 fn frames(chain_of: &mut Chain, session: &Session, pid: i32, mode: u16, words: &[u64]) -> Vec<(MapId, u64)> {
     let bytes = chain(words);
     let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or_default();
@@ -34,18 +34,18 @@ fn a_word_where_no_code_is_mapped_is_no_frame() {
     let (mut taken, unknown, broken) = (Chain::default(), MapId::UNKNOWN, (MapId::BROKEN, 0));
     let mut of = |pid, mode, words: &[u64]| frames(&mut taken, &session, pid, mode, words);
     let user = CONTEXT_USER;
-    // Nor are those behind it; memory that a JIT fills is mapped.
+    // Nor do those after it. Memory of a JIT compiler is mapped.
     assert_eq!(of(5, misc::USER, &[user, 0x1001, 0x5001, 0x9000, 0x1002]), [(file, 0x1001), (jit, 0x5001), broken]);
     assert_eq!(of(5, misc::USER, &[user, 0x1001, 0]), [(file, 0x1001), broken]);
     assert_eq!(of(5, misc::USER, &[user, 0x1001, 0x2000]), [(file, 0x1001), broken]);
     assert_eq!(of(5, misc::USER, &[user, 0x1001, 0x1fff]), [(file, 0x1001), (file, 0x1fff)]);
     assert_eq!(of(5, misc::USER, &[user, 0x1001, u64::MAX, 0x1002]), [(file, 0x1001), broken], "no marker");
-    // What was sampled and where a system call was made is known from the registers.
+    // The sampled address and the place of a system call come from the registers.
     assert_eq!(of(5, misc::USER, &[user, 0x9000, 0x9001, 0x9002]), [(unknown, 0x9000), broken]);
     let kernel = (MapId::KERNEL, 0xffff_8000_0000_0000);
     let called = [CONTEXT_KERNEL, kernel.1, kernel.1, user, 0x9000, 0x1001, 0x9001];
     assert_eq!(of(5, misc::KERNEL, &called), [kernel, kernel, (unknown, 0x9000), (file, 0x1001), broken]);
-    // Guests have mappings of their own, and of a process without any nothing can be said.
+    // Guests have their own mappings, and a process without known mappings is not checked.
     assert_eq!(of(5, misc::GUEST_USER, &[CONTEXT_GUEST_USER, 1, 2]), [(MapId::GUEST, 1), (MapId::GUEST, 2)]);
     assert_eq!(of(6, misc::USER, &[user, 0x1001, 0x9001]), [(unknown, 0x1001), (unknown, 0x9001)]);
     taken.keeps_words = true;
@@ -83,7 +83,7 @@ fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
     assert_eq!(callers(&deep).last(), Some(&(MAX_DEPTH as u64, true)));
     assert_eq!(callers(&[CONTEXT_MAX - 1, CONTEXT_KERNEL, 7]), [(CONTEXT_MAX - 1, false), (7, false)]);
     assert_eq!(callers(&[CONTEXT_MAX, 7, CONTEXT_MAX]), [(7, false)], "marks nothing that is known");
-    assert_eq!(callers(&[7, CONTEXT_MAX, 8]), [(7, false), (CONTEXT_MAX, true), (8, true)], "is no mark");
+    assert_eq!(callers(&[7, CONTEXT_MAX, 8]), [(7, false), (CONTEXT_MAX, true), (8, true)], "not a marker");
 }
 
 #[test]
@@ -111,12 +111,12 @@ fn what_was_sampled_is_at_the_samples_own_address() {
     let (kernel, user) = ((50, CONTEXT_KERNEL, false), (50, CONTEXT_USER, false));
     assert_eq!(of(misc::KERNEL, &[]), [kernel]);
     assert_eq!(of(misc::KERNEL, &[CONTEXT_USER]), [kernel]);
-    // The kernel was left out of the chain.
+    // The chain leaves out the kernel.
     assert_eq!(of(misc::KERNEL, &[CONTEXT_USER, 7, 8]), [kernel, (7, CONTEXT_USER, false), (8, CONTEXT_USER, true)]);
     assert_eq!(of(misc::KERNEL, &[CONTEXT_USER, CONTEXT_CUT]), [kernel, (0, CONTEXT_CUT, false)]);
-    // The chain was taken a few instructions later than the hardware's address.
+    // The chain was recorded a few instructions later than the hardware's address.
     assert_eq!(of(misc::USER, &[CONTEXT_USER, 53, 8]), [user, (8, CONTEXT_USER, true)]);
-    // A mode that tells nothing.
+    // A mode without a meaning.
     assert_eq!(of(0, &[CONTEXT_USER, 50, 8]), [user, (8, CONTEXT_USER, true)]);
 }
 

@@ -1,4 +1,4 @@
-//! Names as they come, change and go.
+//! Tests of names that arrive, change and are removed.
 
 use super::*;
 use crate::profile::marks::Marks;
@@ -23,7 +23,7 @@ struct Stage {
     lib: Dso,
 }
 
-/// Three frames at 0x10, 0x20 and 0x30 of nothing.
+/// Returns three frames at 0x10, 0x20 and 0x30.
 fn stage() -> Stage {
     let mut session = Session::new(Origin::Recorded);
     let mut frames = Frames::default();
@@ -54,7 +54,7 @@ fn a_name_is_sought_once_and_then_known_or_not() {
     assert_eq!(s.names(), ["main", "0x0000000000000020", "[unknown] …"]);
     assert_eq!(s.frames.names(), before + 2);
     s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "main"));
-    assert_eq!(s.frames.names(), before + 2, "the same again is no news");
+    assert_eq!(s.frames.names(), before + 2, "an unchanged name is not a change");
     s.frames.intern(frame(0x40));
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [3]);
     let sym = s.frames.sym(s.frames.sym_of(FrameId(0)));
@@ -102,7 +102,7 @@ fn symbols_are_ordered_by_file_name_and_start() {
     assert_eq!((a.compare(&other), b.compare(&other)), (Less, Less), "the file goes first");
     assert_eq!((a.compare(&again), again.compare(&a)), (Less, Greater));
     assert_eq!((low.compare(&high), high.compare(&low), low.compare(&a)), (Less, Greater, Less));
-    // What is sought is called by its file.
+    // A pending symbol is named after its file.
     let sought = Sym { state: SymState::Sought, ..high.clone() };
     assert_eq!((&*sought.name(), sought.compare(&low), sought.compare(&a)), ("app …", Greater, Greater));
 }
@@ -144,7 +144,7 @@ fn all(s: &Stage) -> std::ops::Range<u32> {
     0..s.frames.len() as u32
 }
 
-/// How often something was said of names or of inlined functions.
+/// Returns how many changes of names or inlined functions were reported.
 fn told(s: &Stage) -> u64 {
     s.frames.inlines() + s.frames.names()
 }
@@ -202,7 +202,7 @@ fn what_is_kept_keeps_its_names() {
     s.frames.show_inlined(true);
     let inner = s.frames.inlined(kept.0)[0];
     assert_eq!(s.frames.sym(SymId(inner)).name(), "inner (inlined)");
-    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0u32; 0], "its line was asked for before");
+    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0u32; 0], "its line was requested before");
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [unnamed.0]);
     // The same function has the same symbol as before, and labels stay.
     s.frames.set(unnamed, &s.app, 0x20, found(0x18, "kept"));
@@ -220,7 +220,7 @@ fn all_names_are_sought_again_when_they_are_to_be_shown_otherwise() {
     let before = told(&s);
     s.frames.rename();
     assert_eq!(told(&s), before + 1);
-    // Those of no file that is known keep theirs; what is sought still is sought.
+    // Frames without a known file keep theirs; pending ones stay pending.
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [1, 2, own.0]);
     assert_eq!(s.frames.sym(s.frames.sym_of(own)).name(), "k");
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0u32; 0]);

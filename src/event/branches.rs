@@ -1,10 +1,10 @@
-//! The branches that a CPU is asked to remember (`perf record -j`, perf-record(1)), as bits of `branch_sample_type`.
+//! The branch types of `perf record -j` (perf-record(1)), as bits of `branch_sample_type`.
 
 use crate::lang::nearest_hint;
 
-/// Branches of any sort.
+/// Branches of any type.
 pub(crate) const ANY: u64 = 1 << 3;
-/// Bits that only say whose branches: user code's, the kernel's, a hypervisor's.
+/// Bits that select only the privilege level: user, kernel, hypervisor.
 const WHOSE: u64 = 0b111;
 
 const WORDS: &[(&str, u64)] = &[
@@ -30,7 +30,7 @@ const WORDS: &[(&str, u64)] = &[
     ("counter", 1 << 19),
 ];
 
-/// The bits of words with commas between; of none but whose they are, branches of any sort are meant.
+/// Parses comma-separated names to bits. If only privilege levels are named, branches of any type are selected.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let mut mask = 0;
     for word in text.split(',') {

@@ -1,20 +1,20 @@
-//! The ways to take the user part of call chains (`--call-graph`, perf-record(1)).
+//! Methods to record the user part of call chains (`--call-graph`, perf-record(1)).
 
 use crate::kernel::attr::{Attr, branch, sample};
 use crate::lang::quantity;
 
-/// A way to take call chains.
+/// A method to record call chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallGraph {
-    /// No call chains: a sample is of one address.
+    /// No call chains: a sample has a single address.
     None,
     /// The kernel follows frame pointers.
     Fp,
-    /// So many bytes of the user stack are copied, and unwound by the tables of the files.
+    /// The kernel copies this many bytes of the user stack; we unwind them with the files' tables.
     Dwarf(u32),
-    /// The CPU remembers the last calls.
+    /// The CPU's branch records of the last calls.
     Lbr,
-    /// A program in the kernel walks by the tables of the files, and by frame pointers where there are none.
+    /// A BPF program walks the stack with the files' tables, and by frame pointers where there are none.
     Tables,
     /// Tables where the kernel allows it, else frame pointers.
     #[default]
@@ -23,14 +23,14 @@ pub enum CallGraph {
 
 /// Bytes of stack that perf copies by default.
 pub(crate) const STACK: u32 = 8192;
-/// Bytes of stack that the kernel copies at most: less than 64 KiB, in whole words.
+/// The limit of stack bytes that the kernel copies: less than 64 KiB, a multiple of 8.
 pub(crate) const MAX_STACK: u32 = 65_528;
 
 impl CallGraph {
-    /// Reads `fp`, `tables`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`.
+    /// Parses `fp`, `tables`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`.
     ///
     /// # Errors
-    /// In words, what was expected.
+    /// A message with the expected values.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (way, rest) = text.split_once(',').unwrap_or((text, ""));
         match (way, rest) {
@@ -48,7 +48,7 @@ impl CallGraph {
         }
     }
 
-    /// The call chains of a recorded event's samples.
+    /// Returns the method of a recorded event.
     pub(crate) fn of(attr: &Attr) -> Self {
         if attr.sample_type & sample::STACK_USER != 0 && attr.stack_user > 0 {
             Self::Dwarf(attr.stack_user)
@@ -61,7 +61,7 @@ impl CallGraph {
         }
     }
 
-    /// The way for events whose stacks no tables lead through.
+    /// Returns the method for events that cannot use tables.
     pub(crate) fn without_tables(self) -> Self {
         match self {
             Self::Tables | Self::Auto => Self::Fp,
@@ -73,7 +73,7 @@ impl CallGraph {
         self != Self::None
     }
 
-    /// As after `--call-graph`.
+    /// Returns the value of `--call-graph`.
     pub(crate) fn spelling(self) -> String {
         match self {
             Self::None => "none".to_owned(),

@@ -1,4 +1,4 @@
-//! The catalogue of all that this machine can measure, with what each event means in a line.
+//! The catalogue of all events that this machine can measure, with a one-line description each.
 
 use std::fs;
 
@@ -9,27 +9,27 @@ use super::format::Format;
 use super::spec::LookupPaths;
 use super::{names, pmu, supported, tracepoint};
 
-/// The sort of an event.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
-    /// One of the kernel's names for what any CPU counts (`PERF_COUNT_HW_*`).
+    /// A generic hardware event of the kernel (`PERF_COUNT_HW_*`).
     Hardware,
-    /// One of the kernel's own counts (`PERF_COUNT_SW_*`).
+    /// A software event of the kernel (`PERF_COUNT_SW_*`).
     Software,
-    /// An access to a cache or its miss (`PERF_COUNT_HW_CACHE_*`).
+    /// A cache access or miss (`PERF_COUNT_HW_CACHE_*`).
     Cache,
     /// An event of a PMU in sysfs.
     Pmu,
     /// A tracepoint in tracefs.
     Tracepoint,
-    /// A breakpoint of the hardware at an address.
+    /// A hardware breakpoint at an address.
     Breakpoint,
-    /// A number of the CPU's manual.
+    /// A raw event number from the CPU's manual.
     Raw,
 }
 
 impl EventKind {
-    /// The word that stands for it in lists of events, which can be searched by it.
+    /// Returns the word for the type in event lists, which are searchable by it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Hardware => "hardware",
@@ -48,21 +48,21 @@ impl EventKind {
 pub struct CatalogueEvent {
     /// As typed after `-e`.
     pub name: String,
-    /// The part of the list that it is in.
+    /// The section of the list.
     pub sort: EventKind,
-    /// The subsystem of a tracepoint, the PMU of its events; empty for others.
+    /// The subsystem of a tracepoint or the PMU of its events; empty for others.
     pub group: String,
-    /// What it counts, in one line; of a PMU's event its terms, empty for tracepoints.
+    /// A one-line description; the terms of PMU events; empty for tracepoints.
     pub about: String,
-    /// Why it cannot be measured here; empty when it can.
+    /// Why it cannot be measured here; empty if it can.
     pub missing: &'static str,
 }
 
 const NO_COUNTERS: &str = "no hardware counters here";
 const NOT_COUNTED: &str = "this machine's PMU does not count it";
 
-/// All events by sort, then by name. Tracepoints come without their fields: there are thousands, and
-/// each has a file of its own ([`fields`]). Which of the hardware's are counted here, the kernel is asked.
+/// Lists all events by type, then by name. Tracepoints come without their fields, because there are thousands of them
+/// with a file each ([`fields`]). The kernel reports which hardware events are available.
 pub(crate) fn all(places: &LookupPaths, sys: &dyn Sys) -> Vec<CatalogueEvent> {
     let counters = pmu::has_hardware(&places.pmus);
     let mut out: Vec<CatalogueEvent> = fixed(|kind, config| match kind {
@@ -111,7 +111,7 @@ fn fixed(missing: impl Fn(u32, u64) -> &'static str) -> Vec<CatalogueEvent> {
             TYPE_SOFTWARE => EventKind::Software,
             _ => EventKind::Cache,
         };
-        // Other names of the same event stand with the first one.
+        // Other names of the same event are listed with the first one.
         if let Some(at) = seen.iter().position(|known| *known == (kind, config)) {
             let first: &mut CatalogueEvent = &mut out[at];
             first.about.push_str(&format!(", also {name}"));
@@ -127,14 +127,14 @@ fn fixed(missing: impl Fn(u32, u64) -> &'static str) -> Vec<CatalogueEvent> {
     out
 }
 
-/// `dTLB-load-misses`: misses of loads in the dTLB.
+/// Describes a cache event, such as `dTLB-load-misses`: load misses in the dTLB.
 fn cache_about(name: &str) -> String {
     let split = name.rfind("-load").or_else(|| name.rfind("-store")).or_else(|| name.rfind("-prefetch"));
     let (cache, what) = name.split_at(split.unwrap_or(name.len()));
     format!("{} in the {cache}", what.trim_start_matches('-').replace('-', " "))
 }
 
-/// The events that a PMU names itself, and how others of it are spelled.
+/// Lists the named events of a PMU, and the syntax of its other events.
 fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     let dir = places.pmus.join(name);
     let text = |path: &str| fs::read_to_string(dir.join(path)).unwrap_or_default().trim().to_owned();
@@ -154,7 +154,7 @@ fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
         })
         .collect();
     let terms = pmu::all(&dir.join("format"));
-    // Software's own events have names; these PMUs have none to be spelled.
+    // Software PMUs do not have events in terms syntax.
     if !terms.is_empty() && !["tracepoint", "software", "breakpoint"].contains(&name) {
         let spelled = terms.iter().map(|t| format!("{t}=N")).collect::<Vec<_>>().join(",");
         out.push(event(spelled, "any event of this PMU by its terms".to_owned()));
@@ -162,7 +162,7 @@ fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     out
 }
 
-/// The fields of a tracepoint, as `type name`, common ones left out; `None` when it cannot be read.
+/// Returns the fields of a tracepoint as `type name`, without the common ones; `None` if they cannot be read.
 pub(crate) fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
     let (system, event) = name.split_once(':')?;
     let text = tracepoint::format(places.tracefs.as_ref().ok()?, system, event).ok()?;

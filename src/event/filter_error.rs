@@ -1,5 +1,5 @@
-//! The kernel's own words about a filter that it refused: perf's ioctl gives an errno only, but a private
-//! tracefs instance tells the place and the reason (Documentation/trace/events.rst, "Event filtering").
+//! The kernel's message about a rejected filter. perf's ioctl returns only an errno, but a private tracefs instance
+//! reports position and reason (Documentation/trace/events.rst, "Event filtering").
 
 use std::fs;
 use std::io::Write;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel::procfs;
 
-/// An instance that goes when this does.
+/// A tracefs instance that is removed on drop.
 struct Instance(PathBuf);
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What cannot be removed now is empty and harms nobody.
+        // An instance that cannot be removed now is empty and harmless.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// The kernel's error about a filter of `system:event`: the expression, a caret, the reason. `None` when it
-/// takes the filter, or when there is no right to ask.
+/// Returns the kernel's error about a filter of `system:event`: the expression, a caret, the reason. `None` if the
+/// kernel accepts the filter, or this user may not create an instance.
 pub fn kernel_message(root: &Path, system: &str, event: &str, filter: &str) -> Option<String> {
     let dir = root.join("instances").join(format!("perfprof_{}", std::process::id()));
     fs::create_dir(&dir).ok()?;
@@ -30,7 +30,7 @@ pub fn kernel_message(root: &Path, system: &str, event: &str, filter: &str) -> O
         return None;
     }
     drop(file);
-    // In two reads only the first would be answered.
+    // The error is only returned by the first read.
     let text = procfs::read_at_once(&path).ok()?;
     let text = String::from_utf8_lossy(&text).trim_end().to_owned();
     text.contains("parse_error").then_some(text)

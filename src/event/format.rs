@@ -1,5 +1,5 @@
-//! The meaning of a tracepoint's raw bytes: its `format` file (Documentation/trace/events.rst), and the formats that a
-//! recording carries as tracing data (trace.dat(5) shares its shape).
+//! The layout of a tracepoint's raw data, from its `format` file (Documentation/trace/events.rst), or from the tracing
+//! data of a recording (similar to trace.dat(5)).
 
 pub mod print;
 
@@ -9,31 +9,31 @@ use rustc_hash::FxHashMap;
 
 use print::{FunctionAt, Printer};
 
-/// Strings of the kernel that records name by their address.
+/// Kernel strings that records refer to by address.
 pub(crate) type Strings = FxHashMap<u64, Box<str>>;
 
-/// The shape of a field's bytes.
+/// The type of a field's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// One number.
     Number,
-    /// Numbers of so many bytes each.
+    /// Numbers of this many bytes each.
     Array(usize),
     /// Text up to a NUL.
     Text,
-    /// A word that says offset (low half) and length (high half) of text or bytes.
+    /// A word with offset (low half) and length (high half) of text or bytes.
     Located { text: bool, relative: bool, element: usize },
 }
 
 /// A field of a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name in C, without the length of an array.
+    /// The name in C, without an array length.
     pub name: String,
-    /// As in C.
+    /// The type in C.
     pub(crate) kind: String,
     pub(crate) offset: usize,
-    /// Bytes at its offset, which for text of any length hold where that is.
+    /// Bytes at its offset; for variable-length data those of its location word.
     pub size: usize,
     pub(crate) signed: bool,
     pub(crate) shape: Shape,
@@ -45,22 +45,22 @@ pub struct Format {
     pub(crate) system: String,
     pub(crate) name: String,
     pub(crate) id: u64,
-    /// All fields in the file's order, the common ones first.
+    /// All fields in the file's order; common fields first.
     pub fields: Vec<Field>,
-    /// The `print fmt` taken apart; empty where it has what is not understood.
+    /// The parsed `print fmt`; empty if it uses unsupported syntax.
     pub printer: Printer,
-    /// What the printer was read from.
+    /// The source of the printer.
     pub print: String,
     pub(crate) big: bool,
     pub(crate) strings: Arc<Strings>,
 }
 
 impl Format {
-    /// Reads a `format` file. `None` when it has no id.
+    /// Parses a `format` file. Returns `None` if it does not have an ID.
     pub fn parse(system: &str, text: &str, big: bool) -> Option<Self> {
         let mut format = Self { system: system.to_owned(), big, ..Self::default() };
         let mut id = None;
-        // A print format may have lines of its own, and is the last.
+        // The print format is last and may span several lines.
         let (head, print) = text.split_once("print fmt: ").map_or((text, None), |(head, print)| (head, Some(print)));
         if let Some(print) = print {
             format.printer = Printer::parse(print);
@@ -79,7 +79,7 @@ impl Format {
         Some(format)
     }
 
-    /// True if a record names strings by their address.
+    /// Returns whether records refer to strings by their address.
     pub(crate) fn names_strings(&self) -> bool {
         self.fields.iter().any(|f| f.kind.contains("char") && f.kind.ends_with('*'))
     }
@@ -88,44 +88,44 @@ impl Format {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// The text, and of a string whose address is recorded the field with its text, where there is one.
+    /// Returns a field by name; if there is a field with the text of a recorded address, returns that one.
     pub(crate) fn said(&self, name: &str) -> Option<&Field> {
         self.field(&text_of(name)).or_else(|| self.field(name))
     }
 
-    /// True if a field is the text of another.
+    /// Returns whether a field holds the text of another field.
     pub(crate) fn tells_beside(&self, field: &Field) -> bool {
         self.fields.iter().any(|of| field.name == text_of(&of.name))
     }
 
-    /// The fields that are not of all tracepoints.
+    /// Returns the fields that are specific to this tracepoint.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|field| !field.name.starts_with("common_"))
     }
 
-    /// The names of its own fields that hold words for people.
+    /// Returns the names of its own fields with text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let own = self.fields.iter().map(|field| &*field.name).filter(|name| !name.starts_with("__"));
         own.filter(|name| self.said(name).is_some_and(Field::is_text))
     }
 
-    /// The sample's own text, as the kernel's `print fmt` puts it; where that cannot be followed,
-    /// all fields by name. Nothing of a sample that was recorded without its data.
+    /// Formats a sample with the kernel's `print fmt`; if that is unsupported, lists all fields by name. Returns an
+    /// empty string for a sample without raw data.
     pub fn text(&self, raw: &[u8]) -> String {
         self.text_with(raw, &|_| None)
     }
 
-    /// The same, but of system calls as one writes them.
+    /// Formats a sample like [`Self::text`], but system calls in the syntax of a call.
     pub(crate) fn call_or_text(&self, raw: &[u8]) -> String {
         print::call::text(self, raw).unwrap_or_else(|| self.text(raw))
     }
 
-    /// A number of a field in the words that the text has for it: the names of flags, of states.
+    /// Returns a field's number in the words of the print format: names of flags or states.
     pub(crate) fn words(&self, field: &str, number: i64) -> Option<String> {
         print::words(self, self.field(field)?, number)
     }
 
-    /// The text, with the names of the kernel's functions.
+    /// Formats a sample with names of kernel functions.
     pub(crate) fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
         if raw.is_empty() {
             return String::new();
@@ -137,7 +137,7 @@ impl Format {
 }
 
 impl Field {
-    /// The bytes of the field, followed to where they lie.
+    /// Returns the field's data, following a location word.
     pub(crate) fn bytes<'a>(&self, raw: &'a [u8], big: bool) -> Option<&'a [u8]> {
         let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
         let Shape::Located { relative, .. } = self.shape else { return Some(own) };
@@ -149,23 +149,23 @@ impl Field {
         raw.get(at..at.checked_add(len)?)
     }
 
-    /// True if it holds words for people.
+    /// Returns whether the field holds text.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.shape, Shape::Text | Shape::Located { text: true, .. })
     }
 
-    /// True if it holds one number.
+    /// Returns whether the field holds a single number.
     pub(crate) fn is_number(&self) -> bool {
         self.shape == Shape::Number
     }
 
-    /// The number that the field holds, or its first.
+    /// Returns the field's number, or the first of several.
     pub fn number(&self, raw: &[u8], big: bool) -> Option<i64> {
         let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
         Some(number(&own[..own.len().min(8)], self.signed, big))
     }
 
-    /// As text for people.
+    /// Formats the field as text.
     pub fn text(&self, raw: &[u8], big: bool) -> String {
         let Some(bytes) = self.bytes(raw, big) else { return String::new() };
         let list = |element: usize| {
@@ -182,7 +182,7 @@ impl Field {
     }
 }
 
-/// A number of 1, 2, 4 or 8 bytes.
+/// Decodes a number of 1, 2, 4 or 8 bytes.
 pub(crate) fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
     let fold = |n: u64, b: &u8| n << 8 | u64::from(*b);
     let raw = match *bytes {
@@ -195,22 +195,22 @@ pub(crate) fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
     if signed { (raw << unused) as i64 >> unused } else { raw as i64 }
 }
 
-/// The bytes before the first NUL.
+/// Returns the bytes before the first NUL.
 pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
 }
 
-/// Text up to a NUL.
+/// Decodes text up to a NUL.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(bytes)).into_owned()
 }
 
-/// The name of the field with the text of another.
+/// Returns the name of the field with the text of another field.
 pub(crate) fn text_of(name: &str) -> String {
     format!("__{name}_val")
 }
 
-/// `unsigned long args[6]; offset:16; size:48; signed:0;`
+/// Parses `unsigned long args[6]; offset:16; size:48; signed:0;`.
 fn parse_field(text: &str) -> Option<Field> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;
@@ -252,18 +252,18 @@ fn element_size(kind: &str) -> usize {
     }
 }
 
-/// The formats of a recording by tracepoint id.
+/// The formats of a recording by tracepoint ID.
 #[derive(Clone, Debug, Default)]
 pub struct Formats {
-    /// Each by the id that an event's `config` and the field `common_type` have.
+    /// Keyed by the event's `config`, which equals the field `common_type`.
     pub by_id: FxHashMap<u64, Format>,
 }
 
-/// More formats, or longer ones, are damage.
+/// Larger numbers or sizes mean damaged data.
 const MAX_FORMATS: u32 = 100_000;
 
 impl Formats {
-    /// Reads tracing data as perf.data carries it: as far as it is whole.
+    /// Parses the tracing data of a perf.data file, as far as it is intact.
     pub fn parse(blob: &[u8]) -> Self {
         let mut formats = Self::default();
         let _ = formats.read(blob);
@@ -297,7 +297,7 @@ impl Formats {
                 }
             }
         }
-        // The kernel's symbols, which perf leaves empty.
+        // The kernel's symbols; perf leaves them empty.
         let size = b.number(4)?;
         b.take(size)?;
         let size = b.number(4)?;
@@ -307,7 +307,7 @@ impl Formats {
     }
 }
 
-/// Reads tracefs's `printk_formats`: `0xffffffff8281972f : "thaw_processes"`.
+/// Parses tracefs's `printk_formats`: `0xffffffff8281972f : "thaw_processes"`.
 pub(crate) fn strings(text: &str) -> Strings {
     let line = |line: &str| -> Option<(u64, Box<str>)> {
         let (address, string) = line.split_once(" : ")?;

@@ -1,4 +1,4 @@
-//! Event names: the `-e` grammar, the names that perf knows, PMUs in sysfs, tracepoints in tracefs.
+//! Event names: the `-e` grammar, perf's event names, PMUs in sysfs, tracepoints in tracefs.
 
 pub(crate) mod branches;
 pub mod callgraph;
@@ -20,7 +20,7 @@ pub use callgraph::CallGraph;
 pub use spec::{Event, Rate, parse};
 pub use state::{EventState, RunState};
 
-/// An event's name without its modifiers.
+/// Returns an event's name without its modifiers.
 pub(crate) fn plain(name: &str) -> &str {
     match name.rsplit_once(':') {
         Some((event, mods)) if mods.bytes().all(|b| spec::MODIFIERS.contains(&b)) => event,

@@ -1,4 +1,4 @@
-//! PMU events (`cpu/event=0x3c,umask=1/`): terms and aliases as sysfs describes them
+//! PMU events (`cpu/event=0x3c,umask=1/`), with terms and aliases from sysfs
 //! (Documentation/ABI/testing/sysfs-bus-event_source-devices-format and -events).
 
 use std::fs;
@@ -7,17 +7,17 @@ use std::path::Path;
 use crate::kernel::attr::Attr;
 use crate::lang::quantity;
 
-/// The folder of PMUs on a live system.
+/// The directory of PMUs on a live system.
 pub(crate) const SYSFS: &str = "/sys/bus/event_source/devices";
 
-/// The reason why a term cannot be set, with the names that there are where it is the name that is wrong.
+/// The reason why a term cannot be set; with the known names if its name is wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TermError {
     pub(crate) message: String,
     pub(crate) known: Vec<String>,
 }
 
-/// The PMUs of a sysfs tree, by name.
+/// Returns the names of the PMUs in a sysfs tree.
 pub(crate) fn all(root: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
@@ -25,33 +25,33 @@ pub(crate) fn all(root: &Path) -> Vec<String> {
     names
 }
 
-/// The kernel's type number of a PMU.
+/// Returns the kernel's type number of a PMU.
 pub(crate) fn kind(root: &Path, pmu: &str) -> Option<u32> {
     fs::read_to_string(root.join(pmu).join("type")).ok()?.trim().parse().ok()
 }
 
-/// The PMUs of the CPUs: none in most virtual machines, several where CPUs are of several sorts.
+/// Returns the PMUs of the CPUs: none in most virtual machines, several if there are several types of CPUs.
 pub(crate) fn of_cpus(root: &Path) -> Vec<String> {
     let is = |name: &String| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv");
     all(root).into_iter().filter(is).collect()
 }
 
-/// True if the machine has hardware counters at all.
+/// Returns whether the machine has hardware counters.
 pub(crate) fn has_hardware(root: &Path) -> bool {
     !of_cpus(root).is_empty()
 }
 
-/// The highest level of `:p` that a PMU says that it has; `None` where it says nothing of levels.
+/// Returns the highest `:p` level that a PMU reports; `None` if it does not report it.
 pub(crate) fn max_precise(root: &Path, pmu: &str) -> Option<u8> {
     fs::read_to_string(root.join(pmu).join("caps/max_precise")).ok()?.trim().parse().ok()
 }
 
-/// The terms by which a PMU's events are spelled.
+/// Returns the names of a PMU's terms.
 pub(crate) fn formats(root: &Path, pmu: &str) -> Vec<String> {
     all(&root.join(pmu).join("format"))
 }
 
-/// The terms that an alias of a PMU's stands for, such as `cache-misses`.
+/// Returns the terms of a PMU's alias, such as `cache-misses`.
 pub(crate) fn alias(root: &Path, pmu: &str, name: &str) -> Option<Vec<(String, String)>> {
     let text = fs::read_to_string(root.join(pmu).join("events").join(name)).ok().filter(|_| !name.contains('/'))?;
     let term =
@@ -80,7 +80,7 @@ pub(crate) fn set(root: &Path, pmu: &str, (name, value): (&str, &str), attr: &mu
     Ok(())
 }
 
-/// Lays the low bits of a value into bit ranges such as `0-7,32-35`; `None` when it does not fit.
+/// Distributes the low bits of a value to bit ranges such as `0-7,32-35`; `None` if it does not fit.
 fn spread(mut value: u64, ranges: &str) -> Option<u64> {
     let mut bits = 0;
     for range in ranges.split(',') {

@@ -1,10 +1,10 @@
-//! Lists of registers that samples are to have, by their names.
+//! Lists of register names for samples.
 
 use crate::kernel::attr::REGS_USER;
 use crate::lang::nearest_hint;
 use crate::record::registers::name;
 
-/// The mask of a list of names, in either case; all that samples can have where none are named.
+/// Parses a list of names, case-insensitively, to a mask. An empty list selects all registers.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let arm = cfg!(target_arch = "aarch64");
     let known: Vec<(u32, String)> =

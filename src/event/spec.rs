@@ -1,4 +1,4 @@
-//! Events as they are asked for: what the kernel is to count or sample, how often, and what of it is kept.
+//! Requested events: type, sampling rate, filter and target of each.
 
 use crate::kernel::attr::{Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_HARDWARE, TYPE_SOFTWARE, sample};
 use crate::kernel::bpf::Program;
@@ -12,22 +12,22 @@ mod terms;
 
 pub use grammar::{LookupPaths, parse};
 
-/// The rate of sampling.
+/// The sampling rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Samples a second on each CPU.
+    /// Samples per second on each CPU.
     Frequency(u64),
-    /// One sample each so many occurrences (nanoseconds for clocks); none at all for 0.
+    /// One sample per this many occurrences (nanoseconds for clocks); no samples for 0.
     Period(u64),
 }
 
 impl Rate {
-    /// As an attr has it.
+    /// Returns the rate in an attr.
     pub(crate) fn of(attr: &Attr) -> Self {
         if attr.has(Flag::Freq) { Self::Frequency(attr.period_or_freq) } else { Self::Period(attr.period_or_freq) }
     }
 
-    /// In Hz; 0 for a fixed period.
+    /// Returns the frequency in Hz; 0 for a fixed period.
     pub(crate) fn hz(self) -> u64 {
         match self {
             Self::Frequency(hz) => hz,
@@ -36,37 +36,37 @@ impl Rate {
     }
 }
 
-/// One event to open, before rates and targets are applied.
+/// An event to open, before session-wide rates and targets are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// As typed, without spaces.
     pub name: String,
     pub(crate) attr: Attr,
-    /// Events of one number were braced together; `None` for those alone.
+    /// The number of its group in braces; `None` if it is not in a group.
     pub(crate) group: Option<u32>,
-    /// Whether it takes no samples of its own: those of the first of its group tell what it counted (`:S`).
+    /// Whether it does not sample: samples of its group's leader contain its count (`:S`).
     pub(crate) is_led: bool,
     /// (system, name) of a tracepoint.
     pub(crate) tracepoint: Option<(String, String)>,
-    /// What of it is kept.
+    /// The capture filter.
     pub(crate) filter: Option<Capture>,
-    /// How its call chains are taken, where it says that itself; else as the session's are.
+    /// Its own call chain method; by default that of the session.
     pub(crate) chains: Option<CallGraph>,
-    /// Whether its samples have no call chain though the session's have.
+    /// Whether its samples do not have call chains even if the session's have.
     pub(crate) no_chains: bool,
-    /// Whether what a followed task starts is followed, where it says that itself.
+    /// Whether children of followed tasks are followed; by default as in the session.
     pub(crate) inherit: Option<bool>,
-    /// Whether the counts of CPUs that are threads of one core belong together.
+    /// Whether the counts of SMT siblings are added up.
     pub(crate) per_core: bool,
     /// Whether it is only counted, never sampled.
     pub(crate) no_samples: bool,
-    /// The CPUs that it is restricted to; `None` for all that are sampled.
+    /// The CPUs that it is restricted to; `None` for all sampled CPUs.
     pub(crate) cpus: Option<Vec<u32>>,
-    /// Whether analysis units alone want it: its samples are not kept.
+    /// Whether it is only for analysis units: its samples are not stored.
     pub(crate) for_units: bool,
-    /// Whether it is measured on the whole machine also where a target was chosen: units need it so that see all.
+    /// Whether it measures the whole machine even if a target was chosen, for units that need a complete view.
     pub(crate) machine_wide: bool,
-    /// Whether it is sampled as precisely as a number of `p` says, or not at all; `P` is the most that there is.
+    /// Whether the number of `p` is required exactly, instead of the highest level available (`P`).
     pub(crate) exact_precision: bool,
 }
 
@@ -75,63 +75,63 @@ impl Event {
         Self { name, attr, group, ..Self::default() }
     }
 
-    /// One of the kernel's own names.
+    /// Creates a kernel event with a fixed name.
     fn fixed(name: &str, kind: u32, config: u64) -> Self {
         Self::new(name.to_owned(), Attr { kind, config, ..Attr::default() }, None)
     }
 
-    /// The fallback when a machine has no hardware counters.
+    /// Returns the fallback for machines without hardware counters.
     pub fn cpu_clock() -> Self {
         Self::fixed("cpu-clock", TYPE_SOFTWARE, SW_CPU_CLOCK)
     }
 
-    /// An event that never happens, for sessions whose events come later (PERF_COUNT_SW_DUMMY).
+    /// Returns an event that never fires, for sessions whose events are added later (PERF_COUNT_SW_DUMMY).
     pub(crate) fn dummy() -> Self {
         Self { no_samples: true, ..Self::fixed("dummy", TYPE_SOFTWARE, SW_DUMMY) }
     }
 
-    /// The default event of perf and of us.
+    /// Returns the default event, the same as perf's.
     pub(crate) fn cycles() -> Self {
         Self::fixed("cycles", TYPE_HARDWARE, 0)
     }
 }
 
-/// A filter that cuts at the source, each part of it where the kernel can decide it.
+/// A capture filter, split into parts that the kernel evaluates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// As it is shown.
+    /// For display.
     pub(crate) text: String,
-    /// In the kernel's language for tracepoints.
+    /// In the kernel's filter syntax for tracepoints.
     pub trace: Option<String>,
     pub(crate) exclude_user: bool,
     pub(crate) exclude_kernel: bool,
-    /// The event is opened on these CPUs only.
+    /// Opens the event only on these CPUs.
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) program: Option<Program>,
-    /// Each clause and where it runs.
+    /// Each clause and where it is evaluated.
     pub(crate) clauses: Vec<(String, &'static str)>,
-    /// What to know of it.
+    /// A remark for the user.
     pub(crate) note: Option<String>,
 }
 
 impl Event {
-    /// True if it is a timer.
+    /// Returns whether it is a timer.
     pub(crate) fn is_clock(&self) -> bool {
         self.attr.kind == TYPE_SOFTWARE && matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK)
     }
 
-    /// True if its samples have what it, or all of its group, counted so far.
+    /// Returns whether its samples contain its count, or those of its group.
     pub(crate) fn is_read(&self) -> bool {
         self.attr.sample_type & sample::READ != 0
     }
 
-    /// True if it is wanted on a CPU.
+    /// Returns whether it is enabled on a CPU.
     pub(crate) fn wants(&self, cpu: u32) -> bool {
         let has = |list: &Option<Vec<u32>>| list.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
         has(&self.cpus) && self.filter.as_ref().is_none_or(|filter| has(&filter.cpus))
     }
 
-    /// Sets perf's modifier letters in place of those that it has.
+    /// Replaces its modifier letters.
     pub(crate) fn set_modifiers(&mut self, letters: &str) -> Result<(), Diagnostic> {
         let mut changed = self.clone();
         for flag in MODIFIED {
@@ -142,7 +142,7 @@ impl Event {
             let at = letters.find('S').unwrap_or(0);
             return Err(Diagnostic::new(letters, at, 1, "S is of a group from its beginning: -e '{a,b}:S'"));
         }
-        // A PMU's event ends in a slash: its letters follow without a colon.
+        // A PMU event ends in a slash; its modifiers follow without a colon.
         let (stem, colon) = match self.name.rfind('/') {
             Some(slash) => (&self.name[..=slash], ""),
             None => (super::plain(&self.name), ":"),
@@ -152,7 +152,7 @@ impl Event {
         Ok(())
     }
 
-    /// Applies perf's modifier letters; the error is the index of the letter at fault.
+    /// Applies perf's modifier letters; the error is the index of the invalid letter.
     fn modify(&mut self, letters: &str) -> Result<(), usize> {
         let attr = &mut self.attr;
         let picks = |c: char| letters.contains(c);
@@ -180,17 +180,17 @@ impl Event {
         }
     }
 
-    /// The way in which its call chains are taken in a session that takes them so.
+    /// Returns its call chain method, given the session's.
     pub(crate) fn way(&self, session: CallGraph) -> CallGraph {
         if self.no_chains { CallGraph::None } else { self.chains.unwrap_or(session) }
     }
 
-    /// Whether what a followed task starts is followed, in a session that does so or not.
+    /// Returns whether children of followed tasks are followed, given the session's default.
     pub(crate) fn inherits(&self, session: bool) -> bool {
         self.inherit.unwrap_or(session)
     }
 
-    /// Samples it at a rate of its own.
+    /// Gives it its own sampling rate.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         let (value, by_time) = match rate {
             Rate::Frequency(hz) => (hz, true),
@@ -201,12 +201,12 @@ impl Event {
         self.attr.set(Flag::Freq, by_time);
     }
 
-    /// How often it is sampled, where it says that itself.
+    /// Returns its own sampling rate, if it has one.
     pub(crate) fn own_rate(&self) -> Option<Rate> {
         (self.no_samples || self.attr.period_or_freq != 0).then(|| Rate::of(&self.attr))
     }
 
-    /// Its name where the kernel's code is left out; of tracepoints and dummies that leaves nothing out.
+    /// Returns its name with kernel code excluded; unchanged for tracepoints and dummies, which are not affected.
     pub(crate) fn user_only(&self) -> String {
         match self.tracepoint.is_none() && !self.attr.is_dummy() {
             true => Self::user_only_name(&self.name),
@@ -214,7 +214,7 @@ impl Event {
         }
     }
 
-    /// A name that says, as perf's do, that only user code is measured.
+    /// Adds the modifier for user code to a name, as perf does.
     fn user_only_name(name: &str) -> String {
         let letters = Self::modifiers(name);
         let base = &name[..name.len() - letters.len()];
@@ -226,7 +226,7 @@ impl Event {
         }
     }
 
-    /// Makes it the timer that stands in for cycles, in the same code and without their precision.
+    /// Turns it into the timer that replaces cycles, for the same code and without precision.
     pub(crate) fn become_clock(&mut self) {
         let clock = Self::cpu_clock();
         let letters: String = Self::modifiers(&self.name).chars().filter(|c| !matches!(c, 'p' | 'P')).collect();
@@ -241,7 +241,7 @@ impl Event {
         self.attr.set_precise(0);
     }
 
-    /// The modifier letters that it has.
+    /// Returns its modifier letters.
     pub(crate) fn modifiers(name: &str) -> &str {
         match name.rfind('/') {
             Some(slash) => name[slash + 1..].trim_start_matches(':'),
@@ -250,7 +250,7 @@ impl Event {
     }
 }
 
-/// The flags that modifier letters decide.
+/// The flags that modifier letters set.
 const MODIFIED: [Flag; 8] = [
     Flag::ExcludeUser,
     Flag::ExcludeKernel,

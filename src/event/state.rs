@@ -1,44 +1,44 @@
-//! The state of an event in a session: what is asked of the kernel, and what became of it.
+//! The state of an event in a session: the request to the kernel, and its outcome.
 
 use super::{CallGraph, Rate};
 
 /// The run state of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RunState {
-    /// Open in the kernel and enabled.
+    /// Open and enabled.
     #[default]
     Running,
-    /// Open and disabled: it goes on from the count that it has.
+    /// Open and disabled; counting continues from the current count.
     Paused,
-    /// Closed by the user; its samples stay.
+    /// Closed by the user; its samples remain.
     Stopped,
-    /// The kernel would not have it; why.
+    /// Rejected by the kernel; with the reason.
     Refused(String),
 }
 
 /// The state of an event: how it is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventState {
-    /// It may have another one than it was asked for by.
+    /// Its current name, which may differ from the requested one.
     pub name: String,
-    /// Whether it is measured right now, and if not, why.
+    /// Whether it is measured now, and if not, why.
     pub run: RunState,
-    /// What was done instead, or what to know.
+    /// A fallback that was applied, or another remark.
     pub note: Option<String>,
-    /// What the kernel lets through.
+    /// The kernel's filter.
     pub filter: Option<String>,
-    /// How often it is sampled; a period of 0 where it is only counted.
+    /// The sampling rate; a period of 0 if it is only counted.
     pub rate: Rate,
-    /// The way in which its samples' call chains are taken.
+    /// The method of its call chains.
     pub chains: CallGraph,
     /// The CPUs that it is restricted to; empty for all.
     pub cpus: String,
-    /// Whether analysis units alone want it: its samples are not kept.
+    /// Whether it is only for analysis units: its samples are not stored.
     pub for_units: bool,
 }
 
 impl EventState {
-    /// True if all that it stands for comes: it runs, on all CPUs that are sampled, and nothing is filtered.
+    /// Returns whether its data is complete: it runs, on all sampled CPUs, without a filter.
     pub(crate) fn is_whole(&self) -> bool {
         self.run == RunState::Running && self.filter.is_none() && self.cpus.is_empty()
     }

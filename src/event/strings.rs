@@ -1,22 +1,23 @@
-//! Strings that system calls are given. The kernel records where they are; a live session reads them there and lays
-//! records out as Linux 6.19 and later do by themselves: beside `filename` a field `__filename_val` with the text.
+//! String arguments of system calls. The kernel records only their addresses. A live session reads the strings in the
+//! kernel and writes records in the layout of Linux 6.19 and later: next to `filename`, a field `__filename_val` has
+//! the text.
 
 use super::format::{Format, text_of};
 
-/// A record has no more of them: of all calls `mount` and `request_key` have the most.
+/// The limit of strings per record: `mount` and `request_key` have the most.
 pub(crate) const MOST: usize = 3;
 
-/// The fields of a record that lead to strings, with the places of their texts.
+/// The fields of a record with string addresses, and the positions of their texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
-    /// Where the record has each address.
+    /// Offsets of the addresses in the record.
     pub(crate) addresses: Vec<usize>,
-    /// Where the words that locate the texts begin, four bytes each.
+    /// Offset of the location words of the texts, four bytes each.
     pub(crate) at: usize,
 }
 
 impl Strings {
-    /// The strings of a tracepoint; `None` where it has none, or the kernel tells them.
+    /// Finds the strings of a tracepoint; `None` if it does not have any, or the kernel records their text.
     pub(crate) fn of(format: &Format) -> Option<Self> {
         let is_call = format.system == "syscalls" && format.name.starts_with("sys_enter_");
         if !is_call || format.fields.iter().any(|field| field.name.ends_with("_val")) {
@@ -34,7 +35,7 @@ impl Strings {
     }
 }
 
-/// A `format` file as it describes records with their strings.
+/// Extends a `format` file by the fields with the texts.
 pub(crate) fn described(system: &str, text: &str) -> String {
     let Some(format) = Format::parse(system, text, false) else { return text.to_owned() };
     let Some(strings) = Strings::of(&format) else { return text.to_owned() };

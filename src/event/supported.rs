@@ -1,5 +1,5 @@
-//! What this machine's PMU can do, asked of the kernel: an event is opened for this process' own code, never started,
-//! and closed. What rights forbid tells nothing of the PMU.
+//! The capabilities of this machine's PMU, found by test: an event is opened for this process, never started, and
+//! closed. A permission error does not reveal anything about the PMU.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,28 +8,28 @@ use crate::kernel::sys::{Errno, Sys};
 
 use super::{branches, names};
 
-/// More counters than any PMU has.
+/// Exceeds the number of counters of any PMU.
 const MOST_COUNTERS: usize = 64;
 
-/// The kernel's answers about the PMU.
+/// The capabilities of the PMU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Supported {
-    /// The names of hardware events that count, and of those that do not.
+    /// Names of available hardware events, and of unavailable ones.
     pub(crate) events: (Vec<String>, Vec<String>),
-    /// The same of the events of caches.
+    /// The same for cache events.
     pub(crate) caches: (Vec<String>, Vec<String>),
-    /// Whether `cycles` can be sampled, too, which takes an interrupt of the PMU.
+    /// Whether `cycles` can also be sampled, which requires a PMU interrupt.
     pub(crate) samples: bool,
-    /// The highest level of `:p` that the kernel takes for `cycles`.
+    /// The highest `:p` level that the kernel accepts for `cycles`.
     pub(crate) precise: u8,
-    /// Whether samples of `cycles` can have the branches before them.
+    /// Whether samples of `cycles` can contain branch records.
     pub(crate) branches: bool,
-    /// How many `cycles` are counted at a time.
+    /// How many `cycles` events can count at the same time.
     pub(crate) counters: usize,
 }
 
 impl Supported {
-    /// Asks for everything; `None` where this user may open no event.
+    /// Tests everything; `None` if this user may not open events.
     pub(crate) fn ask(sys: &dyn Sys) -> Option<Self> {
         if matches!(open(sys, &cycles()), Err(Errno::ACCESS | Errno::PERM | Errno::NOSYS)) {
             return None;
@@ -59,9 +59,9 @@ impl Supported {
     }
 }
 
-/// True where nobody could count an event on this machine.
+/// Returns whether this machine does not support an event, for any user.
 pub(crate) fn is_lacking(sys: &dyn Sys, kind: u32, config: u64) -> bool {
-    // Of pairs that make no sense the kernel says that they are invalid: stores into a cache of instructions.
+    // The kernel reports senseless combinations, such as stores into an instruction cache, as invalid.
     let says_so = |errno| matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL);
     open(sys, &attr(kind, config)).is_err_and(says_so)
 }
@@ -82,9 +82,9 @@ fn open(sys: &dyn Sys, attr: &Attr) -> Result<OwnedFd, Errno> {
     sys.open(attr, 0, -1, None, None)
 }
 
-/// A group counts at once or not at all, so the kernel refuses the first member for which there is no counter left.
+/// Returns the number of counters. A group counts as a whole, so the kernel rejects the first member without a counter.
 fn counters(sys: &dyn Sys) -> usize {
-    // The kernel leaves those out that nothing will start.
+    // The kernel skips events that can never start.
     let mut first = cycles();
     first.set(Flag::EnableOnExec, true);
     let Ok(leader) = open(sys, &first) else { return 0 };
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_asked_for_each_event() {
-        // Two events, levels up to 2, no branches; a leader and three more at a time.
+        // Two events, levels up to 2, no branches; a leader and three more at the same time.
         let cycles = AtomicUsize::new(0);
         let sys = FakeSys::new(move |attr, _, _| match (attr.kind, attr.config) {
             _ if attr.precise() > 2 || attr.branch_sample_type != 0 => Err(Errno::OPNOTSUPP),

@@ -1,6 +1,6 @@
-//! Filters that the kernel applies to a tracepoint's fields before a sample is taken
-//! (Documentation/trace/events.rst, "Event filtering"): checked here, so that what is wrong is said
-//! with its place; the kernel only says that something is.
+//! Filters that the kernel applies to a tracepoint's fields before it takes a sample (Documentation/trace/events.rst,
+//! "Event filtering"). They are checked here to report the position of errors; the kernel reports only that there is
+//! one.
 
 use super::format::{Format, Shape};
 use crate::lang::Diagnostic;
@@ -8,19 +8,19 @@ use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::{self, Number};
 
-/// The longest text that the kernel takes (`PAGE_SIZE`).
+/// The kernel's limit for the text (`PAGE_SIZE`).
 const MAX_LENGTH: usize = 4095;
 
-/// The class of values that a field is compared as.
+/// The type by which a field is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Number,
     Text,
-    /// An address in a function of the kernel (`call_site.function`, kernels since 6.4).
+    /// An address in a kernel function (`call_site.function`, kernels since 6.4).
     Function,
 }
 
-/// Checks a filter against a tracepoint's format and writes it as the kernel wants it: texts in quotes, numbers
+/// Checks a filter against a tracepoint's format and translates it to the kernel's syntax: texts in quotes, numbers
 /// without units.
 pub fn check(text: &str, format: &Format) -> Result<String, Diagnostic> {
     if text.trim().is_empty() {
@@ -42,11 +42,11 @@ pub fn check(text: &str, format: &Format) -> Result<String, Diagnostic> {
 
 struct Fields<'a, 't> {
     format: &'a Format,
-    /// Values that the kernel wants written in another way.
+    /// Values that the kernel expects in another notation.
     edits: Vec<(Piece<'t>, String)>,
 }
 
-/// A comparison, or parentheses around it, which alone the kernel lets a `!` stand before.
+/// A comparison, or parentheses around one; the kernel accepts `!` only before parentheses.
 #[derive(Clone, Copy, PartialEq)]
 enum Node {
     Bare,
@@ -111,13 +111,13 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
     }
 }
 
-/// Fields, numbers, CPUS{…}, and texts: whatever is neither a blank, an operator nor a quote.
+/// Fields, numbers, CPUS{…} and texts: all characters except blanks, operators and quotes.
 fn is_word(c: char) -> bool {
     !c.is_whitespace() && !"&|=!<>~()\"'".contains(c)
 }
 
 impl<'t> Fields<'_, 't> {
-    /// How a field is compared, with what stands behind a point after its name.
+    /// Returns how a field is compared, given the suffix after a point.
     fn class(&self, name: &str, suffix: Option<&str>) -> Option<Class> {
         let Some(field) = self.format.fields.iter().find(|field| field.name == name) else {
             return match name {
@@ -130,7 +130,7 @@ impl<'t> Fields<'_, 't> {
         let is_address = field.shape == Shape::Number && field.size == 8;
         match suffix {
             Some("function") => return is_address.then_some(Class::Function),
-            // The string that a pointer of user code leads to.
+            // The user-space string that a pointer refers to.
             Some("ustring") => return (is_address && field.kind.contains("char")).then_some(Class::Text),
             Some(_) => return None,
             None => {}
@@ -141,7 +141,7 @@ impl<'t> Fields<'_, 't> {
         })
     }
 
-    /// Checks a value; the error says what is wrong with it.
+    /// Checks a value; the error states what is wrong.
     fn value(&mut self, class: Class, piece: Piece<'t>) -> Result<(), String> {
         match (class, piece.token) {
             (Class::Text, Token::Quoted(_)) => {}
@@ -149,7 +149,7 @@ impl<'t> Fields<'_, 't> {
                 if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b)) {
                     return Err("expected a function of the kernel".to_owned());
                 }
-                // The kernel takes it without quotes only.
+                // The kernel accepts it only without quotes.
                 self.edits.push((piece, name.to_owned()));
             }
             (Class::Number, Token::Quoted(_)) => return Err("expected a number".to_owned()),

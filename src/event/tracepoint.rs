@@ -1,4 +1,4 @@
-//! Tracepoints by name: where tracefs is, which there are, and their kernel id.
+//! Tracepoints by name: the tracefs mount, the list of tracepoints, and their kernel IDs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::kernel::procfs;
 
-/// What lets the own group read tracefs, whose root is closed to all but its owner.
+/// A command that lets the user's group read tracefs, which by default only its owner can.
 pub(crate) const LEND: &str = "mount -o remount,gid=$(id -g),mode=750 /sys/kernel/tracing";
 
-/// The mounted tracefs, or the reason why there is none to read.
+/// Returns the mounted tracefs, or why it cannot be read.
 pub fn root() -> io::Result<PathBuf> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     let mut error = io::Error::from(io::ErrorKind::NotFound);
@@ -24,7 +24,7 @@ pub fn root() -> io::Result<PathBuf> {
     Err(error)
 }
 
-/// The kernel's id of `system:name`, the config of its event.
+/// Returns the kernel's ID of `system:name`, which is the config of its event.
 pub(crate) fn id(root: &Path, system: &str, name: &str) -> io::Result<u64> {
     if [system, name].iter().any(|part| part.is_empty() || part.contains(['/', '.'])) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -33,20 +33,20 @@ pub(crate) fn id(root: &Path, system: &str, name: &str) -> io::Result<u64> {
     text.trim().parse().map_err(io::Error::other)
 }
 
-/// The format description of a tracepoint, as perf.data files carry it.
+/// Returns the format description of a tracepoint, as in perf.data files.
 pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
     let text = procfs::read_at_once(&root.join("events").join(system).join(name).join("format"))?;
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// The list of the kernel's strings that records name by address; empty where there is none.
+/// Returns the list of kernel strings that records refer to by address; empty if there is none.
 pub(crate) fn strings(root: &Path) -> Vec<u8> {
     let text = procfs::read_at_once(&root.join("printk_formats")).unwrap_or_default();
     if u32::try_from(text.len()).is_ok() { text } else { Vec::new() }
 }
 
-/// All tracepoints as (system, name), sorted. Of the `ftrace` system, whose entries are formats of
-/// ftrace's own records, only `function` can be opened (kernel/trace/trace_export.c: no `reg`).
+/// Returns all tracepoints as (system, name), sorted. Entries of the `ftrace` system are formats of ftrace's own
+/// records; of these only `function` can be opened (kernel/trace/trace_export.c: no `reg`).
 pub fn all(root: &Path) -> Vec<(String, String)> {
     let dirs = |path: PathBuf| -> Vec<String> {
         let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
@@ -66,8 +66,8 @@ pub fn all(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The blob of tracefs texts that perf.data carries as TRACING_DATA (feature 1), version 0.6
-/// (trace.dat(5) shares its shape), as a live session lays records out.
+/// Creates the TRACING_DATA of perf.data (feature 1), version 0.6 (similar to trace.dat(5)), for the record layouts of
+/// a live session.
 pub(crate) fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&[23, 8, 68]);
@@ -95,7 +95,7 @@ pub(crate) fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Resu
             out.extend_from_slice(text.as_bytes());
         }
     }
-    // No kallsyms: nothing reads them from here.
+    // No kallsyms: readers do not use them from here.
     out.extend_from_slice(&0u32.to_le_bytes());
     let strings = strings(root);
     out.extend_from_slice(&(strings.len() as u32).to_le_bytes());

@@ -1,5 +1,5 @@
-//! The places where clauses of a capture filter run: in the event's own attributes, in the kernel's filter for
-//! tracepoints, or in a BPF program. What nothing in the kernel can decide is refused.
+//! Assigns the clauses of a capture filter to the event's attributes, the kernel's tracepoint filter, or a BPF program.
+//! Clauses that the kernel cannot evaluate are rejected.
 
 use crate::event::format::Format;
 use crate::event::spec::{Capture, LookupPaths};
@@ -10,26 +10,26 @@ use super::program::{self, Offsets};
 use super::show::{ShownExpr, for_kernel};
 use super::{Atom, Diagnostic, Expr, Field, Filter, KnownFields, Test, TraceField};
 
-/// The place where a clause runs, in words.
+/// Where a clause is evaluated, for display.
 const BY_KERNEL: &str = "the kernel's filter";
 const BY_ATTR: &str = "bits of the event";
 const BY_CPU: &str = "where it is opened";
 const BY_BPF: &str = "a BPF program";
 
-/// The kind of event that a filter is for.
+/// The type of event that a filter is for.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A tracepoint with its fields.
     Tracepoint(Box<Format>),
-    /// An event that samples what runs.
+    /// An event that samples running code.
     Sampling {
-        /// Whether its samples are taken by a timer.
+        /// Whether a timer takes its samples.
         clock: bool,
     },
 }
 
 impl Subject {
-    /// Of an event as it is named after `-e`; its format is looked up.
+    /// Looks up the format of an event named after `-e`.
     pub(crate) fn of(event: &Event, places: &LookupPaths) -> Result<Self, String> {
         let Some((system, name)) = &event.tracepoint else {
             return Ok(Self::Sampling { clock: event.is_clock() });
@@ -42,7 +42,7 @@ impl Subject {
             .ok_or_else(|| format!("the fields of {} cannot be read", event.name))
     }
 
-    /// The fields that a filter may name beside the common ones.
+    /// Returns the fields that a filter may use in addition to the common ones.
     pub(crate) fn fields(&self) -> Vec<TraceField> {
         match self {
             Self::Tracepoint(format) => crate::filter::trace_fields(std::iter::once(&**format)),
@@ -51,7 +51,7 @@ impl Subject {
     }
 }
 
-/// Sets an event's filter, or takes it away.
+/// Sets an event's filter, or removes it.
 pub(crate) fn set(event: &mut Event, text: Option<&str>, places: &LookupPaths) -> Result<(), Diagnostic> {
     event.filter = match text {
         None => None,
@@ -63,7 +63,7 @@ pub(crate) fn set(event: &mut Event, text: Option<&str>, places: &LookupPaths) -
     Ok(())
 }
 
-/// Places the clauses of a filter.
+/// Assigns the clauses of a filter.
 pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture, Diagnostic> {
     match subject {
         Subject::Tracepoint(format) => of_tracepoint(text, format, &subject.fields()),
@@ -71,7 +71,7 @@ pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture
     }
 }
 
-/// The capture filter of a tracepoint: text in the kernel's own language goes to it as it is, text in ours is
+/// Creates the capture filter of a tracepoint. Text in the kernel's own syntax is passed through; text in ours is
 /// translated.
 fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<Capture, Diagnostic> {
     let capture = |trace: String| Capture {
@@ -90,7 +90,7 @@ fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<C
     trace_filter::check(words, format).map(capture).map_err(|inner| Diagnostic::new(text, 0, text.len(), inner.line()))
 }
 
-/// True if no parenthesis is closed before it is opened.
+/// Returns whether no parenthesis is closed before it is opened.
 fn balanced(text: &str) -> bool {
     let mut depth = 0i32;
     text.chars().all(|c| {
@@ -138,7 +138,7 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Di
     Ok(out)
 }
 
-/// A part that is one atom, and whether it must hold or must not.
+/// Returns a part that is a single atom, and whether it is required (`true`) or negated.
 fn simple(part: &Expr, atoms: &[Atom]) -> Option<(Field, bool)> {
     match part {
         Expr::Atom(i) => Some((atoms[usize::from(*i)].field, true)),
@@ -154,7 +154,7 @@ fn cpus(part: &Expr, atoms: &[Atom]) -> Option<Vec<u32>> {
     Some(list.map(|cpu| cpu as u32).collect())
 }
 
-/// Groups are known to the kernel by their ids: those that match now.
+/// The kernel knows cgroups by ID: resolves the names that match now.
 fn resolve_cgroups(atoms: &mut [Atom]) {
     for atom in atoms.iter_mut().filter(|a| a.field == Field::Cgroup) {
         let ids = cgroup::known().into_iter().filter(|(_, path)| atom.text(path)).map(|(id, _)| (id, id)).collect();
@@ -162,7 +162,7 @@ fn resolve_cgroups(atoms: &mut [Atom]) {
     }
 }
 
-/// A fault at the clause that cannot be placed.
+/// Returns the error at the clause that cannot be assigned.
 fn fault(text: &str, filter: &Filter, atom: u8, why: &str) -> Diagnostic {
     let name = filter.atoms.get(usize::from(atom)).map_or("", |a| a.field_name()).to_owned();
     let at = text.find(&name).unwrap_or(0);
@@ -215,7 +215,7 @@ mod tests {
         let cpus = |text: &str| sampling(text).map(|c| (c.cpus, c.program.is_some()));
         assert_eq!(cpus("cpu in 1,3-4"), Ok((Some(vec![1, 3, 4]), false)));
         assert_eq!(cpus("cpu >= 65534"), Ok((Some(vec![65534, 65535]), false)));
-        // Opened on those of the first clause, the second is decided there.
+        // The event is opened on the CPUs of the first clause; a BPF program evaluates the second one.
         assert_eq!(cpus("cpu in 1-4 && cpu in 3-9"), Ok((Some(vec![1, 2, 3, 4]), true)));
         assert_eq!(cpus("cpu != 3"), Ok((None, true)));
         let notes = |clock| place("irqs_off && user", &Subject::Sampling { clock }, &none()).map(|c| c.note.is_some());

@@ -1,35 +1,34 @@
-//! The completion of a half-typed filter: what may follow at its end.
+//! Completion of a partly typed filter: what may follow at its end.
 
 use crate::lang::lex::Token;
 
 use super::parse::LEXICON;
 use super::{FIELDS, Field, FieldType, TraceField};
 
-/// The kind of token that the grammar allows next.
+/// The type of token that the grammar allows next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedToken {
-    /// The name of a field, or what else a clause may begin with.
+    /// The name of a field, or another start of a clause.
     Field,
-    /// A comparison that the field allows.
+    /// A comparison operator of the field.
     Operator(Field),
     /// A value of the field.
     Value(Field),
-    /// `&&`, `||` or the like, after a whole clause.
+    /// `&&`, `||` or similar, after a complete clause.
     Connective,
 }
 
-/// The token being typed at the end of `text`: the kinds that may stand there, and the start of the piece
-/// that a completion would replace.
+/// Returns the type of token being typed at the end of `text`, and the start of the piece that a completion replaces.
 pub fn expected(text: &str, traced: &[TraceField]) -> (ExpectedToken, usize) {
     let pieces = match LEXICON.pieces(text) {
         Ok(pieces) => pieces,
-        // The faulty piece, such as a string that is still open, is what is being typed.
+        // The invalid piece, such as an unterminated string, is being typed.
         Err(fault) => return (expected(text.get(..fault.at).unwrap_or_default(), traced).0, fault.at),
     };
     if let Some(last) = pieces.last().filter(|last| last.is("&"))
         && let (ExpectedToken::Connective, _) = expected(&format!("{} ", &text[..last.at]), traced)
     {
-        // Half of what joins two clauses.
+        // A partly typed connective.
         return (ExpectedToken::Connective, last.at);
     }
     let trailing_space = text.ends_with(char::is_whitespace);

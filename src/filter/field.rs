@@ -1,40 +1,40 @@
-//! Fields of filters: each is a row of a table that parser, completion, documentation and columns read.
+//! The fields of filters: one table for parser, completion, documentation and columns.
 
 use crate::event::format::Format;
 
-/// The kind of values that a field has.
+/// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {
     Text,
     Number,
     /// Seconds since the start of the session.
     Seconds,
-    /// A number that may be below zero, or be taken as bits.
+    /// A number that may be negative or a bit mask.
     Signed,
     Flag,
 }
 
-/// The owner of a field's value, by which it is known how often a clause about it has to be decided.
+/// The owner of a field's value, which determines how often a clause is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldScope {
-    /// The task: the column of the same name has the value.
+    /// The task: the value is in the column of the same name.
     Task,
-    /// The call chain, or the function that it ends in.
+    /// The call chain, or the function at its end.
     Stack,
-    /// The single sample.
+    /// The individual sample.
     Sample,
-    /// The CPU at the moment of a sample: only the kernel knows it.
+    /// The CPU at the time of a sample: only the kernel knows the value.
     Moment,
 }
 
-/// A field's row.
+/// A field's table row.
 #[derive(Debug)]
 pub(crate) struct FieldRow {
     pub(crate) field: Field,
     pub(crate) name: &'static str,
     pub(crate) kind: FieldType,
     scope: FieldScope,
-    /// What it is.
+    /// The description.
     pub(crate) about: &'static str,
 }
 
@@ -43,13 +43,13 @@ macro_rules! fields {
         $(#[$about:meta])*
         $LIST:ident { $($Key:ident = ($name:literal, $Kind:ident, $Scope:ident, $is:literal);)+ }
     )+) => {
-        /// The field that a clause looks at.
+        /// The field that a clause compares.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Field {
             $($(#[doc = $is] $Key,)+)+
-            /// A text among a tracepoint's own fields; the atom has its name.
+            /// A text field of a tracepoint; the atom has its name.
             TraceText,
-            /// A number among them.
+            /// A number field of a tracepoint.
             TraceNumber,
         }
 
@@ -108,25 +108,25 @@ fields! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceField {
     pub(crate) name: String,
-    /// As in C, for the user.
+    /// The type in C, for display.
     pub(crate) kind: String,
     pub(crate) text: bool,
 }
 
-/// The tracepoint fields that may stand in a filter beside [`FIELDS`].
+/// The tracepoint fields that a filter may use in addition to [`FIELDS`].
 #[derive(Clone, Copy, Debug)]
 pub enum KnownFields<'a> {
     /// A view filter over tracepoints with these fields.
     These(&'a [TraceField]),
-    /// It is not known yet: any name will do.
+    /// Not known yet: accepts any name.
     Any,
-    /// A capture filter of an event that samples what runs.
+    /// A capture filter of an event that samples running code.
     Sampling,
-    /// A capture filter of a tracepoint with these.
+    /// A capture filter of a tracepoint with these fields.
     Kernel(&'a [TraceField]),
 }
 
-/// True if views can be filtered by a field of this name, whatever the tracepoints are.
+/// Returns whether view filters have a field of this name, independent of tracepoints.
 pub(crate) const fn has_field(name: &str) -> bool {
     let (name, mut row) = (name.as_bytes(), 0);
     while row < FIELDS.len() {
@@ -142,18 +142,18 @@ pub(crate) const fn has_field(name: &str) -> bool {
     false
 }
 
-/// Fields by which the kernel filters samples of events, beside [`CAPTURE_FIELDS`].
+/// Fields by which the kernel filters samples, in addition to [`CAPTURE_FIELDS`].
 const SAMPLING: &[Field] =
     &[Field::Pid, Field::Tid, Field::Comm, Field::Cpu, Field::Cgroup, Field::User, Field::Kernel, Field::Idle];
-/// Fields by which the kernel filters tracepoints, beside their own fields.
+/// Fields by which the kernel filters tracepoints, in addition to their own fields.
 const BY_FLAGS: &[Field] =
     &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
 
-/// The own fields of some tracepoints. One that is a text in any of them is a text.
+/// Returns the own fields of tracepoints. A field that is text in any of them is text.
 pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
     let mut fields: Vec<TraceField> = Vec::new();
     for format in formats {
-        // What is told beside another goes by that one's name.
+        // The text of another field is used under that field's name.
         for field in format.fields.iter().filter(|field| !format.tells_beside(field)) {
             let is_text = format.said(&field.name).is_some_and(|said| !said.is_number());
             match fields.iter_mut().find(|known| known.name == field.name) {
@@ -162,13 +162,13 @@ pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceF
             }
         }
     }
-    // What every tracepoint has comes last.
+    // Common fields come last.
     fields.sort_by_key(|field| field.name.starts_with("common_"));
     fields
 }
 
 impl KnownFields<'_> {
-    /// The fields that may stand in a filter beside those of tracepoints.
+    /// Returns the fields that a filter may use in addition to those of tracepoints.
     pub(crate) fn rows(self) -> impl Iterator<Item = &'static FieldRow> {
         let all = FIELDS.iter().chain(CAPTURE_FIELDS);
         all.filter(move |row| match self {
@@ -180,7 +180,7 @@ impl KnownFields<'_> {
 }
 
 impl Field {
-    /// Its row; none of a tracepoint's own.
+    /// Returns its table row; `None` for tracepoint fields.
     pub(crate) fn row(self) -> Option<&'static FieldRow> {
         FIELDS.iter().chain(CAPTURE_FIELDS).find(|row| row.field == self)
     }
@@ -193,7 +193,7 @@ impl Field {
         }
     }
 
-    /// The operators that a field can be compared by.
+    /// Returns the comparison operators of a field.
     pub(crate) fn operators(self) -> &'static [&'static str] {
         match self.kind() {
             FieldType::Text => &["==", "!=", "~", "!~", "=~", "in"],
@@ -203,22 +203,22 @@ impl Field {
         }
     }
 
-    /// The owner of its value.
+    /// Returns the owner of its value.
     fn scope(self) -> FieldScope {
         self.row().map_or(FieldScope::Sample, |row| row.scope)
     }
 
-    /// True if the value belongs to the single sample, not to its task and call chain.
+    /// Returns whether the value belongs to the individual sample, not to its task or call chain.
     pub(crate) fn per_sample(self) -> bool {
         self.scope() == FieldScope::Sample
     }
 
-    /// True if the value is that of the sample's task.
+    /// Returns whether the value belongs to the sample's task.
     pub fn is_of_task(self) -> bool {
         self.scope() == FieldScope::Task
     }
 
-    /// True if it is one of a tracepoint's own.
+    /// Returns whether it is a tracepoint field.
     pub(crate) fn is_traced(self) -> bool {
         matches!(self, Self::TraceText | Self::TraceNumber)
     }

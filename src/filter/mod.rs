@@ -1,7 +1,7 @@
 //! The filter language: `comm == "nginx" && cpu in 0-3,32 && stack ~ "*tcp_*" && !idle`.
 //!
-//! A filter is a boolean expression over numbered atoms. Whoever holds the data decides each atom
-//! in its own way (a name once, a process once) and hands the bits to [`Filter::eval`].
+//! A filter is a boolean expression over numbered atoms. The owner of the data evaluates each atom in its own way
+//! (names once per name, processes once per process) and passes the bits to [`Filter::eval`].
 
 pub mod capture;
 pub(crate) mod complete;
@@ -37,7 +37,7 @@ pub(crate) enum Test {
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
     pub(crate) field: Field,
-    /// The name of a tracepoint's own field; empty for others.
+    /// The name of a tracepoint field; empty for others.
     pub(crate) name: String,
     pub(crate) test: Test,
 }
@@ -52,7 +52,7 @@ impl Atom {
         }
     }
 
-    /// True if a number that may be below zero holds.
+    /// Returns whether a signed number matches.
     pub(crate) fn signed(&self, value: i64) -> bool {
         match &self.test {
             Test::Signed(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)),
@@ -66,7 +66,7 @@ impl Atom {
     }
 }
 
-/// A clause that a field equals a text, whatever quotes the text has.
+/// Writes a clause that compares a field with a text, which may contain quotes.
 pub(crate) fn equals(field: &str, value: &str) -> String {
     if !value.contains('"') {
         format!("{field} == \"{value}\"")
@@ -86,7 +86,7 @@ pub(crate) enum Expr {
     Or(Vec<Expr>),
 }
 
-/// The most clauses that one filter may have: their verdicts are bits of one word.
+/// The limit of clauses per filter: their results are bits of one word.
 pub(crate) const MAX_ATOMS: usize = 64;
 
 /// A checked filter.
@@ -109,17 +109,17 @@ impl Filter {
         Self::parse_with(text, KnownFields::These(&[]))
     }
 
-    /// Parses a filter that may name fields of tracepoints.
+    /// Parses a filter that may use tracepoint fields.
     pub fn parse_with(text: &str, known: KnownFields<'_>) -> Result<Self, Diagnostic> {
         parse::parse(text, known)
     }
 
-    /// The text as it was typed.
+    /// Returns the text as typed.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The fields that are compared with a pattern without wildcards, and those patterns.
+    /// Returns the fields compared with a pattern without wildcards, and those patterns.
     pub(crate) fn plain_globs(&self) -> impl Iterator<Item = (Field, &str)> {
         self.atoms.iter().filter_map(|atom| match &atom.test {
             Test::Glob(glob) => {
@@ -134,27 +134,27 @@ impl Filter {
         &self.atoms
     }
 
-    /// Bits of the atoms that are decided by the single sample.
+    /// Returns the mask of atoms that depend on the individual sample.
     pub(crate) fn per_sample_mask(&self) -> u64 {
         self.atoms.iter().enumerate().filter(|(_, a)| a.field.per_sample()).fold(0, |mask, (i, _)| mask | 1 << i)
     }
 
-    /// True if it looks at tracepoints' own fields.
+    /// Returns whether it uses tracepoint fields.
     pub(crate) fn needs_fields(&self) -> bool {
         self.atoms.iter().any(|a| a.field.is_traced())
     }
 
-    /// True if it looks at call chains.
+    /// Returns whether it uses call chains.
     pub(crate) fn needs_chains(&self) -> bool {
         self.atoms.iter().any(|a| matches!(a.field, Field::Stack | Field::Context | Field::Softirq))
     }
 
-    /// The verdict, from one bit for each atom.
+    /// Evaluates the filter, given one bit per atom.
     pub(crate) fn eval(&self, bits: u64) -> bool {
         eval(&self.expr, bits)
     }
 
-    /// The verdict as far as the atoms in `known` decide it.
+    /// Evaluates the filter as far as the atoms in `known` determine it.
     pub(crate) fn partial(&self, bits: u64, known: u64) -> Option<bool> {
         partial(&self.expr, bits, known)
     }
@@ -190,7 +190,7 @@ fn partial(expr: &Expr, bits: u64, known: u64) -> Option<bool> {
     }
 }
 
-/// Filters with each kind of clause.
+/// Filters with each type of clause.
 #[cfg(test)]
 const FILTERS: &[&str] = &[
     "comm == \"nginx\" && cpu in 0-3,32 && stack ~ \"*tcp_*\" && !idle",
@@ -245,7 +245,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// What is decided early is decided rightly.
+        /// An early result equals the final one.
         #[test]
         fn partial_agrees_with_every_completion(e in expr(), bits in 0u64..64, known in 0u64..64) {
             if let Some(verdict) = partial(&e, bits, known) {

@@ -1,4 +1,4 @@
-//! The filter language as a grammar: from tokens to a checked expression. `||` binds weaker than `&&`, `!` strongest.
+//! The grammar of the filter language: from tokens to a checked expression. `||` binds weaker than `&&`, `!` strongest.
 
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
@@ -6,7 +6,7 @@ use crate::lang::quantity::{self, Number};
 
 use super::{Atom, Diagnostic, Expr, FIELDS, Field, FieldType, Filter, KnownFields, MAX_ATOMS, Test};
 
-/// Words are whatever names, globs and numbers are made of.
+/// Words consist of the characters in names, globs and numbers.
 pub(super) const LEXICON: Lexicon = Lexicon {
     marks: &["&&", "||", "==", "!=", "!~", "=~", "<=", ">=", "<", ">", "~", "!", "&", "(", ")", ","],
     begins: is_word,
@@ -33,7 +33,7 @@ struct Clauses<'a> {
     atoms: Vec<Atom>,
 }
 
-/// A part of a filter. What no parentheses enclose can be joined by more of the same operator.
+/// A part of a filter. Without enclosing parentheses, the same operator can extend it.
 struct Node {
     expr: Expr,
     open: bool,
@@ -93,12 +93,12 @@ impl<'t> Grammar<'t> for Clauses<'_> {
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 type Value<'t> = (&'t str, Piece<'t>);
 
 impl Clauses<'_> {
     fn clause<'t>(&mut self, name: &'t str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Expr, Diagnostic> {
-        // A tracepoint's own field goes before ours of that name where the kernel decides.
+        // In the kernel, a tracepoint's own field hides ours of the same name.
         let own = matches!(self.known, KnownFields::Kernel(fields) if fields.iter().any(|field| field.name == name));
         let row = self.known.rows().find(|row| row.name == name && !own);
         let (field, kind) = match row {
@@ -133,14 +133,14 @@ impl Clauses<'_> {
         self.atom(field, if row.is_some() { "" } else { name }, test, negated, place, cursor)
     }
 
-    /// A field of the session's tracepoints.
+    /// Resolves a field of the session's tracepoints.
     fn traced(&self, name: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<(Field, FieldType), Diagnostic> {
         let as_field =
             |text| if text { (Field::TraceText, FieldType::Text) } else { (Field::TraceNumber, FieldType::Signed) };
         let known = match self.known {
             KnownFields::These(known) | KnownFields::Kernel(known) => known,
             KnownFields::Sampling => &[],
-            // What is compared with says what it is, as far as that can be known.
+            // The operator or value determines the type, as far as possible.
             KnownFields::Any => {
                 let is_number = |t: &str| signed(t.split(['-', ',']).find(|t| !t.is_empty()).unwrap_or(t)).is_some();
                 let numeric = match [0, 1].map(|n| cursor.peek_at(n).map(|piece| piece.token)) {
@@ -185,7 +185,7 @@ impl Clauses<'_> {
     }
 }
 
-/// One value, or for `in` a comma-separated list with or without parentheses.
+/// Parses one value, or for `in` a comma-separated list with or without parentheses.
 fn values<'t>(list: bool, cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, Diagnostic> {
     let open = list && cursor.eat("(");
     let mut out = Vec::new();
@@ -214,14 +214,14 @@ fn text_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Tes
     })
 }
 
-/// A pattern with `*`, `?` and `[…]`, which may match anything between.
+/// Compiles a pattern with `*`, `?` and `[…]`; `*` also matches slashes.
 pub(super) fn glob(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<globset::GlobMatcher, Diagnostic> {
     let glob = globset::GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build();
     let glob = glob.map_err(|error| cursor.fault_at(place, format!("not a glob: {}", error.kind())))?;
     Ok(glob.compile_matcher())
 }
 
-/// A regular expression of bounded size.
+/// Compiles a regular expression of limited size.
 pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<regex::Regex, Diagnostic> {
     regex::RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
         let error = error.to_string();
@@ -230,7 +230,7 @@ pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result
     })
 }
 
-/// `1-5` or `7` among the values of a list; the dash is sought behind the first character, which may be a sign.
+/// Parses `1-5` or `7` in a list; the first character may be a sign, so the dash is searched after it.
 fn range<T: PartialOrd + Copy>(
     (text, piece): Value<'_>,
     cursor: &Cursor<'_>,
@@ -290,15 +290,14 @@ fn number_test(
     Ok((Test::Ranges(ranges), op == "!="))
 }
 
-/// A number as tracepoints have them, perhaps below zero or with a unit; what does not fit is taken by its bits, as the
-/// field is.
+/// Parses a tracepoint's number, possibly negative or with a unit. A number beyond the signed range is taken as bits.
 fn signed(text: &str) -> Option<i64> {
     let Ok(Number::Int(value)) = quantity::literal(text) else { return None };
     let bits = u64::try_from(value.unsigned_abs()).ok()? as i64;
     Some(if value < 0 { bits.wrapping_neg() } else { bits })
 }
 
-/// A number, or a time in nanoseconds.
+/// Parses a number, or a time in nanoseconds.
 fn number(text: &str, kind: FieldType) -> Option<u64> {
     if kind == FieldType::Seconds { quantity::time(text).ok() } else { quantity::count(text).ok() }
 }

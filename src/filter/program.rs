@@ -1,6 +1,5 @@
-//! A filter as a BPF program: instructions made here, no compiler at build or run time. What the clauses
-//! compare with stands in the program's parameters, so that filters of one shape share their
-//! instructions.
+//! Compiles a filter to a BPF program; instructions are generated here, without a compiler. The values that clauses
+//! compare with are in the program's parameters, so that filters of the same shape share their instructions.
 
 use crate::kernel::bpf::{BANK, BANKS_AT, MAX_CONSTANTS, Program};
 use crate::kernel::btf::{Btf, BtfError};
@@ -8,16 +7,16 @@ use crate::kernel::procfs;
 
 use super::{Atom, Expr, Field, Test};
 
-/// The offsets in the running kernel of what programs look at; each may be missing alone.
+/// The offsets of the running kernel's structures; each may be missing.
 #[derive(Clone, Debug)]
 pub struct Offsets {
-    /// `task_struct.thread_info.flags`, and the bits that ask for a reschedule.
+    /// `task_struct.thread_info.flags`, and the bits that request a reschedule.
     thread_flags: Result<(u32, u64), BtfError>,
     /// `task_struct.se.cfs_rq`, `cfs_rq.rq`, `rq.nr_running`.
     run_queue: Result<[u32; 3], BtfError>,
     prio: Result<u32, BtfError>,
     policy: Result<u32, BtfError>,
-    /// Our PID namespace, by device and inode, where tasks have other numbers in it than in the kernel.
+    /// Our PID namespace (device and inode), if its PIDs differ from those of the kernel.
     namespace: Option<(u64, u64)>,
 }
 
@@ -37,7 +36,7 @@ impl Offsets {
         }
     }
 
-    /// Of the running kernel, found once.
+    /// Finds the running kernel's offsets once.
     pub fn system() -> &'static Self {
         static SYSTEM: std::sync::LazyLock<Offsets> = std::sync::LazyLock::new(|| {
             let release = rustix::system::uname();
@@ -48,7 +47,7 @@ impl Offsets {
     }
 }
 
-/// TIF_NEED_RESCHED and its lazy sister are macros, so no type tells their bits
+/// TIF_NEED_RESCHED and its lazy variant are macros, so types do not contain their bits
 /// (arch/x86/include/asm/thread_info.h; include/asm-generic/thread_info_tif.h from 6.18 on).
 fn resched_bits(release: &str) -> u64 {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
@@ -92,17 +91,17 @@ const GET_CURRENT_CGROUP_ID: i32 = 80;
 const GET_NS_CURRENT_PID_TGID: i32 = 120;
 const GET_CURRENT_TASK_BTF: i32 = 158;
 
-/// Bytes of the numbers that a task has in a namespace.
+/// Bytes of the PIDs of a task in a namespace.
 const NUMBERS: i32 = 8;
-/// Bytes of a comm, its NUL included.
+/// Bytes of a comm, including its NUL.
 const COMM: usize = 16;
-/// The offsets in `struct pt_regs` of what interrupted code ran with, on x86-64.
+/// The offsets of the interrupted code's registers in `struct pt_regs`, on x86-64.
 #[cfg(target_arch = "x86_64")]
 const REGS: Option<(i16, i16)> = Some((136, 144));
 #[cfg(not(target_arch = "x86_64"))]
 const REGS: Option<(i16, i16)> = None;
 
-/// A place that jumps lead to.
+/// A jump target.
 #[derive(Clone, Copy)]
 struct Label(usize);
 
@@ -110,15 +109,15 @@ struct Assembler<'a> {
     offsets: &'a Offsets,
     code: Vec<u64>,
     constants: Vec<u64>,
-    /// Where each label stands, and which jumps lead there.
+    /// The position of each label, and the jumps to it.
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
 }
 
-/// Makes the program of an expression; the error says what cannot be decided there, by its atom.
+/// Compiles an expression; the error has the atom that the kernel cannot evaluate, and why.
 pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result<Program, (u8, String)> {
     let mut a = Assembler { offsets, code: Vec::new(), constants: Vec::new(), labels: Vec::new(), jumps: Vec::new() };
-    // r6: the context; r7: the bank of parameters in force.
+    // r6: the context; r7: the active bank of parameters.
     a.op(MOV_X, 6, 1, 0, 0);
     let map_at = a.code.len();
     a.op(LD_IMM64, 7, 2, 0, 0);
@@ -130,7 +129,7 @@ pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result
     a.op(ADD_K, 7, 0, 0, BANKS_AT as i32);
     let (yes, no) = (a.label(), a.label());
     a.expr(expr, atoms, yes, no)?;
-    // What takes the sample stands last, where a program that goes on may take its place.
+    // The accepting exit is last, so that a program that continues can replace it.
     for (label, verdict) in [(no, 0), (yes, 1)] {
         a.place(label);
         a.op(MOV_K, 0, 0, 0, verdict);
@@ -172,7 +171,7 @@ impl Assembler<'_> {
         self.code
     }
 
-    /// A parameter's offset from r7.
+    /// Returns a parameter's offset from r7.
     fn constant(&mut self, value: u64) -> i16 {
         self.constants.push(value);
         (8 * (self.constants.len().min(MAX_CONSTANTS) - 1)) as i16
@@ -187,7 +186,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// All but the last lead on when they do not decide.
+    /// Compiles a list; each part but the last falls through if it is not decisive.
     fn chain(&mut self, list: &[Expr], atoms: &[Atom], yes: Label, no: Label, all: bool) -> Result<(), (u8, String)> {
         for (i, part) in list.iter().enumerate() {
             if i + 1 == list.len() {
@@ -232,7 +231,7 @@ impl Assembler<'_> {
     /// Compares r1 with ranges.
     fn ranges(&mut self, mut ranges: Vec<(i64, i64)>, yes: Label, no: Label) {
         if ranges.is_empty() {
-            // Nothing is in it, but the kernel wants every instruction to be reachable.
+            // An empty range never matches, but the verifier requires every instruction to be reachable.
             ranges.push((1, 0));
         }
         for (from, to) in ranges {
@@ -260,8 +259,8 @@ impl Assembler<'_> {
                 self.op(ADD_K, 3, 0, 0, -NUMBERS);
                 self.op(MOV_K, 4, 0, 0, NUMBERS);
                 self.op(CALL, 0, 0, 0, GET_NS_CURRENT_PID_TGID);
-                // The thread's, then its process's (`struct bpf_pidns_info`); nothing where it has none there, as
-                // samples say.
+                // The thread's PID, then its process's (`struct bpf_pidns_info`). Without one in our namespace it is 0,
+                // as in samples.
                 let at = if field == Field::Tid { 0 } else { 4 };
                 self.op(LDX_W, 1, 10, at - NUMBERS as i16, 0);
             }
@@ -322,13 +321,13 @@ impl Assembler<'_> {
         Ok(())
     }
 
-    /// Loads a number of 64 bits.
+    /// Loads a 64-bit number.
     fn wide(&mut self, register: u8, number: u64) {
         self.op(LD_IMM64, register, 0, 0, number as u32 as i32);
         self.op(0, 0, 0, 0, (number >> 32) as u32 as i32);
     }
 
-    /// Turns r1 into whether it is 0.
+    /// Sets r1 to whether it is 0.
     fn is_zero(&mut self) {
         let (zero, end) = (self.label(), self.label());
         self.jump(JEQ_K, 1, 0, 0, zero);
@@ -339,7 +338,7 @@ impl Assembler<'_> {
         self.place(end);
     }
 
-    /// Loads a field of the running task into r1.
+    /// Loads a field of the current task into r1.
     fn task(&mut self, load: u8, at: u32) {
         self.op(CALL, 0, 0, 0, GET_CURRENT_TASK_BTF);
         self.op(load, 1, 0, at as i16, 0);
@@ -379,7 +378,7 @@ impl Assembler<'_> {
     }
 }
 
-/// A comm and the mask of what of it counts: all of it with its NUL, or only its start.
+/// Returns a comm and the mask of its significant bytes: all of it with its NUL, or only a prefix.
 fn masked(text: &str, whole: bool) -> Option<([u8; COMM], [u8; COMM])> {
     let (mut value, mut mask) = ([0; COMM], [0; COMM]);
     value.get_mut(..text.len()).filter(|_| text.len() < COMM)?.copy_from_slice(text.as_bytes());
@@ -387,7 +386,7 @@ fn masked(text: &str, whole: bool) -> Option<([u8; COMM], [u8; COMM])> {
     Some((value, mask))
 }
 
-/// The prefix that a glob asks for, where it asks for nothing more.
+/// Returns the prefix that a glob matches, if the glob is only a prefix.
 fn prefix(glob: &str) -> Option<&str> {
     let start = glob.strip_suffix('*')?;
     (!start.contains(['*', '?', '[', '{', '\\'])).then_some(start)

@@ -1,10 +1,10 @@
-//! A filter as text again: in this language, and in the kernel's for tracepoints.
+//! Converts a filter back to text: in this language, and in the kernel's for tracepoints.
 
 use std::fmt::{Display, Formatter, Result as Shown};
 
 use super::{Atom, Expr, Field, FieldType, Filter, Test};
 
-/// An expression with its atoms, to be shown.
+/// An expression with its atoms, for display.
 #[derive(Clone, Copy)]
 pub(crate) struct ShownExpr<'a>(pub(crate) &'a Expr, pub(crate) &'a [Atom]);
 
@@ -22,7 +22,7 @@ impl Display for ShownExpr<'_> {
                 if i > 0 {
                     f.write_str(between)?;
                 }
-                // && binds stronger than ||; no parenthesis more than was typed, as nesting is bounded.
+                // `&&` binds stronger than `||`. Adds no more parentheses than were typed, because nesting is limited.
                 match (expr, part) {
                     (Expr::And(_), Expr::And(_) | Expr::Or(_)) | (_, Expr::Or(_)) => {
                         write!(f, "({})", ShownExpr(part, self.1))?
@@ -41,7 +41,7 @@ impl Display for ShownExpr<'_> {
     }
 }
 
-/// The expression without denials of denials.
+/// Removes double negations.
 fn without_double_negation(expr: &Expr) -> &Expr {
     match expr {
         Expr::Not(inner) => match &**inner {
@@ -52,13 +52,13 @@ fn without_double_negation(expr: &Expr) -> &Expr {
     }
 }
 
-/// A text in the quotes that it does not have itself.
+/// Quotes a text with the quotes that it does not contain.
 fn quoted(text: &str) -> String {
     if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") }
 }
 
 impl Atom {
-    /// The field as it is typed.
+    /// Returns the field's name as typed.
     pub(crate) fn field_name(&self) -> &str {
         self.field.row().map_or(&self.name, |row| row.name)
     }
@@ -99,8 +99,8 @@ impl Display for Atom {
     }
 }
 
-/// The expression in the kernel's language for tracepoints (Documentation/trace/events.rst, "Event
-/// filtering"); the error says which atom it has no words for, and why.
+/// Translates the expression to the kernel's filter syntax for tracepoints (Documentation/trace/events.rst, "Event
+/// filtering"); the error has the atom that the syntax does not support, and why.
 pub(crate) fn for_kernel(expr: &Expr, atoms: &[Atom]) -> Result<String, (u8, String)> {
     let join = |list: &[Expr], between: &str| -> Result<String, (u8, String)> {
         let parts: Vec<String> = list.iter().map(|part| for_kernel(part, atoms)).collect::<Result<_, _>>()?;
@@ -126,7 +126,7 @@ fn clause(atom: &Atom) -> Result<String, String> {
         Field::IrqsOff => return flag(IRQS_OFF),
         Field::NeedResched => return flag(NEED_RESCHED),
         Field::Context => return context(atom),
-        // common_pid is the thread that runs (trace_event_get_offsets: current->pid).
+        // common_pid is the current thread (trace_event_get_offsets: current->pid).
         Field::Tid => "common_pid",
         Field::Cpu => "CPU",
         Field::Comm => "COMM",
@@ -166,7 +166,7 @@ fn clause(atom: &Atom) -> Result<String, String> {
     })
 }
 
-/// A context by the flags of the interrupted code.
+/// Returns a context in terms of the interrupted code's flags.
 fn context(atom: &Atom) -> Result<String, String> {
     let known = [
         ("task", format!("!(common_flags & {})", HARDIRQ | SOFTIRQ)),
@@ -328,7 +328,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// What is shown means what was read.
+        /// A shown filter parses to the same filter.
         #[test]
         fn shown_and_read_again_is_the_same(text in any_filter()) {
             let known = fields();

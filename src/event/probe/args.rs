@@ -1,40 +1,39 @@
-//! The arguments of probes: registers by the calling convention, names by what is known of a function,
-//! as the kernel's own language of fetches says them.
+//! The arguments of probes in the kernel's fetch syntax: registers by the calling convention, names by the known
+//! parameters of a function.
 
 use super::Spec;
 
-/// The registers that whole numbers and pointers are passed in, in order, by the kernel's names
-/// (System V ABI for x86-64; AAPCS64).
+/// The registers of integer and pointer arguments, in order, by the kernel's names (System V ABI for x86-64; AAPCS64).
 #[cfg(target_arch = "aarch64")]
 pub(crate) const REGISTERS: &[&str] = &["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"];
 #[cfg(not(target_arch = "aarch64"))]
 pub(crate) const REGISTERS: &[&str] = &["di", "si", "dx", "cx", "r8", "r9"];
 
-/// A parameter of a function, or a member that a path from one leads to.
+/// A parameter of a function, or a member that is reached from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub(crate) name: String,
-    /// As in C.
+    /// The type in C.
     pub(crate) kind: String,
-    /// The kernel's type for a fetch: u32, s64, x64…
+    /// The kernel's fetch type: u32, s64, x64…
     pub(crate) fetch: String,
 }
 
 /// The known parameters of a function.
 pub trait Parameters {
-    /// In order; `None` when nothing is known of the function.
+    /// Returns the parameters in order; `None` if the function is unknown.
     fn of(&self, function: &str) -> Option<Vec<Parameter>>;
 
-    /// The register of [`REGISTERS`] that a parameter is in.
+    /// Returns the register index in [`REGISTERS`] of a parameter.
     fn register(&self, _function: &str, parameter: usize) -> Result<usize, String> {
         Ok(parameter)
     }
 
-    /// The offsets to follow from a parameter to a member, one for each pointer, and its fetch type.
+    /// Returns the offsets from a parameter to a member, one per pointer, and the member's fetch type.
     fn member(&self, function: &str, parameter: usize, path: &[&str]) -> Result<(Vec<u32>, String), String>;
 }
 
-/// Nothing is known.
+/// No function is known.
 pub(crate) struct None;
 
 impl Parameters for None {
@@ -47,12 +46,12 @@ impl Parameters for None {
     }
 }
 
-/// All arguments of a probe, each as `name=fetch`.
+/// Resolves all arguments of a probe, each to `name=fetch`.
 pub(crate) fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Vec<String>, String> {
     let mut out: Vec<String> = Vec::new();
     for arg in &spec.args {
         let mut resolved = resolve(arg, spec, parameters)?;
-        // Two of one name would be refused.
+        // The kernel rejects duplicate names.
         let name = resolved.0.clone();
         let taken = |name: &str| out.iter().any(|known| known.split('=').next() == Some(name));
         let mut n = 2;
@@ -65,7 +64,7 @@ pub(crate) fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Ve
     Ok(out)
 }
 
-/// `[NAME=]FETCH[:TYPE]` as (name, fetch).
+/// Resolves `[NAME=]FETCH[:TYPE]` to (name, fetch).
 fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(String, String), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_%$@+-()>.:=[]\\*,".contains(c);
     if !arg.chars().all(allowed) {
@@ -112,7 +111,7 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
     Ok((made(path[path.len() - 1]), fetch_of(register, &offsets, kind.unwrap_or(&own))?))
 }
 
-/// The fetch of a parameter, through pointers. Texts are behind one more.
+/// Returns the fetch of a parameter, through pointers. Text needs one more dereference.
 fn fetch_of(index: usize, offsets: &[u32], kind: &str) -> Result<String, String> {
     let register = REGISTERS.get(index).ok_or_else(|| {
         format!("parameter {} is on the stack: +8($stack) and the like reach it", index.wrapping_add(1))

@@ -1,5 +1,5 @@
-//! A program's functions by their debug information: the parameters in their order, and where the members of structures
-//! lie (DWARF 5, sections 3.3 and 5.7).
+//! A program's functions from its debug information: parameters in order, and offsets of structure members (DWARF 5,
+//! sections 3.3 and 5.7).
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,29 +21,29 @@ pub(crate) struct DebugInfo {
     pub(super) dwarf: Dwarf<Reader>,
 }
 
-/// The place of a type.
+/// The location of a type's entry.
 #[derive(Clone, Copy, Debug)]
 struct TypeAt {
     unit: usize,
     offset: UnitOffset,
 }
 
-/// A type as far as probes need it.
+/// The properties of a type that probes need.
 enum Kind {
     Pointer(Option<TypeAt>),
     Struct,
-    /// A number: its bytes, and whether it is signed.
+    /// A number: size in bytes, and whether it is signed.
     Number(u64, bool),
     Float,
 }
 
-/// Bytes that a file's sections may take when they are packed.
+/// The limit of decompressed section bytes.
 const MAX_UNPACKED: usize = 256 << 20;
-/// Names behind names beyond this are damage.
+/// Longer chains of typedefs mean damaged data.
 const MAX_DEPTH: usize = 32;
 
 impl DebugInfo {
-    /// Reads a file's own debug information; `None` when it has none.
+    /// Reads a file's own debug information; `None` if it does not have any.
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let bytes = std::fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok().filter(|file| file.is_little_endian())?;
@@ -71,18 +71,18 @@ impl DebugInfo {
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The function's parameters with their types.
+    /// Returns a function's parameters with their types.
     fn parameters(&self, function: &str) -> Option<Vec<(String, Option<TypeAt>)>> {
         let (index, unit, entry) = self.find(function)?;
         Some(self.children(index, &unit, &entry))
     }
 
-    /// A function's entry and the unit that it is in.
+    /// Returns a function's entry and unit.
     pub(super) fn function(&self, name: &str) -> Option<(Unit<Reader>, Entry)> {
         self.find(name).map(|(_, unit, entry)| (unit, entry))
     }
 
-    /// Of several functions of the name the first that has a body.
+    /// Returns the first function of this name with a body.
     fn find(&self, function: &str) -> Option<(usize, Unit<Reader>, Entry)> {
         for (index, unit) in self.units().enumerate() {
             let mut entries = unit.entries();
@@ -109,7 +109,7 @@ impl DebugInfo {
         None
     }
 
-    /// The entry that tells what this one leaves out.
+    /// Returns the abstract origin or specification of an entry.
     fn origin(&self, unit: &Unit<Reader>, entry: &Entry) -> Option<Entry> {
         let of = |at| match entry.attr_value(at)? {
             AttributeValue::UnitRef(offset) => unit.entry(offset).ok(),
@@ -138,7 +138,7 @@ impl DebugInfo {
         out
     }
 
-    /// A type behind its other names, and what it is called in C.
+    /// Resolves typedefs and qualifiers; returns also the type's name in C.
     fn resolve(&self, at: TypeAt) -> Option<(Kind, TypeAt, String)> {
         let unit = self.unit(at.unit)?;
         let mut here = at;
@@ -177,7 +177,7 @@ impl DebugInfo {
         None
     }
 
-    /// A member's offset in bytes and its type; those of members without a name are members, too.
+    /// Returns a member's offset in bytes and its type; members of anonymous members are included.
     fn member(&self, of: TypeAt, name: &str, depth: usize) -> Option<(u64, TypeAt)> {
         let unit = self.unit(of.unit)?;
         let mut tree = unit.entries_tree(Some(of.offset)).ok()?;
@@ -218,7 +218,7 @@ fn type_of(unit: usize, entry: &Entry) -> Option<TypeAt> {
     }
 }
 
-/// A type in the kernel's words.
+/// Returns the kernel's name of a type.
 fn fetch(kind: &Kind) -> String {
     match kind {
         Kind::Number(size, signed) => format!("{}{}", if *signed { 's' } else { 'u' }, 8 * (*size).clamp(1, 8)),
@@ -242,8 +242,8 @@ impl Parameters for DebugInfo {
                     return Err(format!("{name} is in a register for floating point, which probes cannot read"));
                 }
                 Some(Kind::Float) => {}
-                // One of up to two words is in registers, a larger one on the stack: its size alone does
-                // not tell which.
+                // A structure of up to two words is passed in registers, a larger one on the stack; the size alone does
+                // not determine which.
                 Some(Kind::Struct) if i <= parameter => {
                     return Err(format!("{name} is a structure passed by value: name the register"));
                 }
@@ -305,7 +305,7 @@ mod tests {
                 row("color", "color", "u32"),
             ]
         );
-        // The double is in a register of its own kind, so those after it move up.
+        // The double uses a floating-point register, so later parameters move up.
         assert_eq!(
             args("send_message number count message->inner.len message->flags message->next->kind"),
             Ok(["number=%di:u64", "count=%dx:s32", "len=+8(%si):s16", "flags=+4(%si):s32", "kind=+0(+24(%si)):u32"]

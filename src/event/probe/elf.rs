@@ -1,4 +1,4 @@
-//! Functions and static probes of a program, by the places in its file where the kernel puts probes.
+//! Functions and static probes of a program, by their offsets in the file, where the kernel places probes.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::perfdata::unpack::{self, UnpackBudget};
 
 use super::usdt::{self, Usdt};
 
-/// The parts of a file that matter for probes.
+/// The parts of a file that probes need.
 #[derive(Debug)]
 pub(crate) struct Elf {
     path: String,
@@ -21,15 +21,15 @@ pub(crate) struct Elf {
     pub(crate) probes: Vec<Usdt>,
 }
 
-/// More symbols than this are not read.
+/// The limit of symbols.
 const MAX_SYMBOLS: usize = 4_000_000;
-/// Bytes of notes of static probes, when they are packed.
+/// The limit of decompressed bytes of static probe notes.
 const MAX_NOTES: usize = 16 << 20;
 
-/// What of a file is loaded: (address, size in the file, offset there).
+/// The loaded segments: (address, size in the file, offset in the file).
 type Segments = Vec<(u64, u64, u64)>;
 
-/// A file's bytes; the error says what it is not.
+/// Maps a program or library.
 fn bytes(path: &Path) -> Result<Mapped, String> {
     let say = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
@@ -47,7 +47,7 @@ fn segments(file: &object::File<'_>) -> Segments {
     file.segments().map(|s| (s.address(), s.file_range().1, s.file_range().0)).collect()
 }
 
-/// The offset of an address in the file: a place that has no bytes there cannot hold code.
+/// Returns the file offset of an address. Addresses without file content cannot hold code.
 fn offset(segments: &Segments, address: u64) -> Option<u64> {
     let of = segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
     of.map(|(start, _, offset)| address - start + offset)
@@ -61,7 +61,7 @@ fn probes(file: &object::File<'_>, segments: &Segments) -> Vec<Usdt> {
     probes.unwrap_or_default()
 }
 
-/// The static probes of a file, whose functions are not looked at; the error says what it is not.
+/// Reads the static probes of a file, without its functions.
 pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, String> {
     let bytes = bytes(path)?;
     let file = parse(path, &bytes)?;
@@ -69,7 +69,7 @@ pub(crate) fn static_probes(path: &Path) -> Result<Vec<Usdt>, String> {
 }
 
 impl Elf {
-    /// Reads a file; the error says what it is not.
+    /// Reads the functions and static probes of a file.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let bytes = bytes(path)?;
         let file = parse(path, &bytes)?;
@@ -87,18 +87,18 @@ impl Elf {
         Ok(Self { path: path.display().to_string(), functions, segments, probes })
     }
 
-    /// The offset of an address in the file.
+    /// Returns the file offset of an address.
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
         offset(&self.segments, address)
     }
 
-    /// All functions with their sizes.
+    /// Returns all functions with their sizes.
     pub(crate) fn functions(&self) -> impl Iterator<Item = (&str, u64)> {
         self.functions.iter().map(|(name, _, size)| (name.as_str(), *size))
     }
 
-    /// The offset of a function in the file, and its length where that is known. Only places where
-    /// functions begin are taken: a probe inside an instruction would break the program.
+    /// Returns a function's offset in the file, and its length if known. Only function starts are accepted: a probe
+    /// inside an instruction would break the program.
     pub(crate) fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
         let from = self.functions.partition_point(|(known, ..)| known.as_str() < name);
         let same: Vec<_> = self.functions[from..].iter().take_while(|(known, ..)| known == name).collect();

@@ -1,4 +1,4 @@
-//! The kernel's functions: their parameters by its own description of types.
+//! Parameters of the kernel's functions, from its BTF.
 
 use crate::kernel::btf::Btf;
 
@@ -11,7 +11,7 @@ pub struct KernelFunctions {
 }
 
 impl KernelFunctions {
-    /// Of the running kernel; without a description of types nothing is known.
+    /// Reads the running kernel's BTF; without BTF no parameters are known.
     pub fn system() -> Self {
         Self { btf: Btf::system().ok() }
     }

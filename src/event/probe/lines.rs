@@ -1,4 +1,4 @@
-//! The lines of a program's functions and the places of their code (DWARF 5, section 6.2).
+//! The lines of a program's functions and the addresses of their code (DWARF 5, section 6.2).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use gimli::{FileEntry, LineProgramHeader, Unit, constants};
 
 use super::dwarf::{DebugInfo, Entry, Reader};
 
-/// A line of a function that has code of its own.
+/// A function's line with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeLine {
-    /// Counted from the line that the function begins at, as perf probe has it.
+    /// The line relative to the function's first line, as in perf probe.
     pub(crate) relative: u64,
-    /// In its file.
+    /// The line number in the file.
     pub(crate) number: u64,
-    /// The path that it was compiled by.
+    /// The file's path at compile time.
     pub(crate) file: String,
-    /// Where its first instruction is, as the program is linked.
+    /// The linked address of its first instruction.
     pub(crate) address: u64,
 }
 
 impl DebugInfo {
-    /// The lines of a function, in order; of each the first instruction that begins a statement.
+    /// Returns the lines of a function, in order, each with the first instruction of a statement.
     pub(crate) fn lines(&self, function: &str) -> Option<Vec<ProbeLine>> {
         let (unit, entry) = self.function(function)?;
         let code = self.code(&unit, &entry)?;
@@ -45,7 +45,7 @@ impl DebugInfo {
         Some(lines)
     }
 
-    /// The code of a function that is in one piece.
+    /// Returns the code range of a function, if it is contiguous.
     fn code(&self, unit: &Unit<Reader>, entry: &Entry) -> Option<Range<u64>> {
         let low = match entry.attr_value(constants::DW_AT_low_pc)? {
             gimli::AttributeValue::Addr(address) => address,
@@ -58,7 +58,7 @@ impl DebugInfo {
         Some(low..high)
     }
 
-    /// The path that a file was compiled by. Each part counts from the one before it, unless it begins at the root.
+    /// Returns the path of a file at compile time. Each part is relative to the previous one, unless it is absolute.
     fn path(&self, unit: &Unit<Reader>, header: &LineProgramHeader<Reader>, file: &FileEntry<Reader>) -> PathBuf {
         let text = |value| self.dwarf.attr_string(unit, value).ok().map(|s| String::from_utf8_lossy(&s).into_owned());
         let above = unit.comp_dir.as_ref().map(|dir| String::from_utf8_lossy(dir).into_owned());
@@ -66,8 +66,8 @@ impl DebugInfo {
         above.into_iter().chain(folder).chain(text(file.path_name())).collect()
     }
 
-    /// The function that a line of a source file has its first code in, and the line counted from where that begins;
-    /// the file is told by the end of its path.
+    /// Returns the function with the first code of a source line, and the line relative to the function. The file is
+    /// matched by the end of its path.
     pub(crate) fn function_at(&self, source: &str, line: u64) -> Option<(String, u64)> {
         self.units().find_map(|unit| {
             let mut rows = unit.line_program.clone()?.rows();
@@ -95,7 +95,7 @@ impl DebugInfo {
         })
     }
 
-    /// The address of the code of a function's line; the error names lines that have some.
+    /// Returns the address of a function's line; the error lists the lines with code.
     pub(crate) fn address_of(&self, function: &str, relative: u64) -> Result<u64, String> {
         let lines = self.lines(function).ok_or_else(|| format!("the lines of {function} are not known here"))?;
         lines.iter().find(|line| line.relative == relative).map(|line| line.address).ok_or_else(|| {

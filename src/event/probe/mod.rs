@@ -1,6 +1,5 @@
-//! Probes: a function, a place in it or a static probe of a program, named as an event of our own, with
-//! the arguments that are to be read there. The kernel makes a tracepoint of each
-//! (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
+//! Probes: a function, a location in it or a static probe of a program, as a named event with the arguments to read.
+//! The kernel creates a tracepoint for each one (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
 
 pub(crate) mod args;
 pub(crate) mod dwarf;
@@ -16,34 +15,34 @@ use crate::lang::{Diagnostic, quantity};
 use args::Parameters;
 use dwarf::DebugInfo;
 
-/// The place of a probe.
+/// The location of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbePoint {
-    /// A kernel function; the offset is in bytes of its code.
+    /// A kernel function, with a code offset in bytes.
     Kernel { function: String, offset: u64 },
-    /// A place in a file, by its offset there, with the counter that switches a static probe on.
+    /// A file offset, with the semaphore counter of a static probe.
     File { path: PathBuf, offset: u64, semaphore: Option<u64> },
 }
 
-/// A probe as the kernel is told of it.
+/// A probe as defined to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     pub(crate) group: String,
     pub(crate) name: String,
     pub(crate) place: ProbePoint,
-    /// Whether it hits when the function returns.
+    /// Whether it fires when the function returns.
     pub(crate) on_return: bool,
-    /// As the kernel reads them: `size=%dx:u64`.
+    /// In the kernel's syntax: `size=%dx:u64`.
     pub(crate) args: Vec<String>,
 }
 
 impl Probe {
-    /// As an event is named.
+    /// Returns the event name.
     pub(crate) fn event(&self) -> String {
         format!("{}:{}", self.group, self.name)
     }
 
-    /// The file below tracefs that it is written to.
+    /// Returns the tracefs file for its definition.
     pub(crate) fn file(&self) -> &'static str {
         match self.place {
             ProbePoint::Kernel { .. } => tracefs::KERNEL,
@@ -51,7 +50,7 @@ impl Probe {
         }
     }
 
-    /// The line that makes it.
+    /// Returns the line that defines it.
     pub fn line(&self) -> String {
         let letter = if self.on_return { 'r' } else { 'p' };
         let place = match &self.place {
@@ -67,27 +66,27 @@ impl Probe {
     }
 }
 
-/// A probe as it is asked for: `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`, as perf probe has it.
+/// A probe as typed: `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`, in perf probe's syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) group: Option<String>,
-    /// The event's name; one is made of function and place when `None`.
+    /// The event's name; `None` derives it from function and location.
     pub name: Option<String>,
     pub(crate) function: String,
-    /// The end of the path of the source file that the function is in.
+    /// The end of the path of the function's source file.
     pub(crate) source: Option<String>,
     pub(crate) offset: u64,
-    /// A line of the function, counted from where it begins.
+    /// A line relative to the function's first line.
     pub(crate) line: Option<u64>,
     pub(crate) on_return: bool,
     pub(crate) args: Vec<String>,
 }
 
-/// The longest name that the kernel takes of a group or an event (`MAX_EVENT_NAME_LEN`).
+/// The kernel's limit for group and event names (`MAX_EVENT_NAME_LEN`).
 const MAX_NAME: usize = 63;
 
-/// A probe as it is typed: a file after -x, then what [`Spec::parse`] takes; of a file also
-/// `PROVIDER:NAME` of a static probe. Its group is that of the session unless it names one.
+/// Parses a probe: an optional file after -x, then the syntax of [`Spec::parse`]; for files also `PROVIDER:NAME` of a
+/// static probe. The default group is that of the session.
 pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
     let (path, rest) = match text.trim().strip_prefix("-x") {
         None => (None, text.trim()),
@@ -105,7 +104,7 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
         return Ok(found);
     }
     let spec = Spec::parse(rest).map_err(|fault| fault.line())?;
-    // Debug information is large; it is read only for what is named in it.
+    // Debug information is large, so it is read only to resolve names.
     let by_name = |arg: &String| {
         let what = arg.rsplit('=').next().unwrap_or_default();
         !what.starts_with(['%', '$', '@', '+', '-', '\\']) && !what.starts_with("arg")
@@ -117,11 +116,11 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
     }
 }
 
-/// The static probe of a name, with or without its provider.
+/// Finds a static probe by name, with or without its provider.
 fn static_probe(path: &Path, name: &str, group: &str) -> Result<Option<Probe>, String> {
     let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
     let probes = elf::static_probes(&path)?;
-    // One that was inlined stands at several places; the first has the name.
+    // An inlined probe has several locations; the first one gets the name.
     let found = probes.iter().find(|p| p.event() == name || p.name == name);
     Ok(found.map(|found| found.probe(&path, group)))
 }
@@ -132,14 +131,14 @@ fn is_name(text: &str) -> bool {
     first && text.len() <= MAX_NAME && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A text as part of a name.
+/// Converts a text to characters that are allowed in a name.
 pub(crate) fn as_name(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(40).collect();
     if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
 }
 
 impl Spec {
-    /// Reads a probe as it is asked for; the file after -x is not part of it.
+    /// Parses a probe's definition without the file after -x.
     pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut words = text.split_whitespace();
         let place = words.next().unwrap_or_default();
@@ -187,7 +186,7 @@ impl Spec {
         })
     }
 
-    /// The event's name as perf makes it: that of a return says so, whoever named it.
+    /// Returns the event's name like perf: that of a return probe gets a suffix, also if the user named it.
     fn name_or_made(&self) -> String {
         let made = || {
             let at = match self.line {
@@ -201,7 +200,7 @@ impl Spec {
         if self.on_return { name + "__return" } else { name }
     }
 
-    /// The probe of a kernel function.
+    /// Resolves the probe in the kernel.
     pub fn in_kernel(&self, group: &str, parameters: &dyn Parameters) -> Result<Probe, String> {
         if self.line.is_some() {
             return Err(format!("the lines of {} are not known; FUNCTION+BYTES is a place in it", self.function));
@@ -219,7 +218,7 @@ impl Spec {
         })
     }
 
-    /// The probe of a function of a file.
+    /// Resolves the probe in a file.
     pub(crate) fn in_file(
         &self,
         path: &Path,

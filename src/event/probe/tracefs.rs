@@ -1,4 +1,4 @@
-//! The probes that the kernel knows: read, added and removed by lines in two files of tracefs.
+//! Lists, adds and removes the kernel's probes through two files of tracefs.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,14 +11,14 @@ use super::Probe;
 pub(crate) const USER: &str = "uprobe_events";
 pub(crate) const KERNEL: &str = "kprobe_events";
 
-/// A probe that is there, whoever made it.
+/// An existing probe, ours or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExistingProbe {
     pub(crate) group: String,
     pub(crate) name: String,
-    /// Its place and arguments, as the kernel tells them.
+    /// Location and arguments, in the kernel's syntax.
     pub(crate) what: String,
-    /// The file that it is in.
+    /// The tracefs file that lists it.
     pub(crate) file: &'static str,
 }
 
@@ -28,7 +28,7 @@ impl ExistingProbe {
     }
 }
 
-/// All probes. A kernel without one of the kinds has none of it.
+/// Lists all probes. A kernel without a probe type lacks its file.
 pub(crate) fn list(root: &Path) -> io::Result<Vec<ExistingProbe>> {
     let mut out = Vec::new();
     for file in [KERNEL, USER] {
@@ -48,7 +48,7 @@ pub(crate) fn list(root: &Path) -> io::Result<Vec<ExistingProbe>> {
     Ok(out)
 }
 
-/// Makes a probe; the error says why the kernel would not have it.
+/// Creates a probe; the error states why the kernel rejected it.
 pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     let path = root.join(probe.file());
     if !path.exists() {
@@ -72,19 +72,19 @@ pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     })
 }
 
-/// The number of tries for a probe in use, and the time between them: a process that another thread forks holds the
-/// events' descriptors until it runs its program.
+/// Retries for a probe in use, and the delay between them: a process that another thread forks holds the events'
+/// descriptors until it calls exec.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(25);
 
-/// Takes probes away that match; returns those that are gone. Those that stay in use stay, and the first one is the
-/// error.
+/// Removes matching probes; returns the removed ones. Probes that stay in use remain, and the first one is reported as
+/// the error.
 pub(crate) fn remove(root: &Path, matches: &dyn Fn(&ExistingProbe) -> bool) -> Result<Vec<ExistingProbe>, String> {
     let known = list(root).map_err(|error| format!("probes cannot be listed: {error}"))?;
     let mut failed = None;
     let mut gone = Vec::new();
     let mut seen = HashSet::new();
-    // An event may have several places, each on a line of its own, and goes as a whole.
+    // An event may have several locations, one per line, and is removed as a whole.
     for probe in known.into_iter().filter(matches).filter(|probe| seen.insert(probe.event())) {
         match remove_one(root, &probe) {
             Ok(()) => gone.push(probe),
@@ -108,12 +108,12 @@ fn remove_one(root: &Path, probe: &ExistingProbe) -> Result<(), String> {
     Err(format!("{} is in use", probe.event()))
 }
 
-/// One whole line, added to what is there: opening the file for writing alone would clear it.
+/// Appends one line: opening the file without append mode would clear it.
 fn write(path: &Path, line: &str) -> io::Result<()> {
     fs::File::options().append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 
-/// The kernel's last words about a line, from its error log.
+/// Returns the last message about a line in the kernel's error log.
 fn last_error(root: &Path) -> String {
     let text = fs::read_to_string(root.join("error_log")).unwrap_or_default();
     let words =

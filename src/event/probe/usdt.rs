@@ -1,5 +1,5 @@
-//! Static probes that programs bring along: their notes (the `.note.stapsdt` section of systemtap's
-//! sdt.h), and their operands in the kernel's language.
+//! Static probes in programs: their notes (the `.note.stapsdt` section of systemtap's sdt.h), and their operands in the
+//! kernel's fetch syntax.
 
 use super::{Probe, ProbePoint, as_name};
 
@@ -8,20 +8,20 @@ use super::{Probe, ProbePoint, as_name};
 pub(crate) struct Usdt {
     pub(crate) provider: String,
     pub(crate) name: String,
-    /// In the file.
+    /// Offset in the file.
     pub(crate) offset: u64,
-    /// The counter that the program looks at before it makes the arguments ready; in the file.
+    /// File offset of the counter that enables the preparation of arguments.
     pub(crate) semaphore: Option<u64>,
-    /// As the compiler wrote them: `-4@%edi 8@-16(%rbp)`.
+    /// As written by the compiler: `-4@%edi 8@-16(%rbp)`.
     pub(crate) operands: Vec<String>,
 }
 
 const NOTE_TYPE: u32 = 3;
-/// More probes in one file are damage.
+/// Larger numbers mean damaged data.
 const MAX_PROBES: usize = 100_000;
 
-/// Reads the notes. Addresses move with the base section when a file was prelinked; a counter that has
-/// no bytes in the file is none: writing there would change something else.
+/// Parses the notes. Addresses move with the base section if a file was prelinked. A semaphore without file content is
+/// dropped: writing there would change something else.
 pub fn parse(notes: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) -> Option<u64>) -> Vec<Usdt> {
     let mut out = Vec::new();
     let mut rest = notes;
@@ -37,7 +37,7 @@ pub fn parse(notes: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u6
 
 type Note<'a> = Option<(u32, &'a [u8])>;
 
-/// A note and what follows it.
+/// Splits off a note.
 fn one(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (name_len, desc_len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
@@ -69,7 +69,7 @@ impl Usdt {
         format!("{}:{}", self.provider, self.name)
     }
 
-    /// The kernel's probe at its place, with all arguments that it has words for.
+    /// Returns the probe with all arguments that the kernel's syntax supports.
     pub(crate) fn probe(&self, path: &std::path::Path, group: &str) -> Probe {
         let args = (1..).zip(&self.operands).filter_map(|(n, text)| Some(format!("arg{n}={}", operand(text)?)));
         Probe {
@@ -82,7 +82,7 @@ impl Usdt {
     }
 }
 
-/// Operands apart from each other; those of AArch64 have blanks in their brackets.
+/// Splits operands; those of AArch64 contain blanks in brackets.
 fn each_operand(text: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -94,8 +94,8 @@ fn each_operand(text: &str) -> Vec<String> {
     out
 }
 
-/// As the assemblers of x86-64 and AArch64 write them: `-4@%edi` as `%di:s32`, `8@-16(%rbp)` as `-16(%bp):u64`, `4@$7`
-/// as `\7:u32`; `8@x0` as `%x0:u64`, `8@[sp,16]` as `+16(%sp):u64`, `4@7` as `\7:u32`.
+/// Translates an operand of the x86-64 or AArch64 assembler: `-4@%edi` to `%di:s32`, `8@-16(%rbp)` to `-16(%bp):u64`,
+/// `4@$7` to `\7:u32`; `8@x0` to `%x0:u64`, `8@[sp,16]` to `+16(%sp):u64`, `4@7` to `\7:u32`.
 fn operand(text: &str) -> Option<String> {
     let (size, place) = text.split_once('@')?;
     let (sign, size) = size.strip_prefix('-').map_or(('u', size), |size| ('s', size));
@@ -117,7 +117,7 @@ fn operand(text: &str) -> Option<String> {
     Some(format!("{fetch}:{sign}{bits}"))
 }
 
-/// The kernel's name of a whole register, of any of its parts.
+/// Returns the kernel's name of the full register that contains a register.
 fn register_name(name: &str) -> Option<String> {
     match name.strip_prefix('%') {
         Some(name) => x86_register(name),

@@ -14,17 +14,17 @@ use pmu::TermError;
 
 use super::{Event, MODIFIER_HELP, terms};
 
-/// Places on the machine where names are looked up; tests give their own.
+/// The directories for name lookups; tests use their own.
 #[derive(Clone, Debug)]
 pub struct LookupPaths {
-    /// The directory with one directory for each PMU (`/sys/bus/event_source/devices`).
+    /// The directory of PMUs (`/sys/bus/event_source/devices`).
     pub pmus: std::path::PathBuf,
     /// The tracefs root, or why it cannot be read.
     pub tracefs: Result<std::path::PathBuf, String>,
 }
 
 impl LookupPaths {
-    /// The running machine's places.
+    /// Returns the running machine's directories.
     pub fn system() -> Self {
         let tracefs = tracepoint::root().map_err(|e| match e.kind() {
             std::io::ErrorKind::PermissionDenied => {
@@ -36,7 +36,7 @@ impl LookupPaths {
     }
 }
 
-/// The separators of a list; all else makes names, terms and modifiers.
+/// The separators of a list; all other characters form names, terms and modifiers.
 const LEXICON: Lexicon =
     Lexicon { marks: &[",", "{", "}", "/"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
 
@@ -44,17 +44,17 @@ fn is_word(c: char) -> bool {
     !c.is_whitespace() && !",{}/\"'".contains(c)
 }
 
-/// Parses an event list. Names are looked up, so the result can be opened.
+/// Parses an event list. Names are resolved, so that the result can be opened.
 pub fn parse(text: &str, places: &LookupPaths) -> Result<Vec<Event>, Diagnostic> {
     let mut parser = Parser { text, cursor: Cursor::new(text, &LEXICON)?, places, events: Vec::new(), groups: 0 };
     parser.list()?;
     Ok(parser.events)
 }
 
-/// Sets a term that not every event has: by its name and value.
+/// Sets a term of a specific event type, by name and value.
 type OwnTerm<'a> = dyn Fn(&str, Option<&str>, &mut Event) -> Result<(), TermError> + 'a;
 
-/// What stands between the slashes of an event, and behind them.
+/// The terms between the slashes of an event, and the modifiers after them.
 struct Terms<'a> {
     list: Range<usize>,
     mods_at: usize,
@@ -62,7 +62,7 @@ struct Terms<'a> {
 }
 
 impl Terms<'_> {
-    /// Where the event ends.
+    /// Returns the end of the event.
     fn end(&self) -> usize {
         self.mods_at + self.mods.len()
     }
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The word that begins where another token ended, stepped over.
+    /// Returns the word directly after another token, and skips it.
     fn word_at(&mut self, end: usize) -> Option<&'a str> {
         let piece = self.cursor.peek().filter(|piece| piece.at == end)?;
         let Token::Word(word) = piece.token else { return None };
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The address of a breakpoint with its length, which has a slash before it as terms have.
+    /// Extends the address of a breakpoint with its length, which follows a slash like terms do.
     fn with_length(&mut self, at: usize, word: &'a str) -> &'a str {
         let end = at + word.len();
         let rest = self.cursor.peek_at(1).filter(|rest| rest.at == end + 1);
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         &self.text[at..end + 1 + rest.len()]
     }
 
-    /// What stands between slashes behind a word that ends here, with the modifiers behind that, stepped over.
+    /// Parses the terms between slashes directly after a word, and the modifiers after them.
     fn terms(&mut self, end: usize) -> Result<Option<Terms<'a>>, Diagnostic> {
         let Some(slash) = self.cursor.peek().filter(|piece| piece.is("/") && piece.at == end) else { return Ok(None) };
         self.cursor.skip();
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Terms { list: slash.end()..closing.at, mods_at, mods }))
     }
 
-    /// Applies terms, and the modifiers behind them. Those that not every event has are another's to apply.
+    /// Applies terms, and the modifiers after them. `own` applies the terms of a specific event type.
     fn apply(&self, event: &mut Event, terms: &Terms<'_>, own: &OwnTerm<'_>) -> Result<(), Diagnostic> {
         for part in LEXICON.split(self.text, terms.list.clone(), ",")? {
             let term = self.text[part.clone()].trim();
@@ -268,7 +268,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `mem:ADDR[/LEN][:access][:mods]`; returns where the modifiers stand.
+    /// Parses `mem:ADDR[/LEN][:access][:mods]`; returns the position of the modifiers.
     fn breakpoint<'w>(&self, at: usize, word: &'w str, attr: &mut Attr) -> Result<(usize, &'w str), Diagnostic> {
         let mut parts = word["mem:".len()..].splitn(3, ':');
         let place = parts.next().unwrap_or_default();
@@ -358,11 +358,11 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Why that event has no terms.
+/// Why bpf-output does not accept terms.
 const BPF_OUTPUT: &str =
     "samples of bpf-output come from BPF programs that perf itself loads, and none are loaded here";
 
-/// `rHEX`, a raw event of the CPU's PMU.
+/// Parses `rHEX`, a raw event of the CPU's PMU.
 fn raw(word: &str) -> Option<u64> {
     let hex = word.strip_prefix('r')?;
     u64::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -1,11 +1,11 @@
-//! The terms between slashes that every event takes, whatever counts it (`cpu-clock/freq=99,name=x/`, perf-list(1)).
+//! The terms between slashes that every event type accepts (`cpu-clock/freq=99,name=x/`, perf-list(1)).
 
 use crate::event::callgraph::{self, CallGraph};
 use crate::event::spec::{Event, Rate};
 use crate::event::{branches, pmu::TermError};
 use crate::lang::quantity;
 
-/// A term: its name, and what its value sets.
+/// A term: its name, and the setter of its value.
 type Term = (&'static str, fn(&mut Event, Option<&str>) -> Result<(), String>);
 
 const TERMS: &[Term] = &[
@@ -46,10 +46,10 @@ const TERMS: &[Term] = &[
     ("config", |event, value| number(value).map(|n| event.attr.config = n)),
     ("config1", |event, value| number(value).map(|n| event.attr.config1 = n)),
     ("config2", |event, value| number(value).map(|n| event.attr.config2 = n)),
-    // Samples keep their times, which put them in order, and groups of metrics are none of `-e`.
+    // Samples keep their timestamps for sorting, and metric groups are not supported by `-e`.
     ("time", |_, value| switch(value).map(drop)),
     ("metric-id", |_, _| Ok(())),
-    // It ends `perf trace`; perf's record passes it over, too.
+    // It ends `perf trace`; perf record ignores it, too.
     ("nr", |_, value| number(value).map(drop)),
     ("no-overwrite", |_, value| match switch(value)? {
         true => Ok(()),
@@ -68,18 +68,18 @@ const OVERWRITE: &str =
     "a CPU's ring is that of all events: record --overwrite keeps the newest records of all of them";
 const AUX: &str = "it is of what a CPU traces into an AUX area (Intel PT, CoreSight), which is not recorded here";
 
-/// Sets a term; `None` where it is none of every event's.
+/// Sets a term; `None` if it is not a term of all events.
 pub(super) fn set(event: &mut Event, name: &str, value: Option<&str>) -> Option<Result<(), TermError>> {
     let (_, set) = TERMS.iter().find(|(known, _)| *known == name)?;
     Some(set(event, value).map_err(|why| TermError { message: format!("{name}: {why}"), known: Vec::new() }))
 }
 
-/// Says that there is no such term, with those that there are.
+/// Returns the error for an unknown term, with the known ones.
 pub(super) fn unknown(of: &str, name: &str) -> TermError {
     TermError { message: format!("{name} is no term of {of}"), known: names().collect() }
 }
 
-/// Adds those that there always are to the names that there are.
+/// Adds the terms of all events to the known names.
 pub(super) fn with_names(mut error: TermError) -> TermError {
     if !error.known.is_empty() {
         error.known.extend(names());
@@ -91,10 +91,10 @@ fn names() -> impl Iterator<Item = String> {
     TERMS.iter().map(|(name, _)| (*name).to_owned())
 }
 
-/// Brings together what several terms say of call chains; an error where they contradict each other.
+/// Combines several terms about call chains; an error if they conflict.
 pub(super) fn agree(event: &mut Event) -> Result<(), &'static str> {
     if event.attr.max_stack > 0 {
-        // Of a depth alone perf makes call chains, too.
+        // Like perf, a depth alone enables call chains.
         let way = event.chains.get_or_insert(CallGraph::Fp);
         if matches!(way, CallGraph::Tables | CallGraph::Auto) {
             return Err("max-stack is of what the kernel walks by itself: call-graph=fp,max-stack=N");
@@ -114,7 +114,7 @@ fn number(value: Option<&str>) -> Result<u64, String> {
     quantity::count(text).map_err(|_| format!("{text} is no number"))
 }
 
-/// Whether it is on, which a term without a value is.
+/// Parses a switch; a term without a value is on.
 fn switch(value: Option<&str>) -> Result<bool, String> {
     match value.unwrap_or("1") {
         "0" => Ok(false),

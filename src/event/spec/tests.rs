@@ -1,4 +1,4 @@
-//! Event specifications of each kind, groups, and faults with their place.
+//! Event specifications of each type, groups, and errors with their positions.
 
 use std::path::Path;
 
@@ -61,7 +61,7 @@ fn what_no_event_can_be_asked_for_is_refused_with_the_reason() {
     assert!(said("cs/name/").contains("expected name=NAME"));
 }
 
-/// What each term sets, and what `perf evlist -v` shows of recordings with the same.
+/// Each term's setting, as shown by `perf evlist -v` for equal recordings.
 #[test]
 fn any_event_takes_the_terms_that_all_have() {
     let one = |text: &str| check(text).expect(text).remove(0);
@@ -111,7 +111,7 @@ fn any_event_takes_the_terms_that_all_have() {
     assert!(one("cpu/event=0x3c,percore/").per_core);
     assert_eq!(one("cpu/branch_type=any/").attr.branch_sample_type, 1 << 3);
     assert_eq!(one("cpu-clock/config=1/").attr.config, 1);
-    // An alias may bring terms that all events have.
+    // An alias may contain terms that all events accept.
     let event = one("cpu/loads,name=l/");
     assert_eq!((event.attr.config, event.own_rate(), event.name.as_str()), (0xcd, Some(Rate::Period(1000)), "l"));
 }

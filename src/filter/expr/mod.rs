@@ -1,10 +1,9 @@
-//! Expressions: the filter language's comparisons with arithmetic, as analysis units take them for
-//! `--key`, `--num` and `--than`: `bytes_alloc / 1024`, `latency > 4ms && comm ~ "nginx*"`.
+//! Expressions: the comparisons of the filter language with arithmetic, for `--key`, `--num` and `--than` of analysis
+//! units: `bytes_alloc / 1024`, `latency > 4ms && comm ~ "nginx*"`.
 //!
-//! Operators are C's, with their precedence, and `~`, `=~` and `in` as filters have them. Numbers are integers
-//! of 128 bits, or binary fractions once one is involved. What cannot be computed (a division by zero, a field
-//! that the event lacks, a text where a number belongs) is the empty value, and so is all that is made of it;
-//! it compares as false.
+//! Operators and precedence are those of C, plus `~`, `=~` and `in` as in filters. Numbers are 128-bit integers, or
+//! binary fractions once a fraction is involved. An undefined result (a division by zero, a field that the event lacks,
+//! text instead of a number) is the empty value. It propagates, and compares as false.
 
 mod parse;
 
@@ -27,7 +26,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// True if it holds: a number that is not zero, a text that is not empty.
+    /// Returns whether it is true: a nonzero number or a nonempty text.
     pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Empty => false,
@@ -37,7 +36,7 @@ impl Value<'_> {
         }
     }
 
-    /// As an integer, fractions cut off.
+    /// Converts to an integer; fractions are truncated.
     pub(crate) fn int(&self) -> Option<i128> {
         match self {
             Self::Int(n) => Some(*n),
@@ -46,7 +45,7 @@ impl Value<'_> {
         }
     }
 
-    /// As a count: `None` of what is negative or no number.
+    /// Converts to a count; `None` if it is negative or not a number.
     pub(crate) fn count(&self) -> Option<u64> {
         self.int().and_then(|n| u64::try_from(n).ok())
     }
@@ -60,7 +59,7 @@ impl Value<'_> {
     }
 }
 
-/// An operator with two sides.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Or,
@@ -83,7 +82,7 @@ pub(crate) enum Op {
     Rem,
 }
 
-/// A function of numbers; `None` where there is no result.
+/// A function of numbers; `None` if the result is undefined.
 pub(crate) type Function = fn(&[i128]) -> Option<i128>;
 
 /// (name, function, number of arguments)
@@ -102,7 +101,7 @@ pub(crate) enum Node {
     Int(i128),
     Float(f64),
     Text(String),
-    /// One of [`Expr::names`].
+    /// An index into [`Expr::names`].
     Name(usize),
     Not(Box<Node>),
     Minus(Box<Node>),
@@ -121,7 +120,7 @@ pub(crate) enum Node {
 pub struct Expr {
     pub(crate) text: String,
     pub(crate) root: Node,
-    /// Names that it reads.
+    /// The names that it uses.
     pub(crate) names: Vec<NamedField>,
 }
 
@@ -129,25 +128,25 @@ pub struct Expr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedField {
     pub(crate) word: String,
-    /// Where it stands in the text.
+    /// Its position in the text.
     pub(crate) at: usize,
-    /// Whether it stands for itself where it is no field: `comm == nginx`.
+    /// Whether it is text if it is not a field: `comm == nginx`.
     pub(crate) loose: bool,
 }
 
-/// The meaning of names at one moment.
+/// The values of names at one moment.
 pub(crate) trait Scope {
-    /// The value of one of [`Expr::names`], by its index.
+    /// Returns the value of one of [`Expr::names`], by its index.
     fn value(&self, name: usize) -> Value<'_>;
 }
 
 impl Expr {
-    /// Computes it.
+    /// Evaluates the expression.
     pub(crate) fn eval<'a>(&'a self, scope: &'a dyn Scope) -> Value<'a> {
         eval(&self.root, scope)
     }
 
-    /// A fault at a name that means nothing here; `known` are those that do.
+    /// Returns the error for an unknown name; `known` are the valid ones.
     pub(crate) fn unknown<'a>(&self, name: usize, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         let NamedField { word, at, .. } = &self.names[name];
         let known: Vec<&str> = known.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Expressions as a grammar: C's operators, numbers with units, words as texts where a text is compared.
+//! The grammar of expressions: C's operators, numbers with units, words as text in comparisons with text.
 
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
@@ -7,10 +7,10 @@ use crate::lang::quantity::Number;
 use super::super::parse::{glob, regex};
 use super::{CALLS, Diagnostic, Expr, NamedField, Node, Op};
 
-/// A text longer than anybody types is refused.
+/// The limit of the text's length.
 const MAX_LENGTH: usize = 4096;
 
-/// Binary operators and what they compute.
+/// Binary operators.
 const OPS: &[(&str, Op)] = &[
     ("||", Op::Or),
     ("&&", Op::And),
@@ -42,7 +42,7 @@ pub(crate) fn parse(text: &str) -> Result<Expr, Diagnostic> {
     Ok(Expr { text: text.trim().to_owned(), root, names: names.0 })
 }
 
-/// The names that an expression reads.
+/// The names that an expression uses.
 struct Names(Vec<NamedField>);
 
 impl<'t> Grammar<'t> for Names {
@@ -137,13 +137,13 @@ impl<'t> Grammar<'t> for Names {
     }
 }
 
-/// True if words stand here that may be the name of something, as in `comm == nginx`.
+/// Returns whether the next words may be a name's text, as in `comm == nginx`.
 fn is_at_words(cursor: &Cursor<'_>) -> bool {
     let is_word = cursor.peek().is_some_and(|piece| matches!(piece.token, Token::Word(_)));
     is_word && !cursor.peek_at(1).is_some_and(|piece| piece.is("("))
 }
 
-/// Words that stand together, as `kworker/0-1` does: the text, where it stands, and of how many tokens it is.
+/// Returns adjacent words as one text, as in `kworker/0-1`: the text, its position, and its number of tokens.
 fn together<'t>(cursor: &mut Cursor<'t>) -> (&'t str, usize, usize) {
     let start = cursor.peek().map_or(cursor.text.len(), |piece| piece.at);
     let (mut end, mut n) = (start, 0);
@@ -159,7 +159,7 @@ fn together<'t>(cursor: &mut Cursor<'t>) -> (&'t str, usize, usize) {
     (&cursor.text[start..end], start, n)
 }
 
-/// `1-5,7` or `(a, b)`.
+/// Parses `1-5,7` or `(a, b)`.
 fn list(left: Box<Node>, cursor: &mut Cursor<'_>) -> Result<Node, Diagnostic> {
     let closed = cursor.eat("(");
     let (mut ranges, mut texts) = (Vec::new(), Vec::new());
@@ -195,7 +195,7 @@ fn list(left: Box<Node>, cursor: &mut Cursor<'_>) -> Result<Node, Diagnostic> {
 }
 
 impl Names {
-    /// A text; one word alone may be a field.
+    /// Parses a text; a single word may be a field.
     fn name_or_text(&mut self, cursor: &mut Cursor<'_>) -> Node {
         match together(cursor) {
             (word, at, 1) => Node::Name(self.name(word, at, true)),

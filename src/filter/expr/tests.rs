@@ -1,4 +1,4 @@
-//! Expressions whose values are known beforehand.
+//! Expressions with known values.
 
 use super::*;
 use crate::damage;
@@ -275,7 +275,7 @@ fn values_as_numbers() {
     assert_eq!(holds.map(|value| value.holds()), [false, false, true, false, true, false]);
 }
 
-/// How strongly each binds in C, the weakest first.
+/// C's precedence levels, the lowest first.
 const C: &[&[&str]] = &[
     &["||"],
     &["&&"],

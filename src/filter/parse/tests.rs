@@ -1,4 +1,4 @@
-//! Filters of each kind: precedence, values, operators, and faults with their place.
+//! Filters of each type: precedence, values, operators, and errors with their positions.
 
 use super::super::{FILTERS, TraceField};
 use super::*;
@@ -90,7 +90,7 @@ fn faults_point_at_the_place() {
 
 #[test]
 fn each_operator_has_its_values() {
-    // What of 3, 4, 5, 6 holds.
+    // Returns which of 3, 4, 5, 6 match.
     let held = |text: &str| {
         let filter = ok(text);
         [3u64, 4, 5, 6].map(|n| filter.eval(u64::from(filter.atoms()[0].number(n))))
@@ -148,7 +148,7 @@ fn each_operator_has_its_values() {
     }
 }
 
-/// Where the fields of tracepoints are not known yet, what is compared with says what a field is.
+/// Without known tracepoint fields, the compared value determines a field's type.
 #[test]
 fn a_field_is_what_it_is_compared_with() {
     let field = |text: &str| parse(text, KnownFields::Any).expect(text).atoms()[0].field;
@@ -200,7 +200,7 @@ fn what_is_a_word_is_no_list_and_no_operator() {
     assert!(kernel("stack ~ x").contains("f filters what is shown by it"));
     assert!(kernel("nothing == 1").contains("no field is called nothing"));
     assert!(parse("irqs_off && comm == x", KnownFields::Sampling).is_ok());
-    // The kernel's own field of a name goes before ours.
+    // The kernel's own field hides ours of the same name.
     let own = [TraceField { name: "cpu".into(), kind: "char[]".into(), text: true }];
     assert_eq!(parse("cpu == x", KnownFields::Kernel(&own)).expect("parses").atoms()[0].field, Field::TraceText);
     assert!(parse("cpu == x", KnownFields::These(&own)).is_err());

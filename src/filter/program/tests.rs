@@ -1,16 +1,16 @@
-//! Programs run by a machine of their own, beside what the filter says of the same task.
+//! Runs programs in an interpreter, and compares the results with the filter's evaluation of the same task.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::filter::{Filter, KnownFields};
 
-/// A task that runs, and where.
+/// A running task and its state.
 #[derive(Clone, Debug)]
 struct Running {
     pid: u32,
     tid: u32,
-    /// Its process and itself as our namespace has them, where it is in that.
+    /// The PIDs of its process and itself in our namespace, if it is in the namespace.
     inside: Option<(u32, u32)>,
     cpu: u32,
     cgroup: u64,
@@ -23,7 +23,7 @@ struct Running {
     policy: u32,
 }
 
-/// Where the test's kernel has things.
+/// The offsets of the test's kernel.
 fn offsets() -> Offsets {
     Offsets {
         thread_flags: Ok((16, 0b11000)),
@@ -43,7 +43,7 @@ const RQ: u64 = 0x4000;
 const MAP: u64 = 0x5000;
 const STACK: u64 = 0x9000;
 
-/// Runs a program on a task; `bank` is the half of the parameters that is in force.
+/// Runs a program on a task; `bank` is the active half of the parameters.
 fn run(program: &Program, task: &Running, bank: u64) -> u64 {
     let mut stack = [0xaau8; 64];
     let mut r = [0u64; 11];
@@ -131,7 +131,7 @@ fn run(program: &Program, task: &Running, bank: u64) -> u64 {
                     }
                     other => panic!("helper {other}"),
                 };
-                // What a call leaves in these is nobody's.
+                // A call clobbers these registers.
                 r[1..6].fill(0xdead_dead_dead_dead);
             }
             EXIT => return r[0],
@@ -141,7 +141,7 @@ fn run(program: &Program, task: &Running, bank: u64) -> u64 {
     panic!("it does not end");
 }
 
-/// What a clause says of a task, without any program; `apart` in a namespace of our own.
+/// Evaluates a clause for a task without a program; `apart` uses a PID namespace.
 fn says(atom: &Atom, task: &Running, apart: bool) -> bool {
     let number = |n: u64| atom.number(n);
     let (pid, tid) = if apart { task.inside.unwrap_or_default() } else { (task.pid, task.tid) };
@@ -222,7 +222,7 @@ fn tasks() -> impl Strategy<Value = Running> {
 proptest! {
     #![proptest_config(crate::damage::kept())]
 
-    /// A program says of any task what its filter says.
+    /// A program agrees with its filter for any task.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_program_says_what_its_filter_says(
@@ -272,7 +272,7 @@ fn groups_are_compared_by_their_ids() {
     let some = program(vec![(5, 5), (9, 9)]);
     assert_eq!([4, 5, 6, 9].map(|id| run(&some, &task(id), 0)), [0, 1, 0, 1]);
     assert_eq!(run(&program(vec![]), &task(5), 0), 0, "no group has that name now");
-    // What does not fit the kernel's signed comparison is as large as can be.
+    // A value beyond the kernel's signed comparison is the maximum.
     assert_eq!(run(&program(vec![(3, u64::MAX)]), &task(i64::MAX as u64), 0), 1);
 }
 

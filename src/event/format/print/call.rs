@@ -1,8 +1,8 @@
-//! System calls as one writes them: `openat(dfd: CWD, filename: "/etc/hosts", flags: RDONLY|CLOEXEC)`.
+//! System calls in call syntax: `openat(dfd: CWD, filename: "/etc/hosts", flags: RDONLY|CLOEXEC)`.
 
 use super::super::{Field, Format, text_of};
 
-/// The call that a record tells of: one that begins with its arguments, or what one returned. `None` of other records.
+/// Formats the entry or exit of a system call; `None` for other records.
 pub(crate) fn text(format: &Format, raw: &[u8]) -> Option<String> {
     if format.system != "syscalls" {
         return None;
@@ -47,7 +47,7 @@ fn argument(format: &Format, field: &Field, value: i64, raw: &[u8]) -> String {
     }
 }
 
-/// open(2): the way of access are the two lowest bits, and read-only is none of them.
+/// Formats the flags of open(2). The access mode is in the two lowest bits, and RDONLY is 0.
 fn open_flags(value: i32) -> String {
     let access = ["RDONLY", "WRONLY", "RDWR", "3"][(value & libc::O_ACCMODE) as usize];
     let rest = [
@@ -74,10 +74,10 @@ fn open_flags(value: i32) -> String {
     }
 }
 
-/// The kernel's, which libc says to be 0 where programs need not ask for it.
+/// The kernel's value; libc defines it as 0 on 64-bit machines.
 const LARGEFILE: i32 = if cfg!(target_arch = "aarch64") { 0o400_000 } else { 0o100_000 };
 
-/// The names of bits; what has none is a number at the end.
+/// Returns the names of the set bits; unknown bits follow as a number.
 fn names(value: i32, nothing: &str, known: &[(i32, &str)]) -> String {
     let (mut left, mut said) = (value, Vec::new());
     for (bits, name) in known {
@@ -98,7 +98,7 @@ mod tests {
 
     const OPENAT: &str = "name: sys_enter_openat\nID: 7\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n\tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n\tfield:int flags;\toffset:32;\tsize:8;\tsigned:0;\n\tfield:umode_t mode;\toffset:40;\tsize:8;\tsigned:0;\n\nprint fmt: \"dfd: 0x%08lx, filename: 0x%08lx, flags: 0x%08lx, mode: 0x%08lx\", ((unsigned long)(REC->dfd)), ((unsigned long)(REC->filename)), ((unsigned long)(REC->flags)), ((unsigned long)(REC->mode))\n";
 
-    /// A record of the call, with its string where there is one.
+    /// Formats a record of the call, with its string if present.
     fn openat(dfd: i32, flags: i32, mode: u64, string: &[u8]) -> Option<String> {
         let text = crate::event::strings::described("syscalls", OPENAT);
         let format = Format::parse("syscalls", &text, false).expect("format");

@@ -1,4 +1,4 @@
-//! C expressions over a tracepoint's fields, and what they come to.
+//! C expressions over a tracepoint's fields, and their evaluation.
 
 use super::super::{Format, Shape, number};
 
@@ -8,13 +8,13 @@ pub(crate) enum Expr {
     Number(Number),
     Text(String),
     Field(String),
-    /// A name that only the kernel's source gives a value.
+    /// A name whose value is only in the kernel's source.
     Unknown,
-    /// The record itself, whose fields are named next.
+    /// The record itself (`REC`); a field name follows.
     Record,
     Index(Box<Self>, Box<Self>),
     Cast(IntType, Box<Self>),
-    /// What a pointer to numbers of a kind leads to.
+    /// A dereferenced pointer to numbers of a type.
     Pointer(IntType, Box<Self>),
     Unary(char, Box<Self>),
     Binary(&'static str, Box<Self>, Box<Self>),
@@ -27,7 +27,7 @@ pub(crate) enum Expr {
     Length(String),
 }
 
-/// A type of numbers.
+/// An integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IntType {
     pub(crate) size: usize,
@@ -39,12 +39,12 @@ impl IntType {
     pub(crate) const LONG: Self = Self { size: 8, signed: true };
     pub(crate) const ULONG: Self = Self { size: 8, signed: false };
 
-    /// The type that C promotes it to.
+    /// Returns the type after integer promotion.
     fn promoted(self) -> Self {
         if self.size < 4 { Self::INT } else { self }
     }
 
-    /// The type that C computes with where two meet.
+    /// Returns the common type of two operands.
     fn with(self, other: Self) -> Self {
         let (a, b) = (self.promoted(), other.promoted());
         match a.size.cmp(&b.size) {
@@ -55,7 +55,7 @@ impl IntType {
     }
 }
 
-/// A number with its type: its bits are extended as the type's sign has it.
+/// A typed number; its bits are sign- or zero-extended according to its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
     pub(crate) bits: i64,
@@ -79,12 +79,12 @@ pub(crate) enum Value<'a> {
     Number(Number),
     Bytes(&'a [u8]),
     Text(String),
-    /// What the record does not say.
+    /// The record does not contain it.
     Unknown,
 }
 
 impl Value<'_> {
-    /// As a number: bytes by their first eight, text as nothing.
+    /// Converts to a number: bytes by their first eight, text to `None`.
     pub(crate) fn number(&self) -> Option<Number> {
         Some(match self {
             Self::Number(n) => *n,
@@ -96,12 +96,12 @@ impl Value<'_> {
 }
 
 impl Expr {
-    /// The value for a sample's bytes; `None` where those are too few or a field is missing.
+    /// Evaluates on a sample's data; `None` if the data is too short or a field is missing.
     pub(crate) fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
         Context { format, raw }.eval(self)
     }
 
-    /// A number that the source has as such.
+    /// Creates a literal number.
     pub(crate) fn literal(bits: i64, kind: IntType) -> Self {
         Self::Number(Number::new(bits, kind))
     }
@@ -226,7 +226,7 @@ impl<'a> Context<'_, 'a> {
     }
 }
 
-/// Bits as the kernel writes them: from the highest, a comma between 32 of them.
+/// Formats a bitmask like the kernel: highest bits first, with a comma between 32-bit words.
 fn bitmask(bytes: &[u8], big: bool) -> String {
     let mut words: Vec<String> =
         bytes.chunks(4).map(|b| format!("{:0width$x}", number(b, false, big), width = 2 * b.len())).collect();
@@ -244,7 +244,7 @@ fn unary(op: char, n: Number) -> Number {
     }
 }
 
-/// As C computes it; `None` for what C leaves undefined.
+/// Computes like C; `None` if undefined in C.
 fn binary(op: &str, a: Number, b: Number) -> Option<Number> {
     match op {
         "||" => return Some(Number::truth(a.bits != 0 || b.bits != 0)),
@@ -277,7 +277,7 @@ fn binary(op: &str, a: Number, b: Number) -> Option<Number> {
     Some(Number::new(bits, kind))
 }
 
-/// The left side alone decides the type of a shift.
+/// Computes a shift, whose type is that of the left operand.
 fn shift(op: &str, a: Number, b: Number) -> Option<Number> {
     let kind = a.kind.promoted();
     let by = u32::try_from(b.bits).ok().filter(|by| *by < 8 * kind.size as u32)?;

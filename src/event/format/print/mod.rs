@@ -1,5 +1,5 @@
 //! The kernel's `print fmt` of a tracepoint: a printf format and C expressions over its fields
-//! (Documentation/trace/events.rst; the helpers are those of include/trace/stages/stage3_*.h).
+//! (Documentation/trace/events.rst; helpers from include/trace/stages/stage3_*.h).
 
 pub(crate) mod call;
 mod expr;
@@ -16,7 +16,7 @@ use expr::{Expr, IntType, Number, Value};
 use parse::Parser;
 pub(super) use words::of as words;
 
-/// A parsed `print fmt`; empty when it uses what is not understood.
+/// A parsed `print fmt`; empty if it uses unsupported syntax.
 #[derive(Clone, Debug, Default)]
 pub struct Printer {
     pieces: Vec<Piece>,
@@ -42,7 +42,7 @@ struct Conversion {
     letter: char,
     /// Bytes of the number.
     size: usize,
-    /// What follows `p`.
+    /// The letters after `p`.
     pointer: String,
 }
 
@@ -54,11 +54,11 @@ enum Width {
     Argument,
 }
 
-/// Looks up the kernel's function at an address: its name, and how far into it the address is.
+/// Looks up the kernel function at an address: its name, and the offset into it.
 pub(crate) type FunctionAt<'a> = dyn Fn(u64) -> Option<(Arc<str>, u64)> + 'a;
 
 impl Printer {
-    /// Parses what follows `print fmt: `.
+    /// Parses the text after `print fmt: `.
     pub fn parse(source: &str) -> Self {
         let mut p = Parser::new(source);
         let read = |p: &mut Parser<'_>| -> Option<(String, Vec<Expr>)> {
@@ -76,12 +76,12 @@ impl Printer {
         }
     }
 
-    /// True if the format was understood.
+    /// Returns whether the format is supported.
     pub fn is_understood(&self) -> bool {
         self.usable
     }
 
-    /// The text; `None` when the format is not understood or the bytes are too few.
+    /// Formats a sample; `None` if the format is unsupported or the data is too short.
     pub fn print(&self, format: &Format, raw: &[u8], function: &FunctionAt<'_>) -> Option<String> {
         if !self.usable {
             return None;
@@ -101,12 +101,12 @@ impl Printer {
                     };
                     let (width, precision) = (sized(&how.width)?, sized(&how.precision)?);
                     let body = match args.next()?? {
-                        // What the record does not say is not made up.
+                        // Values missing in the record are shown as unknown.
                         Value::Unknown => "?".to_owned(),
                         value if how.letter == 'p' => pointer::text(&value, &how.pointer, width, format.big, function),
                         value => convert(&value, how, precision, &format.strings),
                     };
-                    // The width of bits is how many there are.
+                    // In `%*pb` the width is the number of bits.
                     let width = width.filter(|_| !how.pointer.starts_with('b')).unwrap_or(0);
                     pad(&mut out, &body, width, how.left, how.zero);
                 }
@@ -116,7 +116,7 @@ impl Printer {
     }
 }
 
-/// A number or text is not made longer.
+/// The limit of widths.
 const MAX_WIDTH: i64 = 4096;
 
 fn pad(out: &mut String, body: &str, width: usize, left: bool, zero: bool) {
@@ -144,7 +144,7 @@ fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, string
         'd' | 'i' if how.plus && of(true) >= 0 => format!("+{}", of(true)),
         'd' | 'i' => of(true).to_string(),
         'u' => wide.to_string(),
-        // C marks no zero.
+        // C does not prefix a zero.
         'x' if how.alternate && wide != 0 => format!("{wide:#x}"),
         'X' if how.alternate && wide != 0 => format!("0X{wide:X}"),
         'o' if how.alternate && wide != 0 => format!("0{wide:o}"),
@@ -156,7 +156,7 @@ fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, string
             let t = match value {
                 Value::Text(t) => t.clone(),
                 Value::Bytes(b) => text(b),
-                // A string that the kernel holds, by its address.
+                // The address of a kernel string.
                 Value::Number(n) => {
                     strings.get(&(n.bits as u64)).map_or_else(|| format!("{:x}", n.bits), |s| s.to_string())
                 }
@@ -170,7 +170,7 @@ fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, string
     }
 }
 
-/// Splits a printf format; `None` when a conversion is not understood.
+/// Splits a printf format; `None` if a conversion is unsupported.
 fn pieces(format: &str) -> Option<Vec<Piece>> {
     let mut out = Vec::new();
     let mut plain = String::new();
@@ -196,7 +196,7 @@ fn pieces(format: &str) -> Option<Vec<Piece>> {
     Some(out)
 }
 
-/// Reads the conversion that follows a `%`.
+/// Parses the conversion after a `%`.
 fn conversion(chars: &mut Peekable<Chars<'_>>) -> Option<Conversion> {
     let mut how = Conversion { size: 4, ..Conversion::default() };
     while let Some(flag) = chars.next_if(|c| "-0#+ ".contains(*c)) {
@@ -260,7 +260,7 @@ mod tests {
             (r#""x" "y %c", 'z'"#, "xy z"),
             (r#""%d", REC->mac[5]"#, "255"),
             (r#""%.3s", REC->comm"#, "ngi"),
-            // Unsigned where C has it so, also where numbers of two kinds meet.
+            // Unsigned as in C, also for operands of different types.
             (r#""%d", (unsigned long)(-1) >= (unsigned long)-4095"#, "1"),
             (r#""%d%d", REC->a < 1, REC->a < 1U"#, "10"),
             (r#""%d %u", REC->a >> 1, (u32)REC->a / 2"#, "-1 2147483647"),
@@ -268,7 +268,7 @@ mod tests {
             (r#""%#x %#lx %#o", 0, 16, 8"#, "0 0x10 010"),
             (r#""%hhu %hd", REC->a, 65535"#, "254 -1"),
             (r#""%p %p", 0, 16"#, "(nil) 0x10"),
-            // What ends a list, empty lists, names without value.
+            // List terminators, empty lists, names without a value.
             (r#""%s", __print_flags(2, "|", { 2, "B" }, { 0, ((void *)0) })"#, "B"),
             (r#""%s", __print_symbolic(3, { })"#, "0x3"),
             (r#""%s", __print_symbolic(1, { SOME_NAME, "no" }, { 1, "one" })"#, "one"),

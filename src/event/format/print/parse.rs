@@ -1,17 +1,17 @@
-//! The reader of C expressions as `print fmt` has them.
+//! The parser of C expressions in a `print fmt`.
 
 use super::expr::{Expr, IntType};
 
-/// Nested deeper, an expression is not followed.
+/// The limit of nesting in expressions.
 const MAX_DEPTH: usize = 64;
 
-/// The rest of a text that is read.
+/// The remaining text.
 pub(crate) struct Parser<'a> {
     rest: &'a str,
     depth: usize,
 }
 
-/// Binary operators by binding strength, the weakest first.
+/// Binary operators by precedence, the lowest first.
 const LEVELS: &[&[&str]] = &[
     &["||"],
     &["&&"],
@@ -30,7 +30,7 @@ impl<'a> Parser<'a> {
         Self { rest, depth: 0 }
     }
 
-    /// True if nothing is left.
+    /// Returns whether the text is used up.
     pub(crate) fn is_done(&mut self) -> bool {
         self.space();
         self.rest.is_empty()
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Steps over a token if it is next.
+    /// Skips a token if it is next.
     pub(crate) fn eat(&mut self, token: &str) -> bool {
         self.space();
         match self.rest.strip_prefix(token) {
@@ -52,7 +52,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A string literal; neighbours join as in C.
+    /// Parses a string literal; adjacent literals are joined as in C.
     pub(crate) fn string(&mut self) -> Option<String> {
         let mut out = String::new();
         let mut any = false;
@@ -88,7 +88,7 @@ impl<'a> Parser<'a> {
         Some(word)
     }
 
-    /// The next expression; `None` for one that is not understood.
+    /// Parses the next expression; `None` if it is unsupported.
     pub(crate) fn expression(&mut self) -> Option<Expr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         'more: loop {
             self.space();
             for op in *operators {
-                // A shorter operator must not take the beginning of a longer one.
+                // Must not match the beginning of a longer operator.
                 let longer = [">>", "<<", "||", "&&", "<=", ">=", "==", "!="]
                     .iter()
                     .any(|l| l.len() > op.len() && self.rest.starts_with(l));
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
         if word == "REC" {
             return Some(Expr::Record);
         }
-        // What is no call is a constant that the kernel has not replaced by its value.
+        // Without a call, it is a constant that the kernel did not replace by its value.
         if self.eat("(") { self.call(word) } else { Some(Expr::Unknown) }
     }
 
@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
             None if bare.len() > 1 && bare.starts_with('0') => u64::from_str_radix(&bare[1..], 8).ok()?,
             None => bare.parse().ok()?,
         };
-        // The first type that holds it; only what is not decimal may be unsigned without saying so.
+        // The first type that fits; only non-decimal literals may be unsigned without a suffix.
         let (unsigned, wide) = (suffix.contains('u'), suffix.contains('l'));
         let may = unsigned || bare.starts_with('0');
         let kind = match value {
@@ -219,8 +219,8 @@ impl<'a> Parser<'a> {
         Some(Expr::literal(value as i64, kind))
     }
 
-    /// A type in parentheses, its opening one eaten; of a pointer to numbers, what it points to as well. Nothing is
-    /// eaten when it is none.
+    /// Parses a type in parentheses after the opening one; for a pointer to numbers also the pointee. Consumes nothing
+    /// if it is not a type.
     fn cast(&mut self) -> Option<(IntType, Option<IntType>)> {
         let end = self.rest.find(')')?;
         let found = type_of(&self.rest[..end])?;
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
                 Expr::Bitmask(self.word()?.to_owned())
             }
             "sizeof" => {
-                // The parenthesis stays for the end.
+                // The closing parenthesis remains.
                 let end = self.rest.find(')')?;
                 let (kind, _) = type_of(&self.rest[..end])?;
                 self.rest = &self.rest[end..];
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         self.eat(")").then_some(out)
     }
 
-    /// `, { value, "text" }, …`; one without a text ends what counts of them.
+    /// Parses `, { value, "text" }, …`; an entry without text ends the list.
     fn pairs(&mut self) -> Option<Vec<(Expr, String)>> {
         let mut list = Vec::new();
         let mut has_ended = false;
@@ -304,7 +304,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Words of which a type's name is made.
+/// Words in type names.
 const TYPE_WORDS: &[&str] = &[
     "unsigned",
     "signed",
@@ -331,7 +331,7 @@ const TYPE_WORDS: &[&str] = &[
     "uintptr_t",
 ];
 
-/// A type by its name; of a pointer to numbers, what it points to as well. `None` for what is none.
+/// Parses a type name; for a pointer to numbers also the pointee. `None` if it is not a type.
 fn type_of(text: &str) -> Option<(IntType, Option<IntType>)> {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == '*').filter(|w| !w.is_empty()).collect();
     let first = *words.first()?;
@@ -365,7 +365,7 @@ fn type_of(text: &str) -> Option<(IntType, Option<IntType>)> {
     })
 }
 
-/// `u8`, `__s32`, `uint64_t`, `__le16`: size and sign.
+/// Parses `u8`, `__s32`, `uint64_t`, `__le16` to size and signedness.
 fn fixed_size(word: &str) -> Option<(usize, bool)> {
     let word = word.trim_start_matches('_').trim_end_matches("_t");
     let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());

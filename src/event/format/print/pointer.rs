@@ -9,7 +9,7 @@ use super::expr::Value;
 const AF_INET: i64 = 2;
 const AF_INET6: i64 = 10;
 
-/// The text of a value where the letters `how` follow the `p`; `count` is the conversion's width.
+/// Formats a value; the letters `how` follow the `p`, and `count` is the conversion's width.
 pub(crate) fn text(value: &Value<'_>, how: &str, count: Option<usize>, big: bool, function: &FunctionAt<'_>) -> String {
     let bytes = match value {
         Value::Bytes(bytes) => *bytes,
@@ -58,7 +58,7 @@ fn address(bytes: &[u8], how: &str) -> String {
     }
 }
 
-/// A `struct sockaddr`: its family by the machine's order, the rest by the network's.
+/// Formats a `struct sockaddr`: the family in machine byte order, the rest in network byte order.
 fn socket_address(bytes: &[u8], how: &str, big: bool) -> String {
     let port = bytes.get(2..4).map(|b| number(b, false, true)).filter(|_| how.contains('p'));
     let with_port = |address: String| port.map_or_else(|| address.clone(), |port| format!("{address}:{port}"));
@@ -95,7 +95,7 @@ fn uuid(bytes: &[u8], how: &str) -> String {
     if how.contains(['B', 'L']) { out.to_ascii_uppercase() } else { out }
 }
 
-/// The lowest bits of words, as a mask or as a list of those that are set.
+/// Formats the lowest bits as a mask, or as a list of the set bits.
 fn bits(bytes: &[u8], count: usize, is_list: bool, big: bool) -> String {
     let count = count.min(8 * bytes.len());
     let is_set = |bit: usize| {

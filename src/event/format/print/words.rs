@@ -1,10 +1,10 @@
-//! A number of a field as the tracepoint's text puts it: flags and states by their names, functions by their addresses.
+//! A field's number in the words of the print format: names of flags and states, functions by address.
 
 use super::super::{Field, Format};
 use super::expr::{Expr, Value};
 use super::{Piece, Width, convert, pointer};
 
-/// The words for a number of a field; `None` where the text has it as a number, or made of other fields, too.
+/// Returns the words for a field's number; `None` if the format prints it as a number, or together with other fields.
 pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> {
     let printer = &format.printer;
     let label = format!("{}=", field.name);
@@ -19,7 +19,7 @@ pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> 
                 out = Some(rest.to_owned()).filter(|_| !rest.contains(ends_value));
                 out.as_ref()?;
             }
-            // It goes on to the next blank.
+            // The value continues to the next blank.
             (Piece::Text(text), Some(said)) => {
                 said.push_str(text.split(ends_value).next().unwrap_or_default());
                 if text.contains(ends_value) {
@@ -49,16 +49,16 @@ fn ends_value(c: char) -> bool {
     c.is_whitespace() || c == ','
 }
 
-/// Where a value begins behind its name, which is no end of another one's.
+/// Returns where a value begins after its label. The label must not be the end of a longer name.
 fn labelled(text: &str, label: &str) -> Option<usize> {
     let ends_name = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
     let at = text.match_indices(label).map(|(at, _)| at).find(|at| !ends_name(*at))?;
     Some(at + label.len())
 }
 
-/// A record in which a field has a number, and nothing else is.
+/// Creates a record in which only one field is set.
 fn record_with(format: &Format, field: &Field, number: i64) -> Option<Vec<u8>> {
-    /// No field of a number is farther inside of a record.
+    /// The limit of the offset of number fields.
     const MOST: usize = 1 << 16;
     let end = field.offset.checked_add(field.size).filter(|end| *end <= MOST && (1..=8).contains(&field.size))?;
     let mut raw = vec![0; end];
@@ -68,7 +68,7 @@ fn record_with(format: &Format, field: &Field, number: i64) -> Option<Vec<u8>> {
     Some(raw)
 }
 
-/// True if an expression is of one field alone.
+/// Returns whether an expression uses only one field.
 fn is_of(expr: &Expr, name: &str) -> bool {
     let of = |expr: &Expr| is_of(expr, name);
     match expr {
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(words(FORMAT, "pid", 7, false), None, "it is a number there, too");
     }
 
-    /// What depends on more than the field, or is not understood, is left to the number.
+    /// Values from several fields or unsupported expressions stay numbers.
     #[test]
     fn words_are_of_one_field() {
         let mixed = FORMAT.replace("__print_symbolic(REC->state,", "__print_symbolic(REC->state + REC->pid,");

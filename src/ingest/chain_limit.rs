@@ -1,11 +1,11 @@
-//! The call chains that end at the kernel's limit.
+//! Detection of call chains that end at the kernel's limit.
 
 use crate::kernel::attr::Attr;
 use crate::kernel::walk::{CHAIN_LIMIT as DEFAULT, CHAIN_LIMIT_BY_TABLES as BY_TABLES, FRAMES};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
-/// Returns true if the kernel stopped a chain at its limit, so that callers are missing. A smaller limit that the user
-/// set for the event leaves out what he did not want.
+/// Returns whether the kernel truncated a chain at its limit, so that callers are missing. A smaller limit that the
+/// user set for the event is intended, and does not count.
 pub(crate) fn is_reached(attr: &Attr, chain: &[u8]) -> bool {
     if chain.len() / 8 < DEFAULT {
         return false;

@@ -1,5 +1,5 @@
-//! Call chains of samples that the kernel has not walked to their end: a copy of the user
-//! stack, or the branches that the CPU remembers (LBR).
+//! Completion of call chains that the kernel does not unwind fully, from a copy of the user stack or from the CPU's
+//! branch records (LBR).
 
 use rustc_hash::FxHashMap;
 
@@ -11,21 +11,21 @@ use crate::session::{Dso, DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::unwind::{ChainEnd, UnwindSpace};
 
-/// Stacks from which a DSO is judged.
+/// The minimum number of stacks to evaluate a DSO.
 const ENOUGH: u32 = 50;
 
 /// Completes call chains.
 #[derive(Debug)]
 pub struct Chains {
     stacks: UnwindSpace,
-    /// Whether anybody asks which DSOs have broken stacks.
+    /// Whether to count broken stacks by DSO.
     pub(crate) judges: bool,
-    /// Whether chains that the kernel stopped at its limit, or that are broken, end in a mark; not where words are shown
-    /// as recorded.
+    /// Whether broken chains, and those that reached the kernel's limit, end in a marker frame. Off if addresses are
+    /// shown as recorded.
     pub(crate) marks_ends: bool,
     user: Vec<u64>,
     bytes: Vec<u8>,
-    /// Of each DSO's user stacks that the kernel walked, how many there were, and how many that broke off in it.
+    /// For each DSO, the user stacks that the kernel unwound, and those of them that broke in it.
     walked: FxHashMap<DsoId, (u32, u32)>,
     in_all: u32,
     /// Stacks that were unwound, and those whose copy was too short.
@@ -48,9 +48,9 @@ impl Chains {
         }
     }
 
-    /// Looks at a chain that the kernel walked by frame pointers. At a function's entry its caller, which a probe may
-    /// tell, is the first that had a frame. A DSO is judged by how its own code is left: what lies behind another's,
-    /// such as where a program begins, says nothing of it.
+    /// Evaluates a chain that the kernel unwound by frame pointers. At a function's entry, its caller from a probe
+    /// stands for the leaf. A DSO is evaluated only by how its own code returns to its caller: what follows another
+    /// DSO's frames, such as the start of a program, says nothing about it.
     pub(crate) fn examine(&mut self, session: &Session, sample: &Sample<'_>, caller: Option<u64>) {
         let mut user = u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1).peekable();
         let Some(leaf) = user.next() else { return };
@@ -60,7 +60,7 @@ impl Chains {
         let mut dso_at = |ip: u64| places.user(ip).map(|(map, _)| session.dsos.map_of(map).dso);
         let Some(dso) = dso_at(leaf).filter(|dso| session.dsos.get(*dso).kind == DsoKind::File) else { return };
         let has_caller = user.peek().is_some();
-        // A caller where nothing is mapped is what else the register held.
+        // A caller outside all mappings is an arbitrary register content.
         let left = user.map(dso_at).find(|found| *found != Some(dso));
         let broken = !has_caller || left == Some(None);
         let walked = self.walked.entry(dso).or_default();
@@ -68,7 +68,7 @@ impl Chains {
         self.in_all += 1;
     }
 
-    /// The DSO with most stacks of those whose stacks are mostly broken, and how many of them in percent.
+    /// Returns the DSO with the most stacks among those with mostly broken stacks, and their percentage.
     pub(crate) fn broken(&self) -> Option<(DsoId, f64)> {
         let much = |all: u32| all >= ENOUGH && all as usize * 20 >= self.in_all as usize;
         let bad = self.walked.iter().filter(|(_, (all, broken))| much(*all) && 10 * broken > 6 * all);
@@ -76,13 +76,13 @@ impl Chains {
         Some((*dso, 100.0 * f64::from(*broken) / f64::from(*all)))
     }
 
-    /// Forgets what was walked: stacks are taken in another way from now on.
+    /// Resets the counts, because stacks are recorded in another way from now on.
     pub(crate) fn forget(&mut self) {
         (self.walked, self.in_all) = (FxHashMap::default(), 0);
         (self.unwound, self.cut) = (0, 0);
     }
 
-    /// A sample with its chain as whole as it can be, where nothing else is known of it.
+    /// Returns a sample with its chain completed as far as possible, without further information.
     pub(crate) fn follow<'a>(
         &'a mut self,
         session: &Session,
@@ -109,13 +109,13 @@ impl Chains {
         Sample { chain, ..sample }
     }
 
-    /// A sample whose chain begins with the branches that led to it, newest first, each by where it went and where it
-    /// came from: what a function called and what returned before is part of it.
+    /// Returns a sample whose chain starts with the branches before it, newest first, each as its target and its
+    /// source. They include functions that have returned.
     pub(crate) fn with_history<'a>(&'a mut self, sample: Sample<'a>, kind: u64) -> Sample<'a> {
         if kind & branch::CALL_STACK != 0 || sample.branches.is_empty() {
             return sample;
         }
-        // Words behind the first are taken for return addresses, which lie behind what they stand for.
+        // Later words of a chain count as return addresses, which are after the call.
         let places = branches(sample.branches).flat_map(|branch| [branch.to, branch.from]).map(|ip| ip.wrapping_add(1));
         let places = places.filter(|ip| *ip > 1 && *ip < CONTEXT_MAX);
         self.user.clear();
@@ -125,8 +125,8 @@ impl Chains {
         Sample { chain: self.joined(&sample), ..sample }
     }
 
-    /// Joins a chain of frame pointers with the caller of its leaf, which on AArch64 may be in a register alone;
-    /// `false` where it is whole without it.
+    /// Inserts the caller of the leaf into a frame pointer chain; on AArch64 it may be in a register only. Returns
+    /// `false` if the chain is complete without it.
     fn put_leafs_caller(&mut self, session: &Session, sample: &Sample<'_>) -> bool {
         self.user.clear();
         self.user.extend(u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1));
@@ -138,8 +138,8 @@ impl Chains {
         true
     }
 
-    /// The whole chain of a sample, as raw words: the kernel's part as it came, then the user's. `None` when
-    /// the kernel's is all there is.
+    /// Returns the completed chain of a sample as raw words: the kernel's part unchanged, then the user's. `None` if
+    /// there is only the kernel's part.
     pub(crate) fn complete(&mut self, session: &Session, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
         self.user.clear();
         if sample.user.stack.is_empty() {
@@ -148,7 +148,7 @@ impl Chains {
         let find = |ip: u64| code_at(session, sample.pid, ip);
         let end = self.stacks.unwind(&sample.user, &find, &mut self.user)?;
         if self.unwound == 0 {
-            // What frame pointers gave before is no matter any more.
+            // Results of frame pointers no longer matter.
             self.walked.clear();
             self.in_all = 0;
         }
@@ -164,7 +164,7 @@ impl Chains {
         Some(self.joined(sample))
     }
 
-    /// The kernel's words without its own walk of the user stack, then ours.
+    /// Returns the kernel's words without its own user chain, then ours.
     fn joined(&mut self, sample: &Sample<'_>) -> &[u8] {
         self.bytes.clear();
         let kernel = u64s(sample.chain).take_while(|word| *word != CONTEXT_USER);
@@ -173,8 +173,8 @@ impl Chains {
         &self.bytes
     }
 
-    /// With the LBR as a stack of calls, each branch comes from its caller; the newest one leads to where
-    /// the sample is (perf's resolve_lbr_callchain_sample has the same order).
+    /// In the LBR's call stack mode, each branch is a call from its caller; the newest one leads to the sampled
+    /// function (perf's resolve_lbr_callchain_sample uses the same order).
     fn by_branches(&mut self, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
         if branches & branch::CALL_STACK == 0 || sample.branches.len() < 24 {
             return None;
@@ -183,13 +183,13 @@ impl Chains {
         let of = |i: usize| u64s(sample.branches).nth(i).filter(|ip| *ip != 0 && *ip < CONTEXT_MAX);
         let leaf = u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).nth(1);
         self.user.extend(leaf.or(Some(sample.ip)).filter(|_| in_user).or_else(|| of(1)));
-        // A return address lies behind its call.
+        // A return address is after its call.
         self.user.extend((0..sample.branches.len() / 24).map_while(|i| of(3 * i)).map(|from| from + 1));
         Some(self.joined(sample))
     }
 }
 
-/// The file of a process's address, and where in it that is.
+/// Returns the DSO of a process's address, and the address in it.
 fn code_at(session: &Session, pid: i32, ip: u64) -> Option<(&Dso, u64)> {
     let map = session.user_map(pid, ip);
     (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))
@@ -235,10 +235,10 @@ mod tests {
         assert_eq!((judged(&[whole]), judged(&[alone])), (None, Some(("a".to_owned(), 100))));
         assert_eq!(judged(&[broken, broken, whole]), Some(("a".to_owned(), 67)));
         assert_eq!(judged(&[broken, whole]), None, "half of them is not most");
-        // What lies behind another's code is that one's.
+        // A break after another DSO's code belongs to that DSO.
         assert_eq!(judged(&[&[0x1001, 0x5001, 7]]), None);
         assert_eq!((judged(&[&[0x5001, 7], &[0x1001, 0x5001, 7]])), Some(("b".to_owned(), 100)));
-        // Nothing is said of a JIT's code, nor of what nobody knows.
+        // Code of a JIT and unknown code are not evaluated.
         assert_eq!((judged(&[&[0x8001, 7]]), judged(&[&[0x9001, 7]]), judged(&[])), (None, None, None));
     }
 }

@@ -1,5 +1,5 @@
-//! Code that JITs put where other code was: in a recording a sample has the function that was at its address at its
-//! time, as the jitdump files of its processes tell it.
+//! Changes of JIT code over time. In a recording, a sample gets the function that was at its address at its time,
+//! according to the jitdump files of its process.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -14,21 +14,20 @@ use crate::symbols::SymbolOptions;
 use crate::symbols::jit;
 use crate::symbols::jit_reuse::{CodeChange, tagged};
 
-/// The changes that are still to come.
+/// The changes that have not been applied yet.
 #[derive(Debug)]
 pub(super) struct CodeChanges {
     options: SymbolOptions,
     /// The processes whose files were read.
     read: FxHashSet<(HostId, i32)>,
-    /// So many jitdump files and DSOs were known when they were last looked through.
+    /// The numbers of jitdump files and DSOs at the last check.
     known: (usize, usize),
     /// In order of time.
     coming: VecDeque<(CodeChange, HostId, i32)>,
 }
 
 impl CodeChanges {
-    /// `None` where times cannot be compared with those of jitdump files. What is measured now is named by the newest
-    /// code.
+    /// Returns `None` if timestamps are not comparable to those of jitdump files. A live session uses the newest code.
     pub(super) fn new(options: &SymbolOptions) -> Option<Self> {
         let may = !options.live && options.times.monotonic;
         may.then(|| Self {
@@ -39,7 +38,7 @@ impl CodeChanges {
         })
     }
 
-    /// Follows what changed until a time.
+    /// Applies the changes up to a time.
     pub(super) fn follow(&mut self, session: &mut Session, time: u64) {
         let known = (session.dsos.dumps().len(), session.dsos.all().len());
         if known.0 > self.read.len() && known != self.known {
@@ -51,7 +50,8 @@ impl CodeChanges {
         }
     }
 
-    /// Reads the files of processes that have mapped one since. One without code in memory is looked at later.
+    /// Reads the files of processes that have mapped one since the last call. A process without JIT code in memory is
+    /// checked again later.
     fn read(&mut self, session: &Session) {
         let fresh: Vec<(HostId, i32, Dso)> = session
             .dsos

@@ -1,4 +1,4 @@
-//! The core that records are applied to: a session and its profile, with what is needed to read them.
+//! The core that records are applied to: a session and its profile, and the state for decoding them.
 
 mod events;
 mod samples;
@@ -37,46 +37,46 @@ use super::unit_feed::{SEVERAL_HOSTS, UnitAnswer, Units};
 /// The state that records are applied to.
 #[derive(Debug)]
 pub struct Core {
-    /// The threads, processes and mappings that records told of.
+    /// The threads, processes and mappings from records.
     pub session: Session,
-    /// The samples that are kept.
+    /// The kept samples.
     pub profile: Profile,
     pub(crate) events: Vec<EventDesc>,
-    /// How the call chains of each are taken now, where they are measured here.
+    /// The current call graph mode of each event of a live session.
     ways: Vec<CallGraph>,
-    /// Moments that were marked, in order of time.
+    /// Marked moments, in order of time.
     pub marks: Vec<TimeMark>,
-    /// The first of them whose samples stand for time.
+    /// The first event whose samples represent time.
     clock: Option<u16>,
     pub(super) inputs: Inputs,
     own_pid: Option<i32>,
     wants: IntakeOptions,
     pub(super) tracing: Tracing,
-    /// Events that are made of others: threads and CPUs have the same numbers on several machines.
+    /// Derived events. Each machine has its own state, because thread and CPU numbers repeat.
     derived: PerHost<Derived>,
-    /// Switches that name the threads of a running machine.
+    /// Context switches that name the threads of a live session.
     switches: Option<Switches>,
-    /// What is known of a text's names.
+    /// Names of a text.
     pub(super) texts: Texts,
     /// Analysis units.
     pub(crate) units: Units,
-    /// What the hardware told beside samples, where that is wanted.
+    /// Hardware data of samples, if requested.
     pub(crate) hardware: Option<HardwareLog>,
-    /// Code that JITs put where other code was; of recordings.
+    /// Changes of JIT code, in recordings.
     pub(super) code: Option<CodeChanges>,
-    /// Completes call chains, where that is wanted.
+    /// Completes call chains, if requested.
     pub(crate) chains: Option<Box<Chains>>,
-    /// Samples and losses over the whole session, those that are forgotten among them.
+    /// Samples and losses of the whole session, including removed ones.
     pub timeline: Timeline,
-    /// The session's start in nanoseconds of its clock; 0 until a recording's first record came.
+    /// The session's start in nanoseconds of its clock; 0 before a recording's first record.
     pub start: u64,
-    /// What the source says of itself.
+    /// Facts that the source reports.
     pub told: SessionFacts,
-    /// The newest time of a sample.
+    /// The highest timestamp of a sample.
     newest: u64,
-    /// The task that ended last on each CPU.
+    /// The last task that exited on each CPU.
     exited: FxHashMap<u32, (i32, i32)>,
-    /// Whether tasks that there are got containers of other names.
+    /// Whether containers of existing tasks were renamed.
     pub renamed_containers: bool,
 }
 
@@ -142,12 +142,12 @@ impl Core {
         core
     }
 
-    /// Turns to an input: what comes now is of it.
+    /// Selects the input that the next records belong to.
     fn turn_to(&mut self, input: usize) {
         self.session.turn_to(self.told.hosts.of_input(input));
     }
 
-    /// Takes in what a batch brings beside records.
+    /// Applies the data of a batch other than its records.
     pub(super) fn learn(&mut self, batch: &mut Batch) {
         let states = batch.changed.as_ref().map_or(&[][..], |changed| &changed.events);
         batch.events.drain(..).for_each(|event| self.add_event(event, states));
@@ -182,18 +182,18 @@ impl Core {
         batch.cpu_counts.clear();
     }
 
-    /// Gives an event to the units that want it.
+    /// Binds an event to the units that request it.
     pub(crate) fn bind_units(&mut self, event: u16) {
         let Some(desc) = self.events.get(usize::from(event)).filter(|_| !self.units.is_empty()) else { return };
         let format = self.tracing.format(desc, |desc| desc.attr.kind == TYPE_TRACEPOINT);
         self.units.bind(event, &desc.name, format.as_ref());
     }
 
-    /// The units' answers; where one is chosen, only that one's panels are made.
+    /// Returns the units' answers; if one is chosen, only its panels are computed.
     pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
         let mut answers = self.units.answers(&self.session, &self.profile, self.start, chosen);
         if let Some(note) = self.short_stacks() {
-            // Where nothing was seen no stack is shown that could be short.
+            // Without panels, no stacks are shown.
             let shows = |answer: &&mut UnitAnswer| !answer.panels.is_empty() && self.units.has_stacks(answer.id);
             let with = answers.iter_mut().filter(shows);
             with.for_each(|answer| answer.notes.push(note.clone()));
@@ -201,9 +201,9 @@ impl Core {
         answers
     }
 
-    /// The fault of the stacks that units are given, in words.
+    /// Returns a warning about incomplete stacks of units.
     fn short_stacks(&self) -> Option<String> {
-        /// Stacks longer than the copy, in percent, that are worth a word.
+        /// The percentage of stacks longer than the copy that is worth a warning.
         const CUT: f64 = 25.0;
         let chains = self.chains.as_ref()?;
         let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
@@ -218,17 +218,17 @@ impl Core {
         }
     }
 
-    /// Binds all units to the events that are there.
+    /// Binds all units to the existing events.
     pub(crate) fn bind_all_units(&mut self) {
         (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
     }
 
-    /// The event whose samples tell what each CPU does; `None` when there is none of that kind.
+    /// Returns the event whose samples show what each CPU does; `None` if there is none of that kind.
     pub fn clock(&self) -> Option<usize> {
         self.clock.map(usize::from)
     }
 
-    /// The session's event for each of the source's.
+    /// Returns the session's event for each of the source's.
     pub(crate) fn slots(&self) -> &[u16] {
         self.inputs.slots()
     }
@@ -243,7 +243,7 @@ impl Core {
         self.profile.ledger.timed += u64::from(self.clock == Some(event));
     }
 
-    /// Applies one record.
+    /// Applies a record.
     pub(crate) fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
         let Ok(Some((header, body, _))) = split(record) else { return };
         self.turn_to(input);
@@ -280,8 +280,8 @@ impl Core {
         }
     }
 
-    /// Takes in what a record says of losses. perf writes LOST_SAMPLES at its end, without a time, for what each event
-    /// counted of them; the kernel writes them, with one, for what the hardware's buffer could not hold.
+    /// Applies a record of losses. perf writes LOST_SAMPLES at the end without a timestamp, for the losses that each
+    /// event counted. The kernel writes them with a timestamp, for losses of the hardware's buffer.
     fn lose(&mut self, input: usize, header: Header, body: &[u8], time: u64, lost: u64) {
         let form = self.inputs.decoder(input).form_of(header, body);
         let id = form.layout.trailer(body).unwrap_or_default();
@@ -304,24 +304,24 @@ impl Core {
         self.derived[self.session.at()].forget(lost);
     }
 
-    /// The event that a record of an input belongs to, and its sample.
+    /// Returns the event that a record of an input belongs to, and its sample.
     pub(crate) fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
         self.inputs.decoder(input).formed(header, body).map(|(form, sample)| (form.event, sample))
     }
 
-    /// The layout of a record of an input, and whether its mappings may be told with build ids.
+    /// Returns the layout of a record of an input, and whether its mappings may carry build ids.
     pub(crate) fn form(&self, input: usize, header: Header, body: &[u8]) -> (Layout, bool) {
         let decoder = self.inputs.decoder(input);
         (decoder.form_of(header, body).layout, decoder.build_ids)
     }
 
-    /// The event that a record of an input belongs to.
+    /// Returns the event that a record of an input belongs to.
     pub(crate) fn event_of(&self, input: usize, header: Header, body: &[u8]) -> u16 {
         self.inputs.decoder(input).form_of(header, body).event
     }
 
-    /// The counts of the events of a record's group, record by record in order of time; `None` of a record that
-    /// stands for itself.
+    /// Returns the counts of the events of a record's group, which must be passed in order of time; `None` for a record
+    /// without group counts.
     pub(crate) fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<GroupShare>> {
         let (form, sample) = self.inputs.decoder(input).formed(header, body)?;
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
@@ -340,12 +340,12 @@ impl Core {
         self.texts.rename(form, &mut self.session, &mut self.profile);
     }
 
-    /// The data that queries read, with names of the events.
+    /// Returns the data that queries read, with names of the events.
     pub fn data<'a>(&'a self, events: &'a [String]) -> Data<'a> {
         Data { events, start: self.start, ..Data::new(&self.session, &self.profile) }
     }
 
-    /// A complete copy of the present state.
+    /// Returns a complete copy of the current state.
     pub fn moment(&self) -> Snapshot {
         Snapshot {
             chunks: self.profile.share_chunks(),

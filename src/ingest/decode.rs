@@ -1,5 +1,4 @@
-//! The decoder of one input's records: which of its events a record is of, how its fields are laid out, when it was
-//! written.
+//! The decoder of an input's records: it finds the event, the layout and the timestamp of a record.
 
 use std::ops::Range;
 
@@ -14,16 +13,16 @@ use crate::record::sample::Reading;
 use crate::record::{Header, Layout, Sample};
 use crate::source::{FreshId, Handover, Info};
 
-/// For how long after a handover samples of the old event may still come out of order.
+/// How long after a handover samples of the old event may still arrive out of order.
 const HANDOVER_NS: u64 = 10_000_000_000;
 
 /// All inputs of a session.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     list: Vec<Decoder>,
-    /// While one event takes over from another: the times between which samples of an id count.
+    /// During a handover from one event to another: the time range in which samples of an id count.
     cuts: FxHashMap<u64, Range<u64>>,
-    /// When that is long over.
+    /// When the handover is long over.
     cuts_until: u64,
 }
 
@@ -49,7 +48,7 @@ impl Inputs {
         &mut self.list[input]
     }
 
-    /// The session's event for each of the first one's; events that come up later are its.
+    /// Returns the session's event for each of the first input's; events that are added later belong to that input.
     pub(crate) fn slots(&self) -> &[u16] {
         self.list.first().map_or(&[], |first| &first.events)
     }
@@ -62,14 +61,14 @@ impl Inputs {
         self.list.iter_mut().take(1).for_each(|first| first.learn(id));
     }
 
-    /// One event takes over from another.
+    /// Hands over from one event to another.
     pub(crate) fn hand_over(&mut self, handover: &Handover) {
         self.cuts.extend(handover.old.iter().map(|id| (*id, 0..handover.at)));
         self.cuts.extend(handover.new.iter().map(|id| (*id, handover.at..u64::MAX)));
         self.cuts_until = handover.at.saturating_add(HANDOVER_NS);
     }
 
-    /// True if another event counts a sample, the one that took over or the one before.
+    /// Returns whether a sample is a duplicate that the other event of a handover counts.
     pub(crate) fn is_cut(&mut self, time: u64, header: Header, body: &[u8]) -> bool {
         if self.cuts.is_empty() {
             return false;
@@ -83,52 +82,52 @@ impl Inputs {
     }
 }
 
-/// The decoder of one input's records.
+/// The decoder of an input's records.
 #[derive(Debug, Default)]
 pub struct Decoder {
     forms: Vec<SampleForm>,
-    /// Which of the session's events each of its own is.
+    /// The session's event for each of its own.
     pub(crate) events: Vec<u16>,
     /// Index into `forms` by id.
     ids: FxHashMap<u64, u16>,
-    /// Whether the time stands at the same place in records of all events.
+    /// Whether the timestamp has the same position in records of all events.
     uniform: bool,
-    /// Whether mappings may be told with the build ids of their files.
+    /// Whether mappings may carry the build ids of their files.
     pub(crate) build_ids: bool,
-    /// What events that are read with their group had counted last, by id; and by thread, where each has its own.
+    /// The last counts of events that are read with their group, by id, and by thread if each thread has its own.
     counted: FxHashMap<(u64, i32), u64>,
 }
 
-/// The count of one event of a group since the sample before.
+/// The count of an event of a group since the previous sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupShare {
-    /// One of the session's events; `None` when no event of the recording has the id.
+    /// One of the session's events; `None` if no event of the recording has the id.
     pub(crate) event: Option<u16>,
-    /// The id, and the thread where each counts by itself.
+    /// The id, and the thread if each thread counts separately.
     pub(crate) counter: (u64, i32),
     pub(crate) period: u64,
-    /// Where its value stands in the record's body, in bytes.
+    /// The byte offset of its value in the record's body.
     pub(crate) at: usize,
 }
 
 impl GroupShare {
-    /// True if it is a sample of an event that is known: one that counted nothing took none.
+    /// Returns whether it is a sample of a known event: an event that counted nothing has no sample.
     pub(crate) fn is_sample(&self) -> bool {
         self.period > 0 && self.event.is_some()
     }
 }
 
-/// The layout and the event of the samples of some ids.
+/// The layout and the event of samples with certain ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SampleForm {
     pub(crate) layout: Layout,
-    /// Whether the threads of a process count by themselves.
+    /// Whether each thread of a process counts separately.
     pub(crate) inherit: bool,
     /// One of the session's events.
     pub(crate) event: u16,
-    /// What a sample stands for that does not say.
+    /// The period of samples without a period field.
     pub(crate) period: u64,
-    /// Whether a sample's values are in its raw data: times off the CPU.
+    /// Whether a sample's values are in its raw data: off-CPU times.
     pub(crate) is_off_cpu: bool,
 }
 
@@ -154,7 +153,7 @@ impl Decoder {
         self.events.push(event);
     }
 
-    /// Learns an id of one of its events, whose samples may be laid out in a new way.
+    /// Adds an id of one of its events, whose samples may have another layout.
     pub(crate) fn learn(&mut self, fresh: FreshId) {
         let Some(event) = self.events.get(usize::from(fresh.event)).copied() else { return };
         let Some(first) = self.forms.iter().find(|form| form.event == event).copied() else { return };
@@ -166,7 +165,7 @@ impl Decoder {
         self.ids.insert(fresh.id, at as u16);
     }
 
-    /// The form of a record, by the id that it carries.
+    /// Returns the form of a record, by its id.
     pub(crate) fn form_of(&self, header: Header, body: &[u8]) -> SampleForm {
         let form = self.forms.first().copied().unwrap_or_default();
         if self.forms.len() == 1 {
@@ -185,7 +184,7 @@ impl Decoder {
         self.forms.get(usize::from(at)).copied().unwrap_or(form)
     }
 
-    /// The form of a record, and its sample.
+    /// Returns the form of a record, and its sample.
     pub(crate) fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(SampleForm, Sample<'a>)> {
         let form = self.form_of(header, body);
         let mut sample = form.layout.sample(header, body).ok()?;
@@ -198,8 +197,8 @@ impl Decoder {
         Some((form, sample))
     }
 
-    /// Takes a sample apart that was read with its group: as perf does it, there is one for each event that counted
-    /// something since the sample before, and that is its period.
+    /// Splits a sample that was read with its group. Like in perf, each event that counted since the previous sample
+    /// has a sample, with that count as its period.
     pub(crate) fn shares(&mut self, form: &SampleForm, sample: &Sample<'_>) -> Vec<GroupShare> {
         let thread = if form.inherit { sample.tid } else { 0 };
         let share = |reading: Reading| {

@@ -1,6 +1,6 @@
-//! User call chains that the kernel walks when a thread returns to user code (`defer_callchain`, from 6.19 on). A
-//! sample's chain ends with a cookie for them; a later record has the cookie and the chain. From the first such sample
-//! on records wait, in their order, until the sample is whole.
+//! Deferred user call chains: the kernel unwinds them when a thread returns to user code (`defer_callchain`, since
+//! 6.19). A sample's chain ends with a cookie; a later record has the cookie and the chain. After the first such
+//! sample, records wait in order until the sample is complete.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,13 @@ use crate::session::hosts::HostId;
 
 use super::Core;
 
-/// Bytes of records that wait at most: beyond these the oldest sample goes on without its user chain.
+/// The maximum bytes of waiting records: beyond them, the oldest sample is applied without its user chain.
 const ROOM: usize = 64 << 20;
 
-/// The machine and the cookie that a chain is known by.
+/// The machine and the cookie that identify a chain.
 type Cookie = (HostId, u64);
 
-/// A record that waits.
+/// A waiting record.
 #[derive(Debug)]
 struct Held {
     input: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Deferred {
     /// Whether any event defers chains.
     is_used: bool,
     held: VecDeque<Held>,
-    /// The number of the first record that is held.
+    /// The number of the first waiting record.
     first: u64,
     /// The numbers of the samples that lack a chain.
     open: FxHashMap<Cookie, Vec<u64>>,
@@ -52,7 +52,7 @@ impl Default for Deferred {
 }
 
 impl Deferred {
-    /// Takes note of events.
+    /// Checks whether events defer chains.
     pub(crate) fn know(&mut self, events: &[EventDesc]) {
         let defers = |event: &EventDesc| event.attr.has(Flag::DeferCallchain) || event.attr.has(Flag::DeferOutput);
         self.is_used |= events.iter().any(defers);
@@ -89,12 +89,12 @@ impl Deferred {
         self.release(core, self.room);
     }
 
-    /// Applies all that waits: nothing more comes.
+    /// Applies all waiting records, at the end of the input.
     pub(crate) fn finish(&mut self, core: &mut Core) {
         self.release(core, 0);
     }
 
-    /// Gives the samples that have a cookie their user chain.
+    /// Adds the user chain to the samples with its cookie.
     fn join(&mut self, core: &mut Core, cookie: Cookie, user: &[u8]) {
         for number in self.open.remove(&cookie).unwrap_or_default() {
             let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
@@ -108,7 +108,7 @@ impl Deferred {
         self.release(core, self.room);
     }
 
-    /// Applies records from the oldest on, as long as they are whole or have no room.
+    /// Applies records from the oldest on, while they are complete or exceed the memory limit.
     fn release(&mut self, core: &mut Core, room: usize) {
         while let Some(held) = self.held.pop_front_if(|held| held.lacks.is_none() || self.bytes > room) {
             self.first += 1;
@@ -121,11 +121,11 @@ impl Deferred {
     }
 }
 
-/// The record of a sample with its user chain in the place of the cookie; `None` where it would be too long.
+/// Returns the record of a sample with its user chain in the place of the cookie; `None` if it would be too long.
 fn joined(core: &Core, held: &Held, user: &[u8]) -> Option<Vec<u8>> {
     let (header, body, _) = split(&held.bytes).ok()??;
     let (_, sample) = core.decode(held.input, header, body)?;
-    // The chain is a part of the body, behind the number of its words.
+    // The chain is a part of the body, after the number of its words.
     let start = sample.chain.as_ptr().addr().checked_sub(body.as_ptr().addr())?;
     let words = body.get(start.checked_sub(8)?..start)?.try_into().map(u64::from_le_bytes).ok()?;
     let behind = start.checked_add(usize::try_from(words).ok()?.checked_mul(8)?)?;

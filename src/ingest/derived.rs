@@ -1,4 +1,4 @@
-//! Series that are derived from samples: mostly events of their own, whose samples say how long something took.
+//! Series derived from samples: mostly separate events, whose samples are durations.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use crate::record::Sample;
 use crate::record::open_spans::ThreadChange;
 use crate::session::Origin;
 
-/// The duration of something: the site of its beginning, and nanoseconds.
+/// A duration: the site of its start, and nanoseconds.
 pub type SiteDuration = (SiteId, u64);
 
 impl Debug for dyn Series {
@@ -18,46 +18,47 @@ impl Debug for dyn Series {
     }
 }
 
-/// One series.
+/// A series.
 pub trait Series: Send + Sync {
-    /// The event that its samples are shown as; for one that is none, a name of the series.
+    /// The name of the event of its samples, or of the series if it is not an event.
     fn name(&self) -> &str;
-    /// True if what it tells is an event of its own, by its name.
+    /// Returns whether its samples are an event with its name.
     fn is_event(&self) -> bool {
         true
     }
-    /// The events that it is made of.
+    /// Returns its source events.
     fn made_of(&self) -> Vec<u16>;
-    /// Takes in a sample of one of them; what it ends. A sample that is not kept, as it is our own, has no site.
+    /// Applies a sample of a source event; returns the duration that it ends. Samples of our own process, which are not
+    /// kept, have no site.
     fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration>;
-    /// A thread has come to a CPU, by a record of its own.
+    /// Handles a thread that starts running on a CPU, as reported by a separate record.
     fn came(&mut self, _tid: i32, _time: u64) -> Option<SiteDuration> {
         None
     }
-    /// A thread begins, ends or gets another number.
+    /// Handles a thread that starts, exits or changes its number.
     fn thread_changed(&mut self, _change: &ThreadChange) {}
-    /// So many records were lost, or sites have other numbers: what has begun is not known any more.
+    /// Drops open durations, because records were lost or sites were renumbered.
     fn forget(&mut self, lost: u64);
-    /// The times of handlers, of a series that measures them.
+    /// Returns the times of handlers, if the series measures them.
     fn times(&self) -> Option<HandlerTimes> {
         None
     }
-    /// The series anew, for another machine.
+    /// Returns an empty copy of the series for another machine.
     fn copy(&self) -> Box<dyn Series>;
 }
 
-/// The events and fields in which series are looked for.
+/// The events and fields from which series are derived.
 #[derive(Clone, Copy)]
 pub struct SeriesInput<'a> {
     pub(crate) events: &'a [EventDesc],
-    /// What a recording says of its tracepoints.
+    /// The tracing data of a recording.
     pub tracing: &'a [u8],
     pub(crate) origin: Origin,
     known: &'a [Entry],
 }
 
 impl SeriesInput<'_> {
-    /// True if a series is there already.
+    /// Returns whether a series exists already.
     pub fn has(&self, name: &str) -> bool {
         self.known.iter().any(|(_, series)| series.name() == name)
     }
@@ -66,24 +67,24 @@ impl SeriesInput<'_> {
 /// Series of one kind.
 pub type SeriesList = Vec<Box<dyn Series>>;
 
-/// Makes the series of a kind that events have and that are not there yet.
+/// Creates the possible series of a kind that do not exist yet.
 type Finder = fn(&SeriesInput<'_>) -> SeriesList;
 
 listed! {
-    /// Each kind's; the events of series come in this order.
+    /// All kinds; the events of series have this order.
     const KINDS: Finder = FIND of offcpu, pairs, softirqs;
 }
 
-/// A series, and the event that tells it.
+/// A series, and its event.
 type Entry = (Option<u16>, Box<dyn Series>);
 
 /// The series of a session.
 #[derive(Debug, Default)]
 pub struct Derived {
     list: Vec<Entry>,
-    /// By event whether anything is made of it.
+    /// For each event, whether a series uses it.
     feeds: Vec<bool>,
-    /// The profile's epoch that sites are of: those of another one mean nothing any more.
+    /// The profile's epoch of the sites; those of an older epoch are invalid.
     epoch: u64,
 }
 
@@ -95,7 +96,8 @@ impl Clone for Derived {
 }
 
 impl Derived {
-    /// Makes what more can be made of some events; its own come after those, by these names.
+    /// Creates the further series that these events allow. Returns the names of their events, which follow the existing
+    /// events.
     pub fn find(&mut self, events: &[EventDesc], tracing: &[u8], origin: Origin) -> Vec<String> {
         let place = SeriesInput { events, tracing, origin, known: &self.list };
         let found: SeriesList = KINDS.iter().flat_map(|kind| kind(&place)).collect();
@@ -112,12 +114,12 @@ impl Derived {
         names
     }
 
-    /// Each with the events that it is made of.
+    /// Returns each series' event with its source events.
     pub fn iter(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
         self.list.iter().filter_map(|(own, series)| Some(((*own)?, series.made_of())))
     }
 
-    /// Takes a sample in; `each` gets what it ends, with the event that tells it.
+    /// Applies a sample; passes each duration that it ends to `each`, with the series' event.
     pub fn sample(
         &mut self,
         event: u16,
@@ -135,7 +137,7 @@ impl Derived {
         }
     }
 
-    /// A thread has come to a CPU, by a record of its own.
+    /// Handles a thread that starts running on a CPU, as reported by a separate record.
     pub fn came(&mut self, tid: i32, time: u64, epoch: u64, mut each: impl FnMut(u16, SiteDuration)) {
         self.turn_to(epoch);
         for (own, series) in &mut self.list {
@@ -143,7 +145,7 @@ impl Derived {
         }
     }
 
-    /// A thread begins, ends or gets another number.
+    /// Handles a thread that starts, exits or changes its number.
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {
         self.list.iter_mut().for_each(|(_, series)| series.thread_changed(change));
     }
@@ -154,12 +156,12 @@ impl Derived {
         }
     }
 
-    /// So many records were lost, or sites have other numbers: what had begun has no end.
+    /// Drops open durations, because records were lost or sites were renumbered.
     pub fn forget(&mut self, lost: u64) {
         self.list.iter_mut().for_each(|(_, series)| series.forget(lost));
     }
 
-    /// The time in softirqs, where their tracepoints are there.
+    /// Returns the time in softirqs, if their tracepoints are recorded.
     pub fn times(&self) -> Option<HandlerTimes> {
         self.list.iter().find_map(|(_, series)| series.times())
     }

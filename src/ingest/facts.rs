@@ -1,4 +1,4 @@
-//! Facts of a session beside its samples: its time of day, its records by type, what was wrong with them.
+//! Facts about a session other than its samples: its wall-clock time, its records by type, and their faults.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::session::Origin;
 use crate::source::Info;
 use crate::source::hosts::Hosts;
 
-/// Facts as they were told.
+/// Facts of a session.
 #[derive(Debug)]
 pub struct SessionFacts {
     origin: Origin,
     pub(crate) hosts: Hosts,
-    /// How many records of each type came.
+    /// The number of records of each type.
     kinds: BTreeMap<u32, u64>,
 }
 
@@ -23,12 +23,12 @@ impl SessionFacts {
         Self { origin: info.origin, hosts: info.hosts.clone(), kinds: BTreeMap::new() }
     }
 
-    /// A record of a type came.
+    /// Counts a record of a type.
     pub(crate) fn count(&mut self, kind: u32) {
         *self.kinds.entry(kind).or_default() += 1;
     }
 
-    /// Records by the name of their type, in the order of the types; unknown ones together.
+    /// Returns the records by the name of their type, in the order of the types; unknown types are merged.
     pub(crate) fn kinds_by_name(&self) -> Vec<(&'static str, u64)> {
         let mut out: Vec<(&'static str, u64)> = Vec::new();
         for (kind, n) in &self.kinds {
@@ -41,8 +41,8 @@ impl SessionFacts {
         out
     }
 
-    /// Wall-clock time of the session's `start` in nanoseconds since 1970; of a recording where it says how
-    /// its clock stands to the wall's, else 0.
+    /// Returns the wall-clock time of the session's `start` in nanoseconds since 1970; 0 for a recording that does not
+    /// relate its clock to the wall clock.
     pub fn wall_start(&self, start: u64) -> u64 {
         if self.origin == Origin::Live {
             return wall_ns().saturating_add(start).saturating_sub(monotonic_ns());
@@ -51,7 +51,7 @@ impl SessionFacts {
         wall.wrapping_add(start).wrapping_sub(clock)
     }
 
-    /// The faults of the records so far, in words.
+    /// Returns warnings about the records so far.
     pub(crate) fn complaints(&self, ledger: &Ledger) -> Vec<String> {
         let mut out = Vec::new();
         let malformed = ledger.malformed;
@@ -92,7 +92,7 @@ mod tests {
     use crate::source::Info;
     use crate::source::hosts::SourceHost;
 
-    /// The wall showed 5 s when the clock showed 2 s: at 3 s it showed 6 s, at 1 s it had shown 4 s.
+    /// The wall clock showed 5 s when the clock showed 2 s: so it showed 6 s at 3 s, and 4 s at 1 s.
     #[test]
     fn a_recording_begins_as_much_later_as_its_clock_went_on() {
         let second = 1_000_000_000u64;

@@ -1,5 +1,5 @@
-//! What the hardware told beside each sample: its branches, or where its data lay and came from; kept beside the
-//! profile's samples, by their positions.
+//! Hardware data of samples: their branches, or the address and source of their data. Stored by the positions of the
+//! profile's samples.
 
 use rustc_hash::FxHashMap;
 
@@ -9,42 +9,42 @@ use crate::record::hardware::branches;
 use crate::record::rare::RareFields;
 use crate::session::{MapId, Session};
 
-/// The words that are wanted.
+/// The data that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HardwareWords {
-    /// Each branch of a sample for itself.
+    /// Each branch of a sample separately.
     Branches,
-    /// The addresses and source of its data, the sizes of its pages, what it cost, and its transaction.
+    /// The addresses and the source of its data, the sizes of its pages, its cost, and its transaction.
     Accesses,
 }
 
 /// A branch, or an access to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Detail {
-    /// Where a branch came from, and where it went.
+    /// The source and the target of a branch.
     pub(crate) from: Option<FrameId>,
     pub(crate) to: Option<FrameId>,
     /// A branch's flags.
     pub(crate) flags: u64,
-    /// Where data lay, and its source.
+    /// The address of the data, and its source.
     pub(crate) data: Option<FrameId>,
     pub(crate) source: u64,
     pub(crate) weight: u64,
     pub(crate) latency: u16,
     pub(crate) transaction: u64,
-    /// Where data lay in the machine's memory, and the sizes of its page and of the code's.
+    /// The physical address of the data, and the sizes of its page and of the code's page.
     pub(crate) phys_addr: u64,
     pub(crate) data_page: u64,
     pub(crate) code_page: u64,
 }
 
-/// All of them: each distinct one once, and the numbers of those of each sample.
+/// All details: each distinct one once, and the numbers of each sample's details.
 #[derive(Debug)]
 pub struct HardwareLog {
     wanted: HardwareWords,
     list: Vec<Detail>,
     numbers: FxHashMap<Detail, u32>,
-    /// The position of each sample, and where its numbers begin.
+    /// The position of each sample, and the start of its numbers.
     samples: Vec<(u64, usize)>,
     of_samples: Vec<u32>,
 }
@@ -55,7 +55,7 @@ impl HardwareLog {
         Self { wanted, list, numbers, samples: Vec::new(), of_samples: Vec::new() }
     }
 
-    /// Takes in the sample that the profile has at a position.
+    /// Adds the details of the sample at a position of the profile.
     pub(crate) fn take(
         &mut self,
         session: &Session,
@@ -68,7 +68,7 @@ impl HardwareLog {
         let told = Detail { latency, transaction, code_page: rare.code_page_size, ..Detail::default() };
         match self.wanted {
             HardwareWords::Branches => {
-                // As in perf, a branch weighs the cycles of the newest one of its sample.
+                // Like in perf, a branch's weight is the cycles of the newest branch of its sample.
                 let weight =
                     branches(sample.branches).next().and_then(|branch| branch.flags.cycles()).map_or(1, u64::from);
                 for branch in branches(sample.branches) {
@@ -101,12 +101,12 @@ impl HardwareLog {
         self.of_samples.push(number);
     }
 
-    /// A detail by its number.
+    /// Returns a detail by its number.
     pub(crate) fn get(&self, number: u32) -> Detail {
         self.list.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// The numbers of those of the sample at a position.
+    /// Returns the numbers of the details of the sample at a position.
     pub(crate) fn of(&self, position: u64) -> &[u32] {
         let Ok(at) = self.samples.binary_search_by_key(&position, |(position, _)| *position) else { return &[] };
         let until = self.samples.get(at + 1).map_or(self.of_samples.len(), |(_, from)| *from);
@@ -114,10 +114,10 @@ impl HardwareLog {
     }
 }
 
-/// Code at an address, of the kernel or of a process.
+/// Returns the frame of code at an address of the kernel or of a process.
 fn code(session: &Session, pid: i32, ip: u64) -> Frame {
     let mut places = session.places(pid);
-    // Addresses of the kernel have their first bit set.
+    // Kernel addresses have the highest bit set.
     let (map, ip) = match ip >> 63 {
         1 => places.kernel(ip),
         _ => places.user(ip).unwrap_or((MapId::UNKNOWN, ip)),

@@ -1,30 +1,30 @@
-//! The choice of records and samples that are taken in.
+//! The selection of records and samples to process.
 
 use super::hardware::HardwareWords;
 
-/// The parts of a recording that are wanted: less is quicker.
+/// The parts of a recording to process; fewer parts are faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntakeOptions {
     /// Whole call chains, not just the sampled functions.
     pub chains: bool,
     /// The texts of tracepoints' samples.
     pub traces: bool,
-    /// What tracepoints said, for filters of their fields and for saving.
+    /// The raw data of tracepoints, for filters of their fields and for saving.
     pub fields: bool,
-    /// Inlined functions of all frames, before anything is shown.
+    /// Inlined functions of all frames, before the first output.
     pub inline: bool,
-    /// Their source lines, likewise.
+    /// Source lines of all frames, before the first output.
     pub lines: bool,
-    /// Its events are for analysis units alone: nothing of them is kept.
+    /// The events are only for analysis units; their samples are not kept.
     pub units_only: bool,
-    /// The addresses that each process had are shown, and all words of a chain: frames are not shared with processes
-    /// that had others.
+    /// Process addresses and all words of a chain are shown; frames are not shared between processes with different
+    /// addresses.
     pub addresses: bool,
-    /// What the hardware told beside samples.
+    /// Hardware data of samples.
     pub hardware: Option<HardwareWords>,
     /// Branches before a sample are part of its call chain.
     pub history: bool,
-    /// Frames of each stack at most, from its leaf on.
+    /// The maximum number of frames of each stack, counted from its leaf.
     pub max_stack: Option<usize>,
 }
 

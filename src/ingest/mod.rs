@@ -1,5 +1,5 @@
-//! The intake of batches into session and profile: decode, order, apply. The one path for live sessions and
-//! recordings.
+//! The processing of batches into session and profile: decode, order, apply. Live sessions and recordings share this
+//! path.
 
 mod chain_limit;
 mod chains;
@@ -35,7 +35,7 @@ pub use decode::GroupShare;
 pub use intake::IntakeOptions;
 pub(crate) use replay::{PlacedRecord, RecordOrder, replay, replay_all};
 
-/// Decodes what a source delivers.
+/// Decodes the batches of a source.
 #[derive(Debug)]
 pub struct Ingest {
     orderer: Orderer,
@@ -48,8 +48,8 @@ pub struct Ingest {
     deferred: Deferred,
 }
 
-/// The time up to which an input of a recording is complete: at a FINISHED_ROUND, up to the
-/// largest time that had come at the one before.
+/// The time up to which an input of a recording is complete. A FINISHED_ROUND sets it to the highest timestamp before
+/// the previous FINISHED_ROUND.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     newest: u64,
@@ -58,7 +58,7 @@ struct Round {
 }
 
 impl Round {
-    /// Takes note of a record's time, where it has one.
+    /// Records a record's timestamp, if it has one.
     fn meet(&mut self, time: u64) {
         if time < NO_TIME {
             self.newest = self.newest.max(time);
@@ -83,8 +83,8 @@ impl Ingest {
         }
     }
 
-    /// Has call chains completed from copies of stacks and from branches, and the kernel's functions named in the
-    /// texts of tracepoints, by tables of files that are found as `symbols` says.
+    /// Completes call chains from copies of stacks and from branches, and names the kernel's functions in the texts of
+    /// tracepoints. `symbols` says where the files are.
     pub(crate) fn complete_chains(&mut self, symbols: crate::symbols::SymbolOptions) {
         self.core.texts.show(symbols.form, self.wants.addresses, self.wants.traces);
         self.core.tracing.name_functions(symbols.clone());
@@ -94,30 +94,29 @@ impl Ingest {
         self.core.chains = Some(Box::new(chains));
     }
 
-    /// The state that the records led to so far.
+    /// Returns the state after the records so far.
     pub fn core(&self) -> &Core {
         &self.core
     }
 
-    /// The same, to be asked for more or changed between two batches.
+    /// Returns the state for changes between two batches.
     pub fn core_mut(&mut self) -> &mut Core {
         &mut self.core
     }
 
-    /// A used-up buffer to be filled again.
+    /// Returns a used buffer for the next batch.
     pub(crate) fn spare(&mut self) -> Option<Vec<u8>> {
         self.spare.pop()
     }
 
-    /// Reads the next batch of a source, into a buffer that is used up; at the source's end all that was held back is
-    /// due.
+    /// Reads the next batch of a source into a used buffer. At the source's end, all waiting records become due.
     pub(crate) fn read(&mut self, source: &mut dyn Source, batch: &mut Batch) -> Result<Progress, SourceError> {
         batch.clear();
         batch.bytes = self.spare().unwrap_or_default();
         source.next(batch)
     }
 
-    /// Takes in a batch's records and applies those that are due.
+    /// Processes a batch's records and applies those that are due.
     pub(crate) fn feed(&mut self, batch: &mut Batch) {
         let is_end = batch.complete_until == Some(u64::MAX);
         let mut deferred = std::mem::take(&mut self.deferred);
@@ -129,8 +128,8 @@ impl Ingest {
         self.deferred = deferred;
     }
 
-    /// Takes in a batch's records and hands those that are due, in order of time, to `apply` with
-    /// their input and time.
+    /// Processes a batch's records and passes those that are due, in order of time, to `apply` with their input and
+    /// time.
     pub(crate) fn feed_to(&mut self, batch: &mut Batch, mut apply: impl FnMut(&mut Core, usize, u64, &[u8])) {
         self.core.learn(batch);
         let input = usize::from(batch.input).min(self.rounds.len() - 1);
@@ -159,13 +158,14 @@ impl Ingest {
         }
     }
 
-    /// Up to which time all has come from all inputs but the quiet ones; of nothing but those, what any has said.
+    /// Returns the time up to which all inputs except the quiet ones are complete; if all are quiet, the latest such
+    /// time of any input.
     fn complete(&self, quiet: &[u16]) -> Option<u64> {
         let waited = (0..self.rounds.len()).filter(|i| !quiet.contains(&(*i as u16)));
         waited.map(|i| self.rounds[i].complete).min().or(self.rounds.iter().map(|round| round.complete).max())
     }
 
-    /// Finds the records in a buffer and their times.
+    /// Finds the records in a buffer and their timestamps.
     fn index(&mut self, input: usize, bytes: &[u8]) {
         self.index.clear();
         let (decoder, round) = (self.core.inputs.decoder(input), &mut self.rounds[input]);

@@ -1,4 +1,4 @@
-//! A source read once more, record by record.
+//! A second pass over a source, record by record.
 
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::kinds::{Header, split, types};
@@ -6,8 +6,8 @@ use crate::source::{Batch, Place, Progress, Source, SourceError};
 
 use super::{Core, Ingest, IntakeOptions};
 
-/// Reads a source to its end and hands every record, in order of time, to `each` with its input.
-/// Nothing is kept. Returns the files whose build ids came with the records.
+/// Reads a source to its end and passes every record, in order of time, to `each` with its input. Keeps no samples.
+/// Returns the files whose build ids are in records.
 pub(crate) fn replay(
     source: &mut dyn Source,
     mut each: impl FnMut(&mut Core, usize, &[u8]),
@@ -26,16 +26,16 @@ pub(crate) fn replay(
     }
 }
 
-/// A record and where it stands.
+/// A record and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedRecord<'a> {
     pub(crate) input: usize,
-    /// In the session's clock; 0 where it has none.
+    /// The timestamp in the session's clock; 0 for a record without one.
     pub(crate) time: u64,
     /// Its offset in the file.
     pub(crate) at: u64,
     pub(crate) header: Header,
-    /// The whole of it.
+    /// The whole record.
     pub(crate) bytes: &'a [u8],
 }
 
@@ -45,12 +45,12 @@ impl<'a> PlacedRecord<'a> {
     }
 }
 
-/// The order in which records are handed out.
+/// The order of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordOrder {
-    /// By time, as perf processes them: those without a time when they are met, the others when a round is over.
+    /// By time, like perf: records without a timestamp immediately, others at the end of a round.
     Time,
-    /// As they stand in the file.
+    /// In file order.
     File,
 }
 
@@ -62,8 +62,7 @@ struct WaitingRecord {
     bytes: Vec<u8>,
 }
 
-/// Reads a source to its end and hands every record to `each`, those of perf's own among them. Nothing is applied by
-/// itself.
+/// Reads a source to its end and passes every record to `each`, including perf's own. Does not apply the records.
 pub(crate) fn replay_all(
     source: &mut dyn Source,
     order: RecordOrder,
@@ -93,7 +92,7 @@ pub(crate) fn replay_all(
     }
 }
 
-/// Hands out, in order of time, what is not younger than `until`.
+/// Passes on, in order of time, the records up to `until`.
 fn hand_out(
     core: &mut Core,
     waiting: &mut Vec<WaitingRecord>,
@@ -110,7 +109,7 @@ fn hand_out(
 }
 
 impl Ingest {
-    /// Hands out the records of a batch that need not wait, and keeps the others.
+    /// Passes on the records of a batch that need not wait, and keeps the others.
     fn meet(
         &mut self,
         input: usize,
@@ -143,7 +142,7 @@ impl Ingest {
                 let round = &mut self.rounds[input];
                 round.complete = round.complete.max(round.at_last_round);
                 round.at_last_round = round.newest;
-                // perf sorts at each round, and not only where our batches end.
+                // perf sorts at each round, not at the ends of our batches.
                 if let Some(until) = self.complete(&[]).filter(|until| *until > 0) {
                     hand_out(&mut self.core, waiting, until, each);
                 }
@@ -153,7 +152,7 @@ impl Ingest {
     }
 }
 
-/// All of a source, taken in.
+/// Returns the result of processing all of a source.
 #[cfg(test)]
 pub fn whole(source: &mut dyn Source) -> Ingest {
     let mut ingest = Ingest::new(source.info(), None, IntakeOptions::default());

@@ -1,5 +1,5 @@
-//! A complete copy of a session at one moment, cheap because chunks are shared: what saving and
-//! exporting work on while the session goes on.
+//! A complete copy of a session at one moment, cheap because chunks are shared. Saving and exporting use it while the
+//! session continues.
 
 use std::sync::Arc;
 
@@ -13,49 +13,49 @@ use crate::session::{Dsos, SideLog, Task, TimeMark};
 /// The state of a session.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The samples in the order in which they came, chunk after chunk.
+    /// The samples in the order of their arrival, in chunks.
     pub chunks: Vec<Arc<Chunk>>,
     /// All stacks.
     pub stacks: StackColumns,
     pub(crate) tasks: Vec<Task>,
     pub(crate) dsos: Dsos,
-    /// The machines that samples are of.
+    /// The machines of the samples.
     pub hosts: PerHost<HostSnapshot>,
     pub(crate) events: Vec<EventDesc>,
-    /// For each event, of a running machine, how its samples' call chains were taken last.
+    /// The last call graph mode of each event of a live session.
     pub(crate) ways: Vec<CallGraph>,
-    /// Whether times are of this machine's CLOCK_MONOTONIC.
+    /// Whether timestamps are of this machine's CLOCK_MONOTONIC.
     pub(crate) live: bool,
-    /// For each event whether what its tracepoint said is kept.
+    /// For each event, whether its raw data is kept.
     pub(crate) has_raw: Vec<bool>,
-    /// The process whose threads are nobody's figures, and which took it.
+    /// The profiler's own process, which took the snapshot; analysis units ignore its threads.
     pub(crate) own_pid: Option<i32>,
     /// The marked moments, in order of time.
     pub marks: Vec<TimeMark>,
     pub(crate) losses: Losses,
-    /// It is there as long as somebody works on it.
+    /// Alive while the snapshot is in use.
     pub(crate) held: Arc<()>,
 }
 
-/// The part of a snapshot that is one machine's own.
+/// The part of a snapshot that belongs to one machine.
 #[derive(Clone, Debug)]
 pub struct HostSnapshot {
-    /// As the user named it, or as it calls itself.
+    /// The name given by the user, or the host name.
     pub name: Arc<str>,
     pub(crate) log: SideLog,
-    /// Header features that describe it, of a recording; none when live.
+    /// Header features that describe it, of a recording; empty when live.
     pub(crate) machine: Vec<(u8, Vec<u8>)>,
-    /// What its containers are called.
+    /// The names of its containers.
     pub(crate) containers: Vec<NamedContainer>,
 }
 
 impl Snapshot {
-    /// The number of samples it holds.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|c| c.len()).sum()
     }
 
-    /// The machine of a sample.
+    /// Returns the machine of a sample.
     pub(crate) fn host_of(&self, chunk: &Chunk, row: usize) -> HostId {
         if !self.hosts.are_many() {
             return HostId::default();

@@ -1,4 +1,4 @@
-//! Switches, as sched:sched_switch tells them: who leaves a CPU, who comes to it, and how both are called.
+//! Context switches from sched:sched_switch: the threads that leave and enter a CPU, and their names.
 
 use crate::event::format::Field;
 use crate::perfdata::EventDesc;
@@ -6,18 +6,18 @@ use crate::session::Origin;
 
 use super::tracepoints;
 
-/// The readers of a session's switches.
+/// The decoder of a session's switches.
 #[derive(Clone, Debug)]
 pub struct Switches {
     pub(crate) event: u16,
     prev: Field,
     next: Field,
-    /// How both are called.
+    /// The names of both threads.
     comms: [Option<Field>; 2],
     big: bool,
 }
 
-/// One switch.
+/// A context switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
     pub(crate) prev: i32,
@@ -25,7 +25,7 @@ pub(crate) struct Switch {
 }
 
 impl Switches {
-    /// `None` when no switches are recorded, or their fields are not known.
+    /// Returns `None` if switches are not recorded or their fields are unknown.
     pub(crate) fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
         let (event, format) = tracepoints::among(events, tracing, origin, "sched:sched_switch")?;
         Some(Self {
@@ -37,7 +37,7 @@ impl Switches {
         })
     }
 
-    /// Reads a sample's switch.
+    /// Decodes a sample's switch.
     pub(crate) fn read(&self, event: u16, raw: &[u8]) -> Option<Switch> {
         if event != self.event {
             return None;
@@ -46,7 +46,7 @@ impl Switches {
         Some(Switch { prev: number(&self.prev)?, next: number(&self.next)? })
     }
 
-    /// The names of the two threads of a switch, as far as its record says.
+    /// Returns the names of the two threads of a switch, if the record has them.
     pub(crate) fn names<'a>(&self, event: u16, raw: &'a [u8]) -> [Option<(i32, &'a [u8])>; 2] {
         let Some(switch) = self.read(event, raw) else { return [None; 2] };
         let [prev, next] = &self.comms;

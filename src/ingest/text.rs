@@ -11,33 +11,33 @@ use crate::source::{NamedFrame, NamedSample};
 use crate::symbols::NameForm;
 use crate::symbols::demangle::{demangle, is_mangled};
 
-/// The names of a text that have come.
+/// The names of a text so far.
 #[derive(Debug, Default)]
 pub struct Texts {
     names: Vec<NamedFrame>,
-    /// The frame of each name that a stack has had since frames were numbered last.
+    /// The frame of each name that a stack has used since frames were last renumbered.
     frames: Vec<Option<FrameId>>,
-    /// The frame of each function by name and DSO, where addresses do not tell its frames apart.
+    /// The frame of each function by name and DSO, if addresses do not distinguish its frames.
     functions: FxHashMap<(Arc<str>, Arc<str>), FrameId>,
-    /// How mangled names are shown.
+    /// The form of mangled names.
     form: NameForm,
-    /// Whether addresses tell frames of one function apart.
+    /// Whether addresses distinguish frames of one function.
     by_address: bool,
-    /// Whether samples have the words of their tracepoints.
+    /// Whether samples keep the texts of their tracepoints.
     traces: bool,
-    /// The profile's epoch that frames and nodes are of.
+    /// The profile's epoch of frames and nodes.
     epoch: u64,
     /// The last stack: its frames root first and their nodes.
     last: Vec<(u32, NodeId)>,
 }
 
 impl Texts {
-    /// Sets how mangled names are shown, whether addresses tell frames apart, and whether samples have their words.
+    /// Sets the form of mangled names, whether addresses distinguish frames, and whether samples keep their texts.
     pub(crate) fn show(&mut self, form: NameForm, by_address: bool, traces: bool) {
         (self.form, self.by_address, self.traces) = (form, by_address, traces);
     }
 
-    /// Takes in a name that samples will have in their stacks.
+    /// Adds a name that later samples use in their stacks.
     pub(crate) fn name(&mut self, name: NamedFrame) {
         self.names.push(name);
         self.frames.push(None);
@@ -54,7 +54,7 @@ impl Texts {
         }
     }
 
-    /// The site of a sample.
+    /// Returns the site of a sample.
     pub(crate) fn site(
         &mut self,
         sample: &NamedSample,
@@ -69,7 +69,7 @@ impl Texts {
         profile.sites.intern(Site { task, stack, trace })
     }
 
-    /// Forgets frames and nodes whose numbers mean others by now.
+    /// Drops frames and nodes after they were renumbered.
     fn follow(&mut self, profile: &Profile) {
         if self.epoch != profile.epoch() {
             self.epoch = profile.epoch();
@@ -79,7 +79,7 @@ impl Texts {
         }
     }
 
-    /// The stack of named frames, leaf first, from where it leaves the one before it.
+    /// Returns the stack of named frames, given leaf first; adds only what differs from the previous stack.
     fn stack(&mut self, frames: &[u32], session: &mut Session, profile: &mut Profile) -> NodeId {
         self.follow(profile);
         let same = self.last.iter().zip(frames.iter().rev()).take_while(|((a, _), b)| a == *b).count();
@@ -93,7 +93,7 @@ impl Texts {
         node
     }
 
-    /// The frame of a name, which is new where no stack has had it.
+    /// Returns the frame of a name, adding it if no stack has used it.
     fn frame(&mut self, id: usize, session: &mut Session, profile: &mut Profile) -> Option<FrameId> {
         let name = self.names.get(id)?;
         if let Some(known) = self.frames[id] {
@@ -123,7 +123,7 @@ impl Texts {
     }
 }
 
-/// Returns a name as it is shown.
+/// Returns a name in the form that is shown.
 fn shown(name: &Arc<str>, form: NameForm) -> Arc<str> {
     if is_mangled(name.as_bytes()) { demangle(name.as_bytes(), form).into() } else { name.clone() }
 }

@@ -1,4 +1,4 @@
-//! The formats of a session's own tracepoints, wherever it comes from.
+//! The formats of a session's tracepoints, recorded or of this machine.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::perfdata::EventDesc;
 use crate::session::Origin;
 use crate::source::Info;
 
-/// The index of an event by its name, with or without modifiers, and its format; `None` when it is
-/// not recorded or its fields are not known.
+/// Returns the index of an event by its name, with or without modifiers, and its format; `None` if it is not recorded
+/// or its fields are unknown.
 pub fn find(info: &Info, name: &str) -> Option<(u16, Format)> {
     among(&info.events, &info.tracing, info.origin, name)
 }
 
-/// The tracepoint among some events, of which recorded tracing data may tell the formats.
+/// Returns the tracepoint among some events; `tracing` is the recording's tracing data, which may have its format.
 pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin, name: &str) -> Option<(u16, Format)> {
     let named = |e: &EventDesc| e.name == name || e.name.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
     let index = events.iter().position(named)?;
@@ -26,20 +26,20 @@ pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin, name: &str) -
     Some((index as u16, format))
 }
 
-/// The format of a tracepoint, recorded or of this machine.
+/// Returns the format of a tracepoint, recorded or of this machine.
 pub fn format(info: &Info, name: &str) -> Option<Format> {
     let of_machine = || (info.origin == Origin::Live).then(|| of_this_machine(name)).flatten();
     find(info, name).map(|(_, format)| format).or_else(of_machine)
 }
 
-/// The fields that filters of a session may name: those of all its tracepoints. One that is a text in
-/// any of them is a text.
+/// Returns the fields that filters of a session may use: those of all its tracepoints. A field that is a text in any of
+/// them is a text.
 pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
     let formats: Vec<Format> = names.iter().filter_map(|name| format(info, plain(name))).collect();
     filter::trace_fields(formats.iter())
 }
 
-/// The fields of the events that a session starts with.
+/// Returns the fields of the events that a session starts with.
 pub(crate) fn first_fields(info: &Info) -> Vec<TraceField> {
     fields(info, &info.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>())
 }

@@ -21,8 +21,8 @@ pub(crate) struct Tracing {
     recorded: Formats,
     origin: Origin,
     wants: IntakeOptions,
-    /// Names the kernel's functions, where texts may: they are put together once, when samples come. Nothing is read
-    /// before the first.
+    /// Resolves the kernel's functions for texts, which are formatted once, when samples arrive. Loads its tables on
+    /// first use.
     functions: Option<Mutex<Resolver>>,
 }
 
@@ -33,12 +33,12 @@ impl Tracing {
         Self { recorded, origin: info.origin, wants, functions: None }
     }
 
-    /// Has the kernel's functions named in texts, by tables of files that are found as `symbols` says.
+    /// Names the kernel's functions in texts; `symbols` says where the files are.
     pub(crate) fn name_functions(&mut self, symbols: SymbolOptions) {
         self.functions = self.wants.traces.then(|| Mutex::new(Resolver::new(symbols)));
     }
 
-    /// The format of an event, where it is recorded and `fits`, or of this machine.
+    /// Returns the format of an event: the recorded one if it `fits`, or that of this machine.
     pub(crate) fn format(&self, desc: &EventDesc, fits: impl Fn(&EventDesc) -> bool) -> Option<Arc<Format>> {
         let recorded = self.recorded.by_id.get(&desc.attr.config).filter(|_| fits(desc)).cloned();
         let found = match self.origin {
@@ -48,7 +48,7 @@ impl Tracing {
         found.map(Arc::new)
     }
 
-    /// Makes the fields of an event known to the profile.
+    /// Passes the fields of an event to the profile.
     pub(crate) fn learn(&self, event: usize, desc: &EventDesc, profile: &mut Profile) {
         profile.learn_event(event as u16, desc);
         let has_raw = |desc: &EventDesc| desc.attr.sample_type & sample::RAW != 0;
@@ -57,7 +57,7 @@ impl Tracing {
         }
     }
 
-    /// The text of an event's sample, where texts are wanted.
+    /// Returns the text of an event's sample, if texts are requested.
     pub(crate) fn text(&self, desc: &EventDesc, raw: &[u8], session: &Session) -> Option<String> {
         if !self.wants.traces || desc.attr.kind != TYPE_TRACEPOINT && raw.is_empty() {
             return None;
@@ -70,9 +70,9 @@ impl Tracing {
     }
 }
 
-/// The kernel's function at an address, and how far into it that is.
+/// Returns the kernel's function at an address, and the offset in it.
 fn kernel_function(resolver: &Mutex<Resolver>, session: &Session, address: u64) -> Option<(Arc<str>, u64)> {
-    // The kernel lies in the upper half of all addresses (Documentation/arch/x86/x86_64/mm.rst, arm64/memory.rst).
+    // The kernel is in the upper half of all addresses (Documentation/arch/x86/x86_64/mm.rst, arm64/memory.rst).
     if (address as i64) >= 0 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The events that units want: the names that they go by, and what is asked of the kernel for them.
+//! The events that units request: their names, and the kernel events that provide them.
 
 use crate::event::spec::LookupPaths;
 use crate::event::{Event, Rate, parse, plain};
@@ -7,15 +7,15 @@ use crate::kernel::attr::{Flag, sample};
 use crate::source::SharedEvents;
 use crate::units::kit::EventRequest;
 
-/// An event's name without the others that would do.
+/// Returns an event's first name, without the alternatives.
 pub fn shown(event: &str) -> &str {
     event.split('|').next().unwrap_or(event)
 }
 
-/// True if an event is what a unit wants: by its name without modifiers, a probe by the name of its function.
-/// Names that would do are separated by bars.
+/// Returns whether an event is the one that a unit requests: by its name without modifiers, a probe by the name of its
+/// function. Alternatives are separated by bars.
 pub(crate) fn is_named(want: &EventRequest, name: &str) -> bool {
-    // One that is named with modifiers is meant with them.
+    // A request with modifiers must match exactly.
     let exact = |wanted: &str| plain(wanted) != wanted && wanted == name;
     if want.event.split('|').any(exact) {
         return true;
@@ -35,7 +35,7 @@ pub(super) fn is_pattern(event: &str) -> bool {
     event.contains(['*', '?', '[']) && event.contains(':')
 }
 
-/// True if a name has a pattern's system and event.
+/// Returns whether a name matches a pattern's system and event.
 fn matches(pattern: &str, name: &str) -> bool {
     let part =
         |pattern: &str, text: &str| globset::Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text));
@@ -45,8 +45,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     part(systems, system) && part(events, event)
 }
 
-/// The kernel's events for a unit's requests: each event once, with what all want of it. A unit that must see all has
-/// them measured on the whole machine, whatever the target is.
+/// Returns the kernel's events for the units' requests: each event once, with the settings that all of them need. With
+/// `machine_wide`, they are measured on the whole machine, regardless of the target.
 pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents, String> {
     let places = LookupPaths::system();
     let mut out = SharedEvents { machine_wide, ..SharedEvents::default() };
@@ -75,7 +75,7 @@ pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents
         for event in &mut events {
             prepare(event, want, stack);
             event.machine_wide = machine_wide;
-            // What the kernel cannot decide is decided when the record is there.
+            // A filter that the kernel cannot evaluate is evaluated when the record arrives.
             if event.tracepoint.is_some() && filter.is_some() {
                 let _ = capture::set(event, filter.as_deref(), &places);
             }

@@ -1,4 +1,4 @@
-//! Analysis units at work: which records go to which of them, what they find, what they miss.
+//! Running analysis units: they receive records, and return figures and losses.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,31 +21,31 @@ use super::unit_events::shown;
 mod binding;
 mod kept;
 
-/// The reason why there are no units of several machines.
+/// The reason why units do not support several machines.
 pub(crate) const SEVERAL_HOSTS: &str = "units follow the threads and CPUs of one machine: open its recording alone";
-/// More units at once are of no use to anybody.
+/// The maximum number of units at once.
 const MAX_UNITS: usize = 16;
 
-/// A unit's panels, and the interval that they are of.
+/// A unit's panels, and their interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitAnswer {
-    /// The number that the unit got when it was started; no other one of the session has it.
+    /// The number that the unit got at its start, unique in the session.
     pub id: u64,
-    /// The unit's name, as it is asked for by.
+    /// The unit's name on the command line.
     pub name: &'static str,
-    /// What it found, each piece under its title; none while another unit is looked at.
+    /// Its results, each with a title; empty while another unit is shown.
     pub panels: Vec<Panel>,
-    /// What is missing, lost, or was done in another way.
+    /// Warnings: what is missing, lost, or measured differently.
     pub notes: Vec<String>,
-    /// Records that were lost in the interval.
+    /// Records lost in the interval.
     pub lost: u64,
-    /// Since when figures count, and up to when, in nanoseconds since the session's start.
+    /// The start of the figures, in nanoseconds since the session's start.
     pub since: u64,
-    /// Up to when figures count, counted likewise.
+    /// The end of the figures, in nanoseconds since the session's start.
     pub until: u64,
 }
 
-/// One of the events that a unit wants.
+/// An event that a unit requests.
 #[derive(Debug)]
 struct Role {
     want: EventRequest,
@@ -53,22 +53,22 @@ struct Role {
     bound: bool,
 }
 
-/// A unit at work.
+/// A running unit.
 #[derive(Debug)]
 struct Running {
     id: u64,
     spec: &'static Spec,
     unit: Box<dyn Unit>,
-    /// Whether it sees the whole machine, this program included.
+    /// Whether it observes the whole machine, including this program.
     whole: bool,
     roles: Vec<Role>,
     look: ViewState,
     since: u64,
-    /// Since when all its events are measured: what came of some of them before is no part of its figures.
+    /// Since when all of its events are measured: earlier records of some of them do not count.
     measured: u64,
-    /// An event came that it had to wait for.
+    /// Whether an event arrived that it had to wait for.
     fresh: bool,
-    /// When its counters were last read, and what they said. They alone say how far its figures reach.
+    /// The time and the values of the last reading of its counters. They alone determine the end of its figures.
     read_at: Option<u64>,
     readings: FxHashMap<(usize, u32), u64>,
     lost: u64,
@@ -76,7 +76,7 @@ struct Running {
 }
 
 impl Running {
-    /// The time that its figures reach to, where all is known up to a time.
+    /// Returns the end of its figures, if records are complete up to `time`.
     fn reaches(&self, time: u64) -> u64 {
         self.read_at.unwrap_or(time)
     }
@@ -85,35 +85,35 @@ impl Running {
 /// All units of a session.
 #[derive(Debug, Default)]
 pub struct Units {
-    /// The architecture of the machine, as uname says it; empty where that is this one.
+    /// The machine's architecture as in uname; empty for this machine.
     arch: String,
     list: Vec<Running>,
-    /// By event, the units that want it: (place in the list, role).
+    /// For each event, the units that request it: (index in the list, role).
     routes: Vec<Vec<(usize, usize)>>,
-    /// Events that are there for units alone: their samples are not kept.
+    /// Events that are only for units: their samples are not kept.
     quiet: Vec<bool>,
-    /// Whether stacks are wanted of an event.
+    /// For each event, whether stacks are requested.
     stacks: Vec<bool>,
-    /// The field that holds the caller, of probes that tell it.
+    /// The field with the caller, of probes that have one.
     callers: FxHashMap<u16, Num>,
     chain: Vec<u8>,
     names: ThreadNames,
     /// This program, or the one that wrote the recording, and its threads.
     own_pid: Option<i32>,
     own: FxHashSet<i32>,
-    /// Time of the newest record of each CPU.
+    /// The timestamp of the newest record of each CPU.
     last: Vec<u64>,
     now: u64,
     /// Whether measuring has begun.
     begun: bool,
     next_id: u64,
     kept: KeptFigures,
-    /// Whether points of time and latency are collected, and those that are.
+    /// Points of time and latency, if they are collected.
     points: Option<Points>,
 }
 
 impl Units {
-    /// None yet, for a machine of this architecture.
+    /// Returns an empty list, for a machine of this architecture.
     pub(super) fn of(arch: String) -> Self {
         Self { arch, ..Self::default() }
     }
@@ -122,19 +122,19 @@ impl Units {
         self.list.is_empty()
     }
 
-    /// Whether one of them has had as many events as are wanted of it.
+    /// Returns whether a unit has reached its requested number of events.
     pub(crate) fn is_done(&self) -> bool {
         self.list.iter().any(|running| running.unit.is_done())
     }
 
-    /// The process whose threads are nobody's figures, with those that are there.
+    /// Sets the process whose threads are ignored, and its current threads.
     pub(crate) fn is_own(&mut self, pid: i32, threads: impl IntoIterator<Item = i32>) {
         self.own_pid = Some(pid);
         self.own.extend(threads);
         self.own.insert(pid);
     }
 
-    /// Has points of time and latency collected.
+    /// Starts collecting points of time and latency.
     pub(crate) fn collect_points(&mut self) {
         self.points = Some(Points::default());
     }
@@ -143,7 +143,7 @@ impl Units {
         self.points.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes a sample in; `mode` is the record's CPU mode, `ours` whether it is of this process.
+    /// Applies a sample; `mode` is the record's CPU mode, `ours` whether it is of this process.
     pub(crate) fn sample(
         &mut self,
         event: u16,
@@ -155,7 +155,7 @@ impl Units {
     ) {
         let at = usize::from(event);
         if self.now == 0 {
-            // A recording's time begins with its first sample.
+            // A recording's time starts with its first sample.
             self.reset(sample.time);
         }
         let stack =
@@ -189,7 +189,7 @@ impl Units {
                 stack,
             };
             if let Some(filter) = &running.roles[*role].filter {
-                // It may be about the thread's name, which may be asked for here first.
+                // The filter may use the thread's name, which must be known before.
                 names.comm(session, sample.tid);
                 if !filter.holds(&hit, names, None) {
                     continue;
@@ -201,13 +201,13 @@ impl Units {
         }
     }
 
-    /// The caller's address of a sample at a function's entry, where it tells that.
+    /// Returns the caller's address of a sample at a function's entry, if a probe provides it.
     pub(crate) fn caller(&self, event: u16, sample: &record::Sample<'_>) -> Option<u64> {
         self.callers.get(&event).map(|field| field.get(sample.raw) as u64).filter(|caller| *caller != 0)
     }
 
-    /// A sample's stack. At the entry of a function, before it has a frame of its own, its caller is not in the
-    /// chain of frame pointers: where a probe tells it, it is put in its place.
+    /// Returns a sample's stack. At the entry of a function, which has no frame yet, the frame pointer chain lacks the
+    /// caller; if a probe provides it, it is inserted.
     fn stack(
         &mut self,
         event: u16,
@@ -216,7 +216,7 @@ impl Units {
         session: &mut Session,
         profile: &mut Profile,
     ) -> RetainedStack {
-        // What runs may be new to us, its mappings, too.
+        // The process and its mappings may be new.
         session.task_in(sample.pid, sample.tid, sample.cgroup);
         let Some(caller) = self.caller(event, sample) else { return profile.pin(session, sample, mode) };
         let at = sample.chain().position(|word| word == CONTEXT_USER).map_or(usize::MAX, |at| at + 2);
@@ -241,8 +241,7 @@ impl Units {
         self.now = self.now.max(time);
     }
 
-    /// All events that there are by now are measured since a time: with it begin the units that have waited for
-    /// some of them.
+    /// Marks all existing events as measured since a time. Units that waited for some of them start then.
     pub(crate) fn measured_since(&mut self, time: u64) {
         for running in self.list.iter_mut().filter(|running| running.fresh) {
             running.fresh = false;
@@ -253,7 +252,7 @@ impl Units {
         (self.now, self.begun) = (self.now.max(time), true);
     }
 
-    /// Takes the counts of counted events in, of any number of readings; `events` says which of the session's each is.
+    /// Applies the counts of counted events from any number of readings; `events` maps them to the session's events.
     pub(crate) fn count(&mut self, counts: &[CpuCount], events: &[u16]) {
         for reading in counts.chunk_by(|one, next| one.time == next.time) {
             self.count_reading(reading, events);
@@ -268,7 +267,7 @@ impl Units {
             for (unit, role) in routes {
                 let running = &mut self.list[*unit];
                 let before = running.readings.insert((*role, count.cpu), count.value);
-                // With the first reading the count begins. A counter that comes up later begins at 0.
+                // Counting starts with the first reading. A counter that is added later starts at 0.
                 if let Some(from) = running.read_at {
                     let n = count.value.saturating_sub(before.unwrap_or(0));
                     running.unit.count(&CountedEvents {
@@ -293,17 +292,17 @@ impl Units {
         }
     }
 
-    /// Since when the first unit's figures count, and up to when it has all of a time.
+    /// Returns the interval of the first unit's figures, if records are complete up to `time`.
     pub(crate) fn span(&self, time: u64) -> (u64, u64) {
         self.list.first().map_or((time, time), |running| (running.since, running.reaches(time)))
     }
 
-    /// True if the first unit's figures are read from counters, so that they end with a reading.
+    /// Returns whether the first unit's figures come from counters, so that they end with a reading.
     pub(crate) fn is_read(&self) -> bool {
         self.list.first().is_some_and(|running| running.read_at.is_some())
     }
 
-    /// Takes a record of another kind in.
+    /// Applies a record that is not a sample.
     pub(crate) fn side(&mut self, record: &Record<'_>, time: u64, session: &Session) {
         match record {
             Record::Comm { pid, tid, name, .. } => {
@@ -311,7 +310,8 @@ impl Units {
                 self.names.learn(*tid, name);
             }
             Record::Fork(task) => {
-                // One that has ended is ours until another has its number: it leaves its CPU after its end is told.
+                // An exited thread stays ours until its number is reused, because it leaves its CPU after its exit is
+                // reported.
                 if self.own_pid == Some(task.pid) {
                     self.own.insert(task.tid);
                 } else {
@@ -332,12 +332,12 @@ impl Units {
         }
     }
 
-    /// A thread has come to a CPU, by a record of its own.
+    /// Handles a thread that starts running on a CPU, as reported by a separate record.
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
         self.tell(session, |unit, context| unit.came(cpu, tid, time, context));
     }
 
-    /// Records were lost before a time.
+    /// Handles records that were lost before a time.
     pub(crate) fn lose(&mut self, cpu: Option<u32>, until: u64, records: u64) {
         let from = match cpu {
             Some(cpu) => self.last.get(cpu as usize).copied().unwrap_or(0),
@@ -349,14 +349,14 @@ impl Units {
         }
     }
 
-    /// All is known up to a time.
+    /// Notes that records are complete up to a time.
     pub(crate) fn until(&mut self, time: u64) {
         if time < u64::MAX {
             self.now = self.now.max(time);
         }
     }
 
-    /// Figures are those of a moment, though more may be known already.
+    /// Sets the end of the figures to a moment, although later records may have been applied.
     pub(crate) fn stand_at(&mut self, time: u64) {
         self.now = time;
     }
@@ -365,14 +365,14 @@ impl Units {
         self.now
     }
 
-    /// Sets what is looked at of a unit.
+    /// Sets the view of a unit.
     pub(crate) fn look(&mut self, id: u64, look: ViewState) {
         if let Some(running) = self.list.iter_mut().find(|running| running.id == id) {
             running.look = look;
         }
     }
 
-    /// Makes the present a unit's baseline, or forgets it.
+    /// Sets the present figures as a unit's baseline, or drops it.
     pub(crate) fn baseline(&mut self, id: u64, set: bool) -> Result<(), String> {
         match self.list.iter_mut().find(|running| running.id == id) {
             Some(running) => running.unit.baseline(set),
@@ -380,7 +380,7 @@ impl Units {
         }
     }
 
-    /// Forgets the figures of all units.
+    /// Resets the figures of all units.
     pub(crate) fn reset(&mut self, now: u64) {
         for running in &mut self.list {
             running.unit.reset(now);
@@ -388,7 +388,7 @@ impl Units {
         }
     }
 
-    /// The units' answers; where one is chosen, only that one's panels are made.
+    /// Returns the units' answers; if one is chosen, only its panels are computed.
     pub(crate) fn answers(
         &mut self,
         session: &Session,
@@ -439,7 +439,7 @@ mod tests {
     use crate::units;
     use crate::units::kit::Settings;
 
-    /// No kernel loses as much; a recording may say so.
+    /// Such a number of losses does not occur, but a damaged recording may contain it.
     #[test]
     fn more_losses_than_a_number_holds_are_the_most_that_it_holds() {
         let spec = units::find("forks").expect("a unit");
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(answers.iter().map(|answer| answer.lost).collect::<Vec<_>>(), [u64::MAX]);
     }
 
-    /// Of a short command the first reading and the last come at once.
+    /// For a short command, the first and the last reading arrive together.
     #[test]
     fn what_is_counted_between_two_readings_of_a_batch_is_taken_in() {
         let spec = units::find("stat").expect("a unit");

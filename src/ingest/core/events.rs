@@ -1,4 +1,4 @@
-//! Events that come up while records come, and those that are made of others.
+//! Events that are added while records arrive, and derived events.
 
 use crate::cpu::softirq::HandlerTimes;
 use crate::event::{CallGraph, EventState};
@@ -9,7 +9,7 @@ use super::Core;
 use crate::ingest::switches::Switches;
 
 impl Core {
-    /// Makes room for an event that came up.
+    /// Adds an event.
     pub(super) fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
         let at = self.events.len() as u16;
         let state = states.get(self.slots().len());
@@ -23,7 +23,7 @@ impl Core {
         self.bind_units(at);
     }
 
-    /// Events that were there for units alone may be the user's now, and the other way round.
+    /// Updates which events are only for units and which are also the user's.
     pub(super) fn follow_states(&mut self, states: &[EventState]) {
         self.learn_ways(states);
         for (slot, state) in states.iter().enumerate() {
@@ -45,7 +45,7 @@ impl Core {
         }
     }
 
-    /// Learns what an event's samples are to be kept with.
+    /// Applies the settings with which an event's samples are kept.
     fn keep_event(&mut self, at: u16) {
         let is_clock = self.events[usize::from(at)].is_clock();
         self.clock = self.clock.or(is_clock.then_some(at));
@@ -56,7 +56,7 @@ impl Core {
         }
     }
 
-    /// Makes the events that can be made of those that came up; their samples say how long something took.
+    /// Creates the derived events that the current events allow; their samples are durations.
     pub(super) fn derive(&mut self, tracing: &[u8]) {
         let origin = self.session.origin();
         if origin == Origin::Live && self.switches.is_none() {
@@ -69,13 +69,13 @@ impl Core {
         }
     }
 
-    /// The events that are made of others, each with those.
+    /// Returns the derived events with their source events.
     pub(crate) fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
         self.derived.first().iter()
     }
 
-    /// The time in softirqs, where their tracepoints are there; not of several machines, whose CPUs have the same
-    /// numbers.
+    /// Returns the time in softirqs, if their tracepoints are recorded; `None` for several machines, because their CPU
+    /// numbers repeat.
     pub fn softirq_times(&self) -> Option<HandlerTimes> {
         (!self.derived.are_many()).then(|| self.derived[self.session.at()].times()).flatten()
     }

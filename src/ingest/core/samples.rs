@@ -1,4 +1,4 @@
-//! Samples as they are taken in: by whom, with which chain and text, and what they end.
+//! Applying samples: their task, chain and text, and the durations that they end.
 
 use crate::profile::{SiteId, TraceId};
 use crate::record::kinds::misc;
@@ -38,8 +38,8 @@ impl Core {
         }
     }
 
-    /// The time of a record, or of the newest before it where it has none: perf's times off the CPU that have
-    /// accumulated come last, and are of no moment.
+    /// Returns the time of a record, or of the newest record before it if it lacks one: perf writes accumulated off-CPU
+    /// times last, without a timestamp.
     fn known_time(&mut self, time: u64) -> u64 {
         if time < NO_TIME {
             self.newest = self.newest.max(time);
@@ -48,8 +48,8 @@ impl Core {
         self.newest
     }
 
-    /// Turns a sample's process and thread around where only the thread is known as a process: perf 6.16 writes them in
-    /// the one order in its BPF program, in the other by itself, and reads the latter.
+    /// Swaps a sample's process and thread if only the thread is known as a process: perf 6.16 writes them in one order
+    /// in its BPF program and in the other in user space, and reads the latter.
     fn place_off_cpu(&self, sample: &mut Sample<'_>) {
         let is_process = |pid: i32| self.session.places(pid).knows_user();
         if sample.pid != sample.tid && !is_process(sample.pid) && is_process(sample.tid) {
@@ -63,7 +63,7 @@ impl Core {
         self.chains = chains;
     }
 
-    /// Takes a sample whose chain the other completes.
+    /// Takes a sample whose chain `chains` completes.
     fn take_by<'a>(&mut self, event: u16, sample: Sample<'a>, header: Header, mut chains: Option<&'a mut Chains>) {
         let mut sample = sample;
         let (time, mode) = (sample.time, header.misc & misc::CPUMODE_MASK);
@@ -71,7 +71,7 @@ impl Core {
         if sample.tid != sample.pid {
             self.session.met(sample.pid, sample.tid);
         }
-        // A task that has ended has no number any more, and goes on to its last switch.
+        // An exiting task has no number between its exit and its last switch.
         if live
             && sample.tid == -1
             && let Some((pid, tid)) = self.exited.get(&sample.cpu)
@@ -90,7 +90,7 @@ impl Core {
                 let attr = &self.events[usize::from(event)].attr;
                 sample = chains.follow(&self.session, sample, attr, self.units.caller(event, &sample));
             }
-            // Units ask where threads are, also of those whose samples nobody keeps.
+            // Units use threads' locations, even without kept samples.
             if sample.cgroup != 0 {
                 self.session.task_in(sample.pid, sample.tid, sample.cgroup);
             }
@@ -129,7 +129,7 @@ impl Core {
         self.derive_from(event, &sample, Some(site));
     }
 
-    /// Counts what a sample ends.
+    /// Adds the durations that a sample ends.
     fn derive_from(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) {
         let Self { derived, profile, session, .. } = self;
         derived[session.at()].sample(event, sample, site, profile.epoch(), |own, (began, ns)| {
@@ -137,7 +137,7 @@ impl Core {
         });
     }
 
-    /// Counts the absence of a thread that is back.
+    /// Adds the off-CPU time of a thread that runs again.
     pub(super) fn back(&mut self, tid: i32, time: u64, cpu: u32) {
         let Self { derived, profile, session, .. } = self;
         derived[session.at()].came(tid, time, profile.epoch(), |own, (left, ns)| {
@@ -157,14 +157,14 @@ mod tests {
     use crate::record::sample::CONTEXT_USER;
     use crate::source::{Batch, Info};
 
-    /// A time off the CPU as perf 6.16 writes it: nothing but the time is in the sample's own fields.
+    /// An off-CPU time as perf 6.16 writes it: the sample's own fields have only the time.
     fn off_cpu(out: &mut Vec<u8>, time: u64, task: u64, period: u64) {
         let raw = bytes(&[task, period, 3, CONTEXT_USER, 0x40_0200, 0x40_0300, 9]);
         let body = [bytes(&[0, 0, time, 1]), (raw.len() as u32).to_le_bytes().to_vec(), raw, vec![0; 4]].concat();
         encode(out, types::SAMPLE, misc::KERNEL, |out| out.extend(body)).expect("fits");
     }
 
-    /// What accumulated below the threshold has no time, and processes and threads stand in either order.
+    /// Times accumulated below the threshold have no timestamp; processes and threads are in either order.
     #[test]
     fn times_off_the_cpu_are_of_their_threads() {
         let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_BPF_OUTPUT, ..Attr::default() };

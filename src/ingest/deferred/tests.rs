@@ -1,4 +1,4 @@
-//! Chains that come late, never, or damaged.
+//! Tests of chains that arrive late, never, or damaged.
 
 use super::*;
 use crate::ingest::{Ingest, IntakeOptions};
@@ -19,7 +19,7 @@ fn event() -> EventDesc {
     EventDesc { name: "cpu-clock".into(), attr, ids: Vec::new() }
 }
 
-/// A sample with some raw data behind its chain.
+/// A sample with raw data after its chain.
 fn sampled(out: &mut Vec<u8>, time: u64, chain: &[u64]) {
     let head = bytes(&[KERNEL, 7 << 32 | 7, time, chain.len() as u64]);
     let parts = [head, bytes(chain), vec![4, 0, 0, 0, 1, 2, 3, 4]];
@@ -31,7 +31,7 @@ fn came(out: &mut Vec<u8>, time: u64, cookie: u64, words: &[u64]) {
     encode(out, types::CALLCHAIN_DEFERRED, misc::USER, |out| out.extend(body)).expect("fits");
 }
 
-/// The stacks of the samples, leaf first, in the order in which they were taken in; how many lack a part.
+/// Returns the samples' stacks, leaf first, in the order in which they were applied, and the number of incomplete ones.
 fn taken(records: &[u8], room: usize) -> (Vec<(u64, Vec<u64>)>, u64) {
     let info = Info { events: vec![event()], ..Info::new(Origin::Recorded) };
     let mut ingest = Ingest::new(&info, None, IntakeOptions { addresses: true, ..IntakeOptions::default() });
@@ -55,7 +55,7 @@ fn a_sample_gets_the_chain_that_its_cookie_brings() {
     let mut records = Vec::new();
     let lacking = |cookie| [CONTEXT_KERNEL, KERNEL, KERNEL + 0x100, CONTEXT_USER_DEFERRED, cookie];
     sampled(&mut records, 10, &lacking(1));
-    // Two samples of one entry into the kernel have one cookie, and another thread's are in between.
+    // Two samples of one kernel entry share a cookie, with another thread's records in between.
     sampled(&mut records, 11, &lacking(2));
     sampled(&mut records, 12, &lacking(1));
     sampled(&mut records, 13, &[CONTEXT_KERNEL, KERNEL, CONTEXT_USER, 0x500]);
@@ -67,7 +67,7 @@ fn a_sample_gets_the_chain_that_its_cookie_brings() {
     let want =
         vec![(10, whole.clone()), (11, cut.clone()), (12, whole.clone()), (13, vec![KERNEL, 0x500]), (16, cut.clone())];
     assert_eq!(taken(&records, ROOM), (want.clone(), 2));
-    // Without room the oldest go on as they are; the order stays.
+    // Without memory, the oldest samples are applied incomplete, in order.
     let (hurried, lacks) = taken(&records, 0);
     assert_eq!(hurried.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [10, 11, 12, 13, 16]);
     assert_eq!((hurried[0].1.clone(), lacks), (cut, 4));
@@ -82,7 +82,7 @@ fn damaged_chains_are_no_chains() {
         encode(&mut records, types::CALLCHAIN_DEFERRED, misc::USER, |out| out.extend(&body)).expect("fits");
         assert_eq!(taken(&records, ROOM), (vec![(10, vec![KERNEL])], 1), "{body:?}");
     }
-    // A chain that makes a record too long for its header stays away.
+    // A chain that makes a record too long for its header is not added.
     let mut records = Vec::new();
     let long: Vec<u64> =
         lacking[..2].iter().copied().chain((0..4100).map(|i| KERNEL + i)).chain([CONTEXT_USER_DEFERRED, 1]).collect();
@@ -90,7 +90,7 @@ fn damaged_chains_are_no_chains() {
     came(&mut records, 11, 1, &vec![0x200; 4096]);
     let (stacks, lacks) = taken(&records, ROOM);
     assert_eq!((stacks.len(), lacks), (1, 1));
-    // Among a user's words the number is an address like any other that a walk finds.
+    // Within a user chain, the number is an address like any other that an unwinder may find.
     let mut records = Vec::new();
     sampled(&mut records, 10, &[CONTEXT_USER, 0x200, CONTEXT_USER_DEFERRED, 1]);
     assert_eq!(taken(&records, ROOM).1, 0);

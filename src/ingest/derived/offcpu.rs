@@ -1,4 +1,4 @@
-//! Off-CPU time from sched:sched_switch: how long each task was away, with the stack that it left by.
+//! Off-CPU time from sched:sched_switch: how long each task was off the CPU, with its stack at the switch.
 
 use crate::profile::SiteId;
 use crate::record::Sample;
@@ -14,13 +14,13 @@ pub const NAME: &str = "off-cpu";
 #[derive(Clone, Debug)]
 struct OffCpu {
     switches: Switches,
-    /// When each thread left, and from where.
+    /// The time and the site at which each thread left its CPU.
     away: OpenSpans<i32, (), SiteId>,
 }
 
 pub(super) const FIND: Finder = among;
 
-/// None where no switches are recorded, or their fields are not known.
+/// Returns the series; empty if switches are not recorded or their fields are unknown.
 fn among(place: &SeriesInput<'_>) -> SeriesList {
     let found = if place.has(NAME) { None } else { Switches::among(place.events, place.tracing, place.origin) };
     found.map(|switches| Box::new(OffCpu { switches, away: OpenSpans::one_by_one() }) as _).into_iter().collect()
@@ -38,7 +38,7 @@ impl Series for OffCpu {
     fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration> {
         let switch = self.switches.read(event, sample.raw)?;
         let back = self.came(switch.next, sample.time);
-        // The idle tasks, which are all thread 0, are never away.
+        // The idle tasks, which all have the thread number 0, are not counted.
         if let Some(site) = site.filter(|_| switch.prev != 0) {
             self.away.begin(switch.prev, (), sample.time, site);
         }
@@ -71,7 +71,7 @@ mod tests {
     use crate::ingest::replay::whole;
     use crate::record::kinds::{misc, types};
 
-    /// Two threads that hand over to each other: every absence lies between two switches.
+    /// Two threads that hand over to each other: each off-CPU time is the time between two switches.
     #[test]
     fn absences_are_what_the_switches_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/switches.data");

@@ -1,6 +1,5 @@
-//! Durations between two tracepoints that tell a beginning and an end: softirqs, interrupts, system calls, disk
-//! requests, timers, work. Their samples have the stack of the beginning, the time of the end, and nanoseconds as their
-//! period.
+//! Durations between a start and an end tracepoint: softirqs, interrupts, system calls, disk requests, timers, work
+//! items. Their samples have the stack of the start, the timestamp of the end, and nanoseconds as their period.
 
 use crate::event::format::{Field, Format};
 use crate::event::plain;
@@ -11,21 +10,20 @@ use crate::record::open_spans::{OpenSpans, ThreadChange};
 use super::{Finder, Series, SeriesInput, SeriesList, SiteDuration};
 use crate::ingest::tracepoints;
 
-/// The key by which an end belongs to a beginning: fields that both have.
+/// The key that matches an end to its start: fields that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
-    /// One follows the other on a CPU, and these are the same.
+    /// They alternate on a CPU, and these fields are equal.
     Cpu(&'static [&'static str]),
-    /// They may begin within one another on a CPU.
+    /// They may nest on a CPU.
     WithinCpu(&'static [&'static str]),
-    /// One follows the other in a thread.
+    /// They alternate in a thread.
     Thread(&'static [&'static str]),
-    /// These are the same, wherever it is.
+    /// These fields are equal, on any CPU and thread.
     Fields(&'static [&'static str]),
 }
 
-/// (beginning, end, key, name of what is made of them). Fields as the kernel's trace events have them
-/// (include/trace/events).
+/// (start, end, key, name of the derived event). Fields as in the kernel's trace events (include/trace/events).
 const PAIRS: &[(&str, &str, Key, &str)] = &[
     ("irq:softirq_entry", "irq:softirq_exit", Key::Cpu(&["vec"]), "softirq-time"),
     ("irq:irq_handler_entry", "irq:irq_handler_exit", Key::WithinCpu(&["irq"]), "irq-time"),
@@ -36,13 +34,13 @@ const PAIRS: &[(&str, &str, Key, &str)] = &[
     ("workqueue:workqueue_execute_start", "workqueue:workqueue_execute_end", Key::Fields(&["work"]), "work-time"),
 ];
 
-/// Two events, and one that is made of them.
+/// Two events and the one derived from them.
 #[derive(Clone, Debug)]
 struct Pairing {
     begin: u16,
     end: u16,
     key: Key,
-    /// The key's fields, of the beginning and of the end.
+    /// The key's fields in the start and in the end.
     fields: [Vec<Field>; 2],
     big: bool,
     name: String,
@@ -51,11 +49,11 @@ struct Pairing {
 
 pub(super) const FIND: Finder = among;
 
-/// The pairs among some events.
+/// Returns the pairs among some events.
 fn among(place: &SeriesInput<'_>) -> SeriesList {
     let mut found: SeriesList = Vec::new();
     let mut add = |begin: &str, end: &str, key: Key, name: &str| {
-        // Most sessions have neither: the formats need not be looked for.
+        // Most sessions have neither event, so the formats need not be searched.
         let there = |name: &str| place.events.iter().any(|event| plain(&event.name) == name);
         if !place.has(name) && there(begin) && there(end) {
             let new = Pairing::new(place, (begin, end), key, name);
@@ -92,7 +90,7 @@ impl Pairing {
         })
     }
 
-    /// The lane and the key of a sample.
+    /// Returns the lane and the key of a sample.
     fn lane(&self, fields: &[Field], sample: &Sample<'_>) -> Option<([u64; 2], [u64; 2])> {
         let mut what = [0; 2];
         for (slot, field) in what.iter_mut().zip(fields) {
@@ -121,8 +119,8 @@ impl Series for Pairing {
         }
         let (lane, what) = self.lane(&self.fields[usize::from(event == self.end)], sample)?;
         if event == self.end {
-            // A thread is in one call at a time, so that a return ends that one, whatever its number is: a signal's
-            // handler returns by rt_sigreturn with the number -1, and execveat returns with that of execve.
+            // A thread is in at most one call, so a return ends that one regardless of its number: a signal handler
+            // returns through rt_sigreturn with the number -1, and execveat returns with that of execve.
             let begin = match self.key {
                 Key::Thread(_) => self.begun.take(&lane),
                 _ => self.begun.end(&lane, &what).map(|(begin, _)| begin),
@@ -161,7 +159,7 @@ mod tests {
     use crate::ingest::replay;
     use crate::ingest::replay::whole;
 
-    /// The durations of a recording's softirqs are what the pairs of its own records come to.
+    /// The durations of a recording's softirqs equal those computed from its records.
     #[test]
     fn softirqs_last_as_long_as_their_records_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/softirqs.data");
@@ -175,7 +173,7 @@ mod tests {
                 sum = (sum.0 + 1, sum.1 + chunk.weight[i]);
             }
         }
-        // By hand: the vector is the only field of both, four bytes behind the common ones.
+        // By hand: the vector is the only field of both, four bytes after the common ones.
         let (mut open_at, mut by_hand) = (FxHashMap::default(), (0u64, 0u64));
         let names: Vec<String> = core.events.iter().map(|event| event.name.clone()).collect();
         replay(&mut *open(), |core, input, record| {
@@ -200,7 +198,7 @@ mod tests {
         assert_eq!(sum, by_hand);
     }
 
-    /// Calls of threads whose numbers change and come again, and returns with other numbers than their calls.
+    /// Calls of threads whose numbers change and repeat, and returns with other numbers than their calls.
     #[test]
     fn calls_follow_their_threads() {
         let field = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\

@@ -1,4 +1,4 @@
-//! Time in softirqs and interrupts, from the tracepoints of a session as they are decoded.
+//! Time in softirqs and interrupts, from a session's tracepoints.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct SoftirqTrace {
 }
 
 impl SoftirqTrace {
-    /// `None` when none of the tracepoints is recorded in pairs.
+    /// Returns `None` if the recording has no pair of the tracepoints.
     pub(crate) fn new(info: &Info) -> Option<Self> {
         Self::among(&info.events, &info.tracing, info.origin)
     }
@@ -42,7 +42,7 @@ impl SoftirqTrace {
         paired.then(|| Self { readers, pairs: Pairs::default() })
     }
 
-    /// Takes in what one of the tracepoints said.
+    /// Applies a sample of one of the tracepoints.
     pub(crate) fn add(&mut self, event: u16, sample: &Sample<'_>) {
         if let Some(seen) = self.readers.get(&event).and_then(|reader| reader.read(sample.raw)) {
             self.pairs.add(sample.cpu, sample.time, seen);
@@ -52,7 +52,7 @@ impl SoftirqTrace {
 
 pub(super) const FIND: Finder = among;
 
-/// None of several machines: it is counted by CPU number, which all of them have.
+/// Returns the series; empty for several machines, because it counts by CPU number.
 fn among(place: &SeriesInput<'_>) -> SeriesList {
     let found = (!place.has(NAME)).then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
     found.map(|trace| Box::new(trace) as _).into_iter().collect()
@@ -76,7 +76,7 @@ impl Series for SoftirqTrace {
         None
     }
 
-    /// It has no sites, so that only a loss is one.
+    /// There are no sites, so only losses matter.
     fn forget(&mut self, lost: u64) {
         if lost > 0 {
             self.pairs.lose(lost);

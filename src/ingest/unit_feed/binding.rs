@@ -1,4 +1,4 @@
-//! The binding of units to events: which events each waits for, has, and cannot do without.
+//! The binding of units to events: the events that each waits for, has, and requires.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::units::kit::{BoundExpr, Event as Bindable, Sees, Spec, Unit, ViewStat
 use super::{MAX_UNITS, Role, Running, Units};
 
 impl Units {
-    /// Starts a unit at a time of the session's clock. Its events are bound as they come.
+    /// Starts a unit at a time of the session's clock. Its events are bound as they arrive.
     pub(crate) fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
         if self.list.len() >= MAX_UNITS {
             return Err(format!("{MAX_UNITS} units run already: x on their screen ends one"));
@@ -40,7 +40,7 @@ impl Units {
         Ok(self.next_id)
     }
 
-    /// Ends a unit; the events that nobody wants any more.
+    /// Ends a unit; returns the events that no other unit needs.
     pub(crate) fn stop(&mut self, id: u64) -> Vec<usize> {
         let Some(at) = self.list.iter().position(|running| running.id == id) else { return Vec::new() };
         let running = self.list.remove(at);
@@ -50,7 +50,7 @@ impl Units {
             own.extend(routes.iter().filter(|(unit, _)| *unit == at).map(|(_, role)| (event, *role)));
             routes.retain(|(unit, _)| *unit != at);
             routes.iter_mut().for_each(|(unit, _)| *unit -= usize::from(*unit > at));
-            // What nobody wants any more need not be measured.
+            // An event without users need not be measured.
             if had > 0 && routes.is_empty() && self.quiet[event] {
                 idle.push(event);
             }
@@ -59,17 +59,17 @@ impl Units {
         idle
     }
 
-    /// The events that are bound by now are measured already, where anything is.
+    /// Marks the bound events as measured already, if measuring has begun.
     pub(crate) fn joined(&mut self) {
         self.list.iter_mut().for_each(|running| running.fresh &= !self.begun);
     }
 
-    /// The unit that was started last, of those that run.
+    /// Returns the running unit that was started last.
     pub(crate) fn last(&self) -> Option<u64> {
         self.list.last().map(|running| running.id)
     }
 
-    /// Says whether an event is there for units alone.
+    /// Sets whether an event is only for units.
     pub(crate) fn set_quiet(&mut self, event: u16, quiet: bool) {
         self.know(event);
         self.quiet[usize::from(event)] = quiet;
@@ -84,7 +84,7 @@ impl Units {
         }
     }
 
-    /// An event is there: units that want it get it from now on.
+    /// Adds an event; units that request it receive it from now on.
     pub(crate) fn bind(&mut self, event: u16, name: &str, format: Option<&Arc<Format>>) {
         self.know(event);
         let at = usize::from(event);
@@ -112,14 +112,14 @@ impl Units {
         }
     }
 
-    /// The events that units wait for and cannot do without, in words; none when all is there.
+    /// Returns messages about the required events that units still wait for; empty if all are present.
     pub(crate) fn missing(&self) -> Vec<String> {
         let lacks = |running: &&Running| {
             let all = running.roles.iter().filter(|role| !role.bound && !role.want.optional);
             let names: Vec<&str> = all.map(|role| role.want.event.as_str()).collect();
-            // Where everything is optional, something must be there.
+            // If all events are optional, at least one must be present.
             let nothing = running.roles.iter().all(|role| !role.bound) && !running.roles.is_empty();
-            // What is there and is of no use says why.
+            // An event that is present but unusable has a note with the reason.
             if !names.is_empty() && !running.notes.is_empty() {
                 return Some(format!("{}: {}", running.spec.name, running.notes.join("; ")));
             }
@@ -133,22 +133,22 @@ impl Units {
         self.list.iter().filter_map(|running| lacks(&running)).collect()
     }
 
-    /// True if a unit wants an event's samples.
+    /// Returns whether a unit requests an event's samples.
     pub(crate) fn takes(&self, event: u16) -> bool {
         self.routes.get(usize::from(event)).is_some_and(|routes| !routes.is_empty())
     }
 
-    /// True if an event is there for units alone.
+    /// Returns whether an event is only for units.
     pub(crate) fn is_quiet(&self, event: u16) -> bool {
         self.quiet.get(usize::from(event)).copied().unwrap_or(false)
     }
 
-    /// True if an event's samples are wanted with their stacks.
+    /// Returns whether an event's samples are requested with their stacks.
     pub(crate) fn wants_stack(&self, event: u16) -> bool {
         self.stacks.get(usize::from(event)).is_some_and(|wanted| *wanted)
     }
 
-    /// True if a unit goes by stacks.
+    /// Returns whether a unit uses stacks.
     pub(crate) fn has_stacks(&self, id: u64) -> bool {
         let own = self.list.iter().filter(|running| running.id == id);
         own.flat_map(|running| &running.roles).any(|role| role.bound && role.want.stack)

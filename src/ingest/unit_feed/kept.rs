@@ -1,4 +1,4 @@
-//! Figures of units that were ended or reset, with which that can be undone.
+//! Figures of units that were ended or reset, so that both can be undone.
 
 use crate::ingest::unit_events::shared;
 use crate::source::SharedEvents;
@@ -6,14 +6,14 @@ use crate::units::kit::{Lost, Sees, Unit};
 
 use super::{MAX_UNITS, Running, Units};
 
-/// Ended units that are kept.
+/// The maximum number of ended units that are kept.
 const MAX_ENDED: usize = 4;
 
 /// A unit that was ended.
 #[derive(Debug)]
 struct Ended {
     running: Running,
-    /// The events that it got, each with the role.
+    /// The events that it received, each with the role.
     events: Vec<(usize, usize)>,
     at: u64,
 }
@@ -28,7 +28,7 @@ struct BeforeReset {
     at: u64,
 }
 
-/// Figures that can come back: those of the units that were ended last, and those before the last reset.
+/// Figures that can be restored: those of the last ended units, and those before the last reset.
 #[derive(Debug, Default)]
 pub(super) struct KeptFigures {
     ended: Vec<Ended>,
@@ -36,23 +36,23 @@ pub(super) struct KeptFigures {
 }
 
 impl KeptFigures {
-    /// Keeps a unit that is ended.
+    /// Keeps an ended unit.
     pub(super) fn end(&mut self, running: Running, events: Vec<(usize, usize)>, at: u64) {
         self.ended.push(Ended { running, events, at });
         self.ended.drain(..self.ended.len().saturating_sub(MAX_ENDED));
     }
 }
 
-/// Tells a unit of a gap in which it got no records, so that nothing is paired across it.
+/// Reports a gap without records to a unit, so that it pairs no events across the gap.
 fn span_gap(unit: &mut dyn Unit, from: u64, until: u64) {
     unit.lost(&Lost { cpu: None, from: from.min(until), until, records: 0 });
 }
 
 impl Units {
-    /// Lets a unit that was ended go on with its figures. Returns the events that it needs.
+    /// Restarts an ended unit with its figures. Returns the events that it needs.
     ///
     /// # Errors
-    /// The reason why it cannot, in words.
+    /// The reason why it cannot be restarted.
     pub(crate) fn resume(&mut self, id: u64, now: u64) -> Result<SharedEvents, String> {
         let Some(place) = self.kept.ended.iter().position(|ended| ended.running.id == id) else {
             return Err(format!("the figures of that unit are no longer kept: only those of the last {MAX_ENDED} are"));
@@ -68,7 +68,7 @@ impl Units {
         span_gap(&mut *running.unit, at, now);
         running.since = running.since.saturating_add(now - at);
         running.measured = now;
-        // A counter that is opened again begins at 0.
+        // A counter that is opened again starts at 0.
         running.readings.clear();
         running.notes.retain(|note| !note.starts_with(GAP));
         running.notes.push(format!("{GAP} {} while it was stopped", crate::panel::unit::duration(now - at)));
@@ -82,7 +82,7 @@ impl Units {
         Ok(wanted)
     }
 
-    /// Resets the figures of all units, and keeps those that there are until the next reset.
+    /// Resets the figures of all units, and keeps the old ones until the next reset.
     pub(crate) fn reset_kept(&mut self, now: u64) {
         let keep = |running: &Running| BeforeReset {
             id: running.id,
@@ -95,10 +95,10 @@ impl Units {
         self.reset(now);
     }
 
-    /// Brings back the figures before the last reset.
+    /// Restores the figures before the last reset.
     ///
     /// # Errors
-    /// The reason why it cannot, in words.
+    /// The reason why they cannot be restored.
     pub(crate) fn undo_reset(&mut self, now: u64) -> Result<(), String> {
         let kept = std::mem::take(&mut self.kept.reset);
         let mut back = 0;
@@ -113,7 +113,7 @@ impl Units {
     }
 }
 
-/// The beginning of the note on the time in which a unit was stopped.
+/// The prefix of the note on the time for which a unit was stopped.
 const GAP: &str = "nothing was measured for";
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     use crate::units;
     use crate::units::kit::Settings;
 
-    /// A unit of counts that has counted 7 hits from 100 to 200.
+    /// Returns a unit of counts that has counted 7 hits from 100 to 200.
     fn counted() -> (Units, u64) {
         let spec = units::find("stat").expect("a unit");
         let mut settings = Settings::default();
@@ -157,11 +157,11 @@ mod tests {
         assert_eq!(hits(&mut units, id), None);
         assert_eq!(units.resume(id, 1000).expect("it is kept").events.len(), 1);
         assert_eq!(hits(&mut units, id), Some(crate::panel::Cell::Count(7)));
-        // Its counter begins at 0 again.
+        // Its counter starts at 0 again.
         units.count(&[one(1100, 3)], &[0]);
         assert_eq!(hits(&mut units, id), Some(crate::panel::Cell::Count(10)));
         assert!(units.resume(id, 1200).is_err(), "it runs");
-        // Older ones make room.
+        // Older ones are dropped.
         for _ in 0..=MAX_ENDED {
             let unit = units::make(units::find("forks").expect("a unit"), &Settings::default()).expect("made");
             let id = units.start(units::find("forks").expect("a unit"), unit, 0).expect("starts");

@@ -1,5 +1,4 @@
-//! Stacks that read alike: those of the same functions are one row, whatever the addresses in them, unless these are
-//! asked for.
+//! Merges stacks with equal functions into one row, regardless of their addresses unless these are requested.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +11,14 @@ use crate::query::symbol_stacks::Name;
 
 use super::{Moment, Settings, alloc, sleep};
 
-/// Stacks of which something is remembered; when there are more, all is made anew.
+/// Limit of cached stacks; the cache is cleared when it is full.
 const MAX: usize = 1 << 17;
 
-/// Something that is made of a stack's names, once while these stay what they are.
+/// A cache of values derived from the symbols of a stack, valid until symbols change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByStack<T> {
     made: FxHashMap<RetainedStack, T>,
-    /// The state of all names when it was made.
+    /// The state of all symbols when the cache was filled.
     names: (u64, u64),
 }
 
@@ -35,7 +34,7 @@ impl<T: Clone> ByStack<T> {
     }
 }
 
-/// Stacks as lines, the leaf first.
+/// Stacks as text lines, the leaf first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alike {
     spelling: Spelling,
@@ -45,9 +44,9 @@ pub(crate) struct Alike {
 #[derive(Clone, Copy, Debug, Default)]
 struct Spelling {
     by_address: bool,
-    /// Whether functions that only hand out memory are left out.
+    /// Whether allocation wrappers are omitted.
     is_of_allocations: bool,
-    /// Whether of the kernel's part only what was called and what was waited for are told.
+    /// Whether the kernel part is reduced to the system call and the wait function.
     is_of_sleep: bool,
 }
 
@@ -57,27 +56,27 @@ impl Alike {
         Self { spelling, lines: ByStack::default() }
     }
 
-    /// Of stacks that allocate.
+    /// For stacks of allocations.
     pub(crate) fn of_allocations(settings: &Settings) -> Self {
         let mut own = Self::of(settings);
         own.spelling.is_of_allocations = true;
         own
     }
 
-    /// Of stacks that sleep.
+    /// For stacks of sleeping tasks.
     pub(crate) fn of_sleep(settings: &Settings) -> Self {
         let mut own = Self::of(settings);
         own.spelling.is_of_sleep = !own.spelling.by_address;
         own
     }
 
-    /// A stack's line.
+    /// Returns a stack's line.
     pub(crate) fn line(&mut self, at: &Moment<'_>, stack: RetainedStack) -> Arc<str> {
         let spelling = self.spelling;
         self.lines.get(at, stack, || spelling.written(at, stack))
     }
 
-    /// Figures of stacks by what else tells them apart and by their lines, those alike added up.
+    /// Sums figures of stacks with equal keys and lines.
     pub(crate) fn rows<K: Ord, V, S: Default>(
         &mut self,
         at: &Moment<'_>,
@@ -103,7 +102,7 @@ impl Spelling {
     }
 }
 
-/// Frames, the outermost first, in one line that begins with the innermost.
+/// Joins frames, the outermost first, to a line that begins with the innermost.
 pub(crate) fn line(frames: &[Name]) -> String {
     match frames {
         [] => "–".to_owned(),

@@ -1,4 +1,4 @@
-//! Allocations and releases, of the kernel, of a C library, or of any events that are named.
+//! Allocations and frees: of the kernel, of a C library, or of any events that the user names.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::field::{BoundExpr, Num};
 use super::select::{self, SelectedEvent};
 use super::{Context, Event, EventRequest, Sample, Settings};
 
-/// Bytes that no address space has more of: what is said to be larger is a lie, of which sums stay small enough.
+/// Larger than any address space: caps wrong sizes, so that sums do not overflow.
 const LARGEST: u64 = 1 << 47;
 
 /// The meaning of a hit.
@@ -23,22 +23,23 @@ pub(crate) enum AllocEvent {
     Free { at: (i32, u64), stack: RetainedStack },
 }
 
-/// A function of the C library, or of C++'s: (name, how its arguments are read, whether it releases, whether it
-/// allocates). posix_memalign gives its result through memory, which a probe of its return cannot follow. operator new
-/// seldom has a frame of its own, so that by frame pointers its caller is not in the chain of the malloc that it calls.
+/// A function of the C or C++ library.
+///
+/// posix_memalign returns its result through memory, which a return probe cannot read. operator new usually has no
+/// frame, so with frame pointers its caller is missing from the chain of the malloc that it calls.
 struct Function {
     name: &'static str,
-    /// What it is in the library of C++, which it is in then.
+    /// Its symbol in the C++ library, if it belongs to that.
     cxx: Option<&'static str>,
-    /// Which arguments are numbers to be multiplied to a size.
+    /// The arguments whose product is the size.
     size: &'static [usize],
-    /// Which argument is the pointer that is released.
+    /// The argument that is freed.
     frees: Option<usize>,
     allocates: bool,
 }
 
 impl Function {
-    /// The level of a function: those of a higher one may call those below.
+    /// The level of a function: functions may call those of lower levels.
     fn level(&self) -> u8 {
         match self.name {
             "operator_new_array" => 4,
@@ -49,7 +50,7 @@ impl Function {
         }
     }
 
-    /// True if a function may call another one before it returns.
+    /// Whether a function may call another one before it returns.
     fn calls(&self, other: &Self) -> bool {
         self.level() > other.level()
     }
@@ -71,11 +72,10 @@ const FUNCTIONS: &[Function] = &[
 /// The registers of the first arguments (System V x86-64, AAPCS64).
 const ARGUMENTS: [&str; 2] = if cfg!(target_arch = "aarch64") { ["%x0", "%x1"] } else { ["%di", "%si"] };
 
-/// The place of a function's return address at its entry.
+/// The location of a function's return address at its entry.
 const CALLER: &str = if cfg!(target_arch = "aarch64") { "%x30" } else { "+0(%sp)" };
 
-/// Functions that hand out memory for whoever calls them, and say nothing of whose it is: the beginnings of their
-/// names.
+/// Prefixes of functions that allocate on behalf of their caller.
 const WRAPPERS: &[&str] = &[
     "operator new",
     "malloc",
@@ -116,8 +116,8 @@ const WRAPPERS: &[&str] = &[
     "kcalloc",
 ];
 
-/// The frames that say where memory was allocated, the outermost first: without those that only handed it out. Where a
-/// stack has no others, they are what is known.
+/// Returns the frames up to the allocating function, the outermost first, without the wrappers. If there are only
+/// wrappers, returns all frames.
 pub(crate) fn without_wrappers(frames: &[Name]) -> &[Name] {
     let wraps = |name: &&Name| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
     let own = frames.len() - frames.iter().rev().take_while(wraps).count();
@@ -145,7 +145,7 @@ enum Fields {
     Return { value: Num },
 }
 
-/// A call of a function that has not returned.
+/// A call that has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     bytes: u64,
@@ -153,19 +153,19 @@ struct Pending {
     stack: RetainedStack,
 }
 
-/// Reads allocations.
+/// Decodes allocations and frees.
 #[derive(Clone, Debug)]
 pub(crate) struct AllocReader {
     roles: Vec<Role>,
     fields: FxHashMap<u16, Fields>,
-    /// Calls that have not returned, by thread, each with the place of its function.
+    /// Pending calls by thread, with the index of the function.
     pending: OpenSpans<i32, usize, Pending>,
     library: Option<String>,
-    /// That of C++.
+    /// The C++ library.
     cxx: Option<String>,
-    /// Whether addresses are those of processes.
+    /// Whether addresses belong to processes rather than the kernel.
     by_process: bool,
-    /// The expression of the pointer, where an event has none of its own.
+    /// The pointer's expression, for events without their own.
     pointer: Option<String>,
 }
 
@@ -196,8 +196,7 @@ impl AllocReader {
             user
         } else if user {
             let first = settings.processes().first().copied().unwrap_or(0);
-            // A command that was not started yet has the library of this program, or the system's where this one has
-            // none.
+            // A command that has not started is assumed to use this program's library, or else the system's.
             let found = settings.get("library").map(str::to_owned);
             let found = found.or_else(|| Session::libc_of(first)).or_else(|| Session::libc_of(0));
             let found = found.or_else(|| Session::libc_of_system(Path::new("/")));
@@ -221,7 +220,7 @@ impl AllocReader {
         Ok(Self { roles, fields, pending, library, cxx, by_process, pointer })
     }
 
-    /// The source of allocations, in words.
+    /// Describes the source of allocations.
     pub(crate) fn source_label(&self) -> String {
         match &self.library {
             Some(library) => format!("functions of {library}"),
@@ -230,20 +229,20 @@ impl AllocReader {
         }
     }
 
-    /// The probe of a function under an event's name, as `probe --add` takes it.
+    /// The probe of a function under an event's name, as in `probe --add`.
     fn place(&self, function: usize, event: &str) -> String {
         let Function { name, cxx, .. } = &FUNCTIONS[function];
         let library = if cxx.is_some() { &self.cxx } else { &self.library };
         format!("-x {} {event}={}", library.as_deref().unwrap_or_default(), cxx.unwrap_or(name))
     }
 
-    /// Events that are needed; those of the kernel that allocates by other names are left out.
+    /// Returns the required events; alternative names of kernel allocation events are optional.
     pub(crate) fn wants(&self, stack: bool) -> Vec<EventRequest> {
         let want = |role: &Role| match role {
             Role::Alloc(selected) | Role::Free(selected) => {
                 let known = KERNEL_ALLOC.iter().chain(KERNEL_FREE).position(|event| *event == selected.event);
                 let want = selected.want(stack);
-                // kmalloc and kfree are everywhere, the others are newer or older than that.
+                // All kernels have kmalloc and kfree; the other events depend on the version.
                 if known.is_some_and(|at| at != 0 && at != KERNEL_ALLOC.len()) { want.optional() } else { want }
             }
             Role::Call(i) => {
@@ -285,12 +284,12 @@ impl AllocReader {
         Ok(())
     }
 
-    /// Reads a hit: what it releases, then what it allocates.
+    /// Decodes a hit: first its free, then its allocation.
     pub(crate) fn read(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> [Option<AllocEvent>; 2] {
         let pid = if self.by_process { hit.pid } else { 0 };
         let Some(fields) = self.fields.get(&hit.event) else { return [None, None] };
         let alloc = |address: u64, bytes: u64, stack: RetainedStack| {
-            // Null, and MAP_FAILED, are failures.
+            // Null and MAP_FAILED are failures.
             let there = address != 0 && address < u64::MAX - 4095;
             there.then_some(AllocEvent::Alloc { at: (pid, address), bytes: bytes.min(LARGEST), tid: hit.tid, stack })
         };
@@ -311,13 +310,13 @@ impl AllocReader {
                 let own = &FUNCTIONS[*function];
                 let bytes = own.size.iter().map(|i| arg(*i)).fold(1u64, u64::saturating_mul);
                 let freed = own.frees.map_or(0, arg);
-                // A call within another one that does not make it: that one has returned unseen, by an exception or
-                // because its return was not recorded.
+                // A call inside of one that cannot make it: the outer call ended without a return event, because of an
+                // exception or a lost record.
                 while self.pending.get(&hit.tid).is_some_and(|call| !FUNCTIONS[call.what].calls(own)) {
                     self.pending.take(&hit.tid);
                 }
                 if !own.allocates {
-                    // munmap inside of malloc is the library's own affair.
+                    // munmap inside of malloc is internal to the library.
                     let is_outer = self.pending.get(&hit.tid).is_none();
                     return [if is_outer { free(freed, hit.stack) } else { None }, None];
                 }
@@ -327,7 +326,7 @@ impl AllocReader {
             (Fields::Return { value }, Role::Return(function)) => {
                 let address = value.get(hit.raw) as u64;
                 let Some((call, _)) = self.pending.end(&hit.tid, function) else { return [None, None] };
-                // What one function of the library takes from another belongs to the outer one.
+                // An allocation inside of another library call belongs to the outer call.
                 if self.pending.get(&hit.tid).is_some() {
                     return [None, None];
                 }
@@ -340,30 +339,30 @@ impl AllocReader {
         }
     }
 
-    /// Records were lost: calls under way may have returned.
+    /// Forgets pending calls after lost records: they may have returned.
     pub(crate) fn lost(&mut self) {
         self.pending.forget();
     }
 
-    /// Follows the threads whose calls have not returned.
+    /// Follows the threads of pending calls.
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {
         self.pending.follow(change, |tid| tid);
     }
 }
 
-/// An allocated block, with the time and what is known of it.
+/// An allocated block, with its time and details.
 pub(crate) type Block<B> = OpenSpan<(), B>;
 
-/// Blocks that are allocated and not freed yet, by process and address.
+/// Allocated blocks by process and address.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks<B> {
     by_process: FxHashMap<i32, OpenSpans<u64, (), B>>,
-    /// Those of processes that have ended, and whose numbers others have.
+    /// Blocks of ended processes whose ids are reused.
     former: Vec<OpenSpans<u64, (), B>>,
     len: usize,
 }
 
-/// Blocks that are remembered.
+/// Limit of tracked blocks.
 const MAX_BLOCKS: usize = 8_000_000;
 
 impl<B> Default for Blocks<B> {
@@ -373,12 +372,14 @@ impl<B> Default for Blocks<B> {
 }
 
 impl<B> Blocks<B> {
-    /// True if no more can be remembered.
+    /// Whether the limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.len >= MAX_BLOCKS
     }
 
-    /// A block is allocated; the one that was at its address was freed unseen.
+    /// Adds a block.
+    ///
+    /// Returns the previous block at its address, whose free was not seen.
     pub(crate) fn alloc(&mut self, (pid, address): (i32, u64), time: u64, with: B) -> Option<Block<B>> {
         let own = self.by_process.entry(pid).or_insert_with(|| OpenSpans::one_by_one().of_most(MAX_BLOCKS));
         let before = own.replace(address, (), time, with);
@@ -386,20 +387,21 @@ impl<B> Blocks<B> {
         before
     }
 
-    /// A block is freed, if it was seen allocated.
+    /// Removes a block, if its allocation was seen.
     pub(crate) fn free(&mut self, (pid, address): (i32, u64)) -> Option<Block<B>> {
         let freed = self.by_process.get_mut(&pid)?.take(&address)?;
         self.len -= 1;
         Some(freed)
     }
 
-    /// All blocks, with those of processes that have ended.
+    /// Iterates over all blocks, including those of ended processes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Block<B>> {
         self.by_process.values().chain(&self.former).flat_map(|own| own.iter().map(|(_, block)| block))
     }
 
-    /// Follows the processes whose memory it is: the blocks that go with a program that another one replaces. Those of
-    /// a process that has ended stay; the next one with its number has addresses of its own.
+    /// Follows processes: an exec removes and returns the blocks of the old program.
+    ///
+    /// The blocks of an ended process stay; its id may be reused with another address space.
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) -> Option<OpenSpans<u64, (), B>> {
         match change {
             ThreadChange::Born { pid, tid } if pid == tid => {
@@ -432,7 +434,7 @@ mod tests {
             said(&["main", "std::allocator<int>::allocate(unsigned long)", "operator new(unsigned long)"]),
             "main"
         );
-        assert_eq!(said(&["main", "malloc", "grow"]), "grow < malloc < main", "only where they stand innermost");
+        assert_eq!(said(&["main", "malloc", "grow"]), "grow < malloc < main", "only innermost wrappers are removed");
         assert_eq!(said(&["operator new(unsigned long)", "malloc"]), "malloc < operator new(unsigned long)");
         assert_eq!(said(&[]), "–");
     }

@@ -1,4 +1,4 @@
-//! Threads that were blocked before anybody looked, as far as they are blocked still.
+//! Threads that were blocked before the start and still are.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::session::BlockedThread;
 use super::columns::text;
 use super::{Context, ThreadChoice};
 
-/// Those of a running machine, by their numbers.
+/// Blocked threads of the running machine by thread id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     asked: bool,
@@ -17,8 +17,8 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Asks for them, once: with the first record, or where none came before there is something to say. Who has one of
-    /// its own afterwards was awake meanwhile.
+    /// Queries the blocked threads once: with the first record, or when panels are made without one. A thread with a
+    /// later record has woken since.
     pub(crate) fn ask(&mut self, chosen: &mut ThreadChoice, cx: &mut Context<'_>) {
         if std::mem::replace(&mut self.asked, true) {
             return;
@@ -31,17 +31,17 @@ impl Before {
         }
     }
 
-    /// Hands them over, to a unit that follows them itself.
+    /// Takes the threads, for a unit that tracks them itself.
     pub(crate) fn take(&mut self) -> Vec<BlockedThread> {
         std::mem::take(&mut self.threads).into_values().collect()
     }
 
-    /// A record tells what a thread does now.
+    /// Removes a thread when a record shows its current state.
     pub(crate) fn is_told(&mut self, tid: i32) {
         self.threads.remove(&tid);
     }
 
-    /// Follows the threads: one that ends is blocked no more.
+    /// Follows thread changes: an ended thread is not blocked.
     pub(crate) fn follow(&mut self, change: &ThreadChange) {
         match change {
             ThreadChange::Born { tid, .. } | ThreadChange::Ended { tid, .. } => self.is_told(*tid),
@@ -55,13 +55,13 @@ impl Before {
         self.threads.values()
     }
 
-    /// Records were lost: who was blocked may be no more.
+    /// Forgets all threads after lost records: they may have woken.
     pub(crate) fn forget(&mut self) {
         self.threads.clear();
     }
 }
 
-/// The cell that marks what began before.
+/// Marks a row that began before the start.
 pub(crate) fn mark(is_before: bool) -> Cell {
     if is_before { text("since before") } else { Cell::Empty }
 }

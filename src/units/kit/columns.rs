@@ -1,4 +1,4 @@
-//! Columns, cells and numbers of rows that many units have.
+//! Columns, cells and numbers that many units share.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustc_hash::FxHasher;
 use crate::panel::{Align, Cell, Column};
 use crate::query::row_order::arrange;
 
-/// Rows of one table: what is below is the least of all.
+/// Row limit of a table; the rows beyond it are the smallest.
 pub(crate) const MOST_ROWS: usize = 500;
 
 pub(crate) const fn left(name: &'static str, title: &'static str, width: u16) -> Column {
@@ -19,7 +19,7 @@ pub(crate) const fn right(name: &'static str, title: &'static str, width: u16) -
     Column::new(name, title, Align::Right, width)
 }
 
-/// A column whose name is made while it runs; its title is the same.
+/// A column whose name is computed, with the same title.
 pub(crate) fn named(name: &str, align: Align, width: u16) -> Column {
     Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0 }
 }
@@ -28,29 +28,29 @@ pub(crate) fn text(text: impl Into<Arc<str>>) -> Cell {
     Cell::Text(text.into())
 }
 
-/// A time, or nothing where it is none.
+/// A time; empty if zero.
 pub(crate) fn time(ns: u64) -> Cell {
     if ns == 0 { Cell::Empty } else { Cell::Time(ns) }
 }
 
-/// A share of a whole in percent, or nothing.
+/// A share in percent; empty if zero.
 pub(crate) fn share(part: u64, whole: u64) -> Cell {
     if part == 0 { Cell::Empty } else { Cell::Percent(100.0 * part as f64 / whole.max(1) as f64) }
 }
 
-/// A number that identifies a row by what it is of: equal for equal things.
+/// A row id from the row's key: equal for equal keys.
 pub(crate) fn id(what: &impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     what.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A note of how many there were of something; none of none.
+/// A note with a count; empty if zero.
 pub(crate) fn note(n: u64, what: &str) -> String {
     if n == 0 { String::new() } else { format!("{n} {what}") }
 }
 
-/// The rows of a map by a weight, the heaviest first; ties by key.
+/// Sorts a map by weight, the largest first; ties by key.
 pub(crate) fn by_weight<K: Ord + Copy, V, W: Ord>(
     map: impl IntoIterator<Item = (K, V)>,
     weight: impl Fn(&V) -> W,

@@ -1,4 +1,4 @@
-//! Threads by their containers: figures of threads, added up by the container, unit or group that each is in.
+//! Figures of threads aggregated by container, systemd unit or cgroup.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::columns::text;
 use super::{Moment, Sheet, Stats};
 use crate::query::row_order::arrange;
 
-/// Threads that are remembered; when there are more, all are asked for anew.
+/// Limit of cached threads; the cache is cleared when it is full.
 const MAX: usize = 1 << 17;
 
-/// The containers of threads, as far as that was asked for: one that has ended cannot be asked any more.
+/// A cache of the containers of threads, because the cgroup of an ended thread cannot be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByContainer {
     groups: FxHashMap<i32, Option<Arc<str>>>,
@@ -28,7 +28,7 @@ impl ByContainer {
         Some(at.session.container_in(&path).words()).filter(|words| !words.is_empty())
     }
 
-    /// The table of what took some time, where any of the threads is in a container, a unit or a group.
+    /// A latency table by container, if any thread is in a container, unit or cgroup.
     pub(crate) fn panel<'a>(
         &mut self,
         at: &Moment<'_>,
@@ -39,8 +39,9 @@ impl ByContainer {
         Some(Self::sheet(&sums)?.latency(than, |(_, (_, stats))| stats).panel(TITLE))
     }
 
-    /// Any figures of threads by where these are, the most first; none where no thread is in a container, a unit or a
-    /// group.
+    /// Sums figures of threads by container, the largest first.
+    ///
+    /// Empty if no thread is in a container, unit or cgroup.
     pub(crate) fn sums<T, S: Default>(
         &mut self,
         at: &Moment<'_>,
@@ -58,7 +59,7 @@ impl ByContainer {
         list.into_iter().map(|(words, sum)| (words.unwrap_or_else(|| "–".to_owned()), sum)).collect()
     }
 
-    /// The first column of their table; `None` where there are none.
+    /// A sheet with the container column; `None` if there are no sums.
     pub(crate) fn sheet<S>(sums: &[(String, S)]) -> Option<Sheet<'_, (usize, &(String, S))>> {
         let sheet = Sheet::of(sums.iter().enumerate(), |(at, _)| at as u64);
         let sheet = sheet.left("container", "Container", 30, |(_, (words, _))| text(words.as_str()));
@@ -66,5 +67,5 @@ impl ByContainer {
     }
 }
 
-/// What tables of them are called.
+/// Title of these tables.
 pub(crate) const TITLE: &str = "Containers";

@@ -1,4 +1,4 @@
-//! Units about events that are only counted, by CPU; and those of them that show hits and misses.
+//! Units about counted events by CPU, and those with hit ratios.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use super::columns::named;
 use super::counts::Counts;
 use super::{Context, CountedEvents, Event, EventRequest, Moment, Sample, Unit};
 
-/// Makes the panels of what was counted.
+/// Makes the panels from the counts.
 type Panels = Arc<dyn Fn(&Counted, &Moment<'_>) -> Vec<Panel> + Send + Sync>;
 
-/// Counted events. Those that a machine does not have are left out.
+/// Counted events; events that the machine lacks are omitted.
 #[derive(Clone)]
 pub(crate) struct Counted {
     pub(crate) counts: Counts,
-    /// Each event and its column, by role.
+    /// Each event and its column title, by role.
     pub(crate) events: &'static [(&'static str, &'static str)],
     there: Vec<bool>,
     panels: Panels,
@@ -29,7 +29,7 @@ impl fmt::Debug for Counted {
 }
 
 impl Counted {
-    /// The unit of some events, with what it shows of them.
+    /// A unit of some events with its panels.
     pub(crate) fn unit(
         events: &'static [(&'static str, &'static str)],
         panels: impl Fn(&Self, &Moment<'_>) -> Vec<Panel> + Send + Sync + 'static,
@@ -38,25 +38,25 @@ impl Counted {
         Box::new(Self { counts, events, there, panels: Arc::new(panels) })
     }
 
-    /// The roles of the events that there are.
+    /// Returns the roles of the available events.
     pub(crate) fn there(&self) -> impl Iterator<Item = usize> {
         (0..self.events.len()).filter(|role| self.there[*role])
     }
 }
 
-/// The ratio of one counter to another, in percent: `1 - misses / all` is the share of hits.
+/// A hit ratio in percent: `1 - misses / all`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratio {
     /// The name in CSV and JSON.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// Roles of all accesses and of those that missed.
+    /// Roles of the accesses and the misses.
     pub(crate) all: usize,
     pub(crate) misses: usize,
 }
 
 impl Ratio {
-    /// Of a CPU's counts, or of the counts of all. A division by zero is none.
+    /// The cell of a CPU, or of all CPUs; empty instead of a division by zero.
     fn cell(&self, of: &Counted, cpu: Option<u32>) -> Cell {
         let (all, misses) = (of.counts.on(self.all, cpu), of.counts.on(self.misses, cpu));
         if of.there[self.all] && of.there[self.misses] && all > 0 {
@@ -67,7 +67,7 @@ impl Ratio {
     }
 }
 
-/// Counters and their ratios.
+/// A unit of counters and their ratios.
 pub(crate) fn ratios(events: &'static [(&'static str, &'static str)], ratios: &'static [Ratio]) -> Box<dyn Unit> {
     Counted::unit(events, move |of, at| {
         let event = |role: usize| named(of.events[role].1, Align::Right, 14);

@@ -1,4 +1,4 @@
-//! Counts by event and CPU: of events that are only counted, and of samples alike.
+//! Counts by event and CPU, of counted events and of samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,29 +6,29 @@ use crate::panel::Cell;
 
 use super::{CountedEvents, Grid, Sample, Sheet};
 
-/// Counts by key.
+/// Counts by event and CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    /// In this interval.
+    /// Counts of this interval.
     pub(crate) sums: BTreeMap<(usize, u32), u64>,
-    /// By event, and by CPU of one event.
+    /// Over time, by event, and by event and CPU.
     pub(crate) course: Grid<usize>,
     pub(crate) by_cpu: Grid<(usize, u32)>,
-    /// Counters that were on the hardware for a part of the time only: the least share.
+    /// The smallest share of time for which a multiplexed counter was scheduled.
     pub(crate) partly: Option<f64>,
 }
 
 impl Counts {
-    /// With columns of a course at least so long, in nanoseconds.
+    /// With time columns of at least this many nanoseconds.
     pub(crate) fn new(step: u64) -> Self {
         Self { sums: BTreeMap::new(), course: Grid::with_step(step), by_cpu: Grid::with_step(step), partly: None }
     }
 
-    /// A counter was read.
+    /// Adds a counter read.
     pub(crate) fn read(&mut self, counted: &CountedEvents) {
         let CountedEvents { role, cpu, from, until, n, running_percent } = *counted;
         *self.sums.entry((role, cpu)).or_default() += n;
-        // It happened at some time since the last reading.
+        // Spread over the time since the last read.
         self.course.spread_value(&role, from, until, n as f64);
         self.by_cpu.spread_value(&(role, cpu), from, until, n as f64);
         if running_percent < 99.5 {
@@ -36,14 +36,14 @@ impl Counts {
         }
     }
 
-    /// A sample stands for a hit, or for its period.
+    /// Adds a sample with weight 1 or its period.
     pub(crate) fn hit(&mut self, hit: &Sample<'_>, weight: u64) {
         *self.sums.entry((hit.role, hit.cpu)).or_default() += weight;
         self.course.add(&hit.role, hit.time, weight as f64);
         self.by_cpu.add(&(hit.role, hit.cpu), hit.time, weight as f64);
     }
 
-    /// All CPUs that were counted.
+    /// Returns all CPUs with counts.
     pub(crate) fn cpus(&self) -> BTreeSet<u32> {
         self.sums.keys().map(|(_, cpu)| *cpu).collect()
     }
@@ -56,19 +56,19 @@ impl Counts {
         self.sums.range((role, 0)..=(role, u32::MAX)).map(|(_, n)| n).sum()
     }
 
-    /// Of a CPU, or of all.
+    /// The count of a CPU, or of all CPUs.
     pub(crate) fn on(&self, role: usize, cpu: Option<u32>) -> u64 {
         cpu.map_or_else(|| self.total(role), |cpu| self.of(role, cpu))
     }
 
-    /// A table by CPU whose last row is of all.
+    /// A table by CPU with the total in the last row.
     pub(crate) fn sheet<'a>(&self, width: u16) -> Sheet<'a, Option<u32>> {
         let cpus = self.cpus().into_iter().map(Some).chain([None]);
         Sheet::of(cpus, |cpu| cpu.map_or(u64::MAX, u64::from))
             .right("cpu", "CPU", width, |cpu| cpu.map_or(Cell::All, |cpu| Cell::Id(cpu.into())))
     }
 
-    /// What to know of counts that are scaled.
+    /// A note about scaled counts.
     pub(crate) fn note(&self) -> String {
         let note = self.partly.map(|least| {
             format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
@@ -76,7 +76,7 @@ impl Counts {
         note.unwrap_or_default()
     }
 
-    /// Forgets the interval; courses go on.
+    /// Resets the interval; the time series stay.
     pub(crate) fn reset(&mut self) {
         self.sums.values_mut().for_each(|n| *n = 0);
     }

@@ -1,26 +1,26 @@
-//! What of a slow case is kept: `--detail`, as perf-prof has it.
+//! The events kept around a slow case: `--detail`, as in perf-prof.
 
 use super::Settings;
 use crate::lang::quantity;
 
-/// How many events are kept, unless it is said.
+/// Default number of events.
 const EVENTS: usize = 64;
 
-/// Which of the events around a slow case are of interest.
+/// The selection of events around a slow case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
-    /// So many of them, those nearest to its end.
+    /// Maximum number of events, those nearest to the end.
     pub(crate) events: usize,
-    /// Those of its CPUs, processes, threads and its key; all of these where nothing is chosen.
+    /// Whether events must be on the case's CPU, of its process, thread or key; if none is set, all events count.
     pub(crate) cpu: bool,
     pub(crate) process: bool,
     pub(crate) thread: bool,
     pub(crate) key: bool,
-    /// Which of its two ends these are the same of; both where neither or both are chosen.
+    /// The end of the case that these refer to; both if neither or both are set.
     pub(crate) ends: [bool; 2],
-    /// Nanoseconds before it that count, too.
+    /// Nanoseconds before the case that count as well.
     pub(crate) before: u64,
-    /// Events that follow the last shown one by less are left out.
+    /// Events within this time after the last shown one are omitted.
     pub(crate) gap: u64,
 }
 
@@ -31,7 +31,7 @@ impl Default for Detail {
 }
 
 impl Detail {
-    /// As the option says it: a number of events, or words of perf-prof's with commas between them.
+    /// Parses the option: a number of events, or perf-prof's comma-separated words.
     pub(crate) fn of(settings: &Settings) -> Result<Self, String> {
         match settings.get("detail") {
             None => Ok(Self::default()),

@@ -8,7 +8,7 @@ use crate::filter::expr::{self, Expr, Scope, Value};
 
 use super::{Sample, ThreadNames};
 
-/// A number among a tracepoint's fields.
+/// A numeric field of a tracepoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Num {
     field: Field,
@@ -26,24 +26,24 @@ impl Num {
         Ok(Self { field: field.clone(), big: format.big })
     }
 
-    /// The first of some fields that is there.
+    /// Finds the first of some fields that exists.
     pub(crate) fn any(format: Option<&Arc<Format>>, names: &[&str]) -> Result<Self, String> {
         let found = names.iter().find_map(|name| Self::of(format, name).ok());
         found.map_or_else(|| Self::of(format, names[0]), Ok)
     }
 
-    /// Its value; 0 in a record that is too short.
+    /// Returns the value; 0 if the record is too short.
     pub(crate) fn get(&self, raw: &[u8]) -> i64 {
         self.field.number(raw, self.big).unwrap_or(0)
     }
 
-    /// As an id of a thread.
+    /// Returns the value as a thread id.
     pub(crate) fn tid(&self, raw: &[u8]) -> i32 {
         self.get(raw) as i32
     }
 }
 
-/// A text among a tracepoint's fields.
+/// A text field of a tracepoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Text(Num);
 
@@ -52,13 +52,13 @@ impl Text {
         Num::of(format, name).map(Self)
     }
 
-    /// The bytes up to the first NUL.
+    /// Returns the bytes up to the first NUL.
     pub(crate) fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
         until_nul(self.0.field.bytes(raw, self.0.big).unwrap_or_default())
     }
 }
 
-/// Values beside the fields of a tracepoint.
+/// Values in addition to a tracepoint's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Common {
     Tid,
@@ -72,7 +72,7 @@ enum Common {
     Latency,
 }
 
-/// (name, meaning); perf-prof's spellings begin with an underscore.
+/// Names and meanings; perf-prof's spellings begin with an underscore.
 const COMMON: &[(&str, Common)] = &[
     ("tid", Common::Tid),
     ("pid", Common::Pid),
@@ -95,11 +95,11 @@ enum Slot {
     Number(Field),
     Text(Field),
     Common(Common),
-    /// A word that stands for itself.
+    /// An unresolved word, which is text.
     Word,
 }
 
-/// An expression over the fields of one event.
+/// An expression bound to the fields of one event.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundExpr {
     expr: Expr,
@@ -108,13 +108,15 @@ pub(crate) struct BoundExpr {
 }
 
 impl BoundExpr {
-    /// Parses an expression and finds its names among the fields of an event.
+    /// Parses an expression and binds its names to the fields of an event.
     pub(crate) fn parse(text: &str, format: Option<&Arc<Format>>) -> Result<Self, String> {
         let expr = expr::parse(text).map_err(|fault| fault.to_string())?;
         Self::new(&expr, format)
     }
 
-    /// Finds the names of an expression. A tracepoint's own field goes before ours of that name.
+    /// Binds the names of an expression.
+    ///
+    /// A tracepoint's field takes precedence over a common value of that name.
     pub(crate) fn new(expr: &Expr, format: Option<&Arc<Format>>) -> Result<Self, String> {
         let mut slots = Vec::new();
         for (i, name) in expr.names.iter().enumerate() {
@@ -135,7 +137,7 @@ impl BoundExpr {
         Ok(Self { expr: expr.clone(), slots, big: format.is_some_and(|format| format.big) })
     }
 
-    /// Hands its value at a hit to `then`.
+    /// Evaluates the expression for a hit and passes the value to `then`.
     pub(crate) fn with<T>(
         &self,
         hit: &Sample<'_>,
@@ -147,12 +149,12 @@ impl BoundExpr {
         then(self.expr.eval(&scope))
     }
 
-    /// True if it holds.
+    /// Whether the expression is true for a hit.
     pub(crate) fn holds(&self, hit: &Sample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
         self.with(hit, names, latency, |value| value.holds())
     }
 
-    /// Its value as a count.
+    /// Evaluates the expression as a count.
     pub(crate) fn count(&self, hit: &Sample<'_>, names: &ThreadNames) -> Option<u64> {
         self.with(hit, names, None, |value| value.count())
     }
@@ -194,7 +196,7 @@ impl Scope for At<'_> {
     }
 }
 
-/// A threshold on latencies, where one was given, bound to the event that ends them.
+/// An optional latency threshold, bound to the event that ends a latency.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threshold {
     expr: Option<Expr>,
@@ -206,7 +208,7 @@ impl Threshold {
         Self { expr, bound: None }
     }
 
-    /// True if there is one.
+    /// Whether there is a threshold.
     pub(crate) fn is_set(&self) -> bool {
         self.expr.is_some()
     }
@@ -216,13 +218,13 @@ impl Threshold {
         Ok(())
     }
 
-    /// True if a latency in nanoseconds that ends with a sample is above it.
+    /// Whether a latency that ends with a sample exceeds the threshold.
     pub(crate) fn is_exceeded(&self, end: &Sample<'_>, names: &ThreadNames, ns: u64) -> bool {
         self.bound.as_ref().is_some_and(|bound| bound.holds(end, names, Some(ns)))
     }
 }
 
-/// A threshold on latencies: `4ms`, or an expression such as `latency > 4ms && cpu == 3`.
+/// Parses a threshold: `4ms`, or an expression such as `latency > 4ms && cpu == 3`.
 pub(crate) fn than(text: &str) -> Result<Expr, String> {
     let parsed = expr::parse(text).map_err(|fault| format!("--than: {fault}"))?;
     if parsed.names.is_empty() {

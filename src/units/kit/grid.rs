@@ -1,4 +1,4 @@
-//! Sums by thing and time in bounded room: when there are too many columns, each two become one.
+//! Sums by key and time with bounded memory: if there are too many columns, pairs of columns are merged.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use crate::query::row_order::arrange;
 
 use super::Moment;
 
-/// The finest column, in nanoseconds, and how many columns there are at most.
+/// The minimum column width in nanoseconds, and the maximum number of columns.
 const FINEST_NS: u64 = 10_000_000;
 const MOST: usize = 240;
 
-/// Sums by key and column of time.
+/// Sums by key and time column.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid<K> {
     start: Option<u64>,
     step: u64,
     rows: BTreeMap<K, Vec<f64>>,
     columns: usize,
-    /// Whether columns hold the greatest value, not the sum.
+    /// Whether columns hold the maximum instead of the sum.
     greatest: bool,
 }
 
@@ -31,12 +31,12 @@ impl<K: Ord + Clone> Default for Grid<K> {
 }
 
 impl<K: Ord + Clone> Grid<K> {
-    /// One that holds the greatest value of each column.
+    /// A grid of the maximum of each column.
     pub(crate) fn of_greatest() -> Self {
         Self { greatest: true, ..Self::default() }
     }
 
-    /// One whose columns are at least so long.
+    /// A grid with a minimum column width.
     pub(crate) fn with_step(step: u64) -> Self {
         Self { step: step.max(1), ..Self::default() }
     }
@@ -58,15 +58,15 @@ impl<K: Ord + Clone> Grid<K> {
         }
     }
 
-    /// Spreads nanoseconds between two times over their columns.
+    /// Spreads the time between two timestamps over its columns.
     pub(crate) fn spread(&mut self, key: &K, from: u64, until: u64) {
         self.spread_value(key, from, until, until.saturating_sub(from) as f64);
     }
 
-    /// Spreads a value between two times over their columns, by the time that each has of it.
+    /// Spreads a value over the columns between two times, in proportion to the time in each.
     pub(crate) fn spread_value(&mut self, key: &K, from: u64, until: u64, value: f64) {
         let mut at = from;
-        // The first and the last column before others, so that the step is what it will be.
+        // Create the first and last columns first, so that the column width does not change afterwards.
         self.column(from);
         self.column(until.saturating_sub(1).max(from));
         while at < until {
@@ -101,28 +101,28 @@ impl<K: Ord + Clone> Grid<K> {
         self.columns = self.columns.div_ceil(2);
     }
 
-    /// The number of columns up to a time.
+    /// Returns the number of columns up to a time.
     pub(crate) fn columns_until(&self, time: u64) -> usize {
         self.start.map_or(0, |start| (time.saturating_sub(start) / self.step) as usize + 1)
     }
 
-    /// The step of a column in nanoseconds.
+    /// Returns the column width in nanoseconds.
     pub(crate) fn step(&self) -> u64 {
         self.step
     }
 
-    /// The rows with their sums.
+    /// Returns the rows with their sums.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (&K, f64)> {
         self.rows.iter().map(|(key, row)| (key, row.iter().sum()))
     }
 
-    /// A row's newest columns as a course.
+    /// Returns a row's newest columns as a sparkline.
     pub(crate) fn course(&self, key: &K, most: usize) -> Cell {
         let row = self.row(key).unwrap_or_default();
         Cell::Course(row[row.len().saturating_sub(most)..].iter().map(|value| *value as f32).collect())
     }
 
-    /// A row's columns.
+    /// Returns a row's columns.
     pub(crate) fn row(&self, key: &K) -> Option<&[f64]> {
         self.rows.get(key).map(Vec::as_slice)
     }
@@ -131,7 +131,7 @@ impl<K: Ord + Clone> Grid<K> {
         *self = Self { greatest: self.greatest, ..Self::default() };
     }
 
-    /// A map of its columns; those of nanoseconds may be shown in percent of their time.
+    /// Makes a heat map; columns of nanoseconds can be shown in percent of their width.
     pub(crate) fn heatmap(
         &self,
         title: &str,
@@ -143,7 +143,7 @@ impl<K: Ord + Clone> Grid<K> {
         Panel::new(title, Body::Heatmap(self.map(at.start, measure, most, label)))
     }
 
-    /// Courses of its sums.
+    /// Makes a time series of the sums.
     pub(crate) fn series(
         &self,
         title: &str,
@@ -176,7 +176,9 @@ impl<K: Ord + Clone> Grid<K> {
         Heatmap { measure, start, step: self.step, rows }
     }
 
-    /// As courses of sums a second; the last column ends at a time. One that has hardly begun has no rate yet.
+    /// Makes a time series of rates per second.
+    ///
+    /// The last column ends at `until`; if it is too short, it is omitted.
     pub(crate) fn rates(
         &self,
         session_start: u64,

@@ -1,14 +1,14 @@
-//! Quantiles of many values in little room.
+//! Quantiles of many values in bounded memory.
 //!
-//! A value below 64 has a bucket of its own; above, each power of two is divided into 32 buckets (log-linear, as
-//! HdrHistogram has them: <http://hdrhistogram.org>). A quantile is the middle of its bucket, so it is wrong by at
-//! most 1/64 of itself (1.6 %); minimum, maximum, sum and count are exact.
+//! A value below 64 has its own bucket; each larger power of two is divided into 32 buckets (log-linear, like
+//! HdrHistogram: <http://hdrhistogram.org>). A quantile is the middle of its bucket, so its relative error is at most
+//! 1/64 (1.6 %). Minimum, maximum, sum and count are exact.
 
 use crate::query::heat::half_octave;
 
-/// Buckets of a power of two, as a power of two.
+/// log2 of the buckets per power of two.
 const BITS: u32 = 5;
-/// Values below this are counted exactly.
+/// Smaller values are exact.
 const EXACT: u64 = 2 << BITS;
 
 /// Count, sum, extremes and quantiles of values.
@@ -16,14 +16,14 @@ const EXACT: u64 = 2 << BITS;
 pub struct Stats {
     /// The number of values.
     pub n: u64,
-    /// Their sum; `u64::MAX` where it would be more.
+    /// The sum, saturating.
     pub sum: u64,
     pub(crate) min: u64,
-    /// The largest; 0 without any.
+    /// The maximum; 0 without values.
     pub max: u64,
-    /// How many were above the threshold.
+    /// Number of values above the threshold.
     pub(crate) than: u64,
-    /// (bucket, values), in order.
+    /// (bucket, count), sorted.
     buckets: Vec<(u16, u64)>,
 }
 
@@ -35,7 +35,7 @@ fn bucket(value: u64) -> u16 {
     ((shift << BITS) as u64 + (value >> shift)) as u16
 }
 
-/// The bounds of a bucket: from, and up to but not including.
+/// The half-open bounds of a bucket.
 fn bounds(bucket: u16) -> (u64, u128) {
     let bucket = u64::from(bucket);
     if bucket < EXACT {
@@ -51,13 +51,13 @@ impl Stats {
         self.add_many(value, 1);
     }
 
-    /// Adds a value that is above the threshold or not.
+    /// Adds a value and whether it exceeds the threshold.
     pub(crate) fn add_than(&mut self, value: u64, above: bool) {
         self.add(value);
         self.than += u64::from(above);
     }
 
-    /// Adds a value so many times.
+    /// Adds a value `n` times.
     pub(crate) fn add_many(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
@@ -76,7 +76,7 @@ impl Stats {
         }
     }
 
-    /// Adds another's values.
+    /// Adds the values of another one.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.than += other.than;
         if other.n == 0 {
@@ -93,7 +93,7 @@ impl Stats {
         self.sum as f64 / self.n.max(1) as f64
     }
 
-    /// The value that a share of all are not above (the nearest rank), from 0 to 1.
+    /// Returns the quantile of a share from 0 to 1 (nearest rank).
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let rank = ((share * self.n as f64).ceil() as u64).clamp(1, self.n.max(1));
         let mut seen = 0;
@@ -108,7 +108,7 @@ impl Stats {
         self.max
     }
 
-    /// The numbers of values in each power of two: (from, to, count), from the first that has some to the last.
+    /// Counts per power of two: (from, to, count), from the first non-empty one to the last.
     pub(crate) fn powers(&self) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();
@@ -128,8 +128,9 @@ impl Stats {
         out
     }
 
-    /// The numbers of values in each half octave, from the first that has some to the last. A bucket across two is of
-    /// that in which its middle lies.
+    /// Counts per half octave, from the first non-empty one to the last.
+    ///
+    /// A bucket across two is counted where its middle lies.
     pub(crate) fn half_octaves(&self) -> Vec<(u32, u64)> {
         let middle = |bucket: u16| {
             let (from, to) = bounds(bucket);
@@ -145,8 +146,7 @@ impl Stats {
         out
     }
 
-    /// The numbers of values in so many steps of one width, up to the 99th percentile; what is above is in the last
-    /// one.
+    /// Counts in `steps` linear steps up to the 99th percentile; the last step includes all larger values.
     pub(crate) fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
             return Vec::new();
@@ -171,7 +171,6 @@ impl Stats {
     }
 }
 
-/// The values of all.
 impl<'a> std::iter::Sum<&'a Stats> for Stats {
     fn sum<I: Iterator<Item = &'a Stats>>(all: I) -> Self {
         all.fold(Self::default(), |mut sum, stats| {
@@ -181,7 +180,7 @@ impl<'a> std::iter::Sum<&'a Stats> for Stats {
     }
 }
 
-/// The next number from 1, 2, 5, 10, 20…
+/// Rounds up to 1, 2, 5, 10, 20…
 fn nice(value: u64) -> u64 {
     let mut power = 1u64;
     loop {
@@ -236,7 +235,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
-        /// The error that the module promises, against sorting.
+        /// The documented error bound, compared with sorting.
         #[test]
         fn quantiles_are_near(mut values in proptest::collection::vec((0u64..10_000_000_000, 0u32..34).prop_map(|(n, by)| n >> by), 1..400), share in 0.0f64..1.0) {
             let (mut stats, mut halves) = (Stats::default(), [Stats::default(), Stats::default()]);

@@ -1,23 +1,22 @@
-//! Units as sources of events for others: what each of them finds stands among the other's events, in one order of
-//! time.
+//! Units as event sources of other units: their findings appear among the other unit's events, in order of time.
 
 use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::{Context, Event, EventRequest, Lost, Sample, Sees, Settings, Spec, Unit, scope, settings};
 
-/// Something that a unit found, as an event among those of another.
+/// A unit's finding, an event for another unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The thread that it is about.
+    /// The thread concerned.
     pub(crate) tid: i32,
-    /// Where it happened.
+    /// The place.
     pub(crate) stack: RetainedStack,
-    /// In words; empty where its stack says all.
+    /// Description; empty if the stack suffices.
     pub(crate) text: String,
 }
 
-/// The place of an event among the sources: which of them wants it, and as which of its events.
+/// The source unit of an event, and the event's role in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceRole {
     pub(crate) source: usize,
@@ -33,7 +32,7 @@ struct Source {
 }
 
 impl Source {
-    /// What it finds while it is told of something.
+    /// Runs the unit and returns its findings.
     fn finds(&mut self, cx: &mut Context<'_>, tell: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) -> Vec<Finding> {
         let mut found = Vec::new();
         let Context { session, names, own, task, .. } = cx;
@@ -50,7 +49,7 @@ impl Source {
 pub(crate) struct Sources(Vec<Source>);
 
 impl Sources {
-    /// Takes a unit in with the options that were typed for it and those of the one that it serves; its events.
+    /// Adds a unit with its own options and those of the unit that it serves; returns its events.
     pub(crate) fn add(
         &mut self,
         spec: &'static Spec,
@@ -78,22 +77,22 @@ impl Sources {
         Ok(requests.into_iter().enumerate().map(|(role, want)| (SourceRole { source, role }, want)).collect())
     }
 
-    /// Their names, by the number that their findings have instead of an event's.
+    /// Returns the source names by the event number of their findings.
     pub(crate) fn names(&self) -> impl Iterator<Item = (u16, &'static str)> {
         self.0.iter().enumerate().map(|(at, source)| (Self::number(at), source.name))
     }
 
-    /// The number for a source's findings: no session has as many events.
+    /// Returns the event number for a source's findings, beyond the numbers of a session's events.
     pub(crate) fn number(source: usize) -> u16 {
         u16::MAX - 1 - source as u16
     }
 
-    /// Whether one of them must see the whole machine.
+    /// Whether a source must see the whole machine.
     pub(crate) fn must_see_all(&self) -> bool {
         self.0.iter().any(|source| source.whole)
     }
 
-    /// Whether one of them puts records of several CPUs together.
+    /// Whether a source relates records of several CPUs.
     pub(crate) fn are_across(&self) -> bool {
         self.0.iter().any(|source| source.across)
     }
@@ -105,8 +104,8 @@ impl Sources {
         }
     }
 
-    /// Gives a hit to its source: what that makes of it, perhaps nothing; `None` where the event stands for itself. A
-    /// sample without fields is a finding whose stack says all.
+    /// Passes a hit to its source and returns the findings; `None` if the event itself is the finding. For a sample
+    /// without fields, the finding is its stack.
     pub(crate) fn take(&mut self, at: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) -> Option<Vec<Finding>> {
         let source = self.0.get_mut(at.source)?;
         let found = source.finds(cx, |unit, within| unit.record(&Sample { role: at.role, ..*hit }, within));
@@ -117,7 +116,7 @@ impl Sources {
         }
     }
 
-    /// A thread has come to a CPU: what the sources find by that, with the number of each.
+    /// Passes a context switch record to the sources; returns findings with the event number of the source.
     pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) -> Vec<(u16, Finding)> {
         let mut all = Vec::new();
         for (at, source) in self.0.iter_mut().enumerate() {
@@ -140,7 +139,7 @@ impl Sources {
     }
 }
 
-/// What is said of a finding, or of a sample without words: its text, and where its stack is.
+/// The text of a finding or of a sample without text, with its stack.
 pub(crate) fn words(text: &str, stack: RetainedStack, line: impl FnOnce(RetainedStack) -> String) -> String {
     match (text.is_empty(), stack == RetainedStack::NONE) {
         (true, true) => String::new(),

@@ -1,4 +1,4 @@
-//! Tables and histograms of latencies: the same columns wherever something took some time.
+//! Latency tables and histograms with the same columns in all units.
 
 use crate::panel::histogram::{Bar, Histogram};
 use crate::panel::{Body, Cell, Column, Measure, Panel};
@@ -6,7 +6,7 @@ use crate::panel::{Body, Cell, Column, Measure, Panel};
 use super::Stats;
 use super::columns::right;
 
-/// Calls, total, and how they are distributed; with the share above a threshold where there is one.
+/// Calls, total and distribution; with the share above a threshold if there is one.
 pub(crate) fn columns(than: bool) -> Vec<Column> {
     let mut columns = vec![
         right("calls", "Calls", 9),
@@ -25,12 +25,12 @@ pub(crate) fn columns(than: bool) -> Vec<Column> {
     columns
 }
 
-/// The cells of [`columns`].
+/// Returns the cells of [`columns`].
 pub(crate) fn cells(stats: &Stats, than: bool) -> Vec<Cell> {
     cells_of(stats, than, Cell::Time)
 }
 
-/// The cells of values that are no times.
+/// Returns the cells of values other than times.
 pub(crate) fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) -> Vec<Cell> {
     let value = |value: u64| if stats.n == 0 { Cell::Empty } else { cell(value) };
     let mut cells = vec![
@@ -50,7 +50,7 @@ pub(crate) fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) ->
     cells
 }
 
-/// Powers of two, and beside them steps of one width.
+/// A histogram by powers of two, and one with linear steps.
 pub(crate) fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
     let bars = |list: Vec<(u64, u64, u64)>| list.into_iter().map(|(from, to, count)| Bar { from, to, count }).collect();
     Panel::new(
@@ -59,5 +59,5 @@ pub(crate) fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
     )
 }
 
-/// How many steps there are.
+/// Number of linear steps.
 const STEPS: u64 = 20;

@@ -1,4 +1,4 @@
-//! Units about samples of loads and stores: where data came from, what it cost, which functions and addresses.
+//! Units about sampled loads and stores: data source, cost, functions and addresses.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::profile::RetainedStack;
 use super::columns::{by_weight, id, left, right, text};
 use super::{Alike, Context, EventRequest, Moment, Sample, Settings, Sheet, Stats, Unit, latency};
 
-/// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
+/// The fields of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): names by bit.
 const LEVELS: &[&str] = &[
     "n/a",
     "hit",
@@ -39,18 +39,18 @@ fn bits(value: u64, shift: u32, width: u32, names: &[&str]) -> String {
     if list.is_empty() { "–".to_owned() } else { list.join(" ") }
 }
 
-/// Level, snoop, TLB and lock of a data source, in words.
+/// Returns level, snoop, TLB and lock of a data source as text.
 pub(crate) fn source(value: u64) -> [String; 4] {
     [bits(value, 5, 14, LEVELS), bits(value, 19, 5, SNOOPS), bits(value, 26, 7, TLBS), bits(value, 24, 2, LOCKS)]
 }
 
-/// One sample for so many loads or stores: what perf mem record takes by default comes to about as many.
+/// Sampling period, close to the default rate of perf mem record.
 const PERIOD: u64 = 1000;
 
 /// Samples of loads or of stores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accesses {
-    /// The event, with the names of others that would do.
+    /// The event, with alternative names.
     event: String,
     sources: BTreeMap<u64, Stats>,
     functions: FxHashMap<(i32, RetainedStack), Stats>,
@@ -59,16 +59,16 @@ pub(crate) struct Accesses {
     alike: Alike,
 }
 
-/// Cache lines that are told apart.
+/// Limit of distinct cache lines.
 const MAX_LINES: usize = 1 << 17;
 
 impl Accesses {
-    /// Of an event that samples accesses.
+    /// For an event that samples accesses.
     pub(crate) fn of(event: String, settings: &Settings) -> Self {
         Self { event, alike: Alike::of(settings), ..Self::default() }
     }
 
-    /// A table of accesses by a key, which the first columns are of; what cost most first.
+    /// A table of accesses by a key, the highest cost first.
     fn by<'a, K: Ord + 'a, const N: usize>(
         &self,
         map: impl IntoIterator<Item = (&'a K, &'a Stats)>,
@@ -136,10 +136,10 @@ impl Unit for Accesses {
 
 #[cfg(test)]
 mod tests {
-    /// The values that perf mem prints for the same words (perf_mem__lvl_scnprintf and its siblings).
+    /// The texts match those of perf mem (perf_mem__lvl_scnprintf and its siblings).
     #[test]
     fn sources_in_words() {
-        // "L1 hit", "None", "L1 or L2 hit", "No" there.
+        // perf mem prints "L1 hit", "None", "L1 or L2 hit", "No".
         assert_eq!(super::source(0x6810_0142), ["hit L1", "none", "hit L1 L2", "–"].map(str::to_owned));
         assert_eq!(super::source(0)[0], "–");
     }

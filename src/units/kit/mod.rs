@@ -1,8 +1,7 @@
-//! The kit of analysis units: a description, events that they need, records in, panels out.
+//! The framework of analysis units: description, required events, records in, panels out.
 //!
-//! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV,
-//! help and completion are made from the two; a unit knows no terminal, does not open events and does not look names
-//! up.
+//! A unit is a type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV, help
+//! and completion are generated from the two. A unit does not access the terminal, open events or symbolize.
 
 pub(crate) mod alike;
 pub(crate) mod alloc;
@@ -69,54 +68,54 @@ pub(crate) use target::ThreadChoice;
 pub(crate) use top_n::TopN;
 pub(crate) use wakers::{Waker, WakerReader, WakerStacks};
 
-/// The records that a unit needs where a target was chosen; [`scope`] gives it those and no others.
+/// The records that a unit needs if there is a target; [`scope`] passes it only those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
-    /// Those of the target's threads. Without a target those of all threads but this program's.
+    /// Records of the target's threads; without a target, those of all threads except this program's.
     Target,
-    /// The same, and without a target those of this program, too: its figures are of CPUs.
+    /// Like `Target`, but without a target including this program's threads: the figures are those of CPUs.
     Cpus,
-    /// Those of the whole machine, as other threads' records tell of the target's. The unit asks its [`ThreadChoice`]
-    /// which figures are the target's.
+    /// Records of the whole machine, because other threads' records affect the target's figures. The unit asks its
+    /// [`ThreadChoice`] which figures belong to the target.
     Machine,
 }
 
-/// A unit's description, of which the command line, the palette and the manual's page are made.
+/// A unit's description, the source of its command line, palette entry and manual page.
 pub struct Spec {
-    /// The word that it is asked for by, on command lines and in JSON.
+    /// The unit's name on command lines and in JSON.
     pub name: &'static str,
     /// The question that it answers, in one line.
     pub about: &'static str,
-    /// The words of that question, by which it is found: those that it answers best come first.
+    /// Search words for the question, the best ones first.
     pub words: &'static str,
-    /// What to know: how figures are made, what they leave out.
+    /// How the figures are computed, and what they omit.
     pub help: &'static str,
-    /// A command line that is worth trying.
+    /// An example command line.
     pub example: &'static str,
-    /// A run without a screen as a terminal shows it: the command line after `$ ` and the first lines of what it
-    /// printed, cut at 70 columns; empty where the machine it was written on lacks what it measures.
+    /// An example run: the command line after `$ `, then the first lines of its output, truncated to 70 columns. Empty
+    /// if the machine on which it was written lacks the events.
     pub output: &'static str,
-    /// Which of [`settings::OPTIONS`] it takes.
+    /// The [`settings::OPTIONS`] that it takes.
     pub options: &'static [&'static str],
-    /// The records that it needs where a target was chosen.
+    /// The records that it needs if there is a target.
     pub sees: Sees,
-    /// What counts of the CPUs that `-C` chooses, where the unit puts records of several CPUs together: a task that
-    /// wakes on one may run on another. All CPUs are measured then, as without `-C` and at the same cost: which of two
-    /// halves is missing no record of the chosen ones tells, and to leave out what they do not see would leave out what
-    /// moved. `None` where the records of a CPU stand for themselves: only the chosen ones are measured.
+    /// The figures that `-C` selects, for a unit that relates records of several CPUs.
+    ///
+    /// A task may wake on one CPU and run on another. Such a unit measures all CPUs, at the same cost as without `-C`,
+    /// because the selected CPUs do not see a task move. `None` if the records of each CPU are independent: only the selected CPUs are measured.
     pub across: Option<&'static str>,
-    /// Seconds of an interval where figures are printed and none is given; `None` for one report at the end.
+    /// Default interval of printed figures in seconds; `None` for one report at the end.
     pub interval: Option<f64>,
     pub(crate) make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
 }
 
 impl Spec {
-    /// The words by which it is found.
+    /// Name, search words and description for a search.
     pub fn findable(&self) -> Findable<'static> {
         Findable { name: self.name, words: self.words, about: self.about }
     }
 
-    /// What to know of it, with what a choice of CPUs means to it.
+    /// The help text, including the meaning of `-C` for the unit.
     pub fn story(&self) -> String {
         let Some(what) = self.across else { return self.help.to_owned() };
         format!("{} With -C all CPUs are measured, and what counts is {what}.", self.help)
@@ -132,114 +131,115 @@ impl Debug for Spec {
 /// An event that a unit needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventRequest {
-    /// As `-e` takes it; of a probe, how its event is called. Other names of a recording's event may follow after
-    /// bars; after `~` stands a part of the name.
+    /// The event as in `-e`; for a probe, the name of its event.
+    ///
+    /// Alternatives of a recording's event names follow after `|`; a part of the name follows `~`.
     pub event: String,
-    /// A probe that makes the event, as `probe --add` takes it.
+    /// A probe that creates the event, as in `probe --add`.
     pub probe: Option<String>,
-    /// Whether samples need their call chains.
+    /// Whether samples include call chains.
     pub stack: bool,
-    /// What of it is wanted, in the filter language.
+    /// The hits that the unit needs, in the filter language.
     pub filter: Option<String>,
-    /// What of it is to be sampled at all, which only the kernel can decide.
+    /// A filter that only the kernel can apply, at the time of a sample.
     pub capture: Option<String>,
-    /// Whether the unit has something to say without it.
+    /// Whether the unit works without the event.
     pub optional: bool,
-    /// Whether it is only counted, and given to [`Unit::count`].
+    /// Whether the event is only counted and passed to [`Unit::count`].
     pub counted: bool,
-    /// How often it is sampled, where not at every hit.
+    /// The sampling rate; `None` samples every hit.
     pub rate: Option<Rate>,
-    /// Whether samples say which address was touched, what that cost and where the data came from.
+    /// Whether samples include the data address, its latency and its data source.
     pub memory: bool,
-    /// User registers that samples need, as bits of `sample_regs_user`.
+    /// Required user registers, as bits of `sample_regs_user`.
     pub registers: u64,
-    /// Whether changes of the kernel's own code are told, too.
+    /// Whether changes of kernel code are recorded as well.
     pub text_poke: bool,
-    /// The field in which a probe of a function's entry tells the return address.
+    /// The field with the return address in a probe of a function's entry.
     pub caller: Option<String>,
 }
 
 impl EventRequest {
-    /// Every hit of an event.
+    /// Requests every hit of an event.
     pub fn new(event: impl Into<String>) -> Self {
         Self { event: event.into(), ..Self::default() }
     }
 
-    /// The request with call chains.
+    /// Adds call chains.
     pub fn with_stack(self, stack: bool) -> Self {
         Self { stack, ..self }
     }
 
-    /// The request as one that the unit does without if it must.
+    /// Marks the event as optional.
     pub fn optional(self) -> Self {
         Self { optional: true, ..self }
     }
 
-    /// The request for what matches only.
+    /// Restricts the request to hits that match a filter.
     pub fn only(self, filter: Option<String>) -> Self {
         Self { filter, ..self }
     }
 
-    /// The request, counted instead of sampled.
+    /// Requests counts instead of samples.
     pub fn counted(self) -> Self {
         Self { counted: true, ..self }
     }
 }
 
-/// An event that is there for a unit.
+/// An open event of a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Which of [`Unit::event_requests`]; one with a pattern for its name may have several events.
+    /// Index into [`Unit::event_requests`]; a request with a pattern may have several events.
     pub role: usize,
-    /// The session's number of it.
+    /// The session's event number.
     pub number: u16,
-    /// Without modifiers.
+    /// The event name without modifiers.
     pub name: &'a str,
-    /// What the fields of a tracepoint are.
+    /// The tracepoint's fields.
     pub format: Option<&'a Arc<Format>>,
-    /// The architecture of the machine, as uname says it; empty where that is this one.
+    /// The machine's architecture as in uname; empty for the local one.
     pub arch: &'a str,
 }
 
-/// A sample of one of the events that a unit wants.
+/// A sample of one of a unit's events.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    /// Which of [`Unit::event_requests`].
+    /// Index into [`Unit::event_requests`].
     pub role: usize,
-    /// As [`Event::number`].
+    /// The session's event number, as in [`Event::number`].
     pub event: u16,
     /// Nanoseconds of the session's clock.
     pub time: u64,
-    /// The CPU that took it.
+    /// The CPU that took the sample.
     pub cpu: u32,
-    /// The process; -1 where it is not told.
+    /// The process; -1 if unknown.
     pub pid: i32,
-    /// The thread; for a tracepoint the one that ran, not one that its fields name.
+    /// The running thread; a tracepoint's fields may name another one.
     pub tid: i32,
-    /// The address that was executed.
+    /// The instruction pointer.
     pub ip: u64,
-    /// The address of data that was accessed, where the event tells it; else 0.
+    /// The address of accessed data; 0 if unknown.
     pub addr: u64,
-    /// What it stands for: 1 where each hit is sampled.
+    /// The sample's period: 1 if each hit is sampled.
     pub period: u64,
-    /// What the hardware says that it cost, as [`record::Sample::weight`](crate::record::Sample::weight).
+    /// The cost reported by the hardware, as in [`record::Sample::weight`](crate::record::Sample::weight).
     pub weight: u64,
-    /// Where the data came from, as [`record::Sample::data_src`](crate::record::Sample::data_src).
+    /// The data source, as in [`record::Sample::data_src`](crate::record::Sample::data_src).
     pub data_src: u64,
-    /// Whether user code was running, and whether in the guest of a virtual machine.
+    /// Whether user code was running.
     pub user: bool,
-    /// Whether it was in the guest of a virtual machine.
+    /// Whether the guest of a virtual machine was running.
     pub guest: bool,
-    /// The user's registers, where the unit requests some ([`EventRequest::registers`]).
+    /// The user registers, if requested with [`EventRequest::registers`].
     pub registers: UserState<'a>,
-    /// A tracepoint's fields, laid out as [`Event::format`] has them; empty of other events.
+    /// A tracepoint's fields in the layout of [`Event::format`]; empty for other events.
     pub raw: &'a [u8],
-    /// Its call chain, where the unit wants it.
+    /// The call chain, if requested.
     pub stack: RetainedStack,
 }
 
 impl Sample<'_> {
-    /// A record of a thread that came to a CPU, told by no tracepoint.
+    /// A context switch record without a tracepoint: a thread started to run on a CPU.
     pub fn came(cpu: u32, tid: i32, time: u64) -> Self {
         let (role, event) = (usize::MAX, u16::MAX);
         let (ip, addr, period, weight, data_src) = (0, 0, 1, 0, 0);
@@ -266,122 +266,123 @@ impl Sample<'_> {
     }
 }
 
-/// The count of an event on a CPU between two readings of its counter.
+/// The count of an event on a CPU between two reads of its counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountedEvents {
-    /// Which of [`Unit::event_requests`].
+    /// Index into [`Unit::event_requests`].
     pub role: usize,
-    /// The CPU whose counter was read.
+    /// The counter's CPU.
     pub cpu: u32,
-    /// The reading before, in nanoseconds of the session's clock.
+    /// Time of the previous read, in nanoseconds of the session's clock.
     pub from: u64,
-    /// This reading.
+    /// Time of this read.
     pub until: u64,
-    /// The hits between them, scaled up where the counter was shared.
+    /// The number of hits, scaled if the counter was multiplexed.
     pub n: u64,
-    /// For how much of the time it was on the hardware.
+    /// The share of the time for which the counter was scheduled.
     pub running_percent: f64,
 }
 
 /// Records that were lost between two times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// `None` where it is not known.
+    /// The CPU; `None` if unknown.
     pub cpu: Option<u32>,
-    /// The last record of the CPU before them, in nanoseconds of the session's clock; 0 where there was none.
+    /// Time of the CPU's last record before the loss, in nanoseconds of the session's clock; 0 if there is none.
     pub from: u64,
-    /// The time at which the kernel told of the loss.
+    /// Time at which the kernel reported the loss.
     pub until: u64,
-    /// How many, of whatever events.
+    /// Number of lost records of all events.
     pub records: u64,
 }
 
-/// The state that a unit may look at while records come.
+/// The state that a unit can access while it processes records.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The threads, processes and mappings, as of the record.
+    /// Threads, processes and mappings at the time of the record.
     pub session: &'a Session,
-    /// The names of threads, which the unit may ask for and add to.
+    /// Thread names, which the unit may read and extend.
     pub names: &'a mut ThreadNames,
-    /// The threads of this program, or of the one that recorded, which are nobody's figures.
+    /// Threads of the recording program, which are excluded from the figures.
     pub own: &'a FxHashSet<i32>,
-    /// The process and the thread that the record is of, where it says them.
+    /// Process and thread of the record, if known.
     pub task: Option<(i32, i32)>,
-    /// The CPUs that are chosen, where records of all come.
+    /// The selected CPUs, if records of all CPUs arrive.
     pub cpus: Option<&'a [u32]>,
-    /// Whether points of time and latency are wanted.
+    /// Collects points of time and latency, if requested.
     pub points: Option<&'a mut Points>,
-    /// What a unit finds by a record, where that is an event of another.
+    /// Collects the unit's findings, if the record is an event of another unit.
     pub found: Option<&'a mut Vec<Finding>>,
 }
 
 impl<'a> Context<'a> {
-    /// What there is of any record: all CPUs count, and neither points nor findings are wanted.
+    /// A context that selects all CPUs and collects neither points nor findings.
     pub fn new(session: &'a Session, names: &'a mut ThreadNames, own: &'a FxHashSet<i32>) -> Self {
         Self { session, names, own, task: None, cpus: None, points: None, found: None }
     }
 
-    /// Whether what is found on a CPU counts: a unit that puts records of several CPUs together asks for it where it
-    /// adds to its figures.
+    /// Returns whether figures of a CPU count.
+    ///
+    /// A unit that relates records of several CPUs checks this when it adds to its figures.
     pub(crate) fn counts(&self, cpu: u32) -> bool {
         self.cpus.is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
     }
 
-    /// Notes that what lies between two events ended at a time and took so long.
+    /// Collects a point: the time between two events took `ns` and ended at `time`.
     pub(crate) fn point(&mut self, between: [&str; 2], time: u64, ns: u64) {
         if let Some(points) = &mut self.points {
             points.add(between, time, ns);
         }
     }
 
-    /// Tells another unit, where this one serves one, what is found of a thread.
+    /// Reports a finding about a thread to the unit that this one serves, if any.
     pub(crate) fn find(&mut self, tid: i32, stack: RetainedStack, text: impl FnOnce() -> String) {
         if let Some(found) = &mut self.found {
             found.push(Finding { tid, stack, text: text() });
         }
     }
 
-    /// The process of a thread, as far as it is known.
+    /// Returns the process of a thread, if known.
     pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
         let own = self.task.filter(|(pid, of)| *of == tid && *pid > 0);
         own.map(|(pid, _)| pid).or_else(|| self.session.process_of(tid))
     }
 
-    /// Whether a key is of a thread of ours: where what it is computed from names a thread.
+    /// Whether a key is one of our threads, if its expression names a thread.
     pub(crate) fn is_own_key(&self, expression: &str, key: &RowKey) -> bool {
         key.thread(expression).is_some_and(|tid| self.own.contains(&tid))
     }
 
-    /// The name of a thread now.
+    /// Returns the current name of a thread.
     pub fn comm(&mut self, tid: i32) -> Arc<str> {
         self.names.comm(self.session, tid)
     }
 }
 
-/// The part of the panels that is looked at on the screen.
+/// The part of the panels that the screen shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewState {
-    /// The row under the cursor of each panel, where one was chosen.
+    /// The selected row of each panel.
     pub selected: Vec<Option<u64>>,
-    /// Rows of a log that are wanted.
+    /// Number of requested rows of a log.
     pub rows: usize,
-    /// Whether the differences to a baseline are wanted, where a unit has them.
+    /// Whether differences to a baseline are requested.
     pub baseline: bool,
 }
 
-/// What a unit holds nobody prints for debugging, which would be a tenth of its code.
+/// Omits the unit's state: deriving `Debug` for all of it would cost a tenth of the code.
 impl Debug for dyn Unit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unit").finish_non_exhaustive()
     }
 }
 
-/// True if a key that is computed so names a thread.
+/// Whether an expression names a thread.
 pub(crate) fn names_thread(expression: &str) -> bool {
     expression.ends_with("tid") || expression.ends_with("pid")
 }
 
-/// Has a unit follow the threads that a record tells of: those that it chooses, and those whose spans are open.
+/// Lets a unit follow thread changes: its chosen threads and its open spans.
 pub(crate) fn follow_threads(unit: &mut (impl Unit + ?Sized), record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
     if let Some(chosen) = unit.chosen() {
         chosen.side(record, cx);
@@ -390,9 +391,9 @@ pub(crate) fn follow_threads(unit: &mut (impl Unit + ?Sized), record: &Record<'_
     unit.thread_changed(&change, time, cx);
 }
 
-/// A copy of a unit with its figures, with which a reset can be undone.
+/// Copies a unit with its figures, so that a reset can be undone.
 pub trait CopyUnit {
-    /// The copy.
+    /// Returns the copy.
     fn copy(&self) -> Box<dyn Unit>;
 }
 
@@ -408,87 +409,84 @@ impl Clone for Box<dyn Unit> {
     }
 }
 
-/// An analysis unit: takes records in, in order of time, and gives panels out.
+/// An analysis unit: records in order of time in, panels out.
 pub trait Unit: CopyUnit + Send + Sync {
-    /// The events that it needs; a record's role is its place in this list.
+    /// Returns the required events; the index in this list is a record's role.
     fn event_requests(&self) -> Vec<EventRequest>;
 
-    /// An event is there. An error says why it is of no use.
+    /// Binds an open event; the error says why it is unusable.
     fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Takes a record in; counted events come to [`Unit::count`] instead.
+    /// Processes a record; counted events go to [`Unit::count`].
     fn record(&mut self, _hit: &Sample<'_>, _cx: &mut Context<'_>) {}
 
-    /// A counter was read.
+    /// Processes a counter read.
     fn count(&mut self, _counted: &CountedEvents) {}
 
-    /// Whether it tells what it finds ([`Context::find`]), rather than that its events stand for themselves, where it
-    /// is a source of events for another unit.
+    /// Whether the unit reports findings ([`Context::find`]) when it is a source of events for another unit. Otherwise
+    /// its events themselves are the findings.
     fn has_findings(&self) -> bool {
         false
     }
 
-    /// Whether it must see the whole machine though its description does not say so, because of a unit that it has
-    /// among its events.
+    /// Whether it must see the whole machine because of a unit among its events, despite its description.
     fn must_see_all(&self) -> bool {
         false
     }
 
-    /// Whether it puts records of several CPUs together though its description does not say so, because of a unit that
-    /// it has among its events.
+    /// Whether it relates records of several CPUs because of a unit among its events, despite its description.
     fn is_across(&self) -> bool {
         false
     }
 
-    /// Whether it has had as many events as are wanted.
+    /// Whether it has seen as many events as requested.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// The threads that it chooses by itself, which are followed when they fork or get another number.
+    /// Returns the threads that the unit itself selects; they are followed across forks and id changes.
     fn chosen(&mut self) -> Option<&mut ThreadChoice> {
         None
     }
 
-    /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs. A unit that wants some of
-    /// them calls [`follow_threads`], as this does.
+    /// Processes side-band records: names, forks, exits, mappings, BPF programs.
+    ///
+    /// An override must call [`follow_threads`], like this default.
     fn side(&mut self, record: &Record<'_>, time: u64, cx: &mut Context<'_>) {
         follow_threads(self, record, time, cx);
     }
 
-    /// A thread begins, ends or gets another number: a unit that pairs what threads begin with what they end has its
-    /// spans follow.
+    /// Handles a thread that starts, ends or changes its id: a unit with open spans per thread updates them.
     fn thread_changed(&mut self, _change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {}
 
-    /// A thread has come to a CPU, by a record of its own (`PERF_RECORD_SWITCH_CPU_WIDE`).
+    /// Handles a context switch record: a thread starts to run on a CPU (`PERF_RECORD_SWITCH_CPU_WIDE`).
     fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}
 
-    /// Records were lost: for units that pair or follow what records tell.
+    /// Handles lost records, for units that pair or track records.
     fn lost(&mut self, _lost: &Lost) {}
 
-    /// The effect of losses on the figures, in words.
+    /// Describes the effect of losses on the figures.
     fn loss_text(&self) -> &'static str {
         "counts are too low by them"
     }
 
-    /// The reason why nothing was seen, where nothing of what was asked for can have been.
+    /// Returns why nothing was seen, if no requested sample can have arrived.
     fn silence(&self) -> Option<&'static str> {
         None
     }
 
-    /// Panels are to be made: the last chance to ask for what no record told.
+    /// Called before panels are made: the last chance to query state that no record provided.
     fn settle(&mut self, _cx: &mut Context<'_>) {}
 
-    /// The findings by now.
+    /// Returns the current results.
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel>;
 
-    /// Forgets all figures; what is under way (open periods, allocations) goes on where the interval's figures
-    /// need it.
+    /// Resets all figures. Open spans and allocations stay if later figures need them.
     fn reset(&mut self, now: u64);
 
-    /// Makes the present the baseline that figures are compared with, or forgets it.
+    /// Sets the baseline to the current figures, or removes it.
     fn baseline(&mut self, _set: bool) -> Result<(), String> {
         Err("this unit has no baseline".to_owned())
     }

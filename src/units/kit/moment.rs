@@ -1,4 +1,4 @@
-//! The moment that panels are made of: names of threads and stacks as they are known then.
+//! A point in time for which panels are made, with the thread names and stacks known then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,54 +11,55 @@ use crate::session::{DsoKind, Session};
 
 use super::{ThreadNames, ViewState, alike};
 
-/// The moment that panels are made of.
+/// The state from which panels are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// The threads, processes and mappings.
+    /// Threads, processes and mappings.
     pub session: &'a Session,
-    /// The profile that has the stacks which the unit holds, and their names.
+    /// The profile with the retained stacks and their symbols.
     pub profile: &'a Profile,
-    /// The names of threads, as they were last told.
+    /// The latest thread names.
     pub names: &'a ThreadNames,
-    /// Start of the session and of the interval, and up to when all is known, by the session's clock.
+    /// The start of the session, by the session's clock.
     pub start: u64,
     /// The start of the interval.
     pub since: u64,
-    /// The time up to which all is known.
+    /// The time up to which records are complete.
     pub now: u64,
-    /// What of the unit is looked at.
+    /// The visible part of the unit.
     pub look: &'a ViewState,
 }
 
 impl Moment<'_> {
-    /// The row that is chosen in a panel, by the panel's place.
+    /// Returns the selected row of a panel by its index.
     pub fn selected(&self, panel: usize) -> Option<u64> {
         self.look.selected.get(panel).copied().flatten()
     }
 
-    /// Nanoseconds since the session's start.
+    /// Returns the nanoseconds since the session's start.
     pub fn after(&self, time: u64) -> u64 {
         time.saturating_sub(self.start)
     }
 
-    /// Seconds of the interval.
+    /// Returns the length of the interval in seconds.
     pub fn seconds(&self) -> f64 {
         (self.now.saturating_sub(self.since).max(1)) as f64 / 1e9
     }
 
-    /// The name of a thread, as it was last known.
+    /// Returns the latest name of a thread.
     pub fn comm(&self, tid: i32) -> Arc<str> {
         self.names.known(self.session, tid)
     }
 
-    /// The name of a thread's process, which is that of its first thread; the thread's own where no process is known.
+    /// Returns the name of a thread's process, that is of its main thread; the thread's own name if the process is
+    /// unknown.
     pub fn program(&self, tid: i32) -> Arc<str> {
         let first = self.session.process_of(tid).filter(|pid| *pid != tid);
         let name = first.map(|pid| (pid, self.comm(pid))).filter(|(pid, name)| !is_number_of(*pid, name));
         name.map_or_else(|| self.comm(tid), |(_, name)| name)
     }
 
-    /// `comm-tid`; `:tid` alone of a thread that nothing names.
+    /// Returns `comm-tid`, or `:tid` for a thread without a name.
     pub fn task(&self, tid: i32) -> Arc<str> {
         let comm = self.comm(tid);
         if is_number_of(tid, &comm) {
@@ -67,34 +68,34 @@ impl Moment<'_> {
         format!("{comm}-{tid}").into()
     }
 
-    /// The functions of a stack, root first.
+    /// Returns the functions of a stack, root first.
     pub fn frames(&self, pin: RetainedStack) -> Vec<Name> {
         self.frames_with(pin, |_, name| name)
     }
 
-    /// The same, each with how far into it the stack's address lies.
+    /// Returns the functions of a stack with the address's offset in each.
     pub(crate) fn addressed_frames(&self, pin: RetainedStack) -> Vec<Name> {
         self.frames_with(pin, |frame, name| {
-            // The end of a broken stack is no place.
+            // The end of a broken stack has no address.
             if name.kind == DsoKind::Cut {
                 return name;
             }
             let (_, address) = self.profile.frames.get(frame).place(&self.session.dsos);
             let sym = self.profile.frames.sym(self.profile.frames.sym_of(frame));
-            // Of what has no name the address is all that is known.
+            // Without a symbol, only the address is known.
             let start = if sym.function.is_some() { sym.start } else { 0 };
             let text = format!("{}+{:#x}", name.text, address.wrapping_sub(start)).into();
             Name { text, ..name }
         })
     }
 
-    /// The functions of a stack, root first; those that are not inlined as `written` makes them.
+    /// Returns the functions of a stack, root first; `written` formats those that are not inlined.
     fn frames_with(&self, pin: RetainedStack, written: impl Fn(FrameId, Name) -> Name) -> Vec<Name> {
         let mut frames = Vec::new();
         let mut node = self.profile.pins.node(pin);
         while node != NodeId::ROOT {
             let frame = self.profile.trie.frame(node);
-            // The innermost function stands nearest to the leaf.
+            // The innermost inlined function is nearest to the leaf.
             frames.extend(
                 self.profile.frames.inlined(frame.0).iter().rev().map(|sym| name_in(self.profile, SymId(*sym))),
             );
@@ -108,18 +109,17 @@ impl Moment<'_> {
         frames
     }
 
-    /// A stack in one line, the leaf first.
+    /// Returns a stack as a line, the leaf first.
     pub fn line(&self, pin: RetainedStack) -> Arc<str> {
         alike::line(&self.frames(pin)).into()
     }
 
-    /// A thread's stack for a flame graph.
+    /// Returns a thread's stack for a flame graph.
     pub fn stack(&self, comm: Arc<str>, pin: RetainedStack, weight: u64, count: u64) -> Stack {
         Stack::of(comm, self.frames(pin), (weight, count))
     }
 
-    /// A flame graph of what threads weigh in their stacks, as (thread, stack, weight, how many things that is);
-    /// threads of one program are one.
+    /// Makes a flame graph of (thread, stack, weight, count); threads of one program are merged.
     pub fn flame(
         &self,
         title: &str,
@@ -136,7 +136,7 @@ impl Moment<'_> {
     }
 }
 
-/// Whether a thread is called by its number, as nothing names it.
+/// Whether a thread's name is only its number.
 fn is_number_of(tid: i32, comm: &str) -> bool {
     comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid))
 }

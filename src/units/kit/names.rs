@@ -1,4 +1,4 @@
-//! Names of threads, kept after they have ended.
+//! Names of threads, kept after the threads end.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::session::{OUTSIDE, OUTSIDE_NAME, Session};
 
-/// Threads that are remembered; when there are more, all are learned anew.
+/// Limit of cached threads; the cache is cleared when it is full.
 const MAX: usize = 1 << 18;
 
 /// The last known name of each thread.
@@ -16,7 +16,7 @@ pub struct ThreadNames {
 }
 
 impl ThreadNames {
-    /// A record says how a thread is called.
+    /// Stores a thread's name from a record.
     pub fn learn(&mut self, tid: i32, comm: &[u8]) {
         match self.map.get_mut(&tid) {
             Some(known) if known.as_bytes() == comm || common(tid).is_some() => {}
@@ -31,31 +31,32 @@ impl ThreadNames {
         }
     }
 
-    /// Takes the name of a thread that is not known yet: renames are told by records of their own, so that what storms
-    /// of events say need not be compared each time.
+    /// Stores the name of a thread that is not known yet.
+    ///
+    /// Renames have their own records, so that the names in frequent events need no comparison.
     pub fn meet(&mut self, tid: i32, comm: &[u8]) {
         if !self.map.contains_key(&tid) {
             self.learn(tid, comm);
         }
     }
 
-    /// The name that is known without asking anybody.
+    /// Returns a stored name without a lookup.
     pub fn get(&self, tid: i32) -> Option<&str> {
         self.map.get(&tid).map(|name| &**name)
     }
 
-    /// The name of a thread now, remembered.
+    /// Returns the current name of a thread, and stores it.
     pub fn comm(&mut self, session: &Session, tid: i32) -> Arc<str> {
         if let Some(known) = self.map.get(&tid) {
             return known.clone();
         }
-        // What nobody knows now a record may tell yet.
+        // Do not store an unknown name: a later record may contain it.
         let Some(found) = session.comm_of(tid) else { return unknown(tid) };
         self.learn(tid, found.as_bytes());
         found
     }
 
-    /// The name of a thread as far as it is known.
+    /// Returns the name of a thread, if known.
     pub fn known(&self, session: &Session, tid: i32) -> Arc<str> {
         self.map.get(&tid).cloned().or_else(|| session.comm_of(tid)).unwrap_or_else(|| unknown(tid))
     }
@@ -65,7 +66,7 @@ fn unknown(tid: i32) -> Arc<str> {
     common(tid).map_or_else(|| format!(":{tid}").into(), Arc::from)
 }
 
-/// What several tasks of one number are called together.
+/// The common name of tasks that share a number.
 fn common(tid: i32) -> Option<&'static str> {
     match tid {
         0 => Some("swapper"),

@@ -1,4 +1,4 @@
-//! Points of time and latency, of which other tools draw heat maps, by what begins and ends it.
+//! Points of time and latency for heat maps of other tools, by the pair of events that begins and ends the latency.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub struct Points(pub BTreeMap<String, Vec<(u64, u64)>>);
 
 impl Points {
-    /// Something that lies between two events, or is a number of one, ended at a time and took so long.
+    /// Adds a latency between two events, or a number of one event, with the time of its end.
     pub(crate) fn add(&mut self, between: [&str; 2], time: u64, ns: u64) {
         let words = between.map(|event| event.rsplit(':').next().unwrap_or(event));
         let name = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");

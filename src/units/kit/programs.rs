@@ -1,21 +1,21 @@
-//! Programs: a process and those that it forked without starting another program, such as a server and its workers.
+//! Programs: a process with the processes that it forked without an exec, such as a server and its workers.
 
 use rustc_hash::FxHashMap;
 
 use crate::record::open_spans::ThreadChange;
 use crate::session::Session;
 
-/// Processes that are remembered; when there are more, all are asked for again.
+/// Limit of cached processes; the cache is cleared when it is full.
 const MAX: usize = 1 << 17;
-/// The longest chain of parents that is followed.
+/// The maximum number of parents that are followed.
 const DEEPEST: usize = 64;
 
-/// The first process of each process' program.
+/// The first process of each process's program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs(FxHashMap<i32, i32>);
 
 impl Programs {
-    /// Follows processes that begin, or that start another program.
+    /// Follows new processes and execs.
     pub(crate) fn follow(&mut self, change: &ThreadChange) {
         match change {
             ThreadChange::Born { pid, tid } if pid == tid => _ = self.0.remove(pid),
@@ -24,7 +24,7 @@ impl Programs {
         }
     }
 
-    /// The first process of a process' program; `None` where the record does not tell the process.
+    /// Returns the first process of a process's program; `None` if the record has no process.
     pub(crate) fn root(&mut self, pid: i32, session: &Session) -> Option<i32> {
         if pid <= 0 {
             return None;
@@ -60,7 +60,7 @@ mod tests {
         let mut programs = Programs::default();
         let comm = |pid, exec, name: &'static [u8]| Record::Comm { pid, tid: pid, exec, name };
         let fork = |pid, ppid| Record::Fork(Task { pid, ppid, tid: pid, ptid: ppid, time: 0 });
-        // As perf writes what was there before: names and parents.
+        // As perf records existing processes: names and parents.
         let records = [
             comm(1, false, b"systemd"),
             comm(10, false, b"postgres"),
@@ -77,7 +77,7 @@ mod tests {
         }
         assert_eq!([1, 10, 11, 12, 13].map(|pid| programs.root(pid, &session)), [1, 10, 10, 10, 13].map(Some));
         assert_eq!([0, -1].map(|pid| programs.root(pid, &session)), [None, None]);
-        // A number that comes again is another process.
+        // A reused id is another process.
         for record in [fork(12, 13), comm(12, true, b"postgres")] {
             session.thread_change(&record).iter().for_each(|change| programs.follow(change));
             session.apply(&record, 2);

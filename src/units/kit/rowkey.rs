@@ -1,4 +1,4 @@
-//! Values of expressions as what tells rows apart.
+//! Values of expressions as row keys.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::panel::Cell;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RowKey {
     Int(i128),
-    /// Another number, in tenths.
+    /// Any other number, in tenths.
     Tenths(i128),
     Text(Arc<str>),
-    /// It could not be computed.
+    /// The expression has no value.
     Empty,
-    /// There were too many.
+    /// The limit of keys was reached.
     Others,
 }
 
-/// Greater numbers are shown as addresses.
+/// Larger numbers are shown as addresses.
 const LARGEST_ID: i128 = 1 << 32;
 
 impl RowKey {
-    /// The thread that it is the number of, where the expression that it is computed from names threads.
+    /// Returns the thread id, if the key's expression names a thread.
     pub(crate) fn thread(&self, expression: &str) -> Option<i32> {
         let Self::Int(n) = self else { return None };
         i32::try_from(*n).ok().filter(|_| super::names_thread(expression))
@@ -37,7 +37,7 @@ impl RowKey {
         }
     }
 
-    /// A number as a number, and all else in words.
+    /// Returns numbers as numeric cells, everything else as text.
     pub(crate) fn cell(&self) -> Cell {
         let words = |text: &str| Cell::Text(text.into());
         match self {

@@ -7,15 +7,15 @@ use crate::event::format::Format;
 use super::field::{Num, Text};
 use super::{EventRequest, Sample, ThreadNames};
 
-/// The tracepoints of roles.
+/// The tracepoints by role.
 pub(crate) const SWITCH: &str = "sched:sched_switch";
-/// `perf sched record` has sched_waking in place of sched_wakeup.
+/// `perf sched record` records sched_waking instead of sched_wakeup.
 pub(crate) const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
-/// The record that the waker makes, where it is recorded: see [`wants_wakers`].
+/// The waker's own record, if it is recorded: see [`wants_wakers`].
 pub(crate) const WAKING: &str = "sched:sched_waking";
 pub(crate) const WAKEUP_NEW: &str = "sched:sched_wakeup_new";
 
-/// Switches and wake-ups, in this order.
+/// Requests switches and wakeups, in this order.
 pub(crate) fn wants(stack: bool) -> Vec<EventRequest> {
     vec![
         EventRequest::new(SWITCH).with_stack(stack),
@@ -24,8 +24,10 @@ pub(crate) fn wants(stack: bool) -> Vec<EventRequest> {
     ]
 }
 
-/// The same for units that name wakers. The kernel lets the CPU that gets a task finish its wake-up: sched_wakeup is
-/// recorded there then, on whatever that CPU was doing. sched_waking is recorded where the waker runs.
+/// Requests switches and wakeups for units that name wakers.
+///
+/// The CPU that gets a task finishes its wakeup: sched_wakeup is recorded there, in the context of any task.
+/// sched_waking is recorded on the waker's CPU.
 pub(crate) fn wants_wakers(stack: bool) -> Vec<EventRequest> {
     let mut wants = wants(stack);
     wants[1].event = format!("{WAKING}|sched:sched_wakeup");
@@ -43,7 +45,7 @@ pub(crate) mod state {
     pub(crate) const ZOMBIE: i64 = 0x20;
     pub(crate) const PARKED: i64 = 0x40;
     pub(crate) const IDLE: i64 = 0x80;
-    /// Of a switch that the tracepoint did not tell.
+    /// A switch without a tracepoint record.
     pub(crate) const UNTOLD: i64 = 1 << 62;
 }
 
@@ -56,8 +58,8 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// The switch by which a thread came to a CPU, where the tracepoint did not tell it: some kernels pass it over when
-    /// an idle CPU gets work. `current` is who had the CPU by what was told; where nobody knows, nothing is missing.
+    /// The switch that the tracepoint missed before a thread started to run: some kernels omit it when an idle CPU
+    /// gets work. `current` is the last known thread on the CPU; `None` means that no switch is known to be missing.
     pub(crate) fn untold(current: Option<i32>, came: i32) -> Option<Self> {
         let prev = current.filter(|tid| *tid != came)?;
         Some(Self { prev, prev_state: state::UNTOLD, next: came })
@@ -69,7 +71,7 @@ const HARDIRQ: i64 = 0x08;
 const SOFTIRQ: i64 = 0x10;
 const NMI: i64 = 0x40;
 
-/// The context in which a record was made, by its `common_flags`.
+/// The context in which a record was made, from its `common_flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum WakeContext {
     #[default]
@@ -129,16 +131,16 @@ struct WakeupFields {
     comm: Option<Text>,
 }
 
-/// Reads the three tracepoints.
+/// Decodes the three tracepoints.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchedReader {
     switch: Option<SwitchFields>,
-    /// Of sched_wakeup and sched_wakeup_new.
+    /// For sched_wakeup and sched_wakeup_new.
     wakeups: [Option<WakeupFields>; 2],
 }
 
 impl SchedReader {
-    /// One of [`wants`] is there.
+    /// Binds one of the events of [`wants`].
     pub(crate) fn bind(&mut self, role: usize, format: Option<&Arc<Format>>) -> Result<(), String> {
         if role == 0 {
             self.switch = Some(SwitchFields {
@@ -159,7 +161,7 @@ impl SchedReader {
         Ok(())
     }
 
-    /// Reads a hit, and learns names by it.
+    /// Decodes a hit, and stores the names in it.
     pub(crate) fn read(&self, hit: &Sample<'_>, names: &mut ThreadNames) -> Option<SchedEvent> {
         if hit.role == 0 {
             let fields = self.switch.as_ref()?;
@@ -171,7 +173,7 @@ impl SchedReader {
             if let Some(comm) = fields.next_comm.as_ref().filter(|_| switch.next != 0) {
                 names.meet(switch.next, comm.bytes(hit.raw));
             }
-            // Who leaves was switched to before, but for the first time.
+            // The name of the previous task is usually known from the switch to it.
             if let Some(comm) = fields.prev_comm.as_ref().filter(|_| switch.prev != 0) {
                 names.meet(switch.prev, comm.bytes(hit.raw));
             }

@@ -1,4 +1,4 @@
-//! The options that all units share: which samples a unit is given at all, and how its rows are divided.
+//! Options that all units share: the samples that a unit receives, and the grouping of its rows.
 
 use rustc_hash::FxHashSet;
 
@@ -10,7 +10,7 @@ use super::settings::{DECIDED_LIVE, OF_TASKS, is_number_list, samples_tasks};
 use super::target::{ThreadChoice, excluded};
 use super::{Context, CountedEvents, Event, EventRequest, Lost, Moment, Sample, Sees, Settings, Spec, Unit};
 
-/// The settings with what stands for another option spelled as that.
+/// Replaces option aliases by the options that they stand for.
 pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
     let mut out = settings.clone();
     if settings.has("perins") {
@@ -22,7 +22,7 @@ pub(crate) fn spelled_out(spec: &Spec, settings: &Settings) -> Settings {
     out
 }
 
-/// The unit as the options leave it.
+/// Applies the options to a unit.
 pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> Result<Box<dyn Unit>, String> {
     let whole = spec.sees == Sees::Machine || unit.must_see_all();
     let scope = Scope::of(spec, settings, whole)?;
@@ -34,7 +34,7 @@ pub(crate) fn applied(spec: &Spec, settings: &Settings, unit: Box<dyn Unit>) -> 
     Ok(Box::new(Scoped { unit, scope, whole, across, wants_guests, traced: FxHashSet::default() }))
 }
 
-/// The options among those of all units that mean nothing to this one, with the reason.
+/// Returns the shared options that have no effect on this unit, with the reason.
 pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<String> {
     let name = spec.name;
     let mut out = Vec::new();
@@ -60,19 +60,19 @@ pub fn idle(spec: &Spec, settings: &Settings, requests: &[EventRequest]) -> Vec<
 
 const MODES: &[&str] = &["exclude-user", "exclude-kernel", "exclude-guest", "exclude-host"];
 
-/// Of the events whose stacks are wanted, one that no tables lead through: a program that walks them would take the
-/// hits of a tracepoint from everybody else who measures it.
+/// Returns an event with stacks that cannot be unwound by tables: a BPF program on a tracepoint would take its hits
+/// away from all other users.
 pub fn walked_by_nobody(requests: &[EventRequest]) -> Option<&EventRequest> {
     requests.iter().find(|want| want.stack && !may_be_sampled(want))
 }
 
-/// True if an event samples what runs, rather than telling of each hit of a tracepoint or probe.
+/// Whether an event samples running code, in contrast to hits of a tracepoint or probe.
 fn may_be_sampled(want: &EventRequest) -> bool {
     let named = want.event.split('|').next().unwrap_or_default();
     want.probe.is_none() && !want.counted && (!named.contains(':') || named.starts_with("mem:"))
 }
 
-/// What is left out.
+/// The samples to omit.
 #[derive(Clone, Debug, Default)]
 struct Scope {
     user: bool,
@@ -80,12 +80,12 @@ struct Scope {
     guest: bool,
     host: bool,
     pids: Vec<i32>,
-    /// The threads whose records the unit is given, unless it needs those of all.
+    /// The threads whose records the unit receives, unless it needs those of all threads.
     choice: Option<ThreadChoice>,
     cpus: Option<Vec<u32>>,
-    /// How many more events are wanted.
+    /// Number of events until the end.
     left: Option<u64>,
-    /// What the kernel is to sample, in the filter language.
+    /// A filter for the kernel, in the filter language.
     capture: Option<String>,
 }
 
@@ -150,32 +150,32 @@ impl Scope {
     }
 }
 
-/// Said where only guests are asked for and there was none.
+/// Reported if only guests are requested and none has a sample.
 const NO_GUESTS: &str =
     "no sample was of a guest: this host runs none, or only its PMU tells them (cpu-clock is a timer of the host)";
 
-/// A unit that is given what is in its scope.
+/// A unit that receives only the records in its scope.
 #[derive(Clone, Debug)]
 struct Scoped {
     unit: Box<dyn Unit>,
     scope: Scope,
-    /// Whether the unit chooses tasks by itself: what others do tells it of them.
+    /// Whether the unit itself selects tasks, because it needs records of all.
     whole: bool,
-    /// Whether the unit chooses among CPUs by itself: it puts records of several together.
+    /// Whether the unit itself selects CPUs, because it relates records of several.
     across: bool,
-    /// Whether only samples of guests are wanted, and none has come.
+    /// Whether only guest samples are requested and none has arrived.
     wants_guests: bool,
-    /// The numbers of events that are no samples of what runs.
+    /// Numbers of the events that do not sample running code.
     traced: FxHashSet<u16>,
 }
 
 impl Scoped {
-    /// Whether records of a CPU are for the unit.
+    /// Whether records of a CPU go to the unit.
     fn is_on(&self, cpu: u32) -> bool {
         self.across || self.scope.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&cpu).is_ok())
     }
 
-    /// Tells the unit something, with the CPUs that count.
+    /// Calls the unit with the selected CPUs in the context.
     fn tell(&mut self, cx: &mut Context<'_>, told: impl FnOnce(&mut dyn Unit, &mut Context<'_>)) {
         let Context { session, names, own, task, cpus, points, found } = cx;
         let (cpus, points, found) = (self.scope.cpus.as_deref().or(*cpus), points.as_deref_mut(), found.as_deref_mut());

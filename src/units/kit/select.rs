@@ -1,7 +1,7 @@
-//! The events that a user names for a unit: `EVENT[/FILTER/ATTRIBUTE/…],EVENT…`, as perf-prof has them.
+//! The events that a user names for a unit: `EVENT[/FILTER/ATTRIBUTE/…],EVENT…`, as in perf-prof.
 //!
-//! Commas and slashes inside quotes and parentheses divide nothing. Other PMUs' own slashes stay part of the
-//! name: only what has a colon before its first slash, or is one of the kernel's own names, is taken apart.
+//! Commas and slashes inside quotes and parentheses are not separators. The slashes of other PMUs are part of the
+//! name: only an event with a colon before its first slash, or one of the kernel's own names, is split.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,19 +15,19 @@ use crate::filter::expr;
 use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
 
-/// An event as it was selected.
+/// A selected event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SelectedEvent {
     pub(crate) event: String,
     pub(crate) filter: Option<String>,
     pub(crate) attributes: Vec<(String, String)>,
-    /// How it is asked for, and for whom, where a unit stands among the events.
+    /// Role and request, if a unit is the source of the event.
     pub(crate) source: Option<(SourceRole, EventRequest)>,
-    /// How often a second it is sampled, where every hit is not wanted.
+    /// Samples per second; `None` takes every hit.
     pub(crate) hz: Option<u64>,
 }
 
-/// Attributes, and whether they have a value.
+/// Attributes, and whether they take a value.
 const ATTRIBUTES: &[(&str, bool)] = &[
     ("stack", false),
     ("untraced", false),
@@ -44,7 +44,7 @@ const ATTRIBUTES: &[(&str, bool)] = &[
     ("max-stack", true),
 ];
 
-/// Attributes of perf-prof's that no unit has, with the reason.
+/// Unsupported attributes of perf-prof, with the reason.
 const REFUSED: &[(&str, &str)] = &[
     ("exec", "nothing is run for an event; `trace` lists them with all their fields"),
     ("printkey", "a key is shown as the number or text that it is; comm= of top names rows"),
@@ -60,7 +60,7 @@ impl SelectedEvent {
         self.attributes.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// Gives an attribute a value, whatever it had.
+    /// Sets an attribute.
     pub(crate) fn set(&mut self, name: &str, value: String) {
         self.attributes.retain(|(own, _)| own != name);
         self.attributes.push((name.to_owned(), value));
@@ -74,12 +74,12 @@ impl SelectedEvent {
         self.get(name).is_some()
     }
 
-    /// The text as it is shown.
+    /// The displayed text.
     pub(crate) fn title(&self) -> &str {
         self.get("alias").unwrap_or(&self.event)
     }
 
-    /// As the engine is asked for it.
+    /// Returns the request for the engine.
     pub(crate) fn want(&self, stack: bool) -> EventRequest {
         if let Some((_, request)) = &self.source {
             return EventRequest { stack: request.stack || stack || self.has("stack"), ..request.clone() };
@@ -93,14 +93,14 @@ impl SelectedEvent {
         EventRequest { rate, ..request }.only(self.filter.clone())
     }
 
-    /// Whose event it is, where a unit stands among the events.
+    /// Returns the source, if a unit is among the events.
     pub(crate) fn source(&self) -> Option<SourceRole> {
         self.source.as_ref().map(|(at, _)| *at)
     }
 }
 
-/// The probe that an event asks for, which is there while it is measured, as perf-prof names it: `kprobe:FUNCTION`,
-/// `uprobe:FUNCTION@"FILE"`, and `kretprobe:`, `uretprobe:` of what returns; before it, what its event is called.
+/// Returns the event's name and the probe that a session creates for it, in perf-prof's notation: `kprobe:FUNCTION`,
+/// `uprobe:FUNCTION@"FILE"`, and `kretprobe:`, `uretprobe:` for returns.
 fn probe_of(event: &str) -> Option<(String, String)> {
     let (kind, place) = event.split_once(':')?;
     let (kind, returns) = match kind {
@@ -120,7 +120,7 @@ fn probe_of(event: &str) -> Option<(String, String)> {
     Some((name, probe))
 }
 
-/// As it was typed.
+/// Prints the event as typed.
 impl fmt::Display for SelectedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.event)?;
@@ -139,7 +139,7 @@ impl fmt::Display for SelectedEvent {
     }
 }
 
-/// The separators of a list and its parts; all else is the event's and the filter's.
+/// The separators of a list and its parts; all other text belongs to events and filters.
 const LEXICON: Lexicon =
     Lexicon { marks: &[",", "/", "(", ")"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
 
@@ -147,18 +147,19 @@ fn is_word(c: char) -> bool {
     !c.is_whitespace() && !",/()\"'".contains(c)
 }
 
-/// Reads a list.
+/// Parses a list.
 pub(crate) fn parse(text: &str) -> Result<Vec<SelectedEvent>, Diagnostic> {
     parse_with(text, &|_| false)
 }
 
-/// Reads a list in which units may stand.
+/// Parses a list that may contain units.
 fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<SelectedEvent>, Diagnostic> {
     LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part, is_unit)).collect()
 }
 
-/// The lists of `-e` with the units among them, each as its own events; those stand first, so that what a unit finds by
-/// an event is told before the event itself.
+/// Parses the lists of `-e`, each unit replaced by its events.
+///
+/// These come first, so that a unit's finding precedes the event that caused it.
 pub(crate) fn joint(settings: &super::Settings) -> Result<(Vec<Vec<SelectedEvent>>, Sources), String> {
     let mut sources = Sources::default();
     let unit = |name: &str| settings.units.iter().find(|spec| spec.name == name);
@@ -182,19 +183,18 @@ pub(crate) fn joint(settings: &super::Settings) -> Result<(Vec<Vec<SelectedEvent
     Ok((lists, sources))
 }
 
-/// The lists as they were named, with the units among them as they are written.
+/// Parses the lists as typed, with units kept.
 pub(crate) fn named(settings: &super::Settings) -> Result<Vec<Vec<SelectedEvent>>, String> {
     let is_unit = |name: &str| settings.units.iter().any(|spec| spec.name == name);
     settings.all("event").map(|text| parse_with(text, &is_unit).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
-/// Whether an event is the one that is named, perhaps with `*` and `?`.
+/// Whether an event matches a name with `*` and `?`.
 pub(crate) fn is_named(typed: &str, event: &str) -> bool {
     typed == event || Glob::new(typed).is_ok_and(|glob| glob.compile_matcher().is_match(event))
 }
 
-/// The events that a unit has by itself, where they are named all the same, as perf-prof has to be told: what is wanted
-/// of each of them. An error where it is another.
+/// Returns the filters on a unit's default events, which may be named as in perf-prof. Other events are an error.
 pub(crate) fn own(settings: &super::Settings, own: &[&str]) -> Result<Vec<Option<String>>, String> {
     let mut filters = vec![None; own.len()];
     for one in lists(settings.all("event"))?.into_iter().flatten() {
@@ -208,15 +208,15 @@ pub(crate) fn own(settings: &super::Settings, own: &[&str]) -> Result<Vec<Option
     Ok(filters)
 }
 
-/// All lists of `-e`.
+/// Parses all lists of `-e`.
 pub(crate) fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<SelectedEvent>>, String> {
     texts.map(|text| parse(text).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
-/// What is wrong where no event is named.
+/// Error message if no event is named.
 pub(crate) const NONE: &str = "name events with -e, e.g. -e sched:sched_wakeup,raw_syscalls:sys_enter";
 
-/// All events of all lists; an error where none is named.
+/// Returns the events of all lists; an error if there are none.
 pub(crate) fn flat(settings: &super::Settings) -> Result<Vec<SelectedEvent>, String> {
     let all: Vec<SelectedEvent> = lists(settings.all("event"))?.into_iter().flatten().collect();
     if all.is_empty() {
@@ -258,7 +258,7 @@ fn one(text: &str, part: Range<usize>, is_unit: &dyn Fn(&str) -> bool) -> Result
         }
         let value = value.unwrap_or_default();
         match *known {
-            // It is of a stack that is taken; how long that becomes is the kernel's setting.
+            // Requests a stack; its depth is a kernel setting.
             "max-stack" => attributes.push(("stack".to_owned(), String::new())),
             "cpus" => {
                 let on = format!("cpu in {value}");

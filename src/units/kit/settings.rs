@@ -1,4 +1,4 @@
-//! The options of units: one table for the command line, the palette and the help.
+//! The options of units: one table for command line, palette and help.
 
 use crate::filter::expr::Expr;
 use crate::lang::nearest;
@@ -8,16 +8,16 @@ use crate::source::live::Target;
 
 use super::{Spec, field};
 
-/// An option that units may take.
+/// An option of units.
 #[derive(Clone, Copy, Debug)]
 pub struct Opt {
     pub(crate) name: &'static str,
     pub(crate) short: Option<char>,
-    /// What its value is called; empty for a switch.
+    /// Placeholder of the value; empty for a switch.
     pub value: &'static str,
-    /// Its value where it is given without one; empty where it needs one.
+    /// The default if the value is omitted; empty if the value is required.
     pub bare: &'static str,
-    /// Whether it may be given more than once.
+    /// Whether it may be repeated.
     pub many: bool,
     pub(crate) help: &'static str,
 }
@@ -32,7 +32,7 @@ impl Opt {
     }
 }
 
-/// All of them.
+/// All options.
 pub const OPTIONS: &[Opt] = &[
     opt(
         "event",
@@ -108,7 +108,7 @@ pub const OPTIONS: &[Opt] = &[
     opt("perins", None, "", false, "Rows for each CPU or, of a target, each thread (as --per-cpu and --per-thread)"),
 ];
 
-/// The options that every unit takes beside its own.
+/// The options that every unit takes in addition to its own.
 pub const SHARED: &[&str] = &[
     "cpu",
     "cgroups",
@@ -127,50 +127,50 @@ pub const SHARED: &[&str] = &[
     "perins",
 ];
 
-/// Those of them that only a running kernel can decide, where a sample is taken.
+/// The options among them that only a running kernel can evaluate, at the time of a sample.
 pub const DECIDED_LIVE: &[&str] = &["irqs_disabled", "tif_need_resched", "nr_running_min", "nr_running_max"];
 
-/// What a unit that samples may choose tasks by, where they run, with the filter language's word for it; of other units
-/// the same option is of their events' fields.
+/// Options by which a sampling unit selects tasks in the kernel, with the filter word. For other units they refer to
+/// event fields.
 pub(super) const OF_TASKS: &[(&str, &str)] = &[("prio", "prio"), ("sched_policy", "policy")];
 
-/// True if a text has nothing but numbers and ranges of them.
+/// Whether a text contains only numbers and ranges.
 pub(crate) fn is_number_list(text: &str) -> bool {
     text.bytes().all(|c| c.is_ascii_digit() || b"-, ".contains(&c))
 }
 
-/// The options that were given to a unit and that no recording can decide.
+/// Returns a given option that a recording cannot evaluate.
 pub fn decided_live(spec: &super::Spec, settings: &Settings) -> Option<&'static str> {
     let of_tasks = OF_TASKS.iter().map(|(name, _)| name).filter(|_| samples_tasks(spec));
     DECIDED_LIVE.iter().chain(of_tasks).find(|name| settings.has(name)).copied()
 }
 
-/// Whether a unit samples tasks where they run.
+/// Whether a unit samples tasks in the kernel.
 pub(super) fn samples_tasks(spec: &super::Spec) -> bool {
     spec.options.contains(&"sched_policy")
 }
 
-/// The value of `--only-than` that leaves the threshold to `--than`.
+/// The value of `--only-than` that uses the threshold of `--than`.
 const AS_THAN: &str = "than";
 
-/// perf-prof's options of rings and their order, which mean nothing to a unit among events of another, and whether a
-/// value follows.
+/// perf-prof's ring buffer and order options, ignored for a unit among another's events, and whether they take a
+/// value.
 const OF_RINGS: &[(&str, bool)] = &[("--watermark", true), ("-m", true), ("--mmap-pages", true), ("--order", false)];
 
-/// The options of a unit as they were given.
+/// The options given to a unit.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: Vec<(&'static str, String)>,
-    /// The target: those whose figures are wanted.
+    /// The target.
     pub target: Target,
-    /// Whether descendants of the target's processes do not belong to it.
+    /// Whether descendants of the target's processes are excluded.
     pub alone: bool,
-    /// The units that may stand among events.
+    /// The units that may be among events.
     pub units: &'static [&'static Spec],
 }
 
 impl Settings {
-    /// Gives an option a value; the value of a switch is empty.
+    /// Sets an option; the value of a switch is empty.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let known = OPTIONS.iter().find(|opt| opt.name == name).ok_or_else(|| {
             let near = nearest(name, OPTIONS.iter().map(|opt| opt.name));
@@ -180,32 +180,32 @@ impl Settings {
         Ok(())
     }
 
-    /// True if a switch is on, or an option given.
+    /// Whether an option is given.
     pub fn has(&self, name: &str) -> bool {
         self.values.iter().any(|(own, _)| *own == name)
     }
 
-    /// The last value of an option.
+    /// Returns the last value of an option.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.iter().rev().find(|(own, _)| *own == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of an option.
+    /// Returns all values of an option.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
         self.values.iter().filter(move |(own, _)| *own == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number.
+    /// Returns a number.
     pub fn number(&self, name: &str, default: u64) -> Result<u64, String> {
         self.quantity(name, quantity::count).map(|value| value.unwrap_or(default))
     }
 
-    /// A rate in Hz.
+    /// Returns a rate in Hz.
     pub fn hertz(&self, name: &str, default: u64) -> Result<u64, String> {
         self.quantity(name, quantity::hertz).map(|value| value.unwrap_or(default))
     }
 
-    /// A time in nanoseconds, which a number alone is of, as in expressions.
+    /// Returns a time in nanoseconds; nanoseconds are also the default unit, as in expressions.
     pub fn time(&self, name: &str) -> Result<Option<u64>, String> {
         self.quantity(name, |text| quantity::time_by(text, 1))
     }
@@ -214,7 +214,7 @@ impl Settings {
         self.get(name).map(|text| read(text).map_err(|why| format!("--{name} {text}: {why}"))).transpose()
     }
 
-    /// The chosen CPUs, in order.
+    /// Returns the selected CPUs, sorted.
     pub fn cpus(&self) -> Result<Option<Vec<u32>>, String> {
         let list = |text: &str| match cpu_list(text) {
             Ok(list) if list.is_empty() => Err("-C: no CPU was named".to_owned()),
@@ -224,7 +224,7 @@ impl Settings {
         self.get("cpu").map(list).transpose()
     }
 
-    /// The threshold.
+    /// Returns the latency threshold.
     pub fn than(&self) -> Result<Option<Expr>, String> {
         let above = self.get("than").or_else(|| self.get("only-than").filter(|text| *text != AS_THAN));
         match (above, self.time("lower")?) {
@@ -234,41 +234,41 @@ impl Settings {
         }
     }
 
-    /// The processes that were chosen by their numbers.
+    /// Returns the processes that were chosen by PID.
     pub(crate) fn processes(&self) -> &[i32] {
         if let Target::Processes(pids) = &self.target { pids } else { &[] }
     }
 
-    /// Whether the figures of some threads are wanted rather than all.
+    /// Whether only some threads are selected.
     pub(crate) fn has_choice(&self) -> bool {
         self.target != Target::System
             || ["comm", "cgroups", "container", "pod", "exclude_pid"].iter().any(|name| self.has(name))
     }
 
-    /// The same in a session that has a target itself, which a target of its own goes before.
+    /// Returns the settings for a session: without a target of their own, they use the session's.
     pub fn within(&self, session: &Target, alone: bool) -> Self {
         let own = self.target != Target::System || ["cgroups", "container", "pod"].iter().any(|name| self.has(name));
         if own { self.clone() } else { Self { target: session.clone(), alone, ..self.clone() } }
     }
 
-    /// The same, of the whole machine.
+    /// Returns the settings without a target and CPUs.
     pub(crate) fn of_all(&self) -> Self {
         Self { target: Target::System, ..self.without(&["cpu"]) }
     }
 
-    /// The same without some options.
+    /// Returns the settings without some options.
     pub(crate) fn without(&self, names: &[&str]) -> Self {
         let mut out = self.clone();
         out.values.retain(|(own, _)| !names.contains(own));
         out
     }
 
-    /// The same, where these units may stand among events.
+    /// Returns the settings with the units that may be among events.
     pub(crate) fn among(self, units: &'static [&'static Spec]) -> Self {
         Self { units, ..self }
     }
 
-    /// Reads options as they are typed after a unit's name: `--key pid -g`.
+    /// Parses options as typed after a unit's name: `--key pid -g`.
     pub fn parse(words: &[String], allowed: &[&str]) -> Result<Self, String> {
         let mut settings = Self::default();
         let mut words = words.iter();
@@ -277,7 +277,7 @@ impl Settings {
                 has_value.then(|| words.next());
                 continue;
             }
-            // The address alone is an event, where others are.
+            // If events are allowed, an address is a breakpoint event.
             if allowed.contains(&"event")
                 && let Some(event) = address_event(word)
             {
@@ -293,14 +293,14 @@ impl Settings {
                     let rest = word.strip_prefix('-').unwrap_or_default();
                     let short = rest.chars().next();
                     let own = OPTIONS.iter().find(|opt| short.is_some() && opt.short == short);
-                    // A value may stand behind its letter.
+                    // A value may follow a short option directly.
                     let joined = short.map(|letter| &rest[letter.len_utf8()..]).filter(|value| !value.is_empty());
                     let own = own.filter(|opt| joined.is_none() || !opt.value.is_empty());
                     let own = own.ok_or_else(|| format!("{word}: expected an option such as --key"))?;
                     (own.name.to_owned(), joined.map(str::to_owned))
                 }
             };
-            // As perf-prof asks for what some have by themselves.
+            // perf-prof requires -g where the units here always take stacks.
             if name == "stack" && value.is_none() && !allowed.contains(&"stack") {
                 continue;
             }
@@ -322,8 +322,7 @@ impl Settings {
     }
 }
 
-/// The event that an address is the name of, as perf-prof takes it: `ADDR[/LEN][:rwx]`, one byte and writes unless it
-/// is said.
+/// Converts perf-prof's address `ADDR[/LEN][:rwx]` to an event; the default is one byte, write access.
 pub fn address_event(word: &str) -> Option<String> {
     let (place, access) = word.split_once(':').unwrap_or((word, "w"));
     let (address, len) = place.split_once('/').unwrap_or((place, "1"));
@@ -337,7 +336,7 @@ pub fn address_event(word: &str) -> Option<String> {
     })
 }
 
-/// True if a word is no value of the option before it, which can do without.
+/// Whether a word cannot be the optional value of the previous option.
 fn bare(next: Option<&String>) -> bool {
     next.is_none_or(|word| !word.starts_with(|c: char| c.is_ascii_digit()))
 }
@@ -363,7 +362,7 @@ mod tests {
             .expect("parses");
         assert_eq!((s.get("detail"), s.get("irqs_disabled"), s.get("cgroups")), (Some("64"), Some("0"), Some("a*")));
         assert_eq!(Settings::parse(&words("--detail 5"), &["detail"]).expect("parses").get("detail"), Some("5"));
-        // As perf-prof's manual has them between the slashes of an event.
+        // As in perf-prof's manual, between the slashes of an event.
         let s = Settings::parse(&words("-F 500 --watermark 50 -m 8 -g -N 10"), &["frequency"]).expect("parses");
         assert_eq!((s.get("frequency"), s.get("exit-N"), s.has("stack")), (Some("500"), Some("10"), false));
         let s = Settings::parse(&words("0x1f0:rw -g 4096/8 0xffff/4:x"), &["event"]).expect("parses");

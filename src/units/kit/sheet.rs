@@ -1,14 +1,14 @@
-//! A table as its columns: each says what it is called and what its cell is, of the thing that a row is of.
+//! A table built from columns: each has a title and a function from a row's item to a cell.
 
 use crate::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
 
 use super::columns::{MOST_ROWS, share, text};
 use super::{Moment, Stats, latency};
 
-/// Adds the cells that some columns have of a thing to its row.
+/// Appends the cells of some columns to an item's row.
 type Cells<'a, T> = dyn Fn(T, &mut Vec<Cell>) + 'a;
 
-/// Columns and the things that rows are of, in order; cells are made when all columns are known.
+/// Columns and row items in order; the cells are made when all columns are known.
 pub(crate) struct Sheet<'a, T> {
     things: Vec<T>,
     id: Box<dyn Fn(T) -> u64 + 'a>,
@@ -17,7 +17,7 @@ pub(crate) struct Sheet<'a, T> {
 }
 
 impl<'a, T: Copy + 'a> Sheet<'a, T> {
-    /// Of things, with a number that identifies each of them.
+    /// Creates a sheet of items with row ids.
     pub(crate) fn of(things: impl IntoIterator<Item = T>, id: impl Fn(T) -> u64 + 'a) -> Self {
         Self { things: things.into_iter().collect(), id: Box::new(id), columns: Vec::new(), cells: Vec::new() }
     }
@@ -48,13 +48,13 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         self
     }
 
-    /// The last column goes before others where there is no room for all ([`Column::rank`]).
+    /// Gives the last column precedence if there is not enough room for all ([`Column::rank`]).
     pub(crate) fn ranked(mut self, rank: u8) -> Self {
         self.columns.last_mut().into_iter().for_each(|column| column.rank = rank);
         self
     }
 
-    /// Columns of which there are as many as it takes, and as many cells.
+    /// Adds a variable number of columns with as many cells.
     pub(crate) fn columns<C: IntoIterator<Item = Cell>>(
         mut self,
         columns: impl IntoIterator<Item = Column>,
@@ -65,7 +65,7 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         self
     }
 
-    /// A column for each of some keys.
+    /// Adds a column per key.
     pub(crate) fn each<K: Copy + 'a>(
         self,
         keys: impl IntoIterator<Item = K>,
@@ -77,28 +77,28 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         self.columns(columns, move |thing| keys.iter().map(|key| cell(thing, *key)).collect::<Vec<_>>())
     }
 
-    /// Columns that are wanted in some cases only.
+    /// Adds columns if a condition holds.
     pub(crate) fn when(self, wanted: bool, more: impl FnOnce(Self) -> Self) -> Self {
         if wanted { more(self) } else { self }
     }
 
-    /// `comm`, `tid`.
+    /// Adds `comm` and `tid`.
     pub(crate) fn task(self, at: &'a Moment<'_>, tid: impl Fn(T) -> i32 + Copy + 'a) -> Self {
         self.left("comm", "Comm", 16, move |thing| text(at.comm(tid(thing))))
             .right("tid", "TID", 8, move |thing| Cell::Id(tid(thing).into()))
     }
 
-    /// A share of a whole.
+    /// Adds the share of a total.
     pub(crate) fn share(self, part: impl Fn(T) -> u64 + 'a, whole: u64) -> Self {
         self.right("share_pct", "Share", 8, move |thing| share(part(thing), whole))
     }
 
-    /// The columns of [`latency::columns`].
+    /// Adds the columns of [`latency::columns`].
     pub(crate) fn latency<'s>(self, than: bool, stats: impl Fn(T) -> &'s Stats + 'a) -> Self {
         self.columns(latency::columns(than), move |thing| latency::cells(stats(thing), than))
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub(crate) fn rows(self) -> Rows {
         let mut rows = Rows::new(self.columns);
         for thing in self.things {
@@ -109,14 +109,14 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         rows
     }
 
-    /// The first rows of what may be very many.
+    /// Makes a panel, limited to the first rows.
     pub(crate) fn panel(mut self, title: impl Into<String>) -> Panel {
         let more = self.things.len().saturating_sub(MOST_ROWS);
         self.things.truncate(MOST_ROWS);
         Panel::new(title, Body::Table(Rows { more, ..self.rows() }))
     }
 
-    /// The first rows of what may be very many, then one that stands for all after it.
+    /// Makes a panel with limited rows, then a row for the rest.
     pub(crate) fn folded_panel(mut self, title: impl Into<String>, rest: Rest) -> Panel {
         let more = rest.row.saturating_sub(MOST_ROWS);
         self.things.drain(rest.row - more..rest.row);
@@ -126,7 +126,7 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         Panel::new(title, Body::Table(Rows { more, rest, ..self.rows() }))
     }
 
-    /// All rows of what is few.
+    /// Makes a panel with all rows, for small tables.
     pub(crate) fn whole(self, title: impl Into<String>) -> Panel {
         Panel::new(title, Body::Table(self.rows()))
     }

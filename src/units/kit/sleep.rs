@@ -1,27 +1,29 @@
-//! Stacks that sleep, as one sees them who knows the program: the kernel's scheduler is the same in all.
+//! Simplified stacks of sleeping tasks, without the scheduler functions that all of them share.
 
 use std::sync::Arc;
 
 use crate::query::symbol_stacks::Name;
 use crate::session::DsoKind;
 
-/// Functions in which every task leaves its CPU, and by which it entered the kernel: they tell nothing.
+/// Functions in which every task leaves its CPU, and through which it entered the kernel: they carry no information.
 const LEAVES: &[&str] = &["schedule", "__schedule", "io_schedule", "preempt_schedule", "poll_schedule_timeout"];
 const ENTERS: &[&str] = &["entry_", "do_syscall_", "x64_sys_call", "el0", "invoke_syscall", "asm_", "ret_from_"];
-/// The beginnings of the names of the functions that serve system calls.
+/// Prefixes of the functions that implement system calls.
 const CALLS: &[&str] = &["__x64_sys_", "__ia32_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
-/// Letters from which on a word of a system call's name says what it is about.
+/// Minimum length of the words of a system call's name that describe its purpose.
 const TELLING: usize = 5;
 
-/// A stack that sleeps, the outermost first, as one sees it who knows the program: of the kernel's part there is the
-/// system call, or what else was served, and what waits, where its name tells more than the call's.
+/// Simplifies a sleeping stack, the outermost first.
+///
+/// The kernel part is reduced to the system call, or what else entered the kernel, and to the wait function if its
+/// name adds information.
 pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
     let is_of_kernel = |name: &Name| matches!(name.kind, DsoKind::Kernel | DsoKind::Module);
     let from = frames.iter().rposition(|name| !is_of_kernel(name)).map_or(0, |at| at + 1);
     let (user, kernel) = frames.split_at(from);
     let leaves = |name: &&Name| LEAVES.contains(&&*name.text) || name.text.starts_with("schedule_");
     let waiting = kernel.len() - kernel.iter().rev().take_while(leaves).count();
-    // Where nothing else is known it left its CPU.
+    // Without any other function, only the switch is known.
     let kernel = if waiting == 0 { kernel } else { &kernel[..waiting] };
     let mut out = user.to_vec();
     if user.is_empty() {
@@ -39,12 +41,12 @@ pub(crate) fn seen_by_user(frames: &[Name]) -> Vec<Name> {
     out
 }
 
-/// A system call's name, by the function that serves it.
+/// Returns the system call that a function implements.
 fn called(name: &Name) -> Option<&str> {
     CALLS.iter().find_map(|start| name.text.strip_prefix(start))
 }
 
-/// The system call that the kernel's part of a stack serves, or what else it does; and whether it is a call.
+/// Returns the system call of a stack's kernel part, or its first other function, and whether it is a call.
 fn served_by(kernel: &[Name]) -> (Option<Name>, bool) {
     let enters = |name: &&Name| ENTERS.iter().any(|start| name.text.starts_with(start));
     let call = kernel.iter().find_map(|name| Some(Name { text: called(name)?.into(), ..name.clone() }));
@@ -52,7 +54,7 @@ fn served_by(kernel: &[Name]) -> (Option<Name>, bool) {
     (call.or_else(|| kernel.iter().find(|name| !enters(name)).cloned()), is_call)
 }
 
-/// The system call in which a stack sleeps, or else the first function of the kernel in it.
+/// Returns the system call in which a stack sleeps, or else its first kernel function.
 pub(crate) fn served(frames: &[Name]) -> Arc<str> {
     let from = frames.iter().rposition(|name| !name.kind.is_kernel()).map_or(0, |at| at + 1);
     served_by(&frames[from..]).0.map(|name| name.text).unwrap_or_default()
@@ -62,7 +64,7 @@ pub(crate) fn served(frames: &[Name]) -> Arc<str> {
 mod tests {
     use super::*;
 
-    /// The innermost first, as it is read; those of the kernel end in `_[k]`.
+    /// Parses frames, innermost first; kernel functions end in `_[k]`.
     fn names(stack: &str) -> Vec<Name> {
         let name = |word: &str| {
             let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));

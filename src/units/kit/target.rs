@@ -12,22 +12,21 @@ use crate::source::live::wanted::Wanted;
 
 use super::{Context, Settings};
 
-/// Threads about which it is remembered whether they belong to the target; when there are more, those that do not are
-/// asked about again.
+/// Limit of cached decisions; if it is exceeded, the negative ones are dropped.
 const MAX_KNOWN: usize = 1 << 17;
 
-/// The decision which threads belong to the target: the only place that takes it. A unit that is given the records of
-/// the target has it taken by [`scope`](super::scope), one that needs those of the whole machine asks it.
+/// The decision which threads belong to the target, made only here. [`scope`](super::scope) applies it for units that
+/// receive only the target's records; units that need all records ask it themselves.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadChoice {
     target: Target,
-    /// Whether what the target's threads start does not belong to it.
+    /// Whether children of the target's threads are excluded.
     alone: bool,
-    /// What was decided, by thread: one that has ended need not be asked about again.
+    /// Decisions by thread, kept after a thread ends.
     known: FxHashMap<i32, bool>,
     comms: Option<GlobSet>,
     groups: Option<GroupChoice>,
-    /// Those that are left out.
+    /// Excluded processes and their threads.
     without: FxHashSet<i32>,
 }
 
@@ -51,18 +50,21 @@ impl ThreadChoice {
         })
     }
 
-    /// Whether not all threads are wanted.
+    /// Whether some threads are excluded.
     pub(crate) fn is_narrow(&self) -> bool {
         self.target != Target::System || self.comms.is_some() || self.groups.is_some() || !self.without.is_empty()
     }
 
-    /// Whether a thread is among them, and is one: idle tasks have one number, and so have those outside our PID
-    /// namespace, of which no two records are known to be of the same.
+    /// Whether a thread belongs to the target and has a unique id.
+    ///
+    /// Idle tasks share one id, and so do threads outside of our PID namespace.
     pub(crate) fn follows(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
         tid > 0 && self.has(tid, cx)
     }
 
-    /// Whether a thread is among them. Those of this program are only where they are named.
+    /// Whether a thread belongs to the target.
+    ///
+    /// Threads of this program belong to it only if named.
     pub(crate) fn has(&mut self, tid: i32, cx: &mut Context<'_>) -> bool {
         self.is_of_target(tid, cx)
             && !self.without.contains(&tid)
@@ -94,19 +96,19 @@ impl ThreadChoice {
         if self.known.len() >= MAX_KNOWN {
             self.known.retain(|_, is_chosen| *is_chosen);
         }
-        // A record may tell yet whose thread it is.
+        // Do not store an unknown process: a later record may contain it.
         self.known.extend(found.map(|is_chosen| (tid, is_chosen)));
         found.unwrap_or(false)
     }
 
-    /// What one of them starts is one of them; of a process that is left out, its threads are.
+    /// Children of chosen threads are chosen; threads of an excluded process are excluded.
     pub(crate) fn follow(&mut self, begins: &Task) {
         let is_thread = begins.pid == begins.ppid;
         let parent = match &self.target {
             Target::Threads(tids) => Some(tids.contains(&begins.ptid) || self.known.get(&begins.ptid) == Some(&true)),
             _ => self.known.get(&begins.ptid).copied(),
         };
-        // The number may have been another's before.
+        // The id may be reused.
         self.known.remove(&begins.tid);
         if parent == Some(true) && (is_thread || !self.alone) {
             self.known.insert(begins.tid, true);
@@ -116,7 +118,7 @@ impl ThreadChoice {
         }
     }
 
-    /// A thread gets another number: it stays chosen, or left out.
+    /// Moves the decision to a thread's new id.
     pub(crate) fn renumber(&mut self, from: i32, to: i32) {
         let named = matches!(&self.target, Target::Threads(tids) if tids.contains(&from)).then_some(true);
         if let Some(is_chosen) = self.known.insert(from, false).or(named) {
@@ -127,7 +129,7 @@ impl ThreadChoice {
         }
     }
 
-    /// Follows the threads that a record tells of.
+    /// Follows the threads in a record.
     pub(super) fn side(&mut self, record: &Record<'_>, cx: &Context<'_>) {
         if let Record::Fork(begins) = record {
             self.follow(begins);
@@ -138,21 +140,21 @@ impl ThreadChoice {
     }
 }
 
-/// Threads whose groups are remembered; when there are more, all are asked for anew.
+/// Limit of cached threads; the cache is cleared when it is full.
 const MAX: usize = 1 << 17;
 
-/// A choice of cgroups, each with those below it, and of containers.
+/// A selection of cgroups with their subgroups, and of containers.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupChoice {
     globs: Option<GlobSet>,
     wanted: Vec<Wanted>,
     known: FxHashMap<i32, bool>,
-    /// How often containers had been named when that was known.
+    /// Number of container names when the cache was filled.
     names: u64,
 }
 
 impl GroupChoice {
-    /// Those of `--cgroups`, `--container` and `--pod`, if any.
+    /// Creates the selection from `--cgroups`, `--container` and `--pod`.
     pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, String> {
         let session = match &settings.target {
             Target::Cgroups(groups) => Some(groups.iter().map(|(name, _)| globset::escape(name)).collect::<Vec<_>>()),
@@ -170,7 +172,7 @@ impl GroupChoice {
 
     /// Whether a thread is in one of them.
     pub(crate) fn has(&mut self, tid: i32, session: &Session) -> bool {
-        // A container may be named after its first threads were met.
+        // A container's name may arrive after its first threads.
         let names = if self.wanted.is_empty() { 0 } else { session.container_names() };
         if self.known.len() >= MAX || names != self.names {
             self.known.clear();
@@ -186,7 +188,7 @@ impl GroupChoice {
         }
         let path = session.cgroup_of(tid);
         let is_in = path.as_deref().is_some_and(is_chosen);
-        // A sample of the thread may tell it yet, in a recording; of a running machine all was asked.
+        // In a recording, a later sample of the thread may contain its cgroup; a live lookup is final.
         if path.is_some() || session.origin() == Origin::Live {
             known.insert(tid, is_in);
         }
@@ -203,7 +205,7 @@ fn globs_of(list: &str) -> Result<GlobSet, String> {
     globs.build().map_err(|error| format!("--cgroups {list}: {error}"))
 }
 
-/// What `--container` and `--pod` name.
+/// Returns the containers of `--container` and `--pod`.
 pub(crate) fn wanted(settings: &Settings) -> Result<Vec<Wanted>, String> {
     let container = settings.get("container").map(Wanted::container);
     let pod = settings.get("pod").map(Wanted::pod);
@@ -216,7 +218,7 @@ fn is_in(globs: &GlobSet, path: &str) -> bool {
     ends.into_iter().any(|end| !path.is_empty() && globs.is_match(&path[..end]))
 }
 
-/// The processes of `--exclude_pid`.
+/// Returns the processes of `--exclude_pid`.
 pub(crate) fn excluded(settings: &Settings) -> Result<Vec<i32>, String> {
     let list = settings.get("exclude_pid").map_or("", str::trim);
     let one = |word: &str| word.trim().parse().map_err(|_| format!("--exclude_pid {list}: {word} is no process id"));
@@ -258,7 +260,7 @@ mod tests {
         assert!(by_id.has(7, &session) && !by_id.has(8, &session) && !by_id.has(9, &session));
         session.task_in(9, 9, 1);
         assert!(by_id.has(9, &session), "its first sample told it");
-        assert!(!by_name.has(7, &session) && !by_pod.has(7, &session), "nobody has told their names");
+        assert!(!by_name.has(7, &session) && !by_pod.has(7, &session), "their names are unknown");
         let names = ["0123456789ab", "web-1", "cart", "shop", ""];
         session.name_containers(named(root, Runtime::Docker, names).into_iter().collect());
         assert!(by_name.has(7, &session) && by_pod.has(7, &session) && !by_pod.has(8, &session));

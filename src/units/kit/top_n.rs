@@ -1,9 +1,9 @@
-//! The few greatest of many.
+//! The N largest values.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The greatest values with what belongs to them; of equal ones, those that came first.
+/// The largest values with their data; among equal values, the first ones.
 #[derive(Clone, Debug)]
 pub(crate) struct TopN<T> {
     keep: usize,
@@ -11,7 +11,6 @@ pub(crate) struct TopN<T> {
     list: BTreeMap<(u64, Reverse<u64>), T>,
 }
 
-/// Of none.
 impl<T> Default for TopN<T> {
     fn default() -> Self {
         Self::new(0)
@@ -23,7 +22,7 @@ impl<T> TopN<T> {
         Self { keep, arrived: 0, list: BTreeMap::new() }
     }
 
-    /// True if a value would be kept: what belongs to it need not be made otherwise.
+    /// Whether a value would be kept, so that its data need be created.
     pub(crate) fn takes(&self, value: u64) -> bool {
         self.list.len() < self.keep || self.list.first_key_value().is_some_and(|((least, _), _)| value > *least)
     }
@@ -39,7 +38,7 @@ impl<T> TopN<T> {
         }
     }
 
-    /// The greatest first, with a number that stays its own.
+    /// Iterates from the largest value, with stable ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64, &T)> {
         self.list.iter().rev().map(|((value, Reverse(id)), what)| (*value, *id, what))
     }

@@ -1,5 +1,6 @@
-//! Classes of waits: a blocked thread waits for work, or something holds up the work that it has. The end of a wait
-//! decides, never a name in its stack.
+//! Classes of waits: a blocked thread waits for work, or its work is held up.
+//!
+//! The end of a wait determines the class, never a function name in its stack.
 
 use crate::session::BlockedThread;
 
@@ -13,14 +14,14 @@ pub(crate) enum Sleep {
     Interruptible,
     /// D.
     Uninterruptible,
-    /// I: a thread of the kernel without work.
+    /// I: an idle kernel thread.
     Idle,
     /// Stopped, traced or parked.
     Stopped,
 }
 
 impl Sleep {
-    /// By `prev_state` of a switch; `None` where the thread wants to run on, or ends.
+    /// From `prev_state` of a switch; `None` if the thread remains runnable or ends.
     pub(crate) fn of(bits: i64) -> Option<Self> {
         match bits {
             bits if bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0 => None,
@@ -31,7 +32,7 @@ impl Sleep {
         }
     }
 
-    /// By the letter in /proc.
+    /// From the state letter in /proc.
     pub(crate) fn of_thread(thread: &BlockedThread) -> Self {
         match thread.state {
             'D' => Self::Uninterruptible,
@@ -45,19 +46,19 @@ impl Sleep {
 /// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
-    /// Nothing yet, or nothing that is recorded.
+    /// Not ended, or the end was not recorded.
     Open,
     Timer,
     /// Data or a connection from outside of the program.
     Message,
     /// A thread of the same program.
     OwnProgram,
-    /// A disk, another program that sent nothing, or what is not known.
+    /// A disk, another program without a message, or an unknown cause.
     Other,
 }
 
 impl WaitEnd {
-    /// Of a wait that ended; `is_own` if the waker, where it is a thread, is of the program that waited.
+    /// From a wakeup; `is_own` if the waker is a thread of the same program.
     pub(crate) fn of(cause: Cause, is_own: bool) -> Self {
         match cause {
             Cause::Task { .. } if is_own => Self::OwnProgram,
@@ -77,13 +78,13 @@ impl WaitEnd {
 /// The class of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum WaitClass {
-    /// It held work up.
+    /// Work was held up.
     Held,
-    /// A lock, or a queue with work from another thread of the program: nobody knows.
+    /// Unknown: a lock, or a queue with work from another thread of the program.
     EachOther,
-    /// The same, and the place is not known either.
+    /// Like `EachOther`, and the stack is broken.
     Broken,
-    /// The thread had nothing to do.
+    /// The thread had no work.
     Work,
 }
 
@@ -92,19 +93,21 @@ pub(crate) enum WaitClass {
 pub(crate) struct WaitPlace {
     /// Whether a thread of the same program ended any wait there.
     pub(crate) has_own_wakers: bool,
-    /// Whether its stack is broken, or not known.
+    /// Whether its stack is broken or unknown.
     pub(crate) is_broken: bool,
 }
 
 impl WaitClass {
-    /// Of a wait. A timer may end a wait for a lock that the thread takes up again at once, and a wait that nothing has
-    /// ended yet may be one for a lock: where any wait of the place was ended by the program itself, neither is idle.
+    /// Classifies a wait.
+    ///
+    /// A timer may end a wait for a lock that the thread resumes at once, and an open wait may be one for a lock: if
+    /// the program itself ended any wait at this place, neither is idle.
     pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
         let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
         match (sleep, end) {
             (Sleep::Uninterruptible | Sleep::Stopped, _) => Self::Held,
             (Sleep::Idle, _) => Self::Work,
-            // The kernel's threads wait for locks and disks uninterruptibly.
+            // Kernel threads wait for locks and disks uninterruptibly.
             (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
             (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
             (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.has_own_wakers => each_other,
@@ -148,7 +151,8 @@ mod tests {
     #[test]
     fn a_wait_that_the_program_ends_is_never_work() {
         assert_eq!(class(S, WaitEnd::OwnProgram, ALONE), WaitClass::EachOther);
-        // A thread that waits for a lock with a timeout takes the wait up again: CPython's take_gil, PostgreSQL's deadlock check.
+        // A thread that waits for a lock with a timeout resumes the wait: CPython's take_gil, PostgreSQL's deadlock
+        // check.
         assert_eq!(class(S, WaitEnd::Timer, SHARED), WaitClass::EachOther);
         assert_eq!(class(S, WaitEnd::Open, SHARED), WaitClass::EachOther);
         let broken = WaitPlace { is_broken: true, ..SHARED };
@@ -163,7 +167,7 @@ mod tests {
             assert_eq!(class(Sleep::Uninterruptible, end, ALONE), WaitClass::Held, "{end:?}");
             assert_eq!(class(Sleep::Stopped, end, ALONE), WaitClass::Held, "{end:?}");
             assert_eq!(class(Sleep::Idle, end, SHARED), WaitClass::Work, "{end:?}");
-            assert_eq!(WaitClass::of(S, true, end, SHARED), WaitClass::Work, "a thread of the kernel: {end:?}");
+            assert_eq!(WaitClass::of(S, true, end, SHARED), WaitClass::Work, "a kernel thread: {end:?}");
         }
         let states = [0, 0x100, 0x10, 0x20, 1, 2, 4, 8, 0x40, 0x80, 0x82];
         let of = states.map(Sleep::of);

@@ -1,5 +1,6 @@
-//! The causes of wake-ups. A record of a wake-up names the task that has the CPU; an interrupt or a softirq only
-//! interrupts that task.
+//! The causes of wakeups.
+//!
+//! A wakeup record names the task on the CPU, which an interrupt or softirq merely interrupts.
 
 use std::sync::Arc;
 
@@ -14,23 +15,23 @@ use super::field::Num;
 use super::sched::{WAKING, WakeContext, Wakeup};
 use super::{Context, Event, EventRequest, Moment, Sample};
 
-/// The tracepoint of completed requests: its `dev` names the disk whose interrupt wakes.
+/// The tracepoint of completed requests: its `dev` is the disk whose interrupt wakes.
 pub(crate) const DISK: &str = "block:block_rq_complete";
-/// A wake-up belongs to a completed request for so long at most, on the same CPU and without a switch in between.
+/// A wakeup belongs to a completed request on the same CPU for this long, unless the CPU switches in between.
 const SAME_INTERRUPT_NS: u64 = 1_000_000;
 
-/// The waker of a task, as far as the record and those before it on its CPU tell.
+/// The waker of a task, derived from the record and earlier ones on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Waker {
     /// A thread.
     Task(i32),
-    /// A softirq. The thread that has the CPU may have raised it by a call of its own: only the stack tells.
+    /// A softirq, possibly raised by a system call of the interrupted thread: only the stack shows that.
     Softirq { on: i32, disk: Option<u32> },
-    /// An interrupt, whatever it interrupted.
+    /// An interrupt, regardless of the interrupted task.
     Interrupt { disk: Option<u32> },
-    /// There were more places than are told apart.
+    /// The limit of distinct places was reached.
     Untold,
-    /// No record tells the wake-up: the thread has a CPU again.
+    /// No record has the wakeup, but the thread runs again.
     Unrecorded,
 }
 
@@ -43,41 +44,43 @@ impl Waker {
         }
     }
 
-    /// The thread that is the cause, where the record alone says so.
+    /// Returns the thread, if the record alone determines it as the cause.
     pub(crate) fn tid(self) -> Option<i32> {
         if let Self::Task(tid) = self { Some(tid) } else { None }
     }
 
-    /// The waker as far as its stack does not matter.
+    /// Returns the waker without details that only stacks distinguish.
     pub(crate) fn without_stack(self) -> Self {
         if let Self::Softirq { disk, .. } = self { Self::Softirq { on: 0, disk } } else { self }
     }
 
-    /// The cause as far as no stack tells more.
+    /// Returns the cause without a stack.
     pub(crate) fn cause(self) -> Cause {
         cause(self, WakePath::default())
     }
 }
 
-/// Follows completed requests, so that a disk's wake-ups have its name.
+/// Tracks completed requests, so that wakeups by a disk have its name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WakerReader {
-    /// The number of sched_waking. Its record is made by the waker; that of sched_wakeup by the CPU that gets the task.
+    /// The event number of sched_waking, recorded by the waker; sched_wakeup is recorded by the CPU that gets the
+    /// task.
     waking: Option<u16>,
     dev: Option<Num>,
-    /// The last request that completed on each CPU since it switched: when, and of which disk.
+    /// The last completed request on each CPU since its last switch: time and disk.
     completed: FxHashMap<u32, (u64, u32)>,
     disks: DiskNames,
 }
 
 impl WakerReader {
-    /// The request for completions.
+    /// Requests the completion event.
     pub(crate) fn request() -> EventRequest {
         EventRequest::new(DISK).optional()
     }
 
-    /// Looks up what the event has to say of wakers; true if it is [`DISK`], whose role in the unit is `disk`, so that
-    /// nothing else is to be looked up.
+    /// Binds an event with information about wakers.
+    ///
+    /// Returns true for [`DISK`], which needs no other lookup; `disk` is its role.
     pub(crate) fn bind(&mut self, event: &Event<'_>, disk: usize) -> bool {
         if event.role == disk {
             self.dev = Num::of(event.format, "dev").ok();
@@ -87,24 +90,24 @@ impl WakerReader {
         event.role == disk
     }
 
-    /// Whether a hit reports a wake-up again that sched_waking reports: recordings may have both.
+    /// Whether a hit duplicates a wakeup of sched_waking: recordings may have both.
     pub(crate) fn is_repeated(&self, hit: &Sample<'_>) -> bool {
         hit.role == 1 && self.waking.is_some_and(|number| number != hit.event)
     }
 
-    /// A request completed.
+    /// Stores a completed request.
     pub(crate) fn complete(&mut self, hit: &Sample<'_>, cx: &Context<'_>) {
         let Some(dev) = self.dev.as_ref().and_then(|dev| u32::try_from(dev.get(hit.raw)).ok()) else { return };
         self.completed.insert(hit.cpu, (hit.time, dev));
         self.disks.meet(dev.into(), cx.session);
     }
 
-    /// A CPU switched: the interrupt of its last completion is over.
+    /// Forgets a CPU's last completion after a switch: its interrupt is over.
     pub(crate) fn switch(&mut self, cpu: u32) {
         self.completed.remove(&cpu);
     }
 
-    /// The waker behind a wake-up.
+    /// Returns the waker of a wakeup.
     pub(crate) fn waker(&self, wakeup: Wakeup, hit: &Sample<'_>) -> Waker {
         let last = self.completed.get(&hit.cpu);
         let disk = last.filter(|(time, _)| hit.time.saturating_sub(*time) <= SAME_INTERRUPT_NS).map(|(_, dev)| *dev);
@@ -115,7 +118,7 @@ impl WakerReader {
         }
     }
 
-    /// A cause in words.
+    /// Describes a cause.
     pub(crate) fn words(&self, at: &Moment<'_>, cause: Cause, task: impl Fn(&Moment<'_>, i32) -> Arc<str>) -> Arc<str> {
         match cause {
             Cause::Task { tid, .. } => task(at, tid),
@@ -133,20 +136,20 @@ impl WakerReader {
     }
 }
 
-/// The cause of a wake-up, by the waker and its stack.
+/// The cause of a wakeup, from the waker and its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Cause {
     /// A thread; `sends` if it passed data or a connection on.
     Task { tid: i32, sends: bool },
-    /// A request of a disk completed.
+    /// A disk request completed.
     Disk(Option<u32>),
     /// A timer expired.
     Timer,
-    /// A packet came in; `sends` if it brought data or a connection.
+    /// A packet arrived; `sends` if it brought data or a connection.
     Network { sends: bool },
-    /// An interrupt or a softirq of another kind.
+    /// An interrupt or softirq of another kind.
     Context(WakeContext),
-    /// The CPU that gets the task completes the wake-up; the waker's own record is missing.
+    /// The CPU that gets the task completes the wakeup; the waker's own record is missing.
     OtherCpu,
     /// See [`Waker::Untold`].
     Untold,
@@ -154,7 +157,7 @@ pub(crate) enum Cause {
     Unrecorded,
 }
 
-/// Facts that the kernel's part of a waker's stack tells.
+/// Facts from the kernel part of a waker's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct WakePath {
     source: Option<Source>,
@@ -172,7 +175,7 @@ enum Source {
     OtherCpu,
 }
 
-/// Functions that run what an interrupt or a softirq is for.
+/// Functions of the work of interrupts and softirqs.
 const TIMERS: &[&str] = &[
     "hrtimer_wakeup",
     "__hrtimer_run_queues",
@@ -194,12 +197,12 @@ const DISKS: &[&str] = &[
 ];
 const NETWORK: &[&str] = &["net_rx_action", "__napi_poll", "process_backlog", "net_tx_action"];
 const OTHER_CPU: &[&str] = &["sched_ttwu_pending"];
-/// The poll function of packets that this machine sends itself.
+/// The poll function of packets that this machine sends to itself.
 const BACKLOG: &str = "process_backlog";
-/// A thread that enables softirqs runs those that are pending; an interrupt runs them when it ends.
+/// A thread that enables softirqs runs the pending ones; an interrupt runs them when it ends.
 const ENABLES: &[&str] = &["__local_bh_enable_ip", "do_softirq"];
 const INTERRUPT_ENDS: &[&str] = &["irq_exit", "irq_exit_rcu", "__irq_exit_rcu", "run_ksoftirqd"];
-/// Functions that pass data, an end of data or a connection on to a reader.
+/// Functions that pass data, an end of data or a connection to a reader.
 const SENDS: &[&str] = &[
     "sock_def_readable",
     "sock_def_wakeup",
@@ -213,12 +216,12 @@ const SENDS: &[&str] = &[
     "n_tty_receive_buf_common",
 ];
 
-/// Functions that let a thread go on with what it sends itself: there is room again, or its connection is made.
+/// Functions that let a sender continue: there is room again, or its connection is established.
 const MAKES_ROOM: &[&str] =
     &["sock_def_write_space", "sk_stream_write_space", "unix_write_space", "tcp_finish_connect"];
 
 impl WakePath {
-    /// By the functions of the kernel, the innermost first.
+    /// From the kernel functions of a stack, the innermost first.
     fn of(frames: &[Name]) -> Self {
         let kernel: Vec<&str> = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(base).collect();
         let first = |list: &[&str]| kernel.iter().position(|name| list.contains(name));
@@ -239,29 +242,29 @@ impl WakePath {
     }
 }
 
-/// Whether the thread below a network softirq sent the packet itself: `kernel` is the stack from the softirq on outwards.
+/// Whether the thread below a network softirq sent the packet itself: `kernel` is the stack from the softirq outwards.
 fn is_local(kernel: &[&str]) -> bool {
     let below = kernel.iter().find(|name| ENABLES.contains(name) || INTERRUPT_ENDS.contains(name));
     kernel.contains(&BACKLOG) && below.is_some_and(|name| ENABLES.contains(name))
 }
 
-/// A function's name without what the compiler appends.
+/// Returns a function's name without compiler suffixes.
 fn base(name: &Name) -> &str {
     name.text.split('.').next().unwrap_or_default()
 }
 
-/// Stacks of wakers, and what they say.
+/// A cache of waker stacks and their facts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WakerStacks(ByStack<WakePath>);
 
 impl WakerStacks {
-    /// The cause of a wake-up, by its waker and the waker's stack.
+    /// Returns the cause of a wakeup from its waker and the waker's stack.
     pub(crate) fn cause(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack) -> Cause {
         cause(waker, self.0.get(at, stack, || WakePath::of(&at.frames(stack))))
     }
 }
 
-/// The record's flags say whether a thread is the waker; its stack says which interrupt or softirq.
+/// The record's flags show whether a thread is the waker; the stack shows which interrupt or softirq.
 fn cause(waker: Waker, path: WakePath) -> Cause {
     let disk = match waker {
         Waker::Task(tid) => return Cause::Task { tid, sends: path.sends },
@@ -287,7 +290,7 @@ mod tests {
     use super::*;
     use crate::session::DsoKind;
 
-    /// The innermost first, as it is read; those of the kernel end in `_[k]`.
+    /// Parses frames, innermost first; kernel functions end in `_[k]`.
     fn path(stack: &str) -> WakePath {
         let name = |word: &str| {
             let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
@@ -318,7 +321,7 @@ mod tests {
         assert_eq!(cause(softirq, path(BACKLOG_IRQ)), Cause::Network { sends: true }, "of another thread");
         let acknowledged = NIC.replace("sock_def_readable", "sk_stream_write_space");
         assert_eq!(cause(softirq, path(&acknowledged)), Cause::Network { sends: false });
-        // Without names, flags and completions still tell.
+        // Without symbols, flags and completions still determine the cause.
         for (waker, expected) in [
             (irq, Cause::Context(WakeContext::Irq)),
             (softirq, Cause::Context(WakeContext::Softirq)),
@@ -328,7 +331,7 @@ mod tests {
         }
         let pending = "sched_ttwu_pending_[k] < __flush_smp_call_function_queue_[k] < spin";
         assert_eq!(cause(irq, path(pending)), Cause::OtherCpu);
-        // A timer that expires right after a disk's request is no disk.
+        // A timer that expires right after a disk request is not a disk interrupt.
         assert_eq!(cause(Waker::Interrupt { disk: Some(9) }, path(TIMER)), Cause::Timer);
     }
 
@@ -342,7 +345,7 @@ mod tests {
         assert_eq!(cause(Waker::Task(7), path(unlock)), Cause::Task { tid: 7, sends: false });
         let read = "try_to_wake_up_[k] < anon_pipe_read_[k] < read < main";
         assert_eq!(cause(Waker::Task(7), path(read)), Cause::Task { tid: 7, sends: false }, "its writer had no room");
-        // A function of the program has no say.
+        // Functions of the program have no effect.
         assert_eq!(
             cause(Waker::Task(7), path("futex_wake_[k] < pipe_write < main")),
             Cause::Task { tid: 7, sends: false }

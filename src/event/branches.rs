@@ -38,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         mask |= found.map(|(_, bit)| *bit).ok_or_else(|| {
             let names: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
             let hint = nearest_hint(word, names.iter().copied());
-            format!("{word} is no sort of branches; there are {}{hint}", names.join(", "))
+            format!("{word} is not a branch type; available: {}{hint}", names.join(", "))
         })?;
     }
     Ok(if mask & !WHOSE == 0 { mask | ANY } else { mask })

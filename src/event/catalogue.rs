@@ -59,7 +59,7 @@ pub struct CatalogueEvent {
 }
 
 const NO_COUNTERS: &str = "no hardware counters here";
-const NOT_COUNTED: &str = "this machine's PMU does not count it";
+const NOT_COUNTED: &str = "not supported by this machine's PMU";
 
 /// Lists all events by type, then by name. Tracepoints come without their fields, because there are thousands of them
 /// with a file each ([`fields`]). The kernel reports which hardware events are available.
@@ -97,7 +97,7 @@ pub(crate) fn all(places: &LookupPaths, sys: &dyn Sys) -> Vec<CatalogueEvent> {
         "",
     ));
     let none = if counters { "" } else { NO_COUNTERS };
-    out.push(entry("rHEX", EventKind::Raw, "an event of the CPU by its number in the manual", none));
+    out.push(entry("rHEX", EventKind::Raw, "a raw event of the CPU, by its number in the manual", none));
     out.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
     out
 }

@@ -63,19 +63,19 @@ pub(crate) fn alias(root: &Path, pmu: &str, name: &str) -> Option<Vec<(String, S
 pub(crate) fn set(root: &Path, pmu: &str, (name, value): (&str, &str), attr: &mut Attr) -> Result<(), TermError> {
     let dir = root.join(pmu);
     let fault = |message: String| TermError { message, known: Vec::new() };
-    let number = quantity::count(value).map_err(|_| fault(format!("{value} is no number for {name}")))?;
+    let number = quantity::count(value).map_err(|_| fault(format!("{value} is not a number, as {name} requires")))?;
     let format = (!name.contains('/')).then(|| fs::read_to_string(dir.join("format").join(name)).ok()).flatten();
     let Some(format) = format else {
-        return Err(TermError { message: format!("{name} is no term of this PMU"), known: terms(&dir) });
+        return Err(TermError { message: format!("unknown term {name} of this PMU"), known: terms(&dir) });
     };
     let (word, ranges) =
-        format.trim().split_once(':').ok_or_else(|| fault(format!("{name} has a format that is not understood")))?;
+        format.trim().split_once(':').ok_or_else(|| fault(format!("{name} has an unsupported format")))?;
     let bits = spread(number, ranges).ok_or_else(|| fault(format!("{value} does not fit {name} ({ranges})")))?;
     match word {
         "config" => attr.config |= bits,
         "config1" => attr.config1 |= bits,
         "config2" => attr.config2 |= bits,
-        other => return Err(fault(format!("{name} is set in {other}, which is not supported"))),
+        other => return Err(fault(format!("{name} is in the unsupported field {other}"))),
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ mod tests {
         let dir = tree();
         let set = |term| set(dir.path(), "cpu", term, &mut Attr::default());
         let error = set(("evnt", "1")).expect_err("unknown");
-        assert!(error.message.contains("evnt is no term") && error.known.contains(&"event".to_owned()));
+        assert!(error.message.contains("unknown term evnt") && error.known.contains(&"event".to_owned()));
         for term in [("umask", "0x100"), ("umask", "x"), ("../type", "1")] {
             assert!(set(term).is_err(), "{term:?}");
         }

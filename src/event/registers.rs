@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         let found = known.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));
         let place = found.map(|(place, _)| *place).ok_or_else(|| {
             let hint = if word == "?" { String::new() } else { nearest_hint(&word.to_uppercase(), names()) };
-            format!("there are {}{hint}", names().collect::<Vec<_>>().join(" "))
+            format!("unknown register; available: {}{hint}", names().collect::<Vec<_>>().join(" "))
         })?;
         Ok(mask | 1 << place)
     })
@@ -33,7 +33,11 @@ mod tests {
         assert_eq!(parse(""), Ok(REGS_USER));
         assert_eq!(parse(&format!("{},{}", of(0).to_lowercase(), of(7))), Ok(1 | 1 << 7));
         for wrong in ["?", "ax,,", "rax"] {
-            assert!(parse(wrong).is_err_and(|said| said.starts_with("there are ") && said.contains(&of(8))), "{wrong}");
+            assert!(
+                parse(wrong)
+                    .is_err_and(|said| said.starts_with("unknown register; available: ") && said.contains(&of(8))),
+                "{wrong}"
+            );
         }
     }
 }

@@ -140,7 +140,7 @@ impl Event {
         changed.modify(letters).map_err(|at| Diagnostic::new(letters, at, 1, MODIFIER_HELP))?;
         if changed.is_read() != self.is_read() {
             let at = letters.find('S').unwrap_or(0);
-            return Err(Diagnostic::new(letters, at, 1, "S is of a group from its beginning: -e '{a,b}:S'"));
+            return Err(Diagnostic::new(letters, at, 1, "S applies to a whole group: -e '{a,b}:S'"));
         }
         // A PMU event ends in a slash; its modifiers follow without a colon.
         let (stem, colon) = match self.name.rfind('/') {

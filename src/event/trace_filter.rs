@@ -27,7 +27,7 @@ pub fn check(text: &str, format: &Format) -> Result<String, Diagnostic> {
         return Err(Diagnostic::new(text, 0, 1, "a filter is missing, such as prev_pid == 1"));
     }
     let too_long = |text: &str| text.len() > MAX_LENGTH || text.contains('\0');
-    let fault = || Diagnostic::new(text, 0, 1, format!("the kernel takes {MAX_LENGTH} bytes at most, and no NUL"));
+    let fault = || Diagnostic::new(text, 0, 1, format!("the kernel accepts up to {MAX_LENGTH} bytes without NUL"));
     if too_long(text) {
         return Err(fault());
     }
@@ -60,7 +60,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
         begins: is_word,
         goes_on: is_word,
         numbers: false,
-        hints: &[('=', "equality is written ==; a text with = in it stands in quotes"), ('|', "this is written ||")],
+        hints: &[('=', "equality is written ==; quote text that contains ="), ('|', "this is written ||")],
     };
     const INFIX: &'static [&'static [&'static str]] = &[&["||"], &["&&"]];
     const PREFIX: &'static [&'static str] = &["!"];
@@ -84,7 +84,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
             Class::Function => &["==", "!="],
         };
         if !ops.iter().any(|op| cursor.eat(op)) {
-            return Err(cursor.fault(format!("{name} is compared by {}", ops.join(" "))));
+            return Err(cursor.fault(format!("{name} supports the operators {}", ops.join(" "))));
         }
         let value = cursor.next("a value")?;
         self.value(class, value).map_err(|why| cursor.fault_at(value, why))?;
@@ -94,7 +94,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
     fn prefix(&mut self, op: Piece<'t>, inner: Node, cursor: &Cursor<'t>) -> Result<Node, Diagnostic> {
         match inner {
             Node::Group => Ok(Node::Bare),
-            Node::Bare => Err(Diagnostic::new(cursor.text, op.end(), 1, "! stands before parentheses only")),
+            Node::Bare => Err(Diagnostic::new(cursor.text, op.end(), 1, "! requires parentheses")),
         }
     }
 
@@ -147,7 +147,7 @@ impl<'t> Fields<'_, 't> {
             (Class::Text, Token::Quoted(_)) => {}
             (Class::Function, Token::Word(name) | Token::Quoted(name)) => {
                 if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b)) {
-                    return Err("expected a function of the kernel".to_owned());
+                    return Err("expected a kernel function".to_owned());
                 }
                 // The kernel accepts it only without quotes.
                 self.edits.push((piece, name.to_owned()));
@@ -155,7 +155,7 @@ impl<'t> Fields<'_, 't> {
             (Class::Number, Token::Quoted(_)) => return Err("expected a number".to_owned()),
             (Class::Text, Token::Word(word)) => {
                 if !word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_*?[]-./:".contains(&b)) {
-                    return Err("quote this text".to_owned());
+                    return Err("this text requires quotes".to_owned());
                 }
                 self.edits.push((piece, format!("\"{word}\"")));
             }
@@ -166,7 +166,7 @@ impl<'t> Fields<'_, 't> {
                         self.edits.push((piece, n.to_string()));
                     }
                 }
-                _ => return Err(format!("{word} is no number")),
+                _ => return Err(format!("{word} is not a number")),
             },
             _ => return Err("expected a value here".to_owned()),
         }
@@ -223,21 +223,21 @@ mod tests {
         for (text, at, words) in [
             ("", 0, "missing"),
             ("prev_pidd == 1", 0, "nearest: prev_pid"),
-            ("prev_pid ~ 1", 9, "compared by == != <="),
-            ("prev_comm < x", 10, "compared by == != ~"),
-            ("prev_pid == x", 12, "no number"),
+            ("prev_pid ~ 1", 9, "operators == != <="),
+            ("prev_comm < x", 10, "operators == != ~"),
+            ("prev_pid == x", 12, "not a number"),
             ("prev_pid == \"1\"", 12, "a number"),
             ("prev_pid == 1 &&", 16, "expected a field"),
             ("prev_pid == 1 and", 14, "&& or ||"),
             ("(prev_pid == 1", 0, "not closed"),
-            ("!prev_pid == 1", 1, "before parentheses"),
+            ("!prev_pid == 1", 1, "requires parentheses"),
             ("prev_comm == \"a", 13, "not closed"),
-            ("prev_pid && 1", 9, "compared by"),
+            ("prev_pid && 1", 9, "supports the operators"),
             ("prev_pid.function == main", 0, "no field prev_pid.function"),
             ("ip.ustring == x", 0, "no field ip.ustring"),
             ("comm.function == x", 0, "no field comm.function"),
-            ("ip.function < main", 12, "compared by == !="),
-            ("ip.function == \"a b\"", 15, "a function of the kernel"),
+            ("ip.function < main", 12, "operators == !="),
+            ("ip.function == \"a b\"", 15, "a kernel function"),
         ] {
             let fault = check(text, &format()).expect_err(text);
             assert!(fault.line().contains(words), "{text}: {fault}");

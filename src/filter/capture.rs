@@ -12,8 +12,8 @@ use super::{Atom, Diagnostic, Expr, Field, Filter, KnownFields, Test, TraceField
 
 /// Where a clause is evaluated, for display.
 const BY_KERNEL: &str = "the kernel's filter";
-const BY_ATTR: &str = "bits of the event";
-const BY_CPU: &str = "where it is opened";
+const BY_ATTR: &str = "attributes of the event";
+const BY_CPU: &str = "CPUs of the event";
 const BY_BPF: &str = "a BPF program";
 
 /// The type of event that a filter is for.
@@ -127,7 +127,7 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Di
     }
     let is_irqs = |a: &Atom| a.field == Field::IrqsOff;
     if clock && filter.atoms.iter().any(is_irqs) {
-        out.note = Some("interrupts are never off where a timer samples: it is an interrupt itself".to_owned());
+        out.note = Some("a timer never samples with interrupts off, because it is an interrupt itself".to_owned());
     }
     resolve_cgroups(&mut filter.atoms);
     if rest.is_empty() {
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn what_cannot_be_decided_is_refused_with_its_reason() {
         for (text, words) in [
-            ("stack ~ \"*x*\"", "f filters what is shown"),
+            ("stack ~ \"*x*\"", "use a view filter"),
             ("pid == 1 && comm =~ \"x\"", "comm: the kernel compares"),
             ("nr_running >= 2", "does not describe its types"),
-            ("prev_pid == 1", "no field is called"),
+            ("prev_pid == 1", "unknown field"),
         ] {
             let fault = sampling(text).expect_err(text).line();
             assert!(fault.contains(words), "{text}: {fault}");

@@ -78,17 +78,17 @@ fields! {
         Container = ("container", Text, Task, "the container by its name, else the unit or the cgroup");
         Pod = ("pod", Text, Task, "the pod of the container");
         Namespace = ("namespace", Text, Task, "the namespace of the pod");
-        Image = ("image", Text, Task, "what the container was made of");
+        Image = ("image", Text, Task, "image of the container");
         Cpu = ("cpu", Number, Sample, "CPU that took the sample");
         Dso = ("dso", Text, Stack, "file of the sampled function");
         Sym = ("sym", Text, Stack, "the sampled function");
         Stack = ("stack", Text, Stack, "any function of the call chain");
         Event = ("event", Text, Sample, "event that took the sample");
         Time = ("time", Seconds, Sample, "seconds since the start (also 250ms, 2m)");
-        Period = ("period", Number, Sample, "what the sample stands for: nanoseconds, or hits");
+        Period = ("period", Number, Sample, "weight of the sample: nanoseconds, or hits");
         Context = ("context", Text, Stack, "task, softirq, irq or idle, by the call chain");
         Softirq = ("softirq", Text, Stack, "vector of the softirq: TIMER, NET_RX, BLOCK, RCU…");
-        Host = ("host", Text, Task, "machine, where recordings of several are together");
+        Host = ("host", Text, Task, "machine, if recordings of several are open");
         User = ("user", Flag, Stack, "sampled in user code");
         Kernel = ("kernel", Flag, Stack, "sampled in the kernel");
         Idle = ("idle", Flag, Stack, "the idle task's idle loop");
@@ -97,7 +97,7 @@ fields! {
     /// Fields of capture filters.
     CAPTURE_FIELDS {
         IrqsOff = ("irqs_off", Flag, Moment, "interrupts are disabled");
-        NeedResched = ("need_resched", Flag, Moment, "another task is to run soon");
+        NeedResched = ("need_resched", Flag, Moment, "a reschedule is pending");
         NrRunning = ("nr_running", Number, Moment, "runnable tasks of this CPU");
         Prio = ("prio", Signed, Moment, "the kernel's priority: 0-99 real time, 120 is nice 0");
         Policy = ("policy", Number, Moment, "0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline");

@@ -119,7 +119,7 @@ impl Clauses<'_> {
                         format!("this is written {name} ~ \"*word*\"")
                     }
                     Token::Word("is" | "eq" | "equals") => format!("this is written {name} =="),
-                    _ => format!("{name} is compared by {ops}"),
+                    _ => format!("{name} supports the operators {ops}"),
                 };
                 return Err(cursor.fault_at(piece, why));
             }
@@ -159,11 +159,11 @@ impl Clauses<'_> {
             if matches!(self.known, KnownFields::Sampling | KnownFields::Kernel(_))
                 && FIELDS.iter().any(|row| row.name == name)
             {
-                let why = format!("the kernel cannot decide {name}: f filters what is shown by it");
+                let why = format!("the kernel cannot evaluate {name}; use a view filter (f)");
                 return cursor.fault_at(place, why);
             }
             let names = self.known.rows().map(|row| row.name).chain(known.iter().map(|field| field.name.as_str()));
-            cursor.fault_at(place, format!("no field is called {name}")).offer(names)
+            cursor.fault_at(place, format!("unknown field {name}")).offer(names)
         })
     }
 
@@ -177,7 +177,7 @@ impl Clauses<'_> {
         cursor: &Cursor<'_>,
     ) -> Result<Expr, Diagnostic> {
         if self.atoms.len() == MAX_ATOMS {
-            return Err(cursor.fault_at(place, format!("a filter has at most {MAX_ATOMS} clauses")));
+            return Err(cursor.fault_at(place, format!("too many clauses; the limit is {MAX_ATOMS}")));
         }
         self.atoms.push(Atom { field, name: name.to_owned(), test });
         let expr = Expr::Atom((self.atoms.len() - 1) as u8);
@@ -238,7 +238,7 @@ fn range<T: PartialOrd + Copy>(
 ) -> Result<(T, T), Diagnostic> {
     match text.char_indices().skip(1).find(|(_, c)| *c == '-') {
         Some((dash, _)) => match (one(&text[..dash])?, one(&text[dash + 1..])?) {
-            (from, to) if from > to => Err(cursor.fault_at(piece, "this range ends before it starts")),
+            (from, to) if from > to => Err(cursor.fault_at(piece, "the range ends before it starts")),
             range => Ok(range),
         },
         None => one(text).map(|n| (n, n)),

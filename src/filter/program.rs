@@ -137,7 +137,7 @@ pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result
     }
     let constants = std::mem::take(&mut a.constants);
     if constants.len() > MAX_CONSTANTS {
-        return Err((0, format!("it compares with more than {} values", MAX_CONSTANTS / 2)));
+        return Err((0, format!("too many values; the limit is {}", MAX_CONSTANTS / 2)));
     }
     Ok(Program { instructions: a.finish(), map_at, constants })
 }
@@ -224,7 +224,7 @@ impl Assembler<'_> {
                 self.ranges(ranges.clone(), yes, no);
                 Ok(())
             }
-            _ => Err("the kernel compares it with numbers only".to_owned()),
+            _ => Err("the kernel compares it only with numbers".to_owned()),
         }
     }
 
@@ -284,7 +284,7 @@ impl Assembler<'_> {
                 self.op(MOV_X, 1, 0, 0, 0);
             }
             Field::User | Field::Kernel | Field::IrqsOff => {
-                let (cs, flags) = REGS.ok_or("this is known on x86-64 only")?;
+                let (cs, flags) = REGS.ok_or("only available on x86-64")?;
                 if field == Field::IrqsOff {
                     self.op(LDX_DW, 1, 6, flags, 0);
                     self.op(RSH_K, 1, 0, 0, 9);
@@ -316,7 +316,7 @@ impl Assembler<'_> {
                 self.op(LSH_K, 1, 0, 0, 32);
                 self.op(ARSH_K, 1, 0, 0, 32);
             }
-            _ => return Err("the kernel cannot decide it; f filters what is shown by it".to_owned()),
+            _ => return Err("the kernel cannot evaluate it; use a view filter (f)".to_owned()),
         }
         Ok(())
     }
@@ -351,7 +351,7 @@ impl Assembler<'_> {
             Test::Glob(glob) => prefix(glob.glob().glob()).and_then(|start| Some(vec![masked(start, false)?])),
             _ => None,
         }
-        .ok_or("the kernel compares comm with whole names of 15 bytes at most, or their start as in \"kworker*\"")?;
+        .ok_or("the kernel compares comm only with names of up to 15 bytes, or a prefix such as \"kworker*\"")?;
         self.op(MOV_X, 1, 10, 0, 0);
         self.op(ADD_K, 1, 0, 0, -(COMM as i32));
         self.op(MOV_K, 2, 0, 0, COMM as i32);

@@ -131,8 +131,8 @@ fn clause(atom: &Atom) -> Result<String, String> {
         Field::Cpu => "CPU",
         Field::Comm => "COMM",
         Field::TraceText | Field::TraceNumber => &atom.name,
-        Field::Pid => return Err("the kernel knows threads here, not processes: tid".to_owned()),
-        _ => return Err("the kernel cannot decide it; f filters what is shown by it".to_owned()),
+        Field::Pid => return Err("the kernel knows only threads here; use tid".to_owned()),
+        _ => return Err("the kernel cannot evaluate it; use a view filter (f)".to_owned()),
     };
     let any = |list: Vec<String>| match list.as_slice() {
         [one] => one.clone(),
@@ -145,7 +145,7 @@ fn clause(atom: &Atom) -> Result<String, String> {
         (from, to) => format!("({name} >= {from} && {name} <= {to})"),
     };
     let text = |value: &str| match value.contains('"') {
-        true => Err("the kernel takes no quotes in a text".to_owned()),
+        true => Err("the kernel does not support quotes in text".to_owned()),
         false => Ok(format!("\"{value}\"")),
     };
     Ok(match &atom.test {
@@ -162,7 +162,7 @@ fn clause(atom: &Atom) -> Result<String, String> {
         Test::Glob(glob) if !glob.glob().glob().contains(['{', '\\']) => {
             format!("{name} ~ {}", text(glob.glob().glob())?)
         }
-        _ => return Err("the kernel has no regular expressions: ~ takes * ? and [a-z]".to_owned()),
+        _ => return Err("the kernel does not support regular expressions; use ~ with * ? and [a-z]".to_owned()),
     })
 }
 
@@ -175,7 +175,7 @@ fn context(atom: &Atom) -> Result<String, String> {
     ];
     let chosen: Vec<String> = known.into_iter().filter(|(word, _)| atom.text(word)).map(|(_, text)| text).collect();
     match chosen.len() {
-        0 => Err("the kernel knows the contexts task, softirq and irq here".to_owned()),
+        0 => Err("the kernel knows only the contexts task, softirq and irq".to_owned()),
         _ => Ok(format!("({})", chosen.join(" || "))),
     }
 }
@@ -270,7 +270,7 @@ mod tests {
         }
         for (text, atom, words) in [
             ("context == idle", 0, "task, softirq and irq"),
-            ("cpu == 1 && prev_comm == 'a\"b'", 1, "no quotes"),
+            ("cpu == 1 && prev_comm == 'a\"b'", 1, "support quotes"),
             ("prev_comm ~ \"{a,b}\"", 0, "regular"),
             ("prev_pid < -0x8000000000000000", 0, "regular"),
             ("cpu < 0", 0, "regular"),

@@ -71,13 +71,13 @@ mod tests {
 
     #[test]
     fn the_caret_stands_under_the_fault() {
-        let fault = Diagnostic::new("cycles,cpu-clok", 7, 8, "no event is called cpu-clok").offer([
+        let fault = Diagnostic::new("cycles,cpu-clok", 7, 8, "unknown event cpu-clok").offer([
             "cpu-clock",
             "cpu-cycles",
             "zebra",
         ]);
         let text = fault.to_string();
-        assert!(text.starts_with("no event is called cpu-clok; nearest: cpu-clock"), "{text}");
+        assert!(text.starts_with("unknown event cpu-clok; nearest: cpu-clock"), "{text}");
         assert!(text.ends_with("\n  cycles,cpu-clok\n         ^^^^^^^^"), "{text}");
     }
 }

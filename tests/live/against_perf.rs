@@ -91,8 +91,8 @@ fn a_filter_in_the_kernel_keeps_what_matches() {
     assert_eq!(texts(&["--filter", "comm ~ \"ppk*t\" || comm == ppleft"]).len(), 8);
     for (args, words) in [
         (&["-e", "sched:sched_switch", "--filter", "prev_pidd == 1"][..], "nearest: prev_pid"),
-        (&["-e", "cpu-clock", "--filter", "prev_pid == 1"], "no field is called prev_pid"),
-        (&["-e", "cpu-clock", "--filter", "stack ~ x"], "f filters what is shown"),
+        (&["-e", "cpu-clock", "--filter", "prev_pid == 1"], "unknown field prev_pid"),
+        (&["-e", "cpu-clock", "--filter", "stack ~ x"], "use a view filter"),
         (&["--filter", "prev_pid == 1", "-e", "sched:sched_switch"], "stands after the -e"),
     ] {
         let out = program().arg("record").args(args).args(["--", "true"]).output().expect("runs");
@@ -718,7 +718,7 @@ fn probes_are_made_listed_counted_and_removed() {
         (&["-L", "tcp_sendmsg"], "-x FILE -L"),
         (&["-x", "/no/such/file", "--add", "f"], "/no/such/file"),
         (&["-x", libc, "--add", "exi"], "has no function exi"),
-        (&["--add", "f", "size"], "not known here"),
+        (&["--add", "f", "size"], "are unknown"),
         (&["--vars", "no_such_function"], "nothing describes"),
     ] {
         let out = probe(args);

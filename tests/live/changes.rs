@@ -353,7 +353,7 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
     filter(&format!("tid == {}", load.tid)).expect("stored");
     wait(&engine, "samples again", |a| samples(a, "cpu-clock") > rest + 3);
     let error = filter("stack ~ x").expect_err("not in the kernel");
-    assert!(error.contains("f filters"), "{error}");
+    assert!(error.contains("use a view filter"), "{error}");
     let answer = wait(&engine, "the old filter stays", |a| !a.events.is_empty());
     assert_eq!(event(&answer, "cpu-clock").filter, Some(format!("tid == {}", load.tid)));
     load.end();
@@ -386,7 +386,7 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
         ("perfprof_test_fier", "nearest: perfprof_test_fire"),
         ("perfprof_test_fire+0x4000", "bytes long"),
         ("perfprof_test_fire", "is there already"),
-        ("x=perfprof_test_fire size", "not known here"),
+        ("x=perfprof_test_fire size", "are unknown"),
     ] {
         let error = probe(bad).expect_err(bad);
         assert!(error.contains(words), "{bad}: {error}");

@@ -30,8 +30,8 @@ fn faults_are_not_hidden_by_completions() {
         ("not idle", "this is written !"),
         ("comm == burn and ker", "this is written &&"),
         ("(comm == bu<ret>", "is not closed"),
-        ("comm == bu && (ke<ret>", "no field is called ke"),
-        ("cpu ~ 3", "cpu is compared by"),
+        ("comm == bu && (ke<ret>", "unknown field ke"),
+        ("cpu ~ 3", "cpu supports the operators"),
     ] {
         let h = incident().keys(&format!("f{typed}"));
         assert!(h.text().contains(fault), "{typed}: {}", h.text());

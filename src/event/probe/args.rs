@@ -42,7 +42,7 @@ impl Parameters for None {
     }
 
     fn member(&self, _: &str, _: usize, _: &[&str]) -> Result<(Vec<u32>, String), String> {
-        Err("its parameters are not known".to_owned())
+        Err("its parameters are unknown".to_owned())
     }
 }
 
@@ -68,7 +68,9 @@ pub(crate) fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Ve
 fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(String, String), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_%$@+-()>.:=[]\\*,".contains(c);
     if !arg.chars().all(allowed) {
-        return Err(format!("{arg}: an argument is a name, argN, $retval, %register or +offset(%register)"));
+        return Err(format!(
+            "{arg}: invalid argument; expected a name, argN, $retval, %register or +offset(%register)"
+        ));
     }
     let (name, fetch) = arg.split_once('=').map_or((Option::None, arg), |(name, fetch)| (Some(name), fetch));
     let (what, kind) = fetch.rsplit_once(':').map_or((fetch, Option::None), |(what, kind)| (what, Some(kind)));
@@ -83,10 +85,10 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
         return Ok((made(base.split(['(', ')']).find(|t| !t.is_empty()).unwrap_or("arg")), format!("{what}{kind}")));
     }
     if spec.on_return {
-        return Err(format!("{what}: when a function returns, only $retval is known"));
+        return Err(format!("{what}: a return probe has only $retval"));
     }
     if spec.offset > 0 || spec.line.is_some_and(|line| line > 0) {
-        return Err(format!("{what}: inside a function only registers are known: %di and the like"));
+        return Err(format!("{what}: inside a function only registers are available, such as %di"));
     }
     if let Some(n) = what.strip_prefix("arg").and_then(|n| n.parse::<usize>().ok()) {
         return Ok((made(what), fetch_of(n.wrapping_sub(1), &[], kind.unwrap_or("x64"))?));
@@ -94,7 +96,7 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
     let path: Vec<&str> = what.split("->").flat_map(|part| part.split('.')).collect();
     let known = parameters.of(&spec.function).ok_or_else(|| {
         format!(
-            "{what}: the parameters of {} are not known here; arg1 to arg{} are the registers",
+            "{what}: the parameters of {} are unknown; use the registers arg1 to arg{}",
             spec.function,
             REGISTERS.len()
         )
@@ -114,7 +116,7 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
 /// Returns the fetch of a parameter, through pointers. Text needs one more dereference.
 fn fetch_of(index: usize, offsets: &[u32], kind: &str) -> Result<String, String> {
     let register = REGISTERS.get(index).ok_or_else(|| {
-        format!("parameter {} is on the stack: +8($stack) and the like reach it", index.wrapping_add(1))
+        format!("parameter {} is on the stack; use an offset such as +8($stack)", index.wrapping_add(1))
     })?;
     let mut out = format!("%{register}");
     for offset in offsets {
@@ -164,13 +166,13 @@ mod tests {
         assert_eq!(args("send +8(%si):u32 %ax"), Ok(vec!["_8=+8(%si):u32".into(), "ax=%ax".into()]));
         for (text, words) in [
             ("send nothing", "sk, msg, size"),
-            ("other size", "not known here"),
+            ("other size", "unknown"),
             ("send msg->x", "no member x"),
             ("send%return size", "only $retval"),
             ("send+4 size", "only registers"),
             ("send arg9", "on the stack"),
             ("send arg0", "on the stack"),
-            ("send a`b", "an argument is"),
+            ("send a`b", "invalid argument"),
         ] {
             let error = args(text).expect_err(text);
             assert!(error.contains(words), "{text}: {error}");

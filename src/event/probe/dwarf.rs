@@ -239,33 +239,33 @@ impl Parameters for DebugInfo {
         for (i, (name, at)) in known.into_iter().enumerate() {
             match kind(at) {
                 Some(Kind::Float) if i == parameter => {
-                    return Err(format!("{name} is in a register for floating point, which probes cannot read"));
+                    return Err(format!("{name} is in a floating-point register, which probes cannot read"));
                 }
                 Some(Kind::Float) => {}
                 // A structure of up to two words is passed in registers, a larger one on the stack; the size alone does
                 // not determine which.
                 Some(Kind::Struct) if i <= parameter => {
-                    return Err(format!("{name} is a structure passed by value: name the register"));
+                    return Err(format!("{name} is a structure passed by value; name the register"));
                 }
                 _ if i == parameter => return Ok(register),
                 _ => register += 1,
             }
         }
-        Err("there is no such parameter".to_owned())
+        Err("no such parameter".to_owned())
     }
 
     fn member(&self, function: &str, parameter: usize, path: &[&str]) -> Result<(Vec<u32>, String), String> {
         let known = self.parameters(function).unwrap_or_default();
-        let mut at = known.get(parameter).and_then(|(_, at)| *at).ok_or("its type is not known")?;
+        let mut at = known.get(parameter).and_then(|(_, at)| *at).ok_or("its type is unknown")?;
         let mut offsets: Vec<u32> = Vec::new();
         for name in path {
-            let (kind, here, words) = self.resolve(at).ok_or("its type is not known")?;
+            let (kind, here, words) = self.resolve(at).ok_or("its type is unknown")?;
             let (of, through) = match kind {
-                Kind::Pointer(Some(inner)) => (self.resolve(inner).ok_or("what it points to is not known")?.1, true),
+                Kind::Pointer(Some(inner)) => (self.resolve(inner).ok_or("the type it points to is unknown")?.1, true),
                 _ => (here, false),
             };
             let (offset, member) = self.member(of, name, 0).ok_or_else(|| format!("{words} has no member {name}"))?;
-            let offset = u32::try_from(offset).map_err(|_| "the member is too far away".to_owned())?;
+            let offset = u32::try_from(offset).map_err(|_| "the offset of the member is too large".to_owned())?;
             match offsets.last_mut() {
                 Some(last) if !through => *last += offset,
                 _ if through => offsets.push(offset),
@@ -314,11 +314,11 @@ mod tests {
         );
         assert_eq!(args("call_name filename:string"), Ok(vec!["filename=+0(%di):string".to_owned()]));
         for (text, words) in [
-            ("send_message share", "floating point"),
+            ("send_message share", "floating-point"),
             ("send_message message->nothing", "message* has no member nothing"),
             ("send_message size", "number, share, message, count, color"),
             ("by_value after", "by value"),
-            ("nobody x", "not known here"),
+            ("other x", "unknown"),
         ] {
             let error = args(text).expect_err(text);
             assert!(error.contains(words), "{text}: {error}");

@@ -34,7 +34,7 @@ fn bytes(path: &Path) -> Result<Mapped, String> {
     let say = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
     if !meta.is_file() {
-        return Err(say(&"is no program or library"));
+        return Err(say(&"is not a program or library"));
     }
     File::open(path).and_then(|file| Mapped::new(&file)).map_err(|e| say(&e))
 }
@@ -128,9 +128,9 @@ mod tests {
         let error = own.function("mian").expect_err("a typo");
         assert!(error.contains("has no function mian"), "{error}");
         assert!(Elf::open(Path::new("/proc/self/status")).is_err());
-        assert!(Elf::open(Path::new("/")).expect_err("a directory").contains("no program"));
+        assert!(Elf::open(Path::new("/")).expect_err("a directory").contains("not a program"));
         assert!(Elf::open(Path::new("/no/such/file")).is_err());
         assert_eq!(static_probes(&std::env::current_exe().expect("path")).expect("reads").len(), own.probes.len());
-        assert!(static_probes(Path::new("/")).expect_err("a directory").contains("no program"));
+        assert!(static_probes(Path::new("/")).expect_err("a directory").contains("not a program"));
     }
 }

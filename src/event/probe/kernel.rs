@@ -28,9 +28,9 @@ impl Parameters for KernelFunctions {
     }
 
     fn member(&self, function: &str, parameter: usize, path: &[&str]) -> Result<(Vec<u32>, String), String> {
-        let btf = self.btf.as_ref().ok_or("the kernel does not describe its types")?;
+        let btf = self.btf.as_ref().ok_or("the kernel has no type information (BTF)")?;
         let known = btf.parameters(function).unwrap_or_default();
-        let (_, id) = known.get(parameter).ok_or("there is no such parameter")?;
+        let (_, id) = known.get(parameter).ok_or("no such parameter")?;
         let (offsets, kind) = btf.follow(*id, path).map_err(|error| error.to_string())?;
         Ok((offsets, btf.describe(kind).1))
     }

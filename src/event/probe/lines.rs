@@ -97,10 +97,10 @@ impl DebugInfo {
 
     /// Returns the address of a function's line; the error lists the lines with code.
     pub(crate) fn address_of(&self, function: &str, relative: u64) -> Result<u64, String> {
-        let lines = self.lines(function).ok_or_else(|| format!("the lines of {function} are not known here"))?;
+        let lines = self.lines(function).ok_or_else(|| format!("the lines of {function} are unknown"))?;
         lines.iter().find(|line| line.relative == relative).map(|line| line.address).ok_or_else(|| {
             let known: Vec<String> = lines.iter().map(|line| line.relative.to_string()).collect();
-            format!("line {relative} of {function} has no code of its own; these have: {}", known.join(", "))
+            format!("line {relative} of {function} has no code; lines with code: {}", known.join(", "))
         })
     }
 }
@@ -119,7 +119,7 @@ mod tests {
             "{lines:?}"
         );
         assert!(info.address_of("send_message", 2).expect("code") > 0);
-        assert!(info.address_of("send_message", 77).expect_err("none").contains("these have: "));
+        assert!(info.address_of("send_message", 77).expect_err("none").contains("lines with code: "));
         assert!(info.lines("nobody").is_none());
         assert_eq!(info.function_at("probed.c", 8), Some(("send_message".to_owned(), 2)));
         assert_eq!((info.function_at("robed.c", 8), info.function_at("probed.c", 7777)), (None, None));

@@ -152,7 +152,7 @@ impl Spec {
         let (group, name) = names.split_once(':').map_or((None, names), |(group, name)| (Some(group), name));
         for part in group.iter().chain((!name.is_empty()).then_some(&name)) {
             if !is_name(part) {
-                return Err(fault(part, "a name is letters, digits and _, 63 at most"));
+                return Err(fault(part, "invalid name; expected up to 63 letters, digits and _"));
             }
         }
         let (place, on_return) = place.strip_suffix("%return").map_or((place, false), |place| (place, true));
@@ -163,7 +163,8 @@ impl Spec {
         let (function, offset) = match place.rsplit_once('+') {
             None => (place, 0),
             Some((function, offset)) => {
-                let at = quantity::size(offset).map_err(|_| fault(offset, "an offset is a number of bytes"))?;
+                let at =
+                    quantity::size(offset).map_err(|_| fault(offset, "invalid offset; expected a number of bytes"))?;
                 (function, at)
             }
         };
@@ -172,7 +173,7 @@ impl Spec {
             return Err(fault(place, "expected FUNCTION[@SOURCE], FUNCTION+BYTES, FUNCTION:LINE or FUNCTION%return"));
         }
         if u8::from(on_return) + u8::from(offset > 0) + u8::from(line.is_some()) > 1 {
-            return Err(fault(place, "one of an offset, a line and %return: a return has no offset"));
+            return Err(fault(place, "choose one of offset, line and %return"));
         }
         Ok(Self {
             group: group.map(str::to_owned),
@@ -203,7 +204,7 @@ impl Spec {
     /// Resolves the probe in the kernel.
     pub fn in_kernel(&self, group: &str, parameters: &dyn Parameters) -> Result<Probe, String> {
         if self.line.is_some() {
-            return Err(format!("the lines of {} are not known; FUNCTION+BYTES is a place in it", self.function));
+            return Err(format!("the lines of {} are unknown; use FUNCTION+BYTES", self.function));
         }
         self.at(ProbePoint::Kernel { function: self.function.clone(), offset: self.offset }, group, parameters)
     }
@@ -228,7 +229,7 @@ impl Spec {
     ) -> Result<Probe, String> {
         let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
         if path.to_string_lossy().contains(|c: char| c.is_whitespace() || c == ':') {
-            return Err(format!("{}: the kernel takes no path with blanks or colons", path.display()));
+            return Err(format!("{}: the kernel does not support blanks or colons in the path", path.display()));
         }
         let file = elf::Elf::open(&path)?;
         let offset = file.function(&self.function)?;
@@ -244,7 +245,9 @@ impl Spec {
         }
         let at = match (self.line, info) {
             (None, _) => offset.0 + self.offset,
-            (Some(_), None) => return Err(format!("{}: has no debug information, which knows lines", path.display())),
+            (Some(_), None) => {
+                return Err(format!("{}: has no debug information, so lines are unknown", path.display()));
+            }
             (Some(line), Some(info)) => {
                 let address = info.address_of(&self.function, line)?;
                 file.offset(address).ok_or_else(|| format!("line {line} has no code in the file"))?
@@ -270,8 +273,8 @@ mod tests {
             ("", "name a function"),
             ("a-b=x", "letters"),
             ("f+zz", "number of bytes"),
-            ("f+1%return", "no offset"),
-            ("f:3%return", "no offset"),
+            ("f+1%return", "choose one of"),
+            ("f:3%return", "choose one of"),
             ("%return", "expected FUNCTION"),
             ("a;b", "expected FUNCTION"),
         ] {

@@ -61,11 +61,11 @@ pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     }
     write(&path, &probe.line()).map_err(|error| {
         let why = match error.raw_os_error() {
-            Some(libc::EEXIST) => "there is a probe of that name already, of another kind".to_owned(),
-            Some(libc::ENOENT) => "there is no such function".to_owned(),
-            Some(libc::EINVAL) => format!("the kernel does not accept it ({})", last_error(root)),
-            Some(libc::EACCES | libc::EPERM) => "only root may make probes".to_owned(),
-            Some(libc::EILSEQ | libc::EADDRNOTAVAIL) => "that place cannot be probed".to_owned(),
+            Some(libc::EEXIST) => "a probe of another type has this name".to_owned(),
+            Some(libc::ENOENT) => "no such function".to_owned(),
+            Some(libc::EINVAL) => format!("the kernel rejected it ({})", last_error(root)),
+            Some(libc::EACCES | libc::EPERM) => "permission denied: creating probes requires root".to_owned(),
+            Some(libc::EILSEQ | libc::EADDRNOTAVAIL) => "this location cannot be probed".to_owned(),
             _ => error.to_string(),
         };
         format!("{}: {why}", probe.event())
@@ -80,7 +80,7 @@ const BETWEEN: Duration = Duration::from_millis(25);
 /// Removes matching probes; returns the removed ones. Probes that stay in use remain, and the first one is reported as
 /// the error.
 pub(crate) fn remove(root: &Path, matches: &dyn Fn(&ExistingProbe) -> bool) -> Result<Vec<ExistingProbe>, String> {
-    let known = list(root).map_err(|error| format!("probes cannot be listed: {error}"))?;
+    let known = list(root).map_err(|error| format!("cannot list probes: {error}"))?;
     let mut failed = None;
     let mut gone = Vec::new();
     let mut seen = HashSet::new();

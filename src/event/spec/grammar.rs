@@ -233,7 +233,7 @@ impl<'a> Parser<'a> {
 
     fn unknown(&self, at: usize, word: &str) -> Diagnostic {
         let known: Vec<String> = names::all().map(|(n, _, _)| n).collect();
-        self.fault(at, word.len(), format!("no event is called {word}")).offer(known.iter().map(String::as_str))
+        self.fault(at, word.len(), format!("unknown event {word}")).offer(known.iter().map(String::as_str))
     }
 
     fn pmu_event(
@@ -247,10 +247,10 @@ impl<'a> Parser<'a> {
         let kind = pmu::kind(root, pmu_name).ok_or_else(|| {
             let pmus = pmu::all(root);
             let whose = match pmu_name {
-                "cpu" | "cpu_core" | "cpu_atom" => ": the counters of an x86 CPU, which most virtual machines lack",
+                "cpu" | "cpu_core" | "cpu_atom" => ": the counters of an x86 CPU; most virtual machines lack them",
                 _ => "",
             };
-            self.fault(at, pmu_name.len(), format!("this machine has no PMU called {pmu_name}{whose}"))
+            self.fault(at, pmu_name.len(), format!("this machine has no PMU {pmu_name}{whose}"))
                 .offer(pmus.iter().map(String::as_str))
         })?;
         let name = self.text[at..terms.end()].to_owned();
@@ -281,7 +281,7 @@ impl<'a> Parser<'a> {
         attr.kind = TYPE_BREAKPOINT;
         let number = number.or_else(|| crate::kernel::procfs::kernel_symbol(addr));
         attr.config1 = number.ok_or_else(|| {
-            let why = "expected an address, such as mem:0x4004a0:x, or a symbol of the kernel that kallsyms tells";
+            let why = "expected an address, such as mem:0x4004a0:x, or a kernel symbol in kallsyms";
             self.fault(addr_at, addr.len(), why)
         })?;
         let second = parts.next();
@@ -300,7 +300,7 @@ impl<'a> Parser<'a> {
         });
         attr.config2 = match len {
             Some(text) => quantity::count(text).ok().filter(|n| [1, 2, 4, 8].contains(n)).ok_or_else(|| {
-                self.fault(addr_at + addr.len() + 1, text.len(), "a breakpoint is 1, 2, 4 or 8 bytes long")
+                self.fault(addr_at + addr.len() + 1, text.len(), "invalid length; expected 1, 2, 4 or 8 bytes")
             })?,
             None if attr.bp_type == 4 => 8,
             None => 4,
@@ -324,7 +324,9 @@ impl<'a> Parser<'a> {
         let matches: Vec<(String, String)> = if [system, name].iter().any(|t| t.contains(['*', '?', '['])) {
             let glob = |t: &str| globset::Glob::new(t).map(|g| g.compile_matcher());
             let (s, n) = (glob(system), glob(name));
-            let (Ok(s), Ok(n)) = (s, n) else { return Err(self.fault(at, word.len(), "this pattern is not closed")) };
+            let (Ok(s), Ok(n)) = (s, n) else {
+                return Err(self.fault(at, word.len(), "invalid pattern: a bracket is not closed"));
+            };
             tracepoint::all(root).into_iter().filter(|(a, b)| s.is_match(a) && n.is_match(b)).collect()
         } else {
             vec![(system.to_owned(), name.to_owned())]
@@ -359,8 +361,7 @@ impl<'a> Parser<'a> {
 }
 
 /// Why bpf-output does not accept terms.
-const BPF_OUTPUT: &str =
-    "samples of bpf-output come from BPF programs that perf itself loads, and none are loaded here";
+const BPF_OUTPUT: &str = "bpf-output is not supported: only BPF programs that perf itself loads create its samples";
 
 /// Parses `rHEX`, a raw event of the CPU's PMU.
 fn raw(word: &str) -> Option<u64> {

@@ -12,7 +12,7 @@ const TERMS: &[Term] = &[
     ("name", |event, value| {
         let name = value.map(unquoted).filter(|name| !name.is_empty()).ok_or("expected name=NAME")?;
         if event.tracepoint.is_some() {
-            return Err("a tracepoint keeps its name, by which its fields are found".to_owned());
+            return Err("a tracepoint keeps its name, which identifies its fields".to_owned());
         }
         name.clone_into(&mut event.name);
         Ok(())
@@ -32,7 +32,8 @@ const TERMS: &[Term] = &[
         Ok(())
     }),
     ("max-stack", |event, value| {
-        let most = u16::try_from(number(value)?).map_err(|_| "a call chain is not so deep: 127 is usual".to_owned())?;
+        let most = u16::try_from(number(value)?)
+            .map_err(|_| "invalid depth of a call chain; the kernel's default is 127".to_owned())?;
         event.attr.max_stack = most;
         Ok(())
     }),
@@ -65,8 +66,8 @@ const TERMS: &[Term] = &[
 ];
 
 const OVERWRITE: &str =
-    "a CPU's ring is that of all events: record --overwrite keeps the newest records of all of them";
-const AUX: &str = "it is of what a CPU traces into an AUX area (Intel PT, CoreSight), which is not recorded here";
+    "a CPU's ring buffer is shared by all events; use record --overwrite, which affects all of them";
+const AUX: &str = "it requires an AUX area (Intel PT, CoreSight), which is not supported";
 
 /// Sets a term; `None` if it is not a term of all events.
 pub(super) fn set(event: &mut Event, name: &str, value: Option<&str>) -> Option<Result<(), TermError>> {
@@ -76,7 +77,7 @@ pub(super) fn set(event: &mut Event, name: &str, value: Option<&str>) -> Option<
 
 /// Returns the error for an unknown term, with the known ones.
 pub(super) fn unknown(of: &str, name: &str) -> TermError {
-    TermError { message: format!("{name} is no term of {of}"), known: names().collect() }
+    TermError { message: format!("unknown term {name} of {of}"), known: names().collect() }
 }
 
 /// Adds the terms of all events to the known names.
@@ -97,21 +98,21 @@ pub(super) fn agree(event: &mut Event) -> Result<(), &'static str> {
         // Like perf, a depth alone enables call chains.
         let way = event.chains.get_or_insert(CallGraph::Fp);
         if matches!(way, CallGraph::Tables | CallGraph::Auto) {
-            return Err("max-stack is of what the kernel walks by itself: call-graph=fp,max-stack=N");
+            return Err("max-stack requires frame pointers: call-graph=fp,max-stack=N");
         }
     }
     if let (Some(CallGraph::Dwarf(own)), size @ 1..) = (&mut event.chains, event.attr.stack_user) {
         *own = size;
     }
     if event.chains == Some(CallGraph::Lbr) && event.attr.branch_sample_type != 0 {
-        return Err("branch_type does not go with call-graph=lbr: both want the CPU's memory of branches");
+        return Err("branch_type conflicts with call-graph=lbr: both use the CPU's branch records");
     }
     Ok(())
 }
 
 fn number(value: Option<&str>) -> Result<u64, String> {
     let text = value.unwrap_or("1");
-    quantity::count(text).map_err(|_| format!("{text} is no number"))
+    quantity::count(text).map_err(|_| format!("{text} is not a number"))
 }
 
 /// Parses a switch; a term without a value is on.

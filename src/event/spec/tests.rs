@@ -49,12 +49,15 @@ fn what_no_event_can_be_asked_for_is_refused_with_the_reason() {
     let said = |text: &str| check(text).expect_err(text).to_string();
     assert!(said("bpf-output/no-inherit=1,name=x/").contains("BPF programs that perf itself loads"));
     assert!(said("gpu/freq=99/").contains("no PMU called gpu"));
-    assert!(said("cpu_core/event=1/").contains("no PMU called cpu_core: the counters of an x86 CPU"));
-    assert!(said("cs/overwrite/").contains("overwrite: a CPU's ring is that of all events: record --overwrite"));
+    assert!(said("cpu_core/event=1/").contains("no PMU cpu_core: the counters of an x86 CPU"));
+    assert!(
+        said("cs/overwrite/")
+            .contains("overwrite: a CPU's ring buffer is shared by all events; use record --overwrite")
+    );
     assert!(said("cs/aux-output/").contains("AUX area"));
     assert!(said("sched:sched_switch/name=x/").contains("keeps its name"));
     assert!(said("cs/call-graph=tables,max-stack=4/").contains("call-graph=fp,max-stack=N"));
-    assert!(said("cs/call-graph=lbr,branch_type=any/").contains("memory of branches"));
+    assert!(said("cs/call-graph=lbr,branch_type=any/").contains("branch records"));
     assert!(said("cs/call-graph=orc/").contains("call-graph: call-graph=orc: expected fp"));
     assert!(said("cs/stack-size=70000/").contains("8 to 65528 bytes"));
     assert!(said("cs/time=2/").contains("expected 0 or 1"));
@@ -133,7 +136,7 @@ fn the_first_of_a_group_samples_for_all() {
     assert_eq!(led("{cpu-clock,page-faults}:u"), [(false, false), (false, false)]);
     assert_eq!(led("cpu-clock:Su"), [(true, false)]);
     let mut event = Event::cpu_clock();
-    assert!(event.set_modifiers("uS").is_err_and(|fault| fault.to_string().contains("S is of a group")));
+    assert!(event.set_modifiers("uS").is_err_and(|fault| fault.to_string().contains("S applies to a whole group")));
     assert!(event.set_modifiers("u").is_ok());
 }
 
@@ -155,11 +158,11 @@ fn faults_point_at_the_place() {
         ("cpu/event=1", 3, "second /"),
         ("cpu-clock/freq=9,inherrit=1/", 17, "nearest: inherit"),
         ("cpu/event=1, perid=3/", 13, "nearest: period"),
-        ("cpu-clock/freq=x/", 10, "freq: x is no number"),
+        ("cpu-clock/freq=x/", 10, "freq: x is not a number"),
         ("cs/freq=99/z", 11, "modifiers are"),
         ("mem:zz", 4, "expected an address"),
         ("mem:0x1000/3", 11, "1, 2, 4 or 8"),
-        ("mem:0x1000/x/", 11, "no term of mem"),
+        ("mem:0x1000/x/", 11, "unknown term"),
         ("sched:sched_swich", 0, "nearest: sched:sched_switch"),
         ("{cycles", 0, "not closed"),
         ("cycles,", 7, "missing"),

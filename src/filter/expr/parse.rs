@@ -35,7 +35,12 @@ const OPS: &[(&str, Op)] = &[
 /// Parses an expression.
 pub(crate) fn parse(text: &str) -> Result<Expr, Diagnostic> {
     if text.len() > MAX_LENGTH {
-        return Err(Diagnostic::new(text, 0, 1, format!("an expression has at most {MAX_LENGTH} bytes")));
+        return Err(Diagnostic::new(
+            text,
+            0,
+            1,
+            format!("the expression is too long; the limit is {MAX_LENGTH} bytes"),
+        ));
     }
     let mut names = Names(Vec::new());
     let root = lang::parse(&mut names, text)?;
@@ -212,7 +217,7 @@ impl Names {
 
     fn call<'t>(&mut self, word: &str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
         let Some((name, call, n)) = CALLS.iter().find(|(name, ..)| *name == word) else {
-            let fault = cursor.fault_at(place, format!("there is no function {word}"));
+            let fault = cursor.fault_at(place, format!("unknown function {word}"));
             return Err(fault.offer(CALLS.iter().map(|(name, ..)| *name)));
         };
         cursor.skip();

@@ -22,8 +22,8 @@ fn fields_of_tracepoints() {
     assert!(a[2].signed(4) && a[2].signed(16) && !a[2].signed(8));
     for (text, words) in [
         ("prev_pidd == 1", "nearest: prev_pid"),
-        ("prev_pid ~ x", "compared by"),
-        ("prev_comm < 1", "compared by"),
+        ("prev_pid ~ x", "supports the operators"),
+        ("prev_comm < 1", "supports the operators"),
         ("prev_pid == x", "not a number"),
         ("prev_pid in 3-1", "ends before"),
     ] {
@@ -67,8 +67,8 @@ fn faults_point_at_the_place() {
         ("comn == x", 0, "nearest: comm"),
         ("comm = x", 5, "written =="),
         ("comm == x & pid == 1", 10, "written &&"),
-        ("comm < x", 5, "compared by"),
-        ("cpu ~ x", 4, "compared by"),
+        ("comm < x", 5, "supports the operators"),
+        ("cpu ~ x", 4, "supports the operators"),
         ("pid == x", 7, "not a number"),
         ("cpu in 3-1", 7, "ends before"),
         ("(pid == 1", 0, "not closed"),
@@ -182,7 +182,7 @@ fn what_is_a_word_is_no_list_and_no_operator() {
         ("pid in 1,", 9, "expected a value"),
         ("pid in (&&)", 8, "expected a value"),
         ("pid is 1", 4, "this is written pid =="),
-        ("pid by 1", 4, "compared by"),
+        ("pid by 1", 4, "supports the operators"),
         ("comm has x", 5, "this is written comm ~"),
         ("not idle", 0, "this is written !"),
         ("kernel and idle", 7, "this is written &&"),
@@ -191,14 +191,14 @@ fn what_is_a_word_is_no_list_and_no_operator() {
         ("&& pid == 1", 0, "expected a field"),
         ("pid == 1 | tid == 2", 9, "written ||"),
         ("pid == 1 ; x", 9, "no meaning"),
-        ("irqs_off", 0, "no field is called irqs_off"),
+        ("irqs_off", 0, "unknown field irqs_off"),
     ] {
         let fault = parse(text, KnownFields::These(&[])).expect_err(text);
         assert!(fault.at == at && fault.line().contains(words), "{text}: {} {}", fault.at, fault.line());
     }
     let kernel = |text: &str| parse(text, KnownFields::Kernel(&[])).expect_err(text).line();
-    assert!(kernel("stack ~ x").contains("f filters what is shown by it"));
-    assert!(kernel("nothing == 1").contains("no field is called nothing"));
+    assert!(kernel("stack ~ x").contains("use a view filter"));
+    assert!(kernel("nothing == 1").contains("unknown field nothing"));
     assert!(parse("irqs_off && comm == x", KnownFields::Sampling).is_ok());
     // The kernel's own field hides ours of the same name.
     let own = [TraceField { name: "cpu".into(), kind: "char[]".into(), text: true }];

@@ -285,7 +285,7 @@ fn no_more_constants_than_there_is_room_for() {
     };
     assert!(of(MAX_CONSTANTS / 2).is_ok());
     let (_, why) = of(MAX_CONSTANTS / 2 + 1).expect_err("too many");
-    assert_eq!(why, format!("it compares with more than {} values", MAX_CONSTANTS / 2));
+    assert_eq!(why, format!("too many values; the limit is {}", MAX_CONSTANTS / 2));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `blktrace`: where disk requests spend their time: stages, processes, reads and writes, sizes, queue depth.
+//! `blktrace`: time of disk requests by stage, process, direction and size; queue depth.
 
 use std::collections::BTreeMap;
 
@@ -51,12 +51,12 @@ const STAGES: [(&str, &str); 4] = [
 ];
 const COMPLETE: usize = 3;
 const ISSUE: usize = 2;
-/// `block_rq_requeue`: the driver gives a request back, which is issued again.
+/// `block_rq_requeue`: the driver requeues a request, which is then issued again.
 const REQUEUE: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// The shortest time after which a request may count as never completed, where others were seen to complete.
+/// The minimum time after which a request can count as never completed, if other requests completed.
 const SOONEST: u64 = SECOND / 20;
-/// Requests that may be under way.
+/// Limit of open requests.
 const MAX_OPEN: usize = 1 << 18;
 
 #[derive(Clone, Debug)]
@@ -67,18 +67,18 @@ struct Fields {
     rwbs: Option<Text>,
 }
 
-/// What a request does to its disk.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Way {
     Read,
     Write,
     Discard,
-    /// It moves nothing: what the disk holds back is to be written.
+    /// Writes the disk's cache back, without data of its own.
     Flush,
 }
 
 impl Way {
-    /// By the letters of `blk_fill_rwbs` (kernel/trace/blktrace.c), and by whether anything is moved.
+    /// From the letters of `blk_fill_rwbs` (kernel/trace/blktrace.c), and whether data is transferred.
     fn of(rwbs: &[u8], bytes: u64) -> Self {
         let has = |letter: u8| rwbs.contains(&letter);
         match () {
@@ -106,27 +106,27 @@ struct Request {
     bytes: u64,
     way: Way,
     issued: bool,
-    /// Given back by the driver, so that it is issued once more.
+    /// Requeued by the driver, and to be issued again.
     requeued: bool,
-    /// The disk does not have it any more, and its completion was not seen.
+    /// No longer at the disk, but its completion was not seen.
     overdue: bool,
-    /// Whether it came from a chosen CPU, and from the target.
+    /// Whether it came from a selected CPU and from the target.
     counts: bool,
 }
 
 impl Request {
-    /// True if its sector tells it from others. All flushes have the same one, and several may be under way.
+    /// Whether its sector identifies it: all flushes share one, and several may be open.
     fn has_place(&self) -> bool {
         self.bytes > 0
     }
 
-    /// True if it is at the disk, as far as anybody knows.
+    /// Whether it is at the disk, as far as known.
     fn is_at_disk(&self) -> bool {
         self.issued && self.counts && !self.overdue
     }
 }
 
-/// Requests by device and sector, with the stage that they have reached.
+/// Requests by device and sector, with their last stage.
 type Open = OpenSpans<(i64, i64), usize, Request>;
 
 #[derive(Clone, Debug)]
@@ -136,9 +136,9 @@ struct BlkTrace {
     than: Threshold,
     fields: [Option<Fields>; 5],
     open: Open,
-    /// Issued requests of which another one took the place before they were seen to complete.
+    /// Issued requests whose sector was reused before their completion was seen.
     replaced: u64,
-    /// The requests that each disk has, by its own account, where it runs here.
+    /// The number of requests in each disk's own statistics, on the live machine.
     inflight: BTreeMap<i64, u64>,
     now: u64,
     stages: BTreeMap<(usize, usize), Stats>,
@@ -207,7 +207,7 @@ impl BlkTrace {
         self.depths.add(&dev, time, *depth as f64);
     }
 
-    /// The request that reaches a stage, which is over as far as its last one is concerned; `None` where a new one begins.
+    /// Returns the request that reaches a stage, ending its previous stage; `None` for a new request.
     fn reached(&mut self, (dev, sector): (i64, i64), hit: &Sample<'_>, bytes: u64) -> Option<Request> {
         let OpenSpan { what: stage, since, with: request } = self.open.take(&(dev, sector))?;
         if stage < hit.role || stage == ISSUE && hit.role == ISSUE && request.requeued {
@@ -216,7 +216,7 @@ impl BlkTrace {
             }
             return Some(Request { bytes: request.bytes.max(bytes), requeued: false, ..request });
         }
-        // The old request for this sector was merged with another one, or its completion was not seen.
+        // The old request for this sector was merged into another one, or its completion was not seen.
         if request.issued && request.counts {
             self.replaced += u64::from(request.has_place());
             self.queue(dev, if request.overdue { 0 } else { -1 }, hit.time);
@@ -224,7 +224,7 @@ impl BlkTrace {
         None
     }
 
-    /// The driver gives a request back: it is in the queue again, where another one may take it over.
+    /// The driver requeues a request: it may be merged into another one again.
     fn requeue(&mut self, key: (i64, i64), time: u64) {
         let Some(request) = self.open.newest(&key).map(|span| &mut span.with) else { return };
         let was_at_disk = request.is_at_disk();
@@ -234,7 +234,7 @@ impl BlkTrace {
         }
     }
 
-    /// There are more requests than can be remembered: those that are at their disks count as never completed.
+    /// The limit of open requests is reached: those at their disks count as never completed.
     fn forget(&mut self) {
         let (at_disk, missing) = self.under_way();
         self.replaced = missing.saturating_add(at_disk);
@@ -242,7 +242,7 @@ impl BlkTrace {
         self.depth.clear();
     }
 
-    /// Requests that are at each disk, as far as their records tell, and those that never completed.
+    /// Returns the number of requests at the disks, as far as known, and of those that never completed.
     fn under_way(&self) -> (u64, u64) {
         let requests = || self.open.iter().map(|(_, span)| &span.with);
         let is_missing =
@@ -251,8 +251,10 @@ impl BlkTrace {
         (requests().filter(|request| request.is_at_disk()).count() as u64, self.replaced + overdue)
     }
 
-    /// Finds the requests whose completion was not seen: where a disk says what it has, the oldest of those that are
-    /// more; else all that take far longer than any that completed.
+    /// Marks the requests whose completion was not seen.
+    ///
+    /// If a disk's statistics are available, these are the oldest requests above its count; otherwise those that take
+    /// far longer than any completed request.
     fn find_overdue(&mut self) {
         let (now, slowest) = (self.now, self.whole.max.saturating_mul(10));
         let mut old: BTreeMap<i64, Vec<(u64, i64)>> = BTreeMap::new();
@@ -347,7 +349,7 @@ impl BlkTrace {
     }
 }
 
-/// A device as it was named.
+/// Parses the device option.
 fn device(text: &str) -> Result<(u32, u32), String> {
     let numbers = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     if let Some(numbers) = numbers {

@@ -1,4 +1,4 @@
-//! `breakpoint`: who reads, writes or executes an address, by stack, and which values were there.
+//! `breakpoint`: reads, writes or executions of an address, by stack, and the values found there.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) const SPEC: Spec = Spec {
     make: |settings| Ok(Box::new(Breakpoint::new(settings)?)),
 };
 
-/// Different values that are counted.
+/// Limit of distinct values.
 const MAX_VALUES: usize = 4096;
 
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ struct Breakpoint {
     chosen: ThreadChoice,
     hits: FxHashMap<(usize, i32, RetainedStack), u64>,
     values: BTreeMap<(usize, u64), (u64, u64)>,
-    /// The time of the last reading of each process: hits come in batches.
+    /// The last time at which a process's memory was read: hits arrive in batches.
     read: FxHashMap<(i32, u64), u64>,
     course: Grid<usize>,
     total: u64,
@@ -64,7 +64,7 @@ impl Breakpoint {
         Ok(Self { selected, chosen: ThreadChoice::of(settings)?, alike: Alike::of(settings), ..Self::default() })
     }
 
-    /// Bytes that a breakpoint watches: `mem:ADDR/LEN`.
+    /// The number of watched bytes: `mem:ADDR/LEN`.
     fn len(&self, role: usize) -> usize {
         let word = &self.selected[role].event["mem:".len()..];
         let len = word.split(':').next().and_then(|place| place.split_once('/')).and_then(|(_, len)| len.parse().ok());
@@ -88,7 +88,7 @@ impl Unit for Breakpoint {
         cx.find(hit.tid, hit.stack, || self.selected[hit.role].title().to_owned());
         let fetches = self.selected[hit.role].event.ends_with(":x");
         let last = self.read.get(&(hit.pid, hit.addr)).copied().unwrap_or(0);
-        // A storm of hits is not read word by word.
+        // Limits the memory reads during a storm of hits.
         if fetches || hit.time.saturating_sub(last) < 1_000_000 {
             return;
         }

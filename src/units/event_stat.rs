@@ -1,4 +1,4 @@
-//! `stat`: how often events happen, by CPU and over time.
+//! `stat`: event counts by CPU and over time.
 
 use crate::panel::heatmap::HeatRow;
 use crate::panel::{Align, Body, Cell, Measure, Panel};
@@ -28,7 +28,7 @@ page-faults         72,445   69246.6  █▄",
     make: |settings| Ok(Box::new(EventStat::new(settings)?)),
 };
 
-/// Columns of the course.
+/// Column width of the time series.
 const STEP_NS: u64 = 1_000_000_000;
 
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ impl Unit for EventStat {
         let label = |role: &usize| self.selected[*role].title().to_owned();
         let course = self.counts.course.series("Course", at, Measure::Count, 32, label);
         let role = at.selected(0).map_or(0, |row| row as usize);
-        // Of all rows those of the chosen event, which their labels need not name.
+        // Keep the rows of the selected event, and remove the event from their labels.
         let mut map = self.counts.by_cpu.map(at.start, Measure::Count, 512, |(role, cpu)| format!("{role} CPU {cpu}"));
         let own = format!("{role} ");
         map.rows = std::mem::take(&mut map.rows)

@@ -1,4 +1,4 @@
-//! `forks`: who forks, and how often.
+//! `forks`: forks by task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `hrcount`: whether events come in bursts of milliseconds, which seconds hide.
+//! `hrcount`: bursts of events in milliseconds, which counts per second hide.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +29,7 @@ irq:softirq_entry    1   9,667    0     9   11   21   27   31       1…",
     make: |settings| Ok(Box::new(HrCount::new(settings)?)),
 };
 
-/// Windows of the strip.
+/// Number of windows in the strip.
 const STRIP: usize = 240;
 
 #[derive(Clone, Debug, Default)]
@@ -39,13 +39,13 @@ struct Slots {
     first: Option<u64>,
     stats: Stats,
     bursts: u64,
-    /// The fullest window: its count and when it began.
+    /// The largest window: its count and start.
     most: (u64, u64),
     strip: VecDeque<(u64, u64)>,
 }
 
 impl Slots {
-    /// Goes on to a window; those between had nothing.
+    /// Advances to a window; skipped windows are empty.
     fn turn(&mut self, window: u64, period: u64) {
         if self.first.is_none() {
             (self.first, self.window) = (Some(window), window);
@@ -120,7 +120,7 @@ impl Unit for HrCount {
         }
         let start = at.after(from * self.period);
         let map = Heatmap { measure: Measure::Count, start, step: self.period, rows: strip };
-        // They are no times, and how many there are stands beside them.
+        // The values are counts, and `calls` has its own column.
         let spread = latency::columns(false).into_iter().skip(2).map(|column| column.of_unit(""));
         let table = Sheet::of(&self.slots, |(key, _)| id(key))
             .left("event", "Event", 28, |((role, _), _)| text(self.selected[*role].title()))

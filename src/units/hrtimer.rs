@@ -1,5 +1,5 @@
-//! `hrtimer`: who runs when, in a window of time, a condition over counts of events holds; or when a timer is late
-//! because interrupts were off.
+//! `hrtimer`: running tasks in time windows in which a condition on event counts holds, or when a timer is late
+//! because interrupts were disabled.
 
 use std::sync::Arc;
 
@@ -46,11 +46,11 @@ struct HrTimer {
     selected: Vec<SelectedEvent>,
     rate: Rate,
     when: Option<Expr>,
-    /// For each name of the condition the event that it is, `None` for the period.
+    /// The event of each name in the condition; `None` is the period.
     names: Vec<Option<usize>>,
     than: Option<u64>,
     stack: bool,
-    /// The window that has begun on each CPU, with counts of the events in it.
+    /// The current window of each CPU, with its event counts.
     open: OpenSpans<u32, (), Vec<u64>>,
     windows: u64,
     held: FxHashMap<(i32, RetainedStack), Held>,
@@ -67,7 +67,7 @@ struct Held {
 }
 
 impl Held {
-    /// Adds a stack that reads alike.
+    /// Adds the figures of a stack with the same functions.
     fn merge(&mut self, other: &Self) {
         self.times += other.times;
         self.longest = self.longest.max(other.longest);
@@ -178,7 +178,7 @@ impl Unit for HrTimer {
         if hit.role == 0 {
             return self.fires(hit, cx);
         }
-        // What came before the first window is of none.
+        // Events before the first window belong to none.
         if let Some(window) = self.open.newest(&hit.cpu) {
             window.with[hit.role - 1] += 1;
         }

@@ -1,4 +1,4 @@
-//! `kmemleak`: what was allocated and is still there: by stack, with its age and growth.
+//! `kmemleak`: allocations that were not freed, by stack, with age and growth.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,12 +72,12 @@ impl Row {
     }
 }
 
-/// What survives of a stack, or of all that read alike.
+/// Surviving blocks of a stack, or of stacks with the same functions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     bytes: u64,
     objects: u64,
-    /// The age of the oldest.
+    /// The age of the oldest block.
     oldest: u64,
 }
 
@@ -89,17 +89,17 @@ impl Left {
     }
 }
 
-/// Stacks that read alike.
+/// Stacks with the same functions.
 #[derive(Clone, Debug, Default)]
 struct Site {
     left: Left,
     row: Row,
     stacks: Vec<RetainedStack>,
-    /// Bytes that it grows a second.
+    /// Growth in bytes per second.
     growth: u64,
 }
 
-/// Who allocated, and where.
+/// The allocating task and the place.
 type SiteName = (Arc<str>, Arc<str>);
 
 #[derive(Clone, Debug)]
@@ -110,10 +110,10 @@ struct KmemLeak {
     rows: FxHashMap<RetainedStack, Row>,
     unknown_frees: u64,
     replaced: u64,
-    /// Blocks that went with a program when another one replaced it.
+    /// Blocks that an exec freed.
     at_exec: u64,
     over: u64,
-    /// Up to when records were lost.
+    /// Time of the last loss of records.
     unsure: u64,
     has_baseline: bool,
     course: Grid<RetainedStack>,
@@ -157,8 +157,9 @@ impl KmemLeak {
         self.gone(block).frees += 1;
     }
 
-    /// The bytes of some stacks together by column of the course. A column in which nothing was allocated says nothing
-    /// of what is there: it has what was there before.
+    /// Returns the bytes of some stacks by time column.
+    ///
+    /// A column without allocations keeps the previous value.
     fn course_of(&self, stacks: &[RetainedStack], now: u64) -> Vec<f64> {
         let mut sums = vec![0.0; self.course.columns_until(now)];
         for stack in stacks {
@@ -172,7 +173,7 @@ impl KmemLeak {
         sums
     }
 
-    /// The growth of bytes in an eighth of the time: the mean of all eighths but the two in which they grew most.
+    /// Returns the growth of bytes per eighth of the time: the mean of all eighths without the two largest.
     fn growth(course: &[f64], bytes: u64) -> f64 {
         let end = |nth: usize| (course.len() * nth / 8).checked_sub(1).map_or(0.0, |last| course[last]);
         let mut ends: Vec<f64> = (0..8).map(end).collect();
@@ -182,7 +183,7 @@ impl KmemLeak {
         (steps[..6].iter().sum::<f64>() / 6.0).max(0.0)
     }
 
-    /// By stack: what is old enough.
+    /// Returns the blocks that are old enough, by stack.
     fn survivors(&self, now: u64) -> FxHashMap<RetainedStack, Left> {
         let mut out: FxHashMap<RetainedStack, Left> = FxHashMap::default();
         for block in self.blocks.iter() {
@@ -194,7 +195,7 @@ impl KmemLeak {
         out
     }
 
-    /// The same by who allocated it and where, with the names of the functions.
+    /// Returns the survivors by task and place, by function names.
     fn sites(&mut self, at: &Moment<'_>, survivors: &FxHashMap<RetainedStack, Left>) -> BTreeMap<SiteName, Site> {
         let rows = &self.rows;
         let stacks = survivors.iter().map(|(stack, left)| {
@@ -291,7 +292,7 @@ impl Unit for KmemLeak {
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             match seen {
-                // What was there is gone, whoever has it now.
+                // The previous block is gone, even if the new one does not count.
                 AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => {
                     self.blocks.free(at).into_iter().for_each(|old| self.freed(&old));
                 }
@@ -362,7 +363,7 @@ impl Unit for KmemLeak {
     }
 
     fn reset(&mut self, _now: u64) {
-        // What lives goes on living; counts begin anew.
+        // Surviving blocks stay; counts start again.
         self.rows.retain(|_, row| row.objects > 0);
         for row in self.rows.values_mut() {
             (row.allocs, row.alloc_bytes, row.frees) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! `kmemprof`: where memory is allocated and freed, how much of it and for how long.
+//! `kmemprof`: allocations and frees by stack, with bytes, sizes and lifetimes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ struct Row {
 }
 
 impl Row {
-    /// Adds a stack that reads alike.
+    /// Adds the figures of a stack with the same functions.
     fn merge(&mut self, other: &Self) {
         self.allocs += other.allocs;
         self.bytes += other.bytes;
@@ -63,14 +63,14 @@ type Places<V> = BTreeMap<(Arc<str>, Arc<str>), V>;
 #[derive(Clone, Debug)]
 struct KmemProf {
     reader: AllocReader,
-    /// With their bytes, and where they were allocated.
+    /// With size and allocating stack.
     blocks: Blocks<(u64, RetainedStack)>,
     allocs: FxHashMap<RetainedStack, Row>,
     frees: FxHashMap<RetainedStack, (u64, u64, i32)>,
     sizes: Stats,
     course: Grid<&'static str>,
     over: u64,
-    /// Up to when records were lost: how long blocks from before lived is not known.
+    /// Time of the last loss of records: lifetimes of older blocks are unknown.
     unsure: u64,
     allocated_in: Alike,
     freed_in: Alike,
@@ -140,7 +140,7 @@ impl Unit for KmemProf {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             cx.comm(hit.tid);
             match seen {
-                // What was there is gone, whoever has it now.
+                // The previous block is gone, even if the new one does not count.
                 AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => drop(self.blocks.free(at)),
                 AllocEvent::Alloc { at, bytes, tid, stack } => {
                     let row = self.allocs.entry(stack).or_default();

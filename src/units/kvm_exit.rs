@@ -1,4 +1,4 @@
-//! `kvm-exit`: why guests leave to the host, and how long until they are back.
+//! `kvm-exit`: exits of guests to the host by reason, with the time until the guest runs again.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::kit::{
     Unit, latency,
 };
 
-/// The words of a unit of KVM that saw nothing at all.
+/// The message of KVM units that saw no record.
 pub(super) const NO_GUEST: &str =
     "KVM's tracepoints are here and none has fired: no guest runs on this machine (or it is one itself)";
 
@@ -68,7 +68,7 @@ impl KvmExit {
         })
     }
 
-    /// The name of a reason, from the tracepoint's own text: `vcpu 0 reason HLT rip 0x… info1 …`.
+    /// Learns the name of a reason from the tracepoint's text: `vcpu 0 reason HLT rip 0x… info1 …`.
     fn learn(&mut self, key: (u64, u64), raw: &[u8]) {
         let Some(format) = self.format.as_ref().filter(|_| !self.names.contains_key(&key)) else { return };
         let words = format.text(raw);

@@ -1,4 +1,4 @@
-//! `kvmmmu`: the life of KVM's shadow pages: how many of each level there are, made and zapped.
+//! `kvmmmu`: KVM's shadow pages: number per level, created and zapped.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) const SPEC: Spec = Spec {
     make: |settings| Ok(Box::new(KvmMmu::new(settings)?)),
 };
 
-/// Pages that are followed.
+/// Limit of tracked pages.
 const MAX_PAGES: usize = 1 << 21;
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ struct Fields {
 #[derive(Clone, Copy, Debug)]
 struct Page {
     entries: u64,
-    /// Whether it was made on a chosen CPU.
+    /// Whether it was created on a selected CPU.
     counts: bool,
 }
 
@@ -81,7 +81,7 @@ impl KvmMmu {
     }
 }
 
-/// `union kvm_mmu_page_role` (arch/x86/include/asm/kvm_host.h): the level is its lowest four bits.
+/// `union kvm_mmu_page_role` (arch/x86/include/asm/kvm_host.h): the level is in the lowest four bits.
 fn level_of(role: u32) -> u8 {
     (role & 0xf) as u8
 }
@@ -147,7 +147,7 @@ impl Unit for KvmMmu {
             _ => {
                 let level = number(&fields.level) as u8;
                 self.counts.entry((0, level)).or_default().entries += 1;
-                // The page that holds the entry covers the frames around it: nine bits a level.
+                // The page that holds the entry covers the surrounding frames: nine bits per level.
                 let mask = !((1u64 << (9 * u32::from(level.clamp(1, 6)))) - 1);
                 let owner =
                     self.pages.iter_mut().find(|((_, base, role), _)| *base == gfn & mask && level_of(*role) == level);

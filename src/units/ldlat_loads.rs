@@ -1,4 +1,4 @@
-//! `ldlat-loads`: where loads get their data from and what they cost: cache levels, functions, cache lines.
+//! `ldlat-loads`: data sources and latencies of loads: cache levels, functions, cache lines.
 
 use super::kit::memory::Accesses;
 use super::kit::{Sees, Spec};

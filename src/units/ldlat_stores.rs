@@ -1,4 +1,4 @@
-//! `ldlat-stores`: where stores go and which functions make them: cache levels, cache lines.
+//! `ldlat-stores`: targets of stores and their functions: cache levels, cache lines.
 
 use super::kit::memory::Accesses;
 use super::kit::{Sees, Spec};

@@ -1,4 +1,4 @@
-//! `llcstat`: how often the last-level cache has what is asked of it, by CPU.
+//! `llcstat`: hit ratio of the last-level cache by CPU.
 
 use super::kit::counted::{Ratio, ratios};
 use super::kit::{Sees, Spec};
@@ -19,7 +19,9 @@ pub(super) const SPEC: Spec = Spec {
     make: |_| Ok(ratios(EVENTS, RATIOS)),
 };
 
-/// (event, column); AMD's as its Processor Programming References have them (L3LookupState).
+/// Event and column.
+///
+/// AMD's events are from its Processor Programming References (L3LookupState).
 const EVENTS: &[(&str, &str)] = &[
     ("cache-references", "refs"),
     ("cache-misses", "misses"),

@@ -1,4 +1,4 @@
-//! `misc`: what changes in the kernel: BPF programs, symbols, cgroups, and its own code.
+//! `misc`: changes in the kernel: BPF programs, symbols, cgroups and patched code.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,7 @@
-//! Analysis units: one file each, a type that takes records in and gives panels out; what they are made of is in
-//! [`kit`]. A unit knows no terminal; screens, text, CSV and JSON come from its panels.
+//! Analysis units, one file each: a type that processes records and makes panels.
+//!
+//! [`kit`] is their framework. Units do not access the terminal; screens, text, CSV and JSON are made from their
+//! panels.
 
 pub mod kit;
 
@@ -40,15 +42,15 @@ listed! {
     misc;
 }
 
-/// A unit by its name.
+/// Finds a unit by its name.
 pub fn find(name: &str) -> Option<&'static Spec> {
     UNITS.iter().find(|spec| spec.name == name).copied()
 }
 
-/// A unit with its settings, those that all units share included.
+/// Creates a unit with its settings, including those that all units share.
 ///
 /// # Errors
-/// What is wrong with the settings, in words.
+/// If the settings are invalid; the error describes the problem.
 pub fn make(spec: &Spec, settings: &Settings) -> Result<Box<dyn Unit>, String> {
     let settings = scope::spelled_out(spec, settings).among(UNITS);
     scope::applied(spec, &settings, (spec.make)(&settings)?)

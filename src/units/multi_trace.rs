@@ -1,4 +1,4 @@
-//! `multi-trace`: how long it takes from any event to any other, paired by a key, and what happened in between.
+//! `multi-trace`: latency between events, paired by a key, and the events in between.
 
 mod between;
 
@@ -60,7 +60,7 @@ sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
     make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
 };
 
-/// Open events that are remembered.
+/// Limit of remembered open events.
 const MAX_OPEN: usize = 1 << 18;
 
 #[derive(Clone, Debug)]
@@ -69,11 +69,11 @@ struct Role {
     step: usize,
     begins: bool,
     ends: bool,
-    /// Which of the two it does, where that is by its fields: bit 0 begins, bit 1 ends.
+    /// An expression that selects the event's function: bit 0 starts a pair, bit 1 ends one.
     by: Option<String>,
 }
 
-/// What an event is in one of its roles.
+/// The expressions of an event in one of its roles.
 #[derive(Clone, Debug, Default)]
 struct Bindings {
     key: Option<BoundExpr>,
@@ -81,7 +81,7 @@ struct Bindings {
     than: Option<BoundExpr>,
 }
 
-/// What an event is in all of them.
+/// An event's properties in all roles.
 #[derive(Clone, Debug)]
 struct Known {
     format: Option<Arc<Format>>,
@@ -102,10 +102,10 @@ struct MultiTrace {
     events: FxHashMap<u16, Known>,
     /// By role.
     bindings: FxHashMap<usize, Bindings>,
-    /// By key: the step that has begun.
+    /// By key: the step that has started.
     open: OpenSpans<RowKey, usize, Seen>,
     chosen: ThreadChoice,
-    /// The chosen CPUs.
+    /// The selected CPUs.
     cpus: Option<Vec<u32>>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
@@ -118,7 +118,7 @@ struct MultiTrace {
 
 impl MultiTrace {
     fn new(settings: &Settings) -> Result<Self, String> {
-        // Of whom else something is found meanwhile matters as much.
+        // Findings about other tasks matter as well.
         let all = settings.of_all();
         let (lists, sources) = select::joint(&all)?;
         let cycle = settings.has("cycle");
@@ -138,7 +138,7 @@ impl MultiTrace {
                 roles.push(Role { selected, step, begins, ends, by });
             }
         }
-        // The units' first, as in each list: what they find by an event is there when that ends a pair.
+        // Units first, as in each list: the finding caused by an event precedes the end of a pair by that event.
         arrange_by_key(&mut roles, |role| role.selected.source.is_none());
         let named = |(number, name): (u16, &'static str)| (number, Known { format: None, name: name.into() });
         Ok(Self {
@@ -162,7 +162,7 @@ impl MultiTrace {
         })
     }
 
-    /// True if an event of a step may follow one of another.
+    /// Whether an event of a step may follow one of another step.
     fn follows(&self, before: usize, step: usize) -> bool {
         before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
     }
@@ -198,7 +198,7 @@ impl MultiTrace {
         }
     }
 
-    /// Whether what has a key is of the target: the thread that the key names, else those that the events hit.
+    /// Whether a pair belongs to the target: by the thread in its key, otherwise by the threads of its events.
     fn is_chosen(&mut self, hits: &[&Seen], key: &RowKey, role: usize, cx: &mut Context<'_>) -> bool {
         let expression = self.roles[role].selected.get("key").unwrap_or(&self.key);
         let of_thread = key.thread(expression).map(|tid| self.chosen.has(tid, cx));
@@ -251,14 +251,14 @@ impl MultiTrace {
             .whole("Slowest")
     }
 
-    /// The slow case that is looked at: the chosen, or the slowest.
+    /// Returns the selected slow case, or else the slowest.
     fn looked_at(&self, at: &Moment<'_>) -> Option<&Slow> {
         let chosen = at.selected(1);
         let found = self.slowest.iter().find(|(_, number, _)| chosen == Some(*number));
         found.or_else(|| self.slowest.iter().next()).map(|(.., slow)| slow)
     }
 
-    /// What there was most of meanwhile: a storm is one row.
+    /// A panel of the most frequent events in between; a storm is one row.
     fn most(&mut self, at: &Moment<'_>) -> Panel {
         let slow = self.looked_at(at);
         let gap = slow.map_or_else(String::new, |slow| slow.unremembered());
@@ -317,7 +317,7 @@ impl Unit for MultiTrace {
             self.than.as_ref().filter(|_| role.ends).map(|than| BoundExpr::new(than, event.format)).transpose()?;
         let by = role.by.as_ref().filter(|_| traced).map(|text| BoundExpr::parse(text, event.format));
         let by = by.transpose().map_err(|why| format!("role=: {why}"))?;
-        // One event may have several roles, with a key in each.
+        // An event may have several roles, each with a key.
         self.bindings.insert(event.role, Bindings { key, does: by, than });
         let known =
             || Known { format: event.format.cloned(), name: role.selected.get("alias").unwrap_or(event.name).into() };
@@ -327,7 +327,7 @@ impl Unit for MultiTrace {
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        // Asked at each record, which says whose thread it is: that may have to be known when another ends the pair.
+        // Decide at each record, which contains the thread's process: the end of the pair may need the decision later.
         let is_chosen = self.chosen.has(hit.tid, cx) || !self.chosen.is_narrow();
         if let Some(source) = self.roles[hit.role].selected.source() {
             return self.context(source, hit, cx);
@@ -421,7 +421,7 @@ impl Unit for MultiTrace {
 }
 
 impl MultiTrace {
-    /// A hit of a unit among the events.
+    /// Processes a hit of a unit among the events.
     fn context(&mut self, source: SourceRole, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let number = Sources::number(source.source);
         match self.sources.take(source, hit, cx) {
@@ -438,7 +438,7 @@ impl MultiTrace {
         self.recent.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
     }
 
-    /// What has begun of the target on the chosen CPUs and has not ended.
+    /// Returns open starts of the target on the selected CPUs.
     fn begun(&self) -> impl Iterator<Item = &Seen> {
         let counts = |seen: &&Seen| self.cpus.as_ref().is_none_or(|cpus| cpus.binary_search(&seen.cpu).is_ok());
         self.open.iter().map(|(_, open)| &open.with).filter(|seen| seen.is_chosen).filter(counts)

@@ -1,4 +1,4 @@
-//! `nested-trace`: what happens inside of what, and for how long: a tree of entries and exits.
+//! `nested-trace`: nested entries and exits as a tree, with inclusive and own times.
 
 use std::sync::Arc;
 
@@ -39,9 +39,9 @@ $ perfprof-tui nested-trace --batch --duration 1 \\
     make: |settings| Ok(Box::new(Nested::new(settings)?)),
 };
 
-/// Nodes of the tree.
+/// Limit of tree nodes.
 const MAX_NODES: usize = 100_000;
-/// Of these systems, what is entered belongs to the CPU.
+/// Subsystems whose entries belong to the CPU instead of the thread.
 const BY_CPU: &[&str] = &["irq", "timer", "irq_vectors", "napi", "net", "rcu"];
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ struct Node {
 #[derive(Clone, Debug)]
 struct Frame {
     node: usize,
-    /// Time of what was inside.
+    /// Time of nested entries.
     inside: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `num-dist`: how a number among an event's fields is distributed.
+//! `num-dist`: distribution of a numeric event field.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,7 +34,7 @@ sched:sched_stat_runtime runtime  shortjob         1,564  350,505,389…",
 };
 
 const MAX_KEYS: usize = 10_000;
-/// Seconds of the course of the 99th percentile.
+/// Number of seconds in the time series of the 99th percentile.
 const SECONDS: usize = 120;
 
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl NumDist {
     }
 
     fn table(&self) -> Panel {
-        // They are of any unit.
+        // The values have no common unit.
         let spread = latency::columns(self.than.is_some()).into_iter().map(|column| column.of_unit(""));
         let sheet = Sheet::of(by_weight(&self.rows, |stats| stats.sum), |(key, _)| id(key))
             .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
@@ -146,7 +146,7 @@ impl Unit for NumDist {
         };
         let second = hit.time / 1_000_000_000;
         if self.seconds.back().is_none_or(|(last, _)| *last < second) {
-            // Seconds without a value are gaps of the course.
+            // Seconds without a value are gaps of the time series.
             let next =
                 self.seconds.back().map_or(second, |(last, _)| (last + 1).max(second.saturating_sub(SECONDS as u64)));
             self.seconds.extend((next..=second).map(|second| (second, Stats::default())));

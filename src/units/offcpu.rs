@@ -1,4 +1,4 @@
-//! `offcpu`: where tasks block and who wakes them, by stack; with the time on CPUs in addition.
+//! `offcpu`: blocked time by stack and waker, in addition to time on CPUs.
 
 mod panels;
 mod waits;
@@ -54,15 +54,15 @@ Blocked   Share  of it D  Times     Mean      Max  Who     Woken by …
     make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
 };
 
-/// A sleep that has begun.
+/// A sleep that has started.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     spot: Spot,
     sleep: Sleep,
-    /// The first process of its program, where that is known.
+    /// The first process of its program, if known.
     program: Option<i32>,
     is_of_kernel: bool,
-    /// Whether it began before the first record.
+    /// Whether it started before the first record.
     is_before: bool,
 }
 
@@ -74,7 +74,7 @@ struct OffCpu {
     programs: Programs,
     hz: u64,
     away: OpenSpans<i32, (), Away>,
-    /// When those were woken that were not asleep.
+    /// Wakeup times of tasks that were not asleep.
     early: FxHashMap<i32, u64>,
     blocked: FxHashMap<Place, Stats>,
     hot: FxHashMap<(i32, RetainedStack), u64>,
@@ -89,9 +89,9 @@ struct OffCpu {
 
 const CLOCK: usize = 3;
 const DISK: usize = 4;
-/// Different places that are told apart; those after them count without their waker.
+/// Limit of distinct places; further ones are counted without their waker.
 const MAX_PLACES: usize = 1 << 17;
-/// A thread may be woken after it gave its CPU up and before the switch is recorded, for so long at most.
+/// The maximum time between a wakeup of a thread that is leaving its CPU and the record of its switch.
 const WHILE_LEAVING_NS: u64 = 100_000;
 
 impl OffCpu {
@@ -105,11 +105,11 @@ impl OffCpu {
         })
     }
 
-    /// Takes up what slept before the first record.
+    /// Adds the tasks that slept before the first record.
     fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
         self.before.ask(&mut self.chosen, cx);
         for thread in self.before.take() {
-            // No record has told yet that these threads are ours.
+            // The program's own threads have no record yet.
             if self.chosen.is_unasked(thread.pid, cx) {
                 continue;
             }
@@ -126,7 +126,7 @@ impl OffCpu {
 
     fn switched(&mut self, switch: sched::Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
         self.wakers.switch(hit.cpu);
-        // A thread that leaves a CPU had one since a time that nothing told.
+        // A thread that leaves a CPU has been running since an unknown time.
         self.away.take(&switch.prev);
         self.came_unseen(switch.next, hit.time);
         let Some(sleep) = Sleep::of(switch.prev_state) else { return };
@@ -142,12 +142,12 @@ impl OffCpu {
         }
     }
 
-    /// A thread has a CPU. Some kernels do not record wake-ups by interrupts that come to an idle CPU.
+    /// A thread runs. Some kernels do not record wakeups by interrupts on an idle CPU.
     fn came_unseen(&mut self, tid: i32, time: u64) {
         let Some(begin) = self.away.take(&tid) else { return };
-        // The waker came while the thread left its CPU: it waited for a CPU since then.
+        // The wakeup happened while the thread was leaving its CPU: it has waited for a CPU since then.
         let early = self.early.remove(&tid).is_some_and(|woken| woken + WHILE_LEAVING_NS >= begin.since);
-        // /proc is read some time after the first record: such a thread may have run at that time.
+        // /proc is read some time after the first record, so such a thread may have run at that time.
         if !early && !begin.with.is_before {
             let (waker, by, is_own) = (Waker::Unrecorded, RetainedStack::NONE, false);
             let ns = begin.took(time).min(time.saturating_sub(self.since));
@@ -175,7 +175,7 @@ impl OffCpu {
         let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
         let is_own = match (away.program, self.programs.root(hit.pid, cx.session)) {
             (Some(own), Some(waker)) => own == waker,
-            // A record without a process may be one of its own.
+            // A waker without a process may be of the same program.
             _ => hit.pid == -1 || away.program.is_none(),
         };
         let waker = self.wakers.waker(wakeup, hit);

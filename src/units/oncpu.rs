@@ -1,4 +1,4 @@
-//! `oncpu`: who ran on which CPU, for how long at a time, and where tasks moved.
+//! `oncpu`: run times of tasks by CPU, with timeslices and migrations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,11 +49,11 @@ struct Row {
 struct OnCpu {
     reader: SchedReader,
     chosen: ThreadChoice,
-    /// The priorities that are chosen, and where switches tell that of who leaves and of who comes.
+    /// The selected priorities, and the expressions for the previous and next task of a switch.
     prios: Option<String>,
     prio: Option<(BoundExpr, BoundExpr)>,
     by_comm: bool,
-    /// Who has each CPU, since when, and whether that is told.
+    /// The current task of each CPU, its start, and whether it counts.
     current: OpenSpans<u32, i32, bool>,
     last_cpu: FxHashMap<i32, u32>,
     rows: FxHashMap<i32, Row>,
@@ -61,7 +61,7 @@ struct OnCpu {
     lanes: Grid<u32>,
     tasks: Grid<i32>,
     since: u64,
-    /// Switches that were not seen.
+    /// Number of missed switches.
     missed: u64,
     containers: ByContainer,
 }
@@ -86,7 +86,9 @@ impl OnCpu {
         self.tasks.spread(&tid, from, until);
     }
 
-    /// Whether who leaves, and who comes, has a priority that is chosen. A switch that is not told has none.
+    /// Whether the previous and next tasks have a selected priority.
+    ///
+    /// A missed switch has no known priority.
     fn have_prio(&self, hit: &Sample<'_>, cx: &Context<'_>) -> (bool, bool) {
         let has = |is: &BoundExpr| !hit.raw.is_empty() && is.holds(hit, cx.names, None);
         self.prio.as_ref().map_or((true, true), |(prev, next)| (has(prev), has(next)))
@@ -104,14 +106,14 @@ impl OnCpu {
         let before = self.current.replace(hit.cpu, switch.next, hit.time, is_told).map(|run| (run.what, run.since));
         let (tid, from) = match before {
             Some((tid, from)) if tid == switch.prev => (tid, from),
-            // What it is called was not known when it came.
+            // Its name was not known when it started to run.
             Some((OUTSIDE, from)) => (switch.prev, from),
-            // A switch between is missing: since when it ran is not known.
+            // A switch in between is missing: the start of the run is unknown.
             Some(_) => {
                 self.missed += 1;
                 (0, 0)
             }
-            // Who leaves at the first switch had the CPU since we look.
+            // The task that leaves at the first switch has been running since the start.
             None => (switch.prev, self.since),
         };
         if tid != 0 && leaves && self.chosen.has(tid, cx) {
@@ -125,7 +127,7 @@ impl OnCpu {
         }
     }
 
-    /// The rows with what runs right now.
+    /// Returns the rows including the current runs.
     fn with_current(&self, now: u64) -> FxHashMap<i32, (u64, BTreeMap<u32, u64>)> {
         let mut all: FxHashMap<i32, (u64, BTreeMap<u32, u64>)> =
             self.rows.iter().map(|(tid, row)| (*tid, (row.runs.sum, row.on.clone()))).collect();
@@ -176,7 +178,7 @@ impl OnCpu {
         sheet.whole("CPUs").noted(note(self.missed, "switches were not recorded: that time counts as nobody's"))
     }
 
-    /// The same by the names of commands.
+    /// The tasks aggregated by command name.
     fn by_comm(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
         let span = at.now.saturating_sub(self.since);
         let mut commands: BTreeMap<Arc<str>, (u64, Stats, u64, u64)> = BTreeMap::new();
@@ -251,7 +253,7 @@ impl Unit for OnCpu {
     }
 
     fn lost(&mut self, lost: &Lost) {
-        // Whoever has a CPU after the gap is known when it leaves, and counts from the gap's end.
+        // The task that runs after the gap is known when it leaves, and counts from the end of the gap.
         let cpus: Vec<u32> = match lost.cpu {
             Some(cpu) => vec![cpu],
             None => self.current.iter().map(|(cpu, _)| *cpu).collect(),
@@ -267,7 +269,7 @@ impl Unit for OnCpu {
 
     fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
         match change {
-            // A new thread has not moved from where an earlier one of its number ran.
+            // A new thread has not migrated from the CPU of an earlier thread with its id.
             ThreadChange::Born { tid, .. } => drop(self.last_cpu.remove(tid)),
             ThreadChange::Exec { pid, from: Some(from), .. } => {
                 self.current.rename(from, *pid);

@@ -1,4 +1,4 @@
-//! `page-faults`: which code touches memory that is not there yet, minor and major, by stack, mapping and address.
+//! `page-faults`: minor and major page faults by stack, mapping and address.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ $ perfprof-tui page-faults --batch --duration 1
     make: |settings| Ok(Box::new(PageFaults::new(settings)?)),
 };
 
-/// Roles: both kinds apart, or together.
+/// Roles: separate events for both kinds, or a common one.
 const MAJOR: usize = 1;
 const MAX_PLACES: usize = 1 << 17;
-/// Addresses are merged by two megabytes.
+/// Addresses are merged into areas of two megabytes.
 const AREA: u32 = 21;
-/// Time for which the mappings of a process are taken for true.
+/// Time for which cached mappings of a process are considered valid.
 const FRESH_NS: u64 = 200_000_000;
 
 type Region = (u64, u64, Arc<str>);
@@ -86,7 +86,7 @@ impl PageFaults {
         if address >> 63 == 1 { "[kernel]".into() } else { "[unknown]".into() }
     }
 
-    /// A table of faults by a key, which the last columns are of.
+    /// A table of faults by key.
     fn by<'a, K: Ord + Hash + 'a, const N: usize>(
         &self,
         title: &str,

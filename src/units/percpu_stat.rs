@@ -1,4 +1,4 @@
-//! `percpu-stat`: what each CPU is busy with, as a grid of rates: switches, faults, interrupts, packets, pages.
+//! `percpu-stat`: rates by CPU: switches, faults, interrupts, packets, pages.
 
 use crate::panel::{Align, Body, Cell, Measure, Panel};
 
@@ -29,7 +29,7 @@ all  102219.3         0.0    38.3     0.0   0.0    8609.0     521.7…",
     },
 };
 
-/// (event, column); raw_syscalls comes last, since it costs every system call.
+/// Event and column; raw_syscalls is last because it slows down every system call.
 const METRICS: &[(&str, &str)] = &[
     ("context-switches", "switches"),
     ("cpu-migrations", "migrations"),
@@ -53,7 +53,7 @@ const METRICS: &[(&str, &str)] = &[
     ("raw_syscalls:sys_enter", "syscalls"),
 ];
 
-/// The number of times, of what the kernel counted.
+/// The number of occurrences from a count: idle states have an entry and an exit event.
 fn times(event: &str, count: u64) -> f64 {
     if event == "power:cpu_idle" { count as f64 / 2.0 } else { count as f64 }
 }

@@ -1,4 +1,4 @@
-//! `profile`: what runs on the CPUs, as a table of functions and a flame graph; of busy seconds only, if wanted.
+//! `profile`: functions on the CPUs as a table and a flame graph, optionally of busy seconds only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ struct Profile {
     chosen: ThreadChoice,
     hz: u64,
     percent: Option<f64>,
-    /// The second of each CPU that is not over, with its samples.
+    /// The current second of each CPU, with its samples.
     second: FxHashMap<u32, (u64, Vec<Taken>)>,
     counts: FxHashMap<(i32, RetainedStack), u64>,
     busy: Grid<u32>,
@@ -71,7 +71,7 @@ impl Profile {
         self.total += 1;
     }
 
-    /// A CPU's second is over.
+    /// Ends a CPU's second.
     fn settle(&mut self, list: Vec<Taken>) {
         let need = self.percent.map_or(0.0, |percent| self.hz as f64 * percent / 100.0);
         if (list.len() as f64) < need {
@@ -124,7 +124,7 @@ impl Unit for Profile {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        // Seconds that are over though nothing came after them.
+        // Seconds that ended without a later sample.
         let done: Vec<u32> =
             self.second.iter().filter(|(_, (s, _))| (s + 1) * 1_000_000_000 <= at.now).map(|(cpu, _)| *cpu).collect();
         for cpu in done {
@@ -140,7 +140,7 @@ impl Unit for Profile {
             for (i, name) in names.iter().rev().enumerate() {
                 let entry = functions.entry((name.text.clone(), name.dso.clone())).or_default();
                 entry.0 += if i == 0 { *n } else { 0 };
-                // A function that calls itself counts once.
+                // A recursive function counts once.
                 entry.1 += if seen.insert((&name.text, &name.dso)) { *n } else { 0 };
             }
         }

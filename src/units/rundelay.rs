@@ -1,4 +1,4 @@
-//! `rundelay`: how long tasks that could run waited for a CPU, why, and who ran meanwhile.
+//! `rundelay`: time that runnable tasks waited for a CPU, the reason, and the tasks that ran meanwhile.
 
 mod meanwhile;
 
@@ -80,10 +80,10 @@ impl Why {
     }
 }
 
-/// The wait of a task, which runs up to a switch to it.
+/// The wait of a task, which ends with a switch to it.
 type Wait = OpenSpan<Why, ()>;
 
-/// A task that had a CPU for a while.
+/// A task that ran for a while.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     tid: i32,
@@ -91,16 +91,16 @@ struct Run {
     until: u64,
 }
 
-/// The role of the tracepoint of sched_yield.
+/// The role of the sched_yield tracepoint.
 const YIELD: usize = 3;
-/// Runs of a CPU that are remembered.
+/// Number of remembered runs per CPU.
 const RUNS: usize = 256;
-/// More CPUs than any machine has are damage.
+/// A larger number of CPUs indicates damaged data.
 const MAX_CPUS: usize = 1 << 14;
-/// Pairs of waiters and runners that are counted.
+/// Limit of counted pairs of waiters and runners.
 const MAX_PAIRS: usize = 1 << 16;
 
-/// The waits of a thread or a CPU by their reasons.
+/// The waits of a thread or a CPU by reason.
 type Row = [Stats; 3];
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ struct Slow {
     cpu: u32,
     end: u64,
     why: Why,
-    /// Who ran longest meanwhile.
+    /// The task that ran longest meanwhile.
     runner: Option<(i32, u64)>,
 }
 
@@ -120,19 +120,19 @@ struct RunDelay {
     than: Threshold,
     per_cpu: bool,
     waiting: OpenSpans<i32, Why, ()>,
-    /// Who has called sched_yield and has not left its CPU since.
+    /// Tasks that called sched_yield and have not left their CPU since.
     yielding: FxHashSet<i32>,
     tells_yields: bool,
-    /// The thread that each CPU was given to last.
+    /// The thread that each CPU switched to last.
     current: OpenSpans<u32, i32, ()>,
-    /// Runs by the number of the CPU.
+    /// Runs by CPU number.
     runs: Vec<VecDeque<Run>>,
     rows: FxHashMap<i32, Row>,
     containers: ByContainer,
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
     slowest: TopN<Slow>,
-    /// Switches that nothing told.
+    /// Number of missed switches.
     missed: u64,
 }
 
@@ -147,7 +147,7 @@ impl RunDelay {
         })
     }
 
-    /// The thread that has a CPU, and since when.
+    /// Returns the thread on a CPU and its start.
     fn on(&self, cpu: u32) -> Option<(i32, u64)> {
         self.current.get(&cpu).map(|run| (run.what, run.since))
     }
@@ -156,8 +156,8 @@ impl RunDelay {
         self.on(cpu).is_some_and(|(current, _)| current == tid)
     }
 
-    /// Mends the past of a thread that leaves without having come by any record: it waited until its CPU was free, and
-    /// from when anybody else ran there is not known.
+    /// Corrects the history when a thread leaves without a record of its arrival: it waited until its CPU was free,
+    /// and the start of any other run there is unknown.
     fn mend(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let mended = |current: i32| current != tid && ![current, tid].contains(&OUTSIDE);
         let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| mended(*current)) else { return };
@@ -205,7 +205,7 @@ impl RunDelay {
         }
     }
 
-    /// A wait has ended.
+    /// Ends a wait.
     fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !cx.counts(hit.cpu) || !self.chosen.follows(tid, cx) {
             return;
@@ -329,7 +329,7 @@ impl Unit for RunDelay {
         }
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
-            // A task that is woken while it has its CPU, or waits for one, begins no wait.
+            // A wakeup of a running or waiting task does not start a wait.
             Some(SchedEvent::Wakeup(wakeup)) => {
                 let begins = !self.runs_on(wakeup.cpu, wakeup.tid) && self.waiting.get(&wakeup.tid).is_none();
                 if begins {

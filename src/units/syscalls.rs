@@ -1,4 +1,4 @@
-//! `syscalls`: what system calls cost, how they fail, and which are under way right now.
+//! `syscalls`: time of system calls, their errors, and the calls that block right now.
 
 mod names;
 
@@ -53,12 +53,12 @@ const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 #[derive(Clone, Debug, Default)]
 struct Row {
     stats: Stats,
-    /// Calls that have no time, as their beginning was not recorded.
+    /// Number of calls without a time, because their start was not recorded.
     untimed: u64,
     errors: BTreeMap<u32, u64>,
 }
 
-/// Whether a call was made on a chosen CPU.
+/// Whether a call was made on a selected CPU.
 type IsHere = bool;
 
 #[derive(Clone, Debug, Default)]
@@ -68,12 +68,12 @@ struct Syscalls {
     per_thread: bool,
     tables: CallTables,
     abis: AbiReader,
-    /// What is wanted of calls and of their returns.
+    /// Filters on calls and on returns.
     filters: [Option<String>; 2],
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
     open: OpenSpans<i32, Call, IsHere>,
-    /// Threads that have begun and have not returned to user code yet.
+    /// Threads that have started and not returned to user code yet.
     newborn: FxHashSet<i32>,
     rows: FxHashMap<(i32, Call), Row>,
     threads: FxHashMap<i32, Stats>,
@@ -96,9 +96,11 @@ impl Syscalls {
         })
     }
 
-    /// The call that a thread has returned from. It is in one at a time, so that a return ends that one, whatever its
-    /// number is: a signal's handler returns by rt_sigreturn with the number -1, and execveat, and an exec between
-    /// ABIs, with that of the new program's execve.
+    /// Takes the call that a thread returns from.
+    ///
+    /// A thread is in one call at a time, so that a return ends it regardless of its number: a signal handler returns
+    /// through rt_sigreturn with the number -1; execveat, and an exec between ABIs, return with the number of the new
+    /// program's execve.
     fn returned(&mut self, hit: &Sample<'_>) -> Option<OpenSpan<Call, IsHere>> {
         self.open.take(&hit.tid)
     }
@@ -110,7 +112,7 @@ impl Syscalls {
             return;
         }
         let call = entered.as_ref().map_or_else(|| self.returning(hit, number, cx), |begin| begin.what);
-        // A new thread returns from a call that it did not make, with 0, which its maker never gets.
+        // A new thread returns 0 from a call that it did not make; its creator never gets 0.
         if entered.is_none() && (is_birth || result == 0 && self.tables.makes_thread(call)) {
             return;
         }
@@ -139,13 +141,13 @@ impl Syscalls {
         }
     }
 
-    /// A call that begins.
+    /// Returns the call that starts.
     fn entering(&mut self, hit: &Sample<'_>, number: i64, cx: &Context<'_>) -> Call {
         let abi = self.abis.read(&hit.registers);
         Call { number, abi: abi.unwrap_or_else(|| abi_of(hit, cx)) }
     }
 
-    /// A call that returns and whose beginning was not recorded.
+    /// Returns the call that ends without a recorded start.
     fn returning(&self, hit: &Sample<'_>, number: i64, cx: &Context<'_>) -> Call {
         Call { number, abi: abi_of(hit, cx) }
     }
@@ -166,7 +168,7 @@ impl Syscalls {
             most.map_or(Cell::Empty, |(number, _)| text(error_name(*number)))
         };
         let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
-        // Calls without a time count, too.
+        // Includes calls without a time.
         let spread = |row: &Row| {
             let mut cells = latency::cells(&row.stats, self.than.is_set());
             cells[0] = Cell::Count(row.stats.n + row.untimed);
@@ -248,7 +250,7 @@ impl Syscalls {
     }
 }
 
-/// The ABI of a call whose sample has no registers: that of its process's program.
+/// The ABI of a call whose sample has no registers: that of the process's program.
 fn abi_of(hit: &Sample<'_>, cx: &Context<'_>) -> Abi {
     if cx.session.is_32_bit(hit.pid) { Abi::Compat } else { Abi::Native }
 }
@@ -299,7 +301,7 @@ impl Unit for Syscalls {
         true
     }
 
-    /// Who makes no call at all is in one, and that is the question.
+    /// Also needed without any record: a task that makes no call may be in one.
     fn settle(&mut self, cx: &mut Context<'_>) {
         self.before.ask(&mut self.chosen, cx);
     }

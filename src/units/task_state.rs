@@ -1,4 +1,4 @@
-//! `task-state`: where the time of tasks goes: running, waiting for a CPU, asleep, waiting for a disk.
+//! `task-state`: time of tasks by state: running, waiting for a CPU, asleep, waiting for a disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ pub(crate) enum ThreadState {
 }
 
 impl ThreadState {
-    /// By number: letters as `ps` and perf have them (RD is runnable without a CPU), the columns of its time and of its
-    /// share, and as a sentence says it.
+    /// In order of their numbers: the letter as in `ps` and perf (RD is runnable without a CPU), the columns of time
+    /// and share, and the text in a sentence.
     const ALL: [(Self, &str, [&str; 2], &str); 9] = [
         (Self::Running, "R", ["r_ns", "r_pct"], "ran (R)"),
         (Self::Runnable, "RD", ["rd_ns", "rd_pct"], "waited for a CPU (RD)"),
@@ -72,7 +72,7 @@ impl ThreadState {
         Self::ALL[self as usize].1
     }
 
-    /// Of `prev_state`; `None` of a task that ends.
+    /// From `prev_state`; `None` for a task that ends.
     fn of(bits: i64) -> Option<Self> {
         Some(match bits {
             bits if bits & (state::DEAD | state::ZOMBIE) != 0 => return None,
@@ -92,18 +92,18 @@ impl ThreadState {
     }
 }
 
-/// The circumstances of a state that a task is in.
+/// The circumstances of a task's state.
 #[derive(Clone, Copy, Debug)]
 struct Within {
-    /// Whether the CPU that it has, is to have or had last is a chosen one.
+    /// Whether its current, next or last CPU is selected.
     counts: bool,
     /// Where it left the CPU.
     stack: RetainedStack,
-    /// When the end of the task was reported: it runs on up to its last switch, and no longer.
+    /// When the end of the task was reported: it runs until its last switch at most.
     ended: Option<u64>,
 }
 
-/// The state that a task is in.
+/// The current state of a task.
 type Now = OpenSpan<ThreadState, Within>;
 
 impl Within {
@@ -113,7 +113,7 @@ impl Within {
 }
 
 impl Now {
-    /// The time up to which it counts.
+    /// Returns the time up to which it counts.
     fn until(&self, now: u64) -> u64 {
         self.with.ended.map_or(now, |ended| ended.min(now))
     }
@@ -121,7 +121,7 @@ impl Now {
 
 #[derive(Clone, Debug, Default)]
 struct Row {
-    /// Time in each state in this interval, without what is under way.
+    /// Time in each state in this interval, without the current state.
     spent: [u64; 9],
     periods: BTreeMap<ThreadState, Stats>,
 }
@@ -143,13 +143,13 @@ struct TaskState {
     than: Threshold,
     tasks: OpenSpans<i32, ThreadState, Within>,
     rows: FxHashMap<i32, Row>,
-    /// Where the CPUs' switches began: who left at the first one had been running.
+    /// The start of the record: a task that leaves at the first switch was running since then.
     began: u64,
     since: u64,
     seen_cpus: FxHashMap<u32, i32>,
-    /// Who each CPU was given to last, and when.
+    /// The task that each CPU switched to last, and when.
     current: OpenSpans<u32, i32, ()>,
-    /// Switches from idle that were not recorded.
+    /// Number of switches from idle that were not recorded.
     missed: u64,
     blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
     slowest: TopN<Slow>,
@@ -177,7 +177,7 @@ impl TaskState {
         self.only.is_empty() || self.only.contains(&state)
     }
 
-    /// A task goes from one state to another, or ends, on a CPU that it has or is to have.
+    /// Changes the state of a task, or ends the task, on its current or next CPU.
     fn turn(
         &mut self,
         tid: i32,
@@ -196,13 +196,13 @@ impl TaskState {
             None => self.tasks.take(&tid),
         };
         let first = before.is_none();
-        // Until its first record, a task was in the state that this record ends.
+        // Before its first record, a task was in the state that this record ends.
         let before = before.unwrap_or(Now {
             what: self.first_state(tid, to, hit),
             since: self.began,
             with: Within::new(counts, RetainedStack::NONE),
         });
-        // Who waits may be taken by another CPU than the one that it waited for.
+        // A waiting task may run on another CPU than the one that it waited for.
         if !(if before.what == ThreadState::Runnable { counts } else { before.with.counts }) {
             return;
         }
@@ -227,7 +227,7 @@ impl TaskState {
         }
     }
 
-    /// The time of a task in a state ends without a record of its own.
+    /// Ends the time of a task in its state without a record.
     fn close(&mut self, tid: i32, now: &Now, until: u64) {
         if now.with.counts {
             let row = self.rows.entry(tid).or_default();
@@ -237,8 +237,8 @@ impl TaskState {
 
     fn first_state(&self, tid: i32, to: Option<ThreadState>, hit: &Sample<'_>) -> ThreadState {
         match to {
-            // It is switched to, and nobody woke it since we look: it waited all the time. Where a record of its own
-            // tells that it came, its wake-up may have been passed over, too.
+            // It starts to run without a wakeup since the start: it waited all the time. A context switch record,
+            // however, may also come without a recorded wakeup.
             Some(ThreadState::Running) if hit.role == 0 => ThreadState::Runnable,
             // It leaves the CPU.
             _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => ThreadState::Running,
@@ -256,7 +256,8 @@ impl TaskState {
         if let (Some((0, idle_since)), Some(now)) = (before, now)
             && now.what == ThreadState::Runnable
         {
-            // Guests were seen that do not record every switch from idle. The CPU was free: it ran since it could.
+            // Some guest kernels do not record every switch from idle. The CPU was free, so the task ran from when it
+            // could.
             self.missed += u64::from(cx.counts(hit.cpu));
             let at = Sample { time: now.since.max(idle_since), ..*hit };
             self.turn(switch.prev, Some(ThreadState::Running), hit.cpu, RetainedStack::NONE, &at, cx);
@@ -274,7 +275,7 @@ impl TaskState {
             return;
         }
         if hit.role == 2 && self.tasks.get(&tid).is_none() && self.chosen.follows(tid, cx) {
-            // It begins here.
+            // It is created here.
             let (state, stack, counts) = (ThreadState::Runnable, RetainedStack::NONE, cx.counts(cpu));
             self.tasks.begin(tid, state, hit.time, Within::new(counts, stack));
             if counts {
@@ -285,7 +286,7 @@ impl TaskState {
         self.turn(tid, Some(ThreadState::Runnable), cpu, RetainedStack::NONE, hit, cx);
     }
 
-    /// Time of a thread in each state, up to now.
+    /// Returns a thread's time in each state up to now.
     fn spent(&self, tid: i32, row: &Row, now: u64) -> [u64; 9] {
         let mut spent = row.spent;
         if let Some(current) = self.tasks.get(&tid).filter(|current| current.with.counts) {
@@ -294,7 +295,7 @@ impl TaskState {
         spent
     }
 
-    /// The time of each thread in each state.
+    /// Returns each thread's time in each state.
     fn by_thread(&self, at: &Moment<'_>) -> Vec<(i32, [u64; 9])> {
         let all = self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now)));
         let mut list: Vec<_> = all.filter(|(_, spent)| self.only.is_empty() || self.weight(spent) > 0).collect();
@@ -302,7 +303,7 @@ impl TaskState {
         list
     }
 
-    /// The time by which rows are sorted: that in the states that were asked for, else in all but sleep that is wanted.
+    /// Returns the sort key: the time in the selected states, or else in all states except voluntary sleep.
     fn weight(&self, spent: &[u64; 9]) -> u64 {
         let chosen = if self.only.is_empty() {
             &[ThreadState::Running, ThreadState::Runnable, ThreadState::Uninterruptible][..]
@@ -312,7 +313,7 @@ impl TaskState {
         chosen.iter().map(|state| spent[*state as usize]).sum()
     }
 
-    /// Adds the columns of the states that are shown.
+    /// Adds the columns of the visible states.
     fn with_states<'a, T: Copy + 'a>(&self, sheet: Sheet<'a, T>, spent: impl Fn(T) -> [u64; 9] + 'a) -> Sheet<'a, T> {
         let shown = ThreadState::ALL.iter().filter(|(state, ..)| self.shows(*state));
         let columns =
@@ -372,7 +373,7 @@ impl TaskState {
             .whole("Longest periods")
     }
 
-    /// Sleep by where it began; what is under way included.
+    /// Returns sleep by stack, including current sleep.
     fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, ThreadState, RetainedStack, u64, u64)> {
         let mut sums: FxHashMap<(i32, ThreadState, RetainedStack), (u64, u64)> =
             self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();
@@ -443,7 +444,7 @@ impl Unit for TaskState {
 
     fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
         match change {
-            // A thread that ended without a last switch may have had the number.
+            // A thread that ended without a last switch may have had the id.
             ThreadChange::Born { tid, .. } => {
                 let before = self.tasks.take(tid);
                 before.into_iter().for_each(|before| self.close(*tid, &before, before.until(time)));
@@ -456,7 +457,7 @@ impl Unit for TaskState {
                     self.tasks.take(tid).into_iter().for_each(|now| self.close(*tid, &now, time));
                 }
                 if let Some((from, now)) = from.and_then(|from| Some((from, self.tasks.take(&from)?))) {
-                    // The state goes on under the new number, and counts for each up to and from now.
+                    // The state continues under the new id; the time is divided between the ids.
                     self.close(from, &now, time);
                     self.tasks.replace(*pid, now.what, time, now.with);
                     self.current.rename(&from, *pid);
@@ -466,7 +467,7 @@ impl Unit for TaskState {
     }
 
     fn lost(&mut self, lost: &Lost) {
-        // What happened meanwhile is not known: what was known of every task ends where the gap begins.
+        // The state in the gap is unknown: every known state ends at its start.
         let tasks = std::mem::take(&mut self.tasks);
         tasks.iter().for_each(|(tid, now)| self.close(*tid, now, now.until(lost.from)));
         self.began = lost.until;

@@ -1,4 +1,4 @@
-//! `tlbstat`: how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU.
+//! `tlbstat`: TLB hit ratios of data reads, data writes and instructions by CPU.
 
 use super::kit::counted::{Ratio, ratios};
 use super::kit::{Sees, Spec};

@@ -1,4 +1,4 @@
-//! `top`: which key (task, interrupt, system call, device…) has most of some events.
+//! `top`: the keys (task, interrupt, system call, device…) with the most events.
 
 use rustc_hash::FxHashMap;
 
@@ -29,14 +29,14 @@ grep                                141     141.0  16.5 %          141",
     make: |settings| Ok(Box::new(Top::new(settings)?)),
 };
 
-/// Different keys that are counted.
+/// Limit of distinct keys.
 const MAX_KEYS: usize = 100_000;
 
 #[derive(Clone, Debug)]
 struct Sum {
     text: String,
     by: bool,
-    /// Of one role only; of all that have the fields where `None`.
+    /// The role that it applies to; `None` for all events with the fields.
     role: Option<usize>,
 }
 
@@ -53,7 +53,7 @@ struct Row {
     hits: Vec<u64>,
     sums: Vec<u64>,
     tid: i32,
-    /// What its event has as its name (comm=).
+    /// The event's name for the row (comm=).
     label: Option<RowKey>,
 }
 
@@ -61,9 +61,9 @@ struct Row {
 struct Top {
     selected: Vec<SelectedEvent>,
     key: String,
-    /// What the key is called: that of all events, where they have the same.
+    /// Title of the key column, if all events use the same key.
     title: String,
-    /// Whether an event says what its rows are called.
+    /// Whether an event names its rows.
     labelled: bool,
     sums: Vec<Sum>,
     stack: bool,
@@ -159,7 +159,7 @@ impl Unit for Top {
         for (i, sum) in self.sums.iter().enumerate().filter(|(_, sum)| sum.role.is_none_or(|r| r == event.role)) {
             match BoundExpr::parse(&sum.text, event.format) {
                 Ok(bound) => sums.push((i, bound)),
-                // Of several events some may not have it.
+                // With several events, some may lack the field.
                 Err(why) if sum.role.is_some() || self.selected.len() == 1 => return Err(why),
                 Err(_) => {}
             }

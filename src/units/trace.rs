@@ -1,4 +1,4 @@
-//! `trace`: the events themselves, in order of time, with their text and their stacks.
+//! `trace`: a log of events in order of time, with text and stacks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ $ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1
     make: |settings| Ok(Box::new(Trace::new(settings)?)),
 };
 
-/// Events that are kept unless --keep says otherwise.
+/// Default number of kept events.
 const KEEP: u64 = 20_000;
 
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ struct Line {
     addr: u64,
     raw: Box<[u8]>,
     stack: RetainedStack,
-    /// What a unit among the events found.
+    /// The finding of a unit among the events.
     found: Option<Box<str>>,
 }
 
@@ -63,7 +63,7 @@ struct Line {
 struct Trace {
     selected: Vec<SelectedEvent>,
     sources: Sources,
-    /// Of whom events are told, where the whole machine is measured for a unit among them.
+    /// The threads to show, if the whole machine is measured for a unit among the events.
     chosen: Option<ThreadChoice>,
     stack: bool,
     keep: usize,
@@ -109,7 +109,7 @@ impl Trace {
         }
     }
 
-    /// Adds what a unit among the events found.
+    /// Adds the finding of a unit among the events.
     fn add_found(&mut self, number: u16, found: &Finding, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(found.tid);
         let found_at = Sample { event: number, tid: found.tid, raw: &[], stack: found.stack, ..*hit };
@@ -177,7 +177,7 @@ impl Unit for Trace {
         let selected = &self.selected[event.role];
         let named = (selected.get("alias").unwrap_or(event.name).into(), event.format.cloned());
         match selected.source() {
-            // An event that is named itself has its own name.
+            // An event that is also listed itself keeps its own name.
             Some(source) => {
                 self.events.entry(event.number).or_insert(named);
                 self.sources.bind(source, event)
@@ -190,7 +190,7 @@ impl Unit for Trace {
     }
 
     fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
-        // While it lives.
+        // Look the name up while the thread lives.
         cx.comm(hit.tid);
         let Some(source) = self.selected[hit.role].source() else {
             if cx.counts(hit.cpu) && self.chosen.as_mut().is_none_or(|chosen| chosen.has(hit.tid, cx)) {

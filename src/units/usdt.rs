@@ -1,4 +1,4 @@
-//! `usdt`: static probes of a program while it runs: which fire, how often, with what arguments.
+//! `usdt`: static probes of a running program: hits, rates and arguments.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -51,7 +51,7 @@ struct Line {
 
 #[derive(Clone, Debug, Default)]
 struct UsdtUnit {
-    /// (name of the event, how it is made, as it is shown)
+    /// (event name, probe definition, display text)
     probes: Vec<(String, String, String)>,
     chosen: ThreadChoice,
     stack: bool,
@@ -102,7 +102,7 @@ impl UsdtUnit {
         })
     }
 
-    /// The arguments of a hit: the fields after those that every probe has.
+    /// Returns the arguments of a hit: the fields after those that every probe has.
     fn arguments(&self, line: &Line) -> String {
         let Some(format) = self.formats.get(&line.role) else { return String::new() };
         let own = format.own_fields().filter(|field| !field.name.starts_with("__probe"));

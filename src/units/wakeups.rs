@@ -1,4 +1,4 @@
-//! `wakeups`: who wakes whom, how often, from where, and how long it takes until they run.
+//! `wakeups`: wakeups by waker, woken task and place, with the time until the task runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ interrupt        interrupt  worker-27760           11      10.5   3.7…",
 const MAX_PAIRS: usize = 1 << 17;
 const DISK: usize = 3;
 
-/// A waker, whom it wakes, and with `-g` its stack.
+/// A waker, the woken task, and with `-g` the waker's stack.
 type Pair = (Waker, i32, RetainedStack);
 
 #[derive(Clone, Debug, Default)]
@@ -58,10 +58,10 @@ struct Wakeups {
     total: u64,
 }
 
-/// Wake-ups as they are shown: by the waker's name, its context and whom it wakes.
+/// Displayed rows: waker name, context and woken task.
 type Row = (Arc<str>, WakeContext, i32);
 
-/// Wake-ups count when they are seen; until the task runs there is no time.
+/// Total wakeups, including those of tasks that have not run yet.
 fn seen(stats: &Stats) -> u64 {
     stats.n + stats.than
 }
@@ -71,13 +71,13 @@ impl Wakeups {
         Ok(Self { chosen: ThreadChoice::of(settings)?, stack: settings.has("stack"), ..Self::default() })
     }
 
-    /// A waker in words, by its stack too.
+    /// Describes a waker, using its stack.
     fn waker(&mut self, at: &Moment<'_>, waker: Waker, stack: RetainedStack, by_comm: bool) -> Arc<str> {
         let cause = self.causes.cause(at, waker, stack);
         self.wakers.words(at, cause, |at, tid| if by_comm { at.comm(tid) } else { at.task(tid) })
     }
 
-    /// Pairs with the waker in words.
+    /// Groups pairs by the waker's description.
     fn named<K: Ord>(
         &mut self,
         at: &Moment<'_>,
@@ -141,7 +141,7 @@ impl Wakeups {
         if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
             return;
         }
-        // Those that have not run yet are counted in `than`.
+        // Wakeups of tasks that have not run yet are counted in `than`.
         self.pairs.entry(key).or_default().than += 1;
         self.waking.begin(wakeup.tid, (), hit.time, key);
         self.course.add(&waker.without_stack(), hit.time, 1.0);

@@ -101,8 +101,10 @@ pub struct Spec {
     pub sees: Sees,
     /// The figures that `-C` selects, for a unit that relates records of several CPUs.
     ///
-    /// A task may wake on one CPU and run on another. Such a unit measures all CPUs, at the same cost as without `-C`,
-    /// because the selected CPUs do not see a task move. `None` if the records of each CPU are independent: only the selected CPUs are measured.
+    /// A task may wake on one CPU and run on another.
+    ///
+    /// Such a unit measures all CPUs, at the same cost as without `-C`, because the selected CPUs do not see a task
+    /// move. `None` if the records of each CPU are independent: then only the selected CPUs are measured.
     pub across: Option<&'static str>,
     /// Default interval of printed figures in seconds; `None` for one report at the end.
     pub interval: Option<f64>,

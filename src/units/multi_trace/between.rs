@@ -1,4 +1,4 @@
-//! What happened between two events: the events that are remembered, and those of them that a slow pair keeps.
+//! The events between two others: a buffer of recent events, and the part that a slow pair keeps.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,21 +7,21 @@ use crate::profile::RetainedStack;
 use crate::units::kit::columns::by_weight;
 use crate::units::kit::{Detail, RowKey, Sample};
 
-/// Events that are remembered, for what is between two: a storm of faults on the whole machine brings as many in a second.
+/// Number of buffered events: a storm of faults on the whole machine fills it in a second.
 const RECENT: usize = 1 << 18;
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) time: u64,
     pub(super) cpu: u32,
-    /// 0 where it is not known.
+    /// 0 if unknown.
     pub(super) pid: i32,
     pub(super) tid: i32,
     pub(super) event: u16,
-    /// Whether it is of the target.
+    /// Whether it belongs to the target.
     pub(super) is_chosen: bool,
     pub(super) raw: Box<[u8]>,
     pub(super) stack: RetainedStack,
-    /// What a unit among the events found.
+    /// The finding of a unit among the events.
     pub(super) found: Option<Box<str>>,
 }
 
@@ -38,24 +38,24 @@ pub(super) struct Slow {
     pub(super) second: Seen,
     pub(super) key: RowKey,
     pub(super) between: Vec<Seen>,
-    /// Events in between that were not kept.
+    /// Number of events in between that were not kept.
     pub(super) more: usize,
-    /// The time at its beginning of which nothing was remembered when it ended.
+    /// The time at the start of the pair that the buffer no longer covered at its end.
     pub(super) forgotten: u64,
-    /// How often each of them was there, kept or not, the most first.
+    /// Counts of all events in between, kept or not, the largest first.
     pub(super) counts: Vec<(Place, u64)>,
 }
 
 /// An event of a thread in a stack.
 pub(super) type Place = (u16, i32, RetainedStack);
-/// Of how many the number is kept.
+/// Limit of counted places.
 const PLACES: usize = 200;
 
-/// The events that came last.
+/// The most recent events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
     events: VecDeque<Seen>,
-    /// What of them a slow pair keeps.
+    /// The selection that a slow pair keeps.
     detail: Detail,
 }
 
@@ -65,7 +65,7 @@ impl Recent {
     }
 
     pub(super) fn remember(&mut self, seen: Seen) {
-        // In two of its roles it is one event.
+        // An event with two roles arrives twice.
         let same = |last: &Seen| {
             (last.time, last.event, last.cpu, last.tid) == (seen.time, seen.event, seen.cpu, seen.tid)
                 && last.found == seen.found
@@ -78,8 +78,8 @@ impl Recent {
         }
     }
 
-    /// The other records of a pair's CPUs, threads and key meanwhile, or what of them is wanted; the newest is nearest to
-    /// its end.
+    /// Returns the events between a pair's ends on their CPUs, of their threads and with their key, or the selected
+    /// part of them; limited to those nearest to the end.
     pub(super) fn between(&self, first: Seen, second: &Seen, key: &RowKey) -> Slow {
         let detail = &self.detail;
         let from = first.time.saturating_sub(detail.before);
@@ -91,7 +91,7 @@ impl Recent {
                     || detail.thread && end.tid == seen.tid
                     || detail.process && end.pid != 0 && end.pid == seen.pid
             };
-            // One with two roles was seen in the other of them.
+            // An event with two roles was seen in the other role.
             let is_end = |end: &Seen| (seen.time, seen.event, seen.tid) == (end.time, end.event, end.tid);
             !is_end(&first)
                 && !is_end(second)
@@ -120,7 +120,7 @@ impl Recent {
 }
 
 impl Slow {
-    /// What the beginning of a pair lacks, in words; nothing where it is whole.
+    /// Describes the missing start of a pair; empty if it is complete.
     pub(super) fn unremembered(&self) -> String {
         match self.forgotten {
             0 => String::new(),
@@ -138,7 +138,7 @@ mod tests {
         Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, is_chosen: true, raw, stack, found: None }
     }
 
-    /// Where a storm came between two events, it is counted as far as it is remembered, and the rest is no silence.
+    /// After a storm between two events, the buffered part is counted, and a note reports the rest.
     #[test]
     fn what_is_not_remembered_any_more_is_said() {
         let mut recent = Recent::of(Detail { events: 4, ..Detail::default() });

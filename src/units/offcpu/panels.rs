@@ -1,4 +1,4 @@
-//! The panels of blocked time: call sites, wakers, what is under way, flame graphs.
+//! The panels of blocked time: call sites, wakers, current waits, flame graphs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::units::kit::{Moment, Sheet, Stats};
 use super::OffCpu;
 use super::waits::{SiteName, UnderWay, Wait};
 
-/// A place where less than this part of one thread's time goes comes after what waits for work.
+/// Places with less than this fraction of one thread's time come after the waits for work.
 const TRIFLE: u64 = 100;
 
 /// Blocked time of a call site.
@@ -29,16 +29,16 @@ struct Site {
     wakers: BTreeMap<SiteName, Stats>,
 }
 
-/// A site with its number and name.
+/// A site with its row id and name.
 type SiteRow = (u64, SiteName, WaitClass, Site);
 
-/// Sites as rows: first those that may have held somebody up, then one for all waits for work, and these.
+/// Sites as rows: first those that may have held work up, then the row for all waits for work, then its sites.
 pub(super) struct Sites {
     list: Vec<SiteRow>,
     rest: Rest,
 }
 
-/// Those of many that are named in a row.
+/// Number of names listed in a row.
 const NAMED: usize = 2;
 
 impl Site {
@@ -60,7 +60,7 @@ impl Site {
     }
 }
 
-/// Names by their parts of a time, the largest first, with their shares where there are several.
+/// Lists names by their share of a time, the largest first, with percentages if there are several.
 fn shared_by<'a>(parts: impl Iterator<Item = (&'a Arc<str>, u64)>) -> String {
     let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
     parts.for_each(|(name, ns)| *by_name.entry(name).or_default() += ns);
@@ -75,18 +75,18 @@ fn shared_by<'a>(parts: impl Iterator<Item = (&'a Arc<str>, u64)>) -> String {
     words.join(", ")
 }
 
-/// The text of the row that stands for many, in place of a stack.
+/// The text of the row for all waits for work, in place of a stack.
 fn rest_words(threads: usize) -> Arc<str> {
     format!("{}: {threads} thread{}", WaitClass::Work.label(), if threads == 1 { "" } else { "s" }).into()
 }
 
-/// The number of the row that stands for all waits for work.
+/// The id of the row for all waits for work.
 fn rest_id() -> u64 {
     id(&WaitClass::Work.label())
 }
 
 impl OffCpu {
-    /// Call sites by who is blocked, the functions and what that counts as; the longest blocked first.
+    /// Groups waits by blocked task, functions and class; the longest blocked first.
     pub(super) fn sites(at: &Moment<'_>, waits: &[Wait]) -> Sites {
         let mut by_class: BTreeMap<(bool, SiteName, WaitClass), Site> = BTreeMap::new();
         let mut idlers: FxHashSet<i32> = FxHashSet::default();
@@ -123,7 +123,7 @@ impl OffCpu {
         let Sites { list, rest } = sites;
         let alone = list.len().min(rest.row + 1);
         let total: u64 = list[..alone].iter().map(|(.., site)| site.blocked.sum).sum();
-        // The row that stands for the others has their share.
+        // The row for all waits for work has the share of its sites.
         let share_of = |at: usize, site: &Site| if at < alone { share(site.blocked.sum, total) } else { Cell::Empty };
         Sheet::of(list.iter().enumerate(), |(_, (key, ..))| *key)
             .right("blocked_ns", "Blocked", 9, |(_, (.., site))| time(site.blocked.sum))
@@ -144,7 +144,7 @@ impl OffCpu {
             .folded_panel("Blocked", *rest)
     }
 
-    /// The threads that are blocked now, the longest first; those that wait for work come last.
+    /// The currently blocked threads, the longest first; those that wait for work come last.
     pub(super) fn under_way(waits: &[Wait]) -> Panel {
         let mut list: Vec<(&Wait, UnderWay)> = waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
         let is_work = |wait: &Wait| wait.class == WaitClass::Work;
@@ -170,7 +170,7 @@ impl OffCpu {
             .folded_panel("Under way", Rest { row, after: row, is_largest: row == 0 })
     }
 
-    /// The wakers that ended the sleep of the chosen site, or of all that do not wait for work.
+    /// The wakers of the selected site, or of all sites except waits for work.
     pub(super) fn wakers_panel(at: &Moment<'_>, sites: &Sites) -> Panel {
         let chosen = at.selected(0).and_then(|row| sites.list.iter().find(|(key, ..)| *key == row));
         let mut all: BTreeMap<&SiteName, Stats> = BTreeMap::new();
@@ -208,7 +208,7 @@ impl OffCpu {
             }
             both.push(cold);
             if wait.under_way.is_none() {
-                // The waker stands on top, its own stack upside down: it meets the blocked one at the wake-up.
+                // The waker is on top with its stack reversed, so that the two stacks meet at the wakeup.
                 one.frames.push(word(DIVIDER));
                 one.frames.extend(wait.by.map(|by| at.frames(by)).unwrap_or_default().into_iter().rev());
                 one.frames.push(word(&wait.waker.0));

@@ -1,4 +1,4 @@
-//! The waits of an interval, with what they count as: all panels are made from one list.
+//! The waits of an interval with their classes: the list from which all panels are made.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::units::kit::{Moment, Stats, Waker};
 
 use super::{Away, OffCpu};
 
-/// The blocked task and its place, by names; a waker likewise.
+/// A blocked task and its place by name; also used for wakers.
 pub(super) type SiteName = (Arc<str>, Arc<str>);
 
-/// Where a thread sleeps.
+/// The place where a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Spot {
     Stack(RetainedStack),
-    /// As /proc told it, by its number among such.
+    /// From /proc, as an index of such places.
     Told(usize),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub(super) tid: i32,
     pub(super) away: Sleeper,
     pub(super) waker: Waker,
-    /// Whether the waker's thread is one of the same program.
+    /// Whether the waker is a thread of the same program.
     pub(super) is_own: bool,
     pub(super) by: RetainedStack,
 }
@@ -61,7 +61,7 @@ pub(super) struct UnderWay {
     pub(super) is_before: bool,
 }
 
-/// Waits of a thread in one spot that one waker ended, or one that goes on.
+/// The waits of a thread in one spot that one waker ended, or a current wait.
 #[derive(Clone, Debug)]
 pub(super) struct Wait {
     pub(super) tid: i32,
@@ -70,11 +70,11 @@ pub(super) struct Wait {
     pub(super) line: Arc<str>,
     pub(super) sleep: Sleep,
     pub(super) class: WaitClass,
-    /// The waker's name, and its stack in words where it is a thread.
+    /// The waker's name, and its stack as text if it is a thread.
     pub(super) waker: SiteName,
     /// The stack of a waker that is a thread.
     pub(super) by: Option<RetainedStack>,
-    /// The part of it that is in the interval.
+    /// The part within the interval.
     pub(super) stats: Stats,
     pub(super) under_way: Option<UnderWay>,
 }
@@ -82,25 +82,25 @@ pub(super) struct Wait {
 /// Facts about the spot of a sleep.
 #[derive(Clone, Debug, Default)]
 struct SpotFacts {
-    /// The system call, or the kernel's function where it is none.
+    /// The system call, or else the kernel function.
     call: Arc<str>,
     is_broken: bool,
-    /// Whether it has functions of the kernel only.
+    /// Whether it has only kernel functions.
     is_of_kernel: bool,
 }
 
-/// Spots that /proc told, and what is known of stacks.
+/// Spots from /proc, and a cache of facts about stacks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     told: Vec<[Arc<str>; 2]>,
     facts: ByStack<SpotFacts>,
 }
 
-/// Spots that /proc told are as many as its threads, read once.
+/// Limit of spots from /proc, which is read once.
 const MOST_TOLD: usize = 1 << 16;
 
 impl Places {
-    /// The spot of a thread that slept before the first record.
+    /// Returns the spot of a thread that slept before the first record.
     pub(super) fn told(&mut self, thread: &BlockedThread) -> Spot {
         let call = crate::units::syscalls::name_of_blocked(thread).unwrap_or_default();
         let spot = [thread.place.as_str().into(), call.into()];
@@ -111,7 +111,7 @@ impl Places {
         Spot::Told(known.unwrap_or(self.told.len() - 1))
     }
 
-    /// The functions of a spot, root first.
+    /// Returns the functions of a spot, root first.
     pub(super) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<Name> {
         match spot {
             Spot::Stack(stack) => at.frames(stack),
@@ -122,7 +122,7 @@ impl Places {
         }
     }
 
-    /// The innermost first.
+    /// Returns the functions of a spot from /proc, innermost first.
     fn words(&self, told: usize) -> impl DoubleEndedIterator<Item = &Arc<str>> {
         self.told.get(told).into_iter().flatten().filter(|word| !word.is_empty())
     }
@@ -136,7 +136,7 @@ impl Places {
         match spot {
             Spot::Stack(stack) => self.facts.get(at, stack, || {
                 let frames = at.frames(stack);
-                // A library without frame pointers may end a stack at its first function, and look whole.
+                // A library without frame pointers may end a stack at its first function, so that it looks complete.
                 let user = frames.iter().filter(|name| !name.kind.is_kernel()).count();
                 let is_cut = frames.first().is_none_or(|name| name.kind == DsoKind::Cut);
                 let is_of_kernel = user == 0 && !frames.is_empty();
@@ -150,10 +150,10 @@ impl Places {
     }
 }
 
-/// A place in which waits are judged together: of a program where its functions are known, else of a thread.
+/// The key for the classification of waits: a program and its functions if known, otherwise a thread.
 type Judged = (i32, Arc<str>);
 
-/// A wait before it is judged.
+/// A wait without a class.
 struct Raw {
     tid: i32,
     sleeper: Sleeper,
@@ -169,7 +169,7 @@ struct Raw {
 }
 
 impl OffCpu {
-    /// All waits of the interval, those under way up to now.
+    /// Returns all waits of the interval; current ones count up to now.
     pub(super) fn waits(&mut self, at: &Moment<'_>) -> Vec<Wait> {
         let mut raw: Vec<Raw> = Vec::with_capacity(self.blocked.len() + self.away.len());
         let blocked = std::mem::take(&mut self.blocked);
@@ -177,20 +177,20 @@ impl OffCpu {
         self.blocked = blocked;
         let away: Vec<(i32, u64, Away)> = self.away.iter().map(|(tid, span)| (*tid, span.since, span.with)).collect();
         raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, tid, since, away)));
-        // /proc is read some time after the first record: the thread may have been elsewhere before.
+        // /proc is read some time after the first record, so the thread may have been elsewhere before.
         let tells = |wait: &&Raw| wait.end == WaitEnd::OwnProgram && matches!(wait.sleeper.spot, Spot::Stack(_));
         let own: FxHashSet<Judged> = raw.iter().filter(tells).map(|wait| wait.judged.clone()).collect();
         raw.into_iter().map(|wait| wait.judge(at, &own)).collect()
     }
 
-    /// A wait without its end.
+    /// Creates a wait without its end.
     fn raw(&mut self, at: &Moment<'_>, tid: i32, sleeper: Sleeper) -> Raw {
         let facts = self.places.facts(at, sleeper.spot);
         let line = match sleeper.spot {
             Spot::Stack(stack) => self.slept_in.line(at, stack),
             Spot::Told(told) => self.places.line(told),
         };
-        // Numbers of threads are those of no program: a minus tells them apart.
+        // Negative thread ids cannot collide with the process ids of programs.
         let is_told = matches!(sleeper.spot, Spot::Told(_));
         let judged = match sleeper.program.filter(|_| !facts.is_broken && !is_told) {
             Some(program) => (program, line.clone()),
@@ -207,7 +207,7 @@ impl OffCpu {
         let cause = self.causes.cause(at, place.waker, place.by);
         let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
         let stack = by.map(|by| self.alike.line(at, by)).unwrap_or_default();
-        // Of a thread of the same program its own name tells more than the program's.
+        // For a thread of the same program, its own name is more useful than the program's.
         let task = |at: &Moment<'_>, tid| if place.is_own { at.comm(tid) } else { at.program(tid) };
         let waker = (self.wakers.words(at, cause, task), stack);
         let end = WaitEnd::of(cause, place.is_own);

@@ -1,15 +1,15 @@
-//! Waits for a CPU with what else happened meanwhile: the events of `rundelay` as pairs of `multi-trace`.
+//! Waits for a CPU with other events in between: the events of `rundelay` as pairs of `multi-trace`.
 
 use crate::units::kit::Settings;
 use crate::units::kit::select::{self, SelectedEvent};
 
-/// The events that are its own, as they may be named.
+/// The unit's own events, as users may name them.
 const OWN: &[&str] = &["sched:sched_wakeup", "sched:sched_wakeup_new", "sched:sched_switch"];
-/// The fields of the names and numbers of tasks.
+/// The fields with the names and ids of tasks.
 const WOKEN: Task = Task { tid: "pid", comm: "comm" };
 const PREV: Task = Task { tid: "prev_pid", comm: "prev_comm" };
 const NEXT: Task = Task { tid: "next_pid", comm: "next_comm" };
-/// A task that leaves its CPU and goes on waiting for one.
+/// A task that leaves its CPU but remains runnable.
 const PUT_ASIDE: &str = "(prev_state == 0 || prev_state & 0x100)";
 
 struct Task {
@@ -18,7 +18,7 @@ struct Task {
 }
 
 impl Task {
-    /// What is wanted of an event, so that it is of a task and of one that was chosen.
+    /// Returns the filter on events of a task that belongs to the selection.
     fn clause(&self, settings: &Settings) -> String {
         let Self { tid, comm } = self;
         let mut out = format!("{tid} > 0");
@@ -33,8 +33,9 @@ impl Task {
     }
 }
 
-/// The settings of `multi-trace` that ask the same and for what is named beside; none where nothing is. An error where
-/// others than its own events are to be paired.
+/// Returns the equivalent settings of `multi-trace` with the additional events; none if there are none.
+///
+/// Fails if other events than the unit's own are to be paired.
 pub(super) fn asked(settings: &Settings) -> Result<Option<Settings>, String> {
     let lists = select::named(settings)?;
     let is_beside = |one: &SelectedEvent| one.has("untraced") || !one.event.contains(':');
@@ -60,7 +61,7 @@ pub(super) fn asked(settings: &Settings) -> Result<Option<Settings>, String> {
             let place = if at == 0 { &mut begins } else { &mut ends };
             match is_beside(one) {
                 true => place.push(one.to_string()),
-                // A filter that is typed replaces none of what makes it a wait.
+                // A typed filter is combined with the conditions of a wait.
                 false => {
                     place.iter_mut().filter(|own| one.filter.is_some() && is_of(own, &one.event)).for_each(|own| {
                         *own = with_filter(own, one.filter.as_deref().unwrap_or_default());
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn what_is_named_beside_makes_pairs() {
         let own = ["sched:sched_wakeup*,sched:sched_switch", "sched:sched_switch"];
-        assert_eq!(of(&own, &[("comm", "java")]), Ok(None), "it has them by itself");
+        assert_eq!(of(&own, &[("comm", "java")]), Ok(None), "the default events need no pairs");
         assert_eq!(of(&[], &[]), Ok(None));
         let beside = ["sched:sched_wakeup*,sched:sched_switch", "sched:sched_switch,profile/-F 500 -g/untraced/"];
         let lists = of(&beside, &[("comm", "java,py*")]).expect("right").expect("pairs");

@@ -1,19 +1,19 @@
-//! The names of system calls and errors. Each architecture has a table of numbers for each of its ABIs.
+//! The names of system calls and errors, with a table per architecture and ABI.
 
 use crate::record::sample::UserState;
 use crate::session::BlockedThread;
 
-/// The ABI by which a call was made.
+/// The ABI of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Abi {
-    /// That of the kernel's own word size.
+    /// The kernel's native ABI.
     #[default]
     Native,
-    /// The 32-bit one of a 64-bit kernel: 32-bit programs, and `int 0x80` in 64-bit ones.
+    /// The 32-bit ABI of a 64-bit kernel: 32-bit programs, and `int 0x80` in 64-bit ones.
     Compat,
 }
 
-/// A system call, by its number in the table of an ABI.
+/// A system call by number and ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Call {
     pub(super) number: i64,
@@ -21,31 +21,32 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The call that a thread is blocked in.
+    /// Returns the call in which a thread is blocked.
     pub(super) fn of_blocked(thread: &BlockedThread) -> Option<Self> {
         let abi = if thread.is_32_bit { Abi::Compat } else { Abi::Native };
         thread.call.map(|(number, _)| Self { number, abi })
     }
 }
 
-/// Tells by which ABI calls are made, from the user's registers at their entry.
+/// Determines the ABI of calls from the user registers at their entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AbiReader {
     is_x86_64: bool,
-    /// A call was seen whose `rcx` is its return address: the `syscall` instruction leaves it there. CPUs with FRED
-    /// never do, so that another `rcx` says nothing on them.
+    /// Whether a call was seen with its return address in `rcx`, where the `syscall` instruction stores it. CPUs with
+    /// FRED never do, so that another `rcx` is not conclusive on them.
     leaves_address: bool,
 }
 
 /// `PERF_SAMPLE_REGS_ABI_*`.
 const REGS_ABI_32: u64 = 1;
 const REGS_ABI_64: u64 = 2;
-/// Places of rcx and rip (arch/x86/include/uapi/asm/perf_regs.h).
+/// Indexes of rcx and rip (arch/x86/include/uapi/asm/perf_regs.h).
 const CX: u32 = 2;
 const IP: u32 = 8;
 
-/// The registers that tell the ABI, as bits of `sample_regs_user`. On Arm the ABI of the registers says
-/// all, and the kernel wants at least one of them to be requested.
+/// The registers that determine the ABI, as bits of `sample_regs_user`.
+///
+/// On Arm the registers' ABI suffices, but the kernel requires at least one register.
 pub(super) const REGISTERS: u64 = if cfg!(target_arch = "x86_64") { 1 << CX | 1 << IP } else { 1 };
 
 impl AbiReader {
@@ -53,7 +54,7 @@ impl AbiReader {
         Self { is_x86_64: tables == CallTables::X86_64, leaves_address: false }
     }
 
-    /// The ABI of a call that begins; `None` where its sample has no registers.
+    /// Returns the ABI of a call at its start; `None` if its sample has no registers.
     pub(super) fn read(&mut self, user: &UserState<'_>) -> Option<Abi> {
         match user.abi {
             REGS_ABI_32 => Some(Abi::Compat),
@@ -75,14 +76,14 @@ pub(super) enum CallTables {
     X86,
     Aarch64,
     Arm,
-    /// Those of the machine that this program is built for.
+    /// Those of the machine for which this program is built.
     #[default]
     Own,
 }
 
-/// The bit that numbers of x32 have in addition (`__X32_SYSCALL_BIT`).
+/// An additional bit in the numbers of x32 (`__X32_SYSCALL_BIT`).
 const X32: i64 = 0x4000_0000;
-/// The first of the calls that x32 has by numbers of its own (arch/x86/entry/syscalls/syscall_64.tbl).
+/// The first of the calls with numbers specific to x32 (arch/x86/entry/syscalls/syscall_64.tbl).
 const X32_FIRST: usize = 512;
 const X32_CALLS: [&str; 36] = [
     "rt_sigaction",
@@ -124,7 +125,7 @@ const X32_CALLS: [&str; 36] = [
 ];
 
 impl CallTables {
-    /// Those of a machine whose architecture uname calls so; an empty name is this machine's.
+    /// Returns the tables for an architecture name of uname; the empty name is this machine's.
     pub(super) fn of(arch: &str) -> Self {
         match if arch.is_empty() { std::env::consts::ARCH } else { arch } {
             "x86_64" => Self::X86_64,
@@ -152,12 +153,12 @@ impl CallTables {
         }
     }
 
-    /// The name of a call; its number where the table has none.
+    /// Returns the name of a call, or its number if it is unknown.
     pub(super) fn name(self, call: Call) -> String {
         self.known(call).map_or_else(|| format!("call {}", call.number), str::to_owned)
     }
 
-    /// The name of a call's ABI.
+    /// Returns the name of a call's ABI.
     pub(super) fn abi(self, call: Call) -> &'static str {
         match (self, call.abi) {
             (Self::X86_64, Abi::Native) if call.number > 0 && call.number & X32 != 0 => "x32",
@@ -166,19 +167,19 @@ impl CallTables {
         }
     }
 
-    /// True if a call makes a thread, in which it returns, too.
+    /// Whether a call creates a thread, in which it returns as well.
     pub(super) fn makes_thread(self, call: Call) -> bool {
         self.known(call).is_some_and(|name| matches!(name, "fork" | "vfork" | "clone" | "clone3"))
     }
 }
 
-/// The name of an error number, as x86, Arm and most others have it; the number itself where it has none.
+/// Returns the name of an error number on x86, Arm and most other architectures; the number if it is unknown.
 pub(super) fn error_name(errno: u32) -> String {
     let known = syscalls::Errno::new(errno as i32).name();
     known.map_or_else(|| errno.to_string(), str::to_owned)
 }
 
-/// The name of the call that a thread of this machine is blocked in.
+/// Returns the name of the call in which a thread of this machine is blocked.
 pub(crate) fn name_of_blocked(thread: &BlockedThread) -> Option<String> {
     Call::of_blocked(thread).map(|call| CallTables::of("").name(call))
 }
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(names(-1), ["call -1", "call -1", "call -1"].map(str::to_owned));
     }
 
-    /// Numbers as arch/x86/entry/syscalls/syscall_32.tbl, syscall_64.tbl and arch/arm/tools/syscall.tbl have them.
+    /// Numbers from arch/x86/entry/syscalls/syscall_32.tbl, syscall_64.tbl and arch/arm/tools/syscall.tbl.
     #[test]
     fn numbers_are_of_the_abi_by_which_calls_were_made() {
         let x86 = CallTables::of("x86_64");
@@ -249,7 +250,7 @@ mod tests {
         };
         assert_eq!(read(0, 0, 0), None);
         assert_eq!(read(REGS_ABI_32, 5, 7), Some(Abi::Compat));
-        // Until the CPU has shown that it leaves the address, another rcx says nothing.
+        // Until the CPU has stored the address once, another rcx is not conclusive.
         assert_eq!(read(REGS_ABI_64, 5, 7), Some(Abi::Native));
         assert_eq!(read(REGS_ABI_64, 7, 7), Some(Abi::Native));
         assert_eq!(read(REGS_ABI_64, 5, 7), Some(Abi::Compat));
